@@ -1,0 +1,102 @@
+"""What a case is: the record that becomes one entry of manifest.json, and the vocabulary that its fields use."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+SCHEMA_VERSION = 1
+LIMITS: Json = {"memory_bytes": 64 << 20, "seconds": 5}
+
+# The bytes cannot be taken apart in the way the format says.
+MALFORMED_RULES = {
+    *("TZR-HDR-001", "TZR-HDR-002", "TZR-HDR-003"),
+    *("TZR-IDX-001", "TZR-IDX-002", "TZR-IDX-003", "TZR-IDX-008", "TZR-IDX-009"),
+    *("TZR-IDX-010", "TZR-IDX-011", "TZR-IDX-012"),
+    *("TZR-REC-001", "TZR-REC-002", "TZR-REC-003", "TZR-REC-004", "TZR-REC-005"),
+    *("TZR-TRM-001", "TZR-TRM-002", "TZR-HSH-001"),
+    *("TZR-CRY-001", "TZR-CRY-002", "TZR-CRY-010"),
+}
+INTEGRITY_RULES = {"TZR-HSH-004", "TZR-HSH-005", "TZR-HSH-006"}
+AUTHENTICATION_RULES = {"TZR-CRY-016", "TZR-CRY-017", "TZR-CRY-018", "TZR-CRY-019"}
+
+REFUSED_VERDICTS = {
+    "malformed",
+    "invalid",
+    "authentication-failure",
+    "integrity-failure",
+}
+
+
+def verdict_of(rule: str) -> str:
+    """The verdict of a file that breaks this rule first."""
+    if rule in MALFORMED_RULES:
+        return "malformed"
+    if rule in INTEGRITY_RULES:
+        return "integrity-failure"
+    if rule in AUTHENTICATION_RULES:
+        return "authentication-failure"
+    return "invalid"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One file, how to open it, and what a reader has to make of it."""
+
+    id: str
+    path: str
+    layout: str
+    verdict: str
+    rules: list[str]
+    why: str
+    origin: Json
+    content: bytes
+    features: list[str] = field(default_factory=list)
+    tier: str = "MUST"
+    expected: Json | None = None
+    key_hex: str | None = None
+    passphrase: str | None = None
+    open_choice: str | None = None
+    erratum: str | None = None
+    verifies_strict: bool | None = None
+
+    @property
+    def expected_path(self) -> str | None:
+        return (
+            None
+            if self.expected is None
+            else self.path.removesuffix(".tensors") + ".json"
+        )
+
+    def entry(self) -> Json:
+        """The manifest entry. Fields that say nothing are left out, so that absence always means the same."""
+        fields: Json = {
+            "id": self.id,
+            "path": self.path,
+            "sha256": hashlib.sha256(self.content).hexdigest(),
+            "size_bytes": len(self.content),
+            "layout": self.layout,
+            "features": sorted(set(self.features)),
+            "verdict": self.verdict,
+            "tier": self.tier,
+            "rules": self.rules,
+            "why": self.why,
+            "open_choice": self.open_choice,
+            "erratum": self.erratum,
+            "verifies_strict": self.verifies_strict,
+            "origin": self.origin,
+            "key_hex": self.key_hex,
+            "passphrase": self.passphrase,
+            "expected": self.expected_path,
+            "limits": LIMITS,
+        }
+        return {key: value for key, value in fields.items() if value is not None}
+
+
+def to_text(value: Any) -> str:
+    """JSON as every file of the corpus has it: indented, ASCII, one newline at the end."""
+    return json.dumps(value, indent=1) + "\n"

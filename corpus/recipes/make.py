@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Writes the files of valid/ and invalid/ and manifest.json, or proves that the committed ones are right.
+
+Everything is derived from the recipes, from upstream/cases.json and from fixed seeds, so two runs give the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import json
+import re
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import jsonschema
+
+from case import REFUSED_VERDICTS, SCHEMA_VERSION, Case, Json, to_text
+
+RECIPES = Path(__file__).resolve().parent
+CORPUS = RECIPES.parent
+RULE_TABLE = CORPUS.parent / "reference" / "include" / "tzmark" / "error.h"
+FOLDERS = ("valid", "invalid")
+NOT_RECIPES = {"builder", "case", "make", "sodium"}
+
+
+def recipe_modules() -> list[str]:
+    """The names of the modules that hold cases."""
+    names = {path.stem for path in RECIPES.glob("*.py")} - NOT_RECIPES
+    return sorted(name for name in names if not name.endswith("_test"))
+
+
+def recipe_cases() -> list[Case]:
+    return [
+        case
+        for name in recipe_modules()
+        for case in importlib.import_module(name).cases()
+    ]
+
+
+def make(root: Path) -> None:
+    """Writes valid/, invalid/ and manifest.json below root; files there that no recipe makes are removed."""
+    cases = recipe_cases()
+    files: dict[str, bytes] = {}
+    for case in cases:
+        outputs = {case.path: case.content}
+        if case.expected is not None and case.expected_path is not None:
+            outputs[case.expected_path] = to_text(case.expected).encode()
+        for path, content in outputs.items():
+            # Several cases may open one file in different ways, but a path has one content.
+            if files.setdefault(path, content) != content:
+                raise SystemExit(
+                    f"{case.id}: {path} is written twice with different bytes"
+                )
+
+    upstream = json.loads((CORPUS / "upstream" / "cases.json").read_text())
+    manifest = {
+        "schema_version": SCHEMA_VERSION,
+        "archives": upstream["archives"],
+        "cases": sorted(
+            [*upstream["cases"], *(case.entry() for case in cases)],
+            key=lambda entry: entry["id"],
+        ),
+    }
+    files["manifest.json"] = to_text(manifest).encode()
+
+    for path, content in files.items():
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+    for path in committed_files(root) - files.keys():
+        (root / path).unlink()
+
+
+def committed_files(root: Path) -> set[str]:
+    """What make() owns below a corpus root."""
+    found = {
+        path
+        for folder in FOLDERS
+        for path in (root / folder).rglob("*")
+        if path.is_file()
+    }
+    return {str(path.relative_to(root)) for path in found | {root / "manifest.json"}}
+
+
+def different_files() -> Iterator[str]:
+    """The committed files against what the recipes make now."""
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        make(root)
+        made, committed = committed_files(root), committed_files(CORPUS)
+        for path in sorted(made | committed):
+            if path not in committed or not (CORPUS / path).exists():
+                yield f"{path}: the recipes make it, but it is not there"
+            elif path not in made:
+                yield f"{path}: no recipe makes it"
+            elif (root / path).read_bytes() != (CORPUS / path).read_bytes():
+                yield f"{path}: differs from what the recipes make"
+
+
+def broken_schema(manifest: Json) -> Iterator[str]:
+    schema = json.loads((CORPUS / "manifest.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for error in jsonschema.Draft202012Validator(schema).iter_errors(manifest):
+        where = "/".join(str(part) for part in error.absolute_path)
+        yield f"manifest.json: {where}: {error.message}"
+
+
+def unpacked_files(manifest: Json) -> tuple[dict[str, bytes], list[str]]:
+    """Every file that a path of the manifest may name, and what is wrong with the archives."""
+    files = {path: (CORPUS / path).read_bytes() for path in committed_files(CORPUS)}
+    problems = []
+    listed = {archive["path"] for archive in manifest["archives"]}
+    present = {
+        str(path.relative_to(CORPUS)) for path in (CORPUS / "upstream").glob("*.tar.xz")
+    }
+    problems += [
+        f"{path}: in the manifest or in upstream/, but not in both"
+        for path in sorted(listed ^ present)
+    ]
+    for archive in manifest["archives"]:
+        path = CORPUS / archive["path"]
+        if not path.exists():
+            continue
+        if hashlib.sha256(path.read_bytes()).hexdigest() != archive["sha256"]:
+            problems.append(f"{archive['path']}: SHA-256 differs from the manifest")
+        folder = archive["path"].rpartition("/")[0]
+        with tarfile.open(path) as tar:
+            for member in tar.getmembers():
+                stream = tar.extractfile(member)
+                if stream is None:
+                    problems.append(
+                        f"{archive['path']}: {member.name} is not a plain file"
+                    )
+                else:
+                    files[f"{folder}/{member.name}"] = stream.read()
+    return files, problems
+
+
+def broken_entries(manifest: Json) -> Iterator[str]:
+    """Entries against the files they name."""
+    files, problems = unpacked_files(manifest)
+    yield from problems
+    ids = [case["id"] for case in manifest["cases"]]
+    yield from (
+        f"{id_}: more than one case has this id"
+        for id_ in sorted({id_ for id_ in ids if ids.count(id_) > 1})
+    )
+    named = {"manifest.json"}
+    for case in manifest["cases"]:
+        named.add(case["path"])
+        content = files.get(case["path"])
+        if content is None:
+            yield f"{case['id']}: {case['path']} is not there"
+        elif (hashlib.sha256(content).hexdigest(), len(content)) != (
+            case["sha256"],
+            case["size_bytes"],
+        ):
+            yield f"{case['id']}: {case['path']} differs from the manifest in SHA-256 or size"
+        if "expected" in case:
+            named.add(case["expected"])
+            if case["expected"] not in files:
+                yield f"{case['id']}: {case['expected']} is not there"
+        base = case["origin"].get("base")
+        if base is not None and base not in ids:
+            yield f"{case['id']}: there is no base case {base}"
+    yield from (f"{path}: no case names it" for path in sorted(files.keys() - named))
+
+
+def rule_table(path: Path) -> dict[str, str]:
+    """The rules of the format and their class, read from the table of errors."""
+    row = re.compile(r'X\(\s*\d+,\s*\w+,\s*(k\w+),\s*"(TZR-[A-Z]{3}-\d{3})"')
+    rules = {rule: error_class for error_class, rule in row.findall(path.read_text())}
+    if not rules:
+        raise SystemExit(f"{path}: no rules found")
+    return rules
+
+
+def uncovered_rules(manifest: Json, rules: dict[str, str]) -> Iterator[str]:
+    """Rules without a case, and cases with a rule that is not there."""
+    exempt = json.loads((RECIPES / "exempt.json").read_text())
+    for rule in sorted(exempt):
+        if rules.get(rule) != "kUsage":
+            yield f"{rule}: exempt, but it is not a rule that binds writers or callers"
+    kept: set[str] = set()
+    broken: set[str] = set()
+    for case in manifest["cases"]:
+        for rule in case["rules"]:
+            if rule not in rules:
+                yield f"{case['id']}: there is no rule {rule}"
+        if case["verdict"] == "valid":
+            kept.update(case["rules"])
+        elif (
+            case["verdict"] in REFUSED_VERDICTS
+            or case["verdict"] == "implementation-defined"
+        ):
+            # The first rule is the one that the file was made to break.
+            broken.add(case["rules"][0])
+    for rule in sorted(rules.keys() - exempt.keys()):
+        if rule not in kept:
+            yield f"{rule}: no valid case exercises it"
+        if rule not in broken:
+            yield f"{rule}: no case breaks it"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 if anything differs"
+    )
+    parser.add_argument(
+        "--rules", type=Path, default=RULE_TABLE, help="the table of errors, error.h"
+    )
+    arguments = parser.parse_args()
+
+    if not arguments.check:
+        make(CORPUS)
+        return
+    if not (CORPUS / "manifest.json").exists():
+        raise SystemExit("manifest.json is not there")
+    manifest = json.loads((CORPUS / "manifest.json").read_text())
+    problems = [
+        *different_files(),
+        *broken_schema(manifest),
+        *broken_entries(manifest),
+        *uncovered_rules(manifest, rule_table(arguments.rules)),
+    ]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    print(f"{len(manifest['cases'])} cases, {len(problems)} problems")
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()
