@@ -1,0 +1,66 @@
+"""Sums up JUnit results that ctest wrote: what failed and what it printed, what was skipped and why, and one closing line.
+
+usage: ctest_summary.py RESULT.xml...
+
+The exit status is 1 if a test failed or if none passed. A result file that is not there counts as a failure: its run ended
+before a test began.
+"""
+
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+# A failing test executable may print thousands of lines; what matters stands at the end. The log has all of them.
+LINES_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Result:
+    """One test of ctest: its name, its outcome (passed, failed, skipped) and what it printed."""
+
+    name: str
+    outcome: str
+    output: str
+
+
+def outcome_of(case: ElementTree.Element) -> str:
+    """What became of a test. Ctest says "notrun" both of a test that skipped itself and of one that could not start."""
+    status = case.get("status")
+    if status == "run":
+        return "passed"
+    skipped = case.find("skipped")
+    skipped_itself = skipped is not None and "SKIP_" in skipped.get("message", "")
+    return "skipped" if skipped_itself or status == "disabled" else "failed"
+
+
+def read_results(path: Path) -> list[Result]:
+    """The results in one file, in its order."""
+    if not path.is_file():
+        return [Result(path.name, "failed", "no test ran: this file is missing")]
+    return [
+        Result(
+            case.get("name", "?"), outcome_of(case), case.findtext("system-out") or ""
+        )
+        for case in ElementTree.parse(path).getroot().iter("testcase")
+    ]
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the summary of all the files and returns the exit status."""
+    results = [result for name in arguments for result in read_results(Path(name))]
+    for result in results:
+        lines = result.output.strip().splitlines()[-LINES_SHOWN:]
+        if result.outcome == "failed":
+            print(f"FAILED {result.name}", *lines, sep="\n    ")
+        elif result.outcome == "skipped":
+            print(f"skipped {result.name}: {lines[-1] if lines else 'no reason given'}")
+    counts = Counter(result.outcome for result in results)
+    skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
+    print(f"{counts['passed']} passed, {counts['failed']} failed{skipped}")
+    return 0 if counts["passed"] and not counts["failed"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,43 @@
+# What the scripts beside this file share: where the checkout is, and how a step runs quietly with its whole output kept.
+# To be sourced by bash. Moves the caller into the root of the checkout.
+# shellcheck shell=bash
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD
+
+# Debian's own Python: it is the one that sees the packages which scripts/setup installs.
+python=/usr/bin/python3
+
+# fail STATUS TEXT: one line on stderr, and out. The statuses are those of tzmark: 2 wrong usage, 3 the environment.
+fail() {
+  printf '%s: %s\n' "${0##*/}" "$2" >&2
+  exit "$1"
+}
+
+# build_dir PRESET: where CMakePresets.json puts that preset's build.
+build_dir() {
+  if [ "$1" = release ]; then printf '%s/build\n' "$root"; else printf '%s/build/%s\n' "$root" "$1"; fi
+}
+
+# step NAME COMMAND...: runs the command with its output in build/logs/NAME.log and says on one line how long it took. If it
+# fails, the end of the log is shown and the script ends.
+step() {
+  local name=$1 log=$root/build/logs/$1.log started=$SECONDS status=0
+  shift
+  mkdir -p "${log%/*}"
+  "$@" >"$log" 2>&1 </dev/null || status=$?
+  if [ "$status" -ne 0 ]; then
+    tail -n 40 "$log" >&2
+    fail 1 "$name failed with status $status; the whole output is in $log"
+  fi
+  printf '%-12s %4d s\n' "$name" $((SECONDS - started)) >&2
+}
+
+# configure PRESET [CMAKE ARGUMENT...]: a compiler cache is used where there is one.
+configure() {
+  local preset=$1 launcher=()
+  shift
+  if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  step "configure-$preset" cmake --preset "$preset" -DPython3_EXECUTABLE="$python" ${launcher[@]+"${launcher[@]}"} "$@"
+}
