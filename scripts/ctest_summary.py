@@ -1,9 +1,9 @@
-"""Sums up JUnit results that ctest wrote: what failed and what it printed, what was skipped and why, and one closing line.
+"""Sums up JUnit results that ctest wrote: what failed and what it printed, what was skipped and why, and the counts.
 
 usage: ctest_summary.py RESULT.xml...
 
-The exit status is 1 if a test failed or if none passed. A result file that is not there counts as a failure: its run ended
-before a test began.
+The exit status is 1 if a test failed or if none passed. A result file that is not there counts as a failure: its run
+ended before a test began.
 """
 
 import sys

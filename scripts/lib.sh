@@ -1,5 +1,5 @@
-# What the scripts beside this file share: where the checkout is, and how a step runs quietly with its whole output kept.
-# To be sourced by bash. Moves the caller into the root of the checkout.
+# What the scripts beside this file share: where the checkout is, and how a step runs quietly with its whole output
+# kept. To be sourced by bash. Moves the caller into the root of the checkout.
 # shellcheck shell=bash
 
 set -euo pipefail
@@ -20,8 +20,8 @@ build_dir() {
   if [ "$1" = release ]; then printf '%s/build\n' "$root"; else printf '%s/build/%s\n' "$root" "$1"; fi
 }
 
-# step NAME COMMAND...: runs the command with its output in build/logs/NAME.log and says on one line how long it took. If it
-# fails, the end of the log is shown and the script ends.
+# step NAME COMMAND...: runs the command with its output in build/logs/NAME.log and says on one line how long it took.
+# If it fails, the end of the log is shown and the script ends.
 step() {
   local name=$1 log=$root/build/logs/$1.log started=$SECONDS status=0
   shift

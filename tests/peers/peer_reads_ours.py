@@ -1,0 +1,339 @@
+"""Does the real upstream read what tzmark writes? Every tensor of it, with hash verification?
+
+Each valid file of the corpus is converted to every layout that can hold it, plain and encrypted, and tensorizer decodes
+the result. What it says of each tensor is held against the case's own expectation, which neither of the two wrote, and
+against what "tzmark dump" and "tzmark extract" say of the converted file.
+
+What the peer is known not to read is left out with the reason, and the peer has to refuse it: should it stop to do so,
+the reason is stale and the test fails.
+"""
+
+import argparse
+import ctypes
+import hashlib
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+import tensorizer
+import torch
+
+KINDS = {0: "parameter", 1: "buffer", 2: "state_dict"}
+
+KEY = bytes(range(32))
+PASSPHRASE = "correct horse bätterỳ staple"
+
+# The peer allocates what the shape of a meta tensor promises, and that may be more than any memory.
+META_BYTES_MAX = 64 << 20
+# Each extraction is a process; files with more tensors than this are compared by their hashes alone.
+EXTRACTED_MAX = 8
+# Deriving a key is slow by design, in the writer and in the reader, so only some files are written with a passphrase.
+PASSPHRASE_FILES = 4
+
+Tensor = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Secret:
+    """How a file is locked: the options that tzmark takes for it, and what the peer takes."""
+
+    name: str
+    file_option: str
+    encrypt_option: str
+    content: bytes
+
+    def peer(self) -> tensorizer.DecryptionParams:
+        """The peer's own object for opening such a file."""
+        if self.name == "key":
+            return tensorizer.DecryptionParams.from_key(self.content)
+        return tensorizer.DecryptionParams.from_string(self.content.decode())
+
+
+def raw_key(content: bytes) -> Secret:
+    return Secret("key", "--key-file", "--encrypt-key-file", content)
+
+
+def passphrase(content: str) -> Secret:
+    return Secret(
+        "passphrase",
+        "--passphrase-file",
+        "--encrypt-passphrase-file",
+        content.encode(),
+    )
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a file is converted to."""
+
+    layout: str
+    secret: Secret | None
+
+    def __str__(self) -> str:
+        return f"{self.layout} {self.secret.name if self.secret else 'plain'}"
+
+
+TARGETS = (
+    Target("v1", None),
+    Target("v2", None),
+    Target("v3", raw_key(KEY)),
+    Target("v3", passphrase(PASSPHRASE)),
+    Target("v4", None),
+    Target("v4", raw_key(KEY)),
+)
+
+
+class Mismatch(Exception):
+    """The peer, tzmark and the expectation do not say the same."""
+
+
+class Tzmark:
+    """The command under test."""
+
+    def __init__(self, program: str, scratch: Path) -> None:
+        self._program = program
+        self._scratch = scratch
+
+    def _run(self, *arguments: str | Path) -> bytes:
+        done = subprocess.run(
+            [self._program, *map(str, arguments)], capture_output=True
+        )
+        if done.returncode != 0:
+            raise Mismatch(
+                f"tzmark {arguments[0]} exits {done.returncode}: {done.stderr.decode()}"
+            )
+        return done.stdout
+
+    def _secret_file(self, secret: Secret) -> Path:
+        path = self._scratch / f"{hashlib.sha256(secret.content).hexdigest()}.secret"
+        path.write_bytes(secret.content)
+        return path
+
+    def _open_options(self, secret: Secret | None) -> list[str | Path]:
+        return [secret.file_option, self._secret_file(secret)] if secret else []
+
+    def convert(
+        self, source: Path, opened_with: Secret | None, out: Path, target: Target
+    ) -> None:
+        options = self._open_options(opened_with)
+        if target.secret:
+            options += [
+                target.secret.encrypt_option,
+                self._secret_file(target.secret),
+            ]
+        self._run("convert", source, out, "--layout", target.layout, *options)
+
+    def dump(self, path: Path, secret: Secret | None) -> dict[str, Any]:
+        return json.loads(self._run("dump", path, *self._open_options(secret)))
+
+    def extract(self, path: Path, name: str, secret: Secret | None) -> bytes:
+        return self._run("extract", path, name, *self._open_options(secret))
+
+
+def nominal_bytes(tensor: Tensor) -> int:
+    """What the shape and the dtype promise. REQUIRES: a dtype that torch has."""
+    element = torch.empty(0, dtype=getattr(torch, tensor["dtype"])).element_size()
+    return math.prod(tensor["shape"]) * element
+
+
+def is_opaque(tensor: Tensor) -> bool:
+    return "\0" in tensor["wire_dtype"]
+
+
+def peer_refuses(tensor: Tensor) -> str | None:
+    """Why the peer does not read this tensor; None if it does."""
+    dtype = tensor["dtype"]
+    if tensor["path"] == [""]:
+        return "an empty name"
+    if dtype is None:
+        return "a dtype that torch does not have at all"
+    if not hasattr(torch, dtype):
+        return f"{dtype}, which torch {torch.__version__} does not have"
+    if tensor["wire_dtype"].startswith(">"):
+        return "big-endian data"
+    if is_opaque(tensor) and tensor["data_length"] == 0:
+        return "an opaque dtype without data, which upstream writes and cannot read"
+    if not is_opaque(tensor):
+        try:
+            torch.from_numpy(numpy.empty(0, tensor["wire_dtype"]))
+        except TypeError:
+            return f"{dtype}, which torch {torch.__version__} takes from no numpy array"
+    return None
+
+
+def too_large_for_peer(tensor: Tensor) -> bool:
+    return tensor["meta"] and nominal_bytes(tensor) > META_BYTES_MAX
+
+
+def lowest_layout(tensors: list[Tensor]) -> str:
+    """The lowest layout that holds these tensors in plain."""
+    if any(tensor["meta"] for tensor in tensors):
+        return "v4"
+    return "v2" if any(map(is_opaque, tensors)) else "v1"
+
+
+def peer_tensors(path: Path, secret: Secret | None) -> Iterator[tuple[Tensor, bytes]]:
+    """What the peer decodes, in its order, hashes verified: for each tensor what dump would say, and its bytes."""
+    deserializer = tensorizer.TensorDeserializer(
+        str(path),
+        device="cpu",
+        lazy_load=True,
+        verify_hash=True,
+        encryption=secret.peer() if secret else None,
+    )
+    with deserializer:
+        for module_index, kind, name, parameter in deserializer.read_tensors():
+            data = parameter.detach()
+            assert data.is_contiguous()
+            size = data.numel() * data.element_size()
+            content = ctypes.string_at(data.data_ptr(), size) if size else b""
+            yield {
+                "path": [name] if isinstance(name, str) else list(name),
+                "kind": KINDS[int(kind)],
+                "module_index": module_index,
+                "dtype": str(data.dtype).removeprefix("torch."),
+                "shape": list(data.shape),
+            }, content
+
+
+def require_equal(what: str, ours: object, theirs: object) -> None:
+    if ours != theirs:
+        raise Mismatch(f"{what}: {ours!r} is not {theirs!r}")
+
+
+def compare(
+    tzmark: Tzmark, path: Path, secret: Secret | None, expected: list[Tensor]
+) -> int:
+    """Holds peer, dump and extract against the expectation; returns how many tensors that were."""
+    dumped = tzmark.dump(path, secret)["tensors"]
+    decoded = list(peer_tensors(path, secret))
+    require_equal("tensors in dump", len(dumped), len(expected))
+    require_equal("tensors that the peer sees", len(decoded), len(expected))
+    for want, dump, (peer, content) in zip(expected, dumped, decoded):
+        where = f"tensor {want['path']}"
+        for field in ("path", "kind", "module_index", "dtype", "shape"):
+            require_equal(f"{where}: {field} in dump", dump[field], want[field])
+            require_equal(f"{where}: {field} of the peer", peer[field], want[field])
+        for field in ("meta", "data_length", "sha256"):
+            require_equal(f"{where}: {field} in dump", dump[field], want[field])
+        if want["meta"]:
+            require_equal(f"{where}: peer's zeros", content, bytes(nominal_bytes(want)))
+        else:
+            digest = hashlib.sha256(content).hexdigest()
+            require_equal(f"{where}: sha256 of the peer", digest, want["sha256"])
+        if len(expected) <= EXTRACTED_MAX:
+            extracted = tzmark.extract(path, extract_name(want["path"]), secret)
+            require_equal(f"{where}: extract", extracted, content)
+    return len(expected)
+
+
+def extract_name(path: list[str | int]) -> str:
+    """How a tensor's path is written on the command line."""
+    if len(path) == 1 and isinstance(path[0], str):
+        return path[0]
+    return json.dumps(path, separators=(",", ":"))
+
+
+def require_refusal(path: Path, secret: Secret | None) -> None:
+    """The peer must not read this file."""
+    try:
+        for _ in peer_tensors(path, secret):
+            pass
+    except Exception:  # upstream's errors are of every class there is
+        return
+    raise Mismatch("the peer reads it, though it is known not to")
+
+
+def require_verification(tzmark: Tzmark, scratch: Path, source: Path) -> None:
+    """A changed bit of data must stop the peer: else its verification would verify nothing."""
+    out = scratch / "flipped.tensors"
+    tzmark.convert(source, None, out, Target("v1", None))
+    content = bytearray(out.read_bytes())
+    # The last eight bytes are the terminator; before them lies the last tensor's data.
+    content[-9] ^= 1
+    out.write_bytes(content)
+    require_refusal(out, None)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tzmark", required=True, help="the command under test")
+    parser.add_argument("--corpus", required=True, type=Path, help="unpacked corpus")
+    arguments = parser.parse_args()
+
+    manifest = json.loads((arguments.corpus / "manifest.json").read_text())
+    cases = [case for case in manifest["cases"] if case["verdict"] == "valid"]
+    compared: Counter[str] = Counter()
+    tensors_compared = 0
+    left_out: Counter[str] = Counter()
+    failures: list[str] = []
+    passphrases_left = PASSPHRASE_FILES
+
+    with tempfile.TemporaryDirectory() as directory:
+        scratch = Path(directory)
+        tzmark = Tzmark(arguments.tzmark, scratch)
+        for case in cases:
+            source = arguments.corpus / case["path"]
+            expectation = json.loads((arguments.corpus / case["expected"]).read_text())
+            tensors = expectation["tensors"]
+            opened_with = (
+                raw_key(bytes.fromhex(case["key_hex"]))
+                if "key_hex" in case
+                else passphrase(case["passphrase"])
+                if "passphrase" in case
+                else None
+            )
+            reason = next(filter(None, map(peer_refuses, tensors)), None)
+            if reason is None and any(map(too_large_for_peer, tensors)):
+                left_out["meta tensors that the peer would allocate"] += 1
+                continue
+            for target in TARGETS:
+                if target.layout < lowest_layout(tensors) or (
+                    target.layout == "v3" and lowest_layout(tensors) == "v4"
+                ):
+                    continue
+                if target.secret and target.secret.name == "passphrase":
+                    if passphrases_left == 0:
+                        continue
+                    passphrases_left -= 1
+                out = scratch / "ours.tensors"
+                try:
+                    if reason is None:
+                        tzmark.convert(source, opened_with, out, target)
+                        tensors_compared += compare(tzmark, out, target.secret, tensors)
+                        compared[str(target)] += 1
+                    else:
+                        require_refusal(source, opened_with)
+                        left_out[reason] += 1
+                        break
+                except Exception as error:  # whatever the peer raises is its verdict
+                    failures.append(
+                        f"{case['id']} as {target}: {type(error).__name__}: {error}"
+                    )
+        plain = next(case for case in cases if case["id"] == "malformed-base-v1")
+        require_verification(tzmark, scratch, arguments.corpus / plain["path"])
+
+    for target in TARGETS:
+        if not compared[str(target)]:
+            failures.append(f"no file was compared as {target}")
+    print(f"tensorizer {tensorizer.__version__} over torch {torch.__version__}")
+    for name, count in compared.items():
+        print(f"  {count:4} files as {name}")
+    print(f"  {tensors_compared:4} tensors compared")
+    for name, count in left_out.items():
+        print(f"  {count:4} files left out: {name}")
+    for failure in failures:
+        print(f"FAILED {failure}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""The way of dependency: what each folder may include and what each CMake target may link.
+
+A byte goes from the file through format and codec to the command; the code depends the other way only. The conformance
+suite depends on none of it, since the judge and the judged share no code.
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+# For each folder of the reference, the folders below it. CMake's targets are called tzmark_FOLDER.
+LAYERS: Mapping[str, frozenset[str]] = {
+    "bytes": frozenset(),
+    "format": frozenset({"bytes"}),
+    "io": frozenset({"bytes"}),
+    "codec": frozenset({"bytes", "format", "io"}),
+    "cli": frozenset({"bytes", "format", "io", "codec"}),
+}
+
+# Edges that must be there: without them the graph was read wrongly, and every other check would pass for nothing.
+BACKBONE = (
+    ("tzmark_format", "tzmark_bytes"),
+    ("tzmark_io", "tzmark_bytes"),
+    ("tzmark_codec", "tzmark_format"),
+    ("tzmark_codec", "tzmark_io"),
+    ("tzmark_cli", "tzmark_codec"),
+    ("tzmark-conform", "tzmark_conformance_runner"),
+    ("tzmark-adapter-reference", "tzmark_codec"),
+)
+
+# Folders under conformance/ that may use the reference: the adapter that puts it under test.
+REFERENCE_USERS = frozenset({"conformance/adapters/reference"})
+
+Graph = dict[str, set[str]]
+
+
+def configure(source: Path, scratch: Path, python: str) -> tuple[Graph, dict[str, str]]:
+    """Configures the project anew and returns who links whom and, for each target, its folder below the source."""
+    query = scratch / ".cmake/api/v1/query/codemodel-v2"
+    query.parent.mkdir(parents=True)
+    query.touch()
+    dot = scratch / "links.dot"
+    done = subprocess.run(
+        ["cmake", "-S", str(source), "-B", str(scratch), f"--graphviz={dot}"]
+        + ["-G", "Ninja", f"-DPython3_EXECUTABLE={python}"],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"cmake failed\n{done.stdout}{done.stderr}")
+    folders = {}
+    for reply in (scratch / ".cmake/api/v1/reply").glob("target-*.json"):
+        target = json.loads(reply.read_text())
+        folders[target["name"]] = target["paths"]["source"]
+    return read_dot(dot.read_text()), folders
+
+
+def read_dot(dot: str) -> Graph:
+    """The edges of CMake's graph. It repeats each edge in plain names behind //."""
+    graph: Graph = {}
+    for source, target in re.findall(r"// (\S+) -> (\S+)$", dot, re.MULTILINE):
+        graph.setdefault(source, set()).add(target)
+    return graph
+
+
+def closure(graph: Graph, target: str) -> set[str]:
+    """Everything that a target links, directly or not."""
+    found: set[str] = set()
+    waiting = [target]
+    while waiting:
+        for name in graph.get(waiting.pop(), set()) - found:
+            found.add(name)
+            waiting.append(name)
+    return found
+
+
+def judges(target: str, folders: Mapping[str, str]) -> bool:
+    """Whether a target belongs to the suite and not to what it judges."""
+    folder = folders.get(target, "")
+    return folder.startswith("conformance") and folder not in REFERENCE_USERS
+
+
+def wrong_links(graph: Graph, folders: Mapping[str, str]) -> list[str]:
+    """Every link that goes against the way of dependency."""
+    wrong = [
+        f"{source} should link {target}"
+        for source, target in BACKBONE
+        if target not in closure(graph, source)
+    ]
+    for layer, below in LAYERS.items():
+        layers_linked = {
+            name.removeprefix("tzmark_") for name in closure(graph, f"tzmark_{layer}")
+        } & LAYERS.keys()
+        for other in sorted(layers_linked - below):
+            wrong.append(f"tzmark_{layer} must not link tzmark_{other}")
+    for target in sorted(filter(lambda name: judges(name, folders), graph)):
+        for other in sorted(closure(graph, target)):
+            if folders.get(other, "").startswith("reference"):
+                wrong.append(f"{target} judges the reference and must not link {other}")
+    return wrong
+
+
+def wrong_includes(path: Path, text: str) -> list[str]:
+    """Every include of a file that goes against the way of dependency, or over the wall."""
+    wrong = []
+    folder = path.parent.as_posix()
+    for included in re.findall(r'^#include ["<]([^">]+)[">]', text, re.MULTILINE):
+        first = included.split("/")[0]
+        if path.parts[0] == "reference" and path.parts[1] in LAYERS:
+            own = path.parts[1]
+            if first in LAYERS and first != own and first not in LAYERS[own]:
+                wrong.append(f"{path} must not include {included}")
+        elif path.parts[0] == "conformance" and folder not in REFERENCE_USERS:
+            if first == "tzmark" or (first in LAYERS and "/" in included):
+                wrong.append(
+                    f"{path} judges the reference and must not include {included}"
+                )
+    return wrong

@@ -1,0 +1,93 @@
+"""The way of dependency is kept by CMake's link graph and by the includes, and the checks see it when it is not."""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from layers import configure, read_dot, wrong_includes, wrong_links
+from text_rules import CPP
+from tree import SOURCE_DIR, project_files, read_text
+
+GOOD = {
+    "tzmark_format": {"tzmark_bytes", "fmt::fmt"},
+    "tzmark_io": {"tzmark_bytes"},
+    "tzmark_codec": {"tzmark_format", "tzmark_io"},
+    "tzmark_cli": {"tzmark_codec"},
+    "tzmark-conform": {"tzmark_conformance_runner"},
+    "tzmark_conformance_runner": {"fmt::fmt"},
+    "tzmark-adapter-reference": {"tzmark_codec"},
+}
+FOLDERS = {
+    "tzmark_bytes": "reference/bytes",
+    "tzmark_codec": "reference/codec",
+    "tzmark-conform": "conformance/cli",
+    "tzmark_conformance_runner": "conformance/runner",
+    "tzmark-adapter-reference": "conformance/adapters/reference",
+}
+
+
+class TheChecks(unittest.TestCase):
+    def test_good_graph_passes(self) -> None:
+        self.assertEqual(wrong_links(GOOD, FOLDERS), [])
+
+    def test_link_upwards(self) -> None:
+        graph = GOOD | {"tzmark_bytes": {"tzmark_io"}}
+        self.assertIn(
+            "tzmark_bytes must not link tzmark_io", wrong_links(graph, FOLDERS)
+        )
+
+    def test_link_sideways(self) -> None:
+        graph = GOOD | {"tzmark_format": {"tzmark_bytes", "tzmark_io"}}
+        self.assertIn(
+            "tzmark_format must not link tzmark_io", wrong_links(graph, FOLDERS)
+        )
+
+    def test_judge_links_the_judged(self) -> None:
+        graph = GOOD | {
+            "tzmark_conformance_runner": {"helper"},
+            "helper": {"tzmark_bytes"},
+        }
+        wrong = wrong_links(graph, FOLDERS)
+        self.assertIn(
+            "tzmark-conform judges the reference and must not link tzmark_bytes", wrong
+        )
+
+    def test_empty_graph(self) -> None:
+        self.assertTrue(wrong_links({}, {}))
+
+    def test_dot(self) -> None:
+        dot = '    "node1" -> "node0"  // a -> b::c\n    "node2" -> "node1" [ style = dotted ] // d-e -> a\n'
+        self.assertEqual(read_dot(dot), {"a": {"b::c"}, "d-e": {"a"}})
+
+    def test_includes(self) -> None:
+        for path, included, is_wrong in (
+            ("reference/bytes/a.cc", "io/paths.h", True),
+            ("reference/io/a.cc", "format/name.h", True),
+            ("reference/codec/a.cc", "io/paths.h", False),
+            ("reference/codec/a.cc", "codec/b.h", False),
+            ("conformance/runner/a.cc", "tzmark/error.h", True),
+            ("conformance/cli/a.cc", "bytes/cursor.h", True),
+            ("conformance/adapters/reference/a.cc", "tzmark/error.h", False),
+        ):
+            with self.subTest(path=path, included=included):
+                found = wrong_includes(Path(path), f'#include "{included}"\n')
+                self.assertEqual(bool(found), is_wrong)
+
+
+class TheTree(unittest.TestCase):
+    def test_links(self) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            graph, folders = configure(SOURCE_DIR, Path(scratch), sys.executable)
+        self.assertEqual(wrong_links(graph, folders), [])
+
+    def test_includes(self) -> None:
+        wrong = []
+        for path in project_files():
+            if path.suffix in CPP:
+                wrong += wrong_includes(path, read_text(path) or "")
+        self.assertEqual(wrong, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
