@@ -1,0 +1,86 @@
+// CRC32 by ISA-L, combined by zlib; SHA-256 by OpenSSL.
+#include "bytes/digest.h"
+
+#include <fmt/format.h>
+#include <isa-l/crc.h>
+#include <openssl/evp.h>
+#include <zlib.h>
+
+#include "tzmark/error.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tzmark {
+namespace {
+
+#if defined(__x86_64__)
+// ISA-L leaves the upper halves of the vector registers dirty, which slows the SSE code of SHA-256 that runs next.
+__attribute__((target("avx"))) void clear_upper_halves() noexcept { _mm256_zeroupper(); }
+const bool kHasAvx = __builtin_cpu_supports("avx") != 0;
+#endif
+
+const EVP_MD* sha256_algorithm() {
+  // Fetched once: a look-up by name at each tensor costs more than hashing a small one.
+  static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  if (algorithm == nullptr) throw Error(ErrorCode::kResource, "OpenSSL offers no SHA-256");
+  return algorithm;
+}
+
+void check(int openssl_result) {
+  if (openssl_result != 1) throw Error(ErrorCode::kResource, "OpenSSL failed to compute a SHA-256");
+}
+
+}  // namespace
+
+std::uint32_t crc32(std::uint32_t seed, std::span<const std::byte> bytes) noexcept {
+  const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
+  const std::uint32_t result = crc32_gzip_refl(seed, data, bytes.size());
+#if defined(__x86_64__)
+  if (kHasAvx) clear_upper_halves();
+#endif
+  return result;
+}
+
+std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t b_bytes) noexcept {
+  return static_cast<std::uint32_t>(::crc32_combine(a, b, static_cast<z_off_t>(b_bytes)));
+}
+
+void Sha256::Free::operator()(evp_md_ctx_st* context) const noexcept { EVP_MD_CTX_free(context); }
+
+Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
+  if (!context_) throw Error(ErrorCode::kResource, "no memory for a SHA-256");
+  reset();
+}
+Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+
+void Sha256::reset() { check(EVP_DigestInit_ex2(context_.get(), sha256_algorithm(), nullptr)); }
+
+void Sha256::update(std::span<const std::byte> bytes) {
+  check(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()));
+}
+
+Sha256Digest Sha256::finish() {
+  Sha256Digest digest;
+  check(EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(digest.data()), nullptr));
+  reset();
+  return digest;
+}
+
+Sha256Digest sha256(std::span<const std::byte> bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  return hash.finish();
+}
+
+std::string to_hex(std::span<const std::byte> bytes) {
+  std::string hex;
+  hex.reserve(bytes.size() * 2);
+  for (const std::byte b : bytes) fmt::format_to(std::back_inserter(hex), "{:02x}", std::to_integer<unsigned>(b));
+  return hex;
+}
+
+}  // namespace tzmark

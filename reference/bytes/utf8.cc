@@ -1,0 +1,33 @@
+// UTF-8 validation.
+#include "bytes/utf8.h"
+
+#include <cstdint>
+
+namespace tzmark {
+
+std::optional<std::size_t> find_invalid_utf8(std::string_view text) noexcept {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<std::uint8_t>(text[i]) : 0; };
+  const auto within = [](int value, int low, int high) { return value >= low && value <= high; };
+  for (std::size_t i = 0; i < text.size();) {
+    const int lead = byte(i);
+    if (lead < 0x80) {
+      ++i;
+      continue;
+    }
+    // The second byte's range depends on the first; it is what excludes overlong forms, surrogates and too high values.
+    const int low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+    const int high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    std::size_t length = 0;
+    if (within(lead, 0xc2, 0xdf)) length = 2;
+    if (within(lead, 0xe0, 0xef)) length = 3;
+    if (within(lead, 0xf0, 0xf4)) length = 4;
+    if (length == 0 || !within(byte(i + 1), low, high)) return i;
+    for (std::size_t k = 2; k < length; ++k) {
+      if (!within(byte(i + k), 0x80, 0xbf)) return i;
+    }
+    i += length;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tzmark

@@ -1,0 +1,12 @@
+// UTF-8 validation after table 3-7 of the Unicode standard: no overlong forms, no surrogates, nothing above U+10FFFF.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace tzmark {
+
+// Position of the first byte that does not belong to a well-formed sequence.
+std::optional<std::size_t> find_invalid_utf8(std::string_view text) noexcept;
+
+}  // namespace tzmark

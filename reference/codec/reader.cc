@@ -1,0 +1,130 @@
+// The Reader: opening, looking up, and checking headers. Bulk reading is in scan.cc.
+#include "tzmark/reader.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "codec/reader_state.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+// Headers that lie close together are read in one go; the window bounds the memory for that.
+constexpr std::size_t kHeaderWindowBytes = 1 << 20;
+constexpr std::uint64_t kHeaderGapBytes = 32 << 10;
+
+}  // namespace
+
+Reader::State::State(std::unique_ptr<File> f, ReadOptions o)
+    : file(std::move(f)),
+      options(std::move(o)),
+      keys(std::exchange(options.key, std::nullopt), options.key_derivation_limits),
+      index(read_index(*file)) {
+  if (keys.has_key() && !index.header.encrypted) {
+    throw Error(ErrorCode::kCryptNotEncrypted, "a key was given, but the file is not encrypted",
+                offsetof(FileHeaderWire, feature_flags));
+  }
+}
+
+std::size_t Reader::State::header_bytes(std::size_t tensor) const {
+  const TensorInfo info = index.tensors[tensor];
+  const std::uint64_t bytes = info.data_offset - info.header_offset;
+  if (bytes > tensor_header_bytes_max(info.fields(), index.header.encrypted)) {
+    throw Error(ErrorCode::kRecordExtraBytes, fmt::format("a header of {} bytes, more than its fields can have", bytes),
+                info.header_offset);
+  }
+  return static_cast<std::size_t>(bytes);
+}
+
+void Reader::State::decode_header(std::size_t tensor, std::span<const std::byte> bytes, TensorHeader& header) const {
+  const TensorInfo info = index.tensors[tensor];
+  decode_tensor_header(bytes, info.header_offset, index.header.encrypted, header);
+  check_header_agrees(info.fields(), header, info.header_offset);
+}
+
+Reader::Reader(std::unique_ptr<File> file, ReadOptions options)
+    : state_(std::make_unique<State>(std::move(file), std::move(options))) {}
+Reader::~Reader() = default;
+Reader::Reader(Reader&&) noexcept = default;
+Reader& Reader::operator=(Reader&&) noexcept = default;
+
+Reader Reader::open(const std::string& file_name, ReadOptions options) {
+  auto file = file_name == "-" ? spool(STDIN_FILENO) : open_file(file_name, OpenMode::kRead, options.io_path);
+  return Reader(std::move(file), std::move(options));
+}
+
+const FileHeader& Reader::header() const { return state_->index.header; }
+Layout Reader::layout() const { return state_->index.layout; }
+const TensorTable& Reader::tensors() const { return state_->index.tensors; }
+const File& Reader::file() const { return *state_->file; }
+std::uint64_t Reader::index_begin() const { return state_->index.begin; }
+std::uint64_t Reader::index_length() const { return state_->index.length; }
+std::uint64_t Reader::index_used() const { return state_->index.used; }
+std::uint64_t Reader::terminator_at() const { return state_->index.terminator_at; }
+
+std::optional<std::size_t> Reader::find(std::string_view name) const {
+  const TensorTable& tensors = state_->index.tensors;
+  std::vector<std::uint32_t>& by_name = state_->by_name;
+  const auto name_of = [&](std::uint32_t i) { return tensors[i].name; };
+  std::call_once(state_->names_once, [&] {
+    by_name.resize(tensors.size());
+    std::iota(by_name.begin(), by_name.end(), 0U);
+    std::ranges::sort(by_name, {}, name_of);
+  });
+  const auto found = std::ranges::lower_bound(by_name, name, {}, name_of);
+  if (found == by_name.end() || name_of(*found) != name) return std::nullopt;
+  return *found;
+}
+
+std::optional<std::size_t> Reader::find(const Path& path) const {
+  // A file may spell a path in more than one way, so an exact match of bytes is only the quick answer.
+  if (path.size() == 1 && std::holds_alternative<std::string>(path.front())) {
+    if (const auto found = find(std::get<std::string>(path.front()))) return found;
+  }
+  for (std::size_t i = 0; i < tensors().size(); ++i) {
+    const TensorInfo tensor = tensors()[i];
+    if (tensor.name.starts_with(kStructuredNameMark) && tensor.path() == path) return i;
+  }
+  return std::nullopt;
+}
+
+void Reader::check_headers(const HeaderVisitor& visit) const {
+  const State& state = *state_;
+  const TensorTable& tensors = state.index.tensors;
+  std::vector<std::byte> window;
+  std::uint64_t window_begin = 0;
+  std::uint64_t window_end = 0;
+  TensorHeader header;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::size_t tensor = state.in_file_order(i);
+    const TensorInfo info = tensors[tensor];
+    const std::size_t length = state.header_bytes(tensor);
+    if (info.header_offset + length > window_end || info.header_offset < window_begin) {
+      window_begin = info.header_offset;
+      window_end = window_begin + length;
+      for (std::size_t k = i + 1; k < tensors.size(); ++k) {
+        const TensorInfo next = tensors[state.in_file_order(k)];
+        if (next.data_offset - window_begin > kHeaderWindowBytes) break;
+        if (next.header_offset - window_end > kHeaderGapBytes) break;
+        window_end = next.data_offset;
+      }
+      window.resize(window_end - window_begin);
+      state.file->read_at(window_begin, std::span(window));
+    }
+    const auto bytes = std::span(window).subspan(info.header_offset - window_begin, length);
+    state.decode_header(tensor, bytes, header);
+    if (visit) visit(tensor, header, bytes);
+  }
+}
+
+std::unique_ptr<TensorStream> Reader::open(std::size_t tensor) const {
+  return std::make_unique<FileTensorStream>(*state_, tensor);
+}
+
+void Reader::verify() const { scan({.verify_hashes = true}); }
+
+}  // namespace tzmark

@@ -1,0 +1,68 @@
+// What a Reader holds, and how its parts read tensor headers and data. Private to the codec.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "codec/index.h"
+#include "codec/key_ring.h"
+#include "codec/tensor_digest.h"
+#include "tzmark/reader.h"
+
+namespace tzmark {
+
+struct Reader::State {
+  std::unique_ptr<File> file;
+  ReadOptions options;
+  mutable KeyRing keys;
+  Index index;
+  // For find, built when it is first asked for.
+  mutable std::once_flag names_once;
+  mutable std::vector<std::uint32_t> by_name;
+
+  State(std::unique_ptr<File> f, ReadOptions o);
+
+  // The tensor that is number i in the order of the file.
+  std::size_t in_file_order(std::size_t i) const {
+    return index.file_order.empty() ? i : index.file_order[i];
+  }
+  // Decodes and cross-checks the header of a tensor from the bytes between its header offset and its data.
+  void decode_header(std::size_t tensor, std::span<const std::byte> bytes, TensorHeader& header) const;
+  // Throws TZR-REC-004 if the header is longer than its fields can be, before anybody makes room for it.
+  std::size_t header_bytes(std::size_t tensor) const;
+};
+
+// One tensor's data as plaintext. See TensorStream.
+class FileTensorStream final : public TensorStream {
+ public:
+  FileTensorStream(const Reader::State& state, std::size_t tensor);
+
+  void read(std::uint64_t offset, MutableBuffer out) override;
+  const ExpectedHashes* expected() const override { return &expected_; }
+
+  const TensorHeader& header() const { return header_; }
+  std::span<const std::byte> header_bytes() const { return header_bytes_; }
+  // Pieces of this many bytes can be read without reading any byte twice; at most limit.
+  std::size_t piece_bytes(std::size_t limit) const;
+
+ private:
+  void read_messages(std::uint64_t offset, MutableBuffer out);
+  void read_part(std::uint64_t offset, MutableBuffer out);
+  void authenticate(std::uint64_t message);
+
+  const Reader::State& state_;
+  const TensorInfo info_;
+  std::vector<std::byte> header_bytes_;
+  TensorHeader header_;
+  ExpectedHashes expected_;
+  const Key* key_ = nullptr;
+  std::mutex mutex_;
+  std::vector<bool> authenticated_;  // of messages that are larger than a piece
+};
+
+// Opens every message of a tensor whose whole ciphertext is in data, in place.
+void open_messages(const Cipher& cipher, const Key& key, std::span<std::byte> data, std::uint64_t first_message,
+                   std::uint64_t data_file_offset);
+
+}  // namespace tzmark

@@ -1,0 +1,137 @@
+// Random access to the plaintext of one tensor.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "codec/pipeline.h"
+#include "codec/reader_state.h"
+#include "codec/secretbox.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+// The bytes that a message larger than a piece is authenticated by.
+constexpr std::size_t kAuthenticateBytes = 256 << 10;
+
+[[noreturn]] void throw_wrong_mac(std::uint64_t message, std::uint64_t file_offset) {
+  throw Error(ErrorCode::kCryptMac,
+              fmt::format("the MAC of message {} is wrong: another key, or the data was changed", message),
+              file_offset);
+}
+
+std::span<const std::byte> mac_of(const Cipher& cipher, std::uint64_t message) {
+  return cipher.macs.subspan(message * kMacBytes, kMacBytes);
+}
+
+}  // namespace
+
+void open_messages(const Cipher& cipher, const Key& key, std::span<std::byte> data, std::uint64_t first_message,
+                   std::uint64_t data_file_offset) {
+  for (std::uint64_t i = 0; !data.empty(); ++i) {
+    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(cipher.message_bytes, data.size()));
+    const std::uint64_t message = first_message + i;
+    if (!open_message(key, message_nonce(cipher.nonce, message), mac_of(cipher, message), data.first(length))) {
+      throw_wrong_mac(message, data_file_offset + message * cipher.message_bytes);
+    }
+    data = data.subspan(length);
+  }
+}
+
+FileTensorStream::FileTensorStream(const Reader::State& state, std::size_t tensor)
+    : state_(state), info_(state.index.tensors[tensor]), header_bytes_(state.header_bytes(tensor)) {
+  state.file->read_at(info_.header_offset, std::span(header_bytes_));
+  state.decode_header(tensor, header_bytes_, header_);
+  expected_ = ExpectedHashes(header_bytes_, header_, info_.header_offset);
+  if (header_.crypt.cipher) {
+    key_ = &state.keys.key_for(header_.crypt, info_.header_offset + header_.crypt_begin);
+    const Cipher& cipher = *header_.crypt.cipher;
+    authenticated_.resize(message_count(info_.data_length, cipher.message_bytes));
+  } else if (state.index.header.encrypted && !state.keys.has_key()) {
+    // Nothing of an encrypted file is read as if it were plain, a tensor without data included.
+    throw Error(ErrorCode::kCryptKeyMissing, "the file is encrypted and no key was given", info_.header_offset);
+  }
+}
+
+std::size_t FileTensorStream::piece_bytes(std::size_t limit) const {
+  const std::uint64_t message = header_.crypt.cipher ? header_.crypt.cipher->message_bytes : 1;
+  // A part of a long message can start at multiples of 64 bytes only.
+  return static_cast<std::size_t>(message <= limit ? limit / message * message : limit / 64 * 64);
+}
+
+void FileTensorStream::read(std::uint64_t offset, MutableBuffer out) {
+  if (offset > info_.data_length || out.size > info_.data_length - offset) {
+    throw Error(ErrorCode::kUsage, fmt::format("{} bytes at {} of a tensor of {} bytes", out.size, offset,
+                                               info_.data_length));
+  }
+  if (out.size == 0) return;
+  if (!header_.crypt.cipher) return state_.file->read_at(info_.data_offset + offset, out);
+  if (out.kind == MemoryKind::kDevice) throw Error(ErrorCode::kUsage, "decryption into device memory");
+
+  const std::uint64_t message_bytes = header_.crypt.cipher->message_bytes;
+  const bool aligned = offset % message_bytes == 0 &&
+                       (out.size % message_bytes == 0 || offset + out.size == info_.data_length);
+  if (aligned) return read_messages(offset, out);
+  if (message_bytes > state_.options.piece_bytes) return read_part(offset, out);
+
+  // The messages around the range are short: open them aside and copy what is wanted.
+  const std::uint64_t begin = offset / message_bytes * message_bytes;
+  const std::uint64_t end =
+      std::min(info_.data_length, message_count(offset + out.size, message_bytes) * message_bytes);
+  std::vector<std::byte> whole(end - begin);
+  read_messages(begin, std::span(whole));
+  std::memcpy(out.data, whole.data() + (offset - begin), out.size);
+}
+
+void FileTensorStream::read_messages(std::uint64_t offset, MutableBuffer out) {
+  const Cipher& cipher = *header_.crypt.cipher;
+  state_.file->read_at(info_.data_offset + offset, out);
+  open_messages(cipher, *key_, out.bytes(), offset / cipher.message_bytes, info_.data_offset);
+}
+
+void FileTensorStream::read_part(std::uint64_t offset, MutableBuffer out) {
+  const Cipher& cipher = *header_.crypt.cipher;
+  while (out.size > 0) {
+    const std::uint64_t message = offset / cipher.message_bytes;
+    const std::uint64_t in_message = offset % cipher.message_bytes;
+    authenticate(message);
+    // Decryption goes by blocks of 64 bytes, so a part that begins inside one takes the block's beginning along.
+    const auto lead = static_cast<std::size_t>(in_message % 64);
+    const auto length =
+        static_cast<std::size_t>(std::min<std::uint64_t>(out.size, cipher.message_bytes - in_message));
+    const Nonce nonce = message_nonce(cipher.nonce, message);
+    if (lead == 0) {
+      state_.file->read_at(info_.data_offset + offset, out.sub(0, length));
+      decrypt_part(*key_, nonce, in_message, out.bytes().first(length));
+    } else {
+      std::vector<std::byte> aside(lead + length);
+      state_.file->read_at(info_.data_offset + offset - lead, std::span(aside));
+      decrypt_part(*key_, nonce, in_message - lead, aside);
+      std::memcpy(out.data, aside.data() + lead, length);
+    }
+    offset += length;
+    out = out.sub(length, out.size - length);
+  }
+}
+
+void FileTensorStream::authenticate(std::uint64_t message) {
+  // Whoever comes first reads the whole message once; the others wait, as nothing may be handed out before.
+  const std::lock_guard lock(mutex_);
+  if (authenticated_[message]) return;
+  const Cipher& cipher = *header_.crypt.cipher;
+  const std::uint64_t begin = message * cipher.message_bytes;
+  const std::uint64_t end = std::min(info_.data_length, begin + cipher.message_bytes);
+  MessageAuthenticator authenticator(*key_, message_nonce(cipher.nonce, message));
+  std::vector<std::byte> block(static_cast<std::size_t>(std::min<std::uint64_t>(kAuthenticateBytes, end - begin)));
+  for (std::uint64_t at = begin; at < end;) {
+    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), end - at));
+    state_.file->read_at(info_.data_offset + at, MutableBuffer(block.data(), length));
+    authenticator.update(std::span(block).first(length));
+    at += length;
+  }
+  if (!authenticator.matches(mac_of(cipher, message))) throw_wrong_mac(message, info_.data_offset + begin);
+  authenticated_[message] = true;
+}
+
+}  // namespace tzmark

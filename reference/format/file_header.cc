@@ -1,0 +1,83 @@
+// The file header, layouts and kinds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "bytes/cursor.h"
+#include "tzmark/error.h"
+#include "tzmark/format.h"
+
+namespace tzmark {
+namespace {
+
+constexpr std::array<std::string_view, 4> kLayoutNames = {"v1", "v2", "v3", "v4"};
+constexpr std::array<std::string_view, 3> kKindNames = {"parameter", "buffer", "state_dict"};
+constexpr std::uint32_t kFirstVersionWithFlags = 4;
+constexpr std::uint32_t kAlwaysEncryptedVersion = 3;
+constexpr unsigned char kFlagEncrypted = 1;
+
+}  // namespace
+
+std::string_view layout_name(Layout layout) { return kLayoutNames[static_cast<std::size_t>(layout) - 1]; }
+
+std::optional<Layout> layout_from_name(std::string_view name) {
+  const auto found = std::ranges::find(kLayoutNames, name);
+  if (found == kLayoutNames.end()) return std::nullopt;
+  return static_cast<Layout>(found - kLayoutNames.begin() + 1);
+}
+
+std::string_view kind_name(Kind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
+
+FileHeader decode_file_header(std::span<const std::byte> bytes) {
+  FileHeaderWire wire;
+  const std::size_t magic_bytes = std::min(bytes.size(), kMagic.size());
+  if (std::memcmp(bytes.data(), kMagic.data(), magic_bytes) != 0) {
+    throw Error(ErrorCode::kHeaderMagic, "this is no .tensors file: its first bytes are not |TZR|", 0);
+  }
+  if (bytes.size() < sizeof wire) {
+    throw Error(ErrorCode::kHeaderTruncated,
+                fmt::format("the file ends inside the file header of {} bytes", sizeof wire), bytes.size());
+  }
+  std::memcpy(&wire, bytes.data(), sizeof wire);
+  if (wire.data_version < 1 || wire.data_version > 5) {
+    const std::uint32_t version = wire.data_version;
+    throw Error(ErrorCode::kHeaderVersion, fmt::format("data version {} is not one of 1 to 5", version),
+                offsetof(FileHeaderWire, data_version));
+  }
+  FileHeader header;
+  header.data_version = wire.data_version;
+  header.encrypted = header.data_version == kAlwaysEncryptedVersion;
+  // Before version 4 the flags were reserved bytes that mean nothing.
+  if (header.data_version >= kFirstVersionWithFlags) {
+    for (std::size_t i = 0; i < sizeof wire.feature_flags; ++i) {
+      const unsigned unknown = wire.feature_flags[i] & (i == 0 ? ~unsigned{kFlagEncrypted} : ~0U) & 0xff;
+      if (unknown != 0) {
+        throw Error(ErrorCode::kHeaderFlags, fmt::format("unknown feature flags {:02x} in byte {}", unknown, i),
+                    offsetof(FileHeaderWire, feature_flags) + i);
+      }
+    }
+    header.encrypted = (wire.feature_flags[0] & kFlagEncrypted) != 0;
+  }
+  header.total_data_bytes = wire.total_data_bytes;
+  header.tensor_count = wire.tensor_count;
+  if (header.tensor_count == 0) {
+    throw Error(ErrorCode::kHeaderCount, "the tensor count is 0", offsetof(FileHeaderWire, tensor_count));
+  }
+  return header;
+}
+
+std::array<std::byte, kFileHeaderBytes> encode_file_header(const FileHeader& header) {
+  FileHeaderWire wire{};
+  std::memcpy(wire.magic, kMagic.data(), kMagic.size());
+  wire.data_version = header.data_version;
+  if (header.encrypted && header.data_version >= kFirstVersionWithFlags) wire.feature_flags[0] = kFlagEncrypted;
+  wire.total_data_bytes = header.total_data_bytes;
+  wire.tensor_count = header.tensor_count;
+  std::array<std::byte, kFileHeaderBytes> bytes;
+  std::memcpy(bytes.data(), &wire, sizeof wire);
+  return bytes;
+}
+
+}  // namespace tzmark

@@ -1,0 +1,122 @@
+// Parsing and spelling of tensor names.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bytes/utf8.h"
+#include "tzmark/error.h"
+#include "tzmark/path.h"
+
+namespace tzmark {
+namespace {
+
+using nlohmann::json;
+
+// Receives the parser's events, so that a hostile document is refused at its first wrong element: nothing nests, and
+// memory stays in proportion to the name.
+class PathHandler final : public json::json_sax_t {
+ public:
+  Path path;
+  std::string problem;
+
+  bool start_array(std::size_t) override {
+    if (inside_) return refuse("an array as an element");
+    inside_ = true;
+    return true;
+  }
+  bool end_array() override { return true; }
+  bool string(std::string& value) override {
+    if (!inside_) return refuse("no array");
+    path.emplace_back(std::move(value));
+    return true;
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (!inside_) return refuse("no array");
+    path.emplace_back(static_cast<std::uint64_t>(value));
+    return true;
+  }
+  bool null() override { return refuse("null as an element"); }
+  bool boolean(bool) override { return refuse("a boolean as an element"); }
+  bool number_integer(number_integer_t) override { return refuse("a negative number as an element"); }
+  bool number_float(number_float_t, const string_t&) override {
+    return refuse("a number that is not an integer below 2^64 as an element");
+  }
+  bool binary(binary_t&) override { return refuse("binary data"); }
+  bool start_object(std::size_t) override { return refuse("an object"); }
+  bool end_object() override { return true; }
+  bool key(string_t&) override { return true; }
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override {
+    return refuse("no valid JSON array");
+  }
+
+ private:
+  bool refuse(std::string_view what) {
+    if (problem.empty()) problem = what;
+    return false;
+  }
+  bool inside_ = false;
+};
+
+Path parse_structured(std::string_view document, std::uint64_t file_offset) {
+  if (document.find_first_of("\n\r") != std::string_view::npos) {
+    throw Error(ErrorCode::kNameNewline, "", file_offset);
+  }
+  // The library stops at a NUL byte and skips a byte order mark; both would hide what follows or precedes the array.
+  const std::size_t begin = document.find_first_not_of(" \t");
+  const bool has_control = document.find('\0') != std::string_view::npos;
+  if (begin == std::string_view::npos || document[begin] != '[' || has_control) {
+    throw Error(ErrorCode::kNameJson, "a structured name that is no JSON array", file_offset);
+  }
+  PathHandler handler;
+  if (!json::sax_parse(document, &handler)) {
+    throw Error(ErrorCode::kNameJson, fmt::format("a structured name with {}", handler.problem), file_offset);
+  }
+  if (handler.path.empty()) throw Error(ErrorCode::kNameEmptyPath, "", file_offset);
+  return std::move(handler.path);
+}
+
+}  // namespace
+
+Path parse_name(std::string_view wire, std::uint64_t file_offset) {
+  if (const auto bad = find_invalid_utf8(wire)) {
+    throw Error(ErrorCode::kNameUtf8, "a name is not valid UTF-8", file_offset + *bad);
+  }
+  if (wire.starts_with(kStructuredNameMark)) return parse_structured(wire.substr(1), file_offset);
+  return {std::string(wire)};
+}
+
+std::string spell_name(const Path& path) {
+  if (path.empty()) throw Error(ErrorCode::kNameUnwritable, "an empty path cannot be written");
+  if (const auto* plain = std::get_if<std::string>(path.data()); plain != nullptr && path.size() == 1) {
+    if (plain->empty()) throw Error(ErrorCode::kNameUnwritable, "an empty name cannot be written");
+    if (plain->front() == kStructuredNameMark) {
+      throw Error(ErrorCode::kNameUnwritable, "a plain name that begins with byte 1E would be read as a structured one");
+    }
+    if (find_invalid_utf8(*plain)) throw Error(ErrorCode::kNameUtf8, "a name is not valid UTF-8");
+    return *plain;
+  }
+  json array = json::array();
+  for (const PathElement& element : path) {
+    std::visit([&](const auto& value) { array.push_back(value); }, element);
+  }
+  try {
+    return kStructuredNameMark + array.dump(-1, ' ', /*ensure_ascii=*/true);
+  } catch (const json::exception&) {
+    throw Error(ErrorCode::kNameUtf8, "an element of a path is not valid UTF-8");
+  }
+}
+
+std::string display_path(const Path& path) {
+  std::string text;
+  for (const PathElement& element : path) {
+    if (const auto* index = std::get_if<std::uint64_t>(&element)) {
+      text += fmt::format("[{}]", *index);
+    } else {
+      if (!text.empty()) text += '.';
+      text += std::get<std::string>(element);
+    }
+  }
+  return text;
+}
+
+}  // namespace tzmark

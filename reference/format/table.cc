@@ -1,0 +1,80 @@
+// The list of tensors.
+#include "tzmark/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tzmark/error.h"
+
+namespace tzmark {
+
+bool TensorInfo::meta() const {
+  return data_length == 0 && std::ranges::find(shape, std::uint64_t{0}) == shape.end();
+}
+
+TensorFields TensorInfo::fields() const {
+  TensorFields fields;
+  fields.kind = kind;
+  fields.name = name;
+  fields.dtype = dtype.wire;
+  fields.dimension_count = static_cast<std::uint8_t>(shape.size());
+  std::ranges::copy(shape, fields.dimensions.begin());
+  fields.data_length = data_length;
+  return fields;
+}
+
+TensorInfo TensorTable::operator[](std::size_t i) const {
+  const Record& r = records_[i];
+  return {std::string_view(names_).substr(r.name_begin, r.name_length),
+          dtypes_[r.dtype],
+          std::span(dimensions_).subspan(r.shape_begin, r.dimension_count),
+          r.data_length,
+          r.header_offset,
+          r.data_offset,
+          r.module_index,
+          r.kind};
+}
+
+void TensorTable::add(const Path& path, Kind kind, const Dtype& dtype, std::span<const std::uint64_t> shape, bool meta,
+                      std::uint16_t module_index) {
+  const std::string name = spell_name(path);
+  if (name.size() > 65535) throw Error(ErrorCode::kUsage, fmt::format("a name of {} bytes; 65535 fit", name.size()));
+  if (name.starts_with(kStructuredNameMark) && kind != Kind::kStateDict) {
+    throw Error(ErrorCode::kNameKind, fmt::format("{} is a path of several elements", display_path(path)));
+  }
+  if (shape.size() > kMaxDimensions) {
+    throw Error(ErrorCode::kUsage, fmt::format("a shape of {} dimensions; {} fit", shape.size(), kMaxDimensions));
+  }
+  const auto bytes = nominal_bytes(shape, dtype.item_bytes);
+  if (!bytes) throw Error(ErrorCode::kIndexShapeOverflow, fmt::format("{} is too large", display_path(path)));
+  append(name, shape, dtype, {0, 0, meta ? 0 : *bytes, 0, 0, 0, 0, module_index, 0, kind});
+}
+
+void TensorTable::add(const IndexEntry& entry, const Dtype& dtype) {
+  append(entry.name, entry.shape(), dtype,
+         {entry.header_offset, entry.data_offset, entry.data_length, 0, 0, 0, 0, 0, 0, entry.kind});
+}
+
+void TensorTable::append(std::string_view name, std::span<const std::uint64_t> shape, const Dtype& dtype,
+                         Record record) {
+  record.name_begin = names_.size();
+  record.name_length = static_cast<std::uint16_t>(name.size());
+  record.shape_begin = dimensions_.size();
+  record.dimension_count = static_cast<std::uint8_t>(shape.size());
+  record.dtype = intern(dtype);
+  names_ += name;
+  dimensions_.insert(dimensions_.end(), shape.begin(), shape.end());
+  records_.push_back(record);
+}
+
+std::uint32_t TensorTable::intern(const Dtype& dtype) {
+  const auto found = dtype_numbers_.find(dtype.wire);
+  if (found != dtype_numbers_.end()) return found->second;
+  const auto number = static_cast<std::uint32_t>(dtypes_.size());
+  dtypes_.push_back(dtype);
+  dtype_numbers_.emplace(dtype.wire, number);
+  return number;
+}
+
+}  // namespace tzmark

@@ -1,0 +1,33 @@
+// Element types: the strings that files carry, and what they mean.
+//
+// A wire dtype is numpy's array-interface type string ("<f4"), or for types that numpy lacks an opaque one: a void type
+// of the element's size, one NUL byte, and torch's name ("<V2\0torch.bfloat16"). Files of the 1.x releases also hold
+// foreign numpy types (strings, dates), which are listed and verified but have no torch name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tzmark {
+
+struct Dtype {
+  std::string wire;              // as stored
+  std::string name;              // torch's name without "torch.", empty for a foreign type
+  std::uint64_t item_bytes = 0;  // never 0
+  bool big_endian = false;
+  bool opaque = false;
+
+  bool foreign() const { return name.empty(); }
+
+  friend bool operator==(const Dtype&, const Dtype&) = default;
+};
+
+// Throws Error with a TZR-DTY rule and the given file offset if wire is not a dtype of the format.
+Dtype parse_dtype(std::string_view wire, std::uint64_t file_offset = 0);
+
+// The dtype of torch's name ("float32", "bfloat16"), little-endian, spelled as 2.x writers do. Throws kUsage if there is
+// no such dtype.
+Dtype dtype_from_name(std::string_view torch_name);
+
+}  // namespace tzmark

@@ -1,0 +1,146 @@
+// Files, and the paths by which bytes reach them.
+//
+// A File is one open file over one I/O path. Reads and writes at any offset may run at the same time from any threads.
+// The public calls move all bytes or throw: short transfers and interrupted calls are dealt with here, once, for every
+// path. A path implements the protected calls, which may move less.
+// Errors: TZE-ENV rules with the file offset; TZE-AVL-001 for a path that this machine lacks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tzmark/buffer.h"
+
+namespace tzmark {
+
+class File {
+ public:
+  virtual ~File() = default;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  // The I/O path that really moves the bytes, as in the registry ("pwrite").
+  virtual std::string_view io_path() const = 0;
+  virtual std::uint64_t size() const = 0;
+
+  // Fills all of out from offset on. Throws TZE-ENV-005 if the file ends before.
+  void read_at(std::uint64_t offset, MutableBuffer out);
+  void write_at(std::uint64_t offset, ConstBuffer in);
+  // Returns when the content would survive a loss of power.
+  void sync();
+
+ protected:
+  File() = default;
+  // Moves at least one byte, and returns how many; 0 from read_some is the end of the file.
+  virtual std::size_t read_some(std::uint64_t offset, MutableBuffer out) = 0;
+  virtual std::size_t write_some(std::uint64_t offset, ConstBuffer in) = 0;
+  virtual void sync_all() = 0;
+  friend class FaultyFile;
+};
+
+enum class OpenMode {
+  kRead,
+  kCreate,  // must not exist; readable and writable
+};
+
+// One row of the registry of paths.
+struct IoPath {
+  std::string_view name;
+  std::string_view summary;
+  // Why this machine cannot use the path; empty if it can.
+  std::function<std::string()> why_unavailable;
+  std::function<std::unique_ptr<File>(const std::string& file_name, OpenMode)> open;
+};
+
+std::span<const IoPath> io_paths();
+
+// name: a path of the registry, or "auto". A named path is used or the call fails: nothing falls back silently.
+std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std::string_view io_path = "auto");
+
+// A file in memory, for tests and for small things. Writes may run together; reads not beside them.
+class MemoryFile final : public File {
+ public:
+  MemoryFile() = default;
+  explicit MemoryFile(std::vector<std::byte> content) : content_(std::move(content)) {}
+
+  std::string_view io_path() const override { return "memory"; }
+  std::uint64_t size() const override { return content_.size(); }
+  const std::vector<std::byte>& content() const { return content_; }
+
+ protected:
+  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override;
+  std::size_t write_some(std::uint64_t offset, ConstBuffer in) override;
+  void sync_all() override {}
+
+ private:
+  std::mutex mutex_;  // writes may grow the content
+  std::vector<std::byte> content_;
+};
+
+// Does what the inner file does, until the call of the given number fails. For tests of error handling.
+class FaultyFile final : public File {
+ public:
+  enum class Fault {
+    kNone,
+    kShort,    // moves one byte only; no error, the caller has to go on
+    kError,    // EIO
+    kNoSpace,  // ENOSPC
+    kEnd,      // read_some says that the file ends here
+  };
+  // Counts reads, writes and syncs together, from 0. every: the fault comes at each multiple of call, not once.
+  FaultyFile(File& inner, Fault fault, std::uint64_t call, bool every = false)
+      : inner_(inner), fault_(fault), call_(call), every_(every) {}
+
+  std::string_view io_path() const override { return inner_.io_path(); }
+  std::uint64_t size() const override { return inner_.size(); }
+  std::uint64_t calls() const { return next_call_; }
+
+ protected:
+  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override;
+  std::size_t write_some(std::uint64_t offset, ConstBuffer in) override;
+  void sync_all() override;
+
+ private:
+  Fault next_fault();
+
+  File& inner_;
+  Fault fault_;
+  std::uint64_t call_;
+  bool every_;
+  std::atomic<std::uint64_t> next_call_ = 0;
+};
+
+// A file that appears under its name whole or not at all: written under a temporary name in the same directory, then
+// synced, renamed, and the directory synced. Destroyed without commit, it leaves nothing behind.
+// For one thread at a time, but for the File itself.
+class AtomicFile {
+ public:
+  enum class Existing { kReplace, kRefuse };
+
+  AtomicFile(std::string final_name, std::string_view io_path = "auto", Existing existing = Existing::kReplace);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  File& file() { return *file_; }
+  void commit();
+
+ private:
+  std::string final_name_;
+  std::string temporary_name_;
+  Existing existing_;
+  std::unique_ptr<File> file_;
+  bool committed_ = false;
+};
+
+// Copies a stream that cannot seek (a pipe) to an unnamed temporary file, which is gone when the File is.
+std::unique_ptr<File> spool(int descriptor);
+
+}  // namespace tzmark

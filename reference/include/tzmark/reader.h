@@ -1,0 +1,112 @@
+// Reading .tensors files.
+//
+// A Reader has checked the file header and the whole index when its constructor returns: every offset and length lies
+// inside the file, records do not overlap, names form a tree. Tensor headers are read and cross-checked when their tensor
+// is; check_headers does it for all. Opening costs memory in proportion to the entries that are really there.
+//
+// Thread-safety: const calls may run at the same time. Calls that read many tensors start threads of their own.
+// Ownership: a Reader owns its File. Streams that it opened must not outlive it.
+// Errors: tzmark::Error with the rule and the byte offset. What a call has already handed out is right as far as the
+// checks asked for go, except where a call says otherwise.
+// The file must not be changed by others while it is read.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "tzmark/buffer.h"
+#include "tzmark/crypto.h"
+#include "tzmark/format.h"
+#include "tzmark/io.h"
+#include "tzmark/table.h"
+
+namespace tzmark {
+
+struct ReadOptions {
+  std::optional<KeySource> key;
+  KeyDerivationLimits key_derivation_limits;
+  std::string io_path = "auto";
+  unsigned threads = 0;             // 0: one a core
+  std::size_t piece_bytes = 2 << 20;
+};
+
+// The data of one tensor as plaintext, in any order.
+class TensorStream {
+ public:
+  virtual ~TensorStream() = default;
+  // Fills out with the plaintext from offset on. REQUIRES: offset + out.size <= data_length. Thread-safe.
+  virtual void read(std::uint64_t offset, MutableBuffer out) = 0;
+  // What the source says that header and data hash to, if it says so; a writer that copies the tensor checks it.
+  virtual const class ExpectedHashes* expected() const { return nullptr; }
+};
+
+// Where a writer gets its tensors from. Thread-safe.
+class TensorSource {
+ public:
+  virtual ~TensorSource() = default;
+  virtual std::unique_ptr<TensorStream> open(std::size_t tensor) const = 0;
+};
+
+struct ScanOptions {
+  bool verify_hashes = false;  // CRC32 and SHA-256, whichever a tensor has; a tensor without any fails
+  bool plain_sha256 = false;   // SHA-256 of the data alone
+};
+
+// What a scan tells about a tensor when it is through with it. The views are valid during the call.
+struct ScannedTensor {
+  std::size_t index;
+  const TensorHeader& header;
+  std::span<const std::byte> header_bytes;
+  std::optional<std::array<std::byte, 32>> plain_sha256;  // none for a meta tensor
+};
+
+class Reader final : public TensorSource {
+ public:
+  explicit Reader(std::unique_ptr<File> file, ReadOptions options = {});
+  // "-" reads standard input to its end first.
+  static Reader open(const std::string& file_name, ReadOptions options = {});
+  ~Reader() override;
+  Reader(Reader&&) noexcept;
+  Reader& operator=(Reader&&) noexcept;
+
+  const FileHeader& header() const;
+  Layout layout() const;
+  const TensorTable& tensors() const;
+  const File& file() const;
+  std::uint64_t index_begin() const;
+  std::uint64_t index_length() const;
+  std::uint64_t index_used() const;     // without the zeros behind the last entry
+  std::uint64_t terminator_at() const;
+
+  // By stored name, or by path.
+  std::optional<std::size_t> find(std::string_view name) const;
+  std::optional<std::size_t> find(const Path& path) const;
+
+  // Reads every tensor header and checks it against the index. visit, if given, is called for each in file order.
+  using HeaderVisitor = std::function<void(std::size_t tensor, const TensorHeader&, std::span<const std::byte> header)>;
+  void check_headers(const HeaderVisitor& visit = {}) const;
+
+  // Everything: headers, MACs, CRC32, SHA-256. Throws the first error in file order.
+  void verify() const;
+
+  // Reads all data once. done, if given, is called once for each tensor, in any order, never twice at the same time.
+  void scan(const ScanOptions& options, const std::function<void(const ScannedTensor&)>& done = {}) const;
+
+  // The whole tensor into memory of data_length bytes, or of nominal size for a meta tensor, which gives zeros.
+  // If it throws, out holds nothing that may be used.
+  void read(std::size_t tensor, MutableBuffer out, bool verify_hashes = true) const;
+
+  // Reads the tensor's header and checks it; MACs are checked as data is read, hashes are not.
+  std::unique_ptr<TensorStream> open(std::size_t tensor) const override;
+
+  struct State;  // private to the codec
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tzmark

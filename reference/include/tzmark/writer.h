@@ -1,0 +1,62 @@
+// Writing .tensors files.
+//
+// A file appears under its name whole and synced, or not at all. Data is asked from the source in pieces of fixed size,
+// from several threads; hashing, encryption and I/O overlap. One tensor's SHA-256 is a chain that keeps one core busy;
+// all else of a huge tensor uses every core.
+// Errors: tzmark::Error; what the content needs and the layout lacks is TZR-HDR-006.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tzmark/buffer.h"
+#include "tzmark/crypto.h"
+#include "tzmark/format.h"
+#include "tzmark/io.h"
+#include "tzmark/reader.h"
+#include "tzmark/table.h"
+
+namespace tzmark {
+
+struct WriteOptions {
+  std::optional<Layout> layout;  // none: the lowest data version that the content needs
+  bool crc32 = true;             // of unencrypted and of meta tensors
+  bool sha256 = true;
+  std::optional<EncryptOptions> encrypt;
+  std::uint64_t index_bytes_min = 0;  // room for an index that is longer than its entries
+  bool verify_source = true;          // check hashes that the source knows of, while its data passes by
+  unsigned threads = 0;               // 0: one a core
+  std::size_t piece_bytes = 2 << 20;
+  std::string io_path = "auto";
+  AtomicFile::Existing existing = AtomicFile::Existing::kReplace;
+};
+
+struct WriteResult {
+  Layout layout;
+  std::uint64_t file_bytes;
+};
+
+// The lowest layout that can hold the tensors. reason, if given, receives what needs it, for people.
+Layout lowest_layout(const TensorTable& tensors, bool encrypted, std::string* reason = nullptr);
+
+// Writes the tensors in their order. source.open is called once for each tensor.
+WriteResult write_file(const std::string& file_name, const TensorTable& tensors, const TensorSource& source,
+                       const WriteOptions& options);
+
+// The same into a file that is open and empty; the caller syncs it.
+WriteResult write_tensors(File& file, const TensorTable& tensors, const TensorSource& source,
+                          const WriteOptions& options);
+
+// Tensors that lie in memory, which the caller keeps alive. Entry i is the data of tensor i, empty for a meta tensor.
+class MemorySource final : public TensorSource {
+ public:
+  explicit MemorySource(std::vector<ConstBuffer> data) : data_(std::move(data)) {}
+  std::unique_ptr<TensorStream> open(std::size_t tensor) const override;
+
+ private:
+  std::vector<ConstBuffer> data_;
+};
+
+}  // namespace tzmark

@@ -1,0 +1,57 @@
+// Files that appear whole or not at all.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <random>
+
+#include "io/paths.h"
+
+namespace tzmark {
+namespace {
+
+std::string directory_of(const std::string& file_name) {
+  const auto parent = std::filesystem::path(file_name).parent_path();
+  return parent.empty() ? "." : parent.string();
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::string final_name, std::string_view io_path, Existing existing)
+    : final_name_(std::move(final_name)), existing_(existing) {
+  if (existing_ == Existing::kRefuse && std::filesystem::exists(final_name_)) {
+    throw Error(ErrorCode::kOpenFailed, "the file exists already");
+  }
+  std::random_device random;
+  temporary_name_ = fmt::format("{}.tmp-{:08x}", final_name_, random());
+  file_ = open_file(temporary_name_, OpenMode::kCreate, io_path);
+}
+
+AtomicFile::~AtomicFile() {
+  file_.reset();
+  if (!committed_) ::unlink(temporary_name_.c_str());
+}
+
+void AtomicFile::commit() {
+  // The order makes the promise: content first, then the name, then the directory that holds the name.
+  file_->sync();
+  file_.reset();
+  if (existing_ == Existing::kRefuse) {
+    // link fails if somebody else has made the file since, which rename would overwrite.
+    if (::link(temporary_name_.c_str(), final_name_.c_str()) != 0) {
+      throw_errno(ErrorCode::kWriteFailed, "cannot give the file its name");
+    }
+    ::unlink(temporary_name_.c_str());
+  } else if (std::rename(temporary_name_.c_str(), final_name_.c_str()) != 0) {
+    throw_errno(ErrorCode::kWriteFailed, "cannot give the file its name");
+  }
+  committed_ = true;
+  const Descriptor directory(::open(directory_of(final_name_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0) throw_errno(ErrorCode::kSyncFailed, "cannot open the directory");
+  sync_descriptor(directory.get());
+}
+
+}  // namespace tzmark

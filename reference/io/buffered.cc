@@ -1,0 +1,78 @@
+// The buffered path: stdio, as most programs do it. One position and one buffer a file, so threads take turns.
+#include <cerrno>
+#include <cstdio>
+#include <mutex>
+
+#include "io/paths.h"
+
+namespace tzmark {
+namespace {
+
+class BufferedFile final : public File {
+ public:
+  BufferedFile(const std::string& file_name, OpenMode mode) {
+    Descriptor descriptor = open_descriptor(file_name, mode);
+    size_ = descriptor_size(descriptor.get());
+    stream_ = ::fdopen(descriptor.get(), mode == OpenMode::kRead ? "r" : "w+");
+    if (stream_ == nullptr) throw_errno(ErrorCode::kOpenFailed, "fdopen");
+    descriptor.release();
+  }
+  // Unwritten bytes are lost if nobody has called sync: a file that matters is synced before it is let go.
+  ~BufferedFile() override { std::fclose(stream_); }
+
+  std::string_view io_path() const override { return "buffered"; }
+  std::uint64_t size() const override {
+    const std::lock_guard lock(mutex_);
+    return size_;
+  }
+
+ protected:
+  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
+    require_host_memory(out, io_path());
+    const std::lock_guard lock(mutex_);
+    seek(offset, ErrorCode::kReadFailed);
+    const std::size_t moved = std::fread(out.data, 1, out.size, stream_);
+    if (moved == 0 && std::ferror(stream_) != 0) fail(ErrorCode::kReadFailed, "fread", offset);
+    return moved;
+  }
+
+  std::size_t write_some(std::uint64_t offset, ConstBuffer in) override {
+    require_host_memory(in, io_path());
+    const std::lock_guard lock(mutex_);
+    seek(offset, ErrorCode::kWriteFailed);
+    const std::size_t moved = std::fwrite(in.data, 1, in.size, stream_);
+    if (moved == 0) fail(ErrorCode::kWriteFailed, "fwrite", offset);
+    size_ = std::max(size_, offset + moved);
+    return moved;
+  }
+
+  void sync_all() override {
+    const std::lock_guard lock(mutex_);
+    if (std::fflush(stream_) != 0) fail(ErrorCode::kWriteFailed, "fflush", std::nullopt);
+    sync_descriptor(::fileno(stream_));
+  }
+
+ private:
+  void seek(std::uint64_t offset, ErrorCode code) {
+    if (::fseeko(stream_, static_cast<off_t>(offset), SEEK_SET) != 0) fail(code, "fseeko", offset);
+  }
+  [[noreturn]] void fail(ErrorCode code, const char* call, std::optional<std::uint64_t> offset) {
+    std::clearerr(stream_);
+    throw_errno(code, call, offset);
+  }
+
+  mutable std::mutex mutex_;
+  std::FILE* stream_ = nullptr;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace
+
+IoPath buffered_path() {
+  return {"buffered", "stdio: fread and fwrite, one call at a time", [] { return std::string(); },
+          [](const std::string& file_name, OpenMode mode) -> std::unique_ptr<File> {
+            return std::make_unique<BufferedFile>(file_name, mode);
+          }};
+}
+
+}  // namespace tzmark

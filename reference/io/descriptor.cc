@@ -1,0 +1,58 @@
+// System calls around file descriptors.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "io/paths.h"
+
+namespace tzmark {
+
+void throw_errno(ErrorCode code, const std::string& what, std::optional<std::uint64_t> offset) {
+  throw Error(code, fmt::format("{}: {}", what, std::generic_category().message(errno)), offset);
+}
+
+Descriptor::~Descriptor() {
+  // Nothing that matters is left to fail here: writers sync before they let go.
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Descriptor open_descriptor(const std::string& file_name, OpenMode mode) {
+  const int flags = mode == OpenMode::kRead ? O_RDONLY : O_RDWR | O_CREAT | O_EXCL;
+  int fd = -1;
+  do {
+    fd = ::open(file_name.c_str(), flags | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EINTR);
+  if (fd < 0) throw_errno(ErrorCode::kOpenFailed, mode == OpenMode::kRead ? "cannot open" : "cannot create");
+  Descriptor descriptor(fd);
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) throw_errno(ErrorCode::kOpenFailed, "cannot ask for the file's size");
+  if (S_ISDIR(status.st_mode)) throw Error(ErrorCode::kOpenFailed, "cannot open: it is a directory");
+  return descriptor;
+}
+
+std::uint64_t descriptor_size(int fd) {
+  // A seek to the end knows the size of block devices too, which fstat does not.
+  const off_t end = ::lseek(fd, 0, SEEK_END);
+  if (end < 0) throw_errno(ErrorCode::kOpenFailed, "the file cannot seek");
+  return static_cast<std::uint64_t>(end);
+}
+
+void sync_descriptor(int fd) {
+  int result = 0;
+  do {
+    result = ::fsync(fd);
+  } while (result != 0 && errno == EINTR);
+  if (result != 0) throw_errno(ErrorCode::kSyncFailed, "fsync");
+}
+
+void require_host_memory(ConstBuffer buffer, std::string_view io_path) {
+  if (buffer.kind == MemoryKind::kDevice) {
+    throw Error(ErrorCode::kUsage, fmt::format("I/O path {} cannot reach device memory", io_path));
+  }
+}
+
+}  // namespace tzmark

@@ -1,0 +1,50 @@
+// Whole transfers over partial ones, and the registry of paths.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "io/paths.h"
+#include "tzmark/error.h"
+#include "tzmark/io.h"
+
+namespace tzmark {
+
+void File::read_at(std::uint64_t offset, MutableBuffer out) {
+  for (std::size_t done = 0; done < out.size;) {
+    const std::size_t moved = read_some(offset + done, out.sub(done, out.size - done));
+    if (moved == 0) {
+      throw Error(ErrorCode::kFileChanged, fmt::format("the file ends {} bytes too early", out.size - done),
+                  offset + done);
+    }
+    done += moved;
+  }
+}
+
+void File::write_at(std::uint64_t offset, ConstBuffer in) {
+  for (std::size_t done = 0; done < in.size;) done += write_some(offset + done, in.sub(done, in.size - done));
+}
+
+void File::sync() { sync_all(); }
+
+std::span<const IoPath> io_paths() {
+  // Each path says in its own file what it is; "auto" takes the first that this machine has.
+  static const std::array paths = {pwrite_path(), buffered_path()};
+  return paths;
+}
+
+std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std::string_view io_path) {
+  std::string names;
+  for (const IoPath& path : io_paths()) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", path.name);
+    if (io_path != "auto" && io_path != path.name) continue;
+    const std::string reason = path.why_unavailable();
+    if (reason.empty()) return path.open(file_name, mode);
+    if (io_path != "auto") {
+      throw Error(ErrorCode::kUnavailable, fmt::format("I/O path {}: {}", path.name, reason));
+    }
+  }
+  throw Error(ErrorCode::kUsage, fmt::format("there is no I/O path '{}'; this build has {}", io_path, names));
+}
+
+}  // namespace tzmark

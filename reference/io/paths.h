@@ -1,0 +1,44 @@
+// What each I/O path contributes to the registry, and the system calls that several of them share.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tzmark/error.h"
+#include "tzmark/io.h"
+
+namespace tzmark {
+
+IoPath pwrite_path();
+IoPath buffered_path();
+
+// Throws TZE-ENV-00x with the text of errno.
+[[noreturn]] void throw_errno(ErrorCode code, const std::string& what, std::optional<std::uint64_t> offset = {});
+
+// Owns a file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+Descriptor open_descriptor(const std::string& file_name, OpenMode mode);
+std::uint64_t descriptor_size(int fd);
+void sync_descriptor(int fd);
+
+// A path that takes pointers can only reach memory that the CPU can.
+void require_host_memory(ConstBuffer buffer, std::string_view io_path);
+
+}  // namespace tzmark
