@@ -1,5 +1,5 @@
-# Installs the build into a scratch prefix, moves that elsewhere, and builds and runs the consumer project against it. Then
-# configures the consumer with the checkout as a subdirectory, where our tests and tools have to stay out.
+# Installs the build into a scratch prefix, moves that elsewhere, and builds and runs the consumer project against it.
+# Then configures the consumer with the checkout as a subdirectory, where our tests and tools have to stay out.
 #
 # usage: cmake -DSOURCE=... -DBUILD=... -DSCRATCH=... -DCASE=...without suffix... -P check.cmake
 cmake_minimum_required(VERSION 3.22)

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +174,7 @@ def too_large_for_peer(tensor: Tensor) -> bool:
 
 
 def lowest_layout(tensors: list[Tensor]) -> str:
-    """The lowest layout that holds these tensors in plain."""
+    """The lowest layout that holds these tensors."""
     if any(tensor["meta"] for tensor in tensors):
         return "v4"
     return "v2" if any(map(is_opaque, tensors)) else "v1"
@@ -263,76 +263,106 @@ def require_verification(tzmark: Tzmark, scratch: Path, source: Path) -> None:
     require_refusal(out, None)
 
 
+@dataclass
+class Tally:
+    """What came of it, for the table at the end."""
+
+    files: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    tensors: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A valid file of the corpus, how it opens, and what is in it."""
+
+    name: str
+    path: Path
+    secret: Secret | None
+    tensors: list[Tensor]
+
+
+def read_cases(corpus: Path) -> Iterator[Case]:
+    """The valid files of the corpus."""
+    for case in json.loads((corpus / "manifest.json").read_text())["cases"]:
+        if case["verdict"] != "valid":
+            continue
+        secret = None
+        if "key_hex" in case:
+            secret = raw_key(bytes.fromhex(case["key_hex"]))
+        elif "passphrase" in case:
+            secret = passphrase(case["passphrase"])
+        expected = json.loads((corpus / case["expected"]).read_text())
+        yield Case(case["id"], corpus / case["path"], secret, expected["tensors"])
+
+
+def targets_for(tensors: list[Tensor], tally: Tally) -> Iterator[Target]:
+    """Everything that these tensors can be converted to; with a passphrase only until enough files have one."""
+    lowest = lowest_layout(tensors)
+    for target in TARGETS:
+        slow = target.secret is not None and target.secret.name == "passphrase"
+        if target.layout < lowest or (
+            slow and tally.files[str(target)] >= PASSPHRASE_FILES
+        ):
+            continue
+        yield target
+
+
+def check_case(tzmark: Tzmark, case: Case, out: Path, tally: Tally) -> None:
+    """Converts one file to all it can be and compares, or has the peer refuse it. Failures go into the tally."""
+    refusal = next(filter(None, map(peer_refuses, case.tensors)), None)
+    if refusal is not None:
+        tally.left_out[refusal] += 1
+        try:
+            require_refusal(case.path, case.secret)
+        except Mismatch as error:
+            tally.failures.append(f"{case.name}: {error}")
+        return
+    if any(map(too_large_for_peer, case.tensors)):
+        tally.left_out["a meta tensor too large for the peer, which allocates it"] += 1
+        return
+    for target in targets_for(case.tensors, tally):
+        try:
+            tzmark.convert(case.path, case.secret, out, target)
+            tally.tensors += compare(tzmark, out, target.secret, case.tensors)
+            tally.files[str(target)] += 1
+        except Exception as error:  # whatever the peer raises is its verdict
+            problem = f"{type(error).__name__}: {error}"
+            tally.failures.append(f"{case.name} as {target}: {problem}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tzmark", required=True, help="the command under test")
     parser.add_argument("--corpus", required=True, type=Path, help="unpacked corpus")
     arguments = parser.parse_args()
 
-    manifest = json.loads((arguments.corpus / "manifest.json").read_text())
-    cases = [case for case in manifest["cases"] if case["verdict"] == "valid"]
-    compared: Counter[str] = Counter()
-    tensors_compared = 0
-    left_out: Counter[str] = Counter()
-    failures: list[str] = []
-    passphrases_left = PASSPHRASE_FILES
-
+    tally = Tally()
+    cases = list(read_cases(arguments.corpus))
     with tempfile.TemporaryDirectory() as directory:
         scratch = Path(directory)
         tzmark = Tzmark(arguments.tzmark, scratch)
         for case in cases:
-            source = arguments.corpus / case["path"]
-            expectation = json.loads((arguments.corpus / case["expected"]).read_text())
-            tensors = expectation["tensors"]
-            opened_with = (
-                raw_key(bytes.fromhex(case["key_hex"]))
-                if "key_hex" in case
-                else passphrase(case["passphrase"])
-                if "passphrase" in case
-                else None
-            )
-            reason = next(filter(None, map(peer_refuses, tensors)), None)
-            if reason is None and any(map(too_large_for_peer, tensors)):
-                left_out["meta tensors that the peer would allocate"] += 1
-                continue
-            for target in TARGETS:
-                if target.layout < lowest_layout(tensors) or (
-                    target.layout == "v3" and lowest_layout(tensors) == "v4"
-                ):
-                    continue
-                if target.secret and target.secret.name == "passphrase":
-                    if passphrases_left == 0:
-                        continue
-                    passphrases_left -= 1
-                out = scratch / "ours.tensors"
-                try:
-                    if reason is None:
-                        tzmark.convert(source, opened_with, out, target)
-                        tensors_compared += compare(tzmark, out, target.secret, tensors)
-                        compared[str(target)] += 1
-                    else:
-                        require_refusal(source, opened_with)
-                        left_out[reason] += 1
-                        break
-                except Exception as error:  # whatever the peer raises is its verdict
-                    failures.append(
-                        f"{case['id']} as {target}: {type(error).__name__}: {error}"
-                    )
-        plain = next(case for case in cases if case["id"] == "malformed-base-v1")
-        require_verification(tzmark, scratch, arguments.corpus / plain["path"])
+            check_case(tzmark, case, scratch / "ours.tensors", tally)
+        # A small plain file serves to show that the peer really verifies.
+        (plain,) = [case for case in cases if case.name == "malformed-base-v1"]
+        require_verification(tzmark, scratch, plain.path)
 
-    for target in TARGETS:
-        if not compared[str(target)]:
-            failures.append(f"no file was compared as {target}")
+    tally.failures += [
+        f"no file was compared as {target}"
+        for target in TARGETS
+        if not tally.files[str(target)]
+    ]
     print(f"tensorizer {tensorizer.__version__} over torch {torch.__version__}")
-    for name, count in compared.items():
-        print(f"  {count:4} files as {name}")
-    print(f"  {tensors_compared:4} tensors compared")
-    for name, count in left_out.items():
-        print(f"  {count:4} files left out: {name}")
-    for failure in failures:
+    for name, count in tally.files.items():
+        print(f"{count:6} files as {name}")
+    print(f"{tally.tensors:6} tensors compared")
+    for reason, count in tally.left_out.items():
+        print(f"{count:6} files left out: {reason}")
+    for failure in tally.failures:
         print(f"FAILED {failure}")
-    return 1 if failures else 0
+    return 1 if tally.failures else 0
 
 
 if __name__ == "__main__":

@@ -67,7 +67,8 @@ class TheDocuments(unittest.TestCase):
                 checked += len(list(commands(path, text)))
                 wrong += wrong_commands(path, text, checker.wrong)
         self.assertGreater(checked, 0, "no document has a sh block")
-        self.assertFalse(wrong, "\n" + "\n".join(wrong))
+        if wrong:
+            self.fail("\n" + "\n".join(wrong))
 
 
 if __name__ == "__main__":

@@ -82,7 +82,8 @@ class TheTree(unittest.TestCase):
             for line, message in findings(path, text):
                 broken.append(f"{path}:{line}: {message}")
         self.assertGreater(judged, 50, f"is {SOURCE_DIR} the checkout?")
-        self.assertFalse(broken, "\n" + "\n".join(broken))
+        if broken:
+            self.fail("\n" + "\n".join(broken))
 
 
 if __name__ == "__main__":
