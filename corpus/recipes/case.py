@@ -24,13 +24,6 @@ MALFORMED_RULES = {
 INTEGRITY_RULES = {"TZR-HSH-004", "TZR-HSH-005", "TZR-HSH-006"}
 AUTHENTICATION_RULES = {"TZR-CRY-016", "TZR-CRY-017", "TZR-CRY-018", "TZR-CRY-019"}
 
-REFUSED_VERDICTS = {
-    "malformed",
-    "invalid",
-    "authentication-failure",
-    "integrity-failure",
-}
-
 
 def verdict_of(rule: str) -> str:
     """The verdict of a file that breaks this rule first."""
