@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "bytes/utf8.h"
+
 namespace tzmark {
 namespace {
 
@@ -28,12 +30,10 @@ const ErrorInfo* error_table(std::size_t& count) noexcept {
   return kTable.data();
 }
 
-Error::Error(ErrorCode code, std::string detail, std::optional<std::uint64_t> offset)
-    : code_(code), offset_(offset), message_(detail.empty() ? std::string(error_info(code).text) : std::move(detail)) {
-  // Names and dtypes from a hostile file end up in messages; a control character must not break the one line.
-  for (char& c : message_) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
+Error::Error(ErrorCode code, std::string detail, std::optional<std::uint64_t> offset) : code_(code), offset_(offset) {
+  // Names and dtypes of a hostile file end up in messages, which stay one line of readable length all the same.
+  constexpr std::size_t kMessageBytesMax = 500;
+  message_ = detail.empty() ? std::string(error_info(code).text) : printable(detail.substr(0, kMessageBytesMax));
   what_ = offset_ ? fmt::format("error {} at byte {}: {}", rule(), *offset_, message_)
                   : fmt::format("error {}: {}", rule(), message_);
 }

@@ -1,5 +1,7 @@
-// UTF-8 validation.
+// UTF-8 validation, and text that is safe to print.
 #include "bytes/utf8.h"
+
+#include <fmt/format.h>
 
 #include <cstdint>
 
@@ -28,6 +30,24 @@ std::optional<std::size_t> find_invalid_utf8(std::string_view text) noexcept {
     i += length;
   }
   return std::nullopt;
+}
+
+std::string printable(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto bad = find_invalid_utf8(text.substr(i));
+    const std::size_t good = bad.value_or(text.size() - i);
+    for (const char c : text.substr(i, good)) {
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+        result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      } else {
+        result += c;
+      }
+    }
+    i += good;
+    if (bad) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i++]));
+  }
+  return result;
 }
 
 }  // namespace tzmark

@@ -60,14 +60,18 @@ IoPath pwrite_path() {
           }};
 }
 
-std::unique_ptr<File> spool(int descriptor) {
+std::unique_ptr<File> temporary_file() {
   const char* directory = ::getenv("TMPDIR");
   std::string name = std::string(directory != nullptr && *directory != '\0' ? directory : "/tmp") + "/tzmark-XXXXXX";
   const int fd = ::mkstemp(name.data());
   if (fd < 0) throw_errno(ErrorCode::kOpenFailed, "cannot create a temporary file in " + name);
   Descriptor temporary(fd);
   ::unlink(name.c_str());
-  auto file = std::make_unique<PwriteFile>(std::move(temporary));
+  return std::make_unique<PwriteFile>(std::move(temporary));
+}
+
+std::unique_ptr<File> spool(int descriptor) {
+  auto file = temporary_file();
   std::vector<std::byte> block(1 << 20);
   for (std::uint64_t offset = 0;;) {
     const ssize_t moved = ::read(descriptor, block.data(), block.size());

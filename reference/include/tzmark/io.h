@@ -140,7 +140,10 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// Copies a stream that cannot seek (a pipe) to an unnamed temporary file, which is gone when the File is.
+// A file without a name in TMPDIR, or /tmp, which is gone when the File is.
+std::unique_ptr<File> temporary_file();
+
+// Copies a stream that cannot seek (a pipe) to a temporary file.
 std::unique_ptr<File> spool(int descriptor);
 
 }  // namespace tzmark

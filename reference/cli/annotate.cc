@@ -1,0 +1,252 @@
+// The walk behind inspect --bytes. It goes from field to field by itself, so that it also shows files that the reader
+// refuses.
+#include "cli/annotate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "bytes/cursor.h"
+#include "cli/commands.h"
+#include "tzmark/format.h"
+
+namespace tzmark::cli {
+namespace {
+
+// Text fields are shown up to here.
+constexpr std::size_t kTextBytesMax = 200;
+
+// Takes fields off the file one after another, and tells the visitor about each.
+class Walker {
+ public:
+  Walker(File& file, const std::function<void(const Annotation&)>& visit) : file_(file), visit_(visit) {}
+
+  std::uint64_t position() const { return position_; }
+  std::uint64_t remaining() const { return file_.size() - position_; }
+  void section(std::string name) { section_ = std::move(name); }
+
+  // A field whose bytes nobody looks at here.
+  void skip(std::uint64_t length, std::string_view field, std::string value = "") {
+    if (length == 0) return;
+    require(length, field);
+    visit_({position_, length, name_of(field), std::move(value)});
+    position_ += length;
+  }
+
+  template <typename T>
+  T integer(std::string_view field) {
+    const T value = load<T>(peek(sizeof(T), field), 0);
+    skip(sizeof(T), field, fmt::format("{}", value));
+    return value;
+  }
+
+  std::string text(std::uint64_t length, std::string_view field) {
+    const auto shown = static_cast<std::size_t>(std::min<std::uint64_t>(length, kTextBytesMax));
+    require(length, field);
+    const auto bytes = peek(shown, field);
+    std::string value(as_text(bytes));
+    skip(length, field, fmt::format("\"{}\"{}", printable(value), length > shown ? "..." : ""));
+    return value;
+  }
+
+  std::vector<std::byte> peek(std::size_t length, std::string_view field) const {
+    require(length, field);
+    std::vector<std::byte> bytes(length);
+    file_.read_at(position_, std::span(bytes));
+    return bytes;
+  }
+
+ private:
+  void require(std::uint64_t length, std::string_view field) const {
+    if (length > remaining()) {
+      throw Error(ErrorCode::kRecordTruncated,
+                  fmt::format("{} has {} bytes, but the file has only {} more", name_of(field), length, remaining()),
+                  position_);
+    }
+  }
+  std::string name_of(std::string_view field) const {
+    return section_.empty() ? std::string(field) : fmt::format("{}: {}", section_, field);
+  }
+
+  File& file_;
+  const std::function<void(const Annotation&)>& visit_;
+  std::uint64_t position_ = 0;
+  std::string section_;
+};
+
+// What index entries and tensor headers have in common: dtype and shape.
+void walk_type(Walker& walker) {
+  const auto dtype_length = walker.integer<std::uint8_t>("dtype_length");
+  walker.text(dtype_length, "dtype");
+  const auto dimensions = walker.integer<std::uint8_t>("ndim");
+  for (unsigned i = 0; i < dimensions; ++i) walker.integer<std::uint32_t>(fmt::format("dim[{}]", i));
+}
+
+void walk_name(Walker& walker) {
+  const auto length = walker.integer<std::uint16_t>("name_length");
+  walker.text(length, "name");
+}
+
+void walk_kind(Walker& walker) {
+  const auto kind = load<std::uint8_t>(walker.peek(1, "kind"), 0);
+  walker.skip(1, "kind", kind <= 2 ? fmt::format("{} ({})", kind, kind_name(static_cast<Kind>(kind)))
+                                   : fmt::format("{} (invalid)", kind));
+}
+
+void walk_file_header(Walker& walker, std::uint32_t& version, bool& encrypted, std::uint64_t& count) {
+  walker.section("file header");
+  walker.text(kMagic.size(), "magic");
+  version = walker.integer<std::uint32_t>("data version");
+  const auto flags = walker.peek(32, "feature flags");
+  encrypted = version == 3 || (version >= 4 && (flags[0] & std::byte{1}) != std::byte{0});
+  walker.skip(32, "feature flags", version < 4 ? "not interpreted" : encrypted ? "encrypted" : "none");
+  walker.integer<std::uint64_t>("total data bytes");
+  walker.skip(8, "reserved");
+  count = walker.integer<std::uint64_t>("tensor count");
+}
+
+void walk_index(Walker& walker, std::uint64_t count) {
+  walker.section("index");
+  const auto length = walker.integer<std::uint64_t>("index_length");
+  const std::uint64_t end = length > walker.remaining() ? walker.position() + walker.remaining()
+                                                         : walker.position() + length;
+  for (std::uint64_t i = 0; i < count && walker.position() < end; ++i) {
+    walker.section(fmt::format("entry {}", i));
+    walk_name(walker);
+    walk_kind(walker);
+    walk_type(walker);
+    walker.integer<std::uint64_t>("header_offset");
+    walker.integer<std::uint64_t>("data_offset");
+    walker.integer<std::uint64_t>("data_length");
+  }
+  walker.section("index");
+  if (walker.position() < end) walker.skip(end - walker.position(), "room for more entries");
+}
+
+void walk_crypt_block(Walker& walker) {
+  walker.integer<std::uint64_t>("crypt_length");
+  const auto chunks = walker.integer<std::uint16_t>("chunk_count");
+  for (unsigned i = 0; i < chunks; ++i) {
+    const auto length = walker.integer<std::uint64_t>("chunk_length");
+    const std::uint64_t begin = walker.position();
+    const auto type = walker.integer<std::uint16_t>("chunk_type");
+    if (type == 1) {
+      walker.integer<std::uint16_t>("method");
+      walker.integer<std::uint64_t>("opslimit");
+      walker.integer<std::uint64_t>("memlimit");
+      walker.integer<std::int32_t>("alg");
+      walker.skip(walker.integer<std::uint16_t>("salt_length"), "salt");
+    } else if (type == 2) {
+      walker.integer<std::uint64_t>("chunk_size");
+      walker.skip(kNonceBytes, "nonce");
+      const auto macs = walker.integer<std::uint64_t>("mac_count");
+      for (std::uint64_t k = 0; k < macs; ++k) walker.skip(kMacBytes, fmt::format("mac[{}]", k));
+    } else if (type == 3) {
+      walker.skip(kNonceBytes, "nonce");
+      walker.skip(kMacBytes, "mac");
+    }
+    const std::uint64_t taken = walker.position() - begin;
+    if (taken < length) walker.skip(length - taken, "chunk payload");
+  }
+}
+
+void walk_record(Walker& walker, std::uint64_t number, bool encrypted) {
+  walker.section(fmt::format("tensor {} header", number));
+  const std::uint64_t begin = walker.position();
+  const auto header_length = walker.integer<std::uint64_t>("header_length");
+  walker.integer<std::uint16_t>("module_index");
+  walk_kind(walker);
+  walk_name(walker);
+  walk_type(walker);
+  walker.integer<std::uint16_t>("hashes_length");
+  const auto hashes = walker.integer<std::uint8_t>("hash_count");
+  for (unsigned i = 0; i < hashes; ++i) {
+    const auto type = walker.integer<std::uint8_t>("hash type");
+    const auto size = walker.integer<std::uint8_t>("hash size");
+    walker.skip(size, type == 0 ? "CRC32" : type == 1 ? "SHA-256" : "unknown hash");
+  }
+  if (encrypted) walk_crypt_block(walker);
+  const std::uint64_t taken = walker.position() - begin;
+  if (header_length < taken || header_length - taken < sizeof(std::int64_t)) {
+    throw Error(ErrorCode::kRecordFieldPastEnd,
+                fmt::format("header_length is {}, but the fields have {} bytes and data_length follows", header_length,
+                            taken),
+                begin);
+  }
+  walker.skip(header_length - taken - sizeof(std::int64_t), "bytes of no field");
+  const auto data_length = walker.integer<std::int64_t>("data_length");
+  if (data_length < 0) throw Error(ErrorCode::kRecordNegativeLength, "", walker.position() - sizeof(std::int64_t));
+  walker.section("");
+  walker.skip(static_cast<std::uint64_t>(data_length), fmt::format("tensor {} {}", number,
+                                                                    encrypted ? "ciphertext" : "data"));
+}
+
+}  // namespace
+
+void annotate(File& file, const std::function<void(const Annotation&)>& visit) {
+  Walker walker(file, visit);
+  try {
+    std::uint32_t version = 0;
+    bool encrypted = false;
+    std::uint64_t count = 0;
+    walk_file_header(walker, version, encrypted, count);
+    if (version < 1 || version > 4) {
+      throw Error(ErrorCode::kHeaderVersion, fmt::format("what follows is not known for data version {}", version),
+                  offsetof(FileHeaderWire, data_version));
+    }
+    walk_index(walker, count);
+    for (std::uint64_t i = 0; walker.remaining() >= kTerminatorBytes; ++i) {
+      if (load<std::uint64_t>(walker.peek(kTerminatorBytes, ""), 0) == 0) break;
+      walk_record(walker, i, encrypted);
+    }
+    walker.section("");
+    walker.skip(kTerminatorBytes, "terminator");
+    walker.skip(walker.remaining(), "bytes after the terminator, ignored");
+  } catch (const Error&) {
+    walker.section("");
+    walker.skip(walker.remaining(), "not understood");
+    throw;
+  }
+}
+
+void print_annotated(File& file, bool unfolded, const std::function<void(std::string_view)>& print) {
+  constexpr std::size_t kLineBytes = 16;
+  constexpr std::uint64_t kFoldBytes = 4 * kLineBytes;
+  std::string out;
+  std::vector<std::byte> bytes(kLineBytes);
+  const auto hex_line = [&](std::uint64_t offset, std::uint64_t length) {
+    file.read_at(offset, std::span(bytes).first(length));
+    std::string hex;
+    for (std::size_t i = 0; i < length; ++i) fmt::format_to(std::back_inserter(hex), "{:02x} ", std::to_integer<unsigned>(bytes[i]));
+    return hex;
+  };
+  const auto flush = [&](std::size_t limit) {
+    if (out.size() <= limit) return;
+    print(out);
+    out.clear();
+  };
+  try {
+    annotate(file, [&](const Annotation& a) {
+      const bool fold = !unfolded && a.length > kFoldBytes;
+      const std::uint64_t shown = fold ? 2 * kLineBytes : a.length;
+      for (std::uint64_t at = 0; at < shown; at += kLineBytes) {
+        const std::string hex = hex_line(a.begin + at, std::min<std::uint64_t>(kLineBytes, shown - at));
+        if (at == 0) {
+          fmt::format_to(std::back_inserter(out), "{:>12}  {:<48}  {}{}{}\n", a.begin, hex, a.field,
+                         a.value.empty() ? "" : " = ", a.value);
+        } else {
+          fmt::format_to(std::back_inserter(out), "{:>12}  {}\n", a.begin + at, hex);
+        }
+        flush(1 << 20);
+      }
+      if (fold) fmt::format_to(std::back_inserter(out), "{:>12}  ({} more bytes)\n", "...", a.length - shown);
+    });
+  } catch (...) {
+    flush(0);
+    throw;
+  }
+  flush(0);
+}
+
+}  // namespace tzmark::cli

@@ -1,0 +1,65 @@
+// The subcommands of tzmark, and what they share. Each command has a file of its own.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "bytes/utf8.h"
+#include "tzmark/crypto.h"
+#include "tzmark/error.h"
+#include "tzmark/reader.h"
+
+namespace tzmark::cli {
+
+// Each adds its subcommand to app; the command runs as the subcommand's callback.
+void add_inspect(CLI::App& app);
+void add_dump(CLI::App& app);
+void add_verify(CLI::App& app);
+void add_convert(CLI::App& app);
+void add_extract(CLI::App& app);
+
+// An error and the file that it is about.
+struct FileError {
+  std::string file_name;
+  Error error;
+};
+
+// Runs action; an Error in it is about that file.
+template <typename Action>
+auto about(const std::string& file_name, Action&& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    throw FileError{file_name, error};
+  }
+}
+
+// The options of a command that opens a file: which one, through which I/O path, with which key.
+struct InputOptions {
+  std::string file_name;
+  std::string io_path = "auto";
+  unsigned threads = 0;
+  std::string key_file, key_hex, passphrase_file, passphrase;
+
+  void add_to(CLI::App& command, bool with_key = true);
+  ReadOptions read_options() const;
+  Reader open() const {
+    return about(file_name, [this] { return Reader::open(file_name, read_options()); });
+  }
+};
+
+// The key of four possible options, of which at most one is given.
+std::optional<KeySource> key_source(const std::string& key_file, const std::string& key_hex,
+                                    const std::string& passphrase_file, const std::string& passphrase);
+
+// Writes to standard output, whole or not at all an error: a reader that closed the pipe early ends the program quietly.
+void print(std::string_view text);
+void write_stdout(std::span<const std::byte> bytes);
+
+// "1.5 GiB", for people.
+std::string human_bytes(std::uint64_t bytes);
+
+}  // namespace tzmark::cli

@@ -1,0 +1,66 @@
+// What the subcommands share.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+
+#include "cli/commands.h"
+
+namespace tzmark::cli {
+
+void InputOptions::add_to(CLI::App& command, bool with_key) {
+  command.add_option("FILE", file_name, "The .tensors file; - is standard input")->required();
+  command.add_option("--io", io_path, "I/O path: auto, pwrite or buffered")->capture_default_str();
+  command.add_option("--threads", threads, "Threads for hashing, decryption and I/O; 0 is one a core")
+      ->capture_default_str();
+  if (!with_key) return;
+  command.add_option("--key-file", key_file, "Key of an encrypted file: 32 raw bytes or 64 hex digits");
+  command.add_option("--passphrase-file", passphrase_file, "Passphrase of an encrypted file");
+  command.add_option("--key-hex", key_hex, "Key in hex; seen by every process of the machine, for tests only");
+  command.add_option("--passphrase", passphrase, "Passphrase; seen by every process of the machine, for tests only");
+}
+
+ReadOptions InputOptions::read_options() const {
+  ReadOptions options;
+  options.key = key_source(key_file, key_hex, passphrase_file, passphrase);
+  options.io_path = io_path;
+  options.threads = threads;
+  return options;
+}
+
+std::optional<KeySource> key_source(const std::string& key_file, const std::string& key_hex,
+                                    const std::string& passphrase_file, const std::string& passphrase) {
+  const int given = !key_file.empty() + !key_hex.empty() + !passphrase_file.empty() + !passphrase.empty();
+  if (given > 1) throw Error(ErrorCode::kUsage, "more than one key or passphrase is given");
+  if (!key_file.empty()) return key_from_file(key_file);
+  if (!key_hex.empty()) return key_from_hex(key_hex);
+  if (!passphrase_file.empty()) return passphrase_from_file(passphrase_file);
+  if (!passphrase.empty()) return Passphrase(passphrase);
+  return std::nullopt;
+}
+
+void write_stdout(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      throw FileError{"standard output", Error(ErrorCode::kWriteFailed, std::generic_category().message(errno))};
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void print(std::string_view text) { write_stdout(std::as_bytes(std::span(text))); }
+
+std::string human_bytes(std::uint64_t bytes) {
+  constexpr std::array<std::string_view, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  double value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+  return fmt::format("{:.4g} {}", value, kUnits[unit]);
+}
+
+}  // namespace tzmark::cli

@@ -1,0 +1,131 @@
+// tzmark convert: the same tensors in another layout, with or without encryption.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "cli/commands.h"
+#include "tzmark/writer.h"
+
+namespace tzmark::cli {
+namespace {
+
+struct ConvertOptions : InputOptions {
+  std::string output;
+  std::string layout = "auto";
+  std::string encrypt_key_file, encrypt_key_hex, encrypt_passphrase_file, encrypt_passphrase;
+  std::uint64_t chunk_bytes = kDefaultChunkBytes;
+  std::uint64_t opslimit = 3;
+  std::uint64_t memlimit = 256 << 20;
+  std::uint64_t index_bytes = 0;
+  bool no_crc32 = false, no_sha256 = false, no_verify = false, no_clobber = false;
+
+  WriteOptions write_options() const {
+    WriteOptions options;
+    if (layout != "auto") {
+      options.layout = layout_from_name(layout);
+      if (!options.layout) {
+        throw Error(ErrorCode::kUsage, fmt::format("there is no layout '{}'; auto, v1, v2, v3 and v4 are", layout));
+      }
+    }
+    options.crc32 = !no_crc32;
+    options.sha256 = !no_sha256;
+    if (auto key = key_source(encrypt_key_file, encrypt_key_hex, encrypt_passphrase_file, encrypt_passphrase)) {
+      options.encrypt = EncryptOptions{std::move(*key), chunk_bytes, opslimit, memlimit};
+    }
+    options.index_bytes_min = index_bytes;
+    options.verify_source = !no_verify;
+    options.threads = threads;
+    options.io_path = io_path;
+    options.existing = no_clobber ? AtomicFile::Existing::kRefuse : AtomicFile::Existing::kReplace;
+    return options;
+  }
+};
+
+// The tensors of a file as they will be written: names spelled as a writer spells them.
+TensorTable table_of(const Reader& reader) {
+  std::vector<std::uint16_t> module_indices(reader.tensors().size());
+  reader.check_headers([&](std::size_t i, const TensorHeader& header, std::span<const std::byte>) {
+    module_indices[i] = header.module_index;
+  });
+  TensorTable table;
+  for (std::size_t i = 0; i < module_indices.size(); ++i) {
+    const TensorInfo tensor = reader.tensors()[i];
+    table.add(tensor.path(), tensor.kind, tensor.dtype, tensor.shape, tensor.meta(), module_indices[i]);
+  }
+  return table;
+}
+
+void write_to_stdout(const TensorTable& table, const Reader& reader, const WriteOptions& options) {
+  const auto file = temporary_file();
+  write_tensors(*file, table, reader, options);
+  std::vector<std::byte> block(1 << 20);
+  for (std::uint64_t offset = 0; offset < file->size();) {
+    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), file->size() - offset));
+    const auto bytes = std::span(block).first(length);
+    file->read_at(offset, bytes);
+    write_stdout(bytes);
+    offset += length;
+  }
+}
+
+// Which of the two files an error is about: what a writer refuses or cannot do, or what a reader found.
+bool is_about_output(const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::kOpenFailed:
+    case ErrorCode::kWriteFailed:
+    case ErrorCode::kSyncFailed:
+      return true;
+    default:
+      return error.error_class() == ErrorClass::kUsage || error.error_class() == ErrorClass::kUnavailable;
+  }
+}
+
+void run(const ConvertOptions& options) {
+  const WriteOptions write_options = about(options.output, [&] { return options.write_options(); });
+  const Reader reader = options.open();
+  const TensorTable table = about(options.file_name, [&] { return table_of(reader); });
+  try {
+    if (options.output == "-") {
+      write_to_stdout(table, reader, write_options);
+    } else {
+      write_file(options.output, table, reader, write_options);
+    }
+  } catch (const Error& error) {
+    throw FileError{is_about_output(error) ? options.output : options.file_name, error};
+  }
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app) {
+  auto options = std::make_shared<ConvertOptions>();
+  CLI::App* command = app.add_subcommand(
+      "convert", "Write the tensors in another layout; encrypt, decrypt or re-key them on the way");
+  options->add_to(*command);
+  command->add_option("OUT", options->output, "The file to write; - is standard output")->required();
+  command->add_option("--layout", options->layout,
+                      "v1, v2, v3 or v4; auto is the lowest data version that the content needs")
+      ->capture_default_str();
+  command->add_option("--encrypt-key-file", options->encrypt_key_file, "Encrypt with this key");
+  command->add_option("--encrypt-passphrase-file", options->encrypt_passphrase_file, "Encrypt with this passphrase");
+  command->add_option("--encrypt-key-hex", options->encrypt_key_hex, "Key in hex, for tests only");
+  command->add_option("--encrypt-passphrase", options->encrypt_passphrase, "Passphrase, for tests only");
+  command->add_option("--chunk-bytes", options->chunk_bytes, "Data under one MAC; a multiple of 64, at least 1 KiB")
+      ->transform(CLI::AsSizeValue(true))
+      ->capture_default_str();
+  command->add_option("--opslimit", options->opslimit, "Argon2id passes for a passphrase")->capture_default_str();
+  command->add_option("--memlimit", options->memlimit, "Argon2id memory for a passphrase")
+      ->transform(CLI::AsSizeValue(true))
+      ->capture_default_str();
+  command->add_option("--index-bytes", options->index_bytes, "Reserve at least this much for the index")
+      ->transform(CLI::AsSizeValue(true));
+  command->add_flag("--no-crc32", options->no_crc32, "Write no CRC32");
+  command->add_flag("--no-sha256", options->no_sha256, "Write no SHA-256");
+  command->add_flag("--no-verify", options->no_verify, "Do not check the hashes of the input");
+  command->add_flag("--no-clobber", options->no_clobber, "Fail if OUT exists");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace tzmark::cli

@@ -1,0 +1,87 @@
+// tzmark extract: the raw bytes of one tensor.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "cli/commands.h"
+#include "codec/tensor_digest.h"
+
+namespace tzmark::cli {
+namespace {
+
+constexpr std::size_t kBlockBytes = 2 << 20;
+
+// NAME as people write it: a plain name, or a path as a JSON array.
+std::size_t find_tensor(const Reader& reader, const std::string& name) {
+  if (const auto found = reader.find(Path{name})) return *found;
+  if (name.starts_with('[')) {
+    if (const auto found = reader.find(parse_name(kStructuredNameMark + name))) return *found;
+  }
+  throw Error(ErrorCode::kNoSuchTensor, fmt::format("there is no tensor '{}'", name));
+}
+
+// Reads a tensor in order, and gives every block to sink if there is one.
+template <typename Sink>
+void stream_tensor(TensorStream& stream, std::uint64_t data_length, bool verify, Sink&& sink) {
+  const ExpectedHashes& expected = *stream.expected();
+  TensorDigest digest;
+  if (verify) digest.begin(expected.hashed_header(), expected.wants_crc32(), expected.wants_sha256());
+  std::vector<std::byte> block(static_cast<std::size_t>(std::min<std::uint64_t>(kBlockBytes, data_length)));
+  for (std::uint64_t offset = 0; offset < data_length;) {
+    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), data_length - offset));
+    const auto data = std::span(block).first(length);
+    stream.read(offset, data);
+    if (verify) digest.add(data, expected.wants_crc32() ? crc32(0, data) : 0);
+    sink(data);
+    offset += length;
+  }
+  if (verify) expected.check(digest.crc32(), digest.finish_sha256());
+}
+
+}  // namespace
+
+void add_extract(CLI::App& app) {
+  struct Options : InputOptions {
+    std::string name;
+    std::string output = "-";
+    bool no_verify = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("extract", "Write one tensor's raw bytes");
+  options->add_to(*command);
+  command->add_option("NAME", options->name, R"(A name, or a path such as '["layers",0,"weight"]')")->required();
+  command->add_option("-o,--output", options->output, "Where to; - is standard output")->capture_default_str();
+  command->add_flag("--no-verify", options->no_verify, "Do not check the tensor's hashes");
+  command->callback([options] {
+    const Reader reader = options->open();
+    const std::size_t tensor = about(options->file_name, [&] { return find_tensor(reader, options->name); });
+    const TensorInfo info = reader.tensors()[tensor];
+    if (info.meta()) {
+      throw FileError{options->file_name, Error(ErrorCode::kNoSuchTensor,
+                                                fmt::format("'{}' is a meta tensor: it has no bytes", options->name))};
+    }
+    const auto stream = about(options->file_name, [&] { return reader.open(tensor); });
+    const bool verify = !options->no_verify;
+    if (options->output == "-") {
+      // What went down a pipe cannot be taken back, so the tensor is checked before its first byte is written.
+      about(options->file_name, [&] {
+        if (verify) stream_tensor(*stream, info.data_length, true, [](std::span<const std::byte>) {});
+        stream_tensor(*stream, info.data_length, false, write_stdout);
+      });
+      return;
+    }
+    auto output = about(options->output, [&] { return std::make_unique<AtomicFile>(options->output, options->io_path); });
+    std::uint64_t position = 0;
+    about(options->file_name, [&] {
+      stream_tensor(*stream, info.data_length, verify, [&](std::span<const std::byte> data) {
+        about(options->output, [&] { output->file().write_at(position, data); });
+        position += data.size();
+      });
+    });
+    about(options->output, [&] { output->commit(); });
+  });
+}
+
+}  // namespace tzmark::cli

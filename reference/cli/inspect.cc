@@ -1,0 +1,110 @@
+// tzmark inspect: what is in the file, for a person.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "cli/annotate.h"
+#include "cli/commands.h"
+
+namespace tzmark::cli {
+namespace {
+
+struct Row {
+  std::string name, kind, dtype, shape, size, sealed;
+};
+
+std::string sealed_text(const TensorInfo& tensor, const TensorHeader& header) {
+  std::string text;
+  for (const TensorHeader::Hash& hash : header.hashes) {
+    text += text.empty() ? "" : " ";
+    text += hash.is_sha256 ? "sha256" : "crc32";
+  }
+  if (const auto& cipher = header.crypt.cipher) {
+    text += fmt::format("{}{}", text.empty() ? "" : " ", cipher->sequential ? "sealed whole" : "sealed by ");
+    if (!cipher->sequential) text += human_bytes(cipher->message_bytes);
+    if (header.crypt.key_derivation) text += ", passphrase";
+  }
+  if (tensor.meta()) text += text.empty() ? "meta" : " meta";
+  return text.empty() ? "no hash" : text;
+}
+
+void print_table(const Reader& reader) {
+  const TensorTable& tensors = reader.tensors();
+  std::vector<std::string> sealed(tensors.size());
+  reader.check_headers([&](std::size_t i, const TensorHeader& header, std::span<const std::byte>) {
+    sealed[i] = sealed_text(tensors[i], header);
+  });
+  const auto row = [&](std::size_t i) {
+    const TensorInfo tensor = tensors[i];
+    std::string dtype = tensor.dtype.foreign() ? printable(tensor.dtype.wire) + " (foreign)" : tensor.dtype.name;
+    if (tensor.dtype.big_endian) dtype += " big-endian";
+    return Row{printable(display_path(tensor.path())),
+               std::string(kind_name(tensor.kind)),
+               std::move(dtype),
+               fmt::format("[{}]", fmt::join(tensor.shape, ", ")),
+               human_bytes(tensor.data_length),
+               sealed[i]};
+  };
+  std::array<std::size_t, 5> width = {4, 4, 5, 5, 4};
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Row r = row(i);
+    const std::array lengths = {r.name.size(), r.kind.size(), r.dtype.size(), r.shape.size(), r.size.size()};
+    // One endless name shall not push every other column off the screen.
+    constexpr std::size_t kWidthMax = 60;
+    for (std::size_t c = 0; c < width.size(); ++c) width[c] = std::max(width[c], std::min(lengths[c], kWidthMax));
+  }
+  std::string text;
+  const auto line = [&](const Row& r) {
+    fmt::format_to(std::back_inserter(text), "{:<{}}  {:<{}}  {:<{}}  {:<{}}  {:>{}}  {}\n", r.name, width[0], r.kind,
+                   width[1], r.dtype, width[2], r.shape, width[3], r.size, width[4], r.sealed);
+  };
+  line({"NAME", "KIND", "DTYPE", "SHAPE", "DATA", "SEALED BY"});
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    line(row(i));
+    if (text.size() > (1 << 20)) {
+      print(text);
+      text.clear();
+    }
+  }
+  print(text);
+}
+
+void print_summary(const std::string& file_name, const Reader& reader) {
+  std::uint64_t data_bytes = 0;
+  for (std::size_t i = 0; i < reader.tensors().size(); ++i) data_bytes += reader.tensors()[i].data_length;
+  print(fmt::format("{}: layout {}, data version {}, {}\n", printable(file_name), layout_name(reader.layout()),
+                    reader.header().data_version, reader.header().encrypted ? "encrypted" : "not encrypted"));
+  print(fmt::format("{} tensors, {} of data in a file of {} ({} of {} bytes of index used)\n\n",
+                    reader.tensors().size(), human_bytes(data_bytes), human_bytes(reader.file().size()),
+                    reader.index_used(), reader.index_length()));
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app) {
+  struct Options : InputOptions {
+    bool bytes = false;
+    bool unfolded = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("inspect", "Show the tensors in a table, or every byte with its meaning");
+  options->add_to(*command, /*with_key=*/false);
+  command->add_flag("--bytes", options->bytes, "Every byte of the file with the field it belongs to; works on broken files too");
+  command->add_flag("--unfolded", options->unfolded, "With --bytes: do not fold large data");
+  command->callback([options] {
+    if (options->bytes) {
+      const auto file = about(options->file_name, [&] {
+        return options->file_name == "-" ? spool(0) : open_file(options->file_name, OpenMode::kRead, options->io_path);
+      });
+      return about(options->file_name, [&] { print_annotated(*file, options->unfolded, [](std::string_view t) { print(t); }); });
+    }
+    const Reader reader = options->open();
+    print_summary(options->file_name, reader);
+    about(options->file_name, [&] { print_table(reader); });
+  });
+}
+
+}  // namespace tzmark::cli

@@ -1,0 +1,31 @@
+// tzmark verify: is the file whole?
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/commands.h"
+
+namespace tzmark::cli {
+
+void add_verify(CLI::App& app) {
+  struct Options : InputOptions {
+    bool structure_only = false;
+    bool quiet = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("verify", "Check structure, index against headers, CRC32, SHA-256 and MACs");
+  options->add_to(*command);
+  command->add_flag("--structure-only", options->structure_only,
+                    "Index and headers alone: reads no data and needs no key");
+  command->add_flag("-q,--quiet", options->quiet, "Print nothing when all is well");
+  command->callback([options] {
+    const Reader reader = options->open();
+    about(options->file_name, [&] { options->structure_only ? reader.check_headers() : reader.verify(); });
+    if (options->quiet) return;
+    print(fmt::format("{}: {} tensors, {}, {} {}\n", options->file_name, reader.tensors().size(),
+                      layout_name(reader.layout()), reader.header().encrypted ? "encrypted," : "not encrypted,",
+                      options->structure_only ? "structure is right; data was not read" : "all hashes are right"));
+  });
+}
+
+}  // namespace tzmark::cli
