@@ -465,29 +465,38 @@ class File:
         )
 
     def expected(self) -> dict[str, Any]:
-        """What the file decodes to, as canonical JSON. The tensors and records have to be side by side."""
+        """What the file decodes to, as canonical JSON, in the order of the index.
+
+        The tensors and records have to be side by side.
+        """
+        tensors = {
+            id(record): tensor
+            for tensor, record in zip(self.tensors, self.records, strict=True)
+        }
         return {
             "data_version": self.data_version,
             "layout": f"v{self.data_version}",
             "encrypted": self.encrypted,
             "tensors": [
-                {
-                    "path": tensor.path,
-                    "kind": KINDS[record.kind],
-                    "module_index": record.module_index,
-                    "dtype": torch_name(tensor.dtype),
-                    "wire_dtype": tensor.dtype,
-                    "shape": record.shape,
-                    "meta": tensor.meta,
-                    "data_length": len(record.plaintext),
-                    "sha256": (
-                        None
-                        if tensor.meta
-                        else hashlib.sha256(record.plaintext).hexdigest()
-                    ),
-                    "crc32_field": record.stored_hash(CRC32),
-                    "sha256_field": record.stored_hash(SHA256),
-                }
-                for tensor, record in zip(self.tensors, self.records, strict=True)
+                decode_of(tensors[id(entry.record)], entry.record)
+                for entry in self.entries
             ],
         }
+
+
+def decode_of(tensor: Tensor, record: Record) -> dict[str, Any]:
+    """What one tensor decodes to."""
+    digest = hashlib.sha256(record.plaintext).hexdigest()
+    return {
+        "path": tensor.path,
+        "kind": KINDS[record.kind],
+        "module_index": record.module_index,
+        "dtype": torch_name(tensor.dtype),
+        "wire_dtype": tensor.dtype,
+        "shape": record.shape,
+        "meta": tensor.meta,
+        "data_length": len(record.plaintext),
+        "sha256": None if tensor.meta else digest,
+        "crc32_field": record.stored_hash(CRC32),
+        "sha256_field": record.stored_hash(SHA256),
+    }

@@ -129,7 +129,7 @@ def opaque_types(recipe: Recipe) -> Iterator[Case]:
                 yield recipe.open(
                     f"dtype-{id_}-order-none",
                     of_dtype(dtype, 2),
-                    "DTY-002",
+                    "DTY-002 DTY-004",
                     f"The opaque dtype torch.{name}, spelled {mark}V{size_bytes}, which no writer does.",
                     "Whether an opaque type of several bytes may go without a byte order mark.",
                 )

@@ -109,7 +109,7 @@ def structured_names(recipe: Recipe) -> Iterator[Case]:
         yield recipe.open(
             f"structured-spelling-{id_}",
             of_name(name, path),
-            "NAM-010",
+            "NAM-010 NAM-002",
             "A structured name of a meaning that writers spell otherwise.",
             SPELLING,
         )

@@ -51,7 +51,7 @@ def is_encrypted(content: bytes) -> bool:
 
 
 def canonical(content: bytes, tensors: list[Json]) -> Json:
-    """The expected decode, in the order in which the tensors lie in the file."""
+    """The expected decode, in the order of the index."""
     version = data_version_of(content)
     return {
         "data_version": version,
@@ -59,7 +59,7 @@ def canonical(content: bytes, tensors: list[Json]) -> Json:
         "encrypted": is_encrypted(content),
         "tensors": [
             {key: tensor[key] for key in (*TENSOR_KEYS, "crc32_field", "sha256_field")}
-            for tensor in sorted(tensors, key=lambda tensor: tensor["header_offset"])
+            for tensor in tensors
         ],
     }
 
