@@ -23,8 +23,11 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "tzmark/error.h"
 
 namespace tzmark {
 
@@ -34,8 +37,17 @@ struct PipelineOptions {
   unsigned threads = 0;  // 0: as many as the machine has cores
   std::size_t piece_bytes = kDefaultPieceBytes;
 
+  // Throws kUsage for a size of pieces that is too small to hold anything.
+  void check() const;
   unsigned thread_count() const { return threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency()); }
 };
+
+inline void PipelineOptions::check() const {
+  constexpr std::size_t kPieceBytesMin = 4096;
+  if (piece_bytes < kPieceBytesMin) {
+    throw Error(ErrorCode::kUsage, "pieces have at least " + std::to_string(kPieceBytesMin) + " bytes");
+  }
+}
 
 template <typename Job>
 class Pipeline {

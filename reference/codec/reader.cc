@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "codec/pipeline.h"
 #include "codec/reader_state.h"
 #include "tzmark/error.h"
 
@@ -24,6 +25,7 @@ Reader::State::State(std::unique_ptr<File> f, ReadOptions o)
       options(std::move(o)),
       keys(std::exchange(options.key, std::nullopt), options.key_derivation_limits),
       index(read_index(*file)) {
+  PipelineOptions{options.threads, options.piece_bytes}.check();
   if (keys.has_key() && !index.header.encrypted) {
     throw Error(ErrorCode::kCryptNotEncrypted, "a key was given, but the file is not encrypted",
                 offsetof(FileHeaderWire, feature_flags));

@@ -172,7 +172,7 @@ class ScanJob {
   const std::size_t end_;
   std::shared_ptr<LargeTensor> large_;
   std::uint64_t piece_offset_ = 0;
-  const std::function<void(const ScannedTensor&)>& done_;
+  const std::function<void(const ScannedTensor&)> done_;
   std::mutex done_mutex_;
   const MutableBuffer into_;
 };

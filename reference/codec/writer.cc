@@ -30,6 +30,7 @@ class WritePlan {
  public:
   WritePlan(const TensorTable& tensors, const WriteOptions& options) : tensors_(tensors), options_(options) {
     if (tensors.size() == 0) throw Error(ErrorCode::kHeaderCount, "a file holds at least one tensor");
+    PipelineOptions{options.threads, options.piece_bytes}.check();
     choose_layout();
     check_hashes();
     check_names();

@@ -1,0 +1,151 @@
+// Damage of every sort to a small file: flipped bits, truncation, lies in its numbers, failing I/O.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "codec/test_files.h"
+#include "tzmark/canonical.h"
+
+namespace tzmark {
+namespace {
+
+using test::error_of;
+
+struct Variant {
+  const char* name;
+  Layout layout;
+  bool encrypted;
+};
+
+class DamageTest : public ::testing::TestWithParam<Variant> {
+ protected:
+  DamageTest() {
+    WriteOptions options;
+    options.layout = GetParam().layout;
+    if (GetParam().encrypted) options.encrypt = test::with_key(1024);
+    bytes_ = test::three_tensors().write(options);
+  }
+
+  ReadOptions read_options() const { return GetParam().encrypted ? test::key_options() : ReadOptions{}; }
+  std::optional<ErrorCode> verify(std::vector<std::byte> bytes) const {
+    return error_of([&] { test::open_bytes(std::move(bytes), read_options()).verify(); });
+  }
+
+  // Bytes that no hash and no rule covers; FORMAT.md lists them.
+  std::set<std::size_t> uncovered_bytes() const {
+    std::set<std::size_t> bytes;
+    const std::size_t begin = GetParam().layout == Layout::kV4 ? offsetof(FileHeaderWire, total_data_bytes)
+                                                                : offsetof(FileHeaderWire, feature_flags);
+    for (std::size_t i = begin; i < offsetof(FileHeaderWire, tensor_count); ++i) bytes.insert(i);
+    if (GetParam().encrypted) {
+      // A chunk_size larger than the tensor says nothing as long as one MAC covers it all.
+      const Reader reader = test::open_bytes(bytes_);
+      reader.check_headers([&](std::size_t i, const TensorHeader& header, std::span<const std::byte>) {
+        constexpr std::size_t kChunkSizeAt = 8 + 2 + 8 + 2;  // behind crypt_length, chunk count, chunk length and type
+        for (std::size_t k = 0; k < 8; ++k) {
+          bytes.insert(reader.tensors()[i].header_offset + header.crypt_begin + kChunkSizeAt + k);
+        }
+      });
+    }
+    return bytes;
+  }
+
+  std::vector<std::byte> bytes_;
+};
+
+TEST_P(DamageTest, EveryFlippedBitIsFound) {
+  ASSERT_EQ(verify(bytes_), std::nullopt);
+  const std::set<std::size_t> uncovered = uncovered_bytes();
+  std::set<std::size_t> missed;
+  for (std::size_t i = 0; i < bytes_.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      auto damaged = bytes_;
+      damaged[i] ^= std::byte{1} << bit;
+      if (!verify(damaged)) missed.insert(i);
+    }
+  }
+  std::vector<std::size_t> surprising;
+  std::ranges::set_difference(missed, uncovered, std::back_inserter(surprising));
+  EXPECT_THAT(surprising, ::testing::IsEmpty()) << "verify did not notice these bytes";
+  EXPECT_FALSE(missed.empty()) << "the list in FORMAT.md would be needless";
+}
+
+TEST_P(DamageTest, EveryTruncationIsRefusedWithoutVerifying) {
+  for (std::size_t length = 0; length < bytes_.size(); ++length) {
+    const std::vector<std::byte> cut(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(length));
+    const auto code = error_of([&] { canonical_json(test::open_bytes(cut, read_options())); });
+    ASSERT_TRUE(code.has_value()) << length;
+    EXPECT_EQ(error_info(*code).error_class, ErrorClass::kFile) << length;
+  }
+}
+
+TEST_P(DamageTest, RandomBytesInPlaceOfFieldsNeverCrash) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 20000; ++round) {
+    auto damaged = bytes_;
+    for (int k = 0; k < 3; ++k) {
+      const std::size_t at = random() % damaged.size();
+      const std::size_t length = std::min<std::size_t>(std::size_t{1} << (random() % 4), damaged.size() - at);
+      const std::uint64_t value = random() % 3 == 0 ? ~std::uint64_t{0} : random();
+      std::memcpy(damaged.data() + at, &value, length);
+    }
+    try {
+      test::open_bytes(std::move(damaged), read_options()).verify();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.error_class(), ErrorClass::kFile) << error.what();
+    }
+  }
+}
+
+TEST_P(DamageTest, EveryFailingReadIsOneError) {
+  std::uint64_t calls = 0;
+  {
+    MemoryFile file(bytes_);
+    auto counting = std::make_unique<FaultyFile>(file, FaultyFile::Fault::kNone, 0);
+    FaultyFile& counter = *counting;
+    const Reader reader(std::move(counting), read_options());
+    reader.verify();
+    calls = counter.calls();
+  }
+  ASSERT_GT(calls, 3U);
+  for (std::uint64_t call = 0; call < calls; ++call) {
+    const auto code_with = [&](FaultyFile::Fault fault) {
+      MemoryFile file(bytes_);
+      return error_of([&] { Reader(std::make_unique<FaultyFile>(file, fault, call), read_options()).verify(); });
+    };
+    EXPECT_EQ(code_with(FaultyFile::Fault::kError), ErrorCode::kReadFailed) << call;
+    EXPECT_EQ(code_with(FaultyFile::Fault::kEnd), ErrorCode::kFileChanged) << call;
+    EXPECT_EQ(code_with(FaultyFile::Fault::kShort), std::nullopt) << call;
+  }
+}
+
+TEST_P(DamageTest, EveryFailingWriteIsOneError) {
+  WriteOptions options;
+  options.layout = GetParam().layout;
+  if (GetParam().encrypted) options.encrypt = test::with_key(1024);
+  const test::Content content = test::three_tensors();
+  MemoryFile whole;
+  FaultyFile counter(whole, FaultyFile::Fault::kNone, 0);
+  write_tensors(counter, content.table, content.source(), options);
+  ASSERT_GT(counter.calls(), 2U);
+  for (std::uint64_t call = 0; call < counter.calls(); ++call) {
+    const auto code_with = [&](FaultyFile::Fault fault) {
+      MemoryFile file;
+      FaultyFile faulty(file, fault, call);
+      return error_of([&] { write_tensors(faulty, content.table, content.source(), options); });
+    };
+    EXPECT_EQ(code_with(FaultyFile::Fault::kNoSpace), ErrorCode::kWriteFailed) << call;
+    EXPECT_EQ(code_with(FaultyFile::Fault::kShort), std::nullopt) << call;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, DamageTest,
+                         ::testing::Values(Variant{"v1", Layout::kV1, false}, Variant{"v2", Layout::kV2, false},
+                                           Variant{"v3", Layout::kV3, true}, Variant{"v4", Layout::kV4, false},
+                                           Variant{"v4_encrypted", Layout::kV4, true}),
+                         [](const auto& test_info) { return std::string(test_info.param.name); });
+
+}  // namespace
+}  // namespace tzmark
