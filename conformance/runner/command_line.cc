@@ -1,0 +1,43 @@
+// Splits an adapter's command into words; see command_line.h.
+#include "command_line.h"
+
+#include <wordexp.h>
+
+#include "errors.h"
+
+namespace tzmark::conformance {
+namespace {
+
+const char* reason_of(int status) {
+  switch (status) {
+    case WRDE_BADCHAR:
+      return "an unquoted newline or one of | & ; < > ( ) { }: put such commands into a script";
+    case WRDE_BADVAL:
+      return "an undefined variable";
+    case WRDE_CMDSUB:
+      return "command substitution";
+    case WRDE_SYNTAX:
+      return "an unclosed quote or another syntax error";
+    default:
+      return "not enough memory";
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> split_command(const std::string& command) {
+  if (command.find('\0') != std::string::npos) throw UsageError("adapter command: a NUL byte");
+  wordexp_t words{};
+  const int status = wordexp(command.c_str(), &words, WRDE_NOCMD | WRDE_UNDEF);
+  if (status != 0) {
+    // Only on this status does the call leave memory behind.
+    if (status == WRDE_NOSPACE) wordfree(&words);
+    throw UsageError("adapter command '" + command + "': " + reason_of(status));
+  }
+  std::vector<std::string> argv(words.we_wordv, words.we_wordv + words.we_wordc);
+  wordfree(&words);
+  if (argv.empty()) throw UsageError("adapter command: empty");
+  return argv;
+}
+
+}  // namespace tzmark::conformance

@@ -1,0 +1,15 @@
+// Splits an adapter's command into words, as a POSIX shell would, without running a shell.
+//
+// Thread-safety: reads the process environment for variables; safe while nobody changes that.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tzmark::conformance {
+
+// Quotes, backslashes, variables, ~ and patterns mean what they mean to a shell. Command substitution, pipes,
+// redirections and undefined variables are refused: throws UsageError, as it does for a command without words.
+std::vector<std::string> split_command(const std::string& command);
+
+}  // namespace tzmark::conformance

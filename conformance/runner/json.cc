@@ -1,0 +1,52 @@
+// The JSON of an adapter; see json.h.
+#include "json.h"
+
+#include <stdexcept>
+#include <vector>
+
+namespace tzmark::conformance {
+
+Json parse_untrusted_json(std::string_view text) {
+  std::vector<std::size_t> member_counts;
+  const auto check = [&member_counts](int depth, Json::parse_event_t event, Json&) {
+    switch (event) {
+      case Json::parse_event_t::object_start:
+        member_counts.push_back(0);
+        [[fallthrough]];
+      case Json::parse_event_t::array_start:
+        if (depth >= kJsonDepthMax) throw std::runtime_error("JSON nested too deep");
+        break;
+      case Json::parse_event_t::object_end:
+        member_counts.pop_back();
+        break;
+      case Json::parse_event_t::key:
+        if (++member_counts.back() > kJsonMembersMax) throw std::runtime_error("JSON object with too many members");
+        break;
+      default:
+        break;
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text, check);
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(error.what());
+  }
+}
+
+std::string compact_dump(const Json& document, std::size_t max_bytes) {
+  return one_line(document.dump(-1, ' ', false, Json::error_handler_t::replace), max_bytes);
+}
+
+std::string one_line(std::string_view text, std::size_t max_bytes) {
+  std::string line;
+  for (const char c : text.substr(0, max_bytes)) line += static_cast<unsigned char>(c) < ' ' || c == 0x7f ? ' ' : c;
+  if (text.size() <= max_bytes) return line;
+  // Do not cut through a character: continuation bytes of UTF-8 are 10xxxxxx.
+  std::size_t end = max_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  line.resize(end);
+  return line + "...";
+}
+
+}  // namespace tzmark::conformance

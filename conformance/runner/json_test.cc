@@ -1,0 +1,49 @@
+// Tests of how the JSON of an adapter is read and shown.
+#include "json.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace tzmark::conformance {
+namespace {
+
+TEST(ParseUntrustedJson, KeepsDocumentOrder) {
+  EXPECT_EQ(parse_untrusted_json(R"({"b": 1, "a": [2]})").dump(), R"({"b":1,"a":[2]})");
+}
+
+TEST(ParseUntrustedJson, RefusesWhatIsNotOneDocument) {
+  for (const char* text : {"", "{", "{} {}", "nonsense", "{'a': 1}", "[1,]"}) {
+    EXPECT_THROW(parse_untrusted_json(text), std::runtime_error) << text;
+  }
+}
+
+TEST(ParseUntrustedJson, LimitsDepth) {
+  const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_NO_THROW(parse_untrusted_json(nested(kJsonDepthMax)));
+  EXPECT_THROW(parse_untrusted_json(nested(kJsonDepthMax + 1)), std::runtime_error);
+  EXPECT_THROW(parse_untrusted_json(std::string(10'000'000, '[')), std::runtime_error);
+}
+
+TEST(ParseUntrustedJson, LimitsMembersOfEachObject) {
+  const auto members = [](std::size_t count) {
+    std::string text = "{";
+    for (std::size_t i = 0; i < count; ++i) text += (i ? ",\"" : "\"") + std::to_string(i) + "\":{\"a\":1}";
+    return text + "}";
+  };
+  EXPECT_NO_THROW(parse_untrusted_json(members(kJsonMembersMax)));
+  EXPECT_THROW(parse_untrusted_json(members(kJsonMembersMax + 1)), std::runtime_error);
+}
+
+TEST(OneLine, CutsBetweenCharacters) {
+  EXPECT_EQ(one_line("a\nb\tc", 10), "a b c");
+  EXPECT_EQ(one_line("12345", 5), "12345");
+  EXPECT_EQ(one_line("123456", 5), "12345...");
+  EXPECT_EQ(one_line("1\xc3\xa9\xc3\xa9", 4), "1\xc3\xa9...");
+}
+
+TEST(CompactDump, ReplacesWhatIsNotUtf8) { EXPECT_EQ(compact_dump(Json("a\xff"), 100), "\"a\xef\xbf\xbd\""); }
+
+}  // namespace
+}  // namespace tzmark::conformance

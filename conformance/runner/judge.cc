@@ -1,0 +1,119 @@
+// Judges what an adapter answered; see judge.h.
+#include "judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace tzmark::conformance {
+namespace {
+
+constexpr std::size_t kReasonMaxBytes = 300;
+constexpr std::size_t kValueMaxBytes = 80;
+
+bool may_accept(Verdict verdict, Command command) {
+  return verdict == Verdict::kValid || verdict == Verdict::kImplementationDefined ||
+         (verdict == Verdict::kIntegrityFailure && command == Command::kDecode);
+}
+
+bool may_reject(Verdict verdict) { return verdict != Verdict::kValid; }
+
+std::string quote(const std::optional<Json>& value) { return value ? compact_dump(*value, kValueMaxBytes) : "nothing"; }
+
+std::string describe(const Rejection& rejection) {
+  std::string text = rejection.rule.value_or("no rule");
+  if (rejection.offset) text += fmt::format(" at byte {}", *rejection.offset);
+  return text + ": " + rejection.message;
+}
+
+void judge_accepted(const Case& item, const std::optional<Json>& expected, const Profile& profile, Step& step) {
+  if (!may_accept(item.verdict, step.command)) {
+    step.outcome = Outcome::kAcceptedInvalid;
+    step.reason = fmt::format("accepted, but is {}", name_of(item.verdict));
+    return;
+  }
+  step.outcome = Outcome::kPass;
+  if (step.command != Command::kDecode || !expected) return;
+  step.difference = first_difference(*expected, step.answer.document, profile.omits);
+  if (!step.difference) return;
+  step.outcome = Outcome::kWrongData;
+  step.reason = fmt::format("{}: expected {}, got {}", step.difference->pointer, quote(step.difference->expected),
+                            quote(step.difference->got));
+}
+
+void judge_rejected(const Case& item, Step& step) {
+  const Rejection& rejection = step.answer.rejection;
+  if (!may_reject(item.verdict)) {
+    step.outcome = Outcome::kRejectedValid;
+    step.reason = "rejected with " + describe(rejection);
+    return;
+  }
+  step.outcome = Outcome::kPass;
+  step.cites_other_rule =
+      rejection.rule && std::find(item.rules.begin(), item.rules.end(), *rejection.rule) == item.rules.end();
+}
+
+Outcome outcome_without_answer(ProcessEnd end) {
+  switch (end) {
+    case ProcessEnd::kTimedOut:
+      return Outcome::kHang;
+    case ProcessEnd::kMemoryBroken:
+      return Outcome::kMemory;
+    default:
+      return Outcome::kCrash;
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Outcome outcome) {
+  constexpr std::array<std::string_view, kOutcomeCount> kNames = {
+      "wrong-data", "crash", "hang", "memory", "accepted-invalid", "rejected-valid", "pass", "skipped"};
+  return kNames[static_cast<std::size_t>(outcome)];
+}
+
+void judge_step(const Case& item, const std::optional<Json>& expected, const Profile& profile, Step& step) {
+  switch (step.answer.kind) {
+    case AnswerKind::kAccepted:
+      judge_accepted(item, expected, profile, step);
+      break;
+    case AnswerKind::kRejected:
+      judge_rejected(item, step);
+      break;
+    case AnswerKind::kUnsupported:
+      step.outcome = Outcome::kSkipped;
+      step.reason = "unsupported: " + step.answer.text;
+      break;
+    case AnswerKind::kNone:
+      step.outcome = outcome_without_answer(step.process.end);
+      step.reason = step.answer.text;
+      break;
+  }
+  step.reason = one_line(step.reason, kReasonMaxBytes);
+}
+
+std::optional<std::string> excuse(const Case& item, const Profile& profile) {
+  if (!profile.layouts.contains(item.layout)) return "its profile does not read " + item.layout;
+  for (const std::string& feature : item.features) {
+    if (profile.lacks.contains(feature)) return "its profile lacks " + feature;
+  }
+  if (item.verdict == Verdict::kIntegrityFailure && !profile.has(Command::kVerify)) return "its profile has no verify";
+  return std::nullopt;
+}
+
+CaseJudgement judge_case(const Case& item, const std::vector<Step>& steps) {
+  const auto skipped_verify = std::find_if(steps.begin(), steps.end(), [](const Step& step) {
+    return step.command == Command::kVerify && step.outcome == Outcome::kSkipped;
+  });
+  // Outcomes are ordered from the worst to skipped.
+  const auto worst =
+      std::min_element(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.outcome < b.outcome; });
+  if (worst == steps.end()) return {};
+  const bool undecided = worst->outcome == Outcome::kPass && item.verdict == Verdict::kIntegrityFailure;
+  const Step& decisive = undecided && skipped_verify != steps.end() ? *skipped_verify : *worst;
+  if (decisive.outcome == Outcome::kPass) return {Outcome::kPass, ""};
+  return {decisive.outcome, fmt::format("{}: {}", name_of(decisive.command), decisive.reason)};
+}
+
+}  // namespace tzmark::conformance

@@ -1,0 +1,193 @@
+// Tests of the judgement: every verdict against every answer.
+#include "judge.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tzmark::conformance {
+namespace {
+
+using ::testing::HasSubstr;
+
+const Json kExpected = Json::parse(R"({"data_version": 1, "tensors": [{"shape": [2, 3], "module_index": 0}]})");
+
+Case case_of(Verdict verdict) {
+  Case item;
+  item.id = "one";
+  item.layout = "v1";
+  item.verdict = verdict;
+  item.rules = {"TZR-HDR-002", "TZR-HDR-003"};
+  return item;
+}
+
+Profile profile_of(std::set<std::string> commands = {"decode", "verify"}) {
+  Profile profile;
+  profile.layouts = {"v1"};
+  profile.commands = std::move(commands);
+  return profile;
+}
+
+Answer accepted(const Json& document = kExpected) { return {AnswerKind::kAccepted, document, {}, {}}; }
+Answer rejected(std::optional<std::string> rule = "TZR-HDR-002") {
+  return {AnswerKind::kRejected, {}, {std::move(rule), 5, "bad"}, {}};
+}
+Answer unsupported() { return {AnswerKind::kUnsupported, {}, {}, "not built"}; }
+
+Step judged(Verdict verdict, Command command, Answer answer, const Profile& profile = profile_of()) {
+  Step step;
+  step.command = command;
+  step.answer = std::move(answer);
+  const bool has_expectation =
+      verdict == Verdict::kValid || verdict == Verdict::kIntegrityFailure || verdict == Verdict::kImplementationDefined;
+  judge_step(case_of(verdict), has_expectation ? std::optional(kExpected) : std::nullopt, profile, step);
+  return step;
+}
+
+TEST(JudgeStep, EveryVerdictAgainstAcceptance) {
+  const auto accept = [](Verdict verdict, Command command) { return judged(verdict, command, accepted()).outcome; };
+  for (const Command command : {Command::kDecode, Command::kVerify}) {
+    EXPECT_EQ(accept(Verdict::kValid, command), Outcome::kPass);
+    EXPECT_EQ(accept(Verdict::kMalformed, command), Outcome::kAcceptedInvalid);
+    EXPECT_EQ(accept(Verdict::kInvalid, command), Outcome::kAcceptedInvalid);
+    EXPECT_EQ(accept(Verdict::kAuthenticationFailure, command), Outcome::kAcceptedInvalid);
+    EXPECT_EQ(accept(Verdict::kImplementationDefined, command), Outcome::kPass);
+  }
+  EXPECT_EQ(accept(Verdict::kIntegrityFailure, Command::kDecode), Outcome::kPass);
+  EXPECT_EQ(accept(Verdict::kIntegrityFailure, Command::kVerify), Outcome::kAcceptedInvalid);
+}
+
+TEST(JudgeStep, EveryVerdictAgainstRejection) {
+  for (const Command command : {Command::kDecode, Command::kVerify}) {
+    EXPECT_EQ(judged(Verdict::kValid, command, rejected()).outcome, Outcome::kRejectedValid);
+    for (const Verdict verdict : {Verdict::kMalformed, Verdict::kInvalid, Verdict::kAuthenticationFailure,
+                                  Verdict::kIntegrityFailure, Verdict::kImplementationDefined}) {
+      EXPECT_EQ(judged(verdict, command, rejected()).outcome, Outcome::kPass) << name_of(verdict);
+    }
+  }
+}
+
+TEST(JudgeStep, WrongDataNamesTheField) {
+  Json document = kExpected;
+  document["tensors"][0]["shape"][1] = 4;
+  for (const Verdict verdict : {Verdict::kValid, Verdict::kIntegrityFailure, Verdict::kImplementationDefined}) {
+    const Step step = judged(verdict, Command::kDecode, accepted(document));
+    EXPECT_EQ(step.outcome, Outcome::kWrongData);
+    EXPECT_EQ(step.difference->pointer, "/tensors/0/shape/1");
+    EXPECT_EQ(step.reason, "/tensors/0/shape/1: expected 3, got 4");
+  }
+}
+
+TEST(JudgeStep, OmittedFieldsFollowTheProfile) {
+  Json document = kExpected;
+  document["tensors"][0].erase("module_index");
+  Profile profile = profile_of();
+  EXPECT_EQ(judged(Verdict::kValid, Command::kDecode, accepted(document), profile).outcome, Outcome::kWrongData);
+  profile.omits = {"module_index"};
+  EXPECT_EQ(judged(Verdict::kValid, Command::kDecode, accepted(document), profile).outcome, Outcome::kPass);
+}
+
+TEST(JudgeStep, RecordsAnotherRule) {
+  EXPECT_FALSE(judged(Verdict::kInvalid, Command::kDecode, rejected("TZR-HDR-003")).cites_other_rule);
+  EXPECT_FALSE(judged(Verdict::kInvalid, Command::kDecode, rejected(std::nullopt)).cites_other_rule);
+  const Step step = judged(Verdict::kInvalid, Command::kDecode, rejected("TZR-IDX-001"));
+  EXPECT_TRUE(step.cites_other_rule);
+  EXPECT_EQ(step.outcome, Outcome::kPass);
+}
+
+TEST(JudgeStep, NoAnswerDependsOnTheEnd) {
+  const auto outcome = [](ProcessEnd end) {
+    Step step;
+    step.process.end = end;
+    step.answer.text = "what happened";
+    // Even where a refusal is expected, no answer is not a refusal.
+    judge_step(case_of(Verdict::kMalformed), std::nullopt, profile_of(), step);
+    EXPECT_EQ(step.reason, "what happened");
+    return step.outcome;
+  };
+  EXPECT_EQ(outcome(ProcessEnd::kExited), Outcome::kCrash);
+  EXPECT_EQ(outcome(ProcessEnd::kSignaled), Outcome::kCrash);
+  EXPECT_EQ(outcome(ProcessEnd::kOutputBroken), Outcome::kCrash);
+  EXPECT_EQ(outcome(ProcessEnd::kTimedOut), Outcome::kHang);
+  EXPECT_EQ(outcome(ProcessEnd::kMemoryBroken), Outcome::kMemory);
+}
+
+TEST(JudgeStep, UnsupportedIsSkipped) {
+  const Step step = judged(Verdict::kValid, Command::kDecode, unsupported());
+  EXPECT_EQ(step.outcome, Outcome::kSkipped);
+  EXPECT_THAT(step.reason, HasSubstr("not built"));
+}
+
+TEST(JudgeStep, ReasonsAreOneLine) {
+  Answer answer = rejected();
+  answer.rejection.message = "first\nsecond" + std::string(5000, 'x');
+  const Step step = judged(Verdict::kValid, Command::kDecode, answer);
+  EXPECT_THAT(step.reason, HasSubstr("TZR-HDR-002 at byte 5: first second"));
+  EXPECT_LT(step.reason.size(), 400u);
+}
+
+Step step_of(Command command, Outcome outcome) {
+  Step step;
+  step.command = command;
+  step.outcome = outcome;
+  step.reason = outcome == Outcome::kPass ? "" : "why";
+  return step;
+}
+
+Outcome outcome_of(Verdict verdict, Outcome decode, Outcome verify) {
+  return judge_case(case_of(verdict), {step_of(Command::kDecode, decode), step_of(Command::kVerify, verify)}).outcome;
+}
+
+TEST(JudgeCase, TheWorstStepDecides) {
+  for (std::size_t worst = 0; worst < kOutcomeCount; ++worst) {
+    for (std::size_t other = worst; other < kOutcomeCount; ++other) {
+      const auto a = static_cast<Outcome>(worst);
+      const auto b = static_cast<Outcome>(other);
+      EXPECT_EQ(outcome_of(Verdict::kValid, a, b), a);
+      EXPECT_EQ(outcome_of(Verdict::kValid, b, a), a);
+    }
+  }
+}
+
+TEST(JudgeCase, NamesTheStepThatDecided) {
+  const CaseJudgement judgement =
+      judge_case(case_of(Verdict::kValid),
+                 {step_of(Command::kDecode, Outcome::kRejectedValid), step_of(Command::kVerify, Outcome::kCrash)});
+  EXPECT_EQ(judgement.reason, "verify: why");
+  EXPECT_EQ(judge_case(case_of(Verdict::kValid), {step_of(Command::kDecode, Outcome::kPass)}).reason, "");
+}
+
+TEST(JudgeCase, IntegrityNeedsVerification) {
+  EXPECT_EQ(outcome_of(Verdict::kIntegrityFailure, Outcome::kPass, Outcome::kSkipped), Outcome::kSkipped);
+  EXPECT_EQ(outcome_of(Verdict::kIntegrityFailure, Outcome::kSkipped, Outcome::kPass), Outcome::kPass);
+  EXPECT_EQ(outcome_of(Verdict::kIntegrityFailure, Outcome::kWrongData, Outcome::kSkipped), Outcome::kWrongData);
+  EXPECT_EQ(outcome_of(Verdict::kInvalid, Outcome::kPass, Outcome::kSkipped), Outcome::kPass);
+}
+
+TEST(Excuse, FollowsTheProfile) {
+  Case item = case_of(Verdict::kValid);
+  item.features = {"encryption", "passphrase"};
+  Profile profile = profile_of();
+  EXPECT_FALSE(excuse(item, profile));
+  profile.lacks = {"meta"};
+  EXPECT_FALSE(excuse(item, profile));
+  profile.lacks = {"passphrase"};
+  EXPECT_THAT(*excuse(item, profile), HasSubstr("passphrase"));
+  profile.lacks.clear();
+  item.layout = "v2";
+  EXPECT_THAT(*excuse(item, profile), HasSubstr("v2"));
+  EXPECT_TRUE(excuse(case_of(Verdict::kIntegrityFailure), profile_of({"decode"})));
+  EXPECT_FALSE(excuse(case_of(Verdict::kIntegrityFailure), profile_of({"verify"})));
+  EXPECT_FALSE(excuse(case_of(Verdict::kInvalid), profile_of({"decode"})));
+}
+
+TEST(Names, OutcomesAreOrderedFromTheWorst) {
+  EXPECT_EQ(name_of(Outcome::kWrongData), "wrong-data");
+  EXPECT_EQ(name_of(Outcome::kSkipped), "skipped");
+  EXPECT_EQ(static_cast<std::size_t>(Outcome::kSkipped) + 1, kOutcomeCount);
+  EXPECT_TRUE(is_failure(Outcome::kRejectedValid));
+  EXPECT_FALSE(is_failure(Outcome::kPass));
+  EXPECT_FALSE(is_failure(Outcome::kSkipped));
+}
+
+}  // namespace
+}  // namespace tzmark::conformance

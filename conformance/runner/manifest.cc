@@ -1,0 +1,133 @@
+// The corpus as its manifest describes it; see manifest.h.
+#include "manifest.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <fstream>
+#include <set>
+
+#include "errors.h"
+#include "sha256.h"
+
+namespace tzmark::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSchemaVersion = 1;
+
+constexpr std::array<std::string_view, 6> kVerdictNames = {
+    "valid", "malformed", "invalid", "authentication-failure", "integrity-failure", "implementation-defined"};
+
+Verdict parse_verdict(const std::string& name) {
+  for (std::size_t i = 0; i < kVerdictNames.size(); ++i) {
+    if (kVerdictNames[i] == name) return static_cast<Verdict>(i);
+  }
+  throw EnvironmentError(fmt::format("unknown verdict '{}'", name));
+}
+
+// A file name inside the corpus.
+fs::path parse_path(const std::string& text) {
+  const fs::path path = text;
+  bool inside = !path.empty() && path.is_relative();
+  for (const fs::path& part : path) inside = inside && part != "..";
+  if (!inside) throw EnvironmentError(fmt::format("'{}' is not a path below the corpus", text));
+  return path;
+}
+
+template <typename T>
+std::optional<T> optional_field(const Json& entry, const char* name) {
+  const auto found = entry.find(name);
+  if (found == entry.end() || found->is_null()) return std::nullopt;
+  return found->get<T>();
+}
+
+Case parse_case(const Json& entry) {
+  Case item;
+  item.id = entry.at("id").get<std::string>();
+  item.path = parse_path(entry.at("path").get<std::string>());
+  item.sha256 = entry.at("sha256").get<std::string>();
+  item.size_bytes = entry.at("size_bytes").get<std::uint64_t>();
+  item.layout = entry.at("layout").get<std::string>();
+  item.features = entry.at("features").get<std::vector<std::string>>();
+  item.verdict = parse_verdict(entry.at("verdict").get<std::string>());
+  item.tier = entry.at("tier").get<std::string>();
+  item.rules = entry.at("rules").get<std::vector<std::string>>();
+  item.why = entry.at("why").get<std::string>();
+  item.origin = entry.at("origin");
+  item.key_hex = optional_field<std::string>(entry, "key_hex");
+  item.passphrase = optional_field<std::string>(entry, "passphrase");
+  if (item.key_hex && item.passphrase) throw EnvironmentError("both key_hex and passphrase");
+  if (const auto expected = optional_field<std::string>(entry, "expected")) item.expected = parse_path(*expected);
+  if (item.verdict == Verdict::kValid && !item.expected) throw EnvironmentError("a valid case without 'expected'");
+  const Json& limits = entry.at("limits");
+  item.memory_max_bytes = limits.at("memory_bytes").get<std::uint64_t>();
+  const auto seconds = limits.at("seconds").get<double>();
+  if (!(seconds > 0) || seconds > 1e6) throw EnvironmentError("limits.seconds is not a sensible number");
+  item.elapsed_max = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+  item.open_choice = optional_field<std::string>(entry, "open_choice");
+  item.erratum = optional_field<std::string>(entry, "erratum");
+  return item;
+}
+
+Json read_json(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw EnvironmentError(fmt::format("{}: cannot be opened", path.string()));
+  try {
+    return Json::parse(file);
+  } catch (const Json::exception& error) {
+    throw EnvironmentError(fmt::format("{}: {}", path.string(), error.what()));
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Verdict verdict) { return kVerdictNames[static_cast<std::size_t>(verdict)]; }
+
+Manifest load_manifest(const fs::path& directory) {
+  const fs::path path = directory / "manifest.json";
+  if (!fs::exists(path))
+    throw EnvironmentError(fmt::format("no corpus at {}: it has no manifest.json", directory.string()));
+  Manifest manifest;
+  manifest.directory = fs::canonical(directory);
+  manifest.sha256 = sha256_of_file(path);
+  const Json document = read_json(path);
+  if (!document.is_object() || !document.contains("cases") || !document["cases"].is_array()) {
+    throw EnvironmentError(fmt::format("{}: no list of cases", path.string()));
+  }
+  if (document.value("schema_version", Json()) != kSchemaVersion) {
+    throw EnvironmentError(fmt::format("{}: schema_version is not {}", path.string(), kSchemaVersion));
+  }
+  std::set<std::string> ids;
+  for (const Json& entry : document["cases"]) {
+    const std::string place = fmt::format("{}: case {}", path.string(), manifest.cases.size());
+    try {
+      manifest.cases.push_back(parse_case(entry));
+    } catch (const Json::exception& error) {
+      throw EnvironmentError(fmt::format("{}: {}", place, error.what()));
+    } catch (const EnvironmentError& error) {
+      throw EnvironmentError(fmt::format("{}: {}", place, error.what()));
+    }
+    const std::string& id = manifest.cases.back().id;
+    if (!ids.insert(id).second) throw EnvironmentError(fmt::format("{}: a second case of id '{}'", place, id));
+  }
+  return manifest;
+}
+
+void check_case_file(const Manifest& manifest, const Case& item) {
+  const fs::path file = manifest.directory / item.path;
+  if (!fs::exists(file)) throw EnvironmentError(fmt::format("case {}: {} is missing", item.id, file.string()));
+  const std::string sha256 = sha256_of_file(file);
+  if (sha256 != item.sha256) {
+    throw EnvironmentError(fmt::format("case {}: {} has SHA-256 {}, but the manifest says {}", item.id, file.string(),
+                                       sha256, item.sha256));
+  }
+}
+
+std::optional<Json> load_expected(const Manifest& manifest, const Case& item) {
+  if (!item.expected) return std::nullopt;
+  return read_json(manifest.directory / *item.expected);
+}
+
+}  // namespace tzmark::conformance

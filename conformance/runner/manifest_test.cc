@@ -1,0 +1,142 @@
+// Tests of the manifest: what is read, what is refused, and that changed files are found.
+#include "manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "errors.h"
+#include "test_corpus.h"
+
+namespace tzmark::conformance {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// The message with which loading the corpus, or checking its first case, fails.
+std::string failure_of(TestCorpus& corpus) {
+  corpus.save();
+  try {
+    const Manifest manifest = load_manifest(corpus.directory());
+    check_case_file(manifest, manifest.cases.at(0));
+  } catch (const EnvironmentError& error) {
+    return error.what();
+  }
+  return "no failure";
+}
+
+TEST(Manifest, ReadsEveryField) {
+  TestCorpus corpus;
+  Json& entry = corpus.add("one", "implementation-defined");
+  entry["features"] = {"meta", "encryption"};
+  entry["passphrase"] = "open sesame";
+  entry["open_choice"] = "Whether.";
+  entry["erratum"] = "Wrong.";
+  entry["limits"] = {{"memory_bytes", 1234}, {"seconds", 1.5}};
+  corpus.add("two", "authentication-failure")["key_hex"] = "00ff";
+  corpus.save();
+
+  const Manifest manifest = load_manifest(corpus.directory());
+  EXPECT_EQ(manifest.sha256, sha256_of_file(corpus.directory() / "manifest.json"));
+  ASSERT_EQ(manifest.cases.size(), 2u);
+  const Case& one = manifest.cases[0];
+  EXPECT_EQ(one.id, "one");
+  EXPECT_EQ(one.path, "one.bin");
+  EXPECT_EQ(one.size_bytes, 14u);
+  EXPECT_EQ(one.layout, "v1");
+  EXPECT_THAT(one.features, ElementsAre("meta", "encryption"));
+  EXPECT_EQ(one.verdict, Verdict::kImplementationDefined);
+  EXPECT_EQ(one.tier, "MUST");
+  EXPECT_THAT(one.rules, ElementsAre("TZR-HDR-002"));
+  EXPECT_EQ(one.why, "A reason.");
+  EXPECT_EQ(one.origin["seed"], 1);
+  EXPECT_EQ(one.passphrase, "open sesame");
+  EXPECT_FALSE(one.key_hex);
+  EXPECT_EQ(one.expected, "one.json");
+  EXPECT_EQ(one.open_choice, "Whether.");
+  EXPECT_EQ(one.erratum, "Wrong.");
+  EXPECT_EQ(one.memory_max_bytes, 1234u);
+  EXPECT_EQ(one.elapsed_max, std::chrono::milliseconds(1500));
+  EXPECT_EQ(manifest.cases[1].verdict, Verdict::kAuthenticationFailure);
+  EXPECT_EQ(manifest.cases[1].key_hex, "00ff");
+  EXPECT_EQ(load_expected(manifest, one)->at("data_version"), 1);
+  EXPECT_FALSE(load_expected(manifest, manifest.cases[1]));
+  EXPECT_NO_THROW(check_case_file(manifest, one));
+}
+
+TEST(Manifest, FindsAChangedFile) {
+  TestCorpus corpus;
+  corpus.add("one", "valid");
+  corpus.write("one.bin", "content of onf");
+  EXPECT_THAT(failure_of(corpus), HasSubstr("but the manifest says"));
+}
+
+TEST(Manifest, FindsAMissingFile) {
+  TestCorpus corpus;
+  corpus.add("one", "valid");
+  std::filesystem::remove(corpus.directory() / "one.bin");
+  EXPECT_THAT(failure_of(corpus), HasSubstr("is missing"));
+}
+
+TEST(Manifest, RefusesAMissingCorpus) { EXPECT_THROW(load_manifest("/nonexistent/corpus"), EnvironmentError); }
+
+TEST(Manifest, RefusesWhatItCannotUse) {
+  struct Row {
+    const char* what;
+    std::function<void(TestCorpus&, Json& entry)> change;
+    const char* message;
+  };
+  const std::vector<Row> rows = {
+      {"no cases", [](TestCorpus& corpus, Json&) { corpus.manifest().erase("cases"); }, "no list of cases"},
+      {"another schema", [](TestCorpus& corpus, Json&) { corpus.manifest()["schema_version"] = 2; }, "schema_version"},
+      {"no id", [](TestCorpus&, Json& entry) { entry.erase("id"); }, "key 'id' not found"},
+      {"wrong type", [](TestCorpus&, Json& entry) { entry["rules"] = "TZR-HDR-002"; }, "must be array"},
+      {"unknown verdict", [](TestCorpus&, Json& entry) { entry["verdict"] = "fine"; }, "unknown verdict 'fine'"},
+      {"absolute path", [](TestCorpus&, Json& entry) { entry["path"] = "/etc/passwd"; }, "not a path below"},
+      {"path upwards", [](TestCorpus&, Json& entry) { entry["expected"] = "a/../../b"; }, "not a path below"},
+      {"two keys",
+       [](TestCorpus&, Json& entry) {
+         entry["key_hex"] = "00";
+         entry["passphrase"] = "x";
+       },
+       "both key_hex and passphrase"},
+      {"valid without expectation", [](TestCorpus&, Json& entry) { entry.erase("expected"); }, "without 'expected'"},
+      {"no time", [](TestCorpus&, Json& entry) { entry["limits"]["seconds"] = 0; }, "limits.seconds"},
+      {"same id",
+       [](TestCorpus& corpus, Json& entry) {
+         const Json copy = entry;
+         corpus.manifest()["cases"].push_back(copy);
+       },
+       "a second case of id 'one'"},
+  };
+  for (const Row& row : rows) {
+    TestCorpus corpus;
+    row.change(corpus, corpus.add("one", "valid"));
+    EXPECT_THAT(failure_of(corpus), HasSubstr(row.message)) << row.what;
+  }
+}
+
+TEST(Manifest, RefusesTextThatIsNotJson) {
+  TestCorpus corpus;
+  corpus.write("manifest.json", "{\"cases\": [");
+  EXPECT_THROW(load_manifest(corpus.directory()), EnvironmentError);
+}
+
+TEST(Sha256, OfKnownFiles) {
+  TestCorpus corpus;
+  corpus.write("empty", "");
+  corpus.write("abc", "abc");
+  corpus.write("long", std::string(1'000'000, 'a'));
+  EXPECT_EQ(sha256_of_file(corpus.directory() / "empty"),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256_of_file(corpus.directory() / "abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256_of_file(corpus.directory() / "long"),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  EXPECT_THROW(sha256_of_file(corpus.directory()), EnvironmentError);
+}
+
+}  // namespace
+}  // namespace tzmark::conformance

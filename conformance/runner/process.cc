@@ -1,0 +1,299 @@
+// Runs one child process under limits; see process.h.
+#include "process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "errors.h"
+
+namespace tzmark::conformance {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Short against the time in which a process can fill the memory of a machine, long against what a sample costs.
+constexpr auto kSampleInterval = std::chrono::milliseconds(5);
+
+[[noreturn]] void fail(const char* call) { throw EnvironmentError(fmt::format("{}: {}", call, std::strerror(errno))); }
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() { close(); }
+
+  int get() const { return fd_; }
+  bool open() const { return fd_ >= 0; }
+  void close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+struct Pipe {
+  Descriptor read_end;
+  Descriptor write_end;
+
+  Pipe() {
+    int fds[2];
+    if (::pipe2(fds, O_CLOEXEC) != 0) fail("pipe2");
+    read_end = Descriptor(fds[0]);
+    write_end = Descriptor(fds[1]);
+  }
+};
+
+void become_reaper_of_orphans() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) fail("prctl(PR_SET_CHILD_SUBREAPER)");
+  });
+}
+
+// Runs in the child between fork and exec, where only async-signal-safe calls are allowed. Never returns.
+[[noreturn]] void become_program(char* const* argv, pid_t parent, int stdout_fd, int stderr_fd, int error_fd) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);
+  sigset_t no_signals;
+  ::sigemptyset(&no_signals);
+  ::sigprocmask(SIG_SETMASK, &no_signals, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
+  const int stdin_fd = ::open("/dev/null", O_RDONLY);
+  if (stdin_fd >= 0 && ::dup2(stdin_fd, STDIN_FILENO) >= 0 && ::dup2(stdout_fd, STDOUT_FILENO) >= 0 &&
+      ::dup2(stderr_fd, STDERR_FILENO) >= 0) {
+    if (stdin_fd > STDERR_FILENO) ::close(stdin_fd);
+    ::execvp(argv[0], argv);
+  }
+  const int error = errno;
+  // If even this write fails, exit status 127 remains to tell.
+  [[maybe_unused]] const auto written = ::write(error_fd, &error, sizeof error);
+  ::_exit(127);
+}
+
+std::uint64_t own_rss_bytes() {
+  std::uint64_t total_pages = 0;
+  std::uint64_t resident_pages = 0;
+  std::ifstream("/proc/self/statm") >> total_pages >> resident_pages;
+  return resident_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// The peak resident memory of one process since its exec; 0 if it is gone.
+std::uint64_t rss_peak_bytes_of(pid_t pid) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) * 1024;
+  }
+  return 0;
+}
+
+// The largest peak among a process and everything below it.
+std::uint64_t rss_peak_bytes_below(pid_t pid) {
+  std::uint64_t peak_bytes = rss_peak_bytes_of(pid);
+  std::error_code gone;
+  for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid), gone)) {
+    std::ifstream children(task.path() / "children");
+    for (pid_t child = 0; children >> child;) peak_bytes = std::max(peak_bytes, rss_peak_bytes_below(child));
+  }
+  return peak_bytes;
+}
+
+class Child {
+ public:
+  explicit Child(const std::vector<std::string>& argv) {
+    std::vector<char*> words;
+    for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+
+    Pipe out;
+    Pipe err;
+    Pipe start_error;
+    const pid_t parent = ::getpid();
+    started_ = Clock::now();
+    pid_ = ::fork();
+    if (pid_ < 0) fail("fork");
+    if (pid_ == 0) {
+      become_program(words.data(), parent, out.write_end.get(), err.write_end.get(), start_error.write_end.get());
+    }
+    // The child does the same; whoever comes first, the group exists before anyone signals it.
+    ::setpgid(pid_, pid_);
+    runner_rss_bytes_ = own_rss_bytes();
+    out.write_end.close();
+    err.write_end.close();
+    start_error.write_end.close();
+
+    int error = 0;
+    ssize_t got = 0;
+    // Returns at exec, which closes the other end.
+    while ((got = ::read(start_error.read_end.get(), &error, sizeof error)) < 0 && errno == EINTR) {
+    }
+    if (got == sizeof error) {
+      kill_and_reap();
+      throw EnvironmentError(fmt::format("{}: {}", argv[0], std::strerror(error)));
+    }
+    // glibc 2.36 declares pidfd_open without C linkage, hence the system call by number.
+    exit_notice_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+    if (!exit_notice_.open()) {
+      const int pidfd_error = errno;
+      kill_and_reap();
+      errno = pidfd_error;
+      fail("pidfd_open");
+    }
+    stdout_ = std::move(out.read_end);
+    stderr_ = std::move(err.read_end);
+    ::fcntl(stdout_.get(), F_SETFL, O_NONBLOCK);
+    ::fcntl(stderr_.get(), F_SETFL, O_NONBLOCK);
+  }
+
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  ~Child() {
+    if (!reaped_) kill_and_reap();
+  }
+
+  // Runs to the child's end or to the first broken limit.
+  ProcessResult finish(const ProcessLimits& limits, const std::atomic<bool>& cancelled) {
+    std::optional<ProcessEnd> broken;
+    for (bool exited = false; !exited && !broken;) {
+      exited = wait_for_event();
+      read_output(limits);
+      result_.rss_peak_bytes = std::max(result_.rss_peak_bytes, rss_peak_bytes_below(pid_));
+      broken = broken_limit(limits);
+      if (!broken && !exited && cancelled) broken = ProcessEnd::kCancelled;
+    }
+    result_.elapsed = Clock::now() - started_;
+    kill_and_reap();
+    read_output(limits);
+    if (!broken) broken = broken_limit(limits);
+    if (broken) result_.end = *broken;
+    return std::move(result_);
+  }
+
+ private:
+  // Waits for output, the end of the child or the time of the next sample. Returns whether the child has ended.
+  bool wait_for_event() {
+    std::array<pollfd, 3> events = {
+        {{exit_notice_.get(), POLLIN, 0}, {stdout_.get(), POLLIN, 0}, {stderr_.get(), POLLIN, 0}}};
+    const timespec interval = {0, std::chrono::nanoseconds(kSampleInterval).count()};
+    if (::ppoll(events.data(), events.size(), &interval, nullptr) < 0 && errno != EINTR) fail("ppoll");
+    return (events[0].revents & POLLIN) != 0;
+  }
+
+  // Takes what is in the pipes, but at most so much at a time that the limits are looked at in between.
+  void read_output(const ProcessLimits& limits) {
+    std::array<char, 65536> block;
+    for (int round = 0; round < 16 && stdout_.open(); ++round) {
+      const std::optional<std::size_t> got = read_some(stdout_, block);
+      if (!got) break;
+      // One byte more than allowed is kept, so that the limit is seen to be broken.
+      const std::size_t room_bytes = limits.stdout_max_bytes + 1 - result_.stdout_text.size();
+      result_.stdout_text.append(block.data(), std::min(*got, room_bytes));
+    }
+    for (int round = 0; round < 16 && stderr_.open(); ++round) {
+      const std::optional<std::size_t> got = read_some(stderr_, block);
+      if (!got) break;
+      result_.stderr_tail.append(block.data(), *got);
+      if (result_.stderr_tail.size() > limits.stderr_tail_max_bytes) {
+        result_.stderr_tail.erase(0, result_.stderr_tail.size() - limits.stderr_tail_max_bytes);
+      }
+    }
+  }
+
+  // Nothing if the pipe is empty for now, or at its end, where it is closed.
+  static std::optional<std::size_t> read_some(Descriptor& pipe, std::array<char, 65536>& block) {
+    ssize_t got = 0;
+    while ((got = ::read(pipe.get(), block.data(), block.size())) < 0 && errno == EINTR) {
+    }
+    if (got > 0) return static_cast<std::size_t>(got);
+    if (got == 0) {
+      pipe.close();
+    } else if (errno != EAGAIN) {
+      fail("read from the adapter");
+    }
+    return std::nullopt;
+  }
+
+  std::optional<ProcessEnd> broken_limit(const ProcessLimits& limits) const {
+    if (result_.rss_peak_bytes > limits.rss_max_bytes) return ProcessEnd::kMemoryBroken;
+    if (result_.stdout_text.size() > limits.stdout_max_bytes) return ProcessEnd::kOutputBroken;
+    if (!reaped_ && Clock::now() - started_ > limits.elapsed_max) return ProcessEnd::kTimedOut;
+    return std::nullopt;
+  }
+
+  // While the leader is not reaped its process id cannot be given away, so the signal reaches nobody else. Orphans of
+  // the group have become our children by the time that their parent is reaped.
+  void kill_and_reap() {
+    ::kill(-pid_, SIGKILL);
+    // Nothing happens to a leader that has ended already.
+    ::kill(pid_, SIGKILL);
+    std::uint64_t rusage_peak_bytes = 0;
+    for (;;) {
+      int status = 0;
+      rusage usage{};
+      const pid_t pid = ::wait4(-pid_, &status, 0, &usage);
+      if (pid < 0 && errno == EINTR) continue;
+      if (pid < 0) break;
+      rusage_peak_bytes = std::max(rusage_peak_bytes, static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
+      if (pid == pid_) set_status(status);
+    }
+    reaped_ = true;
+    // Up to its exec the child was a copy of this process, and the kernel's peak counts that too: a peak no larger than
+    // this process says nothing about the program.
+    if (rusage_peak_bytes > runner_rss_bytes_) {
+      result_.rss_peak_bytes = std::max(result_.rss_peak_bytes, rusage_peak_bytes);
+    }
+  }
+
+  void set_status(int status) {
+    if (WIFEXITED(status)) {
+      result_.end = ProcessEnd::kExited;
+      result_.exit_status = WEXITSTATUS(status);
+    } else {
+      result_.end = ProcessEnd::kSignaled;
+      result_.signal = WTERMSIG(status);
+    }
+  }
+
+  pid_t pid_ = -1;
+  bool reaped_ = false;
+  std::uint64_t runner_rss_bytes_ = 0;
+  Clock::time_point started_;
+  Descriptor exit_notice_;
+  Descriptor stdout_;
+  Descriptor stderr_;
+  ProcessResult result_;
+};
+
+}  // namespace
+
+ProcessResult run_process(const std::vector<std::string>& argv, const ProcessLimits& limits,
+                          const std::atomic<bool>& cancelled) {
+  become_reaper_of_orphans();
+  return Child(argv).finish(limits, cancelled);
+}
+
+}  // namespace tzmark::conformance

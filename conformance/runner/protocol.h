@@ -1,0 +1,64 @@
+// The adapter protocol as the runner understands it: an adapter's profile, and its answer to one command.
+// PROTOCOL.md is the text for people who write adapters; what is said there is checked here.
+//
+// Thread-safety: pure functions and values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "json.h"
+#include "process.h"
+
+namespace tzmark::conformance {
+
+enum class Command { kDecode, kVerify };
+
+// As it stands on the adapter's command line, "decode".
+std::string_view name_of(Command command);
+
+// What the implementation under test says that it can do.
+struct Profile {
+  std::string name;
+  std::string version;
+  std::set<std::string> layouts;   // that it reads
+  std::set<std::string> lacks;     // features of files that it cannot read
+  std::set<std::string> omits;     // members of canonical JSON that it does not print
+  std::set<std::string> commands;  // that it has, besides capabilities
+  Json document;                   // as printed
+
+  bool has(Command command) const { return commands.contains(std::string(name_of(command))); }
+};
+
+// Reads what `capabilities` printed. Throws EnvironmentError with what is wrong with it.
+Profile parse_profile(std::string_view stdout_text);
+
+struct Rejection {
+  std::optional<std::string> rule;
+  std::optional<std::uint64_t> offset;
+  std::string message;
+};
+
+enum class AnswerKind {
+  kAccepted,
+  kRejected,
+  kUnsupported,
+  kNone,  // the process did not answer: it crashed, ran into a limit, or printed something else
+};
+
+std::string_view name_of(AnswerKind kind);
+
+struct Answer {
+  AnswerKind kind = AnswerKind::kNone;
+  Json document;        // of kAccepted: what was decoded
+  Rejection rejection;  // of kRejected
+  std::string text;     // of kUnsupported: why; of kNone: what happened instead of an answer
+};
+
+Answer read_answer(Command command, const ProcessResult& process);
+
+}  // namespace tzmark::conformance

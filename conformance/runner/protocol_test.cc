@@ -1,0 +1,144 @@
+// Tests of the adapter protocol: which outputs are answers, which profiles are accepted.
+#include "protocol.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "errors.h"
+
+namespace tzmark::conformance {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+Answer answer(Command command, int exit_status, const std::string& stdout_text) {
+  ProcessResult process;
+  process.exit_status = exit_status;
+  process.stdout_text = stdout_text;
+  return read_answer(command, process);
+}
+
+TEST(Answer, DecodeIsAcceptedWithOneJsonDocument) {
+  const Answer accepted = answer(Command::kDecode, 0, "{\n \"data_version\": 1\n}\n");
+  EXPECT_EQ(accepted.kind, AnswerKind::kAccepted);
+  EXPECT_EQ(accepted.document["data_version"], 1);
+  for (const char* text : {"", "done\n", "{} {}", "{\"data_version\": 1"}) {
+    EXPECT_EQ(answer(Command::kDecode, 0, text).kind, AnswerKind::kNone) << text;
+  }
+}
+
+TEST(Answer, VerifyIsAcceptedWithItsLastLine) {
+  EXPECT_EQ(answer(Command::kVerify, 0, "{\"verified\": true}").kind, AnswerKind::kAccepted);
+  EXPECT_EQ(answer(Command::kVerify, 0, "some noise\n{\"verified\":true}\r\n\n").kind, AnswerKind::kAccepted);
+  for (const char* text : {"", "{\"verified\": true}\nnoise", "{\"verified\": false}", "{\"verified\": 1}", "true"}) {
+    EXPECT_EQ(answer(Command::kVerify, 0, text).kind, AnswerKind::kNone) << text;
+  }
+}
+
+TEST(Answer, RejectedWithItsLastLine) {
+  const Answer full =
+      answer(Command::kDecode, 1,
+             "noise\n{\"rejected\": {\"rule\": \"TZR-HDR-002\", \"offset\": 0, \"message\": \"bad magic\"}}\n");
+  EXPECT_EQ(full.kind, AnswerKind::kRejected);
+  EXPECT_EQ(full.rejection.rule, "TZR-HDR-002");
+  EXPECT_EQ(full.rejection.offset, 0u);
+  EXPECT_EQ(full.rejection.message, "bad magic");
+
+  const Answer bare =
+      answer(Command::kVerify, 1, "{\"rejected\": {\"rule\": null, \"offset\": null, \"message\": \"no\"}}");
+  EXPECT_EQ(bare.kind, AnswerKind::kRejected);
+  EXPECT_FALSE(bare.rejection.rule);
+  EXPECT_FALSE(bare.rejection.offset);
+}
+
+TEST(Answer, StatusOneWithoutTheLineIsNoAnswer) {
+  for (const char* text : {"", "Traceback", "{\"rejected\": {\"message\": \"x\"}}\nTraceback", "{\"rejected\": true}",
+                           "{\"rejected\": {}}", "{\"rejected\": {\"message\": 3}}",
+                           "{\"rejected\": {\"message\": \"x\", \"offset\": -1}}",
+                           "{\"rejected\": {\"message\": \"x\", \"rule\": 7}}", "{\"unsupported\": \"x\"}"}) {
+    EXPECT_EQ(answer(Command::kDecode, 1, text).kind, AnswerKind::kNone) << text;
+  }
+}
+
+TEST(Answer, UnsupportedWithItsLine) {
+  const Answer unsupported = answer(Command::kDecode, 2, "{\"unsupported\": \"no Argon2\"}");
+  EXPECT_EQ(unsupported.kind, AnswerKind::kUnsupported);
+  EXPECT_EQ(unsupported.text, "no Argon2");
+  for (const char* text : {"", "usage: adapter", "{\"unsupported\": true}", "{\"rejected\": {\"message\": \"x\"}}"}) {
+    EXPECT_EQ(answer(Command::kDecode, 2, text).kind, AnswerKind::kNone) << text;
+  }
+}
+
+TEST(Answer, OtherStatusesAreNone) {
+  for (const int status : {3, 4, 101, 127, 134, 255}) {
+    EXPECT_EQ(answer(Command::kDecode, status, "{\"rejected\": {\"message\": \"x\"}}").kind, AnswerKind::kNone);
+  }
+  EXPECT_THAT(answer(Command::kDecode, 3, "").text, HasSubstr("exit status 3"));
+}
+
+TEST(Answer, SaysHowTheProcessEnded) {
+  const auto text_of = [](ProcessEnd end) {
+    ProcessResult process;
+    process.end = end;
+    process.signal = SIGSEGV;
+    process.rss_peak_bytes = 300 << 20;
+    process.elapsed = std::chrono::milliseconds(2500);
+    process.stdout_text = "{\"data_version\": 1}";
+    const Answer none = read_answer(Command::kDecode, process);
+    EXPECT_EQ(none.kind, AnswerKind::kNone);
+    return none.text;
+  };
+  EXPECT_THAT(text_of(ProcessEnd::kSignaled), HasSubstr("signal 11 (Segmentation fault)"));
+  EXPECT_THAT(text_of(ProcessEnd::kTimedOut), HasSubstr("after 2.5 s"));
+  EXPECT_THAT(text_of(ProcessEnd::kMemoryBroken), HasSubstr("300.0 MiB"));
+  EXPECT_THAT(text_of(ProcessEnd::kOutputBroken), HasSubstr("printed more than"));
+}
+
+const char* const kProfile = R"({"protocol": 1, "name": "n", "version": "2", "commands": ["decode"],
+  "reads": {"layouts": ["v1", "v2"], "lacks": ["meta"], "omits": ["layout"]}})";
+
+TEST(Profile, IsRead) {
+  const Profile profile = parse_profile(kProfile);
+  EXPECT_EQ(profile.name, "n");
+  EXPECT_EQ(profile.version, "2");
+  EXPECT_THAT(profile.layouts, UnorderedElementsAre("v1", "v2"));
+  EXPECT_THAT(profile.lacks, UnorderedElementsAre("meta"));
+  EXPECT_THAT(profile.omits, UnorderedElementsAre("layout"));
+  EXPECT_TRUE(profile.has(Command::kDecode));
+  EXPECT_FALSE(profile.has(Command::kVerify));
+}
+
+TEST(Profile, MistakesAreRefused) {
+  EXPECT_THROW(parse_profile(""), EnvironmentError);
+  EXPECT_THROW(parse_profile("[]"), EnvironmentError);
+  struct Row {
+    const char* patch;
+    const char* message;
+  };
+  for (const Row& row : {
+           Row{R"({"op": "replace", "path": "/protocol", "value": 2})", "protocol 2 is not 1"},
+           Row{R"({"op": "remove", "path": "/protocol"})", "key 'protocol' not found"},
+           Row{R"({"op": "remove", "path": "/name"})", "key 'name' not found"},
+           Row{R"({"op": "replace", "path": "/version", "value": 2})", "must be string"},
+           Row{R"({"op": "replace", "path": "/commands", "value": ["decode", "encrypt"]})", "'encrypt' in commands"},
+           Row{R"({"op": "replace", "path": "/commands", "value": []})", "neither decode nor verify"},
+           Row{R"({"op": "remove", "path": "/reads"})", "key 'reads' not found"},
+           Row{R"({"op": "add", "path": "/reads/lack", "value": []})", "unknown member 'lack'"},
+           Row{R"({"op": "add", "path": "/lacks", "value": []})", "unknown member 'lacks'"},
+           Row{R"({"op": "replace", "path": "/reads/omits", "value": ["sha256"]})", "'sha256' in omits"},
+       }) {
+    const std::string text = Json::parse(kProfile).patch(Json::parse("[" + std::string(row.patch) + "]")).dump();
+    try {
+      parse_profile(text);
+      ADD_FAILURE() << "accepted: " << text;
+    } catch (const EnvironmentError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(row.message));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tzmark::conformance

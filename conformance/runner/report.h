@@ -1,0 +1,47 @@
+// What a run of the suite is told as: a table for people, JSON for programs, JUnit XML for build servers. The HTML page
+// is made from the JSON, by reports/render.py.
+//
+// Thread-safety: pure functions and values.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "adapter.h"
+#include "suite.h"
+
+namespace tzmark::conformance {
+
+// Everything about one run. Does not own what it points to.
+struct SuiteRun {
+  const Manifest* manifest = nullptr;
+  const Adapter* adapter = nullptr;
+  Selection selection;
+  SuiteOptions options;
+  std::chrono::system_clock::time_point started;
+  std::chrono::nanoseconds elapsed{0};
+  std::vector<CaseResult> results;
+};
+
+struct Totals {
+  std::size_t passed = 0;
+  std::size_t failed = 0;
+  std::size_t skipped = 0;
+
+  std::size_t ran() const { return passed + failed; }
+  void add(Outcome outcome);
+};
+
+Totals totals_of(const std::vector<CaseResult>& results);
+
+// Ends in the line "N passed, N failed, N skipped".
+std::string text_report(const SuiteRun& run);
+
+// reports/schema/conformance.schema.json describes it.
+std::string json_report(const SuiteRun& run);
+
+std::string junit_report(const SuiteRun& run);
+
+}  // namespace tzmark::conformance

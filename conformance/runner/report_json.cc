@@ -1,0 +1,139 @@
+// The JSON result of a run; see report.h.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "report.h"
+
+namespace tzmark::conformance {
+namespace {
+
+constexpr int kResultVersion = 1;
+constexpr std::size_t kValueMaxBytes = 1000;
+constexpr std::size_t kStderrMaxBytes = 4000;
+
+Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+// Differing values are shown as JSON text and not as JSON: they may be as large as the adapter cared to make them.
+Json describe(const std::optional<Difference>& difference) {
+  if (!difference) return nullptr;
+  const auto text = [](const std::optional<Json>& value) {
+    return value ? Json(compact_dump(*value, kValueMaxBytes)) : Json();
+  };
+  return {{"pointer", difference->pointer}, {"expected", text(difference->expected)}, {"got", text(difference->got)}};
+}
+
+Json describe(const ProcessResult& process) {
+  constexpr std::array<const char*, 6> kNames = {"exited",        "signaled",      "timed-out",
+                                                 "memory-broken", "output-broken", "cancelled"};
+  return {{"end", kNames[static_cast<std::size_t>(process.end)]},
+          {"exit_status", process.end == ProcessEnd::kExited ? Json(process.exit_status) : Json()},
+          {"signal", process.end == ProcessEnd::kSignaled ? Json(process.signal) : Json()},
+          {"elapsed_ns", process.elapsed.count()},
+          {"rss_peak_bytes", process.rss_peak_bytes}};
+}
+
+Json describe(const Answer& answer) {
+  Json rejected;
+  if (answer.kind == AnswerKind::kRejected) {
+    rejected = {{"rule", or_null(answer.rejection.rule)},
+                {"offset", or_null(answer.rejection.offset)},
+                {"message", one_line(answer.rejection.message, kValueMaxBytes)}};
+  }
+  return {
+      {"kind", name_of(answer.kind)}, {"rejected", rejected}, {"text", or_null(one_line(answer.text, kValueMaxBytes))}};
+}
+
+std::string tail(const std::string& text, std::size_t max_bytes) {
+  return text.size() <= max_bytes ? text : text.substr(text.size() - max_bytes);
+}
+
+Json describe(const Step& step) {
+  return {{"command", name_of(step.command)},
+          {"outcome", name_of(step.outcome)},
+          {"reason", or_null(step.reason)},
+          {"answer", describe(step.answer)},
+          {"cites_other_rule", step.cites_other_rule},
+          {"difference", describe(step.difference)},
+          {"process", describe(step.process)},
+          {"stderr_tail", tail(step.process.stderr_tail, kStderrMaxBytes)}};
+}
+
+Json describe(const CaseResult& result) {
+  const Case& item = result.item;
+  Json steps = Json::array();
+  for (const Step& step : result.steps) steps.push_back(describe(step));
+  return {{"id", item.id},
+          {"path", item.path.string()},
+          {"sha256", item.sha256},
+          {"size_bytes", item.size_bytes},
+          {"layout", item.layout},
+          {"features", item.features},
+          {"verdict", name_of(item.verdict)},
+          {"tier", item.tier},
+          {"rules", item.rules},
+          {"why", item.why},
+          {"open_choice", or_null(item.open_choice)},
+          {"erratum", or_null(item.erratum)},
+          {"origin", item.origin},
+          {"outcome", name_of(result.outcome)},
+          {"reason", or_null(result.reason)},
+          {"choice", or_null(result.choice())},
+          {"cites_other_rule", result.cites_other_rule()},
+          {"steps", std::move(steps)}};
+}
+
+Json describe_summary(const std::vector<CaseResult>& results) {
+  const Totals totals = totals_of(results);
+  std::array<std::size_t, kOutcomeCount> counts{};
+  std::size_t other_rule = 0;
+  for (const CaseResult& result : results) {
+    ++counts[static_cast<std::size_t>(result.outcome)];
+    if (result.cites_other_rule()) ++other_rule;
+  }
+  Json outcomes = Json::object();
+  for (std::size_t i = 0; i < kOutcomeCount; ++i) outcomes[std::string(name_of(static_cast<Outcome>(i)))] = counts[i];
+  return {{"passed", totals.passed},
+          {"failed", totals.failed},
+          {"skipped", totals.skipped},
+          {"outcomes", outcomes},
+          {"cites_other_rule", other_rule}};
+}
+
+}  // namespace
+
+std::string json_report(const SuiteRun& run) {
+  const SuiteOptions& options = run.options;
+  Json cases = Json::array();
+  for (const CaseResult& result : run.results) cases.push_back(describe(result));
+  const Json document = {
+      {"schema", "tzmark-conformance"},
+      {"schema_version", kResultVersion},
+      {"tzmark_version", TZMARK_VERSION},
+      {"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(run.started)))},
+      {"elapsed_ns", run.elapsed.count()},
+      {"adapter",
+       {{"argv", run.adapter->argv()},
+        {"profile", run.adapter->profile().document},
+        {"idle_elapsed_ns", run.adapter->idle_elapsed().count()},
+        {"idle_rss_bytes", run.adapter->idle_rss_bytes()},
+        {"stale_exclusions", stale_exclusions(*run.manifest, run.adapter->profile())}}},
+      {"corpus", {{"manifest_sha256", run.manifest->sha256}, {"cases", run.manifest->cases.size()}}},
+      {"options",
+       {{"only", run.selection.ids},
+        {"layouts", run.selection.layouts},
+        {"jobs", options.jobs},
+        {"elapsed_max_ns", options.elapsed_max ? Json(options.elapsed_max->count()) : Json()},
+        {"memory_max_bytes", or_null(options.memory_max_bytes)}}},
+      {"summary", describe_summary(run.results)},
+      {"cases", std::move(cases)},
+  };
+  // What an adapter prints need not be UTF-8; JSON has to be.
+  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tzmark::conformance

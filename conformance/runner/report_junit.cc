@@ -1,0 +1,98 @@
+// The JUnit XML of a run, one suite a layout; see report.h.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tinyxml2.h>
+
+#include <map>
+
+#include "report.h"
+
+namespace tzmark::conformance {
+namespace {
+
+using Results = std::vector<const CaseResult*>;
+
+std::chrono::nanoseconds elapsed_of(const CaseResult& result) {
+  std::chrono::nanoseconds elapsed{0};
+  for (const Step& step : result.steps) elapsed += step.process.elapsed;
+  return elapsed;
+}
+
+std::string seconds(std::chrono::nanoseconds elapsed) {
+  return fmt::format("{:.3f}", std::chrono::duration<double>(elapsed).count());
+}
+
+// XML has no way to write most control characters, nor bytes that are not UTF-8.
+std::string printable(const std::string& text) {
+  const std::string utf8 = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string result;
+  for (const char c : Json::parse(utf8).get<std::string>()) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= ' ' || c == '\n' || c == '\t') result += c;
+  }
+  return result;
+}
+
+void print_totals(tinyxml2::XMLPrinter& xml, const Totals& totals, std::chrono::nanoseconds elapsed) {
+  xml.PushAttribute("tests", static_cast<std::int64_t>(totals.ran() + totals.skipped));
+  xml.PushAttribute("failures", static_cast<std::int64_t>(totals.failed));
+  xml.PushAttribute("errors", 0);
+  xml.PushAttribute("skipped", static_cast<std::int64_t>(totals.skipped));
+  xml.PushAttribute("time", seconds(elapsed).c_str());
+}
+
+void print_case(tinyxml2::XMLPrinter& xml, const CaseResult& result) {
+  xml.OpenElement("testcase");
+  xml.PushAttribute("classname", ("tzmark." + result.item.layout).c_str());
+  xml.PushAttribute("name", result.item.id.c_str());
+  xml.PushAttribute("time", seconds(elapsed_of(result)).c_str());
+  if (is_failure(result.outcome)) {
+    xml.OpenElement("failure");
+    xml.PushAttribute("type", std::string(name_of(result.outcome)).c_str());
+    xml.PushAttribute("message", printable(result.reason).c_str());
+    std::string text = fmt::format("verdict {}, rules {}: {}\n", name_of(result.item.verdict),
+                                   fmt::join(result.item.rules, " "), result.item.why);
+    for (const Step& step : result.steps) {
+      if (!step.process.stderr_tail.empty()) {
+        text += fmt::format("\nstderr of {}:\n{}", name_of(step.command), step.process.stderr_tail);
+      }
+    }
+    xml.PushText(printable(text).c_str());
+    xml.CloseElement();
+  } else if (result.outcome == Outcome::kSkipped) {
+    xml.OpenElement("skipped");
+    xml.PushAttribute("message", printable(result.reason).c_str());
+    xml.CloseElement();
+  }
+  xml.CloseElement();
+}
+
+}  // namespace
+
+std::string junit_report(const SuiteRun& run) {
+  std::map<std::string, Results> by_layout;
+  for (const CaseResult& result : run.results) by_layout[result.item.layout].push_back(&result);
+
+  tinyxml2::XMLPrinter xml;
+  xml.PushHeader(false, true);
+  xml.OpenElement("testsuites");
+  xml.PushAttribute("name", printable("tzmark conformance of " + run.adapter->profile().name).c_str());
+  print_totals(xml, totals_of(run.results), run.elapsed);
+  for (const auto& [layout, results] : by_layout) {
+    Totals totals;
+    std::chrono::nanoseconds elapsed{0};
+    for (const CaseResult* result : results) {
+      totals.add(result->outcome);
+      elapsed += elapsed_of(*result);
+    }
+    xml.OpenElement("testsuite");
+    xml.PushAttribute("name", layout.c_str());
+    print_totals(xml, totals, elapsed);
+    for (const CaseResult* result : results) print_case(xml, *result);
+    xml.CloseElement();
+  }
+  xml.CloseElement();
+  return std::string(xml.CStr()) + "\n";
+}
+
+}  // namespace tzmark::conformance

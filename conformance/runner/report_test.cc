@@ -1,0 +1,110 @@
+// Tests of the table, the JSON and the JUnit XML of a run. The schema of the JSON is tested by cli/conform_test.py.
+#include "report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tinyxml2.h>
+
+#include "test_environment.h"
+
+namespace tzmark::conformance {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::atomic<bool> kNotCancelled = false;
+
+// One run with a pass, two failures and a skip, made without running anything but `capabilities`.
+class ReportTest : public ::testing::Test {
+ protected:
+  ReportTest() : adapter_(fake_adapter(), kNotCancelled) {
+    run_.manifest = &manifest_;
+    run_.adapter = &adapter_;
+    add("passes", "v1", {}, Outcome::kPass, "");
+    add("is-wrong", "v1", {"meta"}, Outcome::kWrongData, "decode: /data_version: expected 1, got 2");
+    add("crashes", "v4", {"meta", "encryption"}, Outcome::kCrash, "decode: exit \x01 & <status> 3 \xff");
+    add("left-out", "v4", {"encryption"}, Outcome::kSkipped, "its profile lacks encryption");
+  }
+
+  void add(const std::string& id, const std::string& layout, std::vector<std::string> features, Outcome outcome,
+           std::string reason) {
+    CaseResult result;
+    result.item.id = id;
+    result.item.layout = layout;
+    result.item.features = std::move(features);
+    result.item.rules = {"TZR-HDR-002"};
+    result.outcome = outcome;
+    result.reason = std::move(reason);
+    Step step;
+    step.outcome = outcome;
+    step.process.elapsed = std::chrono::milliseconds(1500);
+    step.process.stderr_tail = "tail of \x02 " + id;
+    if (outcome != Outcome::kSkipped) result.steps.push_back(step);
+    run_.results.push_back(std::move(result));
+  }
+
+  Manifest manifest_;
+  Adapter adapter_;
+  SuiteRun run_;
+};
+
+TEST_F(ReportTest, TableCountsByLayoutAndFeature) {
+  const std::string text = text_report(run_);
+  EXPECT_THAT(text, HasSubstr("feature      v1       v4      all\n"
+                              "plain       1/1        -      1/1\n"
+                              "encryption    -  0/1 +1s  0/1 +1s\n"
+                              "meta        0/1      0/1      0/2\n"
+                              "all         1/2  0/1 +1s  1/3 +1s\n"));
+  EXPECT_THAT(text, EndsWith("\n1 passed, 2 failed, 1 skipped\n"));
+}
+
+TEST_F(ReportTest, TableListsTheWorstFailureFirst) {
+  const std::string text = text_report(run_);
+  const auto wrong = text.find("wrong-data is-wrong (TZR-HDR-002)\n    decode: /data_version");
+  const auto crash = text.find("crash crashes (TZR-HDR-002)\n    decode: exit");
+  ASSERT_NE(wrong, std::string::npos);
+  ASSERT_NE(crash, std::string::npos);
+  EXPECT_LT(wrong, crash);
+  EXPECT_THAT(text, Not(HasSubstr("passes")));
+  EXPECT_THAT(text, HasSubstr("skipped 1: its profile lacks encryption"));
+}
+
+TEST_F(ReportTest, JsonHoldsEveryCase) {
+  const Json document = Json::parse(json_report(run_));
+  EXPECT_EQ(document["summary"]["passed"], 1);
+  EXPECT_EQ(document["summary"]["failed"], 2);
+  EXPECT_EQ(document["summary"]["skipped"], 1);
+  EXPECT_EQ(document["summary"]["outcomes"]["crash"], 1);
+  EXPECT_EQ(document["adapter"]["profile"]["name"], "fake");
+  ASSERT_EQ(document["cases"].size(), 4u);
+  EXPECT_EQ(document["cases"][1]["outcome"], "wrong-data");
+  EXPECT_EQ(document["cases"][3]["steps"].size(), 0u);
+  EXPECT_EQ(document["cases"][0]["reason"], nullptr);
+}
+
+TEST_F(ReportTest, JunitCountsFailuresAndSkips) {
+  tinyxml2::XMLDocument xml;
+  const std::string text = junit_report(run_);
+  ASSERT_EQ(xml.Parse(text.c_str()), tinyxml2::XML_SUCCESS) << text;
+  const tinyxml2::XMLElement* const root = xml.FirstChildElement("testsuites");
+  ASSERT_NE(root, nullptr);
+  EXPECT_EQ(root->IntAttribute("tests"), 4);
+  EXPECT_EQ(root->IntAttribute("failures"), 2);
+  EXPECT_EQ(root->IntAttribute("skipped"), 1);
+  const tinyxml2::XMLElement* const v4 = root->FirstChildElement("testsuite")->NextSiblingElement("testsuite");
+  EXPECT_STREQ(v4->Attribute("name"), "v4");
+  EXPECT_EQ(v4->IntAttribute("failures"), 1);
+  const tinyxml2::XMLElement* const crash = v4->FirstChildElement("testcase");
+  EXPECT_STREQ(crash->Attribute("name"), "crashes");
+  EXPECT_STREQ(crash->Attribute("time"), "1.500");
+  EXPECT_STREQ(crash->FirstChildElement("failure")->Attribute("type"), "crash");
+  EXPECT_THAT(crash->FirstChildElement("failure")->Attribute("message"), HasSubstr("& <status> 3 \xef\xbf\xbd"));
+  EXPECT_NE(crash->NextSiblingElement("testcase")->FirstChildElement("skipped"), nullptr);
+  // XML 1.0 cannot hold these, however they are escaped.
+  EXPECT_EQ(text.find_first_of("\x01\x02"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tzmark::conformance

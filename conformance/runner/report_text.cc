@@ -1,0 +1,159 @@
+// The table of a run for people; see report.h.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "report.h"
+
+namespace tzmark::conformance {
+namespace {
+
+// Row of the cases that need nothing but plain tensors, and of all cases together.
+const char* const kPlain = "plain";
+const char* const kAll = "all";
+
+std::string cell(const Totals& totals) {
+  if (totals.ran() == 0 && totals.skipped == 0) return "-";
+  std::string text = fmt::format("{}/{}", totals.passed, totals.ran());
+  if (totals.skipped > 0) text += fmt::format(" +{}s", totals.skipped);
+  return text;
+}
+
+std::string matrix(const std::vector<CaseResult>& results) {
+  std::set<std::string> layouts;
+  std::set<std::string> features;
+  std::map<std::pair<std::string, std::string>, Totals> cells;
+  for (const CaseResult& result : results) {
+    layouts.insert(result.item.layout);
+    cells[{kAll, result.item.layout}].add(result.outcome);
+    cells[{kAll, kAll}].add(result.outcome);
+    if (result.item.features.empty()) {
+      cells[{kPlain, result.item.layout}].add(result.outcome);
+      cells[{kPlain, kAll}].add(result.outcome);
+    }
+    for (const std::string& feature : result.item.features) {
+      features.insert(feature);
+      cells[{feature, result.item.layout}].add(result.outcome);
+      cells[{feature, kAll}].add(result.outcome);
+    }
+  }
+
+  std::vector<std::string> columns(layouts.begin(), layouts.end());
+  columns.push_back(kAll);
+  std::vector<std::string> rows = {kPlain};
+  rows.insert(rows.end(), features.begin(), features.end());
+  rows.push_back(kAll);
+
+  std::vector<std::vector<std::string>> table = {{"feature"}};
+  table[0].insert(table[0].end(), columns.begin(), columns.end());
+  for (const std::string& row : rows) {
+    std::vector<std::string> line = {row};
+    for (const std::string& column : columns) line.push_back(cell(cells[{row, column}]));
+    table.push_back(line);
+  }
+
+  std::vector<std::size_t> widths(table[0].size());
+  for (const auto& line : table) {
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  std::string text;
+  for (const auto& line : table) {
+    text += fmt::format("{:<{}}", line[0], widths[0]);
+    for (std::size_t i = 1; i < line.size(); ++i) text += fmt::format("  {:>{}}", line[i], widths[i]);
+    text += '\n';
+  }
+  return text;
+}
+
+// The first rules of a case: a valid file may be about many.
+std::string rules_of(const Case& item) {
+  constexpr std::size_t kShownMax = 3;
+  const std::size_t shown = std::min(item.rules.size(), kShownMax);
+  std::string text = fmt::format("{}", fmt::join(item.rules.begin(), item.rules.begin() + shown, " "));
+  if (item.rules.size() > shown) text += fmt::format(" and {} more", item.rules.size() - shown);
+  return text;
+}
+
+// The last line that a process wrote to stderr before it ended without an answer, most often the reason.
+std::string last_words(const std::vector<Step>& steps) {
+  constexpr std::size_t kWordsMaxBytes = 200;
+  for (const Step& step : steps) {
+    if (step.answer.kind != AnswerKind::kNone) continue;
+    const std::string& text = step.process.stderr_tail;
+    const std::size_t end = text.find_last_not_of(" \t\r\n");
+    if (end == std::string::npos) continue;
+    const std::size_t newline = text.rfind('\n', end);
+    const std::size_t begin = newline == std::string::npos ? 0 : newline + 1;
+    return one_line(std::string_view(text).substr(begin, end - begin + 1), kWordsMaxBytes);
+  }
+  return "";
+}
+
+std::string failures(const std::vector<CaseResult>& results) {
+  std::vector<const CaseResult*> failed;
+  for (const CaseResult& result : results) {
+    if (is_failure(result.outcome)) failed.push_back(&result);
+  }
+  std::stable_sort(failed.begin(), failed.end(),
+                   [](const CaseResult* a, const CaseResult* b) { return a->outcome < b->outcome; });
+  std::string text;
+  for (const CaseResult* result : failed) {
+    text += fmt::format("{} {} ({})\n    {}\n", name_of(result->outcome), result->item.id, rules_of(result->item),
+                        result->reason);
+    const std::string words = last_words(result->steps);
+    if (!words.empty()) text += fmt::format("    stderr: {}\n", words);
+  }
+  return text;
+}
+
+std::string remarks(const std::vector<CaseResult>& results) {
+  std::map<std::string, std::size_t> choices;
+  std::map<std::string, std::size_t> skips;
+  std::size_t other_rule = 0;
+  for (const CaseResult& result : results) {
+    if (!result.choice().empty()) ++choices[result.choice()];
+    if (result.outcome == Outcome::kSkipped) ++skips[result.reason];
+    if (result.cites_other_rule()) ++other_rule;
+  }
+  std::string text;
+  for (const auto& [reason, count] : skips) text += fmt::format("skipped {}: {}\n", count, reason);
+  for (const auto& [choice, count] : choices) text += fmt::format("implementation-defined, {}: {}\n", choice, count);
+  if (other_rule > 0) text += fmt::format("refused as they should be, but for another rule: {}\n", other_rule);
+  return text;
+}
+
+}  // namespace
+
+void Totals::add(Outcome outcome) {
+  if (outcome == Outcome::kSkipped) {
+    ++skipped;
+  } else if (is_failure(outcome)) {
+    ++failed;
+  } else {
+    ++passed;
+  }
+}
+
+Totals totals_of(const std::vector<CaseResult>& results) {
+  Totals totals;
+  for (const CaseResult& result : results) totals.add(result.outcome);
+  return totals;
+}
+
+std::string text_report(const SuiteRun& run) {
+  const Profile& profile = run.adapter->profile();
+  const Totals totals = totals_of(run.results);
+  std::string text =
+      fmt::format("{} {}: passed/run by feature and layout, +Ns for N skipped\n\n", profile.name, profile.version);
+  text += matrix(run.results) + "\n";
+  for (const std::string& section : {failures(run.results), remarks(run.results)}) {
+    if (!section.empty()) text += section + "\n";
+  }
+  text += fmt::format("{} passed, {} failed, {} skipped\n", totals.passed, totals.failed, totals.skipped);
+  return text;
+}
+
+}  // namespace tzmark::conformance

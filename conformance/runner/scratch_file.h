@@ -1,0 +1,25 @@
+// A temporary file that only this user can read and that is gone when its object is.
+//
+// Thread-safety: one object belongs to one thread.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace tzmark::conformance {
+
+class ScratchFile {
+ public:
+  // Throws EnvironmentError if the file cannot be written to the folder for temporary files.
+  explicit ScratchFile(std::string_view content);
+  ~ScratchFile();
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace tzmark::conformance

@@ -1,0 +1,254 @@
+// Tests of whole runs against an adapter that misbehaves on demand (testdata/fake_adapter.py): each fault gets its
+// outcome.
+#include "suite.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <thread>
+
+#include "command_line.h"
+#include "errors.h"
+#include "test_corpus.h"
+#include "test_environment.h"
+
+namespace tzmark::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::atomic<bool> kNotCancelled = false;
+
+// The results by id. Options go to the adapter: which case misbehaves, and how.
+std::map<std::string, CaseResult> run(TestCorpus& corpus, const std::vector<std::string>& options,
+                                      SuiteOptions suite_options = {
+                                          .jobs = 2, .elapsed_max = {}, .memory_max_bytes = {}}) {
+  corpus.save();
+  const Manifest manifest = load_manifest(corpus.directory());
+  const Adapter adapter(fake_adapter(options), kNotCancelled);
+  std::size_t last_done = 0;
+  std::map<std::string, CaseResult> by_id;
+  for (CaseResult& result : run_suite(manifest, manifest.cases, adapter, suite_options, kNotCancelled,
+                                      [&](std::size_t done) { EXPECT_EQ(done, ++last_done); })) {
+    const std::string id = result.item.id;
+    by_id.emplace(id, std::move(result));
+  }
+  EXPECT_EQ(last_done, manifest.cases.size());
+  return by_id;
+}
+
+// The outcome of one case of that verdict on which the adapter behaves so.
+CaseResult behaving(const std::string& behaviour, const std::string& verdict, SuiteOptions suite_options = {}) {
+  TestCorpus corpus;
+  corpus.add("one", verdict);
+  return run(corpus, {"--case", "*=" + behaviour}, suite_options).at("one");
+}
+
+TEST(Suite, HonestAnswersPass) {
+  TestCorpus corpus;
+  for (const char* verdict :
+       {"valid", "malformed", "invalid", "authentication-failure", "integrity-failure", "implementation-defined"}) {
+    corpus.add(verdict, verdict);
+  }
+  corpus.add("with-key", "valid")["key_hex"] = "00ff";
+  corpus.add("with-passphrase", "valid")["passphrase"] = "sesame \xc3\xa9";
+  const auto results = run(corpus, {});
+  EXPECT_EQ(results.size(), 8u);
+  for (const auto& [id, result] : results) {
+    EXPECT_EQ(result.outcome, Outcome::kPass) << id << ": " << result.reason;
+    EXPECT_EQ(result.steps.size(), 2u);
+    EXPECT_FALSE(result.cites_other_rule());
+  }
+  EXPECT_EQ(results.at("implementation-defined").choice(), "accepted");
+  EXPECT_EQ(results.at("valid").choice(), "");
+}
+
+TEST(Suite, WrongData) {
+  const CaseResult result = behaving("wrong-data", "valid");
+  EXPECT_EQ(result.outcome, Outcome::kWrongData);
+  EXPECT_EQ(result.reason, "decode: /tensors/0/shape/0: expected 2, got 4");
+  EXPECT_EQ(behaving("wrong-data", "integrity-failure").outcome, Outcome::kWrongData);
+  EXPECT_EQ(behaving("wrong-data", "implementation-defined").outcome, Outcome::kWrongData);
+}
+
+TEST(Suite, AcceptsEverything) {
+  for (const char* verdict : {"malformed", "invalid", "authentication-failure", "integrity-failure"}) {
+    EXPECT_EQ(behaving("accept", verdict).outcome, Outcome::kAcceptedInvalid) << verdict;
+  }
+}
+
+TEST(Suite, RejectsEverything) {
+  const CaseResult result = behaving("reject", "valid");
+  EXPECT_EQ(result.outcome, Outcome::kRejectedValid);
+  EXPECT_THAT(result.reason, HasSubstr("TZR-HDR-002 at byte 65"));
+  EXPECT_EQ(behaving("reject", "integrity-failure").outcome, Outcome::kPass);
+  EXPECT_EQ(behaving("reject", "implementation-defined").choice(), "rejected");
+}
+
+TEST(Suite, RecordsAnotherRule) {
+  const CaseResult result = behaving("reject-for-another-rule", "invalid");
+  EXPECT_EQ(result.outcome, Outcome::kPass);
+  EXPECT_TRUE(result.cites_other_rule());
+}
+
+// A refusal is expected of these files; a crash must not pass for one.
+TEST(Suite, CrashesAreNotRejections) {
+  for (const char* behaviour : {"exception", "usage", "print-nothing", "print-noise", "segfault", "flood"}) {
+    const CaseResult result = behaving(behaviour, "malformed");
+    EXPECT_EQ(result.outcome, Outcome::kCrash) << behaviour;
+  }
+  EXPECT_THAT(behaving("exception", "malformed").steps[0].process.stderr_tail, HasSubstr("ValueError: cannot unpack"));
+  EXPECT_THAT(behaving("segfault", "malformed").reason, HasSubstr("signal 11"));
+  EXPECT_THAT(behaving("flood", "malformed").reason, HasSubstr("printed more than 64 MiB"));
+}
+
+TEST(Suite, Hang) {
+  for (const char* behaviour : {"hang", "hang-behind-closed-output"}) {
+    const CaseResult result =
+        behaving(behaviour, "malformed", {.jobs = 1, .elapsed_max = 300ms, .memory_max_bytes = {}});
+    EXPECT_EQ(result.outcome, Outcome::kHang) << behaviour;
+    for (const Step& step : result.steps) EXPECT_LT(step.process.elapsed, 20s);
+  }
+}
+
+TEST(Suite, Memory) {
+  for (const char* behaviour : {"hog", "spike", "child-hogs"}) {
+    EXPECT_EQ(behaving(behaviour, "malformed").outcome, Outcome::kMemory) << behaviour;
+  }
+}
+
+TEST(Suite, MemoryCountsFromTheIdleAdapter) {
+  TestCorpus corpus;
+  corpus.add("one", "valid");
+  const auto results = run(corpus, {"--idle-bytes", std::to_string(200 << 20)});
+  EXPECT_EQ(results.at("one").outcome, Outcome::kPass) << results.at("one").reason;
+}
+
+TEST(Suite, LimitsCanBeReplaced) {
+  const SuiteOptions wide = {.jobs = 1, .elapsed_max = {}, .memory_max_bytes = 1u << 30};
+  EXPECT_EQ(behaving("spike", "valid", wide).outcome, Outcome::kPass);
+}
+
+TEST(Suite, NoiseThatIsAllowed) {
+  EXPECT_EQ(behaving("chatty", "malformed").outcome, Outcome::kPass);
+  EXPECT_EQ(behaving("leave-child-behind", "valid").outcome, Outcome::kPass);
+  const CaseResult result = behaving("flood-stderr", "valid");
+  EXPECT_EQ(result.outcome, Outcome::kPass);
+  EXPECT_THAT(result.steps[0].process.stderr_tail, HasSubstr("the end of stderr"));
+}
+
+TEST(Suite, UnsupportedIsSkipped) {
+  EXPECT_EQ(behaving("unsupported", "valid").outcome, Outcome::kSkipped);
+  TestCorpus corpus;
+  corpus.add("broken", "integrity-failure");
+  corpus.add("fine", "valid");
+  const auto results = run(corpus, {"--case", "*:verify=unsupported"});
+  EXPECT_EQ(results.at("broken").outcome, Outcome::kSkipped);
+  EXPECT_EQ(results.at("fine").outcome, Outcome::kPass);
+}
+
+TEST(Suite, ChoicesOfDecodeAndVerifyMayDiffer) {
+  TestCorpus corpus;
+  corpus.add("open", "implementation-defined");
+  EXPECT_EQ(run(corpus, {"--case", "*:verify=reject"}).at("open").choice(), "accepted by decode, rejected by verify");
+}
+
+TEST(Suite, ProfileExcuses) {
+  TestCorpus corpus;
+  corpus.add("later", "valid")["layout"] = "v4";
+  corpus.add("featured", "valid")["features"] = {"meta"};
+  corpus.add("plain", "valid");
+  const std::string profile = R"({"protocol": 1, "name": "old", "version": "1", "commands": ["decode"],
+                                  "reads": {"layouts": ["v1"], "lacks": ["meta", "metta"]}})";
+  const auto results = run(corpus, {"--profile", profile});
+  EXPECT_EQ(results.at("later").outcome, Outcome::kSkipped);
+  EXPECT_EQ(results.at("featured").outcome, Outcome::kSkipped);
+  EXPECT_THAT(results.at("featured").reason, HasSubstr("lacks meta"));
+  EXPECT_EQ(results.at("plain").outcome, Outcome::kPass);
+  EXPECT_EQ(results.at("plain").steps.size(), 1u);
+  EXPECT_THAT(stale_exclusions(load_manifest(corpus.directory()), parse_profile(profile)), ElementsAre("metta"));
+}
+
+TEST(Suite, ResultsAreInTheOrderOfTheCases) {
+  TestCorpus corpus;
+  for (int i = 0; i < 12; ++i) corpus.add(fmt::format("case-{}", i), "valid");
+  corpus.save();
+  const Manifest manifest = load_manifest(corpus.directory());
+  const Adapter adapter(fake_adapter({}), kNotCancelled);
+  const auto results =
+      run_suite(manifest, manifest.cases, adapter, {.jobs = 4, .elapsed_max = {}, .memory_max_bytes = {}},
+                kNotCancelled, [](std::size_t) {});
+  ASSERT_EQ(results.size(), 12u);
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(results[i].item.id, fmt::format("case-{}", i));
+}
+
+TEST(Suite, AChangedCorpusIsAnError) {
+  TestCorpus corpus;
+  corpus.add("one", "valid");
+  // Skipped by the profile, and still looked at.
+  corpus.add("two", "valid")["layout"] = "v9";
+  corpus.write("two.bin", "changed");
+  EXPECT_THROW(run(corpus, {}), EnvironmentError);
+}
+
+TEST(Suite, CancellingEndsIt) {
+  TestCorpus corpus;
+  for (int i = 0; i < 20; ++i) corpus.add(fmt::format("case-{}", i), "valid");
+  corpus.save();
+  const Manifest manifest = load_manifest(corpus.directory());
+  std::atomic<bool> cancelled = false;
+  const Adapter adapter(fake_adapter({"--case", "case-1[0-9]=hang"}), cancelled);
+  std::jthread canceller([&] {
+    std::this_thread::sleep_for(2s);
+    cancelled = true;
+  });
+  const auto began = std::chrono::steady_clock::now();
+  const auto results =
+      run_suite(manifest, manifest.cases, adapter, {.jobs = 2, .elapsed_max = 60s, .memory_max_bytes = {}}, cancelled,
+                [](std::size_t) {});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 20s);
+  EXPECT_LE(results.size(), 10u);
+}
+
+TEST(Select, ByPatternAndLayout) {
+  Manifest manifest;
+  for (const auto& [id, layout] : {std::pair{"a-1", "v1"}, {"a-2", "v2"}, {"b-1", "v1"}}) {
+    Case item;
+    item.id = id;
+    item.layout = layout;
+    manifest.cases.push_back(item);
+  }
+  const auto ids = [&](Selection selection) {
+    std::string joined;
+    for (const Case& item : select_cases(manifest, selection)) joined += item.id + " ";
+    return joined;
+  };
+  EXPECT_EQ(ids({}), "a-1 a-2 b-1 ");
+  EXPECT_EQ(ids({.ids = {"a-*"}, .layouts = {}}), "a-1 a-2 ");
+  EXPECT_EQ(ids({.ids = {"a-2", "b*"}, .layouts = {}}), "a-2 b-1 ");
+  EXPECT_EQ(ids({.ids = {"a-*"}, .layouts = {"v1"}}), "a-1 ");
+  EXPECT_EQ(ids({.ids = {"nothing"}, .layouts = {}}), "");
+}
+
+TEST(AdapterStart, FailuresAreExplained) {
+  const auto message = [](std::vector<std::string> argv) -> std::string {
+    try {
+      const Adapter adapter(std::move(argv), kNotCancelled);
+    } catch (const EnvironmentError& error) {
+      return error.what();
+    }
+    return "started";
+  };
+  EXPECT_THAT(message({"/nonexistent/adapter"}), HasSubstr("No such file or directory"));
+  EXPECT_THAT(message({"false"}), HasSubstr("exit status 1"));
+  EXPECT_THAT(message({"/bin/sh", "-c", "echo broken >&2; kill -9 $$"}), HasSubstr("signal 9"));
+  EXPECT_THAT(message({"/bin/sh", "-c", "echo broken >&2; exit 3"}), HasSubstr("broken"));
+  EXPECT_THAT(message({"true"}), HasSubstr("capabilities"));
+  EXPECT_THAT(message(fake_adapter({"--profile", "{}"})), HasSubstr("key 'protocol' not found"));
+}
+
+}  // namespace
+}  // namespace tzmark::conformance

@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""An adapter that implements nothing: it looks the right answer up in the manifest above the file, and misbehaves as told.
+
+usage: fake_adapter.py [--case PATTERN=BEHAVIOUR]... [--profile JSON] [--idle-bytes N] COMMAND [FILE] [options]
+
+PATTERN is matched against the id of the case, or ID:COMMAND if it holds a colon. Without a match the answer is honest, so
+a run with a few misbehaving cases shows what the suite makes of each kind of fault. Reports and tests are tried on it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+Json = dict[str, Any]
+
+LAYOUTS = ["v1", "v2", "v3", "v4", "v5-headers-first", "v5-segments", "v5-long-dims"]
+# What manifest and command line call the two kinds of key.
+KEYS = ("key_hex", "passphrase")
+PROFILE: Json = {
+    "protocol": 1,
+    "name": "fake",
+    "version": "1",
+    "commands": ["decode", "verify"],
+    "reads": {"layouts": LAYOUTS},
+}
+
+
+class Question:
+    """One command for one file, with what the manifest says about it."""
+
+    def __init__(self, command: str, file: Path, key: Json) -> None:
+        self.command = command
+        self.file = file
+        self.corpus = next(
+            folder for folder in file.parents if (folder / "manifest.json").exists()
+        )
+        manifest = json.loads((self.corpus / "manifest.json").read_text())
+        path = str(file.relative_to(self.corpus))
+        # One file may be several cases, which open it with different keys.
+        matches = [
+            case
+            for case in manifest["cases"]
+            if case["path"] == path
+            and {name: case[name] for name in KEYS if name in case} == key
+        ]
+        if len(matches) != 1:
+            raise ValueError(f"{len(matches)} cases open {path} with {key}")
+        self.case: Json = matches[0]
+
+    def expected(self) -> Json:
+        path = self.case.get("expected")
+        return json.loads((self.corpus / path).read_text()) if path else {"tensors": []}
+
+    def is_to_be_rejected(self) -> bool:
+        verdict = self.case["verdict"]
+        if verdict == "integrity-failure":
+            return self.command == "verify"
+        return verdict not in ("valid", "implementation-defined")
+
+
+def accept(question: Question) -> NoReturn:
+    print(
+        json.dumps(
+            {"verified": True} if question.command == "verify" else question.expected()
+        )
+    )
+    sys.exit(0)
+
+
+def reject(question: Question, rule: str | None = None) -> NoReturn:
+    cited = rule or question.case["rules"][0]
+    print(
+        json.dumps(
+            {
+                "rejected": {
+                    "rule": cited,
+                    "offset": 65,
+                    "message": "the file breaks this rule",
+                }
+            }
+        )
+    )
+    sys.exit(1)
+
+
+def honest(question: Question) -> NoReturn:
+    if question.is_to_be_rejected():
+        reject(question)
+    accept(question)
+
+
+def reject_for_another_rule(question: Question) -> NoReturn:
+    reject(question, "TZR-HDR-999")
+
+
+def unsupported(question: Question) -> NoReturn:
+    print(json.dumps({"unsupported": "not built"}))
+    sys.exit(2)
+
+
+def wrong_data(question: Question) -> NoReturn:
+    if question.command == "verify":
+        accept(question)
+    document = question.expected()
+    document["tensors"][0]["shape"] = [4, 4]
+    print(json.dumps(document))
+    sys.exit(0)
+
+
+def raise_exception(question: Question) -> NoReturn:
+    """Exits with status 1, as every uncaught exception in Python does: not a rejection."""
+    raise ValueError(f"cannot unpack {question.file.name}")
+
+
+def exit_in_usage(question: Question) -> NoReturn:
+    """Exits with status 2, as argparse does: not 'unsupported'."""
+    argparse.ArgumentParser().error("no such file")
+
+
+def print_nothing(question: Question) -> NoReturn:
+    sys.exit(0)
+
+
+def print_noise(question: Question) -> NoReturn:
+    print("loading library ... done")
+    sys.exit(0)
+
+
+def chatty(question: Question) -> NoReturn:
+    """Prints a line before its answer, which is allowed before the lines that are looked for at the end."""
+    print("warning: slow path", flush=True)
+    honest(question)
+
+
+def segfault(question: Question) -> NoReturn:
+    print("about to fall", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGSEGV)
+    raise AssertionError("unreachable")
+
+
+def hang(question: Question) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        time.sleep(60)
+
+
+def hang_behind_closed_output(question: Question) -> NoReturn:
+    os.close(1)
+    os.close(2)
+    hang(question)
+
+
+def hog(question: Question) -> NoReturn:
+    """Takes memory piece by piece, far beyond every limit, for as long as it lives."""
+    pieces = []
+    for _ in range(4096):
+        pieces.append(b"\xaa" * (16 << 20))
+    honest(question)
+
+
+def spike(question: Question) -> NoReturn:
+    """Takes much memory for a moment and answers properly."""
+    piece = b"\xaa" * (300 << 20)
+    del piece
+    honest(question)
+
+
+def child_hogs(question: Question) -> NoReturn:
+    """Is small itself, but starts a process that is not."""
+    subprocess.run(
+        [sys.executable, "-c", "import time; x = b'1' * (300 << 20); time.sleep(0.2)"],
+        check=True,
+    )
+    honest(question)
+
+
+def flood(question: Question) -> NoReturn:
+    """Prints 10 GiB."""
+    line = b"x" * ((1 << 20) - 1) + b"\n"
+    for _ in range(10 << 10):
+        sys.stdout.buffer.write(line)
+    sys.exit(0)
+
+
+def flood_stderr(question: Question) -> NoReturn:
+    """Prints 80 MiB of diagnosis, which is allowed, and then answers."""
+    for _ in range(80):
+        sys.stderr.write("e" * ((1 << 20) - 1) + "\n")
+    print("the end of stderr", file=sys.stderr, flush=True)
+    honest(question)
+
+
+def leave_child_behind(question: Question) -> NoReturn:
+    """Answers, but leaves a process behind that holds its output open."""
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    honest(question)
+
+
+BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
+    "accept": accept,
+    "reject": reject,
+    "honest": honest,
+    "reject-for-another-rule": reject_for_another_rule,
+    "unsupported": unsupported,
+    "wrong-data": wrong_data,
+    "exception": raise_exception,
+    "usage": exit_in_usage,
+    "print-nothing": print_nothing,
+    "print-noise": print_noise,
+    "chatty": chatty,
+    "segfault": segfault,
+    "hang": hang,
+    "hang-behind-closed-output": hang_behind_closed_output,
+    "hog": hog,
+    "spike": spike,
+    "child-hogs": child_hogs,
+    "flood": flood,
+    "flood-stderr": flood_stderr,
+    "leave-child-behind": leave_child_behind,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument(
+        "--case", action="append", default=[], metavar="PATTERN=BEHAVIOUR"
+    )
+    parser.add_argument("--profile", default=json.dumps(PROFILE))
+    parser.add_argument(
+        "--idle-bytes", type=int, default=0, help="memory to hold from the start"
+    )
+    parser.add_argument("command", choices=["capabilities", "decode", "verify"])
+    parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("--key-file", type=Path)
+    parser.add_argument("--passphrase-file", type=Path)
+    arguments = parser.parse_args()
+    ballast = b"\xaa" * arguments.idle_bytes
+    if arguments.command == "capabilities":
+        print(arguments.profile)
+        return
+    options = (arguments.key_file, arguments.passphrase_file)
+    key = {name: option.read_text() for name, option in zip(KEYS, options) if option}
+    question = Question(arguments.command, arguments.file, key)
+    for rule in arguments.case:
+        pattern, _, behaviour = rule.rpartition("=")
+        subject = (
+            f"{question.case['id']}:{arguments.command}"
+            if ":" in pattern
+            else question.case["id"]
+        )
+        if fnmatch.fnmatchcase(subject, pattern):
+            BEHAVIOURS[behaviour](question)
+    honest(question)
+    del ballast
+
+
+if __name__ == "__main__":
+    main()
