@@ -1,0 +1,404 @@
+#!/usr/bin/env python3
+"""Tests of tzmark-conform as its users meet it: options, exit statuses, and every kind of report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+Json = dict[str, Any]
+
+SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
+BUILD = Path(os.environ["TZMARK_BUILD_DIR"])
+CONFORM = BUILD / "bin/tzmark-conform"
+FAKE_ADAPTER = SOURCE / "conformance/runner/testdata/fake_adapter.py"
+SCHEMA = json.loads((SOURCE / "reports/schema/conformance.schema.json").read_text())
+
+CONTENT: Json = {
+    "data_version": 1,
+    "layout": "v1",
+    "encrypted": False,
+    "tensors": [{"path": ["a"], "shape": [2, 3]}],
+}
+VERDICTS = (
+    "valid",
+    "malformed",
+    "invalid",
+    "authentication-failure",
+    "integrity-failure",
+    "implementation-defined",
+)
+
+
+def adapter(*options: str) -> str:
+    return shlex.join([sys.executable, "-I", str(FAKE_ADAPTER), *options])
+
+
+def conform(
+    *options: str | Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [CONFORM, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, **(env or {})},
+    )
+
+
+class ElementCollector(HTMLParser):
+    """The elements of a page with their attributes; fails on tags that are not closed in order."""
+
+    VOID = {"meta", "input", "link", "br", "img"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open.pop() != tag:
+            raise AssertionError(f"</{tag}> at {self.getpos()} closes something else")
+
+
+class ConformTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="tzmark-conform-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.corpus = self.folder / "corpus"
+        self.corpus.mkdir()
+        self.manifest: Json = {"schema_version": 1, "cases": []}
+        for verdict in VERDICTS:
+            self.add_case(verdict, verdict)
+        self.save()
+
+    def add_case(self, case_id: str, verdict: str, layout: str = "v1") -> None:
+        content = f"content of {case_id}".encode()
+        (self.corpus / f"{case_id}.bin").write_bytes(content)
+        case: Json = {
+            "id": case_id,
+            "path": f"{case_id}.bin",
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "size_bytes": len(content),
+            "layout": layout,
+            "features": ["meta"] if layout == "v4" else [],
+            "verdict": verdict,
+            "tier": "MUST",
+            "rules": ["TZR-HDR-002"],
+            "why": f"Why <{case_id}> & co.",
+            "origin": {"recipe": "recipes/none.py", "seed": 1},
+            "limits": {"memory_bytes": 64 << 20, "seconds": 10},
+        }
+        if verdict in ("valid", "integrity-failure", "implementation-defined"):
+            (self.corpus / f"{case_id}.json").write_text(json.dumps(CONTENT))
+            case["expected"] = f"{case_id}.json"
+        if verdict == "implementation-defined":
+            case["open_choice"] = "Whether it is read."
+        self.manifest["cases"].append(case)
+
+    def save(self) -> None:
+        (self.corpus / "manifest.json").write_text(json.dumps(self.manifest))
+
+    def run_on_corpus(
+        self, *options: str | Path, behaviours: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        cases = [word for rule in behaviours for word in ("--case", rule)]
+        return conform("--corpus", self.corpus, "--adapter", adapter(*cases), *options)
+
+    # Exit statuses and the last line.
+
+    def test_all_passed(self) -> None:
+        run = self.run_on_corpus()
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(run.stdout.splitlines()[-1], "6 passed, 0 failed, 0 skipped")
+        self.assertEqual(run.stderr, "", "progress is for terminals only")
+
+    def test_one_failed(self) -> None:
+        run = self.run_on_corpus(behaviours=("invalid=accept",))
+        self.assertEqual(run.returncode, 1)
+        self.assertIn(
+            "accepted-invalid invalid (TZR-HDR-002)\n    decode: accepted",
+            run.stdout,
+        )
+        self.assertEqual(run.stdout.splitlines()[-1], "5 passed, 1 failed, 0 skipped")
+
+    def test_a_crash_shows_its_last_words(self) -> None:
+        run = self.run_on_corpus(behaviours=("invalid=exception",))
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("stderr: ValueError: cannot unpack invalid.bin", run.stdout)
+
+    def test_no_case_ran(self) -> None:
+        run = self.run_on_corpus("--only", "nothing-like-this")
+        self.assertEqual((run.returncode, "no case ran" in run.stderr), (1, True))
+        run = self.run_on_corpus(behaviours=("*=unsupported",))
+        self.assertEqual((run.returncode, "no case ran" in run.stderr), (1, True))
+
+    def test_wrong_usage(self) -> None:
+        for options in (
+            ["--nonsense"],
+            ["positional"],
+            ["--jobs", "0"],
+            ["--timeout", "-1"],
+            ["--memory", "many"],
+            ["--corpus", str(self.corpus), "--adapter", "a | b"],
+            ["--corpus", str(self.corpus), "--adapter", "   "],
+        ):
+            self.assertEqual(conform(*options).returncode, 2, options)
+
+    def test_environment_failed(self) -> None:
+        (self.corpus / "valid.bin").write_text("changed")
+        run = self.run_on_corpus()
+        self.assertEqual((run.returncode, "the manifest says" in run.stderr), (3, True))
+        run = conform("--corpus", self.folder / "none")
+        self.assertEqual((run.returncode, "no corpus" in run.stderr), (3, True))
+        run = conform("--corpus", self.corpus, "--adapter", "/nonexistent/adapter")
+        self.assertEqual((run.returncode, "No such file" in run.stderr), (3, True))
+
+    def test_report_not_writable(self) -> None:
+        for option in ("--json", "--junit", "--html"):
+            run = self.run_on_corpus(option, self.folder / "none/file")
+            self.assertEqual(run.returncode, 3, option)
+
+    def test_help_and_version(self) -> None:
+        run = conform("--help")
+        self.assertEqual(run.returncode, 0)
+        self.assertIn("Exit status:", run.stdout)
+        self.assertRegex(conform("--version").stdout, r"^tzmark-conform \d+\.\d+\.\d+")
+
+    # Options.
+
+    def test_selection(self) -> None:
+        self.add_case("later", "valid", layout="v4")
+        self.save()
+        run = self.run_on_corpus("--only", "in*", "--only", "valid")
+        self.assertIn("\n3 passed, 0 failed", run.stdout)
+        run = self.run_on_corpus("--layout", "v4")
+        self.assertIn("\n1 passed, 0 failed", run.stdout)
+
+    def test_list(self) -> None:
+        run = conform("--corpus", self.corpus, "--list", "--only", "valid")
+        self.assertEqual((run.returncode, run.stdout), (0, "valid\tv1\tvalid\t\n"))
+
+    def test_limits(self) -> None:
+        run = self.run_on_corpus(
+            "--timeout", "0.5", "--jobs", "2", behaviours=("invalid=hang",)
+        )
+        self.assertIn("hang invalid", run.stdout)
+        run = self.run_on_corpus(behaviours=("invalid=spike",))
+        self.assertIn("memory invalid", run.stdout)
+        run = self.run_on_corpus("--memory", "1GiB", behaviours=("invalid=spike",))
+        self.assertEqual(run.returncode, 0)
+
+    def test_stale_exclusions_are_told(self) -> None:
+        profile = {
+            "protocol": 1,
+            "name": "n",
+            "version": "1",
+            "commands": ["decode", "verify"],
+            "reads": {"layouts": ["v1"], "lacks": ["telepathy"]},
+        }
+        run = conform(
+            "--corpus",
+            self.corpus,
+            "--adapter",
+            adapter("--profile", json.dumps(profile)),
+        )
+        self.assertEqual(run.returncode, 0)
+        self.assertIn("lacks 'telepathy'", run.stderr)
+
+    def test_interrupt_ends_children(self) -> None:
+        # A name of its own in the command line finds the children again.
+        mark = f"mark-{os.getpid()}"
+        process = subprocess.Popen(
+            [
+                CONFORM,
+                *("--corpus", self.corpus),
+                *("--adapter", adapter("--case", f"{mark}=honest", "--case", "*=hang")),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+        def children() -> list[int]:
+            found = []
+            for entry in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    words = entry.read_bytes()
+                except OSError:
+                    continue
+                pid = int(entry.parent.name)
+                if mark.encode() in words and pid != process.pid:
+                    found.append(pid)
+            return found
+
+        deadline = time.monotonic() + 20
+        while not children() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertTrue(children(), "the adapter did not start")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=20), 128 + signal.SIGINT)
+        self.assertEqual(children(), [])
+
+    # Reports.
+
+    def faulty_run(self, *options: str | Path) -> None:
+        run = self.run_on_corpus(
+            *options,
+            behaviours=(
+                "valid=wrong-data",
+                "malformed=exception",
+                "invalid=segfault",
+                "authentication-failure=reject-for-another-rule",
+                "integrity-failure:verify=unsupported",
+            ),
+        )
+        self.assertEqual(run.returncode, 1, run.stderr)
+
+    def test_json_follows_its_schema(self) -> None:
+        file = self.folder / "result.json"
+        self.faulty_run("--json", file)
+        result = json.loads(file.read_text())
+        validator = jsonschema.Draft202012Validator(SCHEMA)
+        validator.check_schema(SCHEMA)
+        self.assertEqual([error.message for error in validator.iter_errors(result)], [])
+        self.assertEqual(
+            {case["id"]: case["outcome"] for case in result["cases"]},
+            {
+                "valid": "wrong-data",
+                "malformed": "crash",
+                "invalid": "crash",
+                "authentication-failure": "pass",
+                "integrity-failure": "skipped",
+                "implementation-defined": "pass",
+            },
+        )
+        self.assertEqual(result["summary"]["cites_other_rule"], 1)
+        valid = result["cases"][0]
+        self.assertEqual(
+            valid["steps"][0]["difference"],
+            {"pointer": "/tensors/0/shape/0", "expected": "2", "got": "4"},
+        )
+        self.assertEqual(result["cases"][5]["choice"], "accepted")
+        manifest = (self.corpus / "manifest.json").read_bytes()
+        self.assertEqual(
+            result["corpus"]["manifest_sha256"], hashlib.sha256(manifest).hexdigest()
+        )
+
+    def test_schema_refuses_what_is_not_a_result(self) -> None:
+        file = self.folder / "result.json"
+        self.faulty_run("--json", file)
+        validator = jsonschema.Draft202012Validator(SCHEMA)
+        for change in (
+            lambda result: result.pop("summary"),
+            lambda result: result.update(surprise=1),
+            lambda result: result["cases"][0].update(outcome="fine"),
+            lambda result: result["cases"][0]["steps"][0].pop("answer"),
+            lambda result: result["summary"]["outcomes"].update(crash=-1),
+        ):
+            result = json.loads(file.read_text())
+            change(result)
+            self.assertFalse(validator.is_valid(result))
+
+    def test_junit(self) -> None:
+        file = self.folder / "result.xml"
+        self.faulty_run("--junit", file)
+        root = ElementTree.parse(file).getroot()
+        self.assertEqual(root.tag, "testsuites")
+        self.assertEqual(
+            (root.get("tests"), root.get("failures"), root.get("skipped")),
+            ("6", "3", "1"),
+        )
+        failures = {
+            case.get("name"): failure.get("type")
+            for case in root.iter("testcase")
+            for failure in case.iter("failure")
+        }
+        self.assertEqual(
+            failures, {"valid": "wrong-data", "malformed": "crash", "invalid": "crash"}
+        )
+
+    def test_html_is_one_file_with_every_case(self) -> None:
+        file = self.folder / "page.html"
+        self.faulty_run("--html", file)
+        page = file.read_text()
+        collector = ElementCollector()
+        collector.feed(page)
+        self.assertEqual(collector.open, [])
+        # Nothing is loaded from elsewhere.
+        for tag, attributes in collector.elements:
+            self.assertNotIn(tag, ("link", "img", "iframe"))
+            self.assertNotIn("src", attributes)
+        self.assertNotRegex(page, r"https?://|@import|url\(")
+        cases = {
+            attributes["id"]: attributes["data-outcome"]
+            for tag, attributes in collector.elements
+            if tag == "details"
+        }
+        self.assertEqual(set(cases), set(VERDICTS))
+        self.assertEqual(cases["valid"], "wrong-data")
+        # The worst first.
+        self.assertEqual(next(iter(cases)), "valid")
+        self.assertIn("/tensors/0/shape/0", page)
+        self.assertIn("ValueError: cannot unpack malformed.bin", page)
+        # What comes from outside is escaped.
+        self.assertIn("Why &lt;valid&gt; &amp; co.", page)
+        self.assertNotIn("<valid>", page)
+
+    def test_filters_of_the_page_name_every_outcome_that_came(self) -> None:
+        file = self.folder / "page.html"
+        self.faulty_run("--html", file)
+        filters = set(re.findall(r'<label for="show-([a-z-]+)"', file.read_text()))
+        self.assertEqual(filters, {"all", "wrong-data", "crash", "pass", "skipped"})
+
+    def test_html_without_python_or_jinja(self) -> None:
+        options = (
+            *("--corpus", self.corpus),
+            *("--adapter", adapter()),
+            *("--html", self.folder / "page.html"),
+        )
+        run = conform(*options, env={"TZMARK_PYTHON": "/nonexistent/python3"})
+        self.assertEqual(run.returncode, 4)
+        self.assertIn("6 passed", run.stdout, "the result is not lost")
+        # A module of that name that cannot be imported stands for one that is missing.
+        (self.folder / "jinja2.py").write_text("raise ImportError('No module jinja2')")
+        run = conform(*options, env={"PYTHONPATH": str(self.folder)})
+        self.assertEqual(run.returncode, 4)
+        self.assertIn("python3-jinja2", run.stderr)
+
+    def test_renderer_refuses_other_files(self) -> None:
+        file = self.folder / "other.json"
+        renderer = SOURCE / "reports/render.py"
+        for content in ("{", "[]", "{}", '{"schema": "tzmark-bench"}'):
+            file.write_text(content)
+            run = subprocess.run(
+                [sys.executable, "-B", renderer, "conformance", file, "-o", file],
+                capture_output=True,
+                check=False,
+            )
+            self.assertEqual(run.returncode, 3, content)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
