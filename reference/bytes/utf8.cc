@@ -6,6 +6,20 @@
 #include <cstdint>
 
 namespace tzmark {
+namespace {
+
+// How many bytes the character in front has if it must not be printed as it is, else 0.
+std::size_t unprintable_bytes(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x20 || lead == 0x7f) return 1;
+  // U+0080 to U+009F are control characters as well: terminals take U+009B for the start of an escape sequence.
+  if (lead == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0) return 2;
+  // U+2028 and U+2029 end lines for those who split text by Unicode's rules.
+  if (text.starts_with("\xe2\x80\xa8") || text.starts_with("\xe2\x80\xa9")) return 3;
+  return 0;
+}
+
+}  // namespace
 
 std::optional<std::size_t> find_invalid_utf8(std::string_view text) noexcept {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<std::uint8_t>(text[i]) : 0; };
@@ -34,18 +48,15 @@ std::optional<std::size_t> find_invalid_utf8(std::string_view text) noexcept {
 
 std::string printable(std::string_view text) {
   std::string result;
+  const auto escape = [&](char c) { result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c)); };
   for (std::size_t i = 0; i < text.size();) {
-    const auto bad = find_invalid_utf8(text.substr(i));
-    const std::size_t good = bad.value_or(text.size() - i);
-    for (const char c : text.substr(i, good)) {
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-        result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-      } else {
-        result += c;
-      }
+    const std::size_t good_end = i + find_invalid_utf8(text.substr(i)).value_or(text.size() - i);
+    while (i < good_end) {
+      const std::size_t hidden = unprintable_bytes(text.substr(i));
+      if (hidden == 0) result += text[i++];
+      for (std::size_t k = 0; k < hidden; ++k) escape(text[i++]);
     }
-    i += good;
-    if (bad) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i++]));
+    if (i < text.size()) escape(text[i++]);
   }
   return result;
 }
