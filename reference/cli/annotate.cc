@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bytes/cursor.h"
-#include "cli/commands.h"
+#include "bytes/utf8.h"
 #include "tzmark/format.h"
 
 namespace tzmark::cli {

@@ -1,0 +1,307 @@
+// The command as its users meet it: exit status, one line of error, memory, output.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "bytes/cursor.h"
+#include "cli/annotate.h"
+#include "codec/test_files.h"
+
+namespace tzmark {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+namespace fs = std::filesystem;
+
+struct Result {
+  int status = 0;  // exit status, or -signal
+  std::string out, err;
+  long peak_kib = 0;
+};
+
+std::string slurp(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+class CliTest : public ::testing::Test {
+ protected:
+  CliTest() {
+    std::string name = (fs::temp_directory_path() / "tzmark-cli-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~CliTest() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return folder_ / name; }
+
+  std::string write(const std::string& name, const std::vector<std::byte>& bytes) const {
+    std::ofstream(path(name), std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()),
+                                                      static_cast<std::streamsize>(bytes.size()));
+    return path(name);
+  }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name), std::ios::binary) << text;
+    return path(name);
+  }
+
+  Result run(std::vector<std::string> arguments, const std::string& input = "/dev/null") const {
+    const std::string program = std::string(std::getenv("TZMARK_BUILD_DIR")) + "/bin/tzmark";
+    arguments.insert(arguments.begin(), program);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    const std::string out = path(".out"), err = path(".err");
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(::open(input.c_str(), O_RDONLY), 0);
+      ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
+      ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
+      ::execv(program.c_str(), argv.data());
+      ::_exit(127);
+    }
+    int status = 0;
+    struct rusage usage {};
+    ::wait4(child, &status, 0, &usage);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), slurp(out), slurp(err), usage.ru_maxrss};
+  }
+
+  fs::path folder_;
+};
+
+// Under a sanitizer, whose own memory is many times ours, the bound is that of the lie that could show: 1 GiB.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr long kPeakKibMax = 1 << 20;
+#else
+constexpr long kPeakKibMax = 64 << 10;
+#endif
+
+TEST_F(CliTest, ExitStatusTellsWhoIsToBlame) {
+  const std::string good = write("good", test::three_tensors().write());
+  EXPECT_EQ(run({"verify", good}).status, 0);
+  auto damaged = test::three_tensors().write();
+  damaged[damaged.size() - 9] ^= std::byte{1};
+  EXPECT_EQ(run({"verify", write("bad", damaged)}).status, 1);
+  EXPECT_EQ(run({"verify"}).status, 2);
+  EXPECT_EQ(run({"frobnicate"}).status, 2);
+  EXPECT_EQ(run({"verify", good, "--io", "telepathy"}).status, 2);
+  EXPECT_EQ(run({"verify", path("missing")}).status, 3);
+  EXPECT_EQ(run({"verify", folder_.string()}).status, 3);
+  EXPECT_EQ(run({"--help"}).status, 0);
+  EXPECT_THAT(run({"--version"}).out, MatchesRegex("tzmark [0-9.]+ \\(commit [^)]+\\)\n(.*\n)*"));
+}
+
+TEST_F(CliTest, ErrorsAreOneLineWithFileRuleAndByte) {
+  auto damaged = test::three_tensors().write();
+  damaged[5] = std::byte{6};
+  const std::string name = write("from-the-future", damaged);
+  for (const char* command : {"verify", "dump", "inspect"}) {
+    const Result result = run({command, name});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.err, "tzmark: " + name + ": error TZR-HDR-003 at byte 5: data version 6 is not one of 1 to 5\n");
+  }
+}
+
+TEST_F(CliTest, AWrongKeyOrNoneGivesNothingButTheError) {
+  WriteOptions options;
+  options.encrypt = test::with_key();
+  const std::string sealed = write("sealed", test::three_tensors().write(options));
+  const std::string right = write("right.key", std::string(test::kKeyHex) + "\n");
+  const std::string wrong = write("wrong.key", std::string(64, 'f'));
+  EXPECT_EQ(run({"dump", sealed, "--key-file", right}).status, 0);
+  EXPECT_EQ(run({"verify", sealed, "--key-file", right}).status, 0);
+  const std::vector<std::vector<std::string>> keys = {{}, {"--key-file", wrong}, {"--passphrase", "x"}};
+  for (const auto& key : keys) {
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"dump", sealed}, {"verify", sealed}, {"extract", sealed, "b"},
+          {"convert", sealed, path("plain")}}) {
+      auto arguments = command;
+      arguments.insert(arguments.end(), key.begin(), key.end());
+      const Result result = run(arguments);
+      EXPECT_EQ(result.status, 1) << command[0];
+      EXPECT_EQ(result.out, "") << command[0];
+      EXPECT_THAT(result.err, MatchesRegex("tzmark: [^\n]*error TZR-CRY-0[0-9]+ at byte [^\n]*\n"));
+      EXPECT_FALSE(fs::exists(path("plain")));
+    }
+  }
+  EXPECT_EQ(run({"inspect", sealed}).status, 0) << "needs no key";
+  EXPECT_EQ(run({"verify", sealed, "--structure-only"}).status, 0) << "needs no key";
+}
+
+TEST_F(CliTest, ConvertKeepsEveryHashThereAndBack) {
+  const std::string v1 = write("v1", test::three_tensors().write());
+  EXPECT_EQ(run({"convert", v1, path("v4"), "--layout", "v4"}).status, 0);
+  EXPECT_EQ(run({"convert", path("v4"), path("back")}).status, 0);
+  EXPECT_EQ(slurp(path("back")), slurp(v1)) << "auto is the lowest version, so the file is the same again";
+  EXPECT_THAT(run({"inspect", path("v4")}).out, HasSubstr("layout v4, data version 4"));
+}
+
+TEST_F(CliTest, ConvertRefusesWhatALayoutCannotHold) {
+  test::Content content = test::three_tensors();
+  content.add({"ghost"}, "float32", {4}, true);
+  const std::string v4 = write("v4", content.write());
+  const Result result = run({"convert", v4, path("v1"), "--layout", "v1"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("TZR-HDR-006: layout v1 cannot hold this: 'ghost' is a meta tensor"));
+  EXPECT_FALSE(fs::exists(path("v1")));
+}
+
+TEST_F(CliTest, EncryptsRekeysAndDecrypts) {
+  const std::string plain = write("plain", test::three_tensors().write());
+  const std::string key = write("a.key", std::string(test::kKeyHex));
+  const std::string phrase = write("phrase", "open sesame\n");
+  ASSERT_EQ(run({"convert", plain, path("a"), "--encrypt-key-file", key}).status, 0);
+  const Result rekeyed = run({"convert", path("a"), path("b"), "--key-file", key, "--encrypt-passphrase-file", phrase,
+                              "--opslimit", "1", "--memlimit", "8KiB", "--layout", "v4"});
+  ASSERT_EQ(rekeyed.status, 0) << rekeyed.err;
+  EXPECT_THAT(run({"inspect", path("b")}).out, HasSubstr("sealed by 2 MiB, passphrase"));
+  ASSERT_EQ(run({"convert", path("b"), path("c"), "--passphrase-file", phrase}).status, 0);
+  EXPECT_EQ(slurp(path("c")), slurp(plain));
+}
+
+TEST_F(CliTest, FailedWritesLeaveNothingBehind) {
+  auto damaged = test::three_tensors().write();
+  damaged[damaged.size() - 9] ^= std::byte{1};
+  const std::string bad = write("bad", damaged);
+  EXPECT_EQ(run({"convert", bad, path("out")}).status, 1);
+  EXPECT_EQ(run({"convert", bad, path("no/such/folder/out")}).status, 3);
+  EXPECT_EQ(run({"extract", bad, R"(["layers",0,"bias"])", "-o", path("out")}).status, 1);
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    EXPECT_THAT(entry.path().filename().string(), ::testing::AnyOf("bad", ".out", ".err"));
+  }
+}
+
+TEST_F(CliTest, PipesWorkWhereTheyMakeSense) {
+  const std::string file = write("file", test::three_tensors().write());
+  EXPECT_EQ(run({"dump", "-"}, file).out, run({"dump", file}).out);
+  EXPECT_EQ(run({"verify", "-"}, file).status, 0);
+  EXPECT_EQ(run({"convert", "-", "-"}, file).out, slurp(file));
+}
+
+TEST_F(CliTest, ExtractWritesTheBytesOrNone) {
+  const test::Content content = test::three_tensors();
+  const std::string file = write("file", content.write());
+  EXPECT_EQ(run({"extract", file, "b"}).out, as_text(content.data[1]));
+  EXPECT_EQ(run({"extract", file, R"(["layers", 0, "bias"])", "-o", path("raw")}).status, 0);
+  EXPECT_EQ(slurp(path("raw")), as_text(content.data[2]));
+  EXPECT_EQ(run({"extract", file, "nobody"}).status, 1);
+}
+
+TEST_F(CliTest, DumpIsCanonicalJson) {
+  const json dump = json::parse(run({"dump", write("f", test::three_tensors().write())}).out);
+  EXPECT_EQ(dump.at("layout"), "v1");
+  EXPECT_EQ(dump.at("tensors").at(2).at("path"), json::parse(R"(["layers",0,"bias"])"));
+  EXPECT_EQ(dump.at("tensors").at(1).at("module_index"), 1);
+}
+
+// A file that claims the world must be refused with what is there.
+TEST_F(CliTest, LiesCostNoMemory) {
+  const auto good = test::three_tensors().write();
+  const auto with = [&](std::size_t at, std::uint64_t value) {
+    auto bytes = good;
+    store(std::span(bytes), at, value);
+    return bytes;
+  };
+  const Reader reader = test::open_bytes(good);
+  const std::size_t entry_end = reader.index_begin() + reader.index_used();
+  const std::map<std::string, std::vector<std::byte>> lies = {
+      {"count-2-40", with(57, std::uint64_t{1} << 40)},
+      {"index-2-60", with(65, std::uint64_t{1} << 60)},
+      {"tensor-2-62", with(entry_end - 8, std::uint64_t{1} << 62)},
+      {"header-2-62", with(reader.tensors()[0].header_offset, std::uint64_t{1} << 62)},
+  };
+  for (const auto& [name, bytes] : lies) {
+    for (const char* command : {"verify", "dump", "inspect"}) {
+      const Result result = run({command, write(name, bytes)});
+      EXPECT_EQ(result.status, 1) << name;
+      EXPECT_LT(result.peak_kib, kPeakKibMax) << name << " " << command;
+    }
+  }
+}
+
+// The index may be as long as the file, and a sparse file costs nothing to make: only real entries may cost memory.
+TEST_F(CliTest, ALongRunOfZerosInTheIndexCostsNoMemory) {
+  auto bytes = test::three_tensors().write();
+  const std::uint64_t shift = 256 << 20;
+  const Reader reader = test::open_bytes(bytes);
+  std::vector<std::byte> records(bytes.begin() + static_cast<std::ptrdiff_t>(reader.index_begin() + reader.index_length()),
+                                 bytes.end());
+  // Entries keep their place; each one's two offsets move by the length of the zeros.
+  const std::span<const std::byte> entries(bytes.data() + reader.index_begin(), reader.index_used());
+  ByteReader index(entries, reader.index_begin(),
+                   ErrorCode::kIndexEntryPastEnd, "the index");
+  std::vector<std::byte> moved;
+  ByteWriter writer(moved);
+  for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
+    IndexEntry entry;
+    decode_index_entry(index, entry);
+    encode_index_entry(writer, entry, entry.header_offset + shift, entry.data_offset + shift);
+  }
+  std::ranges::copy(moved, bytes.begin() + static_cast<std::ptrdiff_t>(reader.index_begin()));
+  store(std::span(bytes), 65, reader.index_length() + shift);
+  bytes.resize(reader.index_begin() + reader.index_used());
+  const std::string name = write("sparse", bytes);
+  fs::resize_file(name, reader.index_begin() + reader.index_length() + shift);
+  std::ofstream(name, std::ios::binary | std::ios::app)
+      .write(reinterpret_cast<const char*>(records.data()), static_cast<std::streamsize>(records.size()));
+  const Result result = run({"verify", name});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_LT(result.peak_kib, kPeakKibMax);
+}
+
+TEST_F(CliTest, APipeThatClosesEarlyEndsTheProgramQuietly) {
+  const std::string file = write("file", test::three_tensors().write());
+  const std::string program = std::string(std::getenv("TZMARK_BUILD_DIR")) + "/bin/tzmark";
+  const std::string command = "'" + program + "' inspect --bytes '" + file + "' | true";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+// inspect --bytes has to name each byte once, whatever the file.
+TEST(Annotate, CoversEveryByteOfGoodAndBrokenFiles) {
+  WriteOptions sealed;
+  sealed.encrypt = test::with_key(1024);
+  std::vector<std::vector<std::byte>> files = {test::three_tensors().write(), test::three_tensors().write(sealed)};
+  files.push_back(files[0]);
+  files.back().insert(files.back().end(), 20, std::byte{7});  // trailing bytes
+  for (const auto& whole : {files[0], files[1]}) {
+    for (std::size_t length = 0; length < whole.size(); ++length) {
+      files.emplace_back(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
+    }
+  }
+  std::mt19937 random(3);
+  for (int i = 0; i < 2000; ++i) {
+    auto& damaged = files.emplace_back(files[static_cast<std::size_t>(i % 2)]);
+    damaged[random() % damaged.size()] = static_cast<std::byte>(random());
+  }
+  for (const auto& bytes : files) {
+    MemoryFile file(bytes);
+    std::uint64_t position = 0;
+    try {
+      cli::annotate(file, [&](const cli::Annotation& a) {
+        EXPECT_EQ(a.begin, position);
+        EXPECT_GT(a.length, 0U);
+        EXPECT_FALSE(a.field.empty());
+        position += a.length;
+      });
+    } catch (const Error& error) {
+      EXPECT_EQ(error.error_class(), ErrorClass::kFile);
+    }
+    EXPECT_EQ(position, bytes.size());
+  }
+}
+
+}  // namespace
+}  // namespace tzmark

@@ -1,0 +1,39 @@
+// Any bytes as a file: opening, checking and decoding end in a result or in an Error about the file.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "tzmark/canonical.h"
+#include "tzmark/error.h"
+#include "tzmark/reader.h"
+
+namespace {
+
+template <typename Action>
+void run(const std::uint8_t* data, std::size_t size, bool with_key, Action&& action) {
+  using namespace tzmark;
+  try {
+    const auto* bytes = reinterpret_cast<const std::byte*>(data);
+    ReadOptions options;
+    options.threads = 1;
+    options.piece_bytes = 4096;
+    if (with_key) options.key = Key();
+    const Reader reader(std::make_unique<MemoryFile>(std::vector<std::byte>(bytes, bytes + size)), std::move(options));
+    action(reader);
+  } catch (const Error& error) {
+    // Only the file can be to blame here, or the data version, which this build may not know.
+    const bool about_file = error.error_class() == ErrorClass::kFile;
+    if (!about_file && error.code() != ErrorCode::kUnavailable) std::abort();
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  for (const bool with_key : {false, true}) {
+    run(data, size, with_key, [](const tzmark::Reader& reader) { reader.verify(); });
+    run(data, size, with_key, [](const tzmark::Reader& reader) { tzmark::canonical_json(reader); });
+  }
+  return 0;
+}
