@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace tzmark {
 namespace {
@@ -25,6 +26,13 @@ std::optional<std::size_t> find_invalid_utf8(std::string_view text) noexcept {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<std::uint8_t>(text[i]) : 0; };
   const auto within = [](int value, int low, int high) { return value >= low && value <= high; };
   for (std::size_t i = 0; i < text.size();) {
+    // Most text is ASCII, which is checked eight bytes at a time.
+    constexpr std::uint64_t kHighBits = 0x8080808080808080;
+    for (std::uint64_t block = 0; i + sizeof block <= text.size(); i += sizeof block) {
+      std::memcpy(&block, text.data() + i, sizeof block);
+      if ((block & kHighBits) != 0) break;
+    }
+    if (i == text.size()) break;
     const int lead = byte(i);
     if (lead < 0x80) {
       ++i;

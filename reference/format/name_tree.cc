@@ -22,7 +22,7 @@ NameTree::NameTree() : slots_(64) {
   static_assert(std::tuple_size_v<decltype(hash_key_)> == crypto_shorthash_KEYBYTES);
   if (sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium cannot be initialised");
   crypto_shorthash_keygen(hash_key_.data());
-  nodes_.push_back({{}, 0, kRoot, Children::kNone, false, false});
+  nodes_.push_back({{}, 0, 0, kRoot, Children::kNone, false, false});
 }
 
 void NameTree::add(std::string_view wire, std::uint64_t file_offset) {
@@ -42,16 +42,13 @@ void NameTree::add(std::string_view wire, std::uint64_t file_offset) {
 }
 
 std::uint64_t NameTree::hash(std::uint32_t parent, bool is_integer, std::string_view text, std::uint64_t index) const {
-  std::uint64_t of_text = index;
-  if (!is_integer) {
-    crypto_shorthash(reinterpret_cast<unsigned char*>(&of_text), reinterpret_cast<const unsigned char*>(text.data()),
-                     text.size(), hash_key_.data());
-  }
-  const std::array<std::uint64_t, 2> place = {of_text, std::uint64_t{parent} << 1 | (is_integer ? 1 : 0)};
-  std::uint64_t result = 0;
-  crypto_shorthash(reinterpret_cast<unsigned char*>(&result), reinterpret_cast<const unsigned char*>(place.data()),
-                   sizeof place, hash_key_.data());
-  return result;
+  if (is_integer) text = {reinterpret_cast<const char*>(&index), sizeof index};
+  std::uint64_t of_element = 0;
+  crypto_shorthash(reinterpret_cast<unsigned char*>(&of_element), reinterpret_cast<const unsigned char*>(text.data()),
+                   text.size(), hash_key_.data());
+  // An odd factor spreads equal elements of different parents; nobody chooses the numbers of parents.
+  constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15;
+  return of_element ^ (parent * kSpread);
 }
 
 std::uint32_t NameTree::descend(std::uint32_t parent, bool is_integer, std::string_view text, std::uint64_t index,
@@ -67,10 +64,11 @@ std::uint32_t NameTree::descend(std::uint32_t parent, bool is_integer, std::stri
   nodes_[parent].children = sort;
 
   const std::size_t mask = slots_.size() - 1;
-  std::size_t slot = hash(parent, is_integer, text, index) & mask;
+  const std::uint64_t element_hash = hash(parent, is_integer, text, index);
+  std::size_t slot = element_hash & mask;
   while (slots_[slot] != 0) {
     const Node& node = nodes_[slots_[slot]];
-    if (node.parent == parent && node.is_integer == is_integer && node.text == text && node.index == index) {
+    if (node.hash == element_hash && node.parent == parent && node.is_integer == is_integer && node.text == text && node.index == index) {
       return slots_[slot];
     }
     slot = (slot + 1) & mask;
@@ -81,7 +79,7 @@ std::uint32_t NameTree::descend(std::uint32_t parent, bool is_integer, std::stri
   if (!text_is_stable) text = unescaped_.emplace_back(text);
   const auto created = static_cast<std::uint32_t>(nodes_.size());
   slots_[slot] = created;
-  nodes_.push_back({text, index, parent, Children::kNone, is_integer, false});
+  nodes_.push_back({text, index, element_hash, parent, Children::kNone, is_integer, false});
   if (nodes_.size() * 2 > slots_.size()) grow();
   return created;
 }
@@ -98,8 +96,7 @@ void NameTree::grow() {
   slots_.assign(slots_.size() * 2, 0);
   const std::size_t mask = slots_.size() - 1;
   for (std::uint32_t i = 1; i < nodes_.size(); ++i) {
-    const Node& node = nodes_[i];
-    std::size_t slot = hash(node.parent, node.is_integer, node.text, node.index) & mask;
+    std::size_t slot = nodes_[i].hash & mask;
     while (slots_[slot] != 0) slot = (slot + 1) & mask;
     slots_[slot] = i;
   }

@@ -26,6 +26,7 @@ class NameTree {
   struct Node {
     std::string_view text;  // of a string element
     std::uint64_t index;    // of an integer element
+    std::uint64_t hash;
     std::uint32_t parent;
     Children children = Children::kNone;
     bool is_integer;
@@ -40,8 +41,9 @@ class NameTree {
 
   std::array<unsigned char, 16> hash_key_;
   std::vector<Node> nodes_;
-  std::vector<std::uint32_t> slots_;              // open addressing; 0 is empty, as the root is never looked up
-  std::deque<std::string> unescaped_;             // never moves its strings; texts of structured names, which differ from the stored bytes
+  std::vector<std::uint32_t> slots_;  // open addressing; 0 is empty, as the root is never looked up
+  // Texts of structured names, which differ from the stored bytes. A deque never moves its strings.
+  std::deque<std::string> unescaped_;
 };
 
 }  // namespace tzmark
