@@ -108,7 +108,7 @@ class Tzmark:
         )
         if done.returncode != 0:
             raise Mismatch(
-                f"tzmark {arguments[0]} exits {done.returncode}: {done.stderr.decode()}"
+                f"tzmark {arguments[0]} exits {done.returncode}: {done.stderr.decode().strip()}"
             )
         return done.stdout
 
@@ -159,6 +159,8 @@ def peer_refuses(tensor: Tensor) -> str | None:
         return f"{dtype}, which torch {torch.__version__} does not have"
     if tensor["wire_dtype"].startswith(">"):
         return "big-endian data"
+    if tensor["meta"] and not tensor["shape"]:
+        return "a meta scalar, whose size upstream computes as a fraction"
     if is_opaque(tensor) and tensor["data_length"] == 0:
         return "an opaque dtype without data, which upstream writes and cannot read"
     if not is_opaque(tensor):
@@ -229,15 +231,16 @@ def compare(
         else:
             digest = hashlib.sha256(content).hexdigest()
             require_equal(f"{where}: sha256 of the peer", digest, want["sha256"])
-        if len(expected) <= EXTRACTED_MAX:
+        # A meta tensor has no bytes to extract.
+        if len(expected) <= EXTRACTED_MAX and not want["meta"]:
             extracted = tzmark.extract(path, extract_name(want["path"]), secret)
             require_equal(f"{where}: extract", extracted, content)
     return len(expected)
 
 
 def extract_name(path: list[str | int]) -> str:
-    """How a tensor's path is written on the command line."""
-    if len(path) == 1 and isinstance(path[0], str):
+    """How a tensor's path is written on the command line, where no argument can hold a NUL byte."""
+    if len(path) == 1 and isinstance(path[0], str) and "\0" not in path[0]:
         return path[0]
     return json.dumps(path, separators=(",", ":"))
 

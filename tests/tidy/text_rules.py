@@ -9,7 +9,7 @@ COLUMNS_MAX = 120
 CPP = {".h", ".cc", ".cu"}
 HASH_COMMENTED = {".sh", ".cmake"}
 # Data and prose that nobody wraps by hand.
-UNWRAPPED = {".json", ".svg", ".html"}
+UNWRAPPED = {".json", ".svg", ".html", ".j2"}
 
 # Spelt in halves, so that this file does not break its own rule.
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
