@@ -53,9 +53,13 @@ def fail(status: int, text: str) -> NoReturn:
 
 
 def duration(elapsed_ns: int) -> str:
-    if elapsed_ns < 10_000_000_000:
+    if elapsed_ns < 1_000_000_000:
         return f"{elapsed_ns / 1e6:,.1f} ms"
     return f"{elapsed_ns / 1e9:,.1f} s"
+
+
+def memory(rss_bytes: int) -> str:
+    return size(rss_bytes) if rss_bytes else "memory not seen"
 
 
 def size(size_bytes: int) -> str:
@@ -207,7 +211,7 @@ def render(template: str, view: Json) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(duration=duration, size=size)
+    environment.filters.update(duration=duration, memory=memory, size=size)
     return environment.get_template(template).render(view)
 
 

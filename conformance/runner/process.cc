@@ -28,8 +28,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Short against the time in which a process can fill the memory of a machine, long against what a sample costs.
-constexpr auto kSampleInterval = std::chrono::milliseconds(5);
+// Short against the time in which a process can fill the memory of a machine, long against what a sample costs. A young
+// process is sampled more often, because what ends after a few milliseconds would not be seen otherwise.
+constexpr std::chrono::nanoseconds kSampleIntervalMin = std::chrono::microseconds(500);
+constexpr std::chrono::nanoseconds kSampleIntervalMax = std::chrono::milliseconds(5);
 
 [[noreturn]] void fail(const char* call) { throw EnvironmentError(fmt::format("{}: {}", call, std::strerror(errno))); }
 
@@ -132,6 +134,7 @@ class Child {
     Pipe err;
     Pipe start_error;
     const pid_t parent = ::getpid();
+    runner_rss_bytes_ = own_rss_bytes();
     started_ = Clock::now();
     pid_ = ::fork();
     if (pid_ < 0) fail("fork");
@@ -140,7 +143,8 @@ class Child {
     }
     // The child does the same; whoever comes first, the group exists before anyone signals it.
     ::setpgid(pid_, pid_);
-    runner_rss_bytes_ = own_rss_bytes();
+    // Other threads may have taken or given back memory around the fork.
+    runner_rss_bytes_ = std::max(runner_rss_bytes_, own_rss_bytes());
     out.write_end.close();
     err.write_end.close();
     start_error.write_end.close();
@@ -179,9 +183,9 @@ class Child {
   ProcessResult finish(const ProcessLimits& limits, const std::atomic<bool>& cancelled) {
     std::optional<ProcessEnd> broken;
     for (bool exited = false; !exited && !broken;) {
+      result_.rss_peak_bytes = std::max(result_.rss_peak_bytes, rss_peak_bytes_below(pid_));
       exited = wait_for_event();
       read_output(limits);
-      result_.rss_peak_bytes = std::max(result_.rss_peak_bytes, rss_peak_bytes_below(pid_));
       broken = broken_limit(limits);
       if (!broken && !exited && cancelled) broken = ProcessEnd::kCancelled;
     }
@@ -198,8 +202,10 @@ class Child {
   bool wait_for_event() {
     std::array<pollfd, 3> events = {
         {{exit_notice_.get(), POLLIN, 0}, {stdout_.get(), POLLIN, 0}, {stderr_.get(), POLLIN, 0}}};
-    const timespec interval = {0, std::chrono::nanoseconds(kSampleInterval).count()};
-    if (::ppoll(events.data(), events.size(), &interval, nullptr) < 0 && errno != EINTR) fail("ppoll");
+    const auto interval =
+        std::clamp<std::chrono::nanoseconds>((Clock::now() - started_) / 8, kSampleIntervalMin, kSampleIntervalMax);
+    const timespec timeout = {0, interval.count()};
+    if (::ppoll(events.data(), events.size(), &timeout, nullptr) < 0 && errno != EINTR) fail("ppoll");
     return (events[0].revents & POLLIN) != 0;
   }
 

@@ -44,7 +44,7 @@ struct ProcessResult {
   std::string stdout_text;
   std::string stderr_tail;  // the last bytes of stderr
   std::chrono::nanoseconds elapsed{0};
-  std::uint64_t rss_peak_bytes = 0;
+  std::uint64_t rss_peak_bytes = 0;  // 0 if it ended before it could be looked at, and used less than this process
 };
 
 // REQUIRES: argv is not empty. stdin is /dev/null. Throws EnvironmentError if the program cannot be started.

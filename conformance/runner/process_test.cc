@@ -124,6 +124,8 @@ TEST_F(ProcessTest, DoesNotCountItsOwnMemory) {
   EXPECT_THAT(shell("exit 0").rss_peak_bytes, Lt(64u << 20)) << ballast.size();
 }
 
+TEST_F(ProcessTest, SeesTheMemoryOfSmallProcesses) { EXPECT_GT(shell("sleep 0.05").rss_peak_bytes, 0u); }
+
 TEST_F(ProcessTest, AllowsMemoryBelowTheLimit) {
   const ProcessResult result = python("x = b'1' * (100 << 20); print('done')", {.rss_max_bytes = 200u << 20});
   EXPECT_EQ(result.end, ProcessEnd::kExited);

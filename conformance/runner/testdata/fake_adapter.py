@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""An adapter that implements nothing: it looks the right answer up in the manifest above the file, and misbehaves as told.
+"""An adapter that implements nothing: it looks the right answer up in the manifest above the file.
 
 usage: fake_adapter.py [--case PATTERN=BEHAVIOUR]... [--profile JSON] [--idle-bytes N] COMMAND [FILE] [options]
 
-PATTERN is matched against the id of the case, or ID:COMMAND if it holds a colon. Without a match the answer is honest, so
-a run with a few misbehaving cases shows what the suite makes of each kind of fault. Reports and tests are tried on it.
+Where told, it misbehaves. PATTERN is matched against the id of the case, or against ID:COMMAND if it holds a colon.
+Without a match the answer is honest, so a run with a few misbehaving cases shows what the suite makes of each kind of
+fault. Reports and tests are tried on it.
 """
 
 from __future__ import annotations
