@@ -207,6 +207,13 @@ TEST_F(CliTest, DumpIsCanonicalJson) {
   EXPECT_EQ(dump.at("tensors").at(1).at("module_index"), 1);
 }
 
+TEST_F(CliTest, ProgressIsForTerminalsUnlessForced) {
+  const std::string file = write("file", test::three_tensors().write());
+  EXPECT_EQ(run({"verify", file}).err, "");
+  EXPECT_THAT(run({"verify", file, "--progress"}).err, HasSubstr("verify: "));
+  EXPECT_THAT(run({"convert", file, path("out"), "--progress"}).err, HasSubstr("convert: "));
+}
+
 // A file that claims the world must be refused with what is there.
 TEST_F(CliTest, LiesCostNoMemory) {
   const auto good = test::three_tensors().write();

@@ -14,6 +14,8 @@
 
 namespace tzmark::cli {
 
+class ProgressLine;
+
 // Each adds its subcommand to app; the command runs as the subcommand's callback.
 void add_inspect(CLI::App& app);
 void add_dump(CLI::App& app);
@@ -42,13 +44,13 @@ struct InputOptions {
   std::string file_name;
   std::string io_path = "auto";
   unsigned threads = 0;
+  bool progress = false;
   std::string key_file, key_hex, passphrase_file, passphrase;
 
   void add_to(CLI::App& command, bool with_key = true);
   ReadOptions read_options() const;
-  Reader open() const {
-    return about(file_name, [this] { return Reader::open(file_name, read_options()); });
-  }
+  // Reading is shown on the line, if there is one.
+  Reader open(ProgressLine* line = nullptr) const;
 };
 
 // The key of four possible options, of which at most one is given.

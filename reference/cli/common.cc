@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/progress.h"
 
 namespace tzmark::cli {
 
@@ -16,6 +17,7 @@ void InputOptions::add_to(CLI::App& command, bool with_key) {
   command.add_option("--threads", threads, "Threads for hashing, decryption and I/O; 0 is one a core")
       ->capture_default_str();
   if (!with_key) return;
+  command.add_flag("--progress", progress, "Show progress on stderr even if that is no terminal");
   command.add_option("--key-file", key_file, "Key of an encrypted file: 32 raw bytes or 64 hex digits");
   command.add_option("--passphrase-file", passphrase_file, "Passphrase of an encrypted file");
   command.add_option("--key-hex", key_hex, "Key in hex; seen by every process of the machine, for tests only");
@@ -28,6 +30,16 @@ ReadOptions InputOptions::read_options() const {
   options.io_path = io_path;
   options.threads = threads;
   return options;
+}
+
+Reader InputOptions::open(ProgressLine* line) const {
+  return about(file_name, [&] {
+    ReadOptions options = read_options();
+    if (line != nullptr) options.progress = line->callback();
+    Reader reader = Reader::open(file_name, std::move(options));
+    if (line != nullptr) line->expect(reader.file().size());
+    return reader;
+  });
 }
 
 std::optional<KeySource> key_source(const std::string& key_file, const std::string& key_hex,

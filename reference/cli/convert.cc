@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "tzmark/writer.h"
 
 namespace tzmark::cli {
@@ -83,8 +84,11 @@ bool is_about_output(const Error& error) {
 }
 
 void run(const ConvertOptions& options) {
-  const WriteOptions write_options = about(options.output, [&] { return options.write_options(); });
+  ProgressLine progress("convert", options.progress);
+  WriteOptions write_options = about(options.output, [&] { return options.write_options(); });
+  write_options.progress = progress.callback();
   const Reader reader = options.open();
+  progress.expect(reader.file().size());
   const TensorTable table = about(options.file_name, [&] { return table_of(reader); });
   try {
     if (options.output == "-") {

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "tzmark/canonical.h"
 
 namespace tzmark::cli {
@@ -11,8 +12,11 @@ void add_dump(CLI::App& app) {
   CLI::App* command = app.add_subcommand("dump", "Print the content as canonical JSON, with a SHA-256 of each tensor");
   options->add_to(*command);
   command->callback([options] {
-    const Reader reader = options->open();
-    print(about(options->file_name, [&] { return canonical_json(reader); }));
+    ProgressLine progress("dump", options->progress);
+    const Reader reader = options->open(&progress);
+    const std::string json = about(options->file_name, [&] { return canonical_json(reader); });
+    progress.clear();
+    print(json);
   });
 }
 

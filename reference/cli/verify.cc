@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/progress.h"
 
 namespace tzmark::cli {
 
@@ -19,8 +20,10 @@ void add_verify(CLI::App& app) {
                     "Index and headers alone: reads no data and needs no key");
   command->add_flag("-q,--quiet", options->quiet, "Print nothing when all is well");
   command->callback([options] {
-    const Reader reader = options->open();
+    ProgressLine progress("verify", options->progress);
+    const Reader reader = options->open(&progress);
     about(options->file_name, [&] { options->structure_only ? reader.check_headers() : reader.verify(); });
+    progress.clear();
     if (options->quiet) return;
     print(fmt::format("{}: {} tensors, {}, {} {}\n", options->file_name, reader.tensors().size(),
                       layout_name(reader.layout()), reader.header().encrypted ? "encrypted," : "not encrypted,",

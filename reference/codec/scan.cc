@@ -102,7 +102,11 @@ class ScanJob {
            options_.plain_sha256 ? std::optional(tensor.plain.finish()) : std::nullopt);
   }
 
-  void consume(Piece&, std::span<std::byte>) {}
+  void consume(Piece& piece, std::span<std::byte>) {
+    if (!state_.options.progress) return;
+    state_.options.progress(piece.large ? piece.length
+                                        : record_end(piece.first + piece.count - 1) - info(piece.first).header_offset);
+  }
 
  private:
   TensorInfo info(std::size_t i) const { return state_.index.tensors[state_.in_file_order(i)]; }

@@ -326,17 +326,18 @@ class WriteJob {
 
   void consume(Piece& piece, std::span<std::byte> buffer) {
     const Placement& place = plan_[piece.first];
-    if (!piece.large) {
-      file_.write_at(place.header_offset, buffer.first(plan_.record_end(piece.first + piece.count - 1) -
-                                                       place.header_offset));
-      return;
+    if (piece.large) {
+      LargeRecord& large = *piece.large;
+      const std::span<std::byte> data = buffer.first(piece.length);
+      large.record.encrypt(piece.offset, data);
+      file_.write_at(place.data_offset + piece.offset, data);
+      // Whoever writes the last part finds all MACs and hashes in place.
+      if (large.pieces_left.fetch_sub(1) == 1) file_.write_at(place.header_offset, large.record.header());
+    } else {
+      piece.length = plan_.record_end(piece.first + piece.count - 1) - place.header_offset;
+      file_.write_at(place.header_offset, buffer.first(piece.length));
     }
-    LargeRecord& large = *piece.large;
-    const std::span<std::byte> data = buffer.first(piece.length);
-    large.record.encrypt(piece.offset, data);
-    file_.write_at(place.data_offset + piece.offset, data);
-    // Whoever writes the last part finds all MACs and hashes in place.
-    if (large.pieces_left.fetch_sub(1) == 1) file_.write_at(place.header_offset, large.record.header());
+    if (options_.progress) options_.progress(piece.length);
   }
 
  private:

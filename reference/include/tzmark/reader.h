@@ -26,12 +26,16 @@
 
 namespace tzmark {
 
+// Told how many bytes of the file have just been dealt with. Called from any thread, for each piece.
+using Progress = std::function<void(std::uint64_t bytes)>;
+
 struct ReadOptions {
   std::optional<KeySource> key;
   KeyDerivationLimits key_derivation_limits;
   std::string io_path = "auto";
   unsigned threads = 0;             // 0: one a core
   std::size_t piece_bytes = 2 << 20;
+  Progress progress;  // of verify, scan and read
 };
 
 // The data of one tensor as plaintext, in any order.

@@ -31,6 +31,7 @@ struct WriteOptions {
   std::size_t piece_bytes = 2 << 20;
   std::string io_path = "auto";
   AtomicFile::Existing existing = AtomicFile::Existing::kReplace;
+  Progress progress;
 };
 
 struct WriteResult {
