@@ -218,7 +218,9 @@ void print_annotated(File& file, bool unfolded, const std::function<void(std::st
   const auto hex_line = [&](std::uint64_t offset, std::uint64_t length) {
     file.read_at(offset, std::span(bytes).first(length));
     std::string hex;
-    for (std::size_t i = 0; i < length; ++i) fmt::format_to(std::back_inserter(hex), "{:02x} ", std::to_integer<unsigned>(bytes[i]));
+    for (std::size_t i = 0; i < length; ++i) {
+      fmt::format_to(std::back_inserter(hex), "{}{:02x}", i == 0 ? "" : " ", std::to_integer<unsigned>(bytes[i]));
+    }
     return hex;
   };
   const auto flush = [&](std::size_t limit) {
