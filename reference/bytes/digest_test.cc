@@ -1,7 +1,7 @@
 // Tests of the hashes against known values, zlib, OpenSSL, and the definition of a CRC.
 #include "bytes/digest.h"
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <openssl/sha.h>
 #include <zlib.h>
 

@@ -11,13 +11,15 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "bytes/error_matcher.h"
+#include "bytes/caught.h"
 #include "bytes/source_file.h"
 #include "bytes/utf8.h"
 
 namespace tzmark {
 namespace {
 
+using test::caught;
+using test::failure;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -224,13 +226,17 @@ TEST(Error, LongTextIsCut) {
   EXPECT_EQ(error.message(), std::string(499, 'a') + "\\xc3");
 }
 
-TEST(ErrorMatcher, SeesOtherCodesOtherOffsetsAndNone) {
+TEST(Caught, SeesOtherCodesOtherOffsetsAndNone) {
   const auto action = [] { throw Error(ErrorCode::kUsage, "x", 7); };
-  EXPECT_THAT(action, test::throws_error(ErrorCode::kUsage, 7));
-  EXPECT_THAT(action, Not(test::throws_error(ErrorCode::kUsage, 8)));
-  EXPECT_THAT(action, Not(test::throws_error(ErrorCode::kUsage)));
-  EXPECT_THAT(action, Not(test::throws_error(ErrorCode::kOpenFailed, 7)));
-  EXPECT_THAT([] {}, Not(test::throws_error(ErrorCode::kUsage)));
+  EXPECT_EQ(caught(action), failure(ErrorCode::kUsage, 7));
+  EXPECT_NE(caught(action), failure(ErrorCode::kUsage, 8));
+  EXPECT_NE(caught(action), failure(ErrorCode::kUsage));
+  EXPECT_NE(caught(action), failure(ErrorCode::kOpenFailed, 7));
+  EXPECT_NE(caught([] {}), failure(ErrorCode::kUsage));
+  EXPECT_EQ(caught(action).code, ErrorCode::kUsage);
+  EXPECT_NE(caught(action).code, ErrorCode::kOpenFailed);
+  EXPECT_EQ(caught([] {}).code, std::nullopt);
+  EXPECT_THROW(caught([] { throw std::runtime_error("x"); }), std::runtime_error);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Tests of UTF-8 validation against a decoder that works another way, and of printable text.
 #include "bytes/utf8.h"
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <array>
 #include <cstdint>
