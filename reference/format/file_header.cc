@@ -33,7 +33,7 @@ std::string_view kind_name(Kind kind) { return kKindNames[static_cast<std::size_
 FileHeader decode_file_header(std::span<const std::byte> bytes) {
   FileHeaderWire wire;
   const std::size_t magic_bytes = std::min(bytes.size(), kMagic.size());
-  if (std::memcmp(bytes.data(), kMagic.data(), magic_bytes) != 0) {
+  if (!std::ranges::equal(bytes.first(magic_bytes), std::as_bytes(std::span(kMagic)).first(magic_bytes))) {
     throw Error(ErrorCode::kHeaderMagic, "this is no .tensors file: its first bytes are not |TZR|", 0);
   }
   if (bytes.size() < sizeof wire) {
