@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <random>
+#include <system_error>
 
 #include "io/paths.h"
 
@@ -22,8 +23,15 @@ std::string directory_of(const std::string& file_name) {
 
 AtomicFile::AtomicFile(std::string final_name, std::string_view io_path, Existing existing)
     : final_name_(std::move(final_name)), existing_(existing) {
-  if (existing_ == Existing::kRefuse && std::filesystem::exists(final_name_)) {
-    throw Error(ErrorCode::kOpenFailed, "the file exists already");
+  // A name that cannot be looked up cannot be created either, and that says why.
+  std::error_code ignored;
+  const auto status = std::filesystem::status(final_name_, ignored);
+  if (std::filesystem::exists(status)) {
+    if (existing_ == Existing::kRefuse) throw Error(ErrorCode::kOpenFailed, "the file exists already");
+    // A rename would put a regular file in the place of /dev/null.
+    if (!std::filesystem::is_regular_file(status)) {
+      throw Error(ErrorCode::kOpenFailed, "only a regular file can be replaced");
+    }
   }
   std::random_device random;
   temporary_name_ = fmt::format("{}.tmp-{:08x}", final_name_, random());
