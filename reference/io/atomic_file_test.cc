@@ -1,0 +1,266 @@
+// Tests of files that appear whole or not at all, of files without a name, and of streams that go to one.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
+#include <thread>
+
+#include "bytes/caught.h"
+#include "io/test_room.h"
+#include "tzmark/error.h"
+#include "tzmark/io.h"
+
+namespace tzmark {
+namespace {
+
+using test::Bytes;
+using test::caught;
+using test::failure;
+using test::random_bytes;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+using Existing = AtomicFile::Existing;
+
+class AtomicFileTest : public ::testing::Test {
+ protected:
+  void write_and_commit(AtomicFile& output) const {
+    output.file().write_at(0, std::span(content_));
+    output.commit();
+  }
+
+  const test::TestDirectory directory_;
+  const std::string name_ = directory_ / "out";
+  const Bytes content_ = random_bytes(10'000, 1);
+  const Bytes earlier_ = random_bytes(100, 2);
+};
+
+TEST_F(AtomicFileTest, AppearsWithItsContentAtCommit) {
+  for (const Existing existing : {Existing::kReplace, Existing::kRefuse}) {
+    AtomicFile output(name_, "auto", existing);
+    output.file().write_at(0, std::span(content_));
+    // Until then there is one file, and it has another name.
+    ASSERT_EQ(directory_.entries().size(), 1U);
+    EXPECT_NE(directory_.entries().front(), "out");
+    output.commit();
+    EXPECT_THAT(directory_.entries(), ElementsAre("out"));
+    EXPECT_EQ(test::read_whole(name_), content_);
+    std::filesystem::remove(name_);
+  }
+}
+
+TEST_F(AtomicFileTest, WithEveryPath) {
+  for (const IoPath& path : io_paths()) {
+    if (!path.why_unavailable().empty()) continue;
+    AtomicFile output(name_, path.name);
+    EXPECT_EQ(output.file().io_path(), path.name);
+    write_and_commit(output);
+    EXPECT_EQ(test::read_whole(name_), content_) << path.name;
+    std::filesystem::remove(name_);
+  }
+}
+
+TEST_F(AtomicFileTest, LeavesNothingWithoutCommit) {
+  for (const Existing existing : {Existing::kReplace, Existing::kRefuse}) {
+    {
+      AtomicFile output(name_, "auto", existing);
+      output.file().write_at(0, std::span(content_));
+      output.file().sync();
+    }
+    EXPECT_THAT(directory_.entries(), IsEmpty());
+  }
+}
+
+TEST_F(AtomicFileTest, KeepsAnExistingFileUntilCommit) {
+  test::write_whole(name_, earlier_);
+  {
+    AtomicFile output(name_);
+    output.file().write_at(0, std::span(content_));
+    EXPECT_EQ(test::read_whole(name_), earlier_);
+  }
+  EXPECT_EQ(test::read_whole(name_), earlier_);
+  AtomicFile output(name_);
+  write_and_commit(output);
+  EXPECT_EQ(test::read_whole(name_), content_);
+  EXPECT_THAT(directory_.entries(), ElementsAre("out"));
+}
+
+TEST_F(AtomicFileTest, RefusesAnExistingFile) {
+  test::write_whole(name_, earlier_);
+  EXPECT_EQ(caught([&] { AtomicFile(name_, "auto", Existing::kRefuse); }), failure(ErrorCode::kOpenFailed));
+  EXPECT_THAT(directory_.entries(), ElementsAre("out"));
+  EXPECT_EQ(test::read_whole(name_), earlier_);
+}
+
+TEST_F(AtomicFileTest, RefusesAFileThatSomebodyElseMadeMeanwhile) {
+  {
+    AtomicFile output(name_, "auto", Existing::kRefuse);
+    test::write_whole(name_, earlier_);
+    EXPECT_EQ(caught([&] { write_and_commit(output); }), failure(ErrorCode::kWriteFailed));
+  }
+  EXPECT_THAT(directory_.entries(), ElementsAre("out"));
+  EXPECT_EQ(test::read_whole(name_), earlier_);
+}
+
+TEST_F(AtomicFileTest, TwoAtOnceDoNotMeet) {
+  AtomicFile first(name_), second(name_);
+  first.file().write_at(0, std::span(earlier_));
+  second.file().write_at(0, std::span(content_));
+  first.commit();
+  EXPECT_EQ(test::read_whole(name_), earlier_);
+  second.commit();
+  EXPECT_EQ(test::read_whole(name_), content_);
+  EXPECT_THAT(directory_.entries(), ElementsAre("out"));
+}
+
+TEST_F(AtomicFileTest, NeedsADirectory) {
+  for (const Existing existing : {Existing::kReplace, Existing::kRefuse}) {
+    EXPECT_EQ(caught([&] { AtomicFile(directory_ / "none/out", "auto", existing); }), failure(ErrorCode::kOpenFailed));
+    test::write_whole(name_, earlier_);
+    EXPECT_EQ(caught([&] { AtomicFile(name_ + "/out", "auto", existing); }), failure(ErrorCode::kOpenFailed));
+  }
+  EXPECT_THAT(directory_.entries(), ElementsAre("out"));
+}
+
+TEST_F(AtomicFileTest, NamesThatAreTooLong) {
+  for (const Existing existing : {Existing::kReplace, Existing::kRefuse}) {
+    EXPECT_EQ(caught([&] { AtomicFile(directory_ / std::string(300, 'x'), "auto", existing); }),
+              failure(ErrorCode::kOpenFailed));
+  }
+}
+
+TEST_F(AtomicFileTest, ReplacesRegularFilesOnly) {
+  // A rename would put a regular file in the place of /dev/null.
+  ASSERT_EQ(::mkfifo(name_.c_str(), 0666), 0);
+  EXPECT_EQ(caught([&] { AtomicFile output(name_); }), failure(ErrorCode::kOpenFailed));
+  EXPECT_TRUE(std::filesystem::is_fifo(name_));
+  EXPECT_EQ(caught([&] { AtomicFile output(directory_.name()); }), failure(ErrorCode::kOpenFailed));
+  EXPECT_THAT(directory_.entries(), ElementsAre("out"));
+}
+
+TEST_F(AtomicFileTest, UnknownPathsAreWrongUsage) {
+  EXPECT_EQ(caught([&] { AtomicFile(name_, "floppy"); }), failure(ErrorCode::kUsage));
+  EXPECT_THAT(directory_.entries(), IsEmpty());
+}
+
+TEST_F(AtomicFileTest, TakesNamesWithoutADirectory) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(directory_.name());
+  const auto result = caught([&] {
+    AtomicFile output("out");
+    write_and_commit(output);
+  });
+  std::filesystem::current_path(before);
+  EXPECT_EQ(result, test::Caught{});
+  EXPECT_EQ(test::read_whole(name_), content_);
+}
+
+TEST_F(AtomicFileTest, LeavesNothingWhenTheDiskIsFull) {
+  for (const IoPath& path : io_paths()) {
+    if (!path.why_unavailable().empty()) continue;
+    test::write_whole(name_, earlier_);
+    test::Caught result;
+    {
+      const test::FileSizeLimit limit(5'000);
+      result = caught([&] {
+        AtomicFile output(name_, path.name);
+        write_and_commit(output);
+      });
+    }
+    EXPECT_EQ(result.code, ErrorCode::kWriteFailed) << path.name;
+    EXPECT_THAT(directory_.entries(), ElementsAre("out")) << path.name;
+    EXPECT_EQ(test::read_whole(name_), earlier_) << path.name;
+  }
+}
+
+// As long as it lives, temporary files go to another directory.
+class TemporaryFilesIn {
+ public:
+  explicit TemporaryFilesIn(const std::string& directory) {
+    if (const char* const before = std::getenv("TMPDIR")) before_ = before;
+    ::setenv("TMPDIR", directory.c_str(), 1);
+  }
+  TemporaryFilesIn(const TemporaryFilesIn&) = delete;
+  TemporaryFilesIn& operator=(const TemporaryFilesIn&) = delete;
+  ~TemporaryFilesIn() { before_ ? ::setenv("TMPDIR", before_->c_str(), 1) : ::unsetenv("TMPDIR"); }
+
+ private:
+  std::optional<std::string> before_;
+};
+
+TEST(TemporaryFile, HasNoName) {
+  const test::TestDirectory directory;
+  const TemporaryFilesIn setting(directory.name());
+  const auto file = temporary_file();
+  const Bytes content = random_bytes(10'000, 3);
+  file->write_at(0, std::span(content));
+  EXPECT_THAT(directory.entries(), IsEmpty());
+  Bytes read(content.size());
+  file->read_at(0, std::span(read));
+  EXPECT_EQ(read, content);
+}
+
+TEST(TemporaryFile, LiesInTmpdir) {
+  const test::TestDirectory directory;
+  {
+    const TemporaryFilesIn setting(directory / "none");
+    EXPECT_EQ(caught([] { temporary_file(); }), failure(ErrorCode::kOpenFailed));
+  }
+  // An empty setting is none.
+  const TemporaryFilesIn setting("");
+  EXPECT_EQ(caught([] { temporary_file(); }), test::Caught{});
+}
+
+// Spools what write puts into a pipe from another thread.
+Bytes spool_of(const std::function<void(int)>& write) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe2");
+  std::jthread writer([&] {
+    write(ends[1]);
+    ::close(ends[1]);
+  });
+  const auto file = spool(ends[0]);
+  ::close(ends[0]);
+  Bytes bytes(file->size());
+  file->read_at(0, std::span(bytes));
+  return bytes;
+}
+
+TEST(Spool, TakesAllThatComesThroughAPipe) {
+  const Bytes content = random_bytes((3 << 20) + 17, 4);
+  const Bytes spooled = spool_of([&](int pipe) {
+    for (std::size_t at = 0; at < content.size();) {
+      const auto moved = ::write(pipe, content.data() + at, std::min<std::size_t>(100'001, content.size() - at));
+      if (moved <= 0) return;
+      at += static_cast<std::size_t>(moved);
+    }
+  });
+  EXPECT_EQ(spooled, content);
+}
+
+TEST(Spool, TakesNothingFromAnEmptyPipe) {
+  EXPECT_EQ(spool_of([](int) {}), Bytes());
+}
+
+TEST(Spool, TakesRegularFilesFromWhereTheyStand) {
+  const test::TestDirectory directory;
+  const Bytes content = random_bytes(1000, 5);
+  test::write_whole(directory / "file", content);
+  const int descriptor = ::open((directory / "file").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(::lseek(descriptor, 100, SEEK_SET), 100);
+  const auto file = spool(descriptor);
+  ::close(descriptor);
+  Bytes bytes(file->size());
+  file->read_at(0, std::span(bytes));
+  EXPECT_EQ(bytes, Bytes(content.begin() + 100, content.end()));
+}
+
+TEST(Spool, ReadingFails) {
+  EXPECT_EQ(caught([] { spool(-1); }), failure(ErrorCode::kReadFailed, 0));
+}
+
+}  // namespace
+}  // namespace tzmark
