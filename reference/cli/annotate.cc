@@ -90,8 +90,9 @@ void walk_name(Walker& walker) {
 
 void walk_kind(Walker& walker) {
   const auto kind = load<std::uint8_t>(walker.peek(1, "kind"), 0);
-  walker.skip(1, "kind", kind <= 2 ? fmt::format("{} ({})", kind, kind_name(static_cast<Kind>(kind)))
-                                   : fmt::format("{} (invalid)", kind));
+  walker.skip(
+      1, "kind",
+      kind <= 2 ? fmt::format("{} ({})", kind, kind_name(static_cast<Kind>(kind))) : fmt::format("{} (invalid)", kind));
 }
 
 void walk_file_header(Walker& walker, std::uint32_t& version, bool& encrypted, std::uint64_t& count) {
@@ -109,8 +110,8 @@ void walk_file_header(Walker& walker, std::uint32_t& version, bool& encrypted, s
 void walk_index(Walker& walker, std::uint64_t count) {
   walker.section("index");
   const auto length = walker.integer<std::uint64_t>("index_length");
-  const std::uint64_t end = length > walker.remaining() ? walker.position() + walker.remaining()
-                                                         : walker.position() + length;
+  const std::uint64_t end =
+      length > walker.remaining() ? walker.position() + walker.remaining() : walker.position() + length;
   for (std::uint64_t i = 0; i < count && walker.position() < end; ++i) {
     walker.section(fmt::format("entry {}", i));
     walk_name(walker);
@@ -169,17 +170,17 @@ void walk_record(Walker& walker, std::uint64_t number, bool encrypted) {
   if (encrypted) walk_crypt_block(walker);
   const std::uint64_t taken = walker.position() - begin;
   if (header_length < taken || header_length - taken < sizeof(std::int64_t)) {
-    throw Error(ErrorCode::kRecordFieldPastEnd,
-                fmt::format("header_length is {}, but the fields have {} bytes and data_length follows", header_length,
-                            taken),
-                begin);
+    throw Error(
+        ErrorCode::kRecordFieldPastEnd,
+        fmt::format("header_length is {}, but the fields have {} bytes and data_length follows", header_length, taken),
+        begin);
   }
   walker.skip(header_length - taken - sizeof(std::int64_t), "bytes of no field");
   const auto data_length = walker.integer<std::int64_t>("data_length");
   if (data_length < 0) throw Error(ErrorCode::kRecordNegativeLength, "", walker.position() - sizeof(std::int64_t));
   walker.section("");
-  walker.skip(static_cast<std::uint64_t>(data_length), fmt::format("tensor {} {}", number,
-                                                                    encrypted ? "ciphertext" : "data"));
+  walker.skip(static_cast<std::uint64_t>(data_length),
+              fmt::format("tensor {} {}", number, encrypted ? "ciphertext" : "data"));
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ class CliTest : public ::testing::Test {
   std::string path(const std::string& name) const { return folder_ / name; }
 
   std::string write(const std::string& name, const std::vector<std::byte>& bytes) const {
-    std::ofstream(path(name), std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()),
-                                                      static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(path(name), std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     return path(name);
   }
   std::string write(const std::string& name, const std::string& text) const {
@@ -125,9 +125,10 @@ TEST_F(CliTest, AWrongKeyOrNoneGivesNothingButTheError) {
   EXPECT_EQ(run({"verify", sealed, "--key-file", right}).status, 0);
   const std::vector<std::vector<std::string>> keys = {{}, {"--key-file", wrong}, {"--passphrase", "x"}};
   for (const auto& key : keys) {
-    for (const std::vector<std::string>& command :
-         {std::vector<std::string>{"dump", sealed}, {"verify", sealed}, {"extract", sealed, "b"},
-          {"convert", sealed, path("plain")}}) {
+    for (const std::vector<std::string>& command : {std::vector<std::string>{"dump", sealed},
+                                                    {"verify", sealed},
+                                                    {"extract", sealed, "b"},
+                                                    {"convert", sealed, path("plain")}}) {
       auto arguments = command;
       arguments.insert(arguments.end(), key.begin(), key.end());
       const Result result = run(arguments);
@@ -244,12 +245,11 @@ TEST_F(CliTest, ALongRunOfZerosInTheIndexCostsNoMemory) {
   auto bytes = test::three_tensors().write();
   const std::uint64_t shift = 256 << 20;
   const Reader reader = test::open_bytes(bytes);
-  std::vector<std::byte> records(bytes.begin() + static_cast<std::ptrdiff_t>(reader.index_begin() + reader.index_length()),
-                                 bytes.end());
+  std::vector<std::byte> records(
+      bytes.begin() + static_cast<std::ptrdiff_t>(reader.index_begin() + reader.index_length()), bytes.end());
   // Entries keep their place; each one's two offsets move by the length of the zeros.
   const std::span<const std::byte> entries(bytes.data() + reader.index_begin(), reader.index_used());
-  ByteReader index(entries, reader.index_begin(),
-                   ErrorCode::kIndexEntryPastEnd, "the index");
+  ByteReader index(entries, reader.index_begin(), ErrorCode::kIndexEntryPastEnd, "the index");
   std::vector<std::byte> moved;
   ByteWriter writer(moved);
   for (std::size_t i = 0; i < reader.tensors().size(); ++i) {

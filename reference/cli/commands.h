@@ -57,7 +57,8 @@ struct InputOptions {
 std::optional<KeySource> key_source(const std::string& key_file, const std::string& key_hex,
                                     const std::string& passphrase_file, const std::string& passphrase);
 
-// Writes to standard output, whole or not at all an error: a reader that closed the pipe early ends the program quietly.
+// Writes to standard output, whole or not at all an error: a reader that closed the pipe early ends the program
+// quietly.
 void print(std::string_view text);
 void write_stdout(std::span<const std::byte> bytes);
 

@@ -105,12 +105,13 @@ void run(const ConvertOptions& options) {
 
 void add_convert(CLI::App& app) {
   auto options = std::make_shared<ConvertOptions>();
-  CLI::App* command = app.add_subcommand(
-      "convert", "Write the tensors in another layout; encrypt, decrypt or re-key them on the way");
+  CLI::App* command =
+      app.add_subcommand("convert", "Write the tensors in another layout; encrypt, decrypt or re-key them on the way");
   options->add_to(*command);
   command->add_option("OUT", options->output, "The file to write; - is standard output")->required();
-  command->add_option("--layout", options->layout,
-                      "v1, v2, v3 or v4; auto is the lowest data version that the content needs")
+  command
+      ->add_option("--layout", options->layout,
+                   "v1, v2, v3 or v4; auto is the lowest data version that the content needs")
       ->capture_default_str();
   command->add_option("--encrypt-key-file", options->encrypt_key_file, "Encrypt with this key");
   command->add_option("--encrypt-passphrase-file", options->encrypt_passphrase_file, "Encrypt with this passphrase");

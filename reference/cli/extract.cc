@@ -72,7 +72,8 @@ void add_extract(CLI::App& app) {
       });
       return;
     }
-    auto output = about(options->output, [&] { return std::make_unique<AtomicFile>(options->output, options->io_path); });
+    auto output =
+        about(options->output, [&] { return std::make_unique<AtomicFile>(options->output, options->io_path); });
     std::uint64_t position = 0;
     about(options->file_name, [&] {
       stream_tensor(*stream, info.data_length, verify, [&](std::span<const std::byte> data) {

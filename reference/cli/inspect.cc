@@ -92,14 +92,16 @@ void add_inspect(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("inspect", "Show the tensors in a table, or every byte with its meaning");
   options->add_to(*command, /*with_key=*/false);
-  command->add_flag("--bytes", options->bytes, "Every byte of the file with the field it belongs to; works on broken files too");
+  command->add_flag("--bytes", options->bytes,
+                    "Every byte of the file with the field it belongs to; works on broken files too");
   command->add_flag("--unfolded", options->unfolded, "With --bytes: do not fold large data");
   command->callback([options] {
     if (options->bytes) {
       const auto file = about(options->file_name, [&] {
         return options->file_name == "-" ? spool(0) : open_file(options->file_name, OpenMode::kRead, options->io_path);
       });
-      return about(options->file_name, [&] { print_annotated(*file, options->unfolded, [](std::string_view t) { print(t); }); });
+      return about(options->file_name,
+                   [&] { print_annotated(*file, options->unfolded, [](std::string_view t) { print(t); }); });
     }
     const Reader reader = options->open();
     print_summary(options->file_name, reader);

@@ -1,5 +1,5 @@
-// A line on stderr that says how far a command is: for people at a terminal, so elsewhere it is not shown unless forced.
-// Bytes may be reported from any thread.
+// A line on stderr that says how far a command is: for people at a terminal, so elsewhere it is not shown unless
+// forced. Bytes may be reported from any thread.
 #pragma once
 
 #include <chrono>

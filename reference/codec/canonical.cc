@@ -47,8 +47,8 @@ std::string canonical_json(const Reader& reader) {
   reader.scan({.plain_sha256 = true}, [&](const ScannedTensor& scanned) {
     lines[scanned.index] = tensor_line(reader.tensors()[scanned.index], scanned);
   });
-  std::string text = fmt::format(R"({{"data_version": {}, "layout": "{}", "encrypted": {},)", reader.header().data_version,
-                                 layout_name(reader.layout()), reader.header().encrypted);
+  std::string text = fmt::format(R"({{"data_version": {}, "layout": "{}", "encrypted": {},)",
+                                 reader.header().data_version, layout_name(reader.layout()), reader.header().encrypted);
   text += "\n \"tensors\": [";
   for (std::size_t i = 0; i < lines.size(); ++i) {
     text += i == 0 ? "\n  " : ",\n  ";

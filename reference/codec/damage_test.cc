@@ -39,7 +39,7 @@ class DamageTest : public ::testing::TestWithParam<Variant> {
   std::set<std::size_t> uncovered_bytes() const {
     std::set<std::size_t> bytes;
     const std::size_t begin = GetParam().layout == Layout::kV4 ? offsetof(FileHeaderWire, total_data_bytes)
-                                                                : offsetof(FileHeaderWire, feature_flags);
+                                                               : offsetof(FileHeaderWire, feature_flags);
     for (std::size_t i = begin; i < offsetof(FileHeaderWire, tensor_count); ++i) bytes.insert(i);
     if (GetParam().encrypted) {
       // A chunk_size larger than the tensor says nothing as long as one MAC covers it all.

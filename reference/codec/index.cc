@@ -55,8 +55,8 @@ void check_entry(const IndexEntry& entry, const Dtype& dtype, const Index& index
     throw Error(ErrorCode::kNameUtf8, "a name is not valid UTF-8", entry.name_at + *bad);
   }
   if (entry.name.starts_with(kStructuredNameMark) && entry.kind != Kind::kStateDict) {
-    throw Error(ErrorCode::kNameKind,
-                fmt::format("a structured name on a tensor of kind {}", kind_name(entry.kind)), entry.kind_at);
+    throw Error(ErrorCode::kNameKind, fmt::format("a structured name on a tensor of kind {}", kind_name(entry.kind)),
+                entry.kind_at);
   }
   const auto nominal = nominal_bytes(entry.shape(), dtype.item_bytes);
   if (!nominal) {
@@ -85,16 +85,16 @@ void check_geometry(const IndexEntry& entry, const Index& index, std::uint64_t f
                 entry.header_offset_at);
   }
   if (entry.data_offset < entry.header_offset || entry.data_offset - entry.header_offset < sizeof(std::uint64_t)) {
-    throw Error(ErrorCode::kIndexDataOffset,
-                fmt::format("the data offset {} leaves no room for the header at {}", entry.data_offset,
-                            entry.header_offset),
-                entry.data_offset_at);
+    throw Error(
+        ErrorCode::kIndexDataOffset,
+        fmt::format("the data offset {} leaves no room for the header at {}", entry.data_offset, entry.header_offset),
+        entry.data_offset_at);
   }
   if (entry.data_offset > file_bytes || entry.data_length > file_bytes - entry.data_offset) {
-    throw Error(ErrorCode::kIndexDataPastEnd,
-                fmt::format("{} bytes of data at {} in a file of {} bytes", entry.data_length, entry.data_offset,
-                            file_bytes),
-                entry.data_offset > file_bytes ? entry.data_offset_at : entry.data_length_at);
+    throw Error(
+        ErrorCode::kIndexDataPastEnd,
+        fmt::format("{} bytes of data at {} in a file of {} bytes", entry.data_length, entry.data_offset, file_bytes),
+        entry.data_offset > file_bytes ? entry.data_offset_at : entry.data_length_at);
   }
 }
 

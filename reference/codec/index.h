@@ -13,9 +13,9 @@ struct Index {
   FileHeader header;
   Layout layout;
   TensorTable tensors;
-  std::uint64_t begin = 0;   // of the entries
+  std::uint64_t begin = 0;  // of the entries
   std::uint64_t length = 0;
-  std::uint64_t used = 0;    // by entries; zeros follow
+  std::uint64_t used = 0;  // by entries; zeros follow
   std::uint64_t terminator_at = 0;
   std::vector<std::uint32_t> file_order;  // tensors by header offset; empty if the index is in that order already
 };

@@ -22,8 +22,8 @@ const Key& KeyRing::key_for(const CryptBlock& crypt, std::uint64_t file_offset) 
     throw Error(ErrorCode::kCryptKdfLimit,
                 fmt::format("the file derives more than {} different keys", limits_.derivations_max), file_offset);
   }
-  auto key = std::make_unique<Key>(
-      derive_key(std::get<Passphrase>(*source_), *crypt.key_derivation, limits_, file_offset));
+  auto key =
+      std::make_unique<Key>(derive_key(std::get<Passphrase>(*source_), *crypt.key_derivation, limits_, file_offset));
   return *derived_.emplace_back(*crypt.key_derivation, std::move(key)).second;
 }
 

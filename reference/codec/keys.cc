@@ -118,8 +118,8 @@ Key derive_key(const Passphrase& passphrase, const KeyDerivation& parameters, co
   if (crypto_pwhash(key.data(), kKeyBytes, passphrase.text().data(), passphrase.text().size(),
                     reinterpret_cast<const unsigned char*>(parameters.salt.data()), parameters.opslimit,
                     static_cast<std::size_t>(parameters.memlimit), crypto_pwhash_ALG_ARGON2ID13) != 0) {
-    throw Error(ErrorCode::kResource,
-                fmt::format("no {} bytes of memory for the key derivation", parameters.memlimit), file_offset);
+    throw Error(ErrorCode::kResource, fmt::format("no {} bytes of memory for the key derivation", parameters.memlimit),
+                file_offset);
   }
   return key;
 }

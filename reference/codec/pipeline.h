@@ -7,8 +7,8 @@
 // A piece that continues the one before it belongs to its chain; any other starts a new chain. So one huge tensor uses
 // every core for all but its SHA-256, and many tensors use every core for that too.
 //
-// Buffers are made once and reused; a piece costs three short locks. The first error in the order of pieces wins: pieces
-// before the one that failed are finished, later ones are dropped.
+// Buffers are made once and reused; a piece costs three short locks. The first error in the order of pieces wins:
+// pieces before the one that failed are finished, later ones are dropped.
 //
 // Job requires: a type Piece, default-constructible, with a member bool continues; and
 //   bool next(Piece&)                        called under the lock; false at the end

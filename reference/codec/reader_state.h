@@ -24,9 +24,7 @@ struct Reader::State {
   State(std::unique_ptr<File> f, ReadOptions o);
 
   // The tensor that is number i in the order of the file.
-  std::size_t in_file_order(std::size_t i) const {
-    return index.file_order.empty() ? i : index.file_order[i];
-  }
+  std::size_t in_file_order(std::size_t i) const { return index.file_order.empty() ? i : index.file_order[i]; }
   // Decodes and cross-checks the header of a tensor from the bytes between its header offset and its data.
   void decode_header(std::size_t tensor, std::span<const std::byte> bytes, TensorHeader& header) const;
   // Throws TZR-REC-004 if the header is longer than its fields can be, before anybody makes room for it.

@@ -39,14 +39,17 @@ void expect_same(const Content& content, const Reader& reader) {
 Content many_sizes(bool meta, bool opaque) {
   Content content;
   unsigned number = 0;
-  for (const std::uint64_t bytes : {0, 1, 63, 64, 1023, 1024, 1025, 2048, 3900, 4000, 4095, 4096, 4097, 8191, 8192,
-                                    8193, 12288, 100000}) {
+  for (const std::uint64_t bytes :
+       {0, 1, 63, 64, 1023, 1024, 1025, 2048, 3900, 4000, 4095, 4096, 4097, 8191, 8192, 8193, 12288, 100000}) {
     content.add({"t", std::uint64_t{number++}}, "uint8", {bytes});
   }
   content.add({"scalar"}, "float64", {});
   if (opaque) content.add({"half"}, "bfloat16", {3, 5});
   if (meta) content.add({"meta"}, "float32", {1000});
-  if (meta) content.table.add({"huge"}, Kind::kParameter, dtype_from_name("uint8"), std::array<std::uint64_t, 2>{1 << 20, 7}, true), content.data.emplace_back();
+  if (meta)
+    content.table.add({"huge"}, Kind::kParameter, dtype_from_name("uint8"), std::array<std::uint64_t, 2>{1 << 20, 7},
+                      true),
+        content.data.emplace_back();
   return content;
 }
 
@@ -162,7 +165,8 @@ TEST_P(RoundTripTest, ConvertingKeepsHashesAndBytes) {
 INSTANTIATE_TEST_SUITE_P(Pieces, RoundTripTest,
                          ::testing::Values(Shape{4096, 1}, Shape{4096, 3}, Shape{8192, 2}, Shape{2 << 20, 2}),
                          [](const auto& test_info) {
-                           return std::to_string(test_info.param.piece_bytes) + "x" + std::to_string(test_info.param.threads);
+                           return std::to_string(test_info.param.piece_bytes) + "x" +
+                                  std::to_string(test_info.param.threads);
                          });
 
 TEST(Writer, TakesTheLowestVersionThatTheContentNeeds) {

@@ -118,8 +118,8 @@ class ScanJob {
     piece.large = large_;
     piece.offset = piece_offset_ = offset;
     piece.continues = offset != 0;
-    piece.length = static_cast<std::size_t>(
-        std::min<std::uint64_t>(large_->piece_bytes, info(next_).data_length - offset));
+    piece.length =
+        static_cast<std::size_t>(std::min<std::uint64_t>(large_->piece_bytes, info(next_).data_length - offset));
   }
 
   MutableBuffer target_of(const Piece& piece, std::span<std::byte> buffer) const {

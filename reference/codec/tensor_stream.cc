@@ -62,16 +62,16 @@ std::size_t FileTensorStream::piece_bytes(std::size_t limit) const {
 
 void FileTensorStream::read(std::uint64_t offset, MutableBuffer out) {
   if (offset > info_.data_length || out.size > info_.data_length - offset) {
-    throw Error(ErrorCode::kUsage, fmt::format("{} bytes at {} of a tensor of {} bytes", out.size, offset,
-                                               info_.data_length));
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{} bytes at {} of a tensor of {} bytes", out.size, offset, info_.data_length));
   }
   if (out.size == 0) return;
   if (!header_.crypt.cipher) return state_.file->read_at(info_.data_offset + offset, out);
   if (out.kind == MemoryKind::kDevice) throw Error(ErrorCode::kUsage, "decryption into device memory");
 
   const std::uint64_t message_bytes = header_.crypt.cipher->message_bytes;
-  const bool aligned = offset % message_bytes == 0 &&
-                       (out.size % message_bytes == 0 || offset + out.size == info_.data_length);
+  const bool aligned =
+      offset % message_bytes == 0 && (out.size % message_bytes == 0 || offset + out.size == info_.data_length);
   if (aligned) return read_messages(offset, out);
   if (message_bytes > state_.options.piece_bytes) return read_part(offset, out);
 
@@ -98,8 +98,7 @@ void FileTensorStream::read_part(std::uint64_t offset, MutableBuffer out) {
     authenticate(message);
     // Decryption goes by blocks of 64 bytes, so a part that begins inside one takes the block's beginning along.
     const auto lead = static_cast<std::size_t>(in_message % 64);
-    const auto length =
-        static_cast<std::size_t>(std::min<std::uint64_t>(out.size, cipher.message_bytes - in_message));
+    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(out.size, cipher.message_bytes - in_message));
     const Nonce nonce = message_nonce(cipher.nonce, message);
     if (lead == 0) {
       state_.file->read_at(info_.data_offset + offset, out.sub(0, length));

@@ -99,12 +99,12 @@ class WritePlan {
     const Layout lowest = lowest_layout(tensors_, encrypted(), &reason);
     layout_ = options_.layout.value_or(lowest);
     if (layout_ < lowest) {
-      throw Error(ErrorCode::kHeaderLowestVersion,
-                  fmt::format("layout {} cannot hold this: {} {} or later", layout_name(layout_), reason,
-                              layout_name(lowest)));
+      throw Error(ErrorCode::kHeaderLowestVersion, fmt::format("layout {} cannot hold this: {} {} or later",
+                                                               layout_name(layout_), reason, layout_name(lowest)));
     }
     if (layout_ == Layout::kV3 && !encrypted()) {
-      throw Error(ErrorCode::kHeaderLowestVersion, "layout v3 is always encrypted, and no key was given to encrypt with");
+      throw Error(ErrorCode::kHeaderLowestVersion,
+                  "layout v3 is always encrypted, and no key was given to encrypt with");
     }
   }
 
@@ -407,7 +407,8 @@ Layout lowest_layout(const TensorTable& tensors, bool encrypted, std::string* re
       });
     }
     if (tensor.meta()) {
-      raise(Layout::kV4, [&] { return fmt::format("'{}' is a meta tensor, which needs", display_path(tensor.path())); });
+      raise(Layout::kV4,
+            [&] { return fmt::format("'{}' is a meta tensor, which needs", display_path(tensor.path())); });
     }
     for (const std::uint64_t dimension : tensor.shape) {
       if (dimension >> 32 != 0) {

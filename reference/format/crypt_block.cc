@@ -98,8 +98,7 @@ CryptBlock decode_crypt_block(std::span<const std::byte> block, std::uint64_t fi
     const std::uint64_t chunk_at = reader.file_position();
     const auto chunk_length = reader.integer<std::uint64_t>("a chunk's length");
     const std::uint64_t body_at = reader.file_position();
-    ByteReader chunk(reader.take(chunk_length, "a crypt chunk"), body_at, ErrorCode::kCryptPayload,
-                     "its crypt chunk");
+    ByteReader chunk(reader.take(chunk_length, "a crypt chunk"), body_at, ErrorCode::kCryptPayload, "its crypt chunk");
     const auto type = chunk.integer<std::uint16_t>("a chunk's type");
     switch (type) {
       case kChunkKeyDerivation:

@@ -21,11 +21,11 @@ struct PlainType {
 };
 
 constexpr std::array kPlainTypes = {
-    PlainType{"b1", "bool", 1},       PlainType{"i1", "int8", 1},        PlainType{"i2", "int16", 2},
-    PlainType{"i4", "int32", 4},      PlainType{"i8", "int64", 8},       PlainType{"u1", "uint8", 1},
-    PlainType{"u2", "uint16", 2},     PlainType{"u4", "uint32", 4},      PlainType{"u8", "uint64", 8},
-    PlainType{"f2", "float16", 2},    PlainType{"f4", "float32", 4},     PlainType{"f8", "float64", 8},
-    PlainType{"c8", "complex64", 8},  PlainType{"c16", "complex128", 16},
+    PlainType{"b1", "bool", 1},      PlainType{"i1", "int8", 1},         PlainType{"i2", "int16", 2},
+    PlainType{"i4", "int32", 4},     PlainType{"i8", "int64", 8},        PlainType{"u1", "uint8", 1},
+    PlainType{"u2", "uint16", 2},    PlainType{"u4", "uint32", 4},       PlainType{"u8", "uint64", 8},
+    PlainType{"f2", "float16", 2},   PlainType{"f4", "float32", 4},      PlainType{"f8", "float64", 8},
+    PlainType{"c8", "complex64", 8}, PlainType{"c16", "complex128", 16},
 };
 
 constexpr std::string_view kTorchPrefix = "torch.";

@@ -90,7 +90,8 @@ std::string spell_name(const Path& path) {
   if (const auto* plain = std::get_if<std::string>(path.data()); plain != nullptr && path.size() == 1) {
     if (plain->empty()) throw Error(ErrorCode::kNameUnwritable, "an empty name cannot be written");
     if (plain->front() == kStructuredNameMark) {
-      throw Error(ErrorCode::kNameUnwritable, "a plain name that begins with byte 1E would be read as a structured one");
+      throw Error(ErrorCode::kNameUnwritable,
+                  "a plain name that begins with byte 1E would be read as a structured one");
     }
     if (find_invalid_utf8(*plain)) throw Error(ErrorCode::kNameUtf8, "a name is not valid UTF-8");
     return *plain;

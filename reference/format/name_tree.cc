@@ -8,7 +8,6 @@
 
 #include <limits>
 
-
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -68,7 +67,8 @@ std::uint32_t NameTree::descend(std::uint32_t parent, bool is_integer, std::stri
   std::size_t slot = element_hash & mask;
   while (slots_[slot] != 0) {
     const Node& node = nodes_[slots_[slot]];
-    if (node.hash == element_hash && node.parent == parent && node.is_integer == is_integer && node.text == text && node.index == index) {
+    if (node.hash == element_hash && node.parent == parent && node.is_integer == is_integer && node.text == text &&
+        node.index == index) {
       return slots_[slot];
     }
     slot = (slot + 1) & mask;

@@ -9,9 +9,7 @@
 
 namespace tzmark {
 
-bool TensorInfo::meta() const {
-  return data_length == 0 && std::ranges::find(shape, std::uint64_t{0}) == shape.end();
-}
+bool TensorInfo::meta() const { return data_length == 0 && std::ranges::find(shape, std::uint64_t{0}) == shape.end(); }
 
 TensorFields TensorInfo::fields() const {
   TensorFields fields;

@@ -138,7 +138,8 @@ void check_header_agrees(const TensorFields& entry, const TensorHeader& header, 
   const std::uint64_t dtype_at = kNameAt + header.name.size() + 1;
   const std::uint64_t shape_at = dtype_at + header.dtype.size();
   if (header.name != entry.name) {
-    throw Error(ErrorCode::kRecordName, fmt::format("the header's name '{}' is '{}' in the index", header.name, entry.name),
+    throw Error(ErrorCode::kRecordName,
+                fmt::format("the header's name '{}' is '{}' in the index", header.name, entry.name),
                 file_offset + kNameAt);
   }
   if (header.kind != entry.kind) {
@@ -202,7 +203,8 @@ HeaderSlots encode_tensor_header(const TensorFields& tensor, std::uint16_t modul
   writer.text<std::uint8_t>(tensor.dtype);
   writer.integer(tensor.dimension_count);
   for (const std::uint64_t dimension : tensor.shape()) writer.integer(static_cast<std::uint32_t>(dimension));
-  writer.integer(static_cast<std::uint16_t>(1 + (plan.crc32 ? 2 + kCrc32Bytes : 0) + (plan.sha256 ? 2 + kSha256Bytes : 0)));
+  writer.integer(
+      static_cast<std::uint16_t>(1 + (plan.crc32 ? 2 + kCrc32Bytes : 0) + (plan.sha256 ? 2 + kSha256Bytes : 0)));
   writer.integer(static_cast<std::uint8_t>((plan.crc32 ? 1 : 0) + (plan.sha256 ? 1 : 0)));
   const auto hash = [&](std::uint8_t type, std::size_t size) {
     writer.integer(type);

@@ -1,8 +1,9 @@
 // Keys, and where they come from.
 //
-// Encryption here keeps the values of tensors secret and notices when ciphertext was changed. It does not protect names,
-// dtypes, shapes or the hash of the plaintext, and whoever can also edit headers can swap whole tensors. See FORMAT.md.
-// Key material is wiped when its owner is destroyed. Keys are values for one owner; they move and do not copy.
+// Encryption here keeps the values of tensors secret and notices when ciphertext was changed. It does not protect
+// names, dtypes, shapes or the hash of the plaintext, and whoever can also edit headers can swap whole tensors. See
+// FORMAT.md. Key material is wiped when its owner is destroyed. Keys are values for one owner; they move and do not
+// copy.
 #pragma once
 
 #include <array>

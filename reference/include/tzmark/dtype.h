@@ -26,8 +26,8 @@ struct Dtype {
 // Throws Error with a TZR-DTY rule and the given file offset if wire is not a dtype of the format.
 Dtype parse_dtype(std::string_view wire, std::uint64_t file_offset = 0);
 
-// The dtype of torch's name ("float32", "bfloat16"), little-endian, spelled as 2.x writers do. Throws kUsage if there is
-// no such dtype.
+// The dtype of torch's name ("float32", "bfloat16"), little-endian, spelled as 2.x writers do. Throws kUsage if there
+// is no such dtype.
 Dtype dtype_from_name(std::string_view torch_name);
 
 }  // namespace tzmark

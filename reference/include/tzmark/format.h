@@ -21,7 +21,7 @@ namespace tzmark {
 // A layout is how a data version arranges a file. (Data version 5 will have three.)
 enum class Layout : std::uint8_t { kV1 = 1, kV2 = 2, kV3 = 3, kV4 = 4 };
 
-std::string_view layout_name(Layout layout);                          // "v1"
+std::string_view layout_name(Layout layout);  // "v1"
 std::optional<Layout> layout_from_name(std::string_view name);
 inline std::uint32_t data_version(Layout layout) { return static_cast<std::uint32_t>(layout); }
 
@@ -150,7 +150,7 @@ struct TensorHeader : TensorFields {
   // The crypt block, its length field included, is left out of the hashed bytes: [crypt_begin, crypt_end).
   std::size_t crypt_begin = 0, crypt_end = 0;
 
-  std::optional<std::uint32_t> crc32(std::span<const std::byte> header) const;               // the first one
+  std::optional<std::uint32_t> crc32(std::span<const std::byte> header) const;                // the first one
   std::optional<std::span<const std::byte>> sha256(std::span<const std::byte> header) const;  // the first one
 };
 

@@ -1,8 +1,8 @@
 // Reading .tensors files.
 //
 // A Reader has checked the file header and the whole index when its constructor returns: every offset and length lies
-// inside the file, records do not overlap, names form a tree. Tensor headers are read and cross-checked when their tensor
-// is; check_headers does it for all. Opening costs memory in proportion to the entries that are really there.
+// inside the file, records do not overlap, names form a tree. Tensor headers are read and cross-checked when their
+// tensor is; check_headers does it for all. Opening costs memory in proportion to the entries that are really there.
 //
 // Thread-safety: const calls may run at the same time. Calls that read many tensors start threads of their own.
 // Ownership: a Reader owns its File. Streams that it opened must not outlive it.
@@ -33,7 +33,7 @@ struct ReadOptions {
   std::optional<KeySource> key;
   KeyDerivationLimits key_derivation_limits;
   std::string io_path = "auto";
-  unsigned threads = 0;             // 0: one a core
+  unsigned threads = 0;  // 0: one a core
   std::size_t piece_bytes = 2 << 20;
   Progress progress;  // of verify, scan and read
 };
@@ -83,7 +83,7 @@ class Reader final : public TensorSource {
   const File& file() const;
   std::uint64_t index_begin() const;
   std::uint64_t index_length() const;
-  std::uint64_t index_used() const;     // without the zeros behind the last entry
+  std::uint64_t index_used() const;  // without the zeros behind the last entry
   std::uint64_t terminator_at() const;
 
   // By stored name, or by path.
