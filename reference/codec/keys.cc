@@ -23,7 +23,10 @@ void wipe(std::string& text) {
 constexpr std::size_t kSecretFileBytesMax = 4096;
 
 std::string read_secret(const std::string& file_name) {
-  std::ifstream stream(file_name, std::ios::binary);
+  // Without a buffer of its own the stream leaves no copy behind.
+  std::ifstream stream;
+  stream.rdbuf()->pubsetbuf(nullptr, 0);
+  stream.open(file_name, std::ios::binary);
   if (!stream) {
     throw Error(ErrorCode::kOpenFailed,
                 fmt::format("cannot open {}: {}", file_name, std::generic_category().message(errno)));
