@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -82,6 +83,10 @@ std::vector<std::string> adapter_argv(const Arguments& arguments, const fs::path
 class Progress {
  public:
   explicit Progress(std::size_t total) : total_(total), shown_(::isatty(STDERR_FILENO) == 1) {}
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  Progress(Progress&&) = delete;
+  Progress& operator=(Progress&&) = delete;
   ~Progress() {
     if (shown_) fmt::print(stderr, "\r\033[K");
   }
@@ -124,13 +129,13 @@ int run(const Arguments& arguments, const fs::path& prefix) {
   const auto began = std::chrono::steady_clock::now();
   {
     const Progress progress(cases.size());
-    suite_run.results = run_suite(manifest, cases, adapter, suite_run.options, cancelled, progress);
+    suite_run.results = run_suite(manifest, cases, adapter, suite_run.options, cancelled, std::cref(progress));
   }
   suite_run.elapsed = std::chrono::steady_clock::now() - began;
   if (cancelled) throw EnvironmentError("stopped");
 
   fmt::print("{}", text_report(suite_run));
-  std::fflush(stdout);
+  if (std::fflush(stdout) != 0) throw EnvironmentError("stdout cannot be written");
   const std::string json = json_report(suite_run);
   if (!arguments.json_file.empty()) write_file(arguments.json_file, json);
   if (!arguments.junit_file.empty()) write_file(arguments.junit_file, junit_report(suite_run));

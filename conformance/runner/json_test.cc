@@ -23,7 +23,7 @@ TEST(ParseUntrustedJson, LimitsDepth) {
   const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   EXPECT_NO_THROW(parse_untrusted_json(nested(kJsonDepthMax)));
   EXPECT_THROW(parse_untrusted_json(nested(kJsonDepthMax + 1)), std::runtime_error);
-  EXPECT_THROW(parse_untrusted_json(std::string(10'000'000, '[')), std::runtime_error);
+  EXPECT_THROW(parse_untrusted_json(std::string(5'000'000, '[')), std::runtime_error);
 }
 
 TEST(ParseUntrustedJson, LimitsMembersOfEachObject) {

@@ -29,7 +29,7 @@ Verdict parse_verdict(const std::string& name) {
 
 // A file name inside the corpus.
 fs::path parse_path(const std::string& text) {
-  const fs::path path = text;
+  fs::path path = text;
   bool inside = !path.empty() && path.is_relative();
   for (const fs::path& part : path) inside = inside && part != "..";
   if (!inside) throw EnvironmentError(fmt::format("'{}' is not a path below the corpus", text));

@@ -39,6 +39,8 @@ class Descriptor {
  public:
   Descriptor() = default;
   explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
     std::swap(fd_, other.fd_);
@@ -83,7 +85,7 @@ void become_reaper_of_orphans() {
   sigset_t no_signals;
   ::sigemptyset(&no_signals);
   ::sigprocmask(SIG_SETMASK, &no_signals, nullptr);
-  ::signal(SIGPIPE, SIG_DFL);
+  if (::signal(SIGPIPE, SIG_DFL) == SIG_ERR) ::_exit(127);
   const int stdin_fd = ::open("/dev/null", O_RDONLY);
   if (stdin_fd >= 0 && ::dup2(stdin_fd, STDIN_FILENO) >= 0 && ::dup2(stdout_fd, STDOUT_FILENO) >= 0 &&
       ::dup2(stderr_fd, STDERR_FILENO) >= 0) {
@@ -127,6 +129,7 @@ class Child {
  public:
   explicit Child(const std::vector<std::string>& argv) {
     std::vector<char*> words;
+    words.reserve(argv.size() + 1);
     for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
 
@@ -174,6 +177,8 @@ class Child {
 
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
+  Child(Child&&) = delete;
+  Child& operator=(Child&&) = delete;
 
   ~Child() {
     if (!reaped_) kill_and_reap();

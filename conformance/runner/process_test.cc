@@ -162,6 +162,7 @@ TEST_F(ProcessTest, StopsWhenCancelled) {
 
 TEST_F(ProcessTest, RunsInSeveralThreads) {
   std::vector<std::jthread> threads;
+  threads.reserve(8);
   std::atomic<int> right = 0;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([i, &right] {

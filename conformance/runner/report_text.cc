@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "report.h"
 
@@ -72,7 +73,7 @@ std::string matrix(const std::vector<CaseResult>& results) {
 std::string rules_of(const Case& item) {
   constexpr std::size_t kShownMax = 3;
   const std::size_t shown = std::min(item.rules.size(), kShownMax);
-  std::string text = fmt::format("{}", fmt::join(item.rules.begin(), item.rules.begin() + shown, " "));
+  std::string text = fmt::format("{}", fmt::join(std::span(item.rules).first(shown), " "));
   if (item.rules.size() > shown) text += fmt::format(" and {} more", item.rules.size() - shown);
   return text;
 }

@@ -221,7 +221,7 @@ TEST(Select, ByPatternAndLayout) {
     item.layout = layout;
     manifest.cases.push_back(item);
   }
-  const auto ids = [&](Selection selection) {
+  const auto ids = [&](const Selection& selection) {
     std::string joined;
     for (const Case& item : select_cases(manifest, selection)) joined += item.id + " ";
     return joined;

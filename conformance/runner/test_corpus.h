@@ -27,6 +27,8 @@ class TestCorpus {
   ~TestCorpus() { std::filesystem::remove_all(directory_); }
   TestCorpus(const TestCorpus&) = delete;
   TestCorpus& operator=(const TestCorpus&) = delete;
+  TestCorpus(TestCorpus&&) = delete;
+  TestCorpus& operator=(TestCorpus&&) = delete;
 
   const std::filesystem::path& directory() const { return directory_; }
 
