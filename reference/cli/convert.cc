@@ -44,20 +44,6 @@ struct ConvertOptions : InputOptions {
   }
 };
 
-// The tensors of a file as they will be written: names spelled as a writer spells them.
-TensorTable table_of(const Reader& reader) {
-  std::vector<std::uint16_t> module_indices(reader.tensors().size());
-  reader.check_headers([&](std::size_t i, const TensorHeader& header, std::span<const std::byte>) {
-    module_indices[i] = header.module_index;
-  });
-  TensorTable table;
-  for (std::size_t i = 0; i < module_indices.size(); ++i) {
-    const TensorInfo tensor = reader.tensors()[i];
-    table.add(tensor.path(), tensor.kind, tensor.dtype, tensor.shape, tensor.meta(), module_indices[i]);
-  }
-  return table;
-}
-
 void write_to_stdout(const TensorTable& table, const Reader& reader, const WriteOptions& options) {
   const auto file = temporary_file();
   write_tensors(*file, table, reader, options);
@@ -89,7 +75,7 @@ void run(const ConvertOptions& options) {
   write_options.progress = progress.callback();
   const Reader reader = options.open();
   progress.expect(reader.file().size());
-  const TensorTable table = about(options.file_name, [&] { return table_of(reader); });
+  const TensorTable table = about(options.file_name, [&] { return writable_table(reader); });
   try {
     if (options.output == "-") {
       write_to_stdout(table, reader, write_options);

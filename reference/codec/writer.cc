@@ -422,6 +422,19 @@ Layout lowest_layout(const TensorTable& tensors, bool encrypted, std::string* re
   return lowest;
 }
 
+TensorTable writable_table(const Reader& reader) {
+  std::vector<std::uint16_t> module_indices(reader.tensors().size());
+  reader.check_headers([&](std::size_t i, const TensorHeader& header, std::span<const std::byte>) {
+    module_indices[i] = header.module_index;
+  });
+  TensorTable table;
+  for (std::size_t i = 0; i < module_indices.size(); ++i) {
+    const TensorInfo tensor = reader.tensors()[i];
+    table.add(tensor.path(), tensor.kind, tensor.dtype, tensor.shape, tensor.meta(), module_indices[i]);
+  }
+  return table;
+}
+
 WriteResult write_tensors(File& file, const TensorTable& tensors, const TensorSource& source,
                           const WriteOptions& options) {
   const WritePlan plan(tensors, options);

@@ -42,6 +42,10 @@ struct WriteResult {
 // The lowest layout that can hold the tensors. reason, if given, receives what needs it, for people.
 Layout lowest_layout(const TensorTable& tensors, bool encrypted, std::string* reason = nullptr);
 
+// The tensors of a file as a writer writes them: names in their one spelling, module indices from the headers.
+// Throws TZR-NAM-009 for a name that no writer should write.
+TensorTable writable_table(const Reader& reader);
+
 // Writes the tensors in their order. source.open is called once for each tensor.
 WriteResult write_file(const std::string& file_name, const TensorTable& tensors, const TensorSource& source,
                        const WriteOptions& options);
