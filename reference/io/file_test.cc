@@ -119,9 +119,10 @@ TEST_P(FileTest, WritesAndReadsFromSeveralThreads) {
   std::atomic<int> wrong = 0;
   on_four_threads([&](int thread) {
     std::mt19937_64 random(100 + static_cast<std::uint64_t>(thread));
-    for (int round = 0; round < 100; ++round) {
+    // Many short reads, so that two threads meet between the steps of one.
+    for (int round = 0; round < 3'000; ++round) {
       const std::size_t offset = random() % content.size();
-      const std::size_t count = random() % std::min<std::size_t>(20'000, content.size() - offset);
+      const std::size_t count = random() % std::min<std::size_t>(200, content.size() - offset);
       const auto expected = std::span(content).subspan(offset, count);
       if (!std::ranges::equal(read(*file, offset, count), expected)) ++wrong;
     }
@@ -397,21 +398,25 @@ TEST_P(NamedFileTest, BecomingShorterIsNoticed) {
 }
 
 TEST_P(NamedFileTest, AFullDiskIsNoticedBeforeSyncReturns) {
-  const auto file = create();
-  const Bytes content = random_bytes(300'000, 13);
-  test::Caught result;
-  {
-    const test::FileSizeLimit limit(100'000);
-    result = caught([&] {
-      file->write_at(0, std::span(content));
-      file->sync();
-    });
+  // The fewer bytes fit into the buffer of a path that has one.
+  for (const std::size_t bytes : {2'000, 300'000}) {
+    const auto file = create();
+    const Bytes content = random_bytes(bytes, 13);
+    test::Caught result;
+    {
+      const test::FileSizeLimit limit(bytes / 2);
+      result = caught([&] {
+        file->write_at(0, std::span(content));
+        file->sync();
+      });
+    }
+    EXPECT_EQ(result.code, ErrorCode::kWriteFailed) << bytes;
+    // There is room again, the same file takes it, and nothing is left of the error.
+    file->write_at(0, std::span(content));
+    file->sync();
+    EXPECT_EQ(read(*file, 0, bytes), content) << bytes;
+    EXPECT_EQ(caught([&] { read(*file, bytes, 1); }), failure(ErrorCode::kFileChanged, bytes));
   }
-  EXPECT_EQ(result.code, ErrorCode::kWriteFailed);
-  // There is room again, and the same file takes it.
-  file->write_at(0, std::span(content));
-  file->sync();
-  EXPECT_EQ(read(*file, 0, content.size()), content);
 }
 
 TEST(IoPaths, HaveDifferentNamesAndSaySomething) {
