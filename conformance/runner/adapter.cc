@@ -30,7 +30,8 @@ Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancell
                                        one_line(process.stderr_tail, 1000)));
   }
   profile_ = parse_profile(process.stdout_text);
-  idle_rss_bytes_ = process.rss_peak_bytes;
+  // Limits count from here, so that what cannot be measured exactly is decided in the adapter's favour.
+  idle_rss_bytes_ = process.rss_bound_bytes;
   idle_elapsed_ = process.elapsed;
 }
 

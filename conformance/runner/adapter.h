@@ -25,7 +25,7 @@ class Adapter {
 
   const std::vector<std::string>& argv() const { return argv_; }
   const Profile& profile() const { return profile_; }
-  // What the implementation takes to start and do nothing; limits of cases count from there.
+  // What the implementation takes to start and do nothing, at most; limits of cases count from there.
   std::uint64_t idle_rss_bytes() const { return idle_rss_bytes_; }
   std::chrono::nanoseconds idle_elapsed() const { return idle_elapsed_; }
 

@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 // Short against the time in which a process can fill the memory of a machine, long against what a sample costs. A young
 // process is sampled more often, because what ends after a few milliseconds would not be seen otherwise.
-constexpr std::chrono::nanoseconds kSampleIntervalMin = std::chrono::microseconds(500);
+constexpr std::chrono::nanoseconds kSampleIntervalMin = std::chrono::milliseconds(2);
 constexpr std::chrono::nanoseconds kSampleIntervalMax = std::chrono::milliseconds(5);
 
 [[noreturn]] void fail(const char* call) { throw EnvironmentError(fmt::format("{}: {}", call, std::strerror(errno))); }
@@ -273,10 +273,11 @@ class Child {
     }
     reaped_ = true;
     // Up to its exec the child was a copy of this process, and the kernel's peak counts that too: a peak no larger than
-    // this process says nothing about the program.
+    // this process says nothing about the program, except that it did not use more.
     if (rusage_peak_bytes > runner_rss_bytes_) {
       result_.rss_peak_bytes = std::max(result_.rss_peak_bytes, rusage_peak_bytes);
     }
+    result_.rss_bound_bytes = std::max(result_.rss_peak_bytes, rusage_peak_bytes);
   }
 
   void set_status(int status) {

@@ -44,7 +44,10 @@ struct ProcessResult {
   std::string stdout_text;
   std::string stderr_tail;  // the last bytes of stderr
   std::chrono::nanoseconds elapsed{0};
-  std::uint64_t rss_peak_bytes = 0;  // 0 if it ended before it could be looked at, and used less than this process
+  // What it was seen to use; 0 if it ended before it could be looked at, and used less than this process.
+  std::uint64_t rss_peak_bytes = 0;
+  // What it did not use more than, which is never below what this process used when it started the child.
+  std::uint64_t rss_bound_bytes = 0;
 };
 
 // REQUIRES: argv is not empty. stdin is /dev/null. Throws EnvironmentError if the program cannot be started.

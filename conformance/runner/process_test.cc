@@ -124,7 +124,12 @@ TEST_F(ProcessTest, DoesNotCountItsOwnMemory) {
   EXPECT_THAT(shell("exit 0").rss_peak_bytes, Lt(64u << 20)) << ballast.size();
 }
 
-TEST_F(ProcessTest, SeesTheMemoryOfSmallProcesses) { EXPECT_GT(shell("sleep 0.05").rss_peak_bytes, 0u); }
+TEST_F(ProcessTest, BoundsTheMemoryOfSmallProcesses) {
+  EXPECT_GT(shell("exit 0").rss_bound_bytes, 100u << 10);
+  const ProcessResult result = shell("sleep 0.05");
+  EXPECT_GT(result.rss_peak_bytes, 0u);
+  EXPECT_GE(result.rss_bound_bytes, result.rss_peak_bytes);
+}
 
 TEST_F(ProcessTest, AllowsMemoryBelowTheLimit) {
   const ProcessResult result = python("x = b'1' * (100 << 20); print('done')", {.rss_max_bytes = 200u << 20});
