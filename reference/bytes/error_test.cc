@@ -49,7 +49,7 @@ std::map<std::string, Statement> statements(const std::string& document) {
       const std::size_t at = rest.find(mark);
       // A rule line with a slip in its form must not go missing.
       if (at == std::string_view::npos) throw std::runtime_error("not in the form of a rule: " + line);
-      const std::string part(rest.substr(0, at));
+      std::string part(rest.substr(0, at));
       rest.remove_prefix(at + mark.size());
       return part;
     };
