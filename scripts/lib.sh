@@ -8,6 +8,8 @@ root=$PWD
 
 # Debian's own Python: it is the one that sees the packages which scripts/setup installs.
 python=/usr/bin/python3
+# What renders the pages, for the same reason.
+export TZMARK_PYTHON=$python
 
 # fail STATUS TEXT: one line on stderr, and out. The statuses are those of tzmark: 2 wrong usage, 3 the environment.
 fail() {
