@@ -1,4 +1,4 @@
-"""Builds files of data versions 1 to 4, right ones and wrong ones, from a description of their wire layout.
+"""Builds files of every layout, right ones and wrong ones, from a description of what is in them.
 
 A File holds what the index says (entries) and what lies behind it (records) apart from each other, although a right
 file says the same twice: a recipe takes a right file and changes the one field that it wants to be wrong. What is left
@@ -12,22 +12,36 @@ import hashlib
 import json
 import math
 import struct
-import zlib
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import sodium
+from sealing import Lock
+from wire import (
+    CRC32,
+    DIM,
+    ENTRY_VERSION,
+    LONG_DIM,
+    LONG_ENTRY_VERSION,
+    SHA256,
+    STATE_DICT,
+    Entry,
+    Record,
+)
 
 MAGIC = b"|TZR|"
 FILE_HEADER_BYTES = 65
 TERMINATOR = bytes(8)
 FLAG_ENCRYPTED = 1
 KINDS = ("parameter", "buffer", "state_dict")
-PARAMETER, BUFFER, STATE_DICT = range(3)
-CRC32, SHA256 = range(2)
-HASH_BYTES = {CRC32: 4, SHA256: 32}
-KEY_DERIVATION, PARALLEL, SEQUENTIAL = 1, 2, 3
+PARAMETER, BUFFER = range(2)
 STRUCTURED = b"\x1e"
+
+# The layouts of data version 5; the others have a version of their own.
+HEADERS_FIRST, SEGMENTS, LONG_DIMS = "v5-headers-first", "v5-segments", "v5-long-dims"
+BLOCK_BYTES = 4096
+SEGMENT_DATA_BYTES = 8
 
 PLAIN_DTYPES = {
     "b1": "bool",
@@ -78,218 +92,6 @@ def torch_name(dtype: str) -> str | None:
     return PLAIN_DTYPES.get(plain[1:])
 
 
-# Crypt blocks
-
-
-def kdf_payload(
-    salt: bytes,
-    opslimit: int = 1,
-    memlimit: int = 8192,
-    method: int = 1,
-    alg: int = sodium.ARGON2ID_V13,
-    salt_length: int | None = None,
-) -> bytes:
-    head = struct.pack("<HQQi", method, opslimit, memlimit, alg)
-    return (
-        head
-        + struct.pack("<H", len(salt) if salt_length is None else salt_length)
-        + salt
-    )
-
-
-def parallel_payload(
-    chunk_size: int, nonce: bytes, macs: list[bytes], mac_count: int | None = None
-) -> bytes:
-    count = len(macs) if mac_count is None else mac_count
-    return (
-        struct.pack("<Q", chunk_size)
-        + nonce
-        + struct.pack("<Q", count)
-        + b"".join(macs)
-    )
-
-
-def crypt_chunk(chunk_type: int, payload: bytes, length: int | None = None) -> bytes:
-    counted = 2 + len(payload) if length is None else length
-    return struct.pack("<QH", counted, chunk_type) + payload
-
-
-def crypt_block(chunks: list[bytes], chunk_count: int | None = None) -> bytes:
-    """A crypt block without its length in front."""
-    count = len(chunks) if chunk_count is None else chunk_count
-    return struct.pack("<H", count) + b"".join(chunks)
-
-
-def seal(
-    plaintext: bytes, key: bytes, nonce: bytes, chunk_size: int
-) -> tuple[bytes, list[bytes]]:
-    """Ciphertext and MACs of the parallel cipher."""
-    chunks = [
-        sodium.secretbox(
-            plaintext[at : at + chunk_size],
-            sodium.increment(nonce, at // chunk_size),
-            key,
-        )
-        for at in range(0, len(plaintext), chunk_size)
-    ]
-    return b"".join(text for text, _ in chunks), [mac for _, mac in chunks]
-
-
-# The structures of a file
-
-
-@dataclass
-class Hash:
-    """One hash of a tensor header. A value of None is computed."""
-
-    type: int
-    value: bytes | None = None
-    size: int | None = None
-
-    def placed_bytes(self) -> int:
-        return HASH_BYTES[self.type] if self.value is None else len(self.value)
-
-    def encode(self, digests: dict[int, bytes]) -> bytes:
-        """The hash as it is stored; without digests its value is zeros, as the hashed header has it."""
-        size = self.placed_bytes()
-        value = bytes(size)
-        if digests:
-            value = digests[self.type] if self.value is None else self.value
-        return bytes([self.type, size if self.size is None else self.size]) + value
-
-
-def both_hashes() -> list[Hash]:
-    return [Hash(CRC32), Hash(SHA256)]
-
-
-@dataclass
-class Record:
-    """A tensor header and the data behind it."""
-
-    name: bytes
-    dtype: bytes
-    shape: list[int]
-    plaintext: bytes
-    kind: int = STATE_DICT
-    module_index: int = 0
-    data_length: int | None = None
-    hashes: list[Hash] = field(default_factory=both_hashes)
-    crypt: bytes | None = None
-    ciphertext: bytes | None = None
-    # Bytes that belong to nothing: in front of the header, and inside it.
-    gap: bytes = b""
-    extra: bytes = b""
-    # Fields that count others, where a recipe wants them to lie.
-    header_length: int | None = None
-    name_length: int | None = None
-    dtype_length: int | None = None
-    ndim: int | None = None
-    hashes_length: int | None = None
-    hash_count: int | None = None
-    crypt_length: int | None = None
-
-    @property
-    def stored(self) -> bytes:
-        return self.plaintext if self.ciphertext is None else self.ciphertext
-
-    def digests(self) -> dict[int, bytes]:
-        hashed = self._encode({}, with_crypt=False) + self.plaintext
-        return {
-            CRC32: struct.pack("<I", zlib.crc32(hashed)),
-            SHA256: hashlib.sha256(hashed).digest(),
-        }
-
-    def header(self) -> bytes:
-        return self._encode(self.digests(), with_crypt=True)
-
-    def header_bytes(self) -> int:
-        """The real size of the header, whatever header_length says."""
-        return len(self._body({}, with_crypt=True)) + 8
-
-    def stored_hash(self, hash_type: int) -> str | None:
-        """The hash field as the canonical JSON shows it; the CRC32 is a number."""
-        for entry in self.hashes:
-            if entry.type == hash_type:
-                value = entry.value or self.digests()[hash_type]
-                return value[::-1].hex() if hash_type == CRC32 else value.hex()
-        return None
-
-    def _encode(self, digests: dict[int, bytes], with_crypt: bool) -> bytes:
-        length = (
-            self.header_bytes() if self.header_length is None else self.header_length
-        )
-        return struct.pack("<Q", length) + self._body(digests, with_crypt)
-
-    def _body(self, digests: dict[int, bytes], with_crypt: bool) -> bytes:
-        hashes = b"".join(entry.encode(digests) for entry in self.hashes)
-        hash_count = len(self.hashes) if self.hash_count is None else self.hash_count
-        hashes_length = (
-            1 + len(hashes) if self.hashes_length is None else self.hashes_length
-        )
-        crypt = b""
-        if with_crypt and self.crypt is not None:
-            counted = (
-                len(self.crypt) if self.crypt_length is None else self.crypt_length
-            )
-            crypt = struct.pack("<Q", counted) + self.crypt
-        length = len(self.plaintext) if self.data_length is None else self.data_length
-        return b"".join(
-            [
-                struct.pack("<HB", self.module_index, self.kind),
-                encode_name_dtype_shape(self),
-                struct.pack("<HB", hashes_length, hash_count),
-                hashes,
-                crypt,
-                self.extra,
-                struct.pack("<q", length),
-            ]
-        )
-
-
-@dataclass
-class Entry:
-    """What the index says of a tensor."""
-
-    name: bytes
-    dtype: bytes
-    shape: list[int]
-    data_length: int
-    record: Record
-    kind: int = STATE_DICT
-    header_offset: int | None = None
-    data_offset: int | None = None
-    name_length: int | None = None
-    dtype_length: int | None = None
-    ndim: int | None = None
-
-    def encode(self, header_offset: int, data_offset: int) -> bytes:
-        if self.header_offset is not None:
-            header_offset = self.header_offset
-        if self.data_offset is not None:
-            data_offset = self.data_offset
-        offsets = struct.pack("<QQQ", header_offset, data_offset, self.data_length)
-        return encode_name_dtype_shape(self, struct.pack("<B", self.kind)) + offsets
-
-
-def encode_name_dtype_shape(described: Entry | Record, kind: bytes = b"") -> bytes:
-    """What an index entry and a tensor header have in common; the entry has its kind behind the name."""
-
-    def counted(field_length: int | None, value: bytes | list[int]) -> int:
-        return len(value) if field_length is None else field_length
-
-    return b"".join(
-        [
-            struct.pack("<H", counted(described.name_length, described.name)),
-            described.name,
-            kind,
-            struct.pack("<B", counted(described.dtype_length, described.dtype)),
-            described.dtype,
-            struct.pack("<B", counted(described.ndim, described.shape)),
-            struct.pack(f"<{len(described.shape)}I", *described.shape),
-        ]
-    )
-
-
 @dataclass
 class Tensor:
     """A tensor as a user thinks of it. Its data is noise unless it is given; a meta tensor has none."""
@@ -315,58 +117,80 @@ class Tensor:
         return bytes(byte & 1 for byte in data) if self.dtype == "|b1" else data
 
 
+class Output:
+    """The bytes of a file in their order, and where the parts lie that others point at."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+        self.marks: dict[Hashable, int] = {}
+
+    def add(self, *parts: bytes) -> None:
+        for part in parts:
+            self.content += part
+
+    def mark(self, key: Hashable) -> None:
+        self.marks[key] = len(self.content)
+
+    def align(self, block_bytes: int, start: int = 0) -> None:
+        self.content += bytes((start - len(self.content)) % block_bytes)
+
+
 @dataclass
-class Lock:
-    """How the tensors of a file are encrypted: by a key, or by a passphrase that a key is derived from."""
+class Segments:
+    """The layout section of v5-segments, and what lies around the segments."""
 
-    key: bytes
-    chunk_size: int = 1024
-    sequential: bool = False
-    # The key derivation chunk, if the key came from a passphrase.
-    kdf: bytes | None = None
+    layout_length: int | None = None
+    version: int = 1
+    count: int = 3
+    tags: tuple[int, int, int] = (1, 2, 3)
+    # What the section says of a segment's start or end, by name, where that is not so.
+    claims: dict[str, int] = field(default_factory=dict)
+    # What fills the metadata and the header segment; None is zeros up to the end of a block.
+    metadata_room: bytes | None = None
+    header_room: bytes | None = None
+    # Bytes in front of a segment that belong to none, by the segment's name.
+    gaps: dict[str, bytes] = field(default_factory=dict)
 
-    @staticmethod
-    def from_passphrase(
-        passphrase: str, salt: bytes, opslimit: int = 1, memlimit: int = 8192
-    ) -> Lock:
-        key = sodium.derive_key(passphrase, salt, opslimit, memlimit)
-        kdf = kdf_payload(salt, opslimit, memlimit)
-        return Lock(key, kdf=crypt_chunk(KEY_DERIVATION, kdf))
+    def encode(self, marks: Mapping[Hashable, int]) -> bytes:
+        def place(name: str) -> int:
+            return self.claims.get(name, marks.get(name, 0))
 
-    def apply(self, record: Record, nonce: bytes) -> None:
-        """Encrypts a record. Encrypted tensors carry SHA-256 only; those without data are not encrypted."""
-        record.crypt = crypt_block([])
-        if not record.plaintext:
-            return
-        record.hashes = [Hash(SHA256)]
-        if self.sequential:
-            record.ciphertext, mac = sodium.secretbox(record.plaintext, nonce, self.key)
-            cipher = crypt_chunk(SEQUENTIAL, nonce + mac)
-        else:
-            record.ciphertext, macs = seal(
-                record.plaintext, self.key, nonce, self.chunk_size
-            )
-            cipher = crypt_chunk(
-                PARALLEL, parallel_payload(self.chunk_size, nonce, macs)
-            )
-        record.crypt = crypt_block([cipher] if self.kdf is None else [self.kdf, cipher])
+        metadata, header, data = self.tags
+        section = b"".join(
+            [
+                struct.pack("<BB", self.version, self.count),
+                struct.pack(
+                    "<BQQ", metadata, place("metadata_start"), place("metadata_end")
+                ),
+                struct.pack("<BQQ", header, place("header_start"), place("header_end")),
+                struct.pack("<BQ", data, place("data_start")),
+            ]
+        )
+        length = len(section) if self.layout_length is None else self.layout_length
+        return struct.pack("<Q", length) + section
 
 
 @dataclass
 class File:
-    """A whole file. The order of entries is that of the index, the order of records that of the file."""
+    """A whole file. The order of entries is that of the index, the order of records that of the headers."""
 
     data_version: int
     tensors: list[Tensor]
     entries: list[Entry]
     records: list[Record]
+    layout: str
     magic: bytes = MAGIC
     flags: bytes = bytes(32)
     data_sum: int | None = None
     unused: bytes = bytes(8)
     count: int | None = None
+    # In v5-segments only.
+    segments: Segments | None = None
     index_length: int | None = None
     index_padding: bytes = b""
+    # In layouts with headers first: the order of the data, where it is not that of the headers.
+    data_order: list[Record] | None = None
+    terminator_gap: bytes = b""
     terminator: bytes = TERMINATOR
     trailer: bytes = b""
 
@@ -376,8 +200,10 @@ class File:
         data_version: int = 1,
         seed: int = 0,
         lock: Lock | None = None,
+        layout: str | None = None,
     ) -> File:
-        """A right file of these tensors."""
+        """A right file of these tensors. Data version 5 alone does not tell the layout."""
+        layout = layout or f"v{data_version}"
         entries, records = [], []
         for number, tensor in enumerate(tensors):
             name = wire_name(tensor.path) if tensor.name is None else tensor.name
@@ -389,23 +215,27 @@ class File:
                 plaintext,
                 tensor.kind,
                 tensor.module_index,
+                headers_first=layout in (HEADERS_FIRST, SEGMENTS),
             )
+            entry = Entry(
+                record.name,
+                record.dtype,
+                list(tensor.shape),
+                len(plaintext),
+                record,
+                tensor.kind,
+            )
+            if layout == LONG_DIMS:
+                tag(entry, any(dim >> 32 for dim in tensor.shape))
             if lock is not None:
                 lock.apply(record, noise(f"{seed}/nonce/{number}", sodium.NONCE_BYTES))
             records.append(record)
-            entries.append(
-                Entry(
-                    record.name,
-                    record.dtype,
-                    list(tensor.shape),
-                    len(plaintext),
-                    record,
-                    tensor.kind,
-                )
-            )
-        file = File(data_version, list(tensors), entries, records)
+            entries.append(entry)
+        file = File(data_version, list(tensors), entries, records, layout)
         if lock is not None and data_version >= 4:
             file.flags = FLAG_ENCRYPTED.to_bytes(32, "little")
+        if layout == SEGMENTS:
+            file.segments = Segments()
         return file
 
     @property
@@ -414,29 +244,82 @@ class File:
             self.data_version >= 4 and bool(self.flags[0] & FLAG_ENCRYPTED)
         )
 
+    def marks(self) -> dict[Hashable, int]:
+        """Where the index, the segments, and the header and the data of each record lie."""
+        return self._write({}).marks
+
     def offsets(self) -> list[tuple[int, int]]:
         """Where the header and the data of each record begin."""
-        index_bytes = sum(len(entry.encode(0, 0)) for entry in self.entries)
-        at = FILE_HEADER_BYTES + 8 + index_bytes + len(self.index_padding)
-        places = []
-        for record in self.records:
-            header_offset = at + len(record.gap)
-            data_offset = header_offset + record.header_bytes()
-            places.append((header_offset, data_offset))
-            at = data_offset + len(record.stored)
-        return places
+        marks = self.marks()
+        return [
+            (marks["header", id(record)], marks["data", id(record)])
+            for record in self.records
+        ]
 
     def encode(self) -> bytes:
-        places = {
-            id(record): place
-            for record, place in zip(self.records, self.offsets(), strict=True)
-        }
-        index = b"".join(
-            entry.encode(*places[id(entry.record)]) for entry in self.entries
-        )
-        index += self.index_padding
+        # Numbers have a fixed size, so the first pass shows where everything lies, and the second one can say so.
+        return bytes(self._write(self.marks()).content)
+
+    def _write(self, marks: Mapping[Hashable, int]) -> Output:
+        index = self._index(marks)
+        length = len(index) if self.index_length is None else self.index_length
+        segments = self.segments
+        out = Output()
+        out.add(self._file_header())
+        if segments is not None:
+            out.add(segments.encode(marks), segments.gaps.get("metadata", b""))
+        out.mark("metadata_start")
+        out.add(struct.pack("<Q", length))
+        out.mark("index")
+        out.add(index)
+        if segments is not None:
+            fill(out, segments.metadata_room)
+            out.mark("metadata_end")
+            out.add(segments.gaps.get("header", b""))
+        out.mark("header_start")
+        if self.layout in (HEADERS_FIRST, SEGMENTS):
+            for record in self.records:
+                write_header(out, record)
+            if segments is not None:
+                fill(out, segments.header_room)
+                out.mark("header_end")
+                out.add(segments.gaps.get("data", b""))
+            out.mark("data_start")
+            for record in self.data_order or self.records:
+                self._write_data(out, record)
+        else:
+            for record in self.records:
+                write_header(out, record)
+                self._write_data(out, record)
+        out.mark("end")
+        out.add(self.terminator_gap, self.terminator, self.trailer)
+        return out
+
+    def _write_data(self, out: Output, record: Record) -> None:
+        if record.data_gap is not None:
+            out.add(record.data_gap)
+        elif self.segments is not None:
+            out.align(SEGMENT_DATA_BYTES, out.marks["data_start"])
+        out.mark(("data", id(record)))
+        out.add(record.stored)
+
+    def _index(self, marks: Mapping[Hashable, int]) -> bytes:
+        """The entries and their padding. Offsets in v5-segments are relative to the segment."""
+        relative = self.segments is not None
+        header_base = marks.get("header_start", 0) if relative else 0
+        data_base = marks.get("data_start", 0) if relative else 0
+        entries = [
+            entry.encode(
+                marks.get(("header", id(entry.record)), header_base) - header_base,
+                marks.get(("data", id(entry.record)), data_base) - data_base,
+            )
+            for entry in self.entries
+        ]
+        return b"".join(entries) + self.index_padding
+
+    def _file_header(self) -> bytes:
         data_sum = sum(len(record.plaintext) for record in self.records)
-        file_header = b"".join(
+        return b"".join(
             [
                 self.magic,
                 struct.pack("<I", self.data_version),
@@ -446,21 +329,6 @@ class File:
                 struct.pack(
                     "<Q", len(self.entries) if self.count is None else self.count
                 ),
-            ]
-        )
-        return b"".join(
-            [
-                file_header,
-                struct.pack(
-                    "<Q", len(index) if self.index_length is None else self.index_length
-                ),
-                index,
-                *(
-                    record.gap + record.header() + record.stored
-                    for record in self.records
-                ),
-                self.terminator,
-                self.trailer,
             ]
         )
 
@@ -475,13 +343,33 @@ class File:
         }
         return {
             "data_version": self.data_version,
-            "layout": f"v{self.data_version}",
+            "layout": self.layout,
             "encrypted": self.encrypted,
             "tensors": [
                 decode_of(tensors[id(entry.record)], entry.record)
                 for entry in self.entries
             ],
         }
+
+
+def tag(entry: Entry, is_long: bool) -> None:
+    """Makes an entry of v5-long-dims, and gives its header dimensions of the same width."""
+    entry.version = LONG_ENTRY_VERSION if is_long else ENTRY_VERSION
+    entry.dim = entry.record.dim = LONG_DIM if is_long else DIM
+
+
+def write_header(out: Output, record: Record) -> None:
+    out.add(record.gap)
+    out.mark(("header", id(record)))
+    out.add(record.header())
+
+
+def fill(out: Output, room: bytes | None) -> None:
+    """What is left of a segment."""
+    if room is None:
+        out.align(BLOCK_BYTES)
+    else:
+        out.add(room)
 
 
 def decode_of(tensor: Tensor, record: Record) -> dict[str, Any]:

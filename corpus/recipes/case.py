@@ -14,9 +14,10 @@ LIMITS: Json = {"memory_bytes": 64 << 20, "seconds": 5}
 
 # The bytes cannot be taken apart in the way the format says.
 MALFORMED_RULES = {
-    *("TZR-HDR-001", "TZR-HDR-002", "TZR-HDR-003"),
+    *("TZR-HDR-001", "TZR-HDR-002", "TZR-HDR-003", "TZR-HDR-007", "TZR-HDR-008"),
     *("TZR-IDX-001", "TZR-IDX-002", "TZR-IDX-003", "TZR-IDX-008", "TZR-IDX-009"),
-    *("TZR-IDX-010", "TZR-IDX-011", "TZR-IDX-012"),
+    *("TZR-IDX-010", "TZR-IDX-011", "TZR-IDX-012", "TZR-IDX-013", "TZR-IDX-014"),
+    *("TZR-IDX-015", "TZR-SEG-001", "TZR-SEG-002", "TZR-SEG-003", "TZR-SEG-004"),
     *("TZR-REC-001", "TZR-REC-002", "TZR-REC-003", "TZR-REC-004", "TZR-REC-005"),
     *("TZR-TRM-001", "TZR-TRM-002", "TZR-HSH-001"),
     *("TZR-CRY-001", "TZR-CRY-002", "TZR-CRY-010"),

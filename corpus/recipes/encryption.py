@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 
 import builder
+import sealing
 import sodium
-from builder import SHA256, File, Hash, Lock, Tensor, crypt_block, crypt_chunk
+from builder import File, Tensor
 from case import Case
 from recipe import Recipe, two_tensors
+from sealing import Lock, crypt_block, crypt_chunk
+from wire import SHA256, Hash, Record, both_hashes
 
 SEED = 800
 KEY = bytes(range(32))
@@ -37,15 +40,15 @@ def small(lock: Lock | None = None) -> File:
 def sealed_small() -> tuple[bytes, list[bytes]]:
     """Ciphertext and MACs of the tensor of small()."""
     plaintext = small().records[0].plaintext
-    return builder.seal(plaintext, KEY, NONCE, 1024)
+    return sealing.seal(plaintext, KEY, NONCE, 1024)
 
 
 def parallel_chunk(**overrides: int) -> bytes:
     """The cipher chunk of small(), with what a recipe wants changed in it."""
     _, macs = sealed_small()
     return crypt_chunk(
-        builder.PARALLEL,
-        builder.parallel_payload(
+        sealing.PARALLEL,
+        sealing.parallel_payload(
             overrides.pop("chunk_size", 1024), NONCE, macs, **overrides
         ),
     )
@@ -53,7 +56,7 @@ def parallel_chunk(**overrides: int) -> bytes:
 
 def sequential_chunk() -> bytes:
     _, mac = sodium.secretbox(small().records[0].plaintext, NONCE, KEY)
-    return crypt_chunk(builder.SEQUENTIAL, NONCE + mac)
+    return crypt_chunk(sealing.SEQUENTIAL, NONCE + mac)
 
 
 def with_block(block: bytes) -> File:
@@ -163,8 +166,8 @@ def ciphers(recipe: Recipe) -> Iterator[Case]:
         key=KEY,
     )
     for id_, hashes in {
-        "both-hashes": builder.both_hashes(),
-        "order": builder.both_hashes()[::-1],
+        "both-hashes": both_hashes(),
+        "order": both_hashes()[::-1],
     }.items():
         both = small()
         both.records[0].hashes = hashes
@@ -313,7 +316,7 @@ def blocks(recipe: Recipe) -> Iterator[Case]:
         yield refused(
             f"chunk-length-{id_}",
             with_block(
-                crypt_block([crypt_chunk(builder.PARALLEL, cipher[10:], length)])
+                crypt_block([crypt_chunk(sealing.PARALLEL, cipher[10:], length)])
             ),
             "CRY-002",
             f"The chunk claims {length} bytes, and the block ends before.",
@@ -322,7 +325,7 @@ def blocks(recipe: Recipe) -> Iterator[Case]:
         yield refused(
             f"chunk-length-{id_}",
             with_block(
-                crypt_block([crypt_chunk(builder.PARALLEL, cipher[10:], length)])
+                crypt_block([crypt_chunk(sealing.PARALLEL, cipher[10:], length)])
             ),
             "CRY-002 CRY-010",
             f"The chunk claims {length} bytes, which is less than its type has.",
@@ -347,8 +350,8 @@ def blocks(recipe: Recipe) -> Iterator[Case]:
     lock = Lock.from_passphrase(PASSPHRASE, SALT)
     assert lock.kdf is not None
     twice = small(lock)
-    _, macs = builder.seal(twice.records[0].plaintext, lock.key, NONCE, 1024)
-    sealed = crypt_chunk(builder.PARALLEL, builder.parallel_payload(1024, NONCE, macs))
+    _, macs = sealing.seal(twice.records[0].plaintext, lock.key, NONCE, 1024)
+    sealed = crypt_chunk(sealing.PARALLEL, sealing.parallel_payload(1024, NONCE, macs))
     twice.records[0].crypt = crypt_block([lock.kdf, lock.kdf, sealed])
     yield recipe.refused(
         "crypt-two-kdfs",
@@ -386,7 +389,7 @@ def blocks(recipe: Recipe) -> Iterator[Case]:
         passphrase=PASSPHRASE,
     )
     empty_cipher = crypt_chunk(
-        builder.PARALLEL, builder.parallel_payload(1024, NONCE, [])
+        sealing.PARALLEL, sealing.parallel_payload(1024, NONCE, [])
     )
     for id_, meta in {"meta": True, "zero-elements": False}.items():
         tensor = Tensor(["m"], shape=[2] if meta else [0], meta=meta)
@@ -404,11 +407,11 @@ def parallel_fields(recipe: Recipe) -> Iterator[Case]:
     _, macs = sealed_small()
 
     def refused(id_: str, payload: bytes, rules: str, why: str) -> Case:
-        block = crypt_block([crypt_chunk(builder.PARALLEL, payload)])
+        block = crypt_block([crypt_chunk(sealing.PARALLEL, payload)])
         return recipe.refused(f"crypt-{id_}", with_block(block), rules, why, key=KEY)
 
     for chunk_size in (0, 1, 64, 960, 1023, 1025, 1056):
-        payload = builder.parallel_payload(chunk_size, NONCE, macs)
+        payload = sealing.parallel_payload(chunk_size, NONCE, macs)
         yield refused(
             f"chunk-size-{chunk_size}",
             payload,
@@ -416,7 +419,7 @@ def parallel_fields(recipe: Recipe) -> Iterator[Case]:
             f"A chunk_size of {chunk_size} is too small or no multiple of 64.",
         )
     for count in (0, 2):
-        payload = builder.parallel_payload(1024, NONCE, (macs * 2)[:count])
+        payload = sealing.parallel_payload(1024, NONCE, (macs * 2)[:count])
         yield refused(
             f"mac-count-{count}",
             payload,
@@ -424,7 +427,7 @@ def parallel_fields(recipe: Recipe) -> Iterator[Case]:
             f"Data of one chunk has {count} MACs.",
         )
     for id_, count in {"2": 2, "2-60": 1 << 60, "2-64-less-1": (1 << 64) - 1}.items():
-        payload = builder.parallel_payload(1024, NONCE, macs, mac_count=count)
+        payload = sealing.parallel_payload(1024, NONCE, macs, mac_count=count)
         yield refused(
             f"mac-count-lies-{id_}",
             payload,
@@ -433,13 +436,13 @@ def parallel_fields(recipe: Recipe) -> Iterator[Case]:
         )
     yield refused(
         "parallel-stray-byte",
-        builder.parallel_payload(1024, NONCE, macs) + b"\0",
+        sealing.parallel_payload(1024, NONCE, macs) + b"\0",
         "CRY-010",
         "A byte of the cipher chunk belongs to no field.",
     )
     yield refused(
         "parallel-cut",
-        builder.parallel_payload(1024, NONCE, macs)[:20],
+        sealing.parallel_payload(1024, NONCE, macs)[:20],
         "CRY-010",
         "The cipher chunk ends inside its nonce.",
     )
@@ -449,7 +452,7 @@ def parallel_fields(recipe: Recipe) -> Iterator[Case]:
         "none": b"",
     }.items():
         file = small(Lock(KEY, sequential=True))
-        file.records[0].crypt = crypt_block([crypt_chunk(builder.SEQUENTIAL, payload)])
+        file.records[0].crypt = crypt_block([crypt_chunk(sealing.SEQUENTIAL, payload)])
         yield recipe.refused(
             f"crypt-sequential-{id_}",
             file,
@@ -463,7 +466,7 @@ def parallel_fields(recipe: Recipe) -> Iterator[Case]:
 def key_derivation(recipe: Recipe) -> Iterator[Case]:
     def refused(id_: str, payload: bytes, rules: str, why: str, *features: str) -> Case:
         lock = Lock.from_passphrase(PASSPHRASE, SALT)
-        lock.kdf = crypt_chunk(builder.KEY_DERIVATION, payload)
+        lock.kdf = crypt_chunk(sealing.KEY_DERIVATION, payload)
         return recipe.refused(
             f"kdf-{id_}",
             small(lock),
@@ -476,40 +479,40 @@ def key_derivation(recipe: Recipe) -> Iterator[Case]:
     for method in (0, 2, 0xFFFF):
         yield refused(
             f"method-{method}",
-            builder.kdf_payload(SALT, method=method),
+            sealing.kdf_payload(SALT, method=method),
             "CRY-011",
             f"There is no key derivation method {method}.",
         )
     for id_, alg in {"0": 0, "argon2i": 1, "3": 3, "minus-2": -2}.items():
         yield refused(
             f"alg-{id_}",
-            builder.kdf_payload(SALT, alg=alg),
+            sealing.kdf_payload(SALT, alg=alg),
             "CRY-012",
             f"Algorithm {alg} is not Argon2id v1.3.",
         )
     for size_bytes in (0, 15, 17):
         yield refused(
             f"salt-{size_bytes}",
-            builder.kdf_payload((SALT + SALT)[:size_bytes]),
+            sealing.kdf_payload((SALT + SALT)[:size_bytes]),
             "CRY-013",
             f"The salt has {size_bytes} bytes.",
         )
     for length in (15, 17, 0xFFFF):
         yield refused(
             f"salt-length-lies-{length}",
-            builder.kdf_payload(SALT, salt_length=length),
+            sealing.kdf_payload(SALT, salt_length=length),
             "CRY-010 CRY-013",
             f"The salt claims {length} bytes and has 16.",
         )
     yield refused(
         "cut",
-        builder.kdf_payload(SALT)[:12],
+        sealing.kdf_payload(SALT)[:12],
         "CRY-010",
         "The key derivation chunk ends inside its limits.",
     )
     yield refused(
         "stray-byte",
-        builder.kdf_payload(SALT) + b"\0",
+        sealing.kdf_payload(SALT) + b"\0",
         "CRY-010",
         "A byte of the key derivation chunk belongs to no field.",
     )
@@ -520,7 +523,7 @@ def key_derivation(recipe: Recipe) -> Iterator[Case]:
     ):
         yield refused(
             id_,
-            builder.kdf_payload(SALT, opslimit, memlimit),
+            sealing.kdf_payload(SALT, opslimit, memlimit),
             "CRY-014",
             f"{opslimit} passes over {memlimit} bytes is below the minimum.",
         )
@@ -533,7 +536,7 @@ def key_derivation(recipe: Recipe) -> Iterator[Case]:
     ):
         yield refused(
             id_,
-            builder.kdf_payload(SALT, opslimit, memlimit),
+            sealing.kdf_payload(SALT, opslimit, memlimit),
             "CRY-015",
             f"The file asks for {opslimit} passes over {memlimit} bytes.",
             "large-claim",
@@ -577,13 +580,13 @@ def forgeries(recipe: Recipe) -> Iterator[Case]:
         file.records[0].crypt = flipped(block, nonce_at)
         yield refused(f"{id_}-nonce", file, "A bit of the nonce is flipped.", *features)
     long = of_size(2048, Lock(KEY))
-    text, macs = builder.seal(long.records[0].plaintext, KEY, NONCE, 1024)
+    text, macs = sealing.seal(long.records[0].plaintext, KEY, NONCE, 1024)
     swapped = text[1024:] + text[:1024]
     for id_, chosen in {"chunks": macs, "chunks-and-macs": macs[::-1]}.items():
         file = of_size(2048, Lock(KEY))
         file.records[0].ciphertext = swapped
         chunk = crypt_chunk(
-            builder.PARALLEL, builder.parallel_payload(1024, NONCE, chosen)
+            sealing.PARALLEL, sealing.parallel_payload(1024, NONCE, chosen)
         )
         file.records[0].crypt = crypt_block([chunk])
         yield refused(
@@ -614,7 +617,7 @@ def forgeries(recipe: Recipe) -> Iterator[Case]:
     )
     of_ciphertext = small()
     stored = of_ciphertext.records[0]
-    as_plain = builder.Record(
+    as_plain = Record(
         stored.name, stored.dtype, stored.shape, stored.stored, hashes=[Hash(SHA256)]
     )
     as_plain.header_length = stored.header_bytes()

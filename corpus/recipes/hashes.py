@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from builder import CRC32, SHA256, File, Hash, Tensor
+from builder import File, Tensor
 from case import Case
 from recipe import Recipe, two_tensors
+from wire import CRC32, SHA256, Hash
 
 SEED = 700
 

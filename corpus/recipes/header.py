@@ -72,7 +72,6 @@ def cases() -> Iterator[Case]:
             wrong,
             "HDR-003",
             f"There is no data version {version}.",
-            layout="v1",
         )
     for bit in (1, 7, 8, 64, 255):
         wrong = file(4)

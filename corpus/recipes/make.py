@@ -25,7 +25,7 @@ RECIPES = Path(__file__).resolve().parent
 CORPUS = RECIPES.parent
 RULE_TABLE = CORPUS.parent / "reference" / "include" / "tzmark" / "error.h"
 FOLDERS = ("valid", "invalid")
-NOT_RECIPES = {"builder", "case", "make", "recipe", "sodium"}
+NOT_RECIPES = {"builder", "case", "make", "recipe", "sealing", "sodium", "wire"}
 
 
 def recipe_modules() -> list[str]:

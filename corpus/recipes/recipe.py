@@ -8,11 +8,12 @@ from builder import FOREIGN_ITEM_BYTES, STRUCTURED, File, Tensor
 from case import Case, Json, verdict_of
 
 
-def two_tensors(data_version: int = 1, seed: int = 0) -> File:
+def two_tensors(
+    data_version: int = 1, seed: int = 0, layout: str | None = None
+) -> File:
     """The file that most defects are put into: small, with an item size above one, and a record behind a record."""
-    return File.of(
-        [Tensor(["a"], "<u2", [2, 3]), Tensor(["b"], "|u1", [4])], data_version, seed
-    )
+    tensors = [Tensor(["a"], "<u2", [2, 3]), Tensor(["b"], "|u1", [4])]
+    return File.of(tensors, data_version, seed, layout=layout)
 
 
 def features_of(file: File) -> set[str]:
@@ -59,7 +60,7 @@ class Recipe:
         return Case(
             id=id_,
             path=f"valid/{same_file_as or id_}.tensors",
-            layout=f"v{file.data_version}",
+            layout=file.layout,
             verdict="valid",
             rules=rule_ids(rules),
             why=why,
@@ -80,7 +81,6 @@ class Recipe:
         why: str,
         *,
         content: bytes | None = None,
-        layout: str | None = None,
         features: Iterable[str] = (),
         key: bytes | None = None,
         passphrase: str | None = None,
@@ -96,7 +96,7 @@ class Recipe:
             path=f"valid/{same_file_as}.tensors"
             if same_file_as
             else f"invalid/{id_}.tensors",
-            layout=layout or f"v{file.data_version}",
+            layout=file.layout,
             verdict=verdict,
             rules=rule_ids(rules),
             why=why,
@@ -129,7 +129,7 @@ class Recipe:
             path=f"valid/{same_file_as}.tensors"
             if same_file_as
             else f"invalid/{id_}.tensors",
-            layout=f"v{file.data_version}",
+            layout=file.layout,
             verdict="implementation-defined",
             rules=rule_ids(rules),
             why=why,

@@ -6,6 +6,7 @@ import builder
 from builder import File, Tensor
 from case import Case
 from recipe import Recipe, two_tensors
+from sealing import Lock
 
 SEED = 300
 
@@ -86,9 +87,7 @@ def extent(recipe: Recipe) -> Iterator[Case]:
             "Whether unexplained bytes between the hashes and data_length are skipped or refused.",
         )
     # The crypt block of a file that no longer says that it is encrypted.
-    relabelled = File.of(
-        [Tensor(["a"], "<u2", [2, 3])], 2, SEED, builder.Lock(bytes(32))
-    )
+    relabelled = File.of([Tensor(["a"], "<u2", [2, 3])], 2, SEED, Lock(bytes(32)))
     yield recipe.refused(
         "record-crypt-block-in-v2",
         relabelled,

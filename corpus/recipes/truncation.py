@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from builder import FILE_HEADER_BYTES, File, Lock, Tensor
+from builder import FILE_HEADER_BYTES, File, Tensor
 from case import Case
 from recipe import Recipe, two_tensors
+from sealing import Lock
 
 SEED = 900
 KEY = bytes(range(32))

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Takes files that upstream wrote, and hostile files made from such, into the corpus.
 
-Reads a folder of golden files (one sub-folder an emitter, and malformed/), keeps those of data versions 1 to 4, packs
-each sub-folder into one archive beside this script, and writes cases.json, from which ../recipes/make.py takes the
-manifest entries. What the golden files cannot say, which rule a hostile file breaks and what a reader is free to do,
+Reads a folder of golden files (one sub-folder an emitter, and malformed/), packs each sub-folder into one archive
+beside this script, and writes cases.json, from which ../recipes/make.py takes the manifest entries. What the golden files cannot say, which rule a hostile file breaks and what a reader is free to do,
 is written by hand in judgements.json; a file without a judgement, or a judgement without a file, stops the import.
 """
 
@@ -25,7 +24,13 @@ sys.path.insert(0, str(HERE.parent / "recipes"))
 
 from case import Case, Json, to_text, verdict_of  # noqa: E402
 
-CLASSIC_VERSIONS = range(1, 5)
+# The layouts of data version 5, by the names that the golden files give them. The others are named by their version.
+DIALECTS = {
+    "v5-absolute": "v5-headers-first",
+    "v5-relative": "v5-segments",
+    "v5-long": "v5-long-dims",
+}
+DATA_VERSIONS = range(1, 6)
 TENSOR_KEYS = (
     "path",
     "kind",
@@ -47,15 +52,23 @@ def data_version_of(content: bytes) -> int | None:
 
 def is_encrypted(content: bytes) -> bool:
     version = data_version_of(content)
-    return version == 3 or (version == 4 and bool(content[9] & 1))
+    return version == 3 or (version in (4, 5) and bool(content[9] & 1))
 
 
-def canonical(content: bytes, tensors: list[Json]) -> Json:
-    """The expected decode, in the order of the index."""
+def layout_of(facts: Json, base: Json, base_content: bytes, content: bytes) -> str:
+    """The layout of a file. One that is in none counts as what it was made from."""
     version = data_version_of(content)
+    if version in DATA_VERSIONS and version != 5:
+        return f"v{version}"
+    dialect = facts.get("dialect", base["dialect"])
+    return DIALECTS.get(dialect, f"v{data_version_of(base_content)}")
+
+
+def canonical(content: bytes, layout: str, tensors: list[Json]) -> Json:
+    """The expected decode, in the order of the index."""
     return {
-        "data_version": version,
-        "layout": f"v{version}",
+        "data_version": data_version_of(content),
+        "layout": layout,
         "encrypted": is_encrypted(content),
         "tensors": [
             {key: tensor[key] for key in (*TENSOR_KEYS, "crc32_field", "sha256_field")}
@@ -84,10 +97,18 @@ def features_of(facts: Json, content: bytes) -> set[str]:
     return features
 
 
-def rules_of(features: set[str], data_version: int) -> list[str]:
+LAYOUT_RULES = {
+    "v5-headers-first": ["TZR-HDR-007", "TZR-IDX-014", "TZR-IDX-015"],
+    "v5-segments": ["TZR-IDX-014", "TZR-SEG-001", "TZR-SEG-003", "TZR-SEG-004"],
+    "v5-long-dims": ["TZR-HDR-007", "TZR-IDX-013", "TZR-TRM-002"],
+}
+
+
+def rules_of(features: set[str], layout: str) -> list[str]:
     """The rules that a file of these features exercises beyond what every file does."""
-    rules = ["TZR-HDR-002", "TZR-IDX-009", "TZR-IDX-012", "TZR-HSH-006", "TZR-TRM-002"]
-    if data_version == 4:
+    rules = ["TZR-HDR-002", "TZR-HSH-006"]
+    rules += LAYOUT_RULES.get(layout, ["TZR-IDX-009", "TZR-IDX-012", "TZR-TRM-002"])
+    if layout == "v4" or layout in LAYOUT_RULES:
         rules.append("TZR-HDR-004")
     if "opaque-dtype" in features:
         rules += ["TZR-DTY-002", "TZR-DTY-003", "TZR-DTY-004"]
@@ -106,6 +127,12 @@ def rules_of(features: set[str], data_version: int) -> list[str]:
     if {"encryption", "meta"} <= features:
         rules.append("TZR-CRY-007")
     return sorted(rules)
+
+
+def rules_of_hashes(tensors: list[Json]) -> list[str]:
+    """The rules that a file breaks whose hashes are wrong."""
+    states = {tensor["hash_state"] for tensor in tensors}
+    return ["TZR-HSH-005"] + (["TZR-HSH-006"] if "mismatch" in states else [])
 
 
 def sentence(text: str) -> str:
@@ -133,9 +160,10 @@ def emitter_cases(folder: Path, judgements: Json) -> list[Case]:
     cases = []
     for facts_path in sorted(folder.glob("*.json")):
         facts = json.loads(facts_path.read_text())
-        if isinstance(facts, list) or facts["data_version"] not in CLASSIC_VERSIONS:
-            continue  # A list says what the emitter cannot write.
+        if isinstance(facts, list):
+            continue  # It says what the emitter cannot write.
         content = facts_path.with_suffix(".tensors").read_bytes()
+        layout = layout_of(facts, facts, content, content)
         emitter, commit = facts["emitter"].rstrip(")").split(" (")
         key = f"{folder.name}/{facts_path.stem}"
         features = features_of(facts, content)
@@ -148,17 +176,17 @@ def emitter_cases(folder: Path, judgements: Json) -> list[Case]:
             Case(
                 id=f"{folder.name}-{facts_path.stem}",
                 path=f"upstream/{key}.tensors",
-                layout=f"v{facts['data_version']}",
+                layout=layout,
                 verdict="valid" if strict else "integrity-failure",
-                rules=rules_of(features, facts["data_version"])
+                rules=rules_of(features, layout)
                 if strict
-                else ["TZR-HSH-005", "TZR-HSH-006"],
+                else rules_of_hashes(facts["tensors"]),
                 why=sentence(facts["description"]),
                 origin={"emitter": emitter, "commit": commit, "case": facts_path.stem},
                 content=content,
                 features=sorted(features),
                 tier=judgements["tiers"].get(key, "MUST"),
-                expected=canonical(content, facts["tensors"]),
+                expected=canonical(content, layout, facts["tensors"]),
                 key_hex=facts.get("key_hex"),
                 passphrase=facts.get("passphrase"),
                 erratum=judgements["errata"].get(key),
@@ -188,17 +216,16 @@ def hostile_case(golden: Path, name: str, judgement: Json) -> Case:
             f"{name}: an open choice is stated for implementation-defined files and for no others"
         )
 
+    # A file that is in no layout may be one that a reader mistakes for another.
+    layout = judgement.get("layout") or layout_of(facts, base, base_content, content)
     expected = None
     if "tensors" in facts:
-        expected = canonical(content, facts["tensors"])
+        expected = canonical(content, layout, facts["tensors"])
     elif "expected_as" in judgement:
         twin = json.loads(
             (golden / "malformed" / f"{judgement['expected_as']}.json").read_text()
         )
-        expected = canonical(content, twin["tensors"])
-    version = data_version_of(content)
-    if version not in CLASSIC_VERSIONS:
-        version = data_version_of(base_content)
+        expected = canonical(content, layout, twin["tensors"])
     mutation = judgement.get("mutation", facts["mutation"]).replace("\n", "\\n")
     why = sentence(
         facts["why"] if mutation == "none" else f"{mutation}: {facts['why']}"
@@ -206,7 +233,7 @@ def hostile_case(golden: Path, name: str, judgement: Json) -> Case:
     return Case(
         id=f"malformed-{name}",
         path=f"upstream/malformed/{name}.tensors",
-        layout=f"v{version}",
+        layout=layout,
         verdict=verdict,
         rules=judgement["rules"],
         why=judgement.get("why", why),
@@ -226,20 +253,14 @@ def hostile_case(golden: Path, name: str, judgement: Json) -> Case:
 
 
 def hostile_cases(golden: Path, judgements: Json) -> list[Case]:
-    """The files of malformed/ that are not about data version 5."""
+    """The files of malformed/."""
     found = {path.stem for path in (golden / "malformed").glob("*.json")}
-    classic = {
-        name for name in found if not name.removeprefix("base-").startswith("v5")
-    }
-    wanted = classic - set(judgements["postponed"])
-    if wanted != set(judgements["malformed"]):
+    judged = judgements["malformed"]
+    if found != judged.keys():
         raise SystemExit(
-            f"files and judgements differ: {sorted(wanted ^ set(judgements['malformed']))}"
+            f"files and judgements differ: {sorted(found ^ judged.keys())}"
         )
-    return [
-        hostile_case(golden, name, judgements["malformed"][name])
-        for name in sorted(wanted)
-    ]
+    return [hostile_case(golden, name, judged[name]) for name in sorted(found)]
 
 
 def main() -> None:
@@ -258,8 +279,6 @@ def main() -> None:
 
     archives = []
     for group, cases in groups.items():
-        if not cases:
-            continue
         files = {case.path.removeprefix("upstream/"): case.content for case in cases}
         for case in cases:
             if case.expected is not None and case.expected_path is not None:
