@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from builder import FOREIGN_ITEM_BYTES, STRUCTURED, File, Tensor
+from builder import (
+    FOREIGN_ITEM_BYTES,
+    HEADERS_FIRST,
+    LONG_DIMS,
+    STRUCTURED,
+    File,
+    Tensor,
+)
 from case import Case, Json, verdict_of
+
+
+# Areas of rules that a file of data version 5 without a layout section has to follow in all its layout's entries and
+# headers: they are all that tells the layout, so a file that breaks one may be refused as being in none.
+LAYOUT_TELLING = {"IDX", "REC", "NAM", "DTY"}
 
 
 def two_tensors(
@@ -90,6 +102,10 @@ class Recipe:
 
         same_file_as names a valid case whose file is opened in a way that has to fail.
         """
+        if file.layout in (HEADERS_FIRST, LONG_DIMS) and any(
+            rule[:3] in LAYOUT_TELLING for rule in rules.split()
+        ):
+            rules += " HDR-007"
         verdict = verdict_of(rule_ids(rules)[0])
         return Case(
             id=id_,
@@ -145,4 +161,4 @@ class Recipe:
 
 
 def rule_ids(rules: str) -> list[str]:
-    return [f"TZR-{rule}" for rule in rules.split()]
+    return [f"TZR-{rule}" for rule in dict.fromkeys(rules.split())]
