@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "bytes/cursor.h"
 #include "bytes/utf8.h"
+#include "codec/index.h"
 #include "tzmark/format.h"
 
 namespace tzmark::cli {
@@ -25,6 +27,14 @@ class Walker {
   std::uint64_t position() const { return position_; }
   std::uint64_t remaining() const { return file_.size() - position_; }
   void section(std::string name) { section_ = std::move(name); }
+
+  // Up to a position of the file. Throws if the walk is past it.
+  void skip_to(std::uint64_t end, std::string_view field) {
+    if (end < position_) {
+      throw Error(ErrorCode::kIndexOverlap, fmt::format("{} was to begin or end here", end), position_);
+    }
+    skip(end - position_, field);
+  }
 
   // A field whose bytes nobody looks at here.
   void skip(std::uint64_t length, std::string_view field, std::string value = "") {
@@ -76,11 +86,18 @@ class Walker {
 };
 
 // What index entries and tensor headers have in common: dtype and shape.
-void walk_type(Walker& walker) {
+void walk_type(Walker& walker, bool wide_dimensions) {
   const auto dtype_length = walker.integer<std::uint8_t>("dtype_length");
   walker.text(dtype_length, "dtype");
   const auto dimensions = walker.integer<std::uint8_t>("ndim");
-  for (unsigned i = 0; i < dimensions; ++i) walker.integer<std::uint32_t>(fmt::format("dim[{}]", i));
+  for (unsigned i = 0; i < dimensions; ++i) {
+    const std::string field = fmt::format("dim[{}]", i);
+    if (wide_dimensions) {
+      walker.integer<std::uint64_t>(field);
+    } else {
+      walker.integer<std::uint32_t>(field);
+    }
+  }
 }
 
 void walk_name(Walker& walker) {
@@ -95,34 +112,78 @@ void walk_kind(Walker& walker) {
       kind <= 2 ? fmt::format("{} ({})", kind, kind_name(static_cast<Kind>(kind))) : fmt::format("{} (invalid)", kind));
 }
 
-void walk_file_header(Walker& walker, std::uint32_t& version, bool& encrypted, std::uint64_t& count) {
+// What the file header says that decides how the rest is walked.
+struct Frame {
+  Layout layout = Layout::kV1;
+  std::uint32_t version = 0;
+  bool encrypted = false;
+  bool split = false;
+  std::uint64_t count = 0;
+  Segments segments;
+};
+
+// What the index says about where a tensor is, in bytes of the file.
+struct Place {
+  std::uint64_t number, header_offset, data_offset, data_length;
+  bool wide_dimensions;
+};
+
+void walk_file_header(Walker& walker, Frame& frame) {
   walker.section("file header");
   walker.text(kMagic.size(), "magic");
-  version = walker.integer<std::uint32_t>("data version");
+  frame.version = walker.integer<std::uint32_t>("data version");
   const auto flags = walker.peek(32, "feature flags");
-  encrypted = version == 3 || (version >= 4 && (flags[0] & std::byte{1}) != std::byte{0});
-  walker.skip(32, "feature flags", version < 4 ? "not interpreted" : encrypted ? "encrypted" : "none");
+  frame.encrypted = frame.version == 3 || (frame.version >= 4 && (flags[0] & std::byte{1}) != std::byte{0});
+  frame.split = frame.version == 5 && (flags[31] & std::byte{0x80}) != std::byte{0};
+  walker.skip(32, "feature flags",
+              frame.version < 4 ? "not interpreted"
+                                : fmt::format("{}{}", frame.encrypted ? "encrypted" : "none",
+                                              frame.split ? ", split pair (tzmark's extension)" : ""));
   walker.integer<std::uint64_t>("total data bytes");
-  walker.skip(8, "reserved");
-  count = walker.integer<std::uint64_t>("tensor count");
+  walker.skip(8, frame.split ? "pair number" : "unused");
+  frame.count = walker.integer<std::uint64_t>("tensor count");
 }
 
-void walk_index(Walker& walker, std::uint64_t count) {
+void walk_layout_section(Walker& walker, Frame& frame) {
+  walker.section("layout section");
+  walker.integer<std::uint64_t>("layout_length");
+  walker.integer<std::uint8_t>("layout_version");
+  walker.integer<std::uint8_t>("entry_count");
+  walker.integer<std::uint8_t>("tag");
+  frame.segments.metadata_begin = walker.integer<std::uint64_t>("metadata_start");
+  frame.segments.metadata_end = walker.integer<std::uint64_t>("metadata_end");
+  walker.integer<std::uint8_t>("tag");
+  frame.segments.headers_begin = walker.integer<std::uint64_t>("header_start");
+  frame.segments.headers_end = walker.integer<std::uint64_t>("header_end");
+  walker.integer<std::uint8_t>("tag");
+  frame.segments.data_begin = walker.integer<std::uint64_t>("data_start");
+  walker.section("");
+  walker.skip_to(frame.segments.metadata_begin, "room in front of the metadata segment");
+}
+
+std::vector<Place> walk_index(Walker& walker, const Frame& frame) {
+  std::vector<Place> places;
   walker.section("index");
   const auto length = walker.integer<std::uint64_t>("index_length");
   const std::uint64_t end =
       length > walker.remaining() ? walker.position() + walker.remaining() : walker.position() + length;
-  for (std::uint64_t i = 0; i < count && walker.position() < end; ++i) {
+  for (std::uint64_t i = 0; i < frame.count && walker.position() < end; ++i) {
+    Place place{i, 0, 0, 0, false};
     walker.section(fmt::format("entry {}", i));
+    if (frame.layout == Layout::kV5LongDims) {
+      place.wide_dimensions = walker.integer<std::uint32_t>("entry_version") == kEntryVersionWide;
+    }
     walk_name(walker);
     walk_kind(walker);
-    walk_type(walker);
-    walker.integer<std::uint64_t>("header_offset");
-    walker.integer<std::uint64_t>("data_offset");
-    walker.integer<std::uint64_t>("data_length");
+    walk_type(walker, place.wide_dimensions);
+    place.header_offset = walker.integer<std::uint64_t>("header_offset") + frame.segments.headers_begin;
+    place.data_offset = walker.integer<std::uint64_t>("data_offset") + frame.segments.data_begin;
+    place.data_length = walker.integer<std::uint64_t>("data_length");
+    places.push_back(place);
   }
   walker.section("index");
-  if (walker.position() < end) walker.skip(end - walker.position(), "room for more entries");
+  walker.skip_to(end, "room for more entries");
+  return places;
 }
 
 void walk_crypt_block(Walker& walker) {
@@ -152,14 +213,15 @@ void walk_crypt_block(Walker& walker) {
   }
 }
 
-void walk_record(Walker& walker, std::uint64_t number, bool encrypted) {
+// Returns data_length.
+std::uint64_t walk_header(Walker& walker, std::uint64_t number, bool encrypted, bool wide_dimensions) {
   walker.section(fmt::format("tensor {} header", number));
   const std::uint64_t begin = walker.position();
   const auto header_length = walker.integer<std::uint64_t>("header_length");
   walker.integer<std::uint16_t>("module_index");
   walk_kind(walker);
   walk_name(walker);
-  walk_type(walker);
+  walk_type(walker, wide_dimensions);
   walker.integer<std::uint16_t>("hashes_length");
   const auto hashes = walker.integer<std::uint8_t>("hash_count");
   for (unsigned i = 0; i < hashes; ++i) {
@@ -178,9 +240,69 @@ void walk_record(Walker& walker, std::uint64_t number, bool encrypted) {
   walker.skip(header_length - taken - sizeof(std::int64_t), "bytes of no field");
   const auto data_length = walker.integer<std::int64_t>("data_length");
   if (data_length < 0) throw Error(ErrorCode::kRecordNegativeLength, "", walker.position() - sizeof(std::int64_t));
+  return static_cast<std::uint64_t>(data_length);
+}
+
+void walk_data(Walker& walker, std::uint64_t number, bool encrypted, std::uint64_t length) {
   walker.section("");
-  walker.skip(static_cast<std::uint64_t>(data_length),
-              fmt::format("tensor {} {}", number, encrypted ? "ciphertext" : "data"));
+  walker.skip(length, fmt::format("tensor {} {}", number, encrypted ? "ciphertext" : "data"));
+}
+
+bool at_terminator(const Walker& walker) {
+  return walker.remaining() >= kTerminatorBytes && load<std::uint64_t>(walker.peek(kTerminatorBytes, ""), 0) == 0;
+}
+
+// Header after header, as they tell how long they are. The index says only how wide their dimensions are.
+void walk_records(Walker& walker, const Frame& frame, std::vector<Place> places) {
+  std::ranges::sort(places, {}, &Place::header_offset);
+  for (std::uint64_t i = 0; walker.remaining() >= kTerminatorBytes && !at_terminator(walker); ++i) {
+    const auto place = std::ranges::lower_bound(places, walker.position(), {}, &Place::header_offset);
+    const bool known = place != places.end() && place->header_offset == walker.position();
+    walk_data(walker, i, frame.encrypted, walk_header(walker, i, frame.encrypted, known && place->wide_dimensions));
+  }
+  walker.section("");
+  walker.skip(kTerminatorBytes, "terminator");
+}
+
+// Headers and data where the index says they are, in the order of the file.
+void walk_places(Walker& walker, const Frame& frame, std::vector<Place> places) {
+  std::ranges::sort(places, {}, &Place::header_offset);
+  for (const Place& place : places) {
+    walker.section("");
+    walker.skip_to(place.header_offset, "room");
+    walk_header(walker, place.number, frame.encrypted, false);
+  }
+  walker.section("");
+  if (frame.layout == Layout::kV5Segments) walker.skip_to(frame.segments.headers_end, "room for more headers");
+  if (frame.split) return;
+  std::ranges::stable_sort(places, {}, &Place::data_offset);
+  for (const Place& place : places) {
+    if (place.data_length == 0) continue;
+    walker.section("");
+    walker.skip_to(place.data_offset, "room");
+    walk_data(walker, place.number, frame.encrypted, place.data_length);
+  }
+  walker.section("");
+  // In a segment without data the terminator stands at its beginning.
+  if (walker.position() < frame.segments.data_begin) walker.skip_to(frame.segments.data_begin, "room");
+  if (at_terminator(walker)) walker.skip(kTerminatorBytes, "terminator");
+}
+
+// Which of the layouts of data version 5 a file is in; of a broken one, which it looks like.
+Layout layout_of_version_5(File& file, const Walker& walker) {
+  std::array<std::byte, kLayoutSectionEnd> head{};
+  const auto bytes = std::span(head).first(static_cast<std::size_t>(std::min<std::uint64_t>(head.size(), file.size())));
+  file.read_at(0, bytes);
+  if (has_layout_section(bytes)) return Layout::kV5Segments;
+  try {
+    return read_index(file).layout;
+  } catch (const Error&) {
+    constexpr std::size_t kIndexAt = sizeof(std::uint64_t);
+    if (walker.remaining() < kIndexAt + kEntryVersionBytes) return Layout::kV5HeadersFirst;
+    const auto version = load<std::uint32_t>(bytes, kClassicIndexBegin);
+    const bool tagged = version == kEntryVersionNarrow || version == kEntryVersionWide;
+    return tagged ? Layout::kV5LongDims : Layout::kV5HeadersFirst;
+  }
 }
 
 }  // namespace
@@ -188,22 +310,22 @@ void walk_record(Walker& walker, std::uint64_t number, bool encrypted) {
 void annotate(File& file, const std::function<void(const Annotation&)>& visit) {
   Walker walker(file, visit);
   try {
-    std::uint32_t version = 0;
-    bool encrypted = false;
-    std::uint64_t count = 0;
-    walk_file_header(walker, version, encrypted, count);
-    if (version < 1 || version > 4) {
-      throw Error(ErrorCode::kHeaderVersion, fmt::format("what follows is not known for data version {}", version),
+    Frame frame;
+    walk_file_header(walker, frame);
+    if (frame.version < 1 || frame.version > 5) {
+      throw Error(ErrorCode::kHeaderVersion,
+                  fmt::format("what follows is not known for data version {}", frame.version),
                   offsetof(FileHeaderWire, data_version));
     }
-    walk_index(walker, count);
-    for (std::uint64_t i = 0; walker.remaining() >= kTerminatorBytes; ++i) {
-      if (load<std::uint64_t>(walker.peek(kTerminatorBytes, ""), 0) == 0) break;
-      walk_record(walker, i, encrypted);
+    frame.layout = frame.version < 5 ? static_cast<Layout>(frame.version) : layout_of_version_5(file, walker);
+    if (frame.layout == Layout::kV5Segments) walk_layout_section(walker, frame);
+    std::vector<Place> places = walk_index(walker, frame);
+    if (headers_first(frame.layout)) {
+      walk_places(walker, frame, std::move(places));
+    } else {
+      walk_records(walker, frame, std::move(places));
     }
-    walker.section("");
-    walker.skip(kTerminatorBytes, "terminator");
-    walker.skip(walker.remaining(), "bytes after the terminator, ignored");
+    walker.skip(walker.remaining(), "bytes after the last tensor, ignored");
   } catch (const Error&) {
     walker.section("");
     walker.skip(walker.remaining(), "not understood");

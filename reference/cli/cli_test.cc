@@ -254,8 +254,8 @@ TEST_F(CliTest, ALongRunOfZerosInTheIndexCostsNoMemory) {
   ByteWriter writer(moved);
   for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
     IndexEntry entry;
-    decode_index_entry(index, entry);
-    encode_index_entry(writer, entry, entry.header_offset + shift, entry.data_offset + shift);
+    decode_index_entry(index, Layout::kV1, entry);
+    encode_index_entry(writer, Layout::kV1, entry, entry.header_offset + shift, entry.data_offset + shift);
   }
   std::ranges::copy(moved, bytes.begin() + static_cast<std::ptrdiff_t>(reader.index_begin()));
   store(std::span(bytes), 65, reader.index_length() + shift);

@@ -42,6 +42,7 @@ auto about(const std::string& file_name, Action&& action) {
 // The options of a command that opens a file: which one, through which I/O path, with which key.
 struct InputOptions {
   std::string file_name;
+  std::string data_file_name;
   std::string io_path = "auto";
   unsigned threads = 0;
   bool progress = false;

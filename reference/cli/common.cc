@@ -14,6 +14,8 @@ namespace tzmark::cli {
 void InputOptions::add_to(CLI::App& command, bool with_key) {
   command.add_option("FILE", file_name, "The .tensors file; - is standard input")->required();
   command.add_option("--io", io_path, "I/O path: auto, pwrite or buffered")->capture_default_str();
+  command.add_option("--data-file", data_file_name,
+                     "FILE is the head of a split pair (tzmark's own extension), and this is its data");
   command.add_option("--threads", threads, "Threads for hashing, decryption and I/O; 0 is one a core")
       ->capture_default_str();
   if (!with_key) return;
@@ -28,6 +30,7 @@ ReadOptions InputOptions::read_options() const {
   ReadOptions options;
   options.key = key_source(key_file, key_hex, passphrase_file, passphrase);
   options.io_path = io_path;
+  options.data_file_name = data_file_name;
   options.threads = threads;
   return options;
 }
@@ -37,7 +40,7 @@ Reader InputOptions::open(ProgressLine* line) const {
     ReadOptions options = read_options();
     if (line != nullptr) options.progress = line->callback();
     Reader reader = Reader::open(file_name, std::move(options));
-    if (line != nullptr) line->expect(reader.file().size());
+    if (line != nullptr) line->expect(reader.file_bytes());
     return reader;
   });
 }

@@ -12,6 +12,13 @@
 namespace tzmark::cli {
 namespace {
 
+// "v1, v2, ..."
+std::string layouts() {
+  std::string names;
+  for (const Layout layout : kLayouts) names += fmt::format("{}{}", names.empty() ? "" : ", ", layout_name(layout));
+  return names;
+}
+
 struct ConvertOptions : InputOptions {
   std::string output;
   std::string layout = "auto";
@@ -20,6 +27,7 @@ struct ConvertOptions : InputOptions {
   std::uint64_t opslimit = 3;
   std::uint64_t memlimit = 256 << 20;
   std::uint64_t index_bytes = 0;
+  bool split = false;
   bool no_crc32 = false, no_sha256 = false, no_verify = false, no_clobber = false;
 
   WriteOptions write_options() const {
@@ -27,7 +35,7 @@ struct ConvertOptions : InputOptions {
     if (layout != "auto") {
       options.layout = layout_from_name(layout);
       if (!options.layout) {
-        throw Error(ErrorCode::kUsage, fmt::format("there is no layout '{}'; auto, v1, v2, v3 and v4 are", layout));
+        throw Error(ErrorCode::kUsage, fmt::format("there is no layout '{}'; there are auto, {}", layout, layouts()));
       }
     }
     options.crc32 = !no_crc32;
@@ -36,6 +44,7 @@ struct ConvertOptions : InputOptions {
       options.encrypt = EncryptOptions{std::move(*key), chunk_bytes, opslimit, memlimit};
     }
     options.index_bytes_min = index_bytes;
+    options.split = split;
     options.verify_source = !no_verify;
     options.threads = threads;
     options.io_path = io_path;
@@ -74,10 +83,11 @@ void run(const ConvertOptions& options) {
   WriteOptions write_options = about(options.output, [&] { return options.write_options(); });
   write_options.progress = progress.callback();
   const Reader reader = options.open();
-  progress.expect(reader.file().size());
+  progress.expect(reader.file_bytes());
   const TensorTable table = about(options.file_name, [&] { return writable_table(reader); });
   try {
     if (options.output == "-") {
+      if (options.split) throw Error(ErrorCode::kUsage, "a split pair is two files, and standard output is one");
       write_to_stdout(table, reader, write_options);
     } else {
       write_file(options.output, table, reader, write_options);
@@ -97,7 +107,7 @@ void add_convert(CLI::App& app) {
   command->add_option("OUT", options->output, "The file to write; - is standard output")->required();
   command
       ->add_option("--layout", options->layout,
-                   "v1, v2, v3 or v4; auto is the lowest data version that the content needs")
+                   fmt::format("{}; auto is the lowest data version that the content needs", layouts()))
       ->capture_default_str();
   command->add_option("--encrypt-key-file", options->encrypt_key_file, "Encrypt with this key");
   command->add_option("--encrypt-passphrase-file", options->encrypt_passphrase_file, "Encrypt with this passphrase");
@@ -112,6 +122,9 @@ void add_convert(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--index-bytes", options->index_bytes, "Reserve at least this much for the index")
       ->transform(CLI::AsSizeValue(true));
+  command->add_flag("--split", options->split,
+                    "Write a split pair, tzmark's own extension of v5-segments: index and headers in OUT, data in "
+                    "OUT.data");
   command->add_flag("--no-crc32", options->no_crc32, "Write no CRC32");
   command->add_flag("--no-sha256", options->no_sha256, "Write no SHA-256");
   command->add_flag("--no-verify", options->no_verify, "Do not check the hashes of the input");

@@ -78,7 +78,7 @@ void print_summary(const std::string& file_name, const Reader& reader) {
   print(fmt::format("{}: layout {}, data version {}, {}\n", printable(file_name), layout_name(reader.layout()),
                     reader.header().data_version, reader.header().encrypted ? "encrypted" : "not encrypted"));
   print(fmt::format("{} tensors, {} of data in a file of {} ({} of {} bytes of index used)\n\n",
-                    reader.tensors().size(), human_bytes(data_bytes), human_bytes(reader.file().size()),
+                    reader.tensors().size(), human_bytes(data_bytes), human_bytes(reader.file_bytes()),
                     reader.index_used(), reader.index_length()));
 }
 

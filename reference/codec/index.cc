@@ -1,4 +1,4 @@
-// Opening: file header, index, and the geometry of the records.
+// Opening: file header, which layout it is, index, and the geometry of headers and data.
 #include "codec/index.h"
 
 #include <fmt/format.h>
@@ -9,6 +9,8 @@
 
 #include "bytes/cursor.h"
 #include "bytes/utf8.h"
+#include "codec/header_reading.h"
+#include "codec/split_pair.h"
 #include "format/name_tree.h"
 #include "tzmark/error.h"
 
@@ -75,30 +77,49 @@ void check_entry(const IndexEntry& entry, const Dtype& dtype, const Index& index
   }
 }
 
-// In v1 to v4 a record is a header and its data, and records follow the index without a gap. So the index alone tells
-// where every header ends, and a record that overlaps or leaves a gap shows before any header is read.
-void check_geometry(const IndexEntry& entry, const Index& index, std::uint64_t file_bytes) {
-  const std::uint64_t records_begin = index.begin + index.length;
-  if (entry.header_offset < records_begin || entry.header_offset >= file_bytes) {
-    throw Error(ErrorCode::kIndexHeaderOffset,
-                fmt::format("the header offset {} is not between the index and the file's end", entry.header_offset),
-                entry.header_offset_at);
+// Turns offsets that are relative to a segment into those of the file. A sum beyond 2^64 becomes the largest number,
+// which lies in no file.
+void make_absolute(IndexEntry& entry, const Segments& segments) {
+  const auto add = [](std::uint64_t& offset, std::uint64_t base) {
+    if (__builtin_add_overflow(offset, base, &offset)) offset = std::numeric_limits<std::uint64_t>::max();
+  };
+  add(entry.header_offset, segments.headers_begin);
+  add(entry.data_offset, segments.data_begin);
+}
+
+// Where the files end in which headers and data are: the same, but for split pairs.
+struct FileSizes {
+  std::uint64_t headers, data;
+};
+
+// What can be said of one tensor's place without looking at the others.
+void check_place(const IndexEntry& entry, const Index& index, FileSizes sizes) {
+  const bool segments = index.layout == Layout::kV5Segments;
+  const std::uint64_t headers_begin = segments ? index.segments.headers_begin : index.begin + index.length;
+  const std::uint64_t headers_end = segments ? index.segments.headers_end : sizes.headers;
+  if (entry.header_offset < headers_begin || entry.header_offset >= headers_end ||
+      (headers_first(index.layout) && headers_end - entry.header_offset < sizeof(std::uint64_t))) {
+    throw Error(
+        segments ? ErrorCode::kSegmentHeader : ErrorCode::kIndexHeaderOffset,
+        fmt::format("a header at {}, but headers lie from {} to {}", entry.header_offset, headers_begin, headers_end),
+        entry.header_offset_at);
   }
-  if (entry.data_offset < entry.header_offset || entry.data_offset - entry.header_offset < sizeof(std::uint64_t)) {
+  if (!headers_first(index.layout) &&
+      (entry.data_offset < entry.header_offset || entry.data_offset - entry.header_offset < sizeof(std::uint64_t))) {
     throw Error(
         ErrorCode::kIndexDataOffset,
         fmt::format("the data offset {} leaves no room for the header at {}", entry.data_offset, entry.header_offset),
         entry.data_offset_at);
   }
-  if (entry.data_offset > file_bytes || entry.data_length > file_bytes - entry.data_offset) {
+  if (entry.data_offset > sizes.data || entry.data_length > sizes.data - entry.data_offset) {
     throw Error(
         ErrorCode::kIndexDataPastEnd,
-        fmt::format("{} bytes of data at {} in a file of {} bytes", entry.data_length, entry.data_offset, file_bytes),
-        entry.data_offset > file_bytes ? entry.data_offset_at : entry.data_length_at);
+        fmt::format("{} bytes of data at {} in a file of {} bytes", entry.data_length, entry.data_offset, sizes.data),
+        entry.data_offset > sizes.data ? entry.data_offset_at : entry.data_length_at);
   }
 }
 
-void read_entries(File& file, Index& index) {
+void read_entries(File& file, FileSizes sizes, Index& index) {
   IndexWindow window(file, index.begin, index.length);
   NameTree names;
   IndexEntry entry;
@@ -109,19 +130,26 @@ void read_entries(File& file, Index& index) {
   for (std::uint64_t i = 0; i < index.header.tensor_count; ++i) {
     const auto bytes = window.view();
     ByteReader reader(bytes, window.file_position(), ErrorCode::kIndexEntryPastEnd, "the index");
-    decode_index_entry(reader, entry);
+    decode_index_entry(reader, index.layout, entry);
+    if (index.layout == Layout::kV5Segments) make_absolute(entry, index.segments);
     // Most tensors of a file share one dtype.
     if (i == 0 || entry.dtype != last_wire) {
       dtype = parse_dtype(entry.dtype, entry.dtype_at);
       last_wire = entry.dtype;
     }
     check_entry(entry, dtype, index);
-    check_geometry(entry, index, file.size());
     index.tensors.add(entry, dtype);
+    check_place(entry, index, sizes);
     name_positions.push_back(entry.name_at);
     window.advance(reader.position());
   }
   index.used = window.file_position() - index.begin;
+  if (headers_first(index.layout) && index.used != index.length) {
+    throw Error(
+        ErrorCode::kIndexFill,
+        fmt::format("{} entries take {} bytes of an index of {}", index.header.tensor_count, index.used, index.length),
+        window.file_position());
+  }
   for (auto rest = window.view(); !rest.empty(); rest = window.view()) {
     const auto nonzero = std::ranges::find_if(rest, [](std::byte b) { return b != std::byte{0}; });
     if (nonzero != rest.end()) {
@@ -148,23 +176,27 @@ void blame_data_offset(File& file, const TensorInfo& tensor) {
   }
 }
 
+// Sorts tensors by an offset; nothing if they are in that order already.
+std::vector<std::uint32_t> order_by(const TensorTable& tensors, std::uint64_t TensorInfo::*offset) {
+  const auto key = [&](std::size_t i) { return tensors[i].*offset; };
+  std::size_t sorted = 1;
+  while (sorted < tensors.size() && key(sorted - 1) < key(sorted)) ++sorted;
+  if (sorted == tensors.size()) return {};
+  std::vector<std::uint32_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::stable_sort(order, {}, key);
+  return order;
+}
+
+// In v1 to v4 and v5-long-dims a record is a header and its data, and records follow the index without a gap. So the
+// index alone tells where every header ends, and a record that overlaps or leaves a gap shows before any header is
+// read.
 void check_records(File& file, Index& index) {
   const TensorTable& tensors = index.tensors;
-  bool in_order = true;
-  for (std::size_t i = 1; i < tensors.size() && in_order; ++i) {
-    in_order = tensors[i - 1].header_offset < tensors[i].header_offset;
-  }
-  if (!in_order) {
-    index.file_order.resize(tensors.size());
-    std::iota(index.file_order.begin(), index.file_order.end(), 0U);
-    std::ranges::stable_sort(index.file_order, {}, [&](std::uint32_t i) { return tensors[i].header_offset; });
-  }
   std::uint64_t position = index.begin + index.length;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const TensorInfo tensor = tensors[in_order ? i : index.file_order[i]];
-    if (tensor.header_offset != position && i > 0) {
-      blame_data_offset(file, tensors[in_order ? i - 1 : index.file_order[i - 1]]);
-    }
+    const TensorInfo tensor = tensors[index.in_file_order(i)];
+    if (tensor.header_offset != position && i > 0) blame_data_offset(file, tensors[index.in_file_order(i - 1)]);
     if (tensor.header_offset < position) {
       throw Error(ErrorCode::kIndexOverlap,
                   fmt::format("the record of '{}' begins before the one in front of it ends, at {}",
@@ -179,8 +211,7 @@ void check_records(File& file, Index& index) {
     }
     position = tensor.data_offset + tensor.data_length;
   }
-  index.terminator_at = position;
-  const TensorInfo last = tensors[in_order ? tensors.size() - 1 : index.file_order.back()];
+  const TensorInfo last = tensors[index.in_file_order(tensors.size() - 1)];
   if (file.size() - position < kTerminatorBytes) {
     blame_data_offset(file, last);
     throw Error(ErrorCode::kTerminatorMissing, "the file ends without its terminator", file.size());
@@ -193,30 +224,66 @@ void check_records(File& file, Index& index) {
   }
 }
 
-}  // namespace
+// In the headers-first layouts headers and data are apart, and gaps mean nothing. How long a header is stands only in
+// it; that it ends before the next one shows when it is read.
+void check_headers_and_data(Index& index) {
+  const TensorTable& tensors = index.tensors;
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    const TensorInfo before = tensors[index.in_file_order(i - 1)];
+    const TensorInfo tensor = tensors[index.in_file_order(i)];
+    if (tensor.header_offset - before.header_offset < sizeof(std::uint64_t)) {
+      throw Error(
+          ErrorCode::kIndexOverlap,
+          fmt::format("the headers of '{}' and '{}' overlap", display_path(before.path()), display_path(tensor.path())),
+          tensor.header_offset);
+    }
+  }
+  const std::vector<std::uint32_t> by_data = order_by(tensors, &TensorInfo::data_offset);
+  std::uint64_t data_begin = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t position = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorInfo tensor = tensors[by_data.empty() ? i : by_data[i]];
+    if (tensor.data_length == 0) continue;
+    if (tensor.data_offset < position) {
+      throw Error(ErrorCode::kIndexOverlap,
+                  fmt::format("the data of '{}' begins before that in front of it ends, at {}",
+                              display_path(tensor.path()), position),
+                  tensor.data_offset);
+    }
+    data_begin = std::min(data_begin, tensor.data_offset);
+    position = tensor.data_offset + tensor.data_length;
+  }
+  if (index.layout == Layout::kV5Segments) {
+    index.headers_end = index.segments.headers_end;
+    return;
+  }
+  const TensorInfo last = tensors[index.in_file_order(tensors.size() - 1)];
+  if (data_begin <= last.header_offset) {
+    throw Error(ErrorCode::kIndexDataBeforeHeaders,
+                fmt::format("data begins at {}, in front of the header of '{}'", data_begin, display_path(last.path())),
+                last.header_offset);
+  }
+  index.has_data = position > 0;
+  index.headers_end = std::min(index.headers_end, data_begin);
+}
 
-Index read_index(File& file) {
-  Index index;
-  const std::uint64_t file_bytes = file.size();
-  std::array<std::byte, kClassicIndexBegin> head{};
-  const auto head_bytes = static_cast<std::size_t>(std::min<std::uint64_t>(head.size(), file_bytes));
-  file.read_at(0, MutableBuffer(head.data(), head_bytes));
-  index.header = decode_file_header(std::span(head).first(std::min(head_bytes, kFileHeaderBytes)));
-  if (index.header.data_version > data_version(Layout::kV4)) {
-    throw Error(ErrorCode::kUnavailable, "this version of tzmark does not read data version 5",
-                offsetof(FileHeaderWire, data_version));
+// What stands in front of the entries, and the entries. headers_end is what the file alone allows.
+void read_rest(File& file, FileSizes sizes, std::uint64_t length_at, std::uint64_t index_end, Index& index) {
+  if (index_end - length_at < sizeof(std::uint64_t)) {
+    throw Error(ErrorCode::kIndexTruncated, "the file ends inside the length of its index", sizes.headers);
   }
-  index.layout = static_cast<Layout>(index.header.data_version);
-  if (head_bytes < head.size()) {
-    throw Error(ErrorCode::kIndexTruncated, "the file ends inside the length of its index", file_bytes);
+  std::array<std::byte, sizeof(std::uint64_t)> raw;
+  file.read_at(length_at, std::span<std::byte>(raw));
+  index.begin = length_at + raw.size();
+  index.length = load<std::uint64_t>(raw, 0);
+  if (index.length > index_end - index.begin) {
+    throw Error(index.layout == Layout::kV5Segments ? ErrorCode::kSegmentIndex : ErrorCode::kIndexTruncated,
+                fmt::format("an index of {} bytes where there are {}", index.length, index_end - index.begin),
+                length_at);
   }
-  index.begin = kClassicIndexBegin;
-  index.length = load<std::uint64_t>(head, kFileHeaderBytes);
-  if (index.length > file_bytes - index.begin) {
-    throw Error(ErrorCode::kIndexTruncated,
-                fmt::format("an index of {} bytes in a file of {} bytes", index.length, file_bytes), kFileHeaderBytes);
-  }
-  if (index.header.tensor_count > index.length / kIndexEntryBytesMin) {
+  const std::size_t entry_bytes_min =
+      kIndexEntryBytesMin + (index.layout == Layout::kV5LongDims ? kEntryVersionBytes : 0);
+  if (index.header.tensor_count > index.length / entry_bytes_min) {
     throw Error(ErrorCode::kIndexEntryPastEnd,
                 fmt::format("{} entries do not fit in an index of {} bytes", index.header.tensor_count, index.length),
                 offsetof(FileHeaderWire, tensor_count));
@@ -224,8 +291,130 @@ Index read_index(File& file) {
   if (index.header.tensor_count > std::numeric_limits<std::uint32_t>::max()) {
     throw Error(ErrorCode::kResource, "more than 2^32 tensors");
   }
-  read_entries(file, index);
-  check_records(file, index);
+  index.headers_end = sizes.headers;
+  read_entries(file, sizes, index);
+  index.file_order = order_by(index.tensors, &TensorInfo::header_offset);
+  if (headers_first(index.layout)) {
+    check_headers_and_data(index);
+  } else {
+    check_records(file, index);
+  }
+}
+
+void read_segments(File& file, FileSizes sizes, std::span<const std::byte> head, Index& index) {
+  index.layout = Layout::kV5Segments;
+  index.segments = decode_layout_section(head);
+  const Segments& s = index.segments;
+  const std::array bounds = {std::uint64_t{kLayoutSectionEnd}, s.metadata_begin, s.metadata_end, s.headers_begin,
+                             s.headers_end};
+  if (!std::ranges::is_sorted(bounds) || s.headers_end > sizes.headers || s.data_begin > sizes.data ||
+      s.data_begin < (index.header.split ? sizeof(SplitDataHeaderWire) : s.headers_end)) {
+    throw Error(ErrorCode::kSegmentOrder,
+                fmt::format("metadata from {} to {}, headers from {} to {}, data from {}, in a file of {} bytes",
+                            s.metadata_begin, s.metadata_end, s.headers_begin, s.headers_end, s.data_begin, sizes.data),
+                kLayoutSectionBegin);
+  }
+  if (s.metadata_end - s.metadata_begin < sizeof(std::uint64_t)) {
+    throw Error(ErrorCode::kSegmentIndex, "the metadata segment has no room for the length of the index",
+                kLayoutSectionBegin + offsetof(LayoutSectionWire, metadata_end));
+  }
+  read_rest(file, sizes, s.metadata_begin, s.metadata_end, index);
+}
+
+bool begins_with_entry_version(File& file) {
+  std::array<std::byte, kEntryVersionBytes> raw;
+  if (file.size() < kClassicIndexBegin + raw.size()) return false;
+  file.read_at(kClassicIndexBegin, std::span<std::byte>(raw));
+  const auto version = load<std::uint32_t>(raw, 0);
+  return version == kEntryVersionNarrow || version == kEntryVersionWide;
+}
+
+// Data version 5 without a layout section: the index is read in both ways, and one of them has to fit.
+Index read_either(File& file, FileSizes sizes, const FileHeader& header) {
+  struct Reading {
+    Index index;
+    std::optional<Error> error;
+  };
+  const auto read_as = [&](Layout layout) {
+    Reading reading;
+    reading.index.header = header;
+    reading.index.layout = layout;
+    try {
+      read_rest(file, sizes, kFileHeaderBytes, sizes.headers, reading.index);
+    } catch (const Error& error) {
+      if (error.error_class() != ErrorClass::kFile) throw;
+      reading.error = error;
+    }
+    return reading;
+  };
+  Reading plain = read_as(Layout::kV5HeadersFirst);
+  Reading tagged = read_as(Layout::kV5LongDims);
+  // Nearly always one index alone makes sense. If both do, the headers have to decide: there was a place for each.
+  const bool both_fit = !plain.error && !tagged.error;
+  if (both_fit) {
+    const auto check_headers = [&](Reading& reading) {
+      TensorHeader decoded;
+      try {
+        for (std::size_t i = 0; i < reading.index.tensors.size(); ++i) {
+          decode_header(reading.index, i, read_header(file, reading.index, i), decoded);
+        }
+      } catch (const Error& error) {
+        if (error.error_class() != ErrorClass::kFile) throw;
+        reading.error = error;
+        // Neither index is the likelier one.
+        reading.index.tensors = {};
+      }
+    };
+    check_headers(plain);
+    check_headers(tagged);
+  }
+  if (!plain.error && !tagged.error) {
+    throw Error(ErrorCode::kHeaderTwoLayouts, "index and headers make sense as v5-headers-first and as v5-long-dims",
+                kFileHeaderBytes);
+  }
+  if (!plain.error) return std::move(plain.index);
+  if (!tagged.error) return std::move(tagged.index);
+  // If it shows which layout was meant, a person wants to know what is wrong there. An index that begins like a version
+  // of v5-long-dims hardly means anything else; one whose first entry makes sense was meant as it was read.
+  if (begins_with_entry_version(file) && !both_fit) throw *tagged.error;
+  if (plain.index.tensors.size() > 0) throw *plain.error;
+  if (plain.error->code() == tagged.error->code() && plain.error->offset() == tagged.error->offset()) {
+    throw *plain.error;
+  }
+  throw Error(ErrorCode::kHeaderNoLayout,
+              fmt::format("it is not v5-segments; as v5-headers-first: {}; as v5-long-dims: {}", plain.error->what(),
+                          tagged.error->what()),
+              kFileHeaderBytes);
+}
+
+}  // namespace
+
+Index read_index(File& file, File* data_file) {
+  const FileSizes sizes = {file.size(), data_file != nullptr ? data_file->size() : file.size()};
+  std::array<std::byte, kLayoutSectionEnd> head_bytes{};
+  const auto head =
+      std::span(head_bytes).first(static_cast<std::size_t>(std::min<std::uint64_t>(head_bytes.size(), sizes.headers)));
+  file.read_at(0, head);
+  const FileHeader header = decode_file_header(head.first(std::min(head.size(), kFileHeaderBytes)));
+  if (header.split != (data_file != nullptr)) {
+    if (!header.split) throw Error(ErrorCode::kUsage, "the file is whole, and a data file was given");
+    throw Error(ErrorCode::kHeaderFlags,
+                "feature flag 255, which is tzmark's mark of a split pair: the data is in another file, which was not "
+                "given",
+                offsetof(FileHeaderWire, feature_flags) + sizeof(FileHeaderWire::feature_flags) - 1);
+  }
+  if (header.data_version == data_version(Layout::kV5Segments) && !has_layout_section(head) && !header.split) {
+    return read_either(file, sizes, header);
+  }
+  Index index;
+  index.header = header;
+  if (header.data_version == data_version(Layout::kV5Segments)) {
+    if (header.split) check_split_pair(header, *data_file);
+    read_segments(file, sizes, head, index);
+  } else {
+    index.layout = static_cast<Layout>(header.data_version);
+    read_rest(file, sizes, kFileHeaderBytes, sizes.headers, index);
+  }
   return index;
 }
 

@@ -11,17 +11,23 @@ namespace tzmark {
 
 struct Index {
   FileHeader header;
-  Layout layout;
-  TensorTable tensors;
+  Layout layout = Layout::kV1;
+  Segments segments;        // of v5-segments
+  TensorTable tensors;      // offsets count from the start of their file
   std::uint64_t begin = 0;  // of the entries
   std::uint64_t length = 0;
   std::uint64_t used = 0;  // by entries; zeros follow
-  std::uint64_t terminator_at = 0;
+  // Of the headers-first layouts: where the last header ends at the latest, and whether that is because data begins.
+  std::uint64_t headers_end = 0;
+  bool has_data = false;
   std::vector<std::uint32_t> file_order;  // tensors by header offset; empty if the index is in that order already
+
+  // The tensor that is number i in the order of the file.
+  std::size_t in_file_order(std::size_t i) const { return file_order.empty() ? i : file_order[i]; }
 };
 
 // Throws Error with the rule that is broken. Memory is in proportion to the entries that are there, whatever count and
-// length claim.
-Index read_index(File& file);
+// length claim. data_file: the second file of a split pair, else null.
+Index read_index(File& file, File* data_file = nullptr);
 
 }  // namespace tzmark

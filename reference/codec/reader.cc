@@ -20,11 +20,12 @@ constexpr std::uint64_t kHeaderGapBytes = 32 << 10;
 
 }  // namespace
 
-Reader::State::State(std::unique_ptr<File> f, ReadOptions o)
+Reader::State::State(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadOptions o)
     : file(std::move(f)),
+      data_file(std::move(d)),
       options(std::move(o)),
       keys(std::exchange(options.key, std::nullopt), options.key_derivation_limits),
-      index(read_index(*file)) {
+      index(read_index(*file, data_file.get())) {
   PipelineOptions{options.threads, options.piece_bytes}.check();
   if (keys.has_key() && !index.header.encrypted) {
     throw Error(ErrorCode::kCryptNotEncrypted, "a key was given, but the file is not encrypted",
@@ -32,41 +33,34 @@ Reader::State::State(std::unique_ptr<File> f, ReadOptions o)
   }
 }
 
-std::size_t Reader::State::header_bytes(std::size_t tensor) const {
-  const TensorInfo info = index.tensors[tensor];
-  const std::uint64_t bytes = info.data_offset - info.header_offset;
-  if (bytes > tensor_header_bytes_max(info.fields(), index.header.encrypted)) {
-    throw Error(ErrorCode::kRecordExtraBytes, fmt::format("a header of {} bytes, more than its fields can have", bytes),
-                info.header_offset);
-  }
-  return static_cast<std::size_t>(bytes);
-}
-
-void Reader::State::decode_header(std::size_t tensor, std::span<const std::byte> bytes, TensorHeader& header) const {
-  const TensorInfo info = index.tensors[tensor];
-  decode_tensor_header(bytes, info.header_offset, index.header.encrypted, header);
-  check_header_agrees(info.fields(), header, info.header_offset);
-}
-
 Reader::Reader(std::unique_ptr<File> file, ReadOptions options)
-    : state_(std::make_unique<State>(std::move(file), std::move(options))) {}
+    : Reader(std::move(file), nullptr, std::move(options)) {}
+Reader::Reader(std::unique_ptr<File> file, std::unique_ptr<File> data_file, ReadOptions options)
+    : state_(std::make_unique<State>(std::move(file), std::move(data_file), std::move(options))) {}
 Reader::~Reader() = default;
 Reader::Reader(Reader&&) noexcept = default;
 Reader& Reader::operator=(Reader&&) noexcept = default;
 
 Reader Reader::open(const std::string& file_name, ReadOptions options) {
-  auto file = file_name == "-" ? spool(STDIN_FILENO) : open_file(file_name, OpenMode::kRead, options.io_path);
-  return Reader(std::move(file), std::move(options));
+  if (file_name == "-") return Reader(spool(STDIN_FILENO), std::move(options));
+  auto file = open_file(file_name, OpenMode::kRead, options.io_path);
+  std::unique_ptr<File> data_file;
+  if (!options.data_file_name.empty()) {
+    data_file = open_file(options.data_file_name, OpenMode::kRead, options.io_path);
+  }
+  return Reader(std::move(file), std::move(data_file), std::move(options));
 }
 
 const FileHeader& Reader::header() const { return state_->index.header; }
 Layout Reader::layout() const { return state_->index.layout; }
 const TensorTable& Reader::tensors() const { return state_->index.tensors; }
-const File& Reader::file() const { return *state_->file; }
+std::uint64_t Reader::file_bytes() const {
+  return state_->file->size() + (state_->data_file ? state_->data_file->size() : 0);
+}
 std::uint64_t Reader::index_begin() const { return state_->index.begin; }
 std::uint64_t Reader::index_length() const { return state_->index.length; }
 std::uint64_t Reader::index_used() const { return state_->index.used; }
-std::uint64_t Reader::terminator_at() const { return state_->index.terminator_at; }
+const Segments& Reader::segments() const { return state_->index.segments; }
 
 std::optional<std::size_t> Reader::find(std::string_view name) const {
   const TensorTable& tensors = state_->index.tensors;
@@ -102,24 +96,25 @@ void Reader::check_headers(const HeaderVisitor& visit) const {
   std::uint64_t window_end = 0;
   TensorHeader header;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::size_t tensor = state.in_file_order(i);
+    const std::size_t tensor = state.index.in_file_order(i);
     const TensorInfo info = tensors[tensor];
-    const std::size_t length = state.header_bytes(tensor);
+    const std::size_t length = header_room(state.index, tensor);
     if (info.header_offset + length > window_end || info.header_offset < window_begin) {
       window_begin = info.header_offset;
       window_end = window_begin + length;
       for (std::size_t k = i + 1; k < tensors.size(); ++k) {
-        const TensorInfo next = tensors[state.in_file_order(k)];
-        if (next.data_offset - window_begin > kHeaderWindowBytes) break;
-        if (next.header_offset - window_end > kHeaderGapBytes) break;
-        window_end = next.data_offset;
+        const std::size_t next = state.index.in_file_order(k);
+        const std::uint64_t next_begin = tensors[next].header_offset;
+        const std::uint64_t next_end = next_begin + header_room(state.index, next);
+        if (next_end - window_begin > kHeaderWindowBytes || next_begin - window_end > kHeaderGapBytes) break;
+        window_end = next_end;
       }
       window.resize(window_end - window_begin);
       state.file->read_at(window_begin, std::span(window));
     }
     const auto bytes = std::span(window).subspan(info.header_offset - window_begin, length);
-    state.decode_header(tensor, bytes, header);
-    if (visit) visit(tensor, header, bytes);
+    const auto own_bytes = decode_header(state.index, tensor, bytes, header);
+    if (visit) visit(tensor, header, own_bytes);
   }
 }
 

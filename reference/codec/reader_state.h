@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "codec/header_reading.h"
 #include "codec/index.h"
 #include "codec/key_ring.h"
 #include "codec/tensor_digest.h"
@@ -14,6 +15,7 @@ namespace tzmark {
 
 struct Reader::State {
   std::unique_ptr<File> file;
+  std::unique_ptr<File> data_file;  // of a split pair; else null
   ReadOptions options;
   mutable KeyRing keys;
   Index index;
@@ -21,14 +23,10 @@ struct Reader::State {
   mutable std::once_flag names_once;
   mutable std::vector<std::uint32_t> by_name;
 
-  State(std::unique_ptr<File> f, ReadOptions o);
+  State(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadOptions o);
 
-  // The tensor that is number i in the order of the file.
-  std::size_t in_file_order(std::size_t i) const { return index.file_order.empty() ? i : index.file_order[i]; }
-  // Decodes and cross-checks the header of a tensor from the bytes between its header offset and its data.
-  void decode_header(std::size_t tensor, std::span<const std::byte> bytes, TensorHeader& header) const;
-  // Throws TZR-REC-004 if the header is longer than its fields can be, before anybody makes room for it.
-  std::size_t header_bytes(std::size_t tensor) const;
+  // Where the data is.
+  File& data() const { return data_file ? *data_file : *file; }
 };
 
 // One tensor's data as plaintext. See TensorStream.
@@ -40,7 +38,7 @@ class FileTensorStream final : public TensorStream {
   const ExpectedHashes* expected() const override { return &expected_; }
 
   const TensorHeader& header() const { return header_; }
-  std::span<const std::byte> header_bytes() const { return header_bytes_; }
+  std::span<const std::byte> header_bytes() const { return header_bytes_; }  // exactly the header
   // Pieces of this many bytes can be read without reading any byte twice; at most limit.
   std::size_t piece_bytes(std::size_t limit) const;
 
@@ -51,8 +49,9 @@ class FileTensorStream final : public TensorStream {
 
   const Reader::State& state_;
   const TensorInfo info_;
-  std::vector<std::byte> header_bytes_;
+  std::vector<std::byte> header_room_;
   TensorHeader header_;
+  std::span<const std::byte> header_bytes_;
   ExpectedHashes expected_;
   const Key* key_ = nullptr;
   std::mutex mutex_;

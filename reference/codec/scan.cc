@@ -7,6 +7,7 @@
 
 #include "codec/pipeline.h"
 #include "codec/reader_state.h"
+#include "codec/run.h"
 #include "tzmark/error.h"
 #include "tzmark/reader.h"
 
@@ -26,10 +27,11 @@ struct LargeTensor {
 
 class ScanJob {
  public:
-  // Either a part of one large tensor, or a run of small ones whose records lie one after another.
+  // Either a part of one large tensor, or a run of small ones.
   struct Piece {
     bool continues = false;
     std::size_t first = 0, count = 0;  // in file order
+    Run run;
     std::shared_ptr<LargeTensor> large;
     std::uint64_t offset = 0;
     std::size_t length = 0;
@@ -60,13 +62,13 @@ class ScanJob {
     if (next_ == end_) return false;
     piece = {};
     piece.first = next_;
-    const std::uint64_t begin = info(next_).header_offset;
-    while (into_.data == nullptr && next_ < end_ && record_end(next_) - begin <= piece_limit_) {
+    piece.run = Run(state_.index.layout);
+    while (into_.data == nullptr && next_ < end_ && add_to(piece.run, next_)) {
       ++next_;
       ++piece.count;
     }
     if (piece.count > 0) return true;
-    large_ = std::make_shared<LargeTensor>(state_, state_.in_file_order(next_), piece_limit_);
+    large_ = std::make_shared<LargeTensor>(state_, state_.index.in_file_order(next_), piece_limit_);
     take_part(piece, 0);
     return true;
   }
@@ -95,7 +97,7 @@ class ScanJob {
       tensor.digest.add(data, piece.crc32);
     }
     if (options_.plain_sha256) tensor.plain.update(data);
-    const std::size_t index = state_.in_file_order(piece.first);
+    const std::size_t index = state_.index.in_file_order(piece.first);
     if (piece.offset + piece.length < state_.index.tensors[index].data_length) return;
     if (options_.verify_hashes) expected.check(tensor.digest.crc32(), tensor.digest.finish_sha256());
     report(index, tensor.stream.header(), tensor.stream.header_bytes(),
@@ -104,13 +106,17 @@ class ScanJob {
 
   void consume(Piece& piece, std::span<std::byte>) {
     if (!state_.options.progress) return;
-    state_.options.progress(piece.large ? piece.length
-                                        : record_end(piece.first + piece.count - 1) - info(piece.first).header_offset);
+    state_.options.progress(piece.large ? piece.length : piece.run.bytes());
   }
 
  private:
-  TensorInfo info(std::size_t i) const { return state_.index.tensors[state_.in_file_order(i)]; }
-  std::uint64_t record_end(std::size_t i) const { return info(i).data_offset + info(i).data_length; }
+  TensorInfo info(std::size_t i) const { return state_.index.tensors[state_.index.in_file_order(i)]; }
+
+  bool add_to(Run& run, std::size_t i) const {
+    const TensorInfo tensor = info(i);
+    const std::uint64_t header_end = tensor.header_offset + header_room(state_.index, state_.index.in_file_order(i));
+    return run.add(tensor.header_offset, header_end, tensor.data_offset, tensor.data_length, piece_limit_);
+  }
 
   void take_part(Piece& piece, std::uint64_t offset) {
     piece = {};
@@ -127,22 +133,24 @@ class ScanJob {
     return buffer.first(piece.length);
   }
 
-  // Small tensors whole: one read for their headers and data, then each on its own.
+  // Small tensors whole: one read for their headers and data, or one for each, then each tensor on its own.
   void scan_run(const Piece& piece, std::span<std::byte> buffer) {
-    const std::uint64_t begin = info(piece.first).header_offset;
-    const auto bytes = buffer.first(record_end(piece.first + piece.count - 1) - begin);
-    state_.file->read_at(begin, bytes);
+    const Run& run = piece.run;
+    state_.file->read_at(run.front().begin, buffer.first(run.front().bytes()));
+    state_.data().read_at(run.data().begin, buffer.subspan(run.front().bytes(), run.data().bytes()));
     TensorHeader header;
     TensorDigest digest;
     for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
-      const std::size_t index = state_.in_file_order(i);
+      const std::size_t index = state_.index.in_file_order(i);
       const TensorInfo tensor = state_.index.tensors[index];
-      const auto header_bytes = bytes.subspan(tensor.header_offset - begin, state_.header_bytes(index));
-      const auto data = bytes.subspan(tensor.data_offset - begin, tensor.data_length);
-      state_.decode_header(index, header_bytes, header);
+      const auto header_bytes =
+          decode_header(state_.index, index,
+                        buffer.subspan(run.header_at(tensor.header_offset), header_room(state_.index, index)), header);
+      const auto data = tensor.data_length == 0 ? std::span<std::byte>()
+                                                : buffer.subspan(run.data_at(tensor.data_offset), tensor.data_length);
       decrypt(tensor, header, data);
       if (options_.verify_hashes) {
-        const ExpectedHashes expected(header_bytes, header, tensor.header_offset);
+        const ExpectedHashes expected(state_.index.layout, header_bytes, header, tensor.header_offset);
         digest.begin(expected.hashed_header(), expected.wants_crc32(), expected.wants_sha256());
         digest.add(data, expected.wants_crc32() ? crc32(0, data) : 0);
         expected.check(digest.crc32(), digest.finish_sha256());

@@ -10,10 +10,10 @@
 
 namespace tzmark {
 
-ExpectedHashes::ExpectedHashes(std::span<const std::byte> header, const TensorHeader& decoded,
+ExpectedHashes::ExpectedHashes(Layout layout, std::span<const std::byte> header, const TensorHeader& decoded,
                                std::uint64_t file_offset)
     : header_file_offset_(file_offset) {
-  append_hashed_header(header, decoded, hashed_header_);
+  append_hashed_header(layout, header, decoded, hashed_header_);
   for (const TensorHeader::Hash& hash : decoded.hashes) {
     Stored stored{hash.is_sha256, {}, file_offset + hash.value_at};
     std::ranges::copy(header.subspan(hash.value_at, hash.is_sha256 ? stored.value.size() : 4), stored.value.begin());

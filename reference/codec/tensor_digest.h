@@ -15,7 +15,8 @@ namespace tzmark {
 class ExpectedHashes {
  public:
   ExpectedHashes() = default;
-  ExpectedHashes(std::span<const std::byte> header, const TensorHeader& decoded, std::uint64_t file_offset);
+  ExpectedHashes(Layout layout, std::span<const std::byte> header, const TensorHeader& decoded,
+                 std::uint64_t file_offset);
 
   std::span<const std::byte> hashed_header() const { return hashed_header_; }
   bool wants_crc32() const { return wants_crc32_; }

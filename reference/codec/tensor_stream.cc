@@ -40,10 +40,11 @@ void open_messages(const Cipher& cipher, const Key& key, std::span<std::byte> da
 }
 
 FileTensorStream::FileTensorStream(const Reader::State& state, std::size_t tensor)
-    : state_(state), info_(state.index.tensors[tensor]), header_bytes_(state.header_bytes(tensor)) {
-  state.file->read_at(info_.header_offset, std::span(header_bytes_));
-  state.decode_header(tensor, header_bytes_, header_);
-  expected_ = ExpectedHashes(header_bytes_, header_, info_.header_offset);
+    : state_(state),
+      info_(state.index.tensors[tensor]),
+      header_room_(read_header(*state.file, state.index, tensor)),
+      header_bytes_(decode_header(state.index, tensor, header_room_, header_)),
+      expected_(state.index.layout, header_bytes_, header_, info_.header_offset) {
   if (header_.crypt.cipher) {
     key_ = &state.keys.key_for(header_.crypt, info_.header_offset + header_.crypt_begin);
     const Cipher& cipher = *header_.crypt.cipher;
@@ -66,7 +67,7 @@ void FileTensorStream::read(std::uint64_t offset, MutableBuffer out) {
                 fmt::format("{} bytes at {} of a tensor of {} bytes", out.size, offset, info_.data_length));
   }
   if (out.size == 0) return;
-  if (!header_.crypt.cipher) return state_.file->read_at(info_.data_offset + offset, out);
+  if (!header_.crypt.cipher) return state_.data().read_at(info_.data_offset + offset, out);
   if (out.kind == MemoryKind::kDevice) throw Error(ErrorCode::kUsage, "decryption into device memory");
 
   const std::uint64_t message_bytes = header_.crypt.cipher->message_bytes;
@@ -86,7 +87,7 @@ void FileTensorStream::read(std::uint64_t offset, MutableBuffer out) {
 
 void FileTensorStream::read_messages(std::uint64_t offset, MutableBuffer out) {
   const Cipher& cipher = *header_.crypt.cipher;
-  state_.file->read_at(info_.data_offset + offset, out);
+  state_.data().read_at(info_.data_offset + offset, out);
   open_messages(cipher, *key_, out.bytes(), offset / cipher.message_bytes, info_.data_offset);
 }
 
@@ -101,11 +102,11 @@ void FileTensorStream::read_part(std::uint64_t offset, MutableBuffer out) {
     const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(out.size, cipher.message_bytes - in_message));
     const Nonce nonce = message_nonce(cipher.nonce, message);
     if (lead == 0) {
-      state_.file->read_at(info_.data_offset + offset, out.sub(0, length));
+      state_.data().read_at(info_.data_offset + offset, out.sub(0, length));
       decrypt_part(*key_, nonce, in_message, out.bytes().first(length));
     } else {
       std::vector<std::byte> aside(lead + length);
-      state_.file->read_at(info_.data_offset + offset - lead, std::span(aside));
+      state_.data().read_at(info_.data_offset + offset - lead, std::span(aside));
       decrypt_part(*key_, nonce, in_message - lead, aside);
       std::memcpy(out.data, aside.data() + lead, length);
     }
@@ -125,7 +126,7 @@ void FileTensorStream::authenticate(std::uint64_t message) {
   std::vector<std::byte> block(static_cast<std::size_t>(std::min<std::uint64_t>(kAuthenticateBytes, end - begin)));
   for (std::uint64_t at = begin; at < end;) {
     const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), end - at));
-    state_.file->read_at(info_.data_offset + at, MutableBuffer(block.data(), length));
+    state_.data().read_at(info_.data_offset + at, MutableBuffer(block.data(), length));
     authenticator.update(std::span(block).first(length));
     at += length;
   }

@@ -10,7 +10,9 @@
 
 #include "bytes/cursor.h"
 #include "codec/pipeline.h"
+#include "codec/run.h"
 #include "codec/secretbox.h"
+#include "codec/split_pair.h"
 #include "codec/tensor_digest.h"
 #include "format/crypt_block.h"
 #include "format/name_tree.h"
@@ -32,6 +34,7 @@ class WritePlan {
     if (tensors.size() == 0) throw Error(ErrorCode::kHeaderCount, "a file holds at least one tensor");
     PipelineOptions{options.threads, options.piece_bytes}.check();
     choose_layout();
+    check_split();
     check_hashes();
     check_names();
     prepare_key();
@@ -42,34 +45,47 @@ class WritePlan {
   bool encrypted() const { return options_.encrypt.has_value(); }
   const TensorTable& tensors() const { return tensors_; }
   const Placement& operator[](std::size_t i) const { return placements_[i]; }
-  std::uint64_t record_end(std::size_t i) const { return placements_[i].data_offset + tensors_[i].data_length; }
-  std::uint64_t file_bytes() const { return terminator_at_ + kTerminatorBytes; }
+  bool split() const { return options_.split; }
+  // Where the header ends at the latest.
+  std::uint64_t header_end(std::size_t i) const {
+    if (!headers_first(layout_)) return placements_[i].data_offset;
+    return i + 1 < placements_.size() ? placements_[i + 1].header_offset : headers_end_;
+  }
+  // Of both files of a split pair.
+  std::uint64_t file_bytes() const {
+    return terminator_at_ + kTerminatorBytes + (options_.split ? segments_.headers_end : 0);
+  }
   const Key& key() const { return key_; }
   const std::optional<KeyDerivation>& key_derivation() const { return key_derivation_; }
 
   HeaderPlan header_plan(const TensorInfo& tensor) const {
     HeaderPlan plan;
     plan.sha256 = options_.sha256;
-    // The CRC32 of a plaintext would tell about it, so tensors that have something to hide carry none.
-    plan.crc32 = options_.crc32 && (!encrypted() || tensor.meta());
+    // The CRC32 of a plaintext would tell about it, so tensors that have something to hide carry none. In the
+    // headers-first layouts no tensor of an encrypted file does.
+    plan.crc32 = options_.crc32 && (!encrypted() || (tensor.meta() && !headers_first(layout_)));
     plan.has_crypt = encrypted();
     plan.has_key_derivation = key_derivation_.has_value();
     plan.chunk_bytes = encrypted() ? options_.encrypt->chunk_bytes : 0;
     return plan;
   }
 
-  // File header, index and terminator.
-  void write_frame(File& file) const {
+  // Everything but headers and data.
+  void write_frame(File& file, File& data_file) const {
     FileHeader header;
     header.data_version = data_version(layout_);
     header.encrypted = encrypted();
+    header.split = options_.split;
+    header.pair_number = pair_number_;
     header.tensor_count = tensors_.size();
     for (std::size_t i = 0; i < tensors_.size(); ++i) header.total_data_bytes += tensors_[i].data_length;
     std::vector<std::byte> block;
     block.reserve(kIndexBlockBytes + kIndexEntryBytesMax);
     ByteWriter writer(block);
     writer.bytes(encode_file_header(header));
-    writer.integer(index_bytes_);
+    if (layout_ == Layout::kV5Segments) writer.bytes(encode_layout_section(segments_));
+    // Where the entries have to fill the index, the room behind them is not counted.
+    writer.integer(headers_first(layout_) ? entry_bytes_ : index_bytes_);
     std::uint64_t position = 0;
     const auto flush = [&] {
       file.write_at(position, std::span<const std::byte>(block));
@@ -77,28 +93,35 @@ class WritePlan {
       block.clear();
     };
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      encode_index_entry(writer, tensors_[i].fields(), placements_[i].header_offset, placements_[i].data_offset);
+      encode_index_entry(writer, layout_, tensors_[i].fields(), placements_[i].header_offset - segments_.headers_begin,
+                         placements_[i].data_offset - segments_.data_begin);
       if (block.size() >= kIndexBlockBytes) flush();
     }
-    for (std::uint64_t rest = records_begin() - position - block.size(); rest > 0;) {
-      const auto zeros = static_cast<std::size_t>(std::min<std::uint64_t>(rest, kIndexBlockBytes));
-      writer.zeros(zeros);
-      rest -= zeros;
+    const auto zeros_to = [&](std::uint64_t end) {
+      for (std::uint64_t rest = end - position - block.size(); rest > 0;) {
+        const auto zeros = static_cast<std::size_t>(std::min<std::uint64_t>(rest, kIndexBlockBytes));
+        writer.zeros(zeros);
+        rest -= zeros;
+        flush();
+      }
       flush();
+    };
+    zeros_to(placements_[0].header_offset);
+    if (headers_first(layout_)) {
+      position = headers_end_;
+      zeros_to(options_.split ? segments_.headers_end : data_begin_);
     }
-    flush();
+    if (options_.split) write_split_data_header(pair_number_, data_file);
     const std::array<std::byte, kTerminatorBytes> terminator{};
-    file.write_at(terminator_at_, std::span<const std::byte>(terminator));
+    data_file.write_at(terminator_at_, std::span<const std::byte>(terminator));
   }
 
  private:
-  std::uint64_t records_begin() const { return kClassicIndexBegin + index_bytes_; }
-
   void choose_layout() {
     std::string reason;
     const Layout lowest = lowest_layout(tensors_, encrypted(), &reason);
     layout_ = options_.layout.value_or(lowest);
-    if (layout_ < lowest) {
+    if (lowest == Layout::kV5LongDims ? layout_ != lowest : layout_ < lowest) {
       throw Error(ErrorCode::kHeaderLowestVersion, fmt::format("layout {} cannot hold this: {} {} or later",
                                                                layout_name(layout_), reason, layout_name(lowest)));
     }
@@ -106,6 +129,14 @@ class WritePlan {
       throw Error(ErrorCode::kHeaderLowestVersion,
                   "layout v3 is always encrypted, and no key was given to encrypt with");
     }
+  }
+
+  void check_split() {
+    if (!options_.split) return;
+    if (layout_ != Layout::kV5Segments) {
+      throw Error(ErrorCode::kUsage, fmt::format("only v5-segments can be split, and not {}", layout_name(layout_)));
+    }
+    randombytes_buf(&pair_number_, sizeof pair_number_);
   }
 
   void check_hashes() const {
@@ -142,18 +173,59 @@ class WritePlan {
   }
 
   void place() {
-    for (std::size_t i = 0; i < tensors_.size(); ++i) index_bytes_ += index_entry_bytes(tensors_[i].fields());
-    index_bytes_ = std::max(index_bytes_, options_.index_bytes_min);
+    for (std::size_t i = 0; i < tensors_.size(); ++i) entry_bytes_ += index_entry_bytes(layout_, tensors_[i].fields());
+    index_bytes_ = std::max(entry_bytes_, options_.index_bytes_min);
     placements_.resize(tensors_.size());
-    std::uint64_t position = records_begin();
+    if (headers_first(layout_)) {
+      place_headers_first();
+    } else {
+      place_records();
+    }
+  }
+
+  void place_records() {
+    std::uint64_t position = kClassicIndexBegin + index_bytes_;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       const TensorInfo tensor = tensors_[i];
       placements_[i].header_offset = position;
       placements_[i].data_offset = position + tensor_header_bytes(tensor.fields(), header_plan(tensor));
-      position = placements_[i].data_offset + tensor.data_length;
-      if (position >> 63 != 0) throw Error(ErrorCode::kUsage, "the file would have 2^63 bytes or more");
+      position = advance(placements_[i].data_offset, tensor.data_length);
     }
     terminator_at_ = position;
+  }
+
+  void place_headers_first() {
+    const bool segments = layout_ == Layout::kV5Segments;
+    std::uint64_t position = kClassicIndexBegin + index_bytes_;
+    if (segments) {
+      position = align(kLayoutSectionEnd + sizeof(std::uint64_t) + index_bytes_, kSegmentEndUnit);
+      segments_.metadata_begin = kLayoutSectionEnd;
+      segments_.metadata_end = segments_.headers_begin = position;
+    }
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      placements_[i].header_offset = position;
+      position = advance(position, tensor_header_bytes(tensors_[i].fields(), header_plan(tensors_[i])));
+    }
+    headers_end_ = position;
+    data_begin_ = position = align(position, kSegmentEndUnit);
+    if (segments) segments_.headers_end = position;
+    if (options_.split) data_begin_ = position = sizeof(SplitDataHeaderWire);
+    if (segments) segments_.data_begin = position;
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      // All begins of data_begin_ are multiples of 8, so that aligned to the file is aligned to the segment.
+      if (segments) position = align(position, kSegmentDataUnit);
+      placements_[i].data_offset = position;
+      position = advance(position, tensors_[i].data_length);
+    }
+    terminator_at_ = position;
+  }
+
+  static std::uint64_t align(std::uint64_t position, std::uint64_t unit) { return (position + unit - 1) / unit * unit; }
+
+  static std::uint64_t advance(std::uint64_t position, std::uint64_t bytes) {
+    // Some room is left for what follows, so that no sum here wraps.
+    if (((position + bytes) >> 62) != 0) throw Error(ErrorCode::kUsage, "the file would have 2^62 bytes or more");
+    return position + bytes;
   }
 
   const TensorTable& tensors_;
@@ -162,8 +234,12 @@ class WritePlan {
   Key key_;
   std::optional<KeyDerivation> key_derivation_;
   std::vector<Placement> placements_;
+  Segments segments_;  // zeros but in v5-segments, so that offsets of the other layouts are relative to the file
+  std::uint64_t entry_bytes_ = 0;
   std::uint64_t index_bytes_ = 0;
+  std::uint64_t headers_end_ = 0, data_begin_ = 0;  // of the headers-first layouts
   std::uint64_t terminator_at_ = 0;
+  std::uint64_t pair_number_ = 0;
 };
 
 // One tensor on its way into the file: its header, and the digests that fill it.
@@ -180,8 +256,8 @@ class Record {
     slots_ = encode_tensor_header(info_.fields(), info_.module_index, header_plan_, plan.key_derivation(), header_);
     TensorHeader decoded;
     std::vector<std::byte> hashed;
-    decode_tensor_header(this->header(), 0, header_plan_.has_crypt, decoded);
-    append_hashed_header(this->header(), decoded, hashed);
+    decode_tensor_header(this->header(), 0, {header_plan_.has_crypt, info_.wide_dimensions}, decoded);
+    append_hashed_header(plan.layout(), this->header(), decoded, hashed);
     expected_ = verify_source ? stream_->expected() : nullptr;
     // Source and copy mostly hash alike; then hashing once serves both.
     source_differs_ = expected_ != nullptr && !std::ranges::equal(hashed, expected_->hashed_header());
@@ -268,18 +344,19 @@ struct LargeRecord {
 
 class WriteJob {
  public:
-  // Either a part of one large tensor, or a run of small records.
+  // Either a part of one large tensor, or a run of small ones.
   struct Piece {
     bool continues = false;
     std::size_t first = 0, count = 0;
+    Run run;
     std::shared_ptr<LargeRecord> large;
     std::uint64_t offset = 0;
     std::size_t length = 0;
     std::uint32_t crc32 = 0;
   };
 
-  WriteJob(File& file, const WritePlan& plan, const TensorSource& source, const WriteOptions& options)
-      : file_(file), plan_(plan), source_(source), options_(options) {
+  WriteJob(File& file, File& data_file, const WritePlan& plan, const TensorSource& source, const WriteOptions& options)
+      : file_(file), data_file_(data_file), plan_(plan), source_(source), options_(options) {
     const std::uint64_t unit = plan.encrypted() ? options.encrypt->chunk_bytes : 1;
     large_piece_bytes_ = static_cast<std::size_t>(options.piece_bytes / unit * unit);
   }
@@ -298,8 +375,9 @@ class WriteJob {
     if (next_ == end) return false;
     piece = {};
     piece.first = next_;
-    const std::uint64_t begin = plan_[next_].header_offset;
-    while (next_ < end && plan_.record_end(next_) - begin <= options_.piece_bytes) {
+    piece.run = Run(plan_.layout());
+    while (next_ < end && piece.run.add(plan_[next_].header_offset, plan_.header_end(next_), plan_[next_].data_offset,
+                                        plan_.tensors()[next_].data_length, options_.piece_bytes)) {
       ++next_;
       ++piece.count;
     }
@@ -325,17 +403,19 @@ class WriteJob {
   }
 
   void consume(Piece& piece, std::span<std::byte> buffer) {
-    const Placement& place = plan_[piece.first];
     if (piece.large) {
+      const Placement& place = plan_[piece.first];
       LargeRecord& large = *piece.large;
       const std::span<std::byte> data = buffer.first(piece.length);
       large.record.encrypt(piece.offset, data);
-      file_.write_at(place.data_offset + piece.offset, data);
+      data_file_.write_at(place.data_offset + piece.offset, data);
       // Whoever writes the last part finds all MACs and hashes in place.
       if (large.pieces_left.fetch_sub(1) == 1) file_.write_at(place.header_offset, large.record.header());
     } else {
-      piece.length = plan_.record_end(piece.first + piece.count - 1) - place.header_offset;
-      file_.write_at(place.header_offset, buffer.first(piece.length));
+      const Run& run = piece.run;
+      piece.length = run.bytes();
+      file_.write_at(run.front().begin, buffer.first(run.front().bytes()));
+      data_file_.write_at(run.data().begin, buffer.subspan(run.front().bytes(), run.data().bytes()));
     }
     if (options_.progress) options_.progress(piece.length);
   }
@@ -352,20 +432,25 @@ class WriteJob {
   }
 
   void build_run(const Piece& piece, std::span<std::byte> buffer) {
-    const std::uint64_t begin = plan_[piece.first].header_offset;
+    const Run& run = piece.run;
+    // Between tensors there may be bytes that align the next one.
+    std::ranges::fill(buffer.subspan(run.front().bytes(), run.data().bytes()), std::byte{0});
     std::vector<std::byte> header;
     for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
       header.clear();
       Record record(plan_, i, source_, options_.verify_source, header);
-      const auto data = buffer.subspan(plan_[i].data_offset - begin, record.info().data_length);
+      const std::uint64_t length = record.info().data_length;
+      const auto data =
+          length == 0 ? std::span<std::byte>() : buffer.subspan(run.data_at(plan_[i].data_offset), length);
       record.hash(data, record.read(0, data));
       record.finish_hashes();
       record.encrypt(0, data);
-      std::ranges::copy(header, buffer.begin() + static_cast<std::ptrdiff_t>(plan_[i].header_offset - begin));
+      std::ranges::copy(header, buffer.begin() + static_cast<std::ptrdiff_t>(run.header_at(plan_[i].header_offset)));
     }
   }
 
   File& file_;
+  File& data_file_;
   const WritePlan& plan_;
   const TensorSource& source_;
   const WriteOptions& options_;
@@ -410,13 +495,10 @@ Layout lowest_layout(const TensorTable& tensors, bool encrypted, std::string* re
       raise(Layout::kV4,
             [&] { return fmt::format("'{}' is a meta tensor, which needs", display_path(tensor.path())); });
     }
-    for (const std::uint64_t dimension : tensor.shape) {
-      if (dimension >> 32 != 0) {
-        throw Error(ErrorCode::kUnavailable,
-                    fmt::format("'{}' has a dimension of 2^32 or more, which needs data version 5, and this version of "
-                                "tzmark does not write that",
-                                display_path(tensor.path())));
-      }
+    if (tensor.wide_dimensions) {
+      raise(Layout::kV5LongDims, [&] {
+        return fmt::format("'{}' has a dimension of 2^32 or more, which needs", display_path(tensor.path()));
+      });
     }
   }
   return lowest;
@@ -436,10 +518,12 @@ TensorTable writable_table(const Reader& reader) {
 }
 
 WriteResult write_tensors(File& file, const TensorTable& tensors, const TensorSource& source,
-                          const WriteOptions& options) {
+                          const WriteOptions& options, File* data_file) {
   const WritePlan plan(tensors, options);
-  plan.write_frame(file);
-  WriteJob job(file, plan, source, options);
+  if (plan.split() != (data_file != nullptr)) throw Error(ErrorCode::kUsage, "a split pair is written to two files");
+  File& data = data_file != nullptr ? *data_file : file;
+  plan.write_frame(file, data);
+  WriteJob job(file, data, plan, source, options);
   Pipeline(job, {options.threads, options.piece_bytes}, options.piece_bytes).run();
   return {plan.layout(), plan.file_bytes()};
 }
@@ -447,10 +531,17 @@ WriteResult write_tensors(File& file, const TensorTable& tensors, const TensorSo
 WriteResult write_file(const std::string& file_name, const TensorTable& tensors, const TensorSource& source,
                        const WriteOptions& options) {
   AtomicFile output(file_name, options.io_path, options.existing);
-  const WriteResult result = write_tensors(output.file(), tensors, source, options);
+  std::optional<AtomicFile> data_output;
+  if (options.split) data_output.emplace(split_data_file_name(file_name), options.io_path, options.existing);
+  const WriteResult result =
+      write_tensors(output.file(), tensors, source, options, data_output ? &data_output->file() : nullptr);
+  // A head without its data is of no use, so that it comes last.
+  if (data_output) data_output->commit();
   output.commit();
   return result;
 }
+
+std::string split_data_file_name(const std::string& head_file_name) { return head_file_name + ".data"; }
 
 std::unique_ptr<TensorStream> MemorySource::open(std::size_t tensor) const {
   return std::make_unique<MemoryStream>(data_[tensor]);

@@ -12,11 +12,15 @@
 namespace tzmark {
 namespace {
 
-constexpr std::array<std::string_view, 4> kLayoutNames = {"v1", "v2", "v3", "v4"};
+constexpr std::array<std::string_view, kLayouts.size()> kLayoutNames = {
+    "v1", "v2", "v3", "v4", "v5-headers-first", "v5-segments", "v5-long-dims"};
 constexpr std::array<std::string_view, 3> kKindNames = {"parameter", "buffer", "state_dict"};
 constexpr std::uint32_t kFirstVersionWithFlags = 4;
 constexpr std::uint32_t kAlwaysEncryptedVersion = 3;
 constexpr unsigned char kFlagEncrypted = 1;
+// tzmark's own mark, in the last byte: the highest flag there is, so that every other reader refuses the file.
+constexpr std::uint32_t kFirstVersionWithSplit = 5;
+constexpr unsigned char kFlagSplit = 0x80;
 
 }  // namespace
 
@@ -51,16 +55,21 @@ FileHeader decode_file_header(std::span<const std::byte> bytes) {
   header.encrypted = header.data_version == kAlwaysEncryptedVersion;
   // Before version 4 the flags were reserved bytes that mean nothing.
   if (header.data_version >= kFirstVersionWithFlags) {
+    header.encrypted = (wire.feature_flags[0] & kFlagEncrypted) != 0;
+    unsigned char& last = wire.feature_flags[sizeof wire.feature_flags - 1];
+    header.split = header.data_version >= kFirstVersionWithSplit && (last & kFlagSplit) != 0;
+    wire.feature_flags[0] &= static_cast<unsigned char>(~kFlagEncrypted);
+    if (header.split) last &= static_cast<unsigned char>(~kFlagSplit);
     for (std::size_t i = 0; i < sizeof wire.feature_flags; ++i) {
-      const unsigned unknown = wire.feature_flags[i] & (i == 0 ? ~unsigned{kFlagEncrypted} : ~0U) & 0xff;
+      const unsigned unknown = wire.feature_flags[i];
       if (unknown != 0) {
         throw Error(ErrorCode::kHeaderFlags, fmt::format("unknown feature flags {:02x} in byte {}", unknown, i),
                     offsetof(FileHeaderWire, feature_flags) + i);
       }
     }
-    header.encrypted = (wire.feature_flags[0] & kFlagEncrypted) != 0;
   }
   header.total_data_bytes = wire.total_data_bytes;
+  if (header.split) header.pair_number = wire.pair_number;
   header.tensor_count = wire.tensor_count;
   if (header.tensor_count == 0) {
     throw Error(ErrorCode::kHeaderCount, "the tensor count is 0", offsetof(FileHeaderWire, tensor_count));
@@ -73,7 +82,9 @@ std::array<std::byte, kFileHeaderBytes> encode_file_header(const FileHeader& hea
   std::memcpy(wire.magic, kMagic.data(), kMagic.size());
   wire.data_version = header.data_version;
   if (header.encrypted && header.data_version >= kFirstVersionWithFlags) wire.feature_flags[0] = kFlagEncrypted;
+  if (header.split) wire.feature_flags[sizeof wire.feature_flags - 1] = kFlagSplit;
   wire.total_data_bytes = header.total_data_bytes;
+  wire.pair_number = header.pair_number;
   wire.tensor_count = header.tensor_count;
   std::array<std::byte, kFileHeaderBytes> bytes;
   std::memcpy(bytes.data(), &wire, sizeof wire);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "bytes/cursor.h"
+#include "format/dimensions.h"
 #include "tzmark/error.h"
 #include "tzmark/format.h"
 
@@ -20,8 +21,17 @@ std::optional<std::uint64_t> nominal_bytes(std::span<const std::uint64_t> shape,
   return product;
 }
 
-void decode_index_entry(ByteReader& reader, IndexEntry& entry) {
+void decode_index_entry(ByteReader& reader, Layout layout, IndexEntry& entry) {
   const auto at = [&](std::uint64_t& field) { field = reader.file_position(); };
+  entry.wide_dimensions = false;
+  if (layout == Layout::kV5LongDims) {
+    const std::uint64_t version_at = reader.file_position();
+    const auto version = reader.integer<std::uint32_t>("an entry's version");
+    if (version != kEntryVersionNarrow && version != kEntryVersionWide) {
+      throw Error(ErrorCode::kIndexEntryVersion, fmt::format("entry version {} is not 1 or 5", version), version_at);
+    }
+    entry.wide_dimensions = version == kEntryVersionWide;
+  }
   const auto name_length = reader.integer<std::uint16_t>("a name's length");
   at(entry.name_at);
   entry.name = as_text(reader.take(name_length, "a name"));
@@ -36,10 +46,7 @@ void decode_index_entry(ByteReader& reader, IndexEntry& entry) {
   entry.dtype = as_text(reader.take(dtype_length, "a dtype"));
   at(entry.shape_at);
   entry.dimension_count = reader.integer<std::uint8_t>("a count of dimensions");
-  const auto dimensions = reader.take(entry.dimension_count * sizeof(std::uint32_t), "a shape");
-  for (std::size_t i = 0; i < entry.dimension_count; ++i) {
-    entry.dimensions[i] = load<std::uint32_t>(dimensions, i * sizeof(std::uint32_t));
-  }
+  decode_dimensions(reader.take(entry.shape_bytes(), "a shape"), entry);
   at(entry.header_offset_at);
   entry.header_offset = reader.integer<std::uint64_t>("a header offset");
   at(entry.data_offset_at);
@@ -48,21 +55,22 @@ void decode_index_entry(ByteReader& reader, IndexEntry& entry) {
   entry.data_length = reader.integer<std::uint64_t>("a data length");
 }
 
-void encode_index_entry(ByteWriter& writer, const TensorFields& tensor, std::uint64_t header_offset,
+void encode_index_entry(ByteWriter& writer, Layout layout, const TensorFields& tensor, std::uint64_t header_offset,
                         std::uint64_t data_offset) {
+  if (layout == Layout::kV5LongDims) writer.integer(tensor.wide_dimensions ? kEntryVersionWide : kEntryVersionNarrow);
   writer.text<std::uint16_t>(tensor.name);
   writer.integer(static_cast<std::uint8_t>(tensor.kind));
   writer.text<std::uint8_t>(tensor.dtype);
   writer.integer(tensor.dimension_count);
-  for (const std::uint64_t dimension : tensor.shape()) writer.integer(static_cast<std::uint32_t>(dimension));
+  encode_dimensions(writer, tensor);
   writer.integer(header_offset);
   writer.integer(data_offset);
   writer.integer(tensor.data_length);
 }
 
-std::size_t index_entry_bytes(const TensorFields& tensor) {
-  return kIndexEntryBytesMin + tensor.name.size() + tensor.dtype.size() +
-         tensor.dimension_count * sizeof(std::uint32_t);
+std::size_t index_entry_bytes(Layout layout, const TensorFields& tensor) {
+  return kIndexEntryBytesMin + (layout == Layout::kV5LongDims ? kEntryVersionBytes : 0) + tensor.name.size() +
+         tensor.dtype.size() + tensor.shape_bytes();
 }
 
 }  // namespace tzmark

@@ -32,7 +32,7 @@ Bytes entry_bytes(const RawTensor& tensor, std::uint64_t header_offset, std::uin
 IndexEntry decode(std::span<const std::byte> bytes) {
   IndexEntry entry;
   ByteReader reader(bytes, kFileOffset, ErrorCode::kIndexEntryPastEnd, "the index");
-  decode_index_entry(reader, entry);
+  decode_index_entry(reader, Layout::kV1, entry);
   return entry;
 }
 
@@ -43,10 +43,10 @@ TEST(IndexEntry, RoundTripsOfRandomFields) {
     const std::uint64_t header_offset = random(), data_offset = random();
     Bytes encoded = {std::byte{0xaa}};
     ByteWriter writer(encoded);
-    encode_index_entry(writer, tensor.fields(), header_offset, data_offset);
+    encode_index_entry(writer, Layout::kV1, tensor.fields(), header_offset, data_offset);
     encoded.erase(encoded.begin());
     ASSERT_EQ(encoded, entry_bytes(tensor, header_offset, data_offset));
-    ASSERT_EQ(index_entry_bytes(tensor.fields()), encoded.size());
+    ASSERT_EQ(index_entry_bytes(Layout::kV1, tensor.fields()), encoded.size());
     const IndexEntry decoded = decode(encoded);
     test::expect_same_fields(decoded, tensor);
     ASSERT_EQ(decoded.header_offset, header_offset);
@@ -75,8 +75,54 @@ TEST(IndexEntry, SmallestAndLargest) {
   EXPECT_EQ(entry_bytes(smallest, 0, 0).size(), kIndexEntryBytesMin);
   const RawTensor largest{2, std::string(65535, 'n'), std::string(255, 'd'), std::vector<std::uint32_t>(255, 1), 0};
   const Bytes bytes = entry_bytes(largest, 1, 2);
-  EXPECT_EQ(bytes.size(), kIndexEntryBytesMax);
   test::expect_same_fields(decode(bytes), largest);
+  TensorFields wide = largest.fields();
+  wide.wide_dimensions = true;
+  EXPECT_EQ(index_entry_bytes(Layout::kV5LongDims, wide), kIndexEntryBytesMax);
+}
+
+TEST(IndexEntry, LongDimensions) {
+  std::mt19937_64 random(6);
+  for (int round = 0; round < 300; ++round) {
+    const RawTensor tensor = test::random_tensor(random);
+    TensorFields fields = tensor.fields();
+    fields.wide_dimensions = random() % 2 == 0;
+    if (fields.wide_dimensions) {
+      for (std::size_t i = 0; i < fields.dimension_count; ++i) fields.dimensions[i] = random();
+    }
+    Bytes bytes;
+    ByteWriter writer(bytes);
+    encode_index_entry(writer, Layout::kV5LongDims, fields, 1, 2);
+    ASSERT_EQ(bytes.size(), index_entry_bytes(Layout::kV5LongDims, fields));
+    EXPECT_EQ(load<std::uint32_t>(bytes, 0), fields.wide_dimensions ? 5U : 1U);
+    IndexEntry entry;
+    ByteReader reader(bytes, kFileOffset, ErrorCode::kIndexEntryPastEnd, "the index");
+    decode_index_entry(reader, Layout::kV5LongDims, entry);
+    EXPECT_EQ(reader.remaining(), 0U);
+    EXPECT_EQ(entry.name, fields.name);
+    EXPECT_EQ(entry.wide_dimensions, fields.wide_dimensions);
+    EXPECT_TRUE(std::ranges::equal(entry.shape(), fields.shape()));
+    EXPECT_EQ(entry.data_length, fields.data_length);
+    // Without its version and its wide dimensions the entry is that of the other layouts.
+    if (!fields.wide_dimensions) {
+      EXPECT_EQ(Bytes(bytes.begin() + 4, bytes.end()), entry_bytes(tensor, 1, 2));
+    }
+  }
+}
+
+TEST(IndexEntry, UnknownVersions) {
+  for (const std::uint32_t version : {0U, 2U, 4U, 6U, 0x100U, 0x01000000U, 0xffffffffU}) {
+    Bytes bytes(4);
+    store(bytes, 0, version);
+    const Bytes rest = entry_bytes({0, "name", "<f4", {2}, 8}, 0, 0);
+    bytes.insert(bytes.end(), rest.begin(), rest.end());
+    EXPECT_EQ(caught([&] {
+                IndexEntry entry;
+                ByteReader reader(bytes, kFileOffset, ErrorCode::kIndexEntryPastEnd, "the index");
+                decode_index_entry(reader, Layout::kV5LongDims, entry);
+              }),
+              failure(ErrorCode::kIndexEntryVersion, kFileOffset));
+  }
 }
 
 TEST(IndexEntry, LeavesTheNextOneAlone) {
@@ -87,9 +133,9 @@ TEST(IndexEntry, LeavesTheNextOneAlone) {
   ByteReader reader(bytes, 0, ErrorCode::kIndexEntryPastEnd, "the index");
   // One object serves all entries of an index; nothing of the first must show in the second.
   IndexEntry entry;
-  decode_index_entry(reader, entry);
+  decode_index_entry(reader, Layout::kV1, entry);
   test::expect_same_fields(entry, first);
-  decode_index_entry(reader, entry);
+  decode_index_entry(reader, Layout::kV1, entry);
   test::expect_same_fields(entry, second);
   EXPECT_EQ(entry.name_at, bytes.size() - more.size() + 2);
   EXPECT_EQ(reader.remaining(), 0U);

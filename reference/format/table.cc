@@ -16,6 +16,7 @@ TensorFields TensorInfo::fields() const {
   fields.kind = kind;
   fields.name = name;
   fields.dtype = dtype.wire;
+  fields.wide_dimensions = wide_dimensions;
   fields.dimension_count = static_cast<std::uint8_t>(shape.size());
   std::ranges::copy(shape, fields.dimensions.begin());
   fields.data_length = data_length;
@@ -31,7 +32,8 @@ TensorInfo TensorTable::operator[](std::size_t i) const {
           r.header_offset,
           r.data_offset,
           r.module_index,
-          r.kind};
+          r.kind,
+          r.wide_dimensions};
 }
 
 void TensorTable::add(const Path& path, Kind kind, const Dtype& dtype, std::span<const std::uint64_t> shape, bool meta,
@@ -46,12 +48,14 @@ void TensorTable::add(const Path& path, Kind kind, const Dtype& dtype, std::span
   }
   const auto bytes = nominal_bytes(shape, dtype.item_bytes);
   if (!bytes) throw Error(ErrorCode::kIndexShapeOverflow, fmt::format("{} is too large", display_path(path)));
-  append(name, shape, dtype, {0, 0, meta ? 0 : *bytes, 0, 0, 0, 0, module_index, 0, kind});
+  const bool wide = std::ranges::any_of(shape, [](std::uint64_t dimension) { return dimension >> 32 != 0; });
+  append(name, shape, dtype, {0, 0, meta ? 0 : *bytes, 0, 0, 0, 0, module_index, 0, kind, wide});
 }
 
 void TensorTable::add(const IndexEntry& entry, const Dtype& dtype) {
-  append(entry.name, entry.shape(), dtype,
-         {entry.header_offset, entry.data_offset, entry.data_length, 0, 0, 0, 0, 0, 0, entry.kind});
+  append(
+      entry.name, entry.shape(), dtype,
+      {entry.header_offset, entry.data_offset, entry.data_length, 0, 0, 0, 0, 0, 0, entry.kind, entry.wide_dimensions});
 }
 
 void TensorTable::append(std::string_view name, std::span<const std::uint64_t> shape, const Dtype& dtype,

@@ -5,6 +5,7 @@
 
 #include "bytes/cursor.h"
 #include "format/crypt_block.h"
+#include "format/dimensions.h"
 #include "tzmark/error.h"
 #include "tzmark/format.h"
 
@@ -20,7 +21,7 @@ constexpr std::size_t kSha256Bytes = 32;
 constexpr std::uint64_t kFixedBytes = 8 + 2 + 1 + 2 + 1 + 1 + 2 + 1 + 8;
 
 std::uint64_t variable_bytes(const TensorFields& tensor) {
-  return tensor.name.size() + tensor.dtype.size() + tensor.dimension_count * sizeof(std::uint32_t);
+  return tensor.name.size() + tensor.dtype.size() + tensor.shape_bytes();
 }
 
 void decode_hashes(std::span<const std::byte> list, std::uint64_t file_offset, std::size_t list_at,
@@ -62,7 +63,7 @@ std::optional<std::span<const std::byte>> TensorHeader::sha256(std::span<const s
   return header.subspan(found->value_at, kSha256Bytes);
 }
 
-void decode_tensor_header(std::span<const std::byte> header, std::uint64_t file_offset, bool has_crypt,
+void decode_tensor_header(std::span<const std::byte> header, std::uint64_t file_offset, HeaderForm form,
                           TensorHeader& result) {
   ByteReader reader(header, file_offset, ErrorCode::kRecordFieldPastEnd, "the tensor header");
   result.header_length = reader.integer<std::uint64_t>("header_length");
@@ -71,10 +72,10 @@ void decode_tensor_header(std::span<const std::byte> header, std::uint64_t file_
                 file_offset);
   }
   if (result.header_length != header.size()) {
-    throw Error(ErrorCode::kRecordTruncated,
-                fmt::format("header_length is {}, but the data begins {} bytes behind the header's start",
-                            result.header_length, header.size()),
-                file_offset);
+    throw Error(
+        ErrorCode::kRecordTruncated,
+        fmt::format("header_length is {}, but there are {} bytes for the header", result.header_length, header.size()),
+        file_offset);
   }
   result.module_index = reader.integer<std::uint16_t>("module_index");
   const std::uint64_t kind_at = reader.file_position();
@@ -86,11 +87,10 @@ void decode_tensor_header(std::span<const std::byte> header, std::uint64_t file_
   result.name = reader.text<std::uint16_t>("the name");
   result.dtype = reader.text<std::uint8_t>("the dtype");
   result.dimension_count = reader.integer<std::uint8_t>("the count of dimensions");
-  const auto dimensions = reader.take(result.dimension_count * sizeof(std::uint32_t), "the shape");
-  for (std::size_t i = 0; i < result.dimension_count; ++i) {
-    result.dimensions[i] = load<std::uint32_t>(dimensions, i * sizeof(std::uint32_t));
-  }
+  result.wide_dimensions = form.wide_dimensions;
+  decode_dimensions(reader.take(result.shape_bytes(), "the shape"), result);
 
+  result.hashes_begin = reader.position();
   const auto hashes_length = reader.integer<std::uint16_t>("hashes_length");
   const std::size_t list_at = reader.position();
   const std::uint64_t list_file_offset = reader.file_position();
@@ -104,7 +104,7 @@ void decode_tensor_header(std::span<const std::byte> header, std::uint64_t file_
   result.crypt_begin = result.crypt_end = reader.position();
   std::span<const std::byte> crypt;
   std::uint64_t crypt_file_offset = 0;
-  if (has_crypt) {
+  if (form.has_crypt) {
     if (reader.remaining() < 2 * sizeof(std::uint64_t)) {
       throw Error(ErrorCode::kCryptPastEnd, "the header of an encrypted tensor has no crypt block",
                   reader.file_position());
@@ -128,7 +128,7 @@ void decode_tensor_header(std::span<const std::byte> header, std::uint64_t file_
     throw Error(ErrorCode::kRecordNegativeLength, fmt::format("data_length {} is negative", data_length), length_at);
   }
   result.data_length = static_cast<std::uint64_t>(data_length);
-  if (has_crypt) result.crypt = decode_crypt_block(crypt, crypt_file_offset, result.data_length);
+  if (form.has_crypt) result.crypt = decode_crypt_block(crypt, crypt_file_offset, result.data_length);
 }
 
 void check_header_agrees(const TensorFields& entry, const TensorHeader& header, std::uint64_t file_offset) {
@@ -175,8 +175,16 @@ std::uint64_t tensor_header_bytes_max(const TensorFields& tensor, bool has_crypt
   return bytes;
 }
 
-void append_hashed_header(std::span<const std::byte> header, const TensorHeader& decoded, std::vector<std::byte>& out) {
+void append_hashed_header(Layout layout, std::span<const std::byte> header, const TensorHeader& decoded,
+                          std::vector<std::byte>& out) {
   const std::size_t begin = out.size();
+  if (headers_first(layout)) {
+    const auto front = header.first(decoded.hashes_begin);
+    const auto data_length = header.last(sizeof(std::int64_t));
+    out.insert(out.end(), front.begin(), front.end());
+    out.insert(out.end(), data_length.begin(), data_length.end());
+    return;
+  }
   out.insert(out.end(), header.begin(), header.begin() + decoded.crypt_begin);
   out.insert(out.end(), header.begin() + decoded.crypt_end, header.end());
   // Every hash lies before the crypt block, so its place has not moved.
@@ -202,7 +210,7 @@ HeaderSlots encode_tensor_header(const TensorFields& tensor, std::uint16_t modul
   writer.text<std::uint16_t>(tensor.name);
   writer.text<std::uint8_t>(tensor.dtype);
   writer.integer(tensor.dimension_count);
-  for (const std::uint64_t dimension : tensor.shape()) writer.integer(static_cast<std::uint32_t>(dimension));
+  encode_dimensions(writer, tensor);
   writer.integer(
       static_cast<std::uint16_t>(1 + (plan.crc32 ? 2 + kCrc32Bytes : 0) + (plan.sha256 ? 2 + kSha256Bytes : 0)));
   writer.integer(static_cast<std::uint8_t>((plan.crc32 ? 1 : 0) + (plan.sha256 ? 1 : 0)));

@@ -82,7 +82,7 @@ RawHeader encrypted_header() {
 
 TensorHeader decode(std::span<const std::byte> bytes, bool has_crypt = false) {
   TensorHeader header;
-  decode_tensor_header(bytes, kFileOffset, has_crypt, header);
+  decode_tensor_header(bytes, kFileOffset, {has_crypt, false}, header);
   return header;
 }
 
@@ -132,14 +132,14 @@ TEST(TensorHeader, HashesInAnyOrderAndNumber) {
   raw.hashes = hash_list({{1, first}, {1, second}, {0, Bytes(4, std::byte{3})}});
   bytes = raw.bytes();
   // The same object again: nothing of the header before must show.
-  decode_tensor_header(bytes, kFileOffset, false, header);
+  decode_tensor_header(bytes, kFileOffset, {}, header);
   EXPECT_EQ(header.hashes.size(), 3U);
   EXPECT_EQ(header.crc32(bytes), 0x03030303U);
   EXPECT_EQ(copy(*header.sha256(bytes)), first);
 
   raw.hashes = hash_list(std::vector<RawHash>(255, {1, second}));
   bytes = raw.bytes();
-  decode_tensor_header(bytes, kFileOffset, false, header);
+  decode_tensor_header(bytes, kFileOffset, {}, header);
   EXPECT_EQ(header.hashes.size(), 255U);
   EXPECT_EQ(header.crc32(bytes), std::nullopt);
 }
@@ -199,7 +199,7 @@ TEST(TensorHeader, RoundTripsOfRandomFields) {
     }
     ASSERT_EQ(encoded, raw.bytes());
 
-    decode_tensor_header(encoded, kFileOffset, plan.has_crypt, decoded);
+    decode_tensor_header(encoded, kFileOffset, {plan.has_crypt, false}, decoded);
     test::expect_same_fields(decoded, raw.tensor);
     EXPECT_EQ(decoded.module_index, raw.module_index);
     ASSERT_EQ(decoded.crc32(encoded).has_value(), plan.crc32);
@@ -480,11 +480,48 @@ TEST(HashedHeader, IsTheHeaderWithoutHashValuesAndCryptBlock) {
       raw.hashes = hash_list(hashes);
       const Bytes bytes = raw.bytes();
       Bytes out = {std::byte{0xaa}};
-      append_hashed_header(bytes, decode(bytes, raw.crypt.has_value()), out);
+      append_hashed_header(Layout::kV1, bytes, decode(bytes, raw.crypt.has_value()), out);
       EXPECT_EQ(out.front(), std::byte{0xaa});
       EXPECT_EQ(copy(std::span(out).subspan(1)), hashed_by_definition(raw, hashes));
     }
   }
+}
+
+TEST(HashedHeader, OfHeadersFirstIsWhatPrecedesTheHashesAndTheDataLength) {
+  for (const RawHeader& raw : {RawHeader(), encrypted_header()}) {
+    const Bytes bytes = raw.bytes();
+    const TensorHeader decoded = decode(bytes, raw.crypt.has_value());
+    Bytes expected(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(raw.hashes_at() - 2));
+    expected.insert(expected.end(), bytes.end() - 8, bytes.end());
+    for (const Layout layout : {Layout::kV5HeadersFirst, Layout::kV5Segments}) {
+      Bytes out;
+      append_hashed_header(layout, bytes, decoded, out);
+      EXPECT_EQ(out, expected);
+    }
+    Bytes classic, long_dims;
+    append_hashed_header(Layout::kV4, bytes, decoded, classic);
+    append_hashed_header(Layout::kV5LongDims, bytes, decoded, long_dims);
+    EXPECT_EQ(classic, long_dims);
+    EXPECT_NE(classic, expected);
+  }
+}
+
+TEST(TensorHeader, WideDimensions) {
+  const RawTensor tensor{2, "name", "|u1", {}, 0};
+  TensorFields fields = tensor.fields();
+  fields.dimension_count = 2;
+  fields.dimensions[0] = std::uint64_t{1} << 33;
+  fields.dimensions[1] = 3;
+  fields.wide_dimensions = true;
+  const HeaderPlan plan{.crc32 = true, .sha256 = true};
+  Bytes bytes;
+  encode_tensor_header(fields, 7, plan, std::nullopt, bytes);
+  EXPECT_EQ(bytes.size(), tensor_header_bytes(fields, plan));
+  TensorHeader decoded;
+  decode_tensor_header(bytes, kFileOffset, {.has_crypt = false, .wide_dimensions = true}, decoded);
+  check_header_agrees(fields, decoded, kFileOffset);
+  // The width is not in the header: who takes the other one finds a shape and hashes that are not there.
+  EXPECT_THROW(decode_tensor_header(bytes, kFileOffset, {}, decoded), Error);
 }
 
 }  // namespace

@@ -50,12 +50,12 @@ class WorkedExample : public ::testing::Test {
     index_length_ = load<std::uint64_t>(file_, kFileHeaderBytes);
     ByteReader index(std::span<const std::byte>(file_).subspan(kClassicIndexBegin, index_length_), kClassicIndexBegin,
                      ErrorCode::kIndexEntryPastEnd, "the index");
-    decode_index_entry(index, entry_);
+    decode_index_entry(index, Layout::kV1, entry_);
     index_rest_ = index.remaining();
     header_bytes_ =
         std::span<const std::byte>(file_).subspan(entry_.header_offset, entry_.data_offset - entry_.header_offset);
-    decode_tensor_header(header_bytes_, entry_.header_offset, false, header_);
-    append_hashed_header(header_bytes_, header_, hashed_);
+    decode_tensor_header(header_bytes_, entry_.header_offset, {}, header_);
+    append_hashed_header(Layout::kV1, header_bytes_, header_, hashed_);
     const auto data = std::span<const std::byte>(file_).subspan(entry_.data_offset, entry_.data_length);
     hashed_.insert(hashed_.end(), data.begin(), data.end());
   }
@@ -115,11 +115,11 @@ TEST_F(WorkedExample, EncodersWriteTheSameBytes) {
   const auto head = encode_file_header(file_header);
   std::vector<std::byte> written(head.begin(), head.end());
   ByteWriter writer(written);
-  writer.integer(std::uint64_t{index_entry_bytes(entry_)});
-  const std::uint64_t header_at = written.size() + index_entry_bytes(entry_);
+  writer.integer(std::uint64_t{index_entry_bytes(Layout::kV1, entry_)});
+  const std::uint64_t header_at = written.size() + index_entry_bytes(Layout::kV1, entry_);
   HeaderPlan plan;
   plan.crc32 = plan.sha256 = true;
-  encode_index_entry(writer, entry_, header_at, header_at + tensor_header_bytes(entry_, plan));
+  encode_index_entry(writer, Layout::kV1, entry_, header_at, header_at + tensor_header_bytes(entry_, plan));
   const HeaderSlots slots = encode_tensor_header(entry_, 0, plan, std::nullopt, written);
   store(written, header_at + slots.crc32_at, crc32(0, hashed_));
   std::ranges::copy(sha256(hashed_), written.begin() + static_cast<std::ptrdiff_t>(header_at + slots.sha256_at));

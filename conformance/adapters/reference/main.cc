@@ -60,12 +60,18 @@ void print(const Json& document) {
   std::cout << document.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
+Json layout_names() {
+  Json names = Json::array();
+  for (const tzmark::Layout layout : tzmark::kLayouts) names.push_back(tzmark::layout_name(layout));
+  return names;
+}
+
 void print_capabilities() {
   print({{"protocol", 1},
          {"name", "tzmark reference"},
          {"version", tzmark::version()},
          {"commands", {"decode", "verify"}},
-         {"reads", {{"layouts", {"v1", "v2", "v3", "v4"}}}}});
+         {"reads", {{"layouts", layout_names()}}}});
 }
 
 int answer(const CLI::App& app, const Arguments& arguments) {

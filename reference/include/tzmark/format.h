@@ -18,12 +18,29 @@
 
 namespace tzmark {
 
-// A layout is how a data version arranges a file. (Data version 5 will have three.)
-enum class Layout : std::uint8_t { kV1 = 1, kV2 = 2, kV3 = 3, kV4 = 4 };
+// A layout is how a data version arranges a file. Three share data version 5, and a reader tells them apart by content.
+enum class Layout : std::uint8_t {
+  kV1 = 1,
+  kV2 = 2,
+  kV3 = 3,
+  kV4 = 4,
+  kV5HeadersFirst,  // all tensor headers before all data
+  kV5Segments,      // the same in segments that can move, with a section that says where they are
+  kV5LongDims,      // as v4, with dimensions of 2^32 and more
+};
+inline constexpr std::array kLayouts = {
+    Layout::kV1,         Layout::kV2,        Layout::kV3, Layout::kV4, Layout::kV5HeadersFirst,
+    Layout::kV5Segments, Layout::kV5LongDims};
 
-std::string_view layout_name(Layout layout);  // "v1"
+std::string_view layout_name(Layout layout);  // "v1", "v5-segments"
 std::optional<Layout> layout_from_name(std::string_view name);
-inline std::uint32_t data_version(Layout layout) { return static_cast<std::uint32_t>(layout); }
+constexpr std::uint32_t data_version(Layout layout) {
+  return layout < Layout::kV5HeadersFirst ? static_cast<std::uint32_t>(layout) : 5;
+}
+// All tensor headers stand before all data, and hashes cover less of them. Else each header has its data behind it.
+constexpr bool headers_first(Layout layout) {
+  return layout == Layout::kV5HeadersFirst || layout == Layout::kV5Segments;
+}
 
 enum class Kind : std::uint8_t { kParameter = 0, kBuffer = 1, kStateDict = 2 };
 
@@ -42,7 +59,7 @@ struct FileHeaderWire {
   std::uint32_t data_version;
   unsigned char feature_flags[32];
   std::uint64_t total_data_bytes;  // informative
-  std::uint64_t reserved;          // zeros, not interpreted
+  std::uint64_t pair_number;       // of a split pair; else zeros, not interpreted
   std::uint64_t tensor_count;
 };
 #pragma pack(pop)
@@ -50,19 +67,62 @@ static_assert(sizeof(FileHeaderWire) == kFileHeaderBytes);
 static_assert(offsetof(FileHeaderWire, data_version) == 5);
 static_assert(offsetof(FileHeaderWire, feature_flags) == 9);
 static_assert(offsetof(FileHeaderWire, total_data_bytes) == 41);
-static_assert(offsetof(FileHeaderWire, reserved) == 49);
+static_assert(offsetof(FileHeaderWire, pair_number) == 49);
 static_assert(offsetof(FileHeaderWire, tensor_count) == 57);
 
 struct FileHeader {
   std::uint32_t data_version = 1;
   bool encrypted = false;  // every tensor header has a crypt block
+  bool split = false;      // the data is in another file: an extension of tzmark's own, FORMAT.md, appendix A
   std::uint64_t total_data_bytes = 0;
+  std::uint64_t pair_number = 0;  // of a split pair: what its two files know each other by
   std::uint64_t tensor_count = 0;
 };
 
 // bytes: the beginning of the file, at least 65 bytes of it if the file has them.
 FileHeader decode_file_header(std::span<const std::byte> bytes);
 std::array<std::byte, kFileHeaderBytes> encode_file_header(const FileHeader& header);
+
+// --- Segments --------------------------------------------------------------------------------------------------------
+
+// Where the parts of a v5-segments file are, in bytes from its start; of a split pair data_begin is in the data file.
+struct Segments {
+  std::uint64_t metadata_begin = 0, metadata_end = 0;  // index_length and index
+  std::uint64_t headers_begin = 0, headers_end = 0;
+  std::uint64_t data_begin = 0;
+
+  friend bool operator==(const Segments&, const Segments&) = default;
+};
+
+#pragma pack(push, 1)
+struct LayoutSectionWire {
+  std::uint8_t version;
+  std::uint8_t entry_count;
+  std::uint8_t metadata_tag;
+  std::uint64_t metadata_begin, metadata_end;
+  std::uint8_t headers_tag;
+  std::uint64_t headers_begin, headers_end;
+  std::uint8_t data_tag;
+  std::uint64_t data_begin;
+};
+#pragma pack(pop)
+static_assert(sizeof(LayoutSectionWire) == 45);
+static_assert(offsetof(LayoutSectionWire, metadata_begin) == 3);
+static_assert(offsetof(LayoutSectionWire, headers_begin) == 20);
+static_assert(offsetof(LayoutSectionWire, data_begin) == 37);
+
+inline constexpr std::size_t kLayoutSectionBegin = kFileHeaderBytes + sizeof(std::uint64_t);  // behind layout_length
+inline constexpr std::size_t kLayoutSectionEnd = kLayoutSectionBegin + sizeof(LayoutSectionWire);
+inline constexpr std::uint64_t kSegmentEndUnit = 4096;  // of the ends of segments, and of the data of v5-headers-first
+inline constexpr std::uint64_t kSegmentDataUnit = 8;
+
+// Whether a file of data version 5 is in layout v5-segments. No index of 45 bytes can begin like its layout section.
+// bytes: the beginning of the file.
+bool has_layout_section(std::span<const std::byte> bytes);
+// Throws TZR-SEG-001. bytes: the beginning of the file. That the segments lie in the file is not checked here.
+Segments decode_layout_section(std::span<const std::byte> bytes);
+// layout_length and the section.
+std::array<std::byte, kLayoutSectionEnd - kFileHeaderBytes> encode_layout_section(const Segments& segments);
 
 // --- Tensors ---------------------------------------------------------------------------------------------------------
 
@@ -77,11 +137,15 @@ struct TensorFields {
   Kind kind = Kind::kParameter;
   std::string_view name;
   std::string_view dtype;
+  bool wide_dimensions = false;  // stored as u64 each, in v5-long-dims; else as u32
   std::uint8_t dimension_count = 0;
   std::array<std::uint64_t, kMaxDimensions> dimensions;  // the first dimension_count are set
   std::uint64_t data_length = 0;
 
   std::span<const std::uint64_t> shape() const { return {dimensions.data(), dimension_count}; }
+  std::size_t shape_bytes() const {
+    return dimension_count * (wide_dimensions ? sizeof(std::uint64_t) : sizeof(std::uint32_t));
+  }
 };
 
 struct IndexEntry : TensorFields {
@@ -92,17 +156,26 @@ struct IndexEntry : TensorFields {
                 data_length_at = 0;
 };
 
+// In v5-long-dims an entry begins with a version, which says how wide the dimensions are.
+inline constexpr std::size_t kEntryVersionBytes = 4;
+inline constexpr std::uint32_t kEntryVersionNarrow = 1;
+inline constexpr std::uint32_t kEntryVersionWide = 5;
+
 // The smallest and the largest index entry there can be.
 inline constexpr std::size_t kIndexEntryBytesMin = 2 + 1 + 1 + 1 + 3 * 8;
-inline constexpr std::size_t kIndexEntryBytesMax = kIndexEntryBytesMin + 65535 + 255 + kMaxDimensions * 4;
+inline constexpr std::size_t kIndexEntryBytesMax =
+    kEntryVersionBytes + kIndexEntryBytesMin + 65535 + 255 + kMaxDimensions * 8;
 
 class ByteReader;
 class ByteWriter;
 
-void decode_index_entry(ByteReader& reader, IndexEntry& entry);
-void encode_index_entry(ByteWriter& writer, const TensorFields& tensor, std::uint64_t header_offset,
+// Offsets are as stored, relative to their segments in v5-segments.
+void decode_index_entry(ByteReader& reader, Layout layout, IndexEntry& entry);
+// REQUIRES: the fields fit: a name of 65535 bytes, a dtype of 255, and dimensions below 2^32 unless they are wide,
+// which only v5-long-dims has.
+void encode_index_entry(ByteWriter& writer, Layout layout, const TensorFields& tensor, std::uint64_t header_offset,
                         std::uint64_t data_offset);
-std::size_t index_entry_bytes(const TensorFields& tensor);
+std::size_t index_entry_bytes(Layout layout, const TensorFields& tensor);
 
 // --- Encryption ------------------------------------------------------------------------------------------------------
 
@@ -147,16 +220,22 @@ struct TensorHeader : TensorFields {
   };
   std::vector<Hash> hashes;
   CryptBlock crypt;
-  // The crypt block, its length field included, is left out of the hashed bytes: [crypt_begin, crypt_end).
-  std::size_t crypt_begin = 0, crypt_end = 0;
+  std::size_t hashes_begin = 0;                // of hashes_length
+  std::size_t crypt_begin = 0, crypt_end = 0;  // of the crypt block, its length field included
 
   std::optional<std::uint32_t> crc32(std::span<const std::byte> header) const;                // the first one
   std::optional<std::span<const std::byte>> sha256(std::span<const std::byte> header) const;  // the first one
 };
 
-// header: exactly the bytes between header_offset and the tensor's data (v1 to v4).
-// Fills result, whose views point into header. has_crypt: the file is encrypted.
-void decode_tensor_header(std::span<const std::byte> header, std::uint64_t file_offset, bool has_crypt,
+// What a header does not say about itself.
+struct HeaderForm {
+  bool has_crypt = false;        // the file is encrypted
+  bool wide_dimensions = false;  // the index entry says so
+};
+
+// header: exactly the bytes that the header ought to have; where data follows it, those in front of the data.
+// Fills result, whose views point into header.
+void decode_tensor_header(std::span<const std::byte> header, std::uint64_t file_offset, HeaderForm form,
                           TensorHeader& result);
 
 // Throws TZR-REC-006 to 010 if the header describes another tensor than the index entry.
@@ -165,9 +244,10 @@ void check_header_agrees(const TensorFields& entry, const TensorHeader& header, 
 // The longest header a tensor of these fields can have; anything longer cannot be exactly the sum of its fields.
 std::uint64_t tensor_header_bytes_max(const TensorFields& tensor, bool has_crypt);
 
-// What the hashes cover before the data: the header with hash values zeroed, without the crypt block (v1 to v4).
-// Appends to out.
-void append_hashed_header(std::span<const std::byte> header, const TensorHeader& decoded, std::vector<std::byte>& out);
+// What the hashes cover before the data. In the headers-first layouts: what precedes the hashes, and data_length. Else:
+// the header with hash values zeroed and without the crypt block. Appends to out.
+void append_hashed_header(Layout layout, std::span<const std::byte> header, const TensorHeader& decoded,
+                          std::vector<std::byte>& out);
 
 struct HeaderPlan {
   bool crc32 = false;

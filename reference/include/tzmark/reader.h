@@ -1,7 +1,7 @@
 // Reading .tensors files.
 //
 // A Reader has checked the file header and the whole index when its constructor returns: every offset and length lies
-// inside the file, records do not overlap, names form a tree. Tensor headers are read and cross-checked when their
+// inside the file, nothing overlaps, names form a tree. Tensor headers are read and cross-checked when their
 // tensor is; check_headers does it for all. Opening costs memory in proportion to the entries that are really there.
 //
 // Thread-safety: const calls may run at the same time. Calls that read many tensors start threads of their own.
@@ -33,7 +33,8 @@ struct ReadOptions {
   std::optional<KeySource> key;
   KeyDerivationLimits key_derivation_limits;
   std::string io_path = "auto";
-  unsigned threads = 0;  // 0: one a core
+  std::string data_file_name;  // of a split pair, whose head is the file that is opened; FORMAT.md, appendix A
+  unsigned threads = 0;        // 0: one a core
   std::size_t piece_bytes = 2 << 20;
   Progress progress;  // of verify, scan and read
 };
@@ -71,6 +72,8 @@ struct ScannedTensor {
 class Reader final : public TensorSource {
  public:
   explicit Reader(std::unique_ptr<File> file, ReadOptions options = {});
+  // A split pair: the file with the headers, and the one with the data. Positions in the data count in the latter.
+  Reader(std::unique_ptr<File> file, std::unique_ptr<File> data_file, ReadOptions options);
   // "-" reads standard input to its end first.
   static Reader open(const std::string& file_name, ReadOptions options = {});
   ~Reader() override;
@@ -80,11 +83,11 @@ class Reader final : public TensorSource {
   const FileHeader& header() const;
   Layout layout() const;
   const TensorTable& tensors() const;
-  const File& file() const;
+  std::uint64_t file_bytes() const;  // of both files of a split pair
   std::uint64_t index_begin() const;
   std::uint64_t index_length() const;
   std::uint64_t index_used() const;  // without the zeros behind the last entry
-  std::uint64_t terminator_at() const;
+  const Segments& segments() const;  // of v5-segments; else zeros
 
   // By stored name, or by path.
   std::optional<std::size_t> find(std::string_view name) const;

@@ -24,6 +24,7 @@ struct TensorInfo {
   std::uint64_t data_offset;
   std::uint16_t module_index;
   Kind kind;
+  bool wide_dimensions;  // a file stores them so, or has to
 
   // A tensor with elements but without data: its content is zeros that nobody stored.
   bool meta() const;
@@ -54,6 +55,7 @@ class TensorTable {
     std::uint16_t name_length, module_index;
     std::uint8_t dimension_count;
     Kind kind;
+    bool wide_dimensions;
   };
 
   std::uint32_t intern(const Dtype& dtype);

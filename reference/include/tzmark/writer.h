@@ -26,6 +26,7 @@ struct WriteOptions {
   bool sha256 = true;
   std::optional<EncryptOptions> encrypt;
   std::uint64_t index_bytes_min = 0;  // room for an index that is longer than its entries
+  bool split = false;                 // v5-segments: the data goes to a file of its own; FORMAT.md, appendix A
   bool verify_source = true;          // check hashes that the source knows of, while its data passes by
   unsigned threads = 0;               // 0: one a core
   std::size_t piece_bytes = 2 << 20;
@@ -36,7 +37,7 @@ struct WriteOptions {
 
 struct WriteResult {
   Layout layout;
-  std::uint64_t file_bytes;
+  std::uint64_t file_bytes;  // of both files, if split
 };
 
 // The lowest layout that can hold the tensors. reason, if given, receives what needs it, for people.
@@ -46,13 +47,17 @@ Layout lowest_layout(const TensorTable& tensors, bool encrypted, std::string* re
 // Throws TZR-NAM-009 for a name that no writer should write.
 TensorTable writable_table(const Reader& reader);
 
-// Writes the tensors in their order. source.open is called once for each tensor.
+// Writes the tensors in their order. source.open is called once for each tensor. The data of a split pair goes to
+// split_data_file_name(file_name).
 WriteResult write_file(const std::string& file_name, const TensorTable& tensors, const TensorSource& source,
                        const WriteOptions& options);
 
-// The same into a file that is open and empty; the caller syncs it.
+// The name of the file that write_file puts the data of a split pair into.
+std::string split_data_file_name(const std::string& head_file_name);
+
+// The same into a file that is open and empty, and if split another one for the data; the caller syncs them.
 WriteResult write_tensors(File& file, const TensorTable& tensors, const TensorSource& source,
-                          const WriteOptions& options);
+                          const WriteOptions& options, File* data_file = nullptr);
 
 // Tensors that lie in memory, which the caller keeps alive. Entry i is the data of tensor i, empty for a meta tensor.
 class MemorySource final : public TensorSource {
