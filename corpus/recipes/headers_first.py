@@ -874,10 +874,10 @@ def truncation(recipe: LayoutRecipe) -> Iterator[Case]:
     }
     if layout == SEGMENTS:
         cuts |= {
-            "layout-length": (65, "IDX-001 SEG-001"),
-            "in-layout-length": (69, "IDX-001 SEG-001"),
-            "layout-section": (73, "SEG-001 IDX-001 SEG-002"),
-            "in-layout-section": (100, "SEG-001 IDX-001 SEG-002"),
+            "layout-length": (65, "IDX-001 SEG-001 HDR-007"),
+            "in-layout-length": (69, "IDX-001 SEG-001 HDR-007"),
+            "layout-section": (73, "SEG-001 IDX-001 SEG-002 HDR-007"),
+            "in-layout-section": (100, "SEG-001 IDX-001 SEG-002 HDR-007"),
         }
     for id_, (at, rules) in cuts.items():
         if layout == SEGMENTS and "SEG-002" in rules and at >= marks["metadata_start"]:
