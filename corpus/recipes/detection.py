@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from builder import HEADERS_FIRST, LONG_DIMS, SEGMENTS, File, Tensor
 from case import Case
 from recipe import Recipe, two_tensors
-from wire import ENTRY_VERSION, LONG_ENTRY_VERSION
+from wire import CRC32, ENTRY_VERSION, LONG_ENTRY_VERSION, SHA256, Hash
 
 SEED = 1000
 VERSION_AT = 5
@@ -128,6 +128,25 @@ def index_reads_both_ways(recipe: Recipe) -> Iterator[Case]:
             "Index and headers are right as v5-headers-first and as v5-long-dims, with different tensors;"
             f" the first entry has version {version}.",
         )
+    both = two_readings(LONG_ENTRY_VERSION)
+    both.plain.records[0].hashes = [Hash(CRC32, bytes(4)), Hash(SHA256, bytes(32))]
+    record = both.tagged.records[0]
+    record.plaintext = both.plain.records[0].header()
+    yield recipe.refused(
+        "detection-two-layouts-one-verifies",
+        both.tagged,
+        "HDR-008",
+        "Index and headers are right in two layouts, but the hashes of one reading are all zeros.",
+    )
+    both = two_readings(LONG_ENTRY_VERSION)
+    both.plain.terminator = b""
+    yield recipe.open(
+        "detection-two-layouts-no-terminator",
+        both.plain,
+        "HDR-008 TRM-001",
+        "Index and headers are right in two layouts, but v5-long-dims lacks its terminator.",
+        "Whether the terminator is part of what tells the layouts apart.",
+    )
     # Such a file is small only if the first entry has version 5.
     version = LONG_ENTRY_VERSION
     for id_, at, wrong, why in (
