@@ -1,0 +1,346 @@
+// Opening, listing and reading of safetensors files, one file or sharded.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <list>
+#include <mutex>
+
+#include "bytes/cursor.h"
+#include "bytes/digest.h"
+#include "safetensors/dtype.h"
+#include "safetensors/header.h"
+#include "safetensors/pass.h"
+#include "safetensors/shard_index.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+
+using safetensors::Header;
+using safetensors::Listing;
+using safetensors::ShardIndex;
+
+namespace {
+
+// A model may have more shards than a process may have open files.
+constexpr std::size_t kOpenShardsMax = 8;
+
+// Runs action. An Error in it is about that shard; one of no name needs no telling.
+template <typename Action>
+auto about_shard(const std::string& shard, Action&& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    if (shard.empty()) throw;
+    throw Error(error.code(), fmt::format("{}: {}", shard, error.message()), error.offset());
+  }
+}
+
+std::string read_text(File& file, std::uint64_t offset, std::uint64_t length) {
+  std::string text(static_cast<std::size_t>(length), '\0');
+  file.read_at(offset, MutableBuffer(reinterpret_cast<std::byte*>(text.data()), text.size()));
+  return text;
+}
+
+class ShardStream final : public TensorStream {
+ public:
+  ShardStream(std::shared_ptr<File> file, std::string shard, std::uint64_t begin, std::uint64_t length)
+      : file_(std::move(file)), shard_(std::move(shard)), begin_(begin), length_(length) {}
+
+  void read(std::uint64_t offset, MutableBuffer out) override {
+    if (offset > length_ || out.size > length_ - offset) {
+      throw Error(ErrorCode::kUsage, fmt::format("{} bytes at {} of a tensor of {} bytes", out.size, offset, length_));
+    }
+    if (out.size == 0) return;
+    about_shard(shard_, [&] { file_->read_at(begin_ + offset, out); });
+  }
+
+ private:
+  const std::shared_ptr<File> file_;
+  const std::string shard_;
+  const std::uint64_t begin_, length_;
+};
+
+}  // namespace
+
+struct SafetensorsReader::State {
+  SafetensorsReadOptions options;
+  bool sharded = false;
+  std::string folder;  // of the shards, with its last slash
+  std::vector<SafetensorsShard> shards;
+  std::vector<Listing> listings;          // of each shard
+  std::vector<std::size_t> first_tensor;  // of each shard, and how many there are
+  std::shared_ptr<File> only_file;        // of a model that is not sharded
+  std::mutex mutex;                       // of what follows
+  struct OpenShard {
+    std::size_t shard;
+    std::shared_ptr<File> file;
+  };
+  std::list<OpenShard> open_shards;  // the one that was used last is in front
+
+  // What errors in a shard begin with.
+  std::string error_name(std::size_t shard) const { return sharded ? shards[shard].file_name : std::string(); }
+
+  std::size_t shard_of(std::size_t tensor) const {
+    return static_cast<std::size_t>(std::ranges::upper_bound(first_tensor, tensor) - first_tensor.begin()) - 1;
+  }
+
+  const Listing::Tensor& record(std::size_t tensor) const {
+    const std::size_t shard = shard_of(tensor);
+    return listings[shard][tensor - first_tensor[shard]];
+  }
+
+  // Reads the header and adds the shard.
+  void add(File& file, const std::string& file_name) {
+    const std::uint64_t file_bytes = file.size();
+    std::array<std::byte, safetensors::kLengthBytes> length{};
+    const auto available = static_cast<std::size_t>(std::min<std::uint64_t>(length.size(), file_bytes));
+    file.read_at(0, MutableBuffer(length.data(), available));
+    const std::uint64_t header_bytes = safetensors::check_header_length(std::span(length).first(available), file_bytes);
+    const std::string text = read_text(file, length.size(), header_bytes);
+    Header header = safetensors::parse_header(text, file_bytes, options.profile);
+    if (first_tensor.empty()) first_tensor.push_back(0);
+    first_tensor.push_back(first_tensor.back() + header.listing.size());
+    shards.push_back({file_name, file_bytes, length.size() + header_bytes, std::move(header.metadata)});
+    listings.push_back(std::move(header.listing));
+  }
+
+  std::shared_ptr<File> file_of(std::size_t shard) {
+    if (only_file) return only_file;
+    const std::lock_guard lock(mutex);
+    const auto found = std::ranges::find(open_shards, shard, &OpenShard::shard);
+    if (found != open_shards.end()) {
+      open_shards.splice(open_shards.begin(), open_shards, found);
+      return found->file;
+    }
+    std::shared_ptr<File> file = open_file(folder + shards[shard].file_name, OpenMode::kRead, options.io_path);
+    if (file->size() != shards[shard].file_bytes) {
+      throw Error(ErrorCode::kFileChanged,
+                  fmt::format("the file had {} bytes and has {} now", shards[shard].file_bytes, file->size()));
+    }
+    if (open_shards.size() == kOpenShardsMax) open_shards.pop_back();
+    open_shards.push_front({shard, file});
+    return file;
+  }
+
+  // Opens the shards one after another and holds them against the index.
+  void add_shards(const ShardIndex& index) {
+    sharded = true;
+    std::vector<std::uint32_t> mapped(index.files().size());
+    for (const ShardIndex::Tensor& tensor : index.tensors()) ++mapped[tensor.file];
+    for (const std::string& file_name : index.files()) {
+      about_shard(file_name, [&] { add(*open_file(folder + file_name, OpenMode::kRead, options.io_path), file_name); });
+    }
+    for (const ShardIndex::Tensor& tensor : index.tensors()) {
+      if (listings[tensor.file].find(index.name(tensor))) continue;
+      throw Error(ErrorCode::kStShardsDisagree,
+                  fmt::format("the index says that '{}' is in {}, which does not have it", index.name(tensor),
+                              shards[tensor.file].file_name),
+                  tensor.at);
+    }
+    // What is mapped is there, so whoever has more than that has something that is not mapped.
+    for (std::size_t shard = 0; shard < shards.size(); ++shard) {
+      if (listings[shard].size() != mapped[shard]) throw_unmapped(index, shard);
+    }
+  }
+
+  [[noreturn]] void throw_unmapped(const ShardIndex& index, std::size_t shard) const {
+    const Listing& listing = listings[shard];
+    std::size_t i = 0;
+    for (; i < listing.size(); ++i) {
+      const auto* const found = index.find(listing.name(listing[i]));
+      if (found == nullptr || found->file != shard) break;
+    }
+    throw Error(ErrorCode::kStShardsDisagree,
+                fmt::format("{} has the tensor '{}', which the index does not say", shards[shard].file_name,
+                            listing.name(listing[i])),
+                safetensors::kLengthBytes + listing[i].key_at);
+  }
+};
+
+namespace {
+
+// Hashes every tensor, or only reads it.
+class ScanPass final : public safetensors::Pass {
+ public:
+  using Done = std::function<void(std::size_t, const Sha256Digest&)>;
+
+  ScanPass(const SafetensorsReader& reader, const Progress& progress, const Done& done)
+      : reader_(reader), progress_(progress), done_(done) {}
+
+  std::size_t count() const override { return reader_.size(); }
+  std::uint64_t length(std::size_t tensor) const override { return reader_[tensor].data_length(); }
+  std::unique_ptr<safetensors::PassedTensor> open(std::size_t tensor) override {
+    return std::make_unique<Scanned>(*this, tensor);
+  }
+  void put(std::size_t, std::uint64_t, std::span<const std::byte> data) override {
+    if (progress_) progress_(data.size());
+  }
+
+ private:
+  class Scanned final : public safetensors::PassedTensor {
+   public:
+    Scanned(ScanPass& pass, std::size_t tensor) : pass_(pass), tensor_(tensor), stream_(pass.reader_.open(tensor)) {
+      if (pass_.done_) sha256_.emplace();
+    }
+    std::uint32_t read(std::uint64_t offset, std::span<std::byte> data) override {
+      stream_->read(offset, data);
+      return 0;
+    }
+    void hash(std::span<const std::byte> data, std::uint32_t) override {
+      if (sha256_) sha256_->update(data);
+    }
+    void finish() override {
+      if (!sha256_) return;
+      const Sha256Digest digest = sha256_->finish();
+      const std::lock_guard lock(pass_.mutex_);
+      pass_.done_(tensor_, digest);
+    }
+
+   private:
+    ScanPass& pass_;
+    const std::size_t tensor_;
+    std::unique_ptr<TensorStream> stream_;
+    std::optional<Sha256> sha256_;
+  };
+
+  const SafetensorsReader& reader_;
+  const Progress& progress_;
+  const Done& done_;
+  std::mutex mutex_;
+};
+
+}  // namespace
+
+std::string_view safetensors_profile_name(SafetensorsProfile profile) {
+  return profile == SafetensorsProfile::kSpec ? "spec" : "library";
+}
+
+std::optional<SafetensorsProfile> safetensors_profile_from_name(std::string_view name) {
+  for (const auto profile : {SafetensorsProfile::kSpec, SafetensorsProfile::kLibrary}) {
+    if (name == safetensors_profile_name(profile)) return profile;
+  }
+  return std::nullopt;
+}
+
+bool is_safetensors_name(std::string_view file_name) {
+  return file_name.ends_with(safetensors::kSuffix) || file_name.ends_with(safetensors::kShardIndexSuffix);
+}
+
+SafetensorsReader::SafetensorsReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SafetensorsReader::~SafetensorsReader() = default;
+SafetensorsReader::SafetensorsReader(SafetensorsReader&&) noexcept = default;
+SafetensorsReader& SafetensorsReader::operator=(SafetensorsReader&&) noexcept = default;
+
+SafetensorsReader::SafetensorsReader(std::unique_ptr<File> file, SafetensorsReadOptions options)
+    : state_(std::make_unique<State>()) {
+  state_->options = std::move(options);
+  state_->only_file = std::move(file);
+  state_->add(*state_->only_file, "");
+}
+
+SafetensorsReader SafetensorsReader::open(const std::string& file_name, SafetensorsReadOptions options) {
+  if (file_name == "-") return SafetensorsReader(spool(STDIN_FILENO), std::move(options));
+  std::unique_ptr<File> file = open_file(file_name, OpenMode::kRead, options.io_path);
+  const std::filesystem::path path(file_name);
+  if (path.extension() != ".json") {
+    SafetensorsReader reader(std::move(file), std::move(options));
+    reader.state_->shards.front().file_name = path.filename().string();
+    return reader;
+  }
+  if (file->size() > safetensors::kShardIndexBytesMax) {
+    throw Error(ErrorCode::kStShardIndex,
+                fmt::format("an index of {} bytes; {} are allowed", file->size(), safetensors::kShardIndexBytesMax));
+  }
+  auto state = std::make_unique<State>();
+  state->options = std::move(options);
+  state->folder = file_name.substr(0, file_name.size() - path.filename().string().size());
+  state->add_shards(ShardIndex(read_text(*file, 0, file->size())));
+  return SafetensorsReader(std::move(state));
+}
+
+std::size_t SafetensorsReader::size() const { return state_->first_tensor.empty() ? 0 : state_->first_tensor.back(); }
+
+SafetensorsTensor SafetensorsReader::operator[](std::size_t tensor) const {
+  const std::size_t shard = state_->shard_of(tensor);
+  const Listing& listing = state_->listings[shard];
+  const Listing::Tensor& record = listing[tensor - state_->first_tensor[shard]];
+  const safetensors::DtypeRow& dtype = safetensors::dtypes()[record.dtype];
+  return {listing.name(record), dtype.name, dtype.torch_name, listing.shape(record), record.begin, record.end, shard};
+}
+
+std::optional<std::size_t> SafetensorsReader::find(std::string_view name) const {
+  for (std::size_t shard = 0; shard < state_->shards.size(); ++shard) {
+    if (const auto found = state_->listings[shard].find(name)) return state_->first_tensor[shard] + *found;
+  }
+  return std::nullopt;
+}
+
+bool SafetensorsReader::sharded() const { return state_->sharded; }
+
+std::span<const SafetensorsShard> SafetensorsReader::shards() const { return state_->shards; }
+
+std::map<std::string, std::string> SafetensorsReader::metadata() const {
+  std::map<std::string, std::string> all;
+  for (const SafetensorsShard& shard : state_->shards) all.insert(shard.metadata.begin(), shard.metadata.end());
+  return all;
+}
+
+std::uint64_t SafetensorsReader::data_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Listing& listing : state_->listings) bytes += listing.data_bytes();
+  return bytes;
+}
+
+std::uint64_t SafetensorsReader::file_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const SafetensorsShard& shard : state_->shards) bytes += shard.file_bytes;
+  return bytes;
+}
+
+TensorTable SafetensorsReader::tensor_table() const {
+  TensorTable table;
+  for (std::size_t i = 0; i < size(); ++i) {
+    const SafetensorsTensor tensor = (*this)[i];
+    if (tensor.torch_dtype.empty()) {
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("'{}' is of dtype {}, which .tensors files cannot hold", tensor.name, tensor.dtype));
+    }
+    table.add({std::string(tensor.name)}, Kind::kStateDict, dtype_from_name(tensor.torch_dtype), tensor.shape);
+  }
+  return table;
+}
+
+std::unique_ptr<TensorStream> SafetensorsReader::open(std::size_t tensor) const {
+  const std::size_t shard = state_->shard_of(tensor);
+  const Listing::Tensor& record = state_->record(tensor);
+  std::string name = state_->error_name(shard);
+  auto file = about_shard(name, [&] { return state_->file_of(shard); });
+  return std::make_unique<ShardStream>(std::move(file), std::move(name),
+                                       state_->shards[shard].data_begin + record.begin, record.end - record.begin);
+}
+
+void SafetensorsReader::read(std::size_t tensor, MutableBuffer out) const {
+  const SafetensorsTensor info = (*this)[tensor];
+  if (out.size != info.data_length()) {
+    throw Error(ErrorCode::kUsage, fmt::format("'{}' has {} bytes, and the memory for it has {}", info.name,
+                                               info.data_length(), out.size));
+  }
+  open(tensor)->read(0, out);
+}
+
+void SafetensorsReader::read(std::string_view name, MutableBuffer out) const {
+  const auto found = find(name);
+  if (!found) throw Error(ErrorCode::kNoSuchTensor, fmt::format("there is no tensor '{}'", name));
+  read(*found, out);
+}
+
+void SafetensorsReader::scan(const std::function<void(std::size_t, const Sha256Digest&)>& done) const {
+  ScanPass pass(*this, state_->options.progress, done);
+  run_pass(pass, state_->options.threads, state_->options.piece_bytes);
+}
+
+void SafetensorsReader::verify() const { scan({}); }
+
+}  // namespace tzmark

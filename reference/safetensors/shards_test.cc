@@ -1,0 +1,258 @@
+// The sharded form: what is written is read back, names agree, few files are open, and failures leave no mixture.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "bytes/caught.h"
+#include "io/test_room.h"
+#include "safetensors/shard_index.h"
+#include "safetensors/test_models.h"
+
+namespace tzmark {
+namespace {
+
+using nlohmann::json;
+using test::Content;
+using test::error_of;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+// count tensors of 100 bytes.
+Content hundreds(std::size_t count) {
+  Content content;
+  for (std::size_t i = 0; i < count; ++i) content.add({"layers." + std::to_string(i)}, "uint8", {100});
+  return content;
+}
+
+SafetensorsWriteResult write(const test::TestDirectory& room, const Content& content, std::uint64_t shard_bytes_max,
+                             SafetensorsWriteOptions options = {}) {
+  options.shard_bytes_max = shard_bytes_max;
+  options.threads = 2;
+  options.piece_bytes = 4096;
+  return write_safetensors(room / "model.safetensors", content.table, content.source(), options);
+}
+
+void expect_same(const Content& content, const SafetensorsReader& reader) {
+  ASSERT_EQ(reader.size(), content.table.size());
+  for (std::size_t i = 0; i < content.table.size(); ++i) {
+    std::vector<std::byte> data(content.data[i].size());
+    reader.read(content.table[i].name, std::span(data));
+    EXPECT_EQ(data, content.data[i]) << content.table[i].name;
+  }
+}
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) count += entry.exists() ? 1 : 0;
+  return count;
+}
+
+TEST(Shards, RoundTrip) {
+  const test::TestDirectory room;
+  Content content = hundreds(10);
+  content.add({"large"}, "float32", {1000});  // larger than a shard
+  content.add({"scalar"}, "int64", {});
+  SafetensorsWriteOptions options;
+  options.metadata = {{"format", "pt"}};
+  const SafetensorsWriteResult result = write(room, content, 300, options);
+  // 3 + 3 + 3 + 1, the large one, and what comes behind it.
+  std::vector<std::string> names;
+  for (int i = 1; i <= 6; ++i) names.push_back("model-0000" + std::to_string(i) + "-of-00006.safetensors");
+  names.emplace_back(kIndex);
+  EXPECT_EQ(room.entries(), names);
+  std::uint64_t file_bytes = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(result.file_names[i], room / names[i]);
+    file_bytes += std::filesystem::file_size(room / names[i]);
+  }
+  EXPECT_EQ(result.file_bytes, file_bytes);
+
+  const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
+  EXPECT_TRUE(reader.sharded());
+  EXPECT_EQ(reader.shards().size(), 6U);
+  EXPECT_EQ(reader.metadata(), options.metadata);
+  EXPECT_EQ(reader.data_bytes(), 5008U);
+  EXPECT_EQ(reader.file_bytes() + std::filesystem::file_size(room / kIndex), file_bytes);
+  expect_same(content, reader);
+  reader.verify();
+  // Each shard is a file of its own, too.
+  for (std::size_t i = 0; i < 6; ++i) {
+    const SafetensorsReader shard = SafetensorsReader::open(room / names[i]);
+    EXPECT_LE(shard.size() == 1 ? 0 : shard.data_bytes(), 300U);
+    EXPECT_EQ(shard.metadata(), options.metadata);
+  }
+  const auto text = test::read_whole(room / kIndex);
+  const json index = json::parse(as_text(text));
+  EXPECT_EQ(index["metadata"]["total_size"], 5008);
+  EXPECT_EQ(index["weight_map"].size(), 12U);
+  EXPECT_EQ(index["weight_map"]["layers.3"], names[1]);
+}
+
+TEST(Shards, EverythingInOneShardIsStillTheShardedForm) {
+  const test::TestDirectory room;
+  write(room, hundreds(2), 1'000'000);
+  EXPECT_THAT(room.entries(), ElementsAre("model-00001-of-00001.safetensors", kIndex));
+  expect_same(hundreds(2), SafetensorsReader::open(room / kIndex));
+}
+
+TEST(Shards, NoTensorIsOneShard) {
+  const test::TestDirectory room;
+  write(room, Content(), 100);
+  EXPECT_THAT(room.entries(), ElementsAre("model-00001-of-00001.safetensors", kIndex));
+  EXPECT_EQ(SafetensorsReader::open(room / kIndex).size(), 0U);
+}
+
+TEST(Shards, AreNamedAfterTheFile) {
+  const test::TestDirectory room;
+  const Content content = hundreds(1);
+  SafetensorsWriteOptions options;
+  options.shard_bytes_max = 100;
+  const auto name = [&](const std::string& file) {
+    return error_of([&] { write_safetensors(room / file, content.table, content.source(), options); });
+  };
+  EXPECT_EQ(name("x.safetensors.index.json"), std::nullopt);
+  EXPECT_THAT(room.entries(), ElementsAre("x-00001-of-00001.safetensors", "x.safetensors.index.json"));
+  EXPECT_EQ(name("x.bin"), ErrorCode::kUsage);
+  EXPECT_EQ(name(".safetensors"), ErrorCode::kUsage);
+  options.shard_bytes_max = 0;
+  EXPECT_EQ(name("x.safetensors.index.json"), ErrorCode::kUsage);
+  EXPECT_EQ(safetensors::shard_file_name("m", 12, 345), "m-00012-of-00345.safetensors");
+}
+
+TEST(Shards, MoreThanFilesCanBeOpenAreRefused) {
+  const test::TestDirectory room;
+  EXPECT_EQ(error_of([&] { write(room, hundreds(513), 100); }), ErrorCode::kUsage);
+  EXPECT_THAT(room.entries(), ::testing::IsEmpty());
+}
+
+TEST(Shards, FewAreOpenAtATime) {
+  const test::TestDirectory room;
+  const Content content = hundreds(60);
+  write(room, content, 100);
+  const std::size_t before = open_descriptors();
+  const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
+  EXPECT_EQ(reader.shards().size(), 60U);
+  EXPECT_EQ(open_descriptors(), before);
+  expect_same(content, reader);
+  reader.verify();
+  expect_same(content, reader);
+  EXPECT_GT(open_descriptors(), before);
+  EXPECT_LE(open_descriptors(), before + 8);
+}
+
+TEST(Shards, BecomeTensorsFilesAndComeBack) {
+  const test::TestDirectory room;
+  const Content content = hundreds(20);
+  write(room, content, 250);
+  const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
+  const TensorTable table = reader.tensor_table();
+  MemoryFile file;
+  write_tensors(file, table, reader, {});
+  const Reader copy = test::open_bytes(file.content());
+  copy.verify();
+  const test::TestDirectory other;
+  SafetensorsWriteOptions options;
+  options.shard_bytes_max = 500;
+  write_safetensors(other / "model.safetensors", copy.tensors(), copy, options);
+  expect_same(content, SafetensorsReader::open(other / kIndex));
+}
+
+TEST(Shards, ErrorsNameTheShard) {
+  const test::TestDirectory room;
+  write(room, hundreds(4), 200);
+  const std::string second = "model-00002-of-00002.safetensors";
+  const auto message = [&](const std::function<void()>& action) -> std::string {
+    try {
+      action();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
+  const auto whole = test::read_whole(room / second);
+  test::write_whole(room / second, std::span(whole).first(whole.size() - 1));
+  EXPECT_THAT(message([&] { SafetensorsReader::open(room / kIndex); }),
+              ::testing::AllOf(HasSubstr("ST-015"), HasSubstr(second + ": the tensors have")));
+  // A reader that was there before notices that the file is another one now.
+  EXPECT_THAT(message([&] { reader.verify(); }), ::testing::AllOf(HasSubstr("TZE-ENV-005"), HasSubstr(second)));
+  std::filesystem::remove(room / second);
+  EXPECT_THAT(message([&] { SafetensorsReader::open(room / kIndex); }),
+              ::testing::AllOf(HasSubstr("TZE-ENV-001"), HasSubstr(second)));
+}
+
+TEST(Shards, IndexIsNotReadWithoutLimit) {
+  const test::TestDirectory room;
+  test::write_whole(room / kIndex, {});
+  std::filesystem::resize_file(room / kIndex, 100'000'001);
+  EXPECT_EQ(error_of([&] { SafetensorsReader::open(room / kIndex); }), ErrorCode::kStShardIndex);
+}
+
+// Another set of shards of the same names: after a failure the old ones are whole, with their index.
+TEST(Shards, FailureBeforeTheEndChangesNothing) {
+  const test::TestDirectory room;
+  const Content content = hundreds(6);
+  write(room, content, 200);
+  const auto names = room.entries();
+  std::vector<ConstBuffer> views(content.table.size());
+  for (std::size_t i = 0; i + 1 < views.size(); ++i) views[i] = ConstBuffer(content.data[0].data(), 100);
+  SafetensorsWriteOptions options;
+  options.shard_bytes_max = 200;
+  EXPECT_EQ(
+      error_of([&] { write_safetensors(room / "model.safetensors", content.table, MemorySource(views), options); }),
+      ErrorCode::kUsage);
+  EXPECT_EQ(room.entries(), names);
+  expect_same(content, SafetensorsReader::open(room / kIndex));
+}
+
+TEST(Shards, NothingIsOverwrittenUnasked) {
+  SafetensorsWriteOptions options;
+  options.existing = AtomicFile::Existing::kRefuse;
+  for (const std::string taken : {"model-00002-of-00003.safetensors", kIndex}) {
+    const test::TestDirectory room;
+    test::write_whole(room / taken, {});
+    EXPECT_EQ(error_of([&] { write(room, hundreds(6), 200, options); }), ErrorCode::kOpenFailed);
+    EXPECT_THAT(room.entries(), ElementsAre(taken));
+    // The same if somebody else makes the file while ours are written: what has its name already goes again.
+    std::filesystem::remove(room / taken);
+    SafetensorsWriteOptions racing = options;
+    racing.progress = [&](std::uint64_t) { test::write_whole(room / taken, {}); };
+    EXPECT_EQ(error_of([&] { write(room, hundreds(6), 200, racing); }), ErrorCode::kWriteFailed);
+    EXPECT_THAT(room.entries(), ElementsAre(taken));
+  }
+}
+
+TEST(Shards, OldIndexGoesAndNewOneComesLast) {
+  const test::TestDirectory room;
+  write(room, hundreds(6), 200);
+  write(room, hundreds(3), 200);
+  const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
+  EXPECT_EQ(reader.size(), 3U);
+  expect_same(hundreds(3), reader);
+}
+
+TEST(ShardIndex, FindsWhatItNames) {
+  const safetensors::ShardIndex index(R"({"weight_map": {"b": "2", "a": "1", "c": "2", "": "0"}})");
+  EXPECT_THAT(index.files(), ElementsAre("0", "1", "2"));
+  ASSERT_NE(index.find("c"), nullptr);
+  EXPECT_EQ(index.find("c")->file, 2U);
+  EXPECT_EQ(index.find("")->file, 0U);
+  EXPECT_EQ(index.find("d"), nullptr);
+}
+
+TEST(ShardIndex, SpellsWhatItReads) {
+  const std::string text = safetensors::spell_shard_index(7, {{"b\"", "f1"}, {"a", "f2"}});
+  EXPECT_EQ(text,
+            "{\n  \"metadata\": {\n    \"total_size\": 7\n  },\n  \"weight_map\": {\n    \"a\": \"f2\",\n"
+            "    \"b\\\"\": \"f1\"\n  }\n}\n");
+  EXPECT_EQ(safetensors::ShardIndex(text).tensors().size(), 2U);
+  EXPECT_EQ(safetensors::ShardIndex(safetensors::spell_shard_index(0, {})).tensors().size(), 0U);
+}
+
+}  // namespace
+}  // namespace tzmark

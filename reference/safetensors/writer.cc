@@ -1,0 +1,301 @@
+// Writing safetensors files: lay out every shard and spell its header, then stream the data.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <numeric>
+
+#include "bytes/cursor.h"
+#include "bytes/utf8.h"
+#include "codec/tensor_digest.h"
+#include "safetensors/dtype.h"
+#include "safetensors/header.h"
+#include "safetensors/pass.h"
+#include "safetensors/shard_index.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+using safetensors::kShardIndexSuffix;
+using safetensors::kSuffix;
+
+// Shards take their names together when all are whole, and until then each is an open file.
+constexpr std::size_t kShardsMax = 512;
+
+// One file: its header, and which tensors lie where in its data.
+struct ShardPlan {
+  std::vector<std::uint32_t> tensors;       // in the order of their data
+  std::vector<std::uint64_t> data_offsets;  // from the start of the file
+  std::string header;                       // length and header
+  std::uint64_t file_bytes = 0;
+};
+
+// Everything that is known before the first byte is written. Makes sure that the format can hold it all.
+class Plan {
+ public:
+  Plan(const TensorTable& tensors, const SafetensorsWriteOptions& options, std::uint64_t shard_bytes_max)
+      : tensors_(tensors), options_(options) {
+    check_metadata();
+    for (std::size_t i = 0; i < tensors.size(); ++i) check_tensor(i);
+    check_duplicates();
+    deal_out(shard_bytes_max);
+    for (ShardPlan& shard : shards_) lay_out(shard);
+  }
+
+  std::span<const ShardPlan> shards() const { return shards_; }
+
+  // The content of the index, which names the shards by these names.
+  std::string spell_index(std::span<const std::string> shard_names) const {
+    std::map<std::string_view, std::string_view> files;
+    for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
+      for (const std::uint32_t tensor : shards_[shard].tensors) files.emplace(names_[tensor], shard_names[shard]);
+    }
+    std::string text = safetensors::spell_shard_index(data_bytes_, files);
+    if (text.size() > safetensors::kShardIndexBytesMax) {
+      throw Error(ErrorCode::kStUnwritable,
+                  fmt::format("an index of {} bytes; {} are allowed", text.size(), safetensors::kShardIndexBytesMax));
+    }
+    return text;
+  }
+
+ private:
+  void check_metadata() const {
+    for (const auto& [key, value] : options_.metadata) {
+      if (find_invalid_utf8(key) || find_invalid_utf8(value)) {
+        throw Error(ErrorCode::kStUnwritable, fmt::format("the metadata '{}' is not UTF-8", key));
+      }
+    }
+  }
+
+  [[noreturn]] static void refuse(const TensorInfo& tensor, const std::string& reason) {
+    throw Error(ErrorCode::kStUnwritable, fmt::format("'{}' {}", display_path(tensor.path()), reason));
+  }
+
+  void check_tensor(std::size_t i) {
+    const TensorInfo tensor = tensors_[i];
+    Path path = tensor.path();
+    if (path.size() != 1 || !std::holds_alternative<std::string>(path.front())) {
+      refuse(tensor, "has a structured name, and safetensors names are plain");
+    }
+    // Mostly the name as stored; a path of one string may have been spelled as a structured name.
+    const auto& name = std::get<std::string>(path.front());
+    names_.push_back(name == tensor.name ? tensor.name : parsed_names_.emplace_back(name));
+    if (name == safetensors::kMetadataKey) refuse(tensor, "has the name under which safetensors keep metadata");
+    if (tensor.meta()) refuse(tensor, "is a meta tensor, and safetensors hold the data of all tensors");
+    if (tensor.dtype.big_endian) refuse(tensor, "is big-endian, and safetensors are little-endian");
+    const auto dtype = safetensors::find_torch_dtype(tensor.dtype.name);
+    if (!dtype) {
+      const std::string_view spelling = tensor.dtype.foreign() ? tensor.dtype.wire : tensor.dtype.name;
+      refuse(tensor, fmt::format("is of dtype {}, which safetensors lack", spelling));
+    }
+    const auto bits = safetensors::bits_of(tensor.shape, *dtype);
+    if (!bits) refuse(tensor, "has a shape whose product readers compute as 2^64 bits or more");
+    if (*bits / 8 != tensor.data_length) {
+      throw Error(ErrorCode::kUsage, fmt::format("'{}' has {} bytes of data, its shape and dtype give {}",
+                                                 display_path(path), tensor.data_length, *bits / 8));
+    }
+    dtypes_.push_back(*dtype);
+    if (__builtin_add_overflow(data_bytes_, tensor.data_length, &data_bytes_) || data_bytes_ >> 62 != 0) {
+      throw Error(ErrorCode::kUsage, "the tensors have 2^62 bytes or more");
+    }
+  }
+
+  void check_duplicates() const {
+    std::vector<std::uint32_t> order(names_.size());
+    std::iota(order.begin(), order.end(), 0U);
+    const auto name_of = [&](std::uint32_t i) { return names_[i]; };
+    std::ranges::sort(order, {}, name_of);
+    const auto twice = std::ranges::adjacent_find(order, {}, name_of);
+    if (twice != order.end()) refuse(tensors_[*twice], "is the name of more than one tensor");
+  }
+
+  // In the order of the table, so that what belongs together stays together.
+  void deal_out(std::uint64_t shard_bytes_max) {
+    shards_.emplace_back();
+    std::uint64_t bytes = 0;
+    for (std::uint32_t i = 0; i < names_.size(); ++i) {
+      const std::uint64_t length = tensors_[i].data_length;
+      if (shard_bytes_max > 0 && !shards_.back().tensors.empty() &&
+          (bytes > shard_bytes_max || length > shard_bytes_max - bytes)) {
+        shards_.emplace_back();
+        bytes = 0;
+      }
+      shards_.back().tensors.push_back(i);
+      bytes += length;
+    }
+    if (shards_.size() > kShardsMax) {
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("{} shards; at most {} are written: make them larger", shards_.size(), kShardsMax));
+    }
+  }
+
+  // The largest elements first, which aligns all of them, then by name.
+  void lay_out(ShardPlan& shard) const {
+    std::ranges::sort(shard.tensors, {}, [&](std::uint32_t i) { return std::pair(-int{dtypes_[i]}, names_[i]); });
+    safetensors::HeaderText header(options_.metadata);
+    std::uint64_t position = 0;
+    for (const std::uint32_t i : shard.tensors) {
+      const TensorInfo tensor = tensors_[i];
+      header.add({names_[i], dtypes_[i], tensor.shape, position, position + tensor.data_length});
+      shard.data_offsets.push_back(position);
+      position += tensor.data_length;
+    }
+    shard.header = std::move(header).finish();
+    for (std::uint64_t& offset : shard.data_offsets) offset += shard.header.size();
+    shard.file_bytes = shard.header.size() + position;
+  }
+
+  const TensorTable& tensors_;
+  const SafetensorsWriteOptions& options_;
+  std::vector<std::string_view> names_;
+  std::deque<std::string> parsed_names_;  // a deque never moves its strings
+  std::vector<std::uint8_t> dtypes_;
+  std::uint64_t data_bytes_ = 0;
+  std::vector<ShardPlan> shards_;
+};
+
+// One tensor on its way into a file. What the source says that it hashes to is checked.
+class WrittenTensor final : public safetensors::PassedTensor {
+ public:
+  WrittenTensor(std::unique_ptr<TensorStream> stream, bool verify) : stream_(std::move(stream)) {
+    if (verify) expected_ = stream_->expected();
+    if (expected_ != nullptr) {
+      digest_.begin(expected_->hashed_header(), expected_->wants_crc32(), expected_->wants_sha256());
+    }
+  }
+
+  std::uint32_t read(std::uint64_t offset, std::span<std::byte> data) override {
+    stream_->read(offset, data);
+    return expected_ != nullptr && expected_->wants_crc32() ? crc32(0, data) : 0;
+  }
+  void hash(std::span<const std::byte> data, std::uint32_t crc32_of_data) override {
+    if (expected_ != nullptr) digest_.add(data, crc32_of_data);
+  }
+  void finish() override {
+    if (expected_ != nullptr) expected_->check(digest_.crc32(), digest_.finish_sha256());
+  }
+
+ private:
+  const std::unique_ptr<TensorStream> stream_;
+  const ExpectedHashes* expected_ = nullptr;
+  TensorDigest digest_;
+};
+
+class WritePass final : public safetensors::Pass {
+ public:
+  WritePass(File& file, const ShardPlan& shard, const TensorTable& tensors, const TensorSource& source,
+            const SafetensorsWriteOptions& options)
+      : file_(file), shard_(shard), tensors_(tensors), source_(source), options_(options) {}
+
+  std::size_t count() const override { return shard_.tensors.size(); }
+  std::uint64_t length(std::size_t i) const override { return tensors_[shard_.tensors[i]].data_length; }
+  std::unique_ptr<safetensors::PassedTensor> open(std::size_t i) override {
+    return std::make_unique<WrittenTensor>(source_.open(shard_.tensors[i]), options_.verify_source);
+  }
+  void put(std::size_t i, std::uint64_t offset, std::span<const std::byte> data) override {
+    file_.write_at(shard_.data_offsets[i] + offset, data);
+    if (options_.progress) options_.progress(data.size());
+  }
+
+ private:
+  File& file_;
+  const ShardPlan& shard_;
+  const TensorTable& tensors_;
+  const TensorSource& source_;
+  const SafetensorsWriteOptions& options_;
+};
+
+void write_shard(File& file, const ShardPlan& shard, const TensorTable& tensors, const TensorSource& source,
+                 const SafetensorsWriteOptions& options) {
+  file.write_at(0, as_bytes(shard.header));
+  WritePass pass(file, shard, tensors, source, options);
+  run_pass(pass, options.threads, options.piece_bytes);
+}
+
+SafetensorsWriteResult write_one(const std::string& file_name, const TensorTable& tensors, const TensorSource& source,
+                                 const SafetensorsWriteOptions& options) {
+  if (file_name.ends_with(kShardIndexSuffix)) {
+    throw Error(ErrorCode::kUsage, "an index belongs to the sharded form, which needs a size of shards");
+  }
+  const Plan plan(tensors, options, 0);
+  const ShardPlan& shard = plan.shards().front();
+  AtomicFile output(file_name, options.io_path, options.existing);
+  write_shard(output.file(), shard, tensors, source, options);
+  output.commit();
+  return {{file_name}, shard.file_bytes};
+}
+
+// Gives all files their names; if that fails midway, those that have theirs are removed again.
+void commit_all(std::span<const std::unique_ptr<AtomicFile>> files, std::span<const std::string> file_names) {
+  std::size_t done = 0;
+  try {
+    for (; done < files.size(); ++done) files[done]->commit();
+  } catch (...) {
+    std::error_code ignored;
+    for (std::size_t i = 0; i < done; ++i) std::filesystem::remove(file_names[i], ignored);
+    throw;
+  }
+}
+
+SafetensorsWriteResult write_sharded(const std::string& file_name, const TensorTable& tensors,
+                                     const TensorSource& source, const SafetensorsWriteOptions& options) {
+  const std::string_view suffix = file_name.ends_with(kShardIndexSuffix) ? kShardIndexSuffix : kSuffix;
+  const std::string base = file_name.ends_with(suffix) ? file_name.substr(0, file_name.size() - suffix.size()) : "";
+  const std::string base_name = std::filesystem::path(base).filename().string();
+  if (base_name.empty()) {
+    throw Error(ErrorCode::kUsage, fmt::format("the sharded form is written as NAME{}", kSuffix));
+  }
+  const std::string folder = base.substr(0, base.size() - base_name.size());
+  const Plan plan(tensors, options, options.shard_bytes_max);
+  std::vector<std::string> shard_names;
+  SafetensorsWriteResult result{};
+  for (std::size_t i = 0; i < plan.shards().size(); ++i) {
+    shard_names.push_back(safetensors::shard_file_name(base_name, i + 1, plan.shards().size()));
+    result.file_names.push_back(folder + shard_names.back());
+    result.file_bytes += plan.shards()[i].file_bytes;
+  }
+  const std::string index_name = base + std::string(kShardIndexSuffix);
+  const std::string index = plan.spell_index(shard_names);
+  result.file_names.push_back(index_name);
+  result.file_bytes += index.size();
+
+  std::vector<std::unique_ptr<AtomicFile>> files;
+  for (const std::string& name : result.file_names) {
+    files.push_back(std::make_unique<AtomicFile>(name, options.io_path, options.existing));
+  }
+  for (std::size_t i = 0; i < plan.shards().size(); ++i) {
+    File& file = files[i]->file();
+    write_shard(file, plan.shards()[i], tensors, source, options);
+    // Slow, and so done before the first file takes its name.
+    file.sync();
+  }
+  files.back()->file().write_at(0, as_bytes(index));
+  if (options.existing == AtomicFile::Existing::kReplace) {
+    // An index of before must not come to name a mixture of old and new shards.
+    std::error_code error;
+    std::filesystem::remove(index_name, error);
+    if (error) throw Error(ErrorCode::kWriteFailed, fmt::format("cannot remove the old index: {}", error.message()));
+  }
+  commit_all(files, result.file_names);
+  return result;
+}
+
+}  // namespace
+
+SafetensorsWriteResult write_safetensors(const std::string& file_name, const TensorTable& tensors,
+                                         const TensorSource& source, const SafetensorsWriteOptions& options) {
+  return options.shard_bytes_max == 0 ? write_one(file_name, tensors, source, options)
+                                      : write_sharded(file_name, tensors, source, options);
+}
+
+std::uint64_t write_safetensors(File& file, const TensorTable& tensors, const TensorSource& source,
+                                const SafetensorsWriteOptions& options) {
+  const Plan plan(tensors, options, 0);
+  const ShardPlan& shard = plan.shards().front();
+  write_shard(file, shard, tensors, source, options);
+  return shard.file_bytes;
+}
+
+}  // namespace tzmark
