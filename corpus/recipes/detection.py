@@ -106,6 +106,18 @@ def other_versions(recipe: Recipe) -> Iterator[Case]:
             f"A file of layout {layout} says data version 4. {why}",
             content=bytes(content),
         )
+    for id_, fill in {"zeros": b"\0", "ones": b"\xff", "fives": b"\5\0\0\0"}.items():
+        right = two_tensors(5, SEED, HEADERS_FIRST)
+        start, end = right.marks()["index"], right.marks()["header_start"]
+        content = right.encode()
+        index = (fill * (end - start))[: end - start]
+        yield recipe.refused(
+            f"detection-index-of-{id_}",
+            right,
+            "HDR-007 IDX-002 IDX-004 IDX-013 DTY-001 DTY-002 NAM-001",
+            f"The index is nothing but the bytes {fill.hex(' ')}.",
+            content=content[:start] + index + content[end:],
+        )
     for id_, length in {"zero": 0, "one": 1}.items():
         wrong = two_tensors(5, SEED, HEADERS_FIRST)
         wrong.index_length = length

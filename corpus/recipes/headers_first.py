@@ -482,6 +482,15 @@ def data_offsets(recipe: LayoutRecipe) -> Iterator[Case]:
                 "IDX-015",
                 "The data of a tensor lies in a gap in front of a header; nothing overlaps, and the hashes are right.",
             )
+        made = file(layout)
+        made.trailer = made.records[1].header()
+        made.entries[1].header_offset = len(made.encode()) - len(made.trailer)
+        yield recipe.refused(
+            "header-behind-data",
+            made,
+            "IDX-015",
+            "A right header lies behind the data and the terminator.",
+        )
     # Shape and header agree, so nothing but the end of the file says that the data is not there.
     for id_, shape in {"2-62": [1 << 31, 1 << 31], "17": [17]}.items():
         made = of(layout, Tensor(["a"], shape=shape, data=bytes(4)))
@@ -541,6 +550,15 @@ def headers(recipe: LayoutRecipe) -> Iterator[Case]:
             f"A header_length is {length} instead of {right[place].header_bytes()}.",
             features=["large-claim"] if length > 1 << 16 else [],
         )
+    made = file(layout)
+    made.records[1].gap = right[0].header()[-8:]
+    made.records[0].header_length = right[0].header_bytes() + 8
+    yield recipe.refused(
+        "header-length-into-gap",
+        made,
+        "REC-004",
+        "A header claims the 8 bytes behind it too, which belong to no tensor and repeat its data_length.",
+    )
     for id_, attribute, value in (
         ("name", "name_length", 0xFFFF),
         ("dtype", "dtype_length", 0xFF),
