@@ -43,7 +43,7 @@ std::map<std::string, Statement> statements(const std::string& document) {
   std::map<std::string, Statement> found;
   std::istringstream lines(document);
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("- **TZ")) continue;
+    if (!line.starts_with("- **TZ") && !line.starts_with("- **ST-")) continue;
     std::string_view rest = line;
     const auto until = [&](std::string_view mark) {
       const std::size_t at = rest.find(mark);
@@ -127,11 +127,12 @@ TEST(ErrorTable, ClassesAreExitStatuses) {
   EXPECT_EQ(static_cast<int>(ErrorClass::kUnavailable), 4);
 }
 
-TEST(FormatDocument, StatesTheRulesOfTheTableAndNoOthers) {
-  const auto stated = statements(format_document());
+// A document states the rules of the table whose ids have this prefix, and no others.
+void expect_states_rules(const std::string& document, std::string_view prefix) {
+  const auto stated = statements(document);
   std::set<std::string, std::less<>> in_table;
   for (const ErrorInfo& row : table()) {
-    if (!row.rule.starts_with("TZR-")) continue;
+    if (!row.rule.starts_with(prefix)) continue;
     in_table.emplace(row.rule);
     const auto found = stated.find(std::string(row.rule));
     if (found == stated.end()) {
@@ -150,6 +151,16 @@ TEST(FormatDocument, StatesTheRulesOfTheTableAndNoOthers) {
     }
   }
   for (const auto& [rule, statement] : stated) EXPECT_TRUE(in_table.contains(rule)) << rule << " is not in the table";
+  EXPECT_GT(stated.size(), 10U);
+}
+
+TEST(FormatDocument, StatesTheRulesOfTheTableAndNoOthers) { expect_states_rules(format_document(), "TZR-"); }
+
+TEST(SafetensorsDocument, StatesTheRulesOfTheTableAndNoOthers) {
+  std::string document = test::read_source_file("reference/SAFETENSORS.md");
+  // Without its quotes Markdown would print __metadata__ in bold.
+  std::erase(document, '`');
+  expect_states_rules(document, "ST-");
 }
 
 TEST(FormatDocument, NamesNoRuleThatDoesNotExist) {
