@@ -11,12 +11,15 @@
 #include "tzmark/crypto.h"
 #include "tzmark/error.h"
 #include "tzmark/reader.h"
+#include "tzmark/safetensors.h"
 
 namespace tzmark::cli {
 
 class ProgressLine;
 
 // Each adds its subcommand to app; the command runs as the subcommand's callback.
+void add_append(CLI::App& app);
+void add_edit(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_dump(CLI::App& app);
 void add_verify(CLI::App& app);
@@ -39,7 +42,8 @@ auto about(const std::string& file_name, Action&& action) {
   }
 }
 
-// The options of a command that opens a file: which one, through which I/O path, with which key.
+// The options of a command that opens a file: which one, through which I/O path, with which key. Files whose names say
+// so are safetensors.
 struct InputOptions {
   std::string file_name;
   std::string data_file_name;
@@ -47,8 +51,16 @@ struct InputOptions {
   unsigned threads = 0;
   bool progress = false;
   std::string key_file, key_hex, passphrase_file, passphrase;
+  std::string safetensors_profile = "spec";
 
-  void add_to(CLI::App& command, bool with_key = true);
+  enum class Keys { kNone, kAccepted };
+  void add_to(CLI::App& command, Keys keys = Keys::kAccepted);
+  // Where FILE is something else.
+  void add_to(CLI::App& command, Keys keys, const std::string& positional, const std::string& description,
+              bool required);
+
+  bool is_safetensors() const;
+  SafetensorsReader open_safetensors(ProgressLine* line = nullptr) const;
   ReadOptions read_options() const;
   // Reading is shown on the line, if there is one.
   Reader open(ProgressLine* line = nullptr) const;
@@ -57,6 +69,9 @@ struct InputOptions {
 // The key of four possible options, of which at most one is given.
 std::optional<KeySource> key_source(const std::string& key_file, const std::string& key_hex,
                                     const std::string& passphrase_file, const std::string& passphrase);
+
+// NAME as people write it: a plain name, or a path as a JSON array.
+Path parse_path(const std::string& name);
 
 // Writes to standard output, whole or not at all an error: a reader that closed the pipe early ends the program
 // quietly.

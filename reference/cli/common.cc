@@ -11,14 +11,26 @@
 
 namespace tzmark::cli {
 
-void InputOptions::add_to(CLI::App& command, bool with_key) {
-  command.add_option("FILE", file_name, "The .tensors file; - is standard input")->required();
+void InputOptions::add_to(CLI::App& command, Keys keys) {
+  add_to(command, keys, "FILE", "The .tensors file; - is standard input. NAME.safetensors and its index are read too",
+         /*required=*/true);
+}
+
+void InputOptions::add_to(CLI::App& command, Keys keys, const std::string& positional, const std::string& description,
+                          bool required) {
+  command.add_option(positional, file_name, description)->required(required);
   command.add_option("--io", io_path, "I/O path: auto, pwrite or buffered")->capture_default_str();
   command.add_option("--data-file", data_file_name,
-                     "FILE is the head of a split pair (tzmark's own extension), and this is its data");
+                     positional + " is the head of a split pair (tzmark's own extension), and this is its data");
+  command
+      .add_option("--safetensors-profile", safetensors_profile,
+                  "How strictly a safetensors file is read: spec, as its description says, or library, as the "
+                  "reference library does")
+      ->check(CLI::IsMember({"spec", "library"}))
+      ->capture_default_str();
   command.add_option("--threads", threads, "Threads for hashing, decryption and I/O; 0 is one a core")
       ->capture_default_str();
-  if (!with_key) return;
+  if (keys == Keys::kNone) return;
   command.add_flag("--progress", progress, "Show progress on stderr even if that is no terminal");
   command.add_option("--key-file", key_file, "Key of an encrypted file: 32 raw bytes or 64 hex digits");
   command.add_option("--passphrase-file", passphrase_file, "Passphrase of an encrypted file");
@@ -33,6 +45,22 @@ ReadOptions InputOptions::read_options() const {
   options.data_file_name = data_file_name;
   options.threads = threads;
   return options;
+}
+
+bool InputOptions::is_safetensors() const { return is_safetensors_name(file_name); }
+
+SafetensorsReader InputOptions::open_safetensors(ProgressLine* line) const {
+  if (key_source(key_file, key_hex, passphrase_file, passphrase)) {
+    throw Error(ErrorCode::kCryptNotEncrypted, "a key was given, and safetensors files are not encrypted");
+  }
+  SafetensorsReadOptions options;
+  options.profile = *safetensors_profile_from_name(safetensors_profile);
+  options.io_path = io_path;
+  options.threads = threads;
+  if (line != nullptr) options.progress = line->callback();
+  SafetensorsReader reader = SafetensorsReader::open(file_name, std::move(options));
+  if (line != nullptr) line->expect(reader.data_bytes());
+  return reader;
 }
 
 Reader InputOptions::open(ProgressLine* line) const {
@@ -64,6 +92,15 @@ void write_stdout(std::span<const std::byte> bytes) {
       throw FileError{"standard output", Error(ErrorCode::kWriteFailed, std::generic_category().message(errno))};
     }
     bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+Path parse_path(const std::string& name) {
+  if (!name.starts_with('[')) return {name};
+  try {
+    return parse_name(kStructuredNameMark + name);
+  } catch (const Error&) {
+    return {name};  // a plain name may begin with a bracket
   }
 }
 

@@ -1,4 +1,4 @@
-// tzmark convert: the same tensors in another layout, with or without encryption.
+// tzmark convert: the same tensors in another layout or format, with or without encryption.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "cli/source.h"
 #include "tzmark/writer.h"
 
 namespace tzmark::cli {
@@ -27,11 +28,33 @@ struct ConvertOptions : InputOptions {
   std::uint64_t opslimit = 3;
   std::uint64_t memlimit = 256 << 20;
   std::uint64_t index_bytes = 0;
+  std::uint64_t shard_bytes = 0;
   bool split = false;
   bool no_crc32 = false, no_sha256 = false, no_verify = false, no_clobber = false;
 
+  bool writes_safetensors() const { return is_safetensors_name(output); }
+
+  // What the options for .tensors files say that holds for safetensors as well.
+  SafetensorsWriteOptions safetensors_options(const WriteOptions& common, const InputSource& input) const {
+    if (common.layout || common.encrypt || index_bytes != 0 || split) {
+      throw Error(ErrorCode::kUsage, "a safetensors file has no layout, no key, no index and no split pair");
+    }
+    SafetensorsWriteOptions options;
+    options.metadata = input.metadata();
+    options.shard_bytes_max = shard_bytes;
+    options.verify_source = common.verify_source;
+    options.threads = common.threads;
+    options.io_path = common.io_path;
+    options.existing = common.existing;
+    options.progress = common.progress;
+    return options;
+  }
+
   WriteOptions write_options() const {
     WriteOptions options;
+    if (shard_bytes != 0 && !writes_safetensors()) {
+      throw Error(ErrorCode::kUsage, "only safetensors are written in shards");
+    }
     if (layout != "auto") {
       options.layout = layout_from_name(layout);
       if (!options.layout) {
@@ -53,28 +76,27 @@ struct ConvertOptions : InputOptions {
   }
 };
 
-void write_to_stdout(const TensorTable& table, const Reader& reader, const WriteOptions& options) {
-  const auto file = temporary_file();
-  write_tensors(*file, table, reader, options);
+void print_file(File& file) {
   std::vector<std::byte> block(1 << 20);
-  for (std::uint64_t offset = 0; offset < file->size();) {
-    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), file->size() - offset));
+  for (std::uint64_t offset = 0; offset < file.size();) {
+    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), file.size() - offset));
     const auto bytes = std::span(block).first(length);
-    file->read_at(offset, bytes);
+    file.read_at(offset, bytes);
     write_stdout(bytes);
     offset += length;
   }
 }
 
-// Which of the two files an error is about: what a writer refuses or cannot do, or what a reader found.
-bool is_about_output(const Error& error) {
-  switch (error.code()) {
-    case ErrorCode::kOpenFailed:
-    case ErrorCode::kWriteFailed:
-    case ErrorCode::kSyncFailed:
-      return true;
-    default:
-      return error.error_class() == ErrorClass::kUsage || error.error_class() == ErrorClass::kUnavailable;
+void write_output(const ConvertOptions& options, WriteOptions write_options, const InputSource& input) {
+  if (options.writes_safetensors()) {
+    write_safetensors(options.output, input.table(), input, options.safetensors_options(write_options, input));
+  } else if (options.output == "-") {
+    if (options.split) throw Error(ErrorCode::kUsage, "a split pair is two files, and standard output is one");
+    const auto file = temporary_file();
+    write_tensors(*file, input.table(), input, write_options);
+    print_file(*file);
+  } else {
+    write_file(options.output, input.table(), input, write_options);
   }
 }
 
@@ -82,29 +104,21 @@ void run(const ConvertOptions& options) {
   ProgressLine progress("convert", options.progress);
   WriteOptions write_options = about(options.output, [&] { return options.write_options(); });
   write_options.progress = progress.callback();
-  const Reader reader = options.open();
-  progress.expect(reader.file_bytes());
-  const TensorTable table = about(options.file_name, [&] { return writable_table(reader); });
-  try {
-    if (options.output == "-") {
-      if (options.split) throw Error(ErrorCode::kUsage, "a split pair is two files, and standard output is one");
-      write_to_stdout(table, reader, write_options);
-    } else {
-      write_file(options.output, table, reader, write_options);
-    }
-  } catch (const Error& error) {
-    throw FileError{is_about_output(error) ? options.output : options.file_name, error};
-  }
+  const InputSource input(options);
+  progress.expect(input.file_bytes());
+  about_output(options.output, options.file_name, [&] { write_output(options, std::move(write_options), input); });
 }
 
 }  // namespace
 
 void add_convert(CLI::App& app) {
   auto options = std::make_shared<ConvertOptions>();
-  CLI::App* command =
-      app.add_subcommand("convert", "Write the tensors in another layout; encrypt, decrypt or re-key them on the way");
+  CLI::App* command = app.add_subcommand(
+      "convert", "Write the tensors in another layout or as safetensors; encrypt, decrypt or re-key");
   options->add_to(*command);
-  command->add_option("OUT", options->output, "The file to write; - is standard output")->required();
+  command
+      ->add_option("OUT", options->output, "The file to write; - is standard output; safetensors if its name says so")
+      ->required();
   command
       ->add_option("--layout", options->layout,
                    fmt::format("{}; auto is the lowest data version that the content needs", layouts()))
@@ -125,6 +139,9 @@ void add_convert(CLI::App& app) {
   command->add_flag("--split", options->split,
                     "Write a split pair, tzmark's own extension of v5-segments: index and headers in OUT, data in "
                     "OUT.data");
+  command
+      ->add_option("--shard-bytes", options->shard_bytes, "Safetensors: shards of at most this much data, and an index")
+      ->transform(CLI::AsSizeValue(true));
   command->add_flag("--no-crc32", options->no_crc32, "Write no CRC32");
   command->add_flag("--no-sha256", options->no_sha256, "Write no SHA-256");
   command->add_flag("--no-verify", options->no_verify, "Do not check the hashes of the input");

@@ -13,8 +13,10 @@ void add_dump(CLI::App& app) {
   options->add_to(*command);
   command->callback([options] {
     ProgressLine progress("dump", options->progress);
-    const Reader reader = options->open(&progress);
-    const std::string json = about(options->file_name, [&] { return canonical_json(reader); });
+    const std::string json = about(options->file_name, [&] {
+      return options->is_safetensors() ? canonical_json(options->open_safetensors(&progress))
+                                       : canonical_json(options->open(&progress));
+    });
     progress.clear();
     print(json);
   });

@@ -13,19 +13,44 @@ namespace {
 
 constexpr std::size_t kBlockBytes = 2 << 20;
 
-// NAME as people write it: a plain name, or a path as a JSON array.
-std::size_t find_tensor(const Reader& reader, const std::string& name) {
-  if (const auto found = reader.find(Path{name})) return *found;
-  if (name.starts_with('[')) {
-    if (const auto found = reader.find(parse_name(kStructuredNameMark + name))) return *found;
-  }
+// The one tensor that is wanted, of a file that stays open with it.
+struct Found {
+  std::unique_ptr<TensorSource> source;
+  std::unique_ptr<TensorStream> stream;
+  std::uint64_t data_length = 0;
+};
+
+[[noreturn]] void throw_not_there(const std::string& name) {
   throw Error(ErrorCode::kNoSuchTensor, fmt::format("there is no tensor '{}'", name));
+}
+
+Found find_tensor(const InputOptions& options, const std::string& name) {
+  if (options.is_safetensors()) {
+    auto reader = std::make_unique<SafetensorsReader>(options.open_safetensors());
+    const auto tensor = reader->find(name);
+    if (!tensor) throw_not_there(name);
+    Found found{nullptr, reader->open(*tensor), (*reader)[*tensor].data_length()};
+    found.source = std::move(reader);
+    return found;
+  }
+  auto reader = std::make_unique<Reader>(Reader::open(options.file_name, options.read_options()));
+  auto tensor = reader->find(Path{name});
+  if (!tensor) tensor = reader->find(parse_path(name));
+  if (!tensor) throw_not_there(name);
+  const TensorInfo info = reader->tensors()[*tensor];
+  if (info.meta()) {
+    throw Error(ErrorCode::kNoSuchTensor, fmt::format("'{}' is a meta tensor: it has no bytes", name));
+  }
+  Found found{nullptr, reader->open(*tensor), info.data_length};
+  found.source = std::move(reader);
+  return found;
 }
 
 // Reads a tensor in order, and gives every block to sink if there is one.
 template <typename Sink>
 void stream_tensor(TensorStream& stream, std::uint64_t data_length, bool verify, Sink&& sink) {
-  const ExpectedHashes& expected = *stream.expected();
+  const ExpectedHashes none;
+  const ExpectedHashes& expected = verify ? *stream.expected() : none;
   TensorDigest digest;
   if (verify) digest.begin(expected.hashed_header(), expected.wants_crc32(), expected.wants_sha256());
   std::vector<std::byte> block(static_cast<std::size_t>(std::min<std::uint64_t>(kBlockBytes, data_length)));
@@ -55,20 +80,14 @@ void add_extract(CLI::App& app) {
   command->add_option("-o,--output", options->output, "Where to; - is standard output")->capture_default_str();
   command->add_flag("--no-verify", options->no_verify, "Do not check the tensor's hashes");
   command->callback([options] {
-    const Reader reader = options->open();
-    const std::size_t tensor = about(options->file_name, [&] { return find_tensor(reader, options->name); });
-    const TensorInfo info = reader.tensors()[tensor];
-    if (info.meta()) {
-      throw FileError{options->file_name, Error(ErrorCode::kNoSuchTensor,
-                                                fmt::format("'{}' is a meta tensor: it has no bytes", options->name))};
-    }
-    const auto stream = about(options->file_name, [&] { return reader.open(tensor); });
-    const bool verify = !options->no_verify;
+    const Found found = about(options->file_name, [&] { return find_tensor(*options, options->name); });
+    TensorStream& stream = *found.stream;
+    const bool verify = !options->no_verify && stream.expected() != nullptr;
     if (options->output == "-") {
       // What went down a pipe cannot be taken back, so the tensor is checked before its first byte is written.
       about(options->file_name, [&] {
-        if (verify) stream_tensor(*stream, info.data_length, true, [](std::span<const std::byte>) {});
-        stream_tensor(*stream, info.data_length, false, write_stdout);
+        if (verify) stream_tensor(stream, found.data_length, true, [](std::span<const std::byte>) {});
+        stream_tensor(stream, found.data_length, false, write_stdout);
       });
       return;
     }
@@ -76,7 +95,7 @@ void add_extract(CLI::App& app) {
         about(options->output, [&] { return std::make_unique<AtomicFile>(options->output, options->io_path); });
     std::uint64_t position = 0;
     about(options->file_name, [&] {
-      stream_tensor(*stream, info.data_length, verify, [&](std::span<const std::byte> data) {
+      stream_tensor(stream, found.data_length, verify, [&](std::span<const std::byte> data) {
         about(options->output, [&] { output->file().write_at(position, data); });
         position += data.size();
       });

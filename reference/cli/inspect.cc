@@ -82,6 +82,30 @@ void print_summary(const std::string& file_name, const Reader& reader) {
                     reader.index_used(), reader.index_length()));
 }
 
+void print_safetensors(const std::string& file_name, const SafetensorsReader& reader) {
+  std::string text = fmt::format("{}: safetensors, {} tensors, {} of data in {} file{} of {}\n", printable(file_name),
+                                 reader.size(), human_bytes(reader.data_bytes()), reader.shards().size(),
+                                 reader.shards().size() == 1 ? "" : "s", human_bytes(reader.file_bytes()));
+  for (const auto& [key, value] : reader.metadata()) {
+    fmt::format_to(std::back_inserter(text), "metadata {} = {}\n", printable(key), printable(value));
+  }
+  std::size_t name_width = 4, shape_width = 5;
+  const auto shape_text = [](const SafetensorsTensor& t) { return fmt::format("[{}]", fmt::join(t.shape, ", ")); };
+  for (std::size_t i = 0; i < reader.size(); ++i) {
+    name_width = std::max(name_width, std::min<std::size_t>(60, printable(reader[i].name).size()));
+    shape_width = std::max(shape_width, std::min<std::size_t>(60, shape_text(reader[i]).size()));
+  }
+  fmt::format_to(std::back_inserter(text), "\n{:<{}}  {:<11}  {:<{}}  {:>9}  FILE\n", "NAME", name_width, "DTYPE",
+                 "SHAPE", shape_width, "DATA");
+  for (std::size_t i = 0; i < reader.size(); ++i) {
+    const SafetensorsTensor t = reader[i];
+    fmt::format_to(std::back_inserter(text), "{:<{}}  {:<11}  {:<{}}  {:>9}  {}\n", printable(t.name), name_width,
+                   t.dtype, shape_text(t), shape_width, human_bytes(t.data_length()),
+                   printable(reader.shards()[t.shard].file_name));
+  }
+  print(text);
+}
+
 }  // namespace
 
 void add_inspect(CLI::App& app) {
@@ -91,11 +115,17 @@ void add_inspect(CLI::App& app) {
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("inspect", "Show the tensors in a table, or every byte with its meaning");
-  options->add_to(*command, /*with_key=*/false);
+  options->add_to(*command, InputOptions::Keys::kNone);
   command->add_flag("--bytes", options->bytes,
                     "Every byte of the file with the field it belongs to; works on broken files too");
   command->add_flag("--unfolded", options->unfolded, "With --bytes: do not fold large data");
   command->callback([options] {
+    if (options->is_safetensors()) {
+      return about(options->file_name, [&] {
+        if (options->bytes) throw Error(ErrorCode::kUsage, "--bytes shows .tensors files only");
+        print_safetensors(options->file_name, options->open_safetensors());
+      });
+    }
     if (options->bytes) {
       const auto file = about(options->file_name, [&] {
         return options->file_name == "-" ? spool(0) : open_file(options->file_name, OpenMode::kRead, options->io_path);

@@ -57,6 +57,8 @@ int run(int argc, char** argv) {
   tzmark::cli::add_verify(app);
   tzmark::cli::add_convert(app);
   tzmark::cli::add_extract(app);
+  tzmark::cli::add_append(app);
+  tzmark::cli::add_edit(app);
   // Listed for --help only: they have been run before any option is looked at.
   for (const Sibling& sibling : kSiblings) app.add_subcommand(sibling.command, sibling.summary);
   try {

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 
 #include "codec/pipeline.h"
 #include "codec/reader_state.h"
+#include "tzmark/edit.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -44,6 +46,12 @@ Reader& Reader::operator=(Reader&&) noexcept = default;
 Reader Reader::open(const std::string& file_name, ReadOptions options) {
   if (file_name == "-") return Reader(spool(STDIN_FILENO), std::move(options));
   auto file = open_file(file_name, OpenMode::kRead, options.io_path);
+  if (const std::string intent = intent_file_name(file_name); std::filesystem::exists(intent)) {
+    throw Error(ErrorCode::kEditInterrupted,
+                fmt::format("a change of the file is under way or was interrupted, as {} tells; tzmark edit --recover "
+                            "ends it",
+                            intent));
+  }
   std::unique_ptr<File> data_file;
   if (!options.data_file_name.empty()) {
     data_file = open_file(options.data_file_name, OpenMode::kRead, options.io_path);

@@ -1,5 +1,4 @@
 // Files that appear whole or not at all.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,18 +8,9 @@
 #include <random>
 #include <system_error>
 
-#include "io/paths.h"
+#include "io/in_place.h"
 
 namespace tzmark {
-namespace {
-
-std::string directory_of(const std::string& file_name) {
-  const auto parent = std::filesystem::path(file_name).parent_path();
-  return parent.empty() ? "." : parent.string();
-}
-
-}  // namespace
-
 AtomicFile::AtomicFile(std::string final_name, std::string_view io_path, Existing existing)
     : final_name_(std::move(final_name)), existing_(existing) {
   // A name that cannot be looked up cannot be created either, and that says why.
@@ -57,9 +47,7 @@ void AtomicFile::commit() {
     throw_errno(ErrorCode::kWriteFailed, "cannot give the file its name");
   }
   committed_ = true;
-  const Descriptor directory(::open(directory_of(final_name_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0) throw_errno(ErrorCode::kSyncFailed, "cannot open the directory");
-  sync_descriptor(directory.get());
+  sync_directory_of(final_name_);
 }
 
 }  // namespace tzmark

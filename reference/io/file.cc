@@ -47,4 +47,16 @@ std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std
   throw Error(ErrorCode::kUsage, fmt::format("there is no I/O path '{}'; this build has {}", io_path, names));
 }
 
+void copy_bytes(File& from, std::uint64_t from_offset, File& to, std::uint64_t to_offset, std::uint64_t bytes) {
+  constexpr std::size_t kPieceBytes = 1 << 20;
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, bytes)));
+  for (std::uint64_t done = 0; done < bytes;) {
+    const auto part =
+        std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bytes - done)));
+    from.read_at(from_offset + done, part);
+    to.write_at(to_offset + done, part);
+    done += part.size();
+  }
+}
+
 }  // namespace tzmark

@@ -48,6 +48,7 @@ class File {
 enum class OpenMode {
   kRead,
   kCreate,  // must not exist; readable and writable
+  kModify,  // must exist; readable and writable
 };
 
 // One row of the registry of paths.
@@ -63,6 +64,9 @@ std::span<const IoPath> io_paths();
 
 // name: a path of the registry, or "auto". A named path is used or the call fails: nothing falls back silently.
 std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std::string_view io_path = "auto");
+
+// Moves bytes from one file to another in pieces. REQUIRES: the ranges do not overlap if both are the same file.
+void copy_bytes(File& from, std::uint64_t from_offset, File& to, std::uint64_t to_offset, std::uint64_t bytes);
 
 // A file in memory, for tests and for small things. Writes may run together; reads not beside them.
 class MemoryFile final : public File {

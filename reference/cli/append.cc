@@ -1,0 +1,149 @@
+// tzmark append: more tensors in a v5-segments file.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <memory>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/source.h"
+#include "tzmark/edit.h"
+
+namespace tzmark::cli {
+namespace {
+
+// The input, which FILE is not here but INPUT, and what it is added to.
+struct AppendOptions : InputOptions {
+  std::string target;
+  std::vector<std::string> raw;  // NAME DTYPE SHAPE FILE, over and over
+  std::string encrypt_key_file, encrypt_key_hex, encrypt_passphrase_file, encrypt_passphrase;
+  std::uint64_t chunk_bytes = kDefaultChunkBytes;
+  bool no_crc32 = false, no_sha256 = false, no_verify = false, show_growth = false;
+
+  WriteOptions write_options() const {
+    WriteOptions options;
+    options.crc32 = !no_crc32;
+    options.sha256 = !no_sha256;
+    if (auto key = key_source(encrypt_key_file, encrypt_key_hex, encrypt_passphrase_file, encrypt_passphrase)) {
+      options.encrypt = EncryptOptions{std::move(*key), chunk_bytes};
+    }
+    options.verify_source = !no_verify;
+    options.threads = threads;
+    options.io_path = io_path;
+    return options;
+  }
+};
+
+// "2,3": a shape; nothing for a scalar.
+std::vector<std::uint64_t> parse_shape(std::string_view text) {
+  std::vector<std::uint64_t> shape;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    const auto [next, failed] = std::from_chars(at, end, shape.emplace_back());
+    if (failed != std::errc() || (next != end && (*next != ',' || next + 1 == end))) {
+      throw Error(ErrorCode::kUsage, fmt::format("'{}' is no shape; 2,3 is one", text));
+    }
+    at = next + (next != end ? 1 : 0);
+  }
+  return shape;
+}
+
+// Tensors whose data are whole files.
+class RawSource final : public TensorSource {
+ public:
+  RawSource(const std::vector<std::string>& raw, const std::string& io_path) : io_path_(io_path) {
+    for (std::size_t i = 0; i + 3 < raw.size(); i += 4) {
+      const Path path = parse_path(raw[i]);
+      table_.add(path, Kind::kStateDict, dtype_from_name(raw[i + 1]), parse_shape(raw[i + 2]));
+      const std::uint64_t wanted = table_[table_.size() - 1].data_length;
+      about(raw[i + 3], [&] {
+        const std::uint64_t found = open_file(raw[i + 3], OpenMode::kRead, io_path)->size();
+        if (found != wanted) {
+          throw Error(ErrorCode::kUsage,
+                      fmt::format("{} bytes, but dtype and shape of '{}' want {}", found, raw[i], wanted));
+        }
+      });
+      file_names_.push_back(raw[i + 3]);
+    }
+  }
+  const TensorTable& table() const { return table_; }
+
+  std::unique_ptr<TensorStream> open(std::size_t tensor) const override {
+    class Stream final : public TensorStream {
+     public:
+      explicit Stream(std::unique_ptr<File> file) : file_(std::move(file)) {}
+      void read(std::uint64_t offset, MutableBuffer out) override { file_->read_at(offset, out); }
+
+     private:
+      std::unique_ptr<File> file_;
+    };
+    return std::make_unique<Stream>(open_file(file_names_[tensor], OpenMode::kRead, io_path_));
+  }
+
+ private:
+  std::string io_path_;
+  TensorTable table_;
+  std::vector<std::string> file_names_;
+};
+
+void run(const AppendOptions& options) {
+  const auto about_target = [&](auto&& action) { return about(options.target, action); };
+  if (options.file_name.empty() == options.raw.empty()) {
+    about_target([] { throw Error(ErrorCode::kUsage, "either INPUT or --raw says what to append"); });
+  }
+  ProgressLine progress("append", options.progress);
+  WriteOptions write_options = about_target([&] { return options.write_options(); });
+  write_options.progress = progress.callback();
+  Growth growth;
+  if (options.raw.empty()) {
+    const InputSource input(options);
+    growth = about_output(options.target, options.file_name, [&] {
+      return append_tensors(options.target, input.table(), input, std::move(write_options));
+    });
+  } else {
+    const auto source = about_target([&] { return RawSource(options.raw, options.io_path); });
+    growth =
+        about_target([&] { return append_tensors(options.target, source.table(), source, std::move(write_options)); });
+  }
+  progress.clear();
+  if (options.show_growth) {
+    print(fmt::format(R"({{"growths": {}, "inserted_bytes": {}, "copied_bytes": {}, "elapsed_ns": {}}})"
+                      "\n",
+                      growth.times, growth.inserted_bytes, growth.copied_bytes, growth.elapsed_ns));
+  }
+}
+
+}  // namespace
+
+void add_append(CLI::App& app) {
+  auto options = std::make_shared<AppendOptions>();
+  CLI::App* command = app.add_subcommand("append", "Add tensors to a v5-segments file, in place");
+  command->footer(
+      "New data goes behind the old. A full segment is doubled: by the file system where it can insert a range (ext4,\n"
+      "xfs), else by copying the file. A crash leaves FILE.tzmark-intent, which the next append or edit recovers "
+      "from.");
+  command->add_option("FILE", options->target, "The v5-segments file to add to")->required();
+  options->add_to(*command, InputOptions::Keys::kAccepted, "INPUT",
+                  "A .tensors or safetensors file, all of whose tensors are added", /*required=*/false);
+  command
+      ->add_option("--raw", options->raw,
+                   "One tensor from a file of raw bytes: NAME DTYPE SHAPE FILE, as in w float32 2,3 w.bin")
+      ->type_size(4)
+      ->allow_extra_args(false);
+  command->add_option("--encrypt-key-file", options->encrypt_key_file, "The key of FILE, if it is encrypted");
+  command->add_option("--encrypt-passphrase-file", options->encrypt_passphrase_file, "The passphrase of FILE");
+  command->add_option("--encrypt-key-hex", options->encrypt_key_hex, "Key in hex, for tests only");
+  command->add_option("--encrypt-passphrase", options->encrypt_passphrase, "Passphrase, for tests only");
+  command->add_option("--chunk-bytes", options->chunk_bytes, "Data under one MAC; a multiple of 64, at least 1 KiB")
+      ->transform(CLI::AsSizeValue(true))
+      ->capture_default_str();
+  command->add_flag("--no-crc32", options->no_crc32, "Write no CRC32");
+  command->add_flag("--no-sha256", options->no_sha256, "Write no SHA-256");
+  command->add_flag("--no-verify", options->no_verify, "Do not check the hashes of INPUT");
+  command->add_flag("--show-growth", options->show_growth, "Print what making room took, as JSON");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace tzmark::cli

@@ -1,0 +1,54 @@
+// Opening an input of either format.
+#include "cli/source.h"
+
+#include "tzmark/safetensors.h"
+#include "tzmark/writer.h"
+
+namespace tzmark::cli {
+namespace {
+
+class BlamingStream final : public TensorStream {
+ public:
+  BlamingStream(const std::string& file_name, std::unique_ptr<TensorStream> stream)
+      : file_name_(file_name), stream_(std::move(stream)) {}
+  void read(std::uint64_t offset, MutableBuffer out) override {
+    about(file_name_, [&] { stream_->read(offset, out); });
+  }
+  const ExpectedHashes* expected() const override { return stream_->expected(); }
+
+ private:
+  const std::string& file_name_;
+  std::unique_ptr<TensorStream> stream_;
+};
+
+}  // namespace
+
+InputSource::InputSource(const InputOptions& options) : file_name_(options.file_name) {
+  about(file_name_, [&] {
+    if (options.is_safetensors()) {
+      auto reader = std::make_unique<SafetensorsReader>(options.open_safetensors());
+      table_ = reader->tensor_table();
+      metadata_ = reader->metadata();
+      file_bytes_ = reader->file_bytes();
+      source_ = std::move(reader);
+    } else {
+      auto reader = std::make_unique<Reader>(Reader::open(file_name_, options.read_options()));
+      table_ = writable_table(*reader);
+      file_bytes_ = reader->file_bytes();
+      source_ = std::move(reader);
+    }
+  });
+}
+
+std::unique_ptr<TensorStream> InputSource::open(std::size_t tensor) const {
+  return about(file_name_, [&]() -> std::unique_ptr<TensorStream> {
+    return std::make_unique<BlamingStream>(file_name_, source_->open(tensor));
+  });
+}
+
+bool is_hash_mismatch(const Error& error) {
+  return error.code() == ErrorCode::kHashNone || error.code() == ErrorCode::kHashCrc32 ||
+         error.code() == ErrorCode::kHashSha256;
+}
+
+}  // namespace tzmark::cli

@@ -1,0 +1,45 @@
+// What convert and append read from: a .tensors or a safetensors file, as tensors that a writer takes.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "cli/commands.h"
+#include "tzmark/reader.h"
+#include "tzmark/table.h"
+
+namespace tzmark::cli {
+
+// Errors of its streams are FileErrors, which name the input however deep in the writer they come up.
+class InputSource final : public TensorSource {
+ public:
+  explicit InputSource(const InputOptions& options);
+
+  const TensorTable& table() const { return table_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }  // of safetensors
+  std::uint64_t file_bytes() const { return file_bytes_; }
+  std::unique_ptr<TensorStream> open(std::size_t tensor) const override;
+
+ private:
+  std::string file_name_;
+  std::unique_ptr<TensorSource> source_;
+  TensorTable table_;
+  std::map<std::string, std::string> metadata_;
+  std::uint64_t file_bytes_ = 0;
+};
+
+// A hash that does not fit is found by the writer and is the input's fault. Everything else that a writer throws is
+// about the output, as the input speaks for itself.
+bool is_hash_mismatch(const Error& error);
+
+template <typename Action>
+auto about_output(const std::string& output_name, const std::string& input_name, Action&& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    throw FileError{is_hash_mismatch(error) ? input_name : output_name, error};
+  }
+}
+
+}  // namespace tzmark::cli

@@ -1,0 +1,110 @@
+// Adding tensors to a v5-segments file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "codec/header_reading.h"
+#include "codec/in_place_edit.h"
+#include "codec/write_plan.h"
+#include "codec/write_records.h"
+#include "format/name_tree.h"
+#include "tzmark/edit.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+void check_names(const TensorTable& present, const TensorTable& added) {
+  NameTree names;
+  for (std::size_t i = 0; i < present.size(); ++i) names.add(present[i].name, 0);
+  try {
+    for (std::size_t i = 0; i < added.size(); ++i) names.add(added[i].name, 0);
+  } catch (const Error& error) {
+    // The file is right as it is; the call asks for something that would make it wrong.
+    throw Error(ErrorCode::kUsage, fmt::format("{} ({})", error.message(), error.rule()));
+  }
+}
+
+// The tensor whose data is the quickest to read.
+std::optional<std::size_t> smallest_with_data(const TensorTable& tensors) {
+  std::optional<std::size_t> smallest;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::uint64_t length = tensors[i].data_length;
+    if (length > 0 && (!smallest || length < tensors[*smallest].data_length)) smallest = i;
+  }
+  return smallest;
+}
+
+// What is there already, as the plan of what is added wants to know it.
+Extension extension_of(InPlaceEdit& edit) {
+  const Index& index = edit.index();
+  Extension extension;
+  extension.segments = index.segments;
+  extension.headers_end = edit.headers_end();
+  std::uint64_t data_end = index.segments.data_begin;
+  for (std::size_t i = 0; i < index.tensors.size(); ++i) {
+    const TensorInfo tensor = index.tensors[i];
+    if (tensor.data_length > 0) data_end = std::max(data_end, tensor.data_offset + tensor.data_length);
+  }
+  // Behind the terminator, and behind whatever else there is: nothing that is there is overwritten.
+  extension.data_end = std::max(data_end + kTerminatorBytes, edit.file().size());
+  if (const auto sample = index.header.encrypted ? smallest_with_data(index.tensors) : std::nullopt) {
+    TensorHeader header;
+    const std::vector<std::byte> bytes = read_header(edit.file(), index, *sample);
+    decode_header(index, *sample, bytes, header);
+    extension.key_derivation = header.crypt.key_derivation;
+  }
+  return extension;
+}
+
+// Tensors under another key than the rest would make a file that no key opens.
+void check_key(const std::string& file_name, const WritePlan& plan, const WriteOptions& options) {
+  ReadOptions read;
+  read.io_path = options.io_path;
+  read.key =
+      Key(std::span<const std::byte, kKeyBytes>(reinterpret_cast<const std::byte*>(plan.key().data()), kKeyBytes));
+  const Reader reader = Reader::open(file_name, std::move(read));
+  const auto sample = smallest_with_data(reader.tensors());
+  if (!sample) return;
+  std::array<std::byte, 1> byte;
+  reader.open(*sample)->read(0, std::span<std::byte>(byte));
+}
+
+}  // namespace
+
+Growth append_tensors(const std::string& file_name, const TensorTable& tensors, const TensorSource& source,
+                      WriteOptions options) {
+  InPlaceEdit edit(file_name, options.io_path);
+  if (edit.index().header.encrypted != options.encrypt.has_value()) {
+    throw Error(ErrorCode::kUsage, options.encrypt ? "the file is not encrypted, and a key to encrypt with was given"
+                                                   : "the file is encrypted, and no key to encrypt with was given");
+  }
+  check_names(edit.index().tensors, tensors);
+  options.layout = Layout::kV5Segments;
+  options.split = false;
+
+  Extension extension = extension_of(edit);
+  std::optional<WritePlan> plan(std::in_place, tensors, options, &extension);
+  if (plan->encrypted()) check_key(file_name, *plan, options);
+  edit.make_room(InPlaceEdit::Segment::kMetadata, edit.entries_end() + plan->entry_bytes());
+  edit.make_room(InPlaceEdit::Segment::kHeaders, edit.headers_end() + (plan->headers_end() - extension.headers_end));
+  if (edit.growth().times > 0) {
+    extension = extension_of(edit);
+    plan.emplace(tensors, options, &extension);
+  }
+
+  const Index& index = edit.index();
+  const std::uint64_t entries_at = edit.entries_end();
+  edit.begin({{entries_at, plan->entry_bytes()}, {extension.headers_end, plan->headers_end() - extension.headers_end}});
+  write_records(edit.file(), edit.file(), *plan, source, options);
+  plan->write_terminator(edit.file());
+  plan->write_entries(edit.file(), entries_at);
+  std::uint64_t data_bytes = plan->data_bytes();
+  for (std::size_t i = 0; i < index.tensors.size(); ++i) data_bytes += index.tensors[i].data_length;
+  edit.write_head(index.tensors.size() + tensors.size(), data_bytes, index.length + plan->entry_bytes());
+  edit.commit();
+  return edit.growth();
+}
+
+}  // namespace tzmark

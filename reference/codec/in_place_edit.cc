@@ -1,0 +1,138 @@
+// Locking, growing and committing.
+#include "codec/in_place_edit.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+
+#include "codec/header_reading.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+// A copy of the file that is to take its place. One that an interrupted change has left is of no use to anybody.
+std::string growing_file_name(const std::string& file_name) { return file_name + ".tzmark-grow"; }
+
+void remove_growing_file(const std::string& file_name) {
+  if (::unlink(growing_file_name(file_name).c_str()) != 0 && errno != ENOENT) {
+    throw_errno(ErrorCode::kWriteFailed, "cannot remove what an interrupted change has left");
+  }
+}
+
+}  // namespace
+
+Recovery recover(const std::string& file_name) {
+  const std::string resolved = resolved_file_name(file_name);
+  InPlaceFile locked(resolved);
+  remove_growing_file(resolved);
+  return recover_locked(resolved, locked);
+}
+
+InPlaceEdit::InPlaceEdit(const std::string& file_name, std::string io_path)
+    : file_name_(resolved_file_name(file_name)), io_path_(std::move(io_path)), locked_(std::in_place, file_name_) {
+  remove_growing_file(file_name_);
+  recover_locked(file_name_, *locked_);
+  read();
+}
+
+void InPlaceEdit::read() {
+  file_ = open_file(file_name_, OpenMode::kModify, io_path_);
+  index_ = read_index(*file_);
+  if (index_.layout != Layout::kV5Segments) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("only v5-segments files are changed in place, and this is {}; convert it",
+                            layout_name(index_.layout)));
+  }
+  const std::size_t last = index_.in_file_order(index_.tensors.size() - 1);
+  TensorHeader header;
+  const std::vector<std::byte> bytes = read_header(*file_, index_, last);
+  headers_end_ = index_.tensors[last].header_offset + decode_header(index_, last, bytes, header).size();
+}
+
+void InPlaceEdit::make_room(Segment segment, std::uint64_t content_end) {
+  Segments after = index_.segments;
+  std::uint64_t& end = segment == Segment::kMetadata ? after.metadata_end : after.headers_end;
+  if (content_end <= end) return;
+  const std::uint64_t begin = segment == Segment::kMetadata ? after.metadata_begin : after.headers_begin;
+  // At least twice the size, so that a file that grows by small steps is seldom shifted.
+  const std::uint64_t wanted = std::max(content_end - end, end - begin);
+  const std::uint64_t bytes = (wanted + kSegmentEndUnit - 1) / kSegmentEndUnit * kSegmentEndUnit;
+  const std::uint64_t at = end;
+  end += bytes;
+  if (segment == Segment::kMetadata) {
+    after.headers_begin += bytes;
+    after.headers_end += bytes;
+  }
+  after.data_begin += bytes;
+
+  const auto started = std::chrono::steady_clock::now();
+  insert(at, bytes, after);
+  read();
+  ++growth_.times;
+  growth_.elapsed_ns += static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - started).count());
+}
+
+void InPlaceEdit::insert(std::uint64_t at, std::uint64_t bytes, const Segments& after) {
+  const auto section = encode_layout_section(after);
+  write_insert_intent(file_name_, locked_->size(), bytes, kFileHeaderBytes, section);
+  if (!locked_->insert(at, bytes)) {
+    remove_intent(file_name_);
+    return copy(at, bytes, after);
+  }
+  file_->write_at(kFileHeaderBytes, std::span<const std::byte>(section));
+  file_->sync();
+  remove_intent(file_name_);
+  growth_.inserted_bytes += bytes;
+}
+
+void InPlaceEdit::copy(std::uint64_t at, std::uint64_t bytes, const Segments& after) {
+  const std::string name = growing_file_name(file_name_);
+  try {
+    const auto grown = open_file(name, OpenMode::kCreate, io_path_);
+    InPlaceFile grown_locked(name);
+    grown_locked.take_attributes_of(*locked_);
+    const std::uint64_t file_bytes = locked_->size();
+    copy_bytes(*file_, 0, *grown, 0, at);
+    copy_bytes(*file_, at, *grown, at + bytes, file_bytes - at);
+    grown->write_at(kFileHeaderBytes, std::span<const std::byte>(encode_layout_section(after)));
+    grown->sync();
+    if (std::rename(name.c_str(), file_name_.c_str()) != 0) {
+      throw_errno(ErrorCode::kWriteFailed, "cannot put the grown file in its place");
+    }
+    sync_directory_of(file_name_);
+    locked_ = std::move(grown_locked);
+    growth_.copied_bytes += file_bytes;
+  } catch (...) {
+    ::unlink(name.c_str());
+    throw;
+  }
+}
+
+void InPlaceEdit::begin(std::vector<Range> ranges) {
+  ranges.push_back({0, kFileHeaderBytes});
+  ranges.push_back({index_.begin - sizeof(std::uint64_t), sizeof(std::uint64_t)});
+  write_overwrite_intent(file_name_, *file_, std::move(ranges));
+}
+
+void InPlaceEdit::write_head(std::uint64_t tensor_count, std::uint64_t total_data_bytes, std::uint64_t index_length) {
+  // What the head speaks of is there before it does.
+  file_->sync();
+  FileHeader header = index_.header;
+  header.tensor_count = tensor_count;
+  header.total_data_bytes = total_data_bytes;
+  file_->write_at(index_.begin - sizeof index_length, std::as_bytes(std::span(&index_length, 1)));
+  file_->write_at(0, std::span<const std::byte>(encode_file_header(header)));
+}
+
+void InPlaceEdit::commit() {
+  file_->sync();
+  remove_intent(file_name_);
+}
+
+}  // namespace tzmark

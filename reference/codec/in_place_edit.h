@@ -1,0 +1,54 @@
+// One change of a v5-segments file: locked, recovered, read, given room, and then overwritten under an intent.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codec/index.h"
+#include "codec/intent.h"
+#include "io/in_place.h"
+#include "tzmark/edit.h"
+#include "tzmark/io.h"
+
+namespace tzmark {
+
+class InPlaceEdit {
+ public:
+  enum class Segment { kMetadata, kHeaders };
+
+  InPlaceEdit(const std::string& file_name, std::string io_path);
+
+  // What the file has now; changes when a segment grows.
+  const Index& index() const { return index_; }
+  File& file() { return *file_; }
+  std::uint64_t entries_end() const { return index_.begin + index_.length; }
+  std::uint64_t headers_end() const { return headers_end_; }  // of the last header that is there
+
+  // Grows a segment until its content may end at the given position of the file as it is now.
+  void make_room(Segment segment, std::uint64_t content_end);
+  const Growth& growth() const { return growth_; }
+
+  // From here on the ranges may be overwritten, and the file extended.
+  void begin(std::vector<Range> ranges);
+  // The head of the file: how many tensors, and how long the index is.
+  void write_head(std::uint64_t tensor_count, std::uint64_t total_data_bytes, std::uint64_t index_length);
+  // The change is whole: makes it durable and forgets how to undo it.
+  void commit();
+
+ private:
+  void read();
+  void insert(std::uint64_t at, std::uint64_t bytes, const Segments& after);
+  void copy(std::uint64_t at, std::uint64_t bytes, const Segments& after);
+
+  const std::string file_name_;
+  const std::string io_path_;
+  std::optional<InPlaceFile> locked_;
+  std::unique_ptr<File> file_;
+  Index index_;
+  std::uint64_t headers_end_ = 0;
+  Growth growth_;
+};
+
+}  // namespace tzmark
