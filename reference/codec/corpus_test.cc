@@ -2,10 +2,7 @@
 // outside, through the adapter.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <nlohmann/json.hpp>
-
+#include "codec/test_corpus.h"
 #include "codec/test_files.h"
 #include "tzmark/canonical.h"
 
@@ -13,29 +10,9 @@ namespace tzmark {
 namespace {
 
 using nlohmann::json;
-
-std::string corpus_folder() {
-  const char* build = std::getenv("TZMARK_BUILD_DIR");
-  return std::string(build != nullptr ? build : ".") + "/share/tzmark/corpus/";
-}
-
-json load_json(const std::string& name) {
-  std::ifstream stream(corpus_folder() + name);
-  if (!stream) throw std::runtime_error("cannot open " + corpus_folder() + name);
-  return json::parse(stream);
-}
-
-const json& manifest() {
-  static const json manifest = load_json("manifest.json");
-  return manifest;
-}
-
-Reader open_case(const json& test) {
-  ReadOptions options;
-  if (test.contains("key_hex")) options.key = key_from_hex(test.at("key_hex").get<std::string>());
-  if (test.contains("passphrase")) options.key = Passphrase(test.at("passphrase").get<std::string>());
-  return Reader::open(corpus_folder() + test.at("path").get<std::string>(), std::move(options));
-}
+using test::load_json;
+using test::manifest;
+using test::open_case;
 
 // The rule that decoding or verifying breaks, or an empty string.
 template <typename Action>

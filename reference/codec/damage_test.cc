@@ -38,9 +38,37 @@ class DamageTest : public ::testing::TestWithParam<Variant> {
   // Bytes that no hash and no rule covers; FORMAT.md lists them.
   std::set<std::size_t> uncovered_bytes() const {
     std::set<std::size_t> bytes;
-    const std::size_t begin = GetParam().layout == Layout::kV4 ? offsetof(FileHeaderWire, total_data_bytes)
-                                                               : offsetof(FileHeaderWire, feature_flags);
-    for (std::size_t i = begin; i < offsetof(FileHeaderWire, tensor_count); ++i) bytes.insert(i);
+    const auto insert = [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) bytes.insert(i);
+    };
+    const Layout layout = GetParam().layout;
+    insert(layout < Layout::kV4 ? offsetof(FileHeaderWire, feature_flags) : offsetof(FileHeaderWire, total_data_bytes),
+           offsetof(FileHeaderWire, tensor_count));
+    if (headers_first(layout)) {
+      // Where segments end may be said otherwise; gaps and the terminator belong to no tensor.
+      if (layout == Layout::kV5Segments) {
+        insert(kLayoutSectionBegin + offsetof(LayoutSectionWire, metadata_end),
+               kLayoutSectionBegin + offsetof(LayoutSectionWire, headers_tag));
+        insert(kLayoutSectionBegin + offsetof(LayoutSectionWire, headers_end),
+               kLayoutSectionBegin + offsetof(LayoutSectionWire, data_tag));
+      }
+      std::set<std::size_t> used;
+      const Reader reader = test::open_bytes(bytes_);
+      for (std::size_t i = 0; i < reader.index_begin() + reader.index_length(); ++i) used.insert(i);
+      reader.check_headers([&](std::size_t t, const TensorHeader& header, std::span<const std::byte>) {
+        const TensorInfo info = reader.tensors()[t];
+        for (std::size_t i = 0; i < header.header_length; ++i) used.insert(info.header_offset + i);
+        for (std::size_t i = 0; i < info.data_length; ++i) used.insert(info.data_offset + i);
+      });
+      for (std::size_t i = 0; i < bytes_.size(); ++i) {
+        if (!used.contains(i)) bytes.insert(i);
+      }
+    }
+    if (layout == Layout::kV5LongDims) {
+      // The version of an entry says only how wide dimensions are, and 'b' has none.
+      const Reader reader = test::open_bytes(bytes_);
+      bytes.insert(reader.index_begin() + index_entry_bytes(layout, reader.tensors()[0].fields()));
+    }
     if (GetParam().encrypted) {
       // A chunk_size larger than the tensor says nothing as long as one MAC covers it all.
       const Reader reader = test::open_bytes(bytes_);
@@ -75,7 +103,10 @@ TEST_P(DamageTest, EveryFlippedBitIsFound) {
 }
 
 TEST_P(DamageTest, EveryTruncationIsRefusedWithoutVerifying) {
-  for (std::size_t length = 0; length < bytes_.size(); ++length) {
+  // In the headers-first layouts the terminator may be missing.
+  const std::size_t needed = bytes_.size() - (headers_first(GetParam().layout) ? kTerminatorBytes : 0);
+  EXPECT_EQ(verify({bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(needed)}), std::nullopt);
+  for (std::size_t length = 0; length < needed; ++length) {
     const std::vector<std::byte> cut(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(length));
     const auto code = error_of([&] { canonical_json(test::open_bytes(cut, read_options())); });
     ASSERT_TRUE(code.has_value()) << length;
@@ -148,7 +179,13 @@ TEST_P(DamageTest, EveryFailingWriteIsOneError) {
 INSTANTIATE_TEST_SUITE_P(Layouts, DamageTest,
                          ::testing::Values(Variant{"v1", Layout::kV1, false}, Variant{"v2", Layout::kV2, false},
                                            Variant{"v3", Layout::kV3, true}, Variant{"v4", Layout::kV4, false},
-                                           Variant{"v4_encrypted", Layout::kV4, true}),
+                                           Variant{"v4_encrypted", Layout::kV4, true},
+                                           Variant{"v5_headers_first", Layout::kV5HeadersFirst, false},
+                                           Variant{"v5_headers_first_encrypted", Layout::kV5HeadersFirst, true},
+                                           Variant{"v5_segments", Layout::kV5Segments, false},
+                                           Variant{"v5_segments_encrypted", Layout::kV5Segments, true},
+                                           Variant{"v5_long_dims", Layout::kV5LongDims, false},
+                                           Variant{"v5_long_dims_encrypted", Layout::kV5LongDims, true}),
                          [](const auto& test_info) { return std::string(test_info.param.name); });
 
 }  // namespace
