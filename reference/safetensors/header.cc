@@ -26,9 +26,10 @@ class HeaderParser {
     const std::size_t begin = find_begin();
     JsonEvents events(text_, kLengthBytes, ErrorCode::kStHeaderJson, *this);
     check_padding(events.walk(begin));
-    drop_duplicates();
-    check_data(file_bytes);
     sort_by_name();
+    drop_duplicates();
+    sort_by_data();
+    check_data(file_bytes);
     return std::move(header_);
   }
 
@@ -292,36 +293,57 @@ class HeaderParser {
     if (ignored_keys_.empty()) state_ = back_;
   }
 
+  void sort_by_name() {
+    std::vector<std::uint32_t>& order = header_.listing.by_name_;
+    order.resize(tensors().size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::ranges::sort(order, {}, [&](std::uint32_t i) {
+      const Listing::Tensor& tensor = header_.listing[i];
+      return std::pair(header_.listing.name(tensor), tensor.key_at);
+    });
+  }
+
   // Of several tensors of one name the last is the one that counts, where that is allowed at all.
   void drop_duplicates() {
-    sort_by_name();
     const Listing& listing = header_.listing;
-    const std::vector<std::uint32_t>& order = listing.by_name_;
-    std::vector<bool> dropped(listing.size());
-    std::optional<std::uint32_t> first_repeated;
+    std::vector<std::uint32_t>& order = header_.listing.by_name_;
+    const auto name_of = [&](std::uint32_t i) { return listing.name(listing[i]); };
+    const Listing::Tensor* repeated = nullptr;
     for (std::size_t i = 1; i < order.size(); ++i) {
       const Listing::Tensor& tensor = listing[order[i]];
-      if (listing.name(listing[order[i - 1]]) != listing.name(tensor)) continue;
-      dropped[order[i - 1]] = true;
-      if (!first_repeated || tensor.key_at < listing[*first_repeated].key_at) first_repeated = order[i];
+      if (name_of(order[i - 1]) != listing.name(tensor)) continue;
+      if (repeated == nullptr || tensor.key_at < repeated->key_at) repeated = &tensor;
     }
-    if (!first_repeated) return;
-    if (strict()) {
-      const Listing::Tensor& tensor = listing[*first_repeated];
-      fail(ErrorCode::kStDuplicateKey, tensor.key_at, fmt::format("the key '{}' comes twice", listing.name(tensor)));
+    if (repeated != nullptr && strict()) {
+      fail(ErrorCode::kStDuplicateKey, repeated->key_at,
+           fmt::format("the key '{}' comes twice", listing.name(*repeated)));
     }
-    std::vector<Listing::Tensor> kept;
-    for (std::size_t i = 0; i < dropped.size(); ++i) {
-      if (!dropped[i]) kept.push_back(listing[i]);
+    // From behind, the first of each name is the last of the header.
+    const auto dropped = std::unique(order.rbegin(), order.rend(),
+                                     [&](std::uint32_t a, std::uint32_t b) { return name_of(a) == name_of(b); });
+    order.erase(order.begin(), dropped.base());
+  }
+
+  // Leaves the tensors that count, in the order of their data, with by_name_ still pointing to them.
+  void sort_by_data() {
+    const auto key = [](const Listing::Tensor& tensor) { return std::tuple(tensor.begin, tensor.end, tensor.key_at); };
+    std::vector<std::uint32_t>& by_name = header_.listing.by_name_;
+    if (by_name.size() == tensors().size() && std::ranges::is_sorted(tensors(), {}, key)) return;
+    std::vector<std::uint32_t> order = by_name;
+    std::ranges::sort(order, {}, [&](std::uint32_t i) { return key(tensors()[i]); });
+    std::vector<std::uint32_t> position(tensors().size());
+    std::vector<Listing::Tensor> sorted;
+    sorted.reserve(order.size());
+    for (const std::uint32_t i : order) {
+      position[i] = static_cast<std::uint32_t>(sorted.size());
+      sorted.push_back(tensors()[i]);
     }
-    tensors() = std::move(kept);
+    for (std::uint32_t& i : by_name) i = position[i];
+    tensors() = std::move(sorted);
   }
 
   // In the order of the data, as the reference library checks it.
   void check_data(std::uint64_t file_bytes) {
-    std::ranges::sort(tensors(), {}, [](const Listing::Tensor& tensor) {
-      return std::tuple(tensor.begin, tensor.end, tensor.key_at);
-    });
     std::uint64_t position = 0;
     for (const Listing::Tensor& tensor : tensors()) {
       tensor_ = tensor;
@@ -353,16 +375,6 @@ class HeaderParser {
           ErrorCode::kStTensorSize, at,
           fmt::format("data_offsets span {} bytes, shape and dtype give {}", tensor.end - tensor.begin, *bits / 8));
     }
-  }
-
-  void sort_by_name() {
-    std::vector<std::uint32_t>& order = header_.listing.by_name_;
-    order.resize(tensors().size());
-    std::iota(order.begin(), order.end(), 0U);
-    std::ranges::sort(order, {}, [&](std::uint32_t i) {
-      const Listing::Tensor& tensor = header_.listing[i];
-      return std::pair(header_.listing.name(tensor), tensor.key_at);
-    });
   }
 
   const std::string_view text_;
@@ -417,7 +429,9 @@ void append_string(std::string& text, std::string_view value) { text += nlohmann
 
 }  // namespace
 
-HeaderText::HeaderText(const Metadata& metadata) : text_("{") {
+HeaderText::HeaderText(const Metadata& metadata, std::size_t text_bytes) {
+  text_.reserve(std::min<std::size_t>(text_bytes, kHeaderBytesMax));
+  text_ += '{';
   if (metadata.empty()) return;
   append_string(text_, kMetadataKey);
   char separator = ':';

@@ -74,7 +74,8 @@ struct HeaderEntry {
 // metadata, then given the tensors in order. Each call throws ST-018 as soon as the header is too long.
 class HeaderText {
  public:
-  explicit HeaderText(const Metadata& metadata);
+  // text_bytes: about how long it becomes.
+  HeaderText(const Metadata& metadata, std::size_t text_bytes);
   void add(const HeaderEntry& entry);
   // Length and header, as they stand in the file.
   std::string finish() &&;

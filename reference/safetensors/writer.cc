@@ -24,6 +24,10 @@ using safetensors::kSuffix;
 // Shards take their names together when all are whole, and until then each is an open file.
 constexpr std::size_t kShardsMax = 512;
 
+// What an entry of a header hardly exceeds beside its name, and a dimension never does.
+constexpr std::size_t kEntryBytes = 100;
+constexpr std::size_t kDimensionBytes = 21;
+
 // One file: its header, and which tensors lie where in its data.
 struct ShardPlan {
   std::vector<std::uint32_t> tensors;       // in the order of their data
@@ -38,6 +42,8 @@ class Plan {
   Plan(const TensorTable& tensors, const SafetensorsWriteOptions& options, std::uint64_t shard_bytes_max)
       : tensors_(tensors), options_(options) {
     check_metadata();
+    names_.reserve(tensors.size());
+    dtypes_.reserve(tensors.size());
     for (std::size_t i = 0; i < tensors.size(); ++i) check_tensor(i);
     check_duplicates();
     deal_out(shard_bytes_max);
@@ -134,7 +140,13 @@ class Plan {
   // The largest elements first, which aligns all of them, then by name.
   void lay_out(ShardPlan& shard) const {
     std::ranges::sort(shard.tensors, {}, [&](std::uint32_t i) { return std::pair(-int{dtypes_[i]}, names_[i]); });
-    safetensors::HeaderText header(options_.metadata);
+    // Headers may be long, and growing one would need room for it twice.
+    std::size_t text_bytes = 0;
+    for (const std::uint32_t i : shard.tensors) {
+      text_bytes += kEntryBytes + names_[i].size() + kDimensionBytes * tensors_[i].shape.size();
+    }
+    safetensors::HeaderText header(options_.metadata, text_bytes);
+    shard.data_offsets.reserve(shard.tensors.size());
     std::uint64_t position = 0;
     for (const std::uint32_t i : shard.tensors) {
       const TensorInfo tensor = tensors_[i];
