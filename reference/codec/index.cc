@@ -159,6 +159,7 @@ void read_entries(File& file, FileSizes sizes, Index& index) {
     }
     window.advance(rest.size());
   }
+  index.tensors.shrink_to_fit();
   for (std::size_t i = 0; i < index.tensors.size(); ++i) names.add(index.tensors[i].name, name_positions[i]);
 }
 

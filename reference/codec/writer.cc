@@ -62,6 +62,7 @@ TensorTable writable_table(const Reader& reader) {
     module_indices[i] = header.module_index;
   });
   TensorTable table;
+  table.reserve_like(reader.tensors());
   for (std::size_t i = 0; i < module_indices.size(); ++i) {
     const TensorInfo tensor = reader.tensors()[i];
     table.add(tensor.path(), tensor.kind, tensor.dtype, tensor.shape, tensor.meta(), module_indices[i]);

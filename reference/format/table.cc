@@ -58,6 +58,18 @@ void TensorTable::add(const IndexEntry& entry, const Dtype& dtype) {
       {entry.header_offset, entry.data_offset, entry.data_length, 0, 0, 0, 0, 0, 0, entry.kind, entry.wide_dimensions});
 }
 
+void TensorTable::reserve_like(const TensorTable& other) {
+  records_.reserve(other.records_.size());
+  names_.reserve(other.names_.size());
+  dimensions_.reserve(other.dimensions_.size());
+}
+
+void TensorTable::shrink_to_fit() {
+  records_.shrink_to_fit();
+  names_.shrink_to_fit();
+  dimensions_.shrink_to_fit();
+}
+
 void TensorTable::append(std::string_view name, std::span<const std::uint64_t> shape, const Dtype& dtype,
                          Record record) {
   record.name_begin = names_.size();

@@ -43,6 +43,11 @@ class TensorTable {
   void add(const Path& path, Kind kind, const Dtype& dtype, std::span<const std::uint64_t> shape, bool meta = false,
            std::uint16_t module_index = 0);
 
+  // Makes room for as much as the other table holds, so that filling this one does not overshoot.
+  void reserve_like(const TensorTable& other);
+  // Gives back what growing has overshot.
+  void shrink_to_fit();
+
   // For readers: takes an entry as it stands in a file.
   void add(const IndexEntry& entry, const Dtype& dtype);
   void set_module_index(std::size_t i, std::uint16_t module_index) { records_[i].module_index = module_index; }
