@@ -300,8 +300,14 @@ def read_shards(tzmark: Tzmark, scratch: Path) -> None:
     )
 
 
+# A safetensors file could hold it, but the command writes it nowhere.
+UNWRITABLE_NAME = "an empty name"
+
+
 def cannot_hold(tensor: Mapping[str, Any]) -> str | None:
-    """Why a safetensors file cannot hold a tensor of a .tensors file; None if it can."""
+    """Why tzmark makes no safetensors file of a tensor of a .tensors file; None if it does."""
+    if tensor["path"] == [""]:
+        return UNWRITABLE_NAME
     if len(tensor["path"]) != 1 or not isinstance(tensor["path"][0], str):
         return "a structured name"
     if tensor["meta"]:
@@ -327,7 +333,8 @@ def they_read(tzmark: Tzmark, scratch: Path, source: Path, options: list[str]) -
     status, _, errors = tzmark.status("convert", source, ours, *options)
     if reasons:
         require_equal("status of the conversion", status, WRONG_USAGE)
-        require_equal("the rule is ST-018", "ST-018" in errors, True)
+        rule = "TZR-NAM-009" if UNWRITABLE_NAME in reasons else "ST-018"
+        require_equal(f"the rule is {rule}", rule in errors, True)
         require_equal("a file is left", ours.exists(), False)
         return f"refused, as they hold {' and '.join(reasons)}"
     if status != FINE:
