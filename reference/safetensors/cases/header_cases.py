@@ -1,11 +1,10 @@
 """The cases of single files: headers and data, right and wrong in one thing each."""
 
-import json
 import struct
 from collections.abc import Iterator
 from typing import Any
 
-from case import Case, Tensor, compact, data_of, file_of, header_of, refused
+from case import Case, Tensor, data_of, file_of, header_of, refused
 
 HEADER_BYTES_MAX = 100_000_000
 
