@@ -50,10 +50,12 @@ enum class ErrorClass : std::uint8_t {
     "data_length is the product of the shape times the element size, or 0 for a meta tensor")                          \
   X(207, kIndexMetaVersion, kFile, "TZR-IDX-007", "a tensor with elements and no data needs data version 4 or later")  \
   X(208, kIndexHeaderOffset, kFile, "TZR-IDX-008", "a header offset lies inside the file, behind the index")           \
-  X(209, kIndexDataOffset, kFile, "TZR-IDX-009", "in v1 to v4 the data of a tensor begins where its header ends")      \
+  X(209, kIndexDataOffset, kFile, "TZR-IDX-009",                                                                       \
+    "in v1 to v4 and v5-long-dims the data of a tensor begins where its header ends")                                  \
   X(210, kIndexDataPastEnd, kFile, "TZR-IDX-010", "the data of every tensor lies inside the file")                     \
   X(211, kIndexOverlap, kFile, "TZR-IDX-011", "no two tensors share a byte of the file")                               \
-  X(212, kIndexGap, kFile, "TZR-IDX-012", "in v1 to v4 the records follow the index and each other without a gap")     \
+  X(212, kIndexGap, kFile, "TZR-IDX-012",                                                                              \
+    "in v1 to v4 and v5-long-dims records follow the index and each other without a gap")                              \
   X(213, kIndexEntryVersion, kFile, "TZR-IDX-013", "in v5-long-dims the version of an index entry is 1 or 5")          \
   X(214, kIndexFill, kFile, "TZR-IDX-014", "in v5-headers-first and v5-segments the entries fill the index exactly")   \
   X(215, kIndexDataBeforeHeaders, kFile, "TZR-IDX-015",                                                                \
@@ -79,7 +81,7 @@ enum class ErrorClass : std::uint8_t {
   X(309, kRecordShape, kFile, "TZR-REC-009", "index and header give the same shape")                                   \
   X(310, kRecordDataLength, kFile, "TZR-REC-010", "index and header give the same data_length")                        \
   /* Terminator */                                                                                                     \
-  X(351, kTerminatorMissing, kFile, "TZR-TRM-001", "in v1 to v4 eight bytes follow the last record")                   \
+  X(351, kTerminatorMissing, kFile, "TZR-TRM-001", "in v1 to v4 and v5-long-dims eight bytes follow the last record")  \
   X(352, kTerminatorNonzero, kFile, "TZR-TRM-002", "the terminator is zero")                                           \
   /* Names */                                                                                                          \
   X(401, kNameUtf8, kFile, "TZR-NAM-001", "a name is valid UTF-8")                                                     \
@@ -143,7 +145,7 @@ enum class ErrorClass : std::uint8_t {
   X(808, kStDuplicateKey, kFile, "ST-008", "no object of the header has a key twice")                                  \
   X(809, kStMetadata, kFile, "ST-009", "__metadata__ maps strings to strings")                                         \
   X(810, kStDtype, kFile, "ST-010", "the dtype is one of those that the format lists")                                 \
-  X(811, kStShapeOverflow, kFile, "ST-011", "the size that shape and dtype give is below 2^63 bytes")                  \
+  X(811, kStShapeOverflow, kFile, "ST-011", "the size that shape and dtype give is below 2^64 bits")                   \
   X(812, kStMisaligned, kFile, "ST-012", "the size of a tensor is a whole number of bytes")                            \
   X(813, kStTensorSize, kFile, "ST-013", "the data_offsets of a tensor span the size that its shape and dtype give")   \
   X(814, kStOffsets, kFile, "ST-014", "the data of the tensors begins at 0 and has neither holes nor overlaps")        \
