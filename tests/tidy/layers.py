@@ -16,7 +16,8 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "format": frozenset({"bytes"}),
     "io": frozenset({"bytes"}),
     "codec": frozenset({"bytes", "format", "io"}),
-    "cli": frozenset({"bytes", "format", "io", "codec"}),
+    "safetensors": frozenset({"bytes", "format", "io", "codec"}),
+    "cli": frozenset({"bytes", "format", "io", "codec", "safetensors"}),
 }
 
 # CMake's targets are called tzmark_FOLDER, but for the command itself.
@@ -28,6 +29,7 @@ BACKBONE = (
     ("tzmark_io", "tzmark_bytes"),
     ("tzmark_codec", "tzmark_format"),
     ("tzmark_codec", "tzmark_io"),
+    ("tzmark_safetensors", "tzmark_codec"),
     ("tzmark_reference", "tzmark_codec"),
     ("tzmark", "tzmark_codec"),
     ("tzmark-conform", "tzmark_conformance_runner"),
