@@ -55,7 +55,9 @@ void add_edit(CLI::App& app) {
       "drops leave unused in the file is gone after a convert. All edits are made, or none: a crash leaves\n"
       "FILE.tzmark-intent, which the next append or edit recovers from.");
   options->add_to(*command);
-  command->add_option("--rename", options->renames, "OLD NEW: another name; a path is a JSON array")
+  command
+      ->add_option("--rename", options->renames,
+                   "OLD NEW: another name; a path is a JSON array. Each edit names tensors as they are in the file")
       ->type_size(2)
       ->allow_extra_args(false);
   command->add_option("--kind", options->kinds, "NAME KIND: parameter, buffer or state_dict")

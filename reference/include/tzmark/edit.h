@@ -44,7 +44,7 @@ Growth append_tensors(const std::string& file_name, const TensorTable& tensors, 
                       WriteOptions options = {});
 
 struct TensorEdit {
-  Path tensor;
+  Path tensor;  // as it is named before any of the edits
   std::optional<Path> new_path = {};
   std::optional<Kind> new_kind = {};
   bool drop = false;  // the data stays where it is, unused, until the file is converted
