@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -52,24 +53,39 @@ class IntentWriter {
   std::uint64_t position_ = 0;
 };
 
-IntentHeaderWire header_of(IntentKind kind, std::uint64_t file_bytes, std::span<const Range> ranges) {
+std::uint32_t crc32_of(const IntentHeaderWire& header) {
+  return crc32(0, std::as_bytes(std::span(&header, 1)).first(offsetof(IntentHeaderWire, crc32)));
+}
+
+IntentHeaderWire header_of(IntentKind kind, std::uint64_t file_bytes, std::uint64_t insert_bytes,
+                           std::span<const Range> ranges) {
   IntentHeaderWire header{};
   std::ranges::copy(kMagic, header.magic);
   header.version = kVersion;
   header.kind = static_cast<std::uint32_t>(kind);
   header.file_bytes = file_bytes;
+  header.insert_bytes = insert_bytes;
   header.range_count = ranges.size();
   header.intent_bytes = sizeof header + sizeof(Sha256Digest);
   for (const Range& range : ranges) header.intent_bytes += kRangeBytes + range.length;
+  header.crc32 = crc32_of(header);
   return header;
+}
+
+[[noreturn]] void refuse_damaged() {
+  throw Error(ErrorCode::kEditInterrupted,
+              "the file's .tzmark-intent is damaged; if the file verifies without it, remove it");
 }
 
 // An intent that was not written to its end never counted: the file has not been touched.
 bool is_whole(File& intent, IntentHeaderWire& header) {
-  if (intent.size() < sizeof header + sizeof(Sha256Digest)) return false;
+  if (intent.size() < sizeof header) return false;
   std::array<std::byte, sizeof header> raw;
   intent.read_at(0, std::span<std::byte>(raw));
   std::memcpy(&header, raw.data(), sizeof header);
+  if (!std::ranges::equal(header.magic, kMagic) || header.version != kVersion || header.crc32 != crc32_of(header)) {
+    refuse_damaged();
+  }
   if (intent.size() < header.intent_bytes) return false;
   Sha256 digest;
   std::vector<std::byte> piece(kPieceBytes);
@@ -83,10 +99,7 @@ bool is_whole(File& intent, IntentHeaderWire& header) {
   }
   Sha256Digest stored;
   intent.read_at(hashed, std::span<std::byte>(stored));
-  if (stored != digest.finish() || !std::ranges::equal(header.magic, kMagic) || header.version != kVersion) {
-    throw Error(ErrorCode::kEditInterrupted,
-                "the file's .tzmark-intent is damaged; if the file verifies without it, remove it");
-  }
+  if (stored != digest.finish()) refuse_damaged();
   return true;
 }
 
@@ -116,7 +129,7 @@ void write_overwrite_intent(const std::string& file_name, File& file, std::vecto
     range.length = range.offset >= file.size() ? 0 : std::min(range.length, file.size() - range.offset);
   }
   IntentWriter intent(file_name);
-  intent.structure(header_of(IntentKind::kOverwrite, file.size(), ranges));
+  intent.structure(header_of(IntentKind::kOverwrite, file.size(), 0, ranges));
   std::vector<std::byte> piece(kPieceBytes);
   for (const Range& range : ranges) {
     intent.structure(range);
@@ -134,10 +147,8 @@ void write_overwrite_intent(const std::string& file_name, File& file, std::vecto
 void write_insert_intent(const std::string& file_name, std::uint64_t file_bytes, std::uint64_t insert_bytes,
                          std::uint64_t offset, std::span<const std::byte> bytes) {
   const Range range{offset, bytes.size()};
-  IntentHeaderWire header = header_of(IntentKind::kInsert, file_bytes, std::span(&range, 1));
-  header.insert_bytes = insert_bytes;
   IntentWriter intent(file_name);
-  intent.structure(header);
+  intent.structure(header_of(IntentKind::kInsert, file_bytes, insert_bytes, std::span(&range, 1)));
   intent.structure(range);
   intent.bytes(bytes);
   intent.finish();

@@ -26,9 +26,10 @@ struct IntentHeaderWire {
   std::uint64_t file_bytes;    // of the file, before the change
   std::uint64_t insert_bytes;
   std::uint64_t range_count;  // ranges follow: u64 offset, u64 length, bytes; then the SHA-256 of all before it
+  std::uint32_t crc32;        // of this header before it, so that a damaged length is not taken for a cut intent
 };
 #pragma pack(pop)
-static_assert(sizeof(IntentHeaderWire) == 48);
+static_assert(sizeof(IntentHeaderWire) == 52);
 
 struct Range {
   std::uint64_t offset, length;
