@@ -647,6 +647,12 @@ class InterruptedTest : public EditTest {
     whole_intent_ = read_whole(intent_);
   }
 
+  static mode_t mode_of(const std::string& name) {
+    struct stat status {};
+    EXPECT_EQ(::stat(name.c_str(), &status), 0);
+    return status.st_mode & 07777U;
+  }
+
   Bytes old_bytes_, whole_intent_;
 };
 
@@ -659,6 +665,18 @@ TEST_F(InterruptedTest, EverybodyButRecoveryRefuses) {
   EXPECT_EQ(bytes(), old_bytes_);
   EXPECT_EQ(recover(name_), Recovery::kNothing);
   EXPECT_THAT(directory_.entries(), ElementsAre("file.tensors", "link"));
+}
+
+TEST_F(InterruptedTest, TheIntentIsForWhomTheFileIsFor) {
+  // It holds a part of the file, and who may change the file has to be able to recover it.
+  EXPECT_EQ(mode_of(intent_), mode_of(name_));
+  for (const mode_t mode : {0600, 0666}) {
+    recover(name_);
+    ASSERT_EQ(::chmod(name_.c_str(), mode), 0);
+    const test::FileSizeLimit limit(old_bytes_.size() + 10'000);
+    ASSERT_EQ(error_of([&] { append(one({"x"}, 20'000)); }), ErrorCode::kWriteFailed);
+    EXPECT_EQ(mode_of(intent_), mode);
+  }
 }
 
 TEST_F(InterruptedTest, TheNextChangeRecovers) {
@@ -731,7 +749,7 @@ TEST_F(RecoveryTest, FinishesWhereRoomWasMade) {
   segments.data_begin += 2 * kSegmentEndUnit;
   {
     const InPlaceFile locked(name_);
-    write_insert_intent(name_, locked.size(), 2 * kSegmentEndUnit, kFileHeaderBytes, encode_layout_section(segments));
+    write_insert_intent(name_, locked, 2 * kSegmentEndUnit, kFileHeaderBytes, encode_layout_section(segments));
   }
   Bytes grown = bytes();
   grown.insert(grown.begin() + static_cast<std::ptrdiff_t>(at), 2 * kSegmentEndUnit, std::byte{0});
@@ -750,7 +768,7 @@ TEST_F(RecoveryTest, RoomThatWasNotMade) {
   const auto section = encode_layout_section(reader().segments());
   const auto intend = [&] {
     const InPlaceFile locked(name_);
-    write_insert_intent(name_, locked.size(), kSegmentEndUnit, kFileHeaderBytes, section);
+    write_insert_intent(name_, locked, kSegmentEndUnit, kFileHeaderBytes, section);
   };
   intend();
   EXPECT_EQ(recover(name_), Recovery::kUndone);

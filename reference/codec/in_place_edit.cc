@@ -80,7 +80,7 @@ void InPlaceEdit::make_room(Segment segment, std::uint64_t content_end) {
 
 void InPlaceEdit::insert(std::uint64_t at, std::uint64_t bytes, const Segments& after) {
   const auto section = encode_layout_section(after);
-  write_insert_intent(file_name_, locked_->size(), bytes, kFileHeaderBytes, section);
+  write_insert_intent(file_name_, *locked_, bytes, kFileHeaderBytes, section);
   if (!locked_->insert(at, bytes)) {
     remove_intent(file_name_);
     return copy(at, bytes, after);
@@ -117,7 +117,7 @@ void InPlaceEdit::copy(std::uint64_t at, std::uint64_t bytes, const Segments& af
 void InPlaceEdit::begin(std::vector<Range> ranges) {
   ranges.push_back({0, kFileHeaderBytes});
   ranges.push_back({index_.begin - sizeof(std::uint64_t), sizeof(std::uint64_t)});
-  write_overwrite_intent(file_name_, *file_, std::move(ranges));
+  write_overwrite_intent(file_name_, *locked_, *file_, std::move(ranges));
 }
 
 void InPlaceEdit::write_head(std::uint64_t tensor_count, std::uint64_t total_data_bytes, std::uint64_t index_length) {

@@ -27,8 +27,10 @@ constexpr std::size_t kRangeBytes = 2 * sizeof(std::uint64_t);
 // Writes the parts of an intent one behind another, and hashes them on the way.
 class IntentWriter {
  public:
-  explicit IntentWriter(const std::string& file_name)
-      : file_name_(file_name), file_(open_file(intent_file_name(file_name), OpenMode::kCreate)) {}
+  IntentWriter(const std::string& file_name, const InPlaceFile& locked)
+      : file_name_(file_name), file_(open_file(intent_file_name(file_name), OpenMode::kCreate)) {
+    InPlaceFile(intent_file_name(file_name)).take_attributes_of(locked);
+  }
 
   void bytes(std::span<const std::byte> bytes) {
     file_->write_at(position_, bytes);
@@ -124,11 +126,12 @@ std::string resolved_file_name(const std::string& file_name) {
 
 std::string intent_file_name(const std::string& file_name) { return resolved_file_name(file_name) + ".tzmark-intent"; }
 
-void write_overwrite_intent(const std::string& file_name, File& file, std::vector<Range> ranges) {
+void write_overwrite_intent(const std::string& file_name, const InPlaceFile& locked, File& file,
+                            std::vector<Range> ranges) {
   for (Range& range : ranges) {
     range.length = range.offset >= file.size() ? 0 : std::min(range.length, file.size() - range.offset);
   }
-  IntentWriter intent(file_name);
+  IntentWriter intent(file_name, locked);
   intent.structure(header_of(IntentKind::kOverwrite, file.size(), 0, ranges));
   std::vector<std::byte> piece(kPieceBytes);
   for (const Range& range : ranges) {
@@ -144,11 +147,11 @@ void write_overwrite_intent(const std::string& file_name, File& file, std::vecto
   intent.finish();
 }
 
-void write_insert_intent(const std::string& file_name, std::uint64_t file_bytes, std::uint64_t insert_bytes,
+void write_insert_intent(const std::string& file_name, const InPlaceFile& locked, std::uint64_t insert_bytes,
                          std::uint64_t offset, std::span<const std::byte> bytes) {
   const Range range{offset, bytes.size()};
-  IntentWriter intent(file_name);
-  intent.structure(header_of(IntentKind::kInsert, file_bytes, insert_bytes, std::span(&range, 1)));
+  IntentWriter intent(file_name, locked);
+  intent.structure(header_of(IntentKind::kInsert, locked.size(), insert_bytes, std::span(&range, 1)));
   intent.structure(range);
   intent.bytes(bytes);
   intent.finish();

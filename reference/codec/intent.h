@@ -38,10 +38,12 @@ struct Range {
 // The file that a link leads to: what is beside it is beside all links to it.
 std::string resolved_file_name(const std::string& file_name);
 
-// Saves the file's bytes of the ranges, as far as it has them.
-void write_overwrite_intent(const std::string& file_name, File& file, std::vector<Range> ranges);
+// Saves the file's bytes of the ranges, as far as it has them. Who may read or change the file, and nobody else, may
+// read or change what is saved of it.
+void write_overwrite_intent(const std::string& file_name, const InPlaceFile& locked, File& file,
+                            std::vector<Range> ranges);
 // Room of insert_bytes is to be made, and then bytes are to be written at offset.
-void write_insert_intent(const std::string& file_name, std::uint64_t file_bytes, std::uint64_t insert_bytes,
+void write_insert_intent(const std::string& file_name, const InPlaceFile& locked, std::uint64_t insert_bytes,
                          std::uint64_t offset, std::span<const std::byte> bytes);
 
 void remove_intent(const std::string& file_name);
