@@ -1,85 +1,28 @@
 // The command as its users meet it: exit status, one line of error, memory, output.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "bytes/cursor.h"
 #include "cli/annotate.h"
+#include "cli/test_command.h"
 #include "codec/test_files.h"
 
 namespace tzmark {
 namespace {
 
 using nlohmann::json;
+using test::CliTest;
+using test::Result;
+using test::slurp;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 namespace fs = std::filesystem;
-
-struct Result {
-  int status = 0;  // exit status, or -signal
-  std::string out, err;
-  long peak_kib = 0;
-};
-
-std::string slurp(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-class CliTest : public ::testing::Test {
- protected:
-  CliTest() {
-    std::string name = (fs::temp_directory_path() / "tzmark-cli-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~CliTest() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return folder_ / name; }
-
-  std::string write(const std::string& name, const std::vector<std::byte>& bytes) const {
-    std::ofstream(path(name), std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    return path(name);
-  }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(path(name), std::ios::binary) << text;
-    return path(name);
-  }
-
-  Result run(std::vector<std::string> arguments, const std::string& input = "/dev/null") const {
-    const std::string program = std::string(std::getenv("TZMARK_BUILD_DIR")) + "/bin/tzmark";
-    arguments.insert(arguments.begin(), program);
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    const std::string out = path(".out"), err = path(".err");
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::dup2(::open(input.c_str(), O_RDONLY), 0);
-      ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
-      ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-      ::execv(program.c_str(), argv.data());
-      ::_exit(127);
-    }
-    int status = 0;
-    struct rusage usage {};
-    ::wait4(child, &status, 0, &usage);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), slurp(out), slurp(err), usage.ru_maxrss};
-  }
-
-  fs::path folder_;
-};
 
 // Under a sanitizer, whose own memory is many times ours, the bound is that of the lie that could show: 1 GiB.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

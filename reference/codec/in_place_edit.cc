@@ -40,6 +40,15 @@ InPlaceEdit::InPlaceEdit(const std::string& file_name, std::string io_path)
   read();
 }
 
+InPlaceEdit::~InPlaceEdit() {
+  if (!begun_) return;
+  try {
+    recover_locked(file_name_, *locked_);
+  } catch (const Error&) {
+    // What went wrong first is on its way to the caller already.
+  }
+}
+
 void InPlaceEdit::read() {
   file_ = open_file(file_name_, OpenMode::kModify, io_path_);
   index_ = read_index(*file_);
@@ -117,6 +126,7 @@ void InPlaceEdit::copy(std::uint64_t at, std::uint64_t bytes, const Segments& af
 void InPlaceEdit::begin(std::vector<Range> ranges) {
   ranges.push_back({0, kFileHeaderBytes});
   ranges.push_back({index_.begin - sizeof(std::uint64_t), sizeof(std::uint64_t)});
+  begun_ = true;
   write_overwrite_intent(file_name_, *locked_, *file_, std::move(ranges));
 }
 
@@ -133,6 +143,7 @@ void InPlaceEdit::write_head(std::uint64_t tensor_count, std::uint64_t total_dat
 void InPlaceEdit::commit() {
   file_->sync();
   remove_intent(file_name_);
+  begun_ = false;
 }
 
 }  // namespace tzmark

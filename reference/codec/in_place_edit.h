@@ -19,6 +19,10 @@ class InPlaceEdit {
   enum class Segment { kMetadata, kHeaders };
 
   InPlaceEdit(const std::string& file_name, std::string io_path);
+  // Undoes a change that was begun and not committed. If that fails too, the intent stays for the next one.
+  ~InPlaceEdit();
+  InPlaceEdit(const InPlaceEdit&) = delete;
+  InPlaceEdit& operator=(const InPlaceEdit&) = delete;
 
   // What the file has now; changes when a segment grows.
   const Index& index() const { return index_; }
@@ -49,6 +53,7 @@ class InPlaceEdit {
   Index index_;
   std::uint64_t headers_end_ = 0;
   Growth growth_;
+  bool begun_ = false;
 };
 
 }  // namespace tzmark

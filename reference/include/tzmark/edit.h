@@ -11,8 +11,8 @@
 // inserts a range whole or not at all.
 //
 // Calls lock the file against each other (flock) and fail with TZE-ENV-008 if another process changes it. Readers do
-// not lock: nobody should read a file while it is changed. Errors: tzmark::Error. A call that fails has changed
-// nothing, or says so by leaving the intent.
+// not lock: nobody should read a file while it is changed.
+// Errors: tzmark::Error. A call that fails has undone what it began; if that fails too, the intent stays.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,167 @@
+// The commands that change files or go to another format, as their users meet them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/test_command.h"
+#include "codec/test_files.h"
+
+namespace tzmark {
+namespace {
+
+using nlohmann::json;
+using test::CliTest;
+using test::Result;
+using test::slurp;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class ChangeTest : public CliTest {
+ protected:
+  ChangeTest() {
+    WriteOptions options;
+    options.layout = Layout::kV5Segments;
+    file_ = write("file", test::three_tensors().write(options));
+    raw_ = write("raw", std::string(24, 'x'));
+  }
+  // Names and kinds in the order of the file.
+  std::string names() const {
+    std::string text;
+    const json decoded = json::parse(run({"dump", file_}).out);
+    for (const json& tensor : decoded.at("tensors")) {
+      text += tensor.at("path").dump() + " " + tensor.at("kind").get<std::string>() + "\n";
+    }
+    return text;
+  }
+
+  std::string file_, raw_;
+};
+
+constexpr const char* kThree = "[\"a.weight\"] state_dict\n[\"b\"] state_dict\n[\"layers\",0,\"bias\"] state_dict\n";
+
+TEST_F(ChangeTest, AppendsRawFilesAndWholeFiles) {
+  Result result = run({"append", file_, "--raw", "new", "float32", "2,3", raw_, "--raw", "bytes", "uint8", "24", raw_,
+                       "--show-growth"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(json::parse(result.out).at("growths"), 0);
+  EXPECT_EQ(names(), std::string(kThree) + "[\"new\"] state_dict\n[\"bytes\"] state_dict\n");
+  EXPECT_EQ(run({"extract", file_, "new"}).out, std::string(24, 'x'));
+  test::Content more;
+  more.add({"layers", std::uint64_t{1}, "bias"}, "bfloat16", {3});
+  const std::string input = write("more", more.write());
+  EXPECT_EQ(run({"append", file_, input}).status, 0);
+  EXPECT_EQ(run({"verify", file_}).status, 0);
+  EXPECT_THAT(names(), HasSubstr("[\"layers\",1,\"bias\"]"));
+}
+
+TEST_F(ChangeTest, AppendRefusesWhatWouldMakeTheFileWrong) {
+  const std::string before = slurp(file_);
+  EXPECT_EQ(run({"append", file_}).status, 2);
+  EXPECT_EQ(run({"append", file_, file_, "--raw", "new", "float32", "2,3", raw_}).status, 2);
+  EXPECT_THAT(run({"append", file_, file_}).err, HasSubstr("TZR-NAM-006"));
+  EXPECT_EQ(run({"append", file_, file_}).status, 2);
+  EXPECT_EQ(run({"append", file_, "--raw", "new", "float32", "2,4", raw_}).status, 2);
+  EXPECT_EQ(run({"append", file_, "--raw", "new", "float32", "2,", raw_}).status, 2);
+  EXPECT_EQ(run({"append", file_, "--raw", "new", "float31", "6", raw_}).status, 2);
+  EXPECT_EQ(run({"append", file_, "--raw", "layers", "float32", "6", raw_}).status, 2);
+  EXPECT_EQ(
+      run({"append", file_, "--raw", "new", "float32", "6", raw_, "--encrypt-key-hex", std::string(64, '0')}).status,
+      2);
+  EXPECT_EQ(run({"append", path("missing"), file_}).status, 3);
+  const std::string v4 = write("v4", test::three_tensors().write());
+  EXPECT_THAT(run({"append", v4, "--raw", "new", "float32", "6", raw_}).err, HasSubstr("only v5-segments files"));
+  EXPECT_EQ(slurp(file_), before);
+}
+
+TEST_F(ChangeTest, AppendBlamesTheInputForItsHashes) {
+  auto damaged = test::three_tensors().write();
+  damaged[damaged.size() - 9] ^= std::byte{1};
+  const std::string before = run({"dump", file_}).out;
+  ASSERT_EQ(run({"edit", file_, "--drop", "a.weight", "--drop", "b"}).status, 0);
+  ASSERT_EQ(run({"edit", file_, "--rename", "[\"layers\",0,\"bias\"]", "other"}).status, 0);
+  const Result result = run({"append", file_, write("bad", damaged)});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("bad: error TZR-HSH"));
+  // The append had begun, and is undone.
+  EXPECT_EQ(run({"verify", file_}).status, 0);
+  EXPECT_EQ(names(), "[\"other\"] state_dict\n");
+  EXPECT_THAT(run({"edit", file_, "--recover"}).out, HasSubstr("nothing to recover"));
+  // An intent that somebody else has left is not passed by.
+  write("file.tzmark-intent", std::string("cut short"));
+  EXPECT_EQ(run({"verify", file_}).status, 3);
+  EXPECT_THAT(run({"verify", file_}).err, HasSubstr("TZE-ENV-007"));
+  EXPECT_THAT(run({"edit", file_, "--recover"}).out, HasSubstr("undone"));
+  EXPECT_EQ(run({"verify", file_}).status, 0);
+}
+
+TEST_F(ChangeTest, EditsAllOrNothing) {
+  EXPECT_EQ(run({"edit", file_}).status, 2);
+  EXPECT_EQ(run({"edit", file_, "--rename", "b", "c", "--drop", "missing"}).status, 1);
+  EXPECT_EQ(run({"edit", file_, "--kind", "b", "tensor"}).status, 2);
+  EXPECT_EQ(run({"edit", file_, "--kind", R"(["layers",0,"bias"])", "buffer"}).status, 2) << "its name is structured";
+  EXPECT_EQ(run({"edit", file_, "--rename", "b", "a.weight"}).status, 2);
+  EXPECT_EQ(run({"edit", file_, "--drop", "b", "--drop", "a.weight", "--drop", R"(["layers",0,"bias"])"}).status, 2);
+  EXPECT_EQ(names(), kThree);
+  // Two names change places, which only works if both are meant as they were.
+  EXPECT_EQ(
+      run({"edit", file_, "--rename", "b", "a.weight", "--rename", "a.weight", "b", "--kind", "b", "buffer"}).status,
+      0);
+  EXPECT_EQ(names(), "[\"b\"] state_dict\n[\"a.weight\"] buffer\n[\"layers\",0,\"bias\"] state_dict\n");
+  EXPECT_EQ(run({"verify", file_}).status, 0);
+  EXPECT_EQ(run({"edit", file_, "--drop", "b"}).status, 0);
+  EXPECT_EQ(slurp(file_).find("weight") != std::string::npos, true);
+  EXPECT_EQ(run({"verify", file_}).status, 0);
+}
+
+TEST_F(ChangeTest, SplitPairsNeedBothFiles) {
+  EXPECT_EQ(run({"convert", file_, path("head"), "--split", "--layout", "v4"}).status, 2);
+  EXPECT_EQ(run({"convert", file_, "-", "--split", "--layout", "v5-segments"}).status, 2);
+  ASSERT_EQ(run({"convert", file_, path("head"), "--split", "--layout", "v5-segments"}).status, 0);
+  EXPECT_EQ(run({"verify", path("head"), "--data-file", path("head.data")}).status, 0);
+  const Result alone = run({"verify", path("head")});
+  EXPECT_EQ(alone.status, 1);
+  EXPECT_THAT(alone.err, HasSubstr("TZR-HDR-004 at byte 40"));
+  EXPECT_EQ(run({"verify", file_, "--data-file", path("head.data")}).status, 2);
+  ASSERT_EQ(
+      run({"convert", path("head"), path("whole"), "--data-file", path("head.data"), "--layout", "v5-segments"}).status,
+      0);
+  EXPECT_EQ(slurp(path("whole")), slurp(file_));
+}
+
+TEST_F(ChangeTest, SafetensorsThereAndBack) {
+  ASSERT_EQ(run({"edit", file_, "--rename", R"(["layers",0,"bias"])", "bias"}).status, 0);
+  ASSERT_EQ(run({"convert", file_, path("m.safetensors")}).status, 0);
+  EXPECT_EQ(run({"verify", path("m.safetensors")}).status, 0);
+  EXPECT_THAT(run({"inspect", path("m.safetensors")}).out, HasSubstr("a.weight"));
+  EXPECT_EQ(run({"extract", path("m.safetensors"), "bias"}).out, run({"extract", file_, "bias"}).out);
+  ASSERT_EQ(run({"convert", path("m.safetensors"), path("s.safetensors"), "--shard-bytes", "16"}).status, 0);
+  EXPECT_EQ(run({"verify", path("s.safetensors.index.json")}).status, 0);
+  ASSERT_EQ(run({"convert", path("s.safetensors.index.json"), path("back"), "--layout", "v5-segments"}).status, 0);
+  for (const char* name : {"a.weight", "b", "bias"}) {
+    EXPECT_EQ(run({"extract", path("back"), name}).out, run({"extract", file_, name}).out) << name;
+  }
+  EXPECT_EQ(run({"append", file_, path("m.safetensors")}).status, 2) << "the names are taken";
+}
+
+TEST_F(ChangeTest, SafetensorsRefuseWhatTheyCannotHold) {
+  const Result structured = run({"convert", file_, path("m.safetensors")});
+  EXPECT_EQ(structured.status, 2);
+  EXPECT_THAT(structured.err, HasSubstr("ST-018"));
+  EXPECT_FALSE(fs::exists(path("m.safetensors")));
+  const std::string plain = write("plain.safetensors", std::string("\x08\0\0\0\0\0\0\0{}      ", 16));
+  EXPECT_EQ(run({"verify", plain}).status, 0);
+  EXPECT_EQ(run({"verify", plain, "--key-hex", std::string(64, '0')}).status, 1);
+  EXPECT_EQ(run({"convert", plain, path("x.safetensors"), "--layout", "v4"}).status, 2);
+  EXPECT_EQ(run({"convert", file_, path("x"), "--shard-bytes", "1KiB"}).status, 2);
+  EXPECT_EQ(run({"inspect", plain, "--bytes"}).status, 2);
+  const std::string broken = write("broken.safetensors", std::string("\x08\0\0\0\0\0\0\0 {}     ", 16));
+  const Result strict = run({"verify", broken});
+  EXPECT_EQ(strict.status, 1);
+  EXPECT_THAT(strict.err, HasSubstr("ST-005 at byte 8"));
+  EXPECT_EQ(run({"verify", broken, "--safetensors-profile", "library"}).status, 0);
+}
+
+}  // namespace
+}  // namespace tzmark
