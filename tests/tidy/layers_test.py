@@ -13,6 +13,7 @@ GOOD = {
     "tzmark_format": {"tzmark_bytes", "fmt::fmt"},
     "tzmark_io": {"tzmark_bytes"},
     "tzmark_codec": {"tzmark_format", "tzmark_io"},
+    "tzmark_safetensors": {"tzmark_codec"},
     "tzmark_reference": {"tzmark_codec"},
     "tzmark": {"tzmark_codec"},
     "tzmark-conform": {"tzmark_conformance_runner"},
