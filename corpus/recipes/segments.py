@@ -20,6 +20,7 @@ def cases() -> Iterator[Case]:
     yield from metadata(recipe)
     yield from header_segment(recipe)
     yield from data_segment(recipe)
+    yield from split_pair(recipe)
 
 
 def file() -> File:
@@ -489,4 +490,18 @@ def data_segment(recipe: Recipe) -> Iterator[Case]:
         made,
         "IDX-010 IDX-011",
         "The data of a tensor lies behind a terminator, as that of an appended tensor does.",
+    )
+
+
+def split_pair(recipe: Recipe) -> Iterator[Case]:
+    """The head of a split pair of FORMAT.md, appendix A, which only its maker takes for anything."""
+    made = claiming(data_start=4096)
+    made.flags = (1 << 255).to_bytes(32, "little")
+    made.unused = bytes(range(1, 9))
+    yield recipe.refused(
+        "segments-split-head",
+        made,
+        "HDR-004",
+        "A reserved flag says that the data is in another file.",
+        content=made.encode()[: made.marks()["header_end"]],
     )
