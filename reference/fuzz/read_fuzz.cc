@@ -22,9 +22,8 @@ void run(const std::uint8_t* data, std::size_t size, bool with_key, Action&& act
     const Reader reader(std::make_unique<MemoryFile>(std::vector<std::byte>(bytes, bytes + size)), std::move(options));
     action(reader);
   } catch (const Error& error) {
-    // Only the file can be to blame here, or the data version, which this build may not know.
-    const bool about_file = error.error_class() == ErrorClass::kFile;
-    if (!about_file && error.code() != ErrorCode::kUnavailable) std::abort();
+    // Only the file can be to blame here.
+    if (error.error_class() != ErrorClass::kFile) std::abort();
   }
 }
 
