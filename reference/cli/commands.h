@@ -59,6 +59,10 @@ struct InputOptions {
   void add_to(CLI::App& command, Keys keys, const std::string& positional, const std::string& description,
               bool required);
 
+  // Parts of that, for a command that takes only them.
+  void add_io_to(CLI::App& command);
+  void add_keys_to(CLI::App& command);
+
   bool is_safetensors() const;
   SafetensorsReader open_safetensors(ProgressLine* line = nullptr) const;
   ReadOptions read_options() const;

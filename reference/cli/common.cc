@@ -19,7 +19,7 @@ void InputOptions::add_to(CLI::App& command, Keys keys) {
 void InputOptions::add_to(CLI::App& command, Keys keys, const std::string& positional, const std::string& description,
                           bool required) {
   command.add_option(positional, file_name, description)->required(required);
-  command.add_option("--io", io_path, "I/O path: auto, pwrite or buffered")->capture_default_str();
+  add_io_to(command);
   command.add_option("--data-file", data_file_name,
                      positional + " is the head of a split pair (tzmark's own extension), and this is its data");
   command
@@ -30,7 +30,14 @@ void InputOptions::add_to(CLI::App& command, Keys keys, const std::string& posit
       ->capture_default_str();
   command.add_option("--threads", threads, "Threads for hashing, decryption and I/O; 0 is one a core")
       ->capture_default_str();
-  if (keys == Keys::kNone) return;
+  if (keys == Keys::kAccepted) add_keys_to(command);
+}
+
+void InputOptions::add_io_to(CLI::App& command) {
+  command.add_option("--io", io_path, "I/O path: auto, pwrite or buffered")->capture_default_str();
+}
+
+void InputOptions::add_keys_to(CLI::App& command) {
   command.add_flag("--progress", progress, "Show progress on stderr even if that is no terminal");
   command.add_option("--key-file", key_file, "Key of an encrypted file: 32 raw bytes or 64 hex digits");
   command.add_option("--passphrase-file", passphrase_file, "Passphrase of an encrypted file");

@@ -54,7 +54,9 @@ void add_edit(CLI::App& app) {
       "gets another name or kind has its data read once, which verifies it, and decrypted, which takes the key. What\n"
       "drops leave unused in the file is gone after a convert. All edits are made, or none: a crash leaves\n"
       "FILE.tzmark-intent, which the next append or edit recovers from.");
-  options->add_to(*command);
+  command->add_option("FILE", options->file_name, "The v5-segments file to change")->required();
+  options->add_io_to(*command);
+  options->add_keys_to(*command);
   command
       ->add_option("--rename", options->renames,
                    "OLD NEW: another name; a path is a JSON array. Each edit names tensors as they are in the file")
