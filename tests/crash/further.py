@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from subject import (
+    FILE_FAILS,
     FILE_NAME,
     FINE,
     INTENT_NAME,
@@ -202,6 +203,28 @@ def other_names(subject: Subject) -> str:
     return f"killed at every third of {calls} calls"
 
 
+def reader_without_names(subject: Subject) -> str:
+    """Who reads standard input, or a copy, or knows nothing of intents: what verifies is the old or the new content."""
+    calls = subject.calls()
+    refused = 0
+    for call in range(1, calls + 1):
+        with subject.place.copy_of(subject.base) as file:
+            subject.kill_at(call, file)
+            copy = file.with_name("copy.tensors")
+            copy.write_bytes(file.read_bytes())
+            verified = subject.tzmark.run(("verify",), copy)
+            if verified.status == FINE:
+                subject.content(subject.dump(copy))
+            else:
+                require(
+                    verified.status == FILE_FAILS,
+                    f"it exits {verified.status}: {verified.errors}",
+                )
+                refused += 1
+    require(0 < refused < calls, f"{refused} of {calls} states are refused")
+    return f"killed at {calls} calls, {refused} states are refused"
+
+
 FURTHER: tuple[Callable[[Subject], str], ...] = (
     recovery_is_killed,
     damaged_intent,
@@ -209,4 +232,5 @@ FURTHER: tuple[Callable[[Subject], str], ...] = (
     nothing_to_recover,
     two_processes,
     other_names,
+    reader_without_names,
 )
