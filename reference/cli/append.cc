@@ -73,13 +73,18 @@ class RawSource final : public TensorSource {
   std::unique_ptr<TensorStream> open(std::size_t tensor) const override {
     class Stream final : public TensorStream {
      public:
-      explicit Stream(std::unique_ptr<File> file) : file_(std::move(file)) {}
-      void read(std::uint64_t offset, MutableBuffer out) override { file_->read_at(offset, out); }
+      Stream(const std::string& file_name, const std::string& io_path)
+          : file_name_(file_name), file_(open_file(file_name, OpenMode::kRead, io_path)) {}
+      void read(std::uint64_t offset, MutableBuffer out) override {
+        about(file_name_, [&] { file_->read_at(offset, out); });
+      }
 
      private:
+      const std::string& file_name_;
       std::unique_ptr<File> file_;
     };
-    return std::make_unique<Stream>(open_file(file_names_[tensor], OpenMode::kRead, io_path_));
+    const std::string& name = file_names_[tensor];
+    return about(name, [&] { return std::make_unique<Stream>(name, io_path_); });
   }
 
  private:

@@ -103,6 +103,12 @@ TEST_F(ChangeTest, EditsAllOrNothing) {
   EXPECT_EQ(run({"edit", file_, "--kind", R"(["layers",0,"bias"])", "buffer"}).status, 2) << "its name is structured";
   EXPECT_EQ(run({"edit", file_, "--rename", "b", "a.weight"}).status, 2);
   EXPECT_EQ(run({"edit", file_, "--drop", "b", "--drop", "a.weight", "--drop", R"(["layers",0,"bias"])"}).status, 2);
+  for (const std::vector<std::string>& second :
+       {std::vector<std::string>{"--rename", "b", "d"}, {"--drop", "b"}, {"--rename", "b", "c"}}) {
+    std::vector<std::string> arguments = {"edit", file_, "--rename", "b", "c"};
+    arguments.insert(arguments.end(), second.begin(), second.end());
+    EXPECT_THAT(run(arguments).err, HasSubstr("contradict each other"));
+  }
   EXPECT_EQ(names(), kThree);
   // Two names change places, which only works if both are meant as they were.
   EXPECT_EQ(
@@ -115,6 +121,12 @@ TEST_F(ChangeTest, EditsAllOrNothing) {
   EXPECT_EQ(run({"verify", file_}).status, 0);
 }
 
+TEST_F(ChangeTest, FilesOfTheLongestNamesAreRead) {
+  const std::string longest(255, 'n');
+  fs::rename(file_, path(longest));
+  EXPECT_EQ(run({"verify", path(longest)}).status, 0);
+}
+
 TEST_F(ChangeTest, SplitPairsNeedBothFiles) {
   EXPECT_EQ(run({"convert", file_, path("head"), "--split", "--layout", "v4"}).status, 2);
   EXPECT_EQ(run({"convert", file_, "-", "--split", "--layout", "v5-segments"}).status, 2);
@@ -124,6 +136,7 @@ TEST_F(ChangeTest, SplitPairsNeedBothFiles) {
   EXPECT_EQ(alone.status, 1);
   EXPECT_THAT(alone.err, HasSubstr("TZR-HDR-004 at byte 40"));
   EXPECT_EQ(run({"verify", file_, "--data-file", path("head.data")}).status, 2);
+  EXPECT_THAT(run({"verify", path("head"), "--data-file", path("gone")}).err, HasSubstr("gone: cannot open"));
   ASSERT_EQ(
       run({"convert", path("head"), path("whole"), "--data-file", path("head.data"), "--layout", "v5-segments"}).status,
       0);

@@ -85,24 +85,24 @@ Growth append_tensors(const std::string& file_name, const TensorTable& tensors, 
   options.split = false;
 
   Extension extension = extension_of(edit);
-  std::optional<WritePlan> plan(std::in_place, tensors, options, &extension);
-  if (plan->encrypted()) check_key(file_name, *plan, options);
-  edit.make_room(InPlaceEdit::Segment::kMetadata, edit.entries_end() + plan->entry_bytes());
-  edit.make_room(InPlaceEdit::Segment::kHeaders, edit.headers_end() + (plan->headers_end() - extension.headers_end));
+  WritePlan plan(tensors, options, &extension);
+  if (plan.encrypted()) check_key(file_name, plan, options);
+  edit.make_room(InPlaceEdit::Segment::kMetadata, edit.entries_end() + plan.entry_bytes());
+  edit.make_room(InPlaceEdit::Segment::kHeaders, edit.headers_end() + (plan.headers_end() - extension.headers_end));
   if (edit.growth().times > 0) {
     extension = extension_of(edit);
-    plan.emplace(tensors, options, &extension);
+    plan.place();
   }
 
   const Index& index = edit.index();
   const std::uint64_t entries_at = edit.entries_end();
-  edit.begin({{entries_at, plan->entry_bytes()}, {extension.headers_end, plan->headers_end() - extension.headers_end}});
-  write_records(edit.file(), edit.file(), *plan, source, options);
-  plan->write_terminator(edit.file());
-  plan->write_entries(edit.file(), entries_at);
-  std::uint64_t data_bytes = plan->data_bytes();
+  edit.begin({{entries_at, plan.entry_bytes()}, {extension.headers_end, plan.headers_end() - extension.headers_end}});
+  write_records(edit.file(), edit.file(), plan, source, options);
+  plan.write_terminator(edit.file());
+  plan.write_entries(edit.file(), entries_at);
+  std::uint64_t data_bytes = plan.data_bytes();
   for (std::size_t i = 0; i < index.tensors.size(); ++i) data_bytes += index.tensors[i].data_length;
-  edit.write_head(index.tensors.size() + tensors.size(), data_bytes, index.length + plan->entry_bytes());
+  edit.write_head(index.tensors.size() + tensors.size(), data_bytes, index.length + plan.entry_bytes());
   edit.commit();
   return edit.growth();
 }

@@ -23,7 +23,7 @@ constexpr std::size_t kPieceBytes = 2 << 20;
 struct NewFields {
   std::string name;
   Kind kind;
-  bool dropped = false;
+  bool renamed = false, retyped = false, dropped = false;  // what was asked for
   bool changed = false;
 };
 
@@ -40,9 +40,15 @@ std::vector<NewFields> plan_fields(const Reader& reader, const std::vector<Tenso
       throw Error(ErrorCode::kNoSuchTensor, fmt::format("there is no tensor '{}'", display_path(edit.tensor)));
     }
     NewFields& fields = planned[*found];
+    const bool again = (edit.new_path && fields.renamed) || (edit.new_kind && fields.retyped);
     if (edit.new_path) fields.name = spell_name(*edit.new_path);
     if (edit.new_kind) fields.kind = *edit.new_kind;
+    fields.renamed = fields.renamed || edit.new_path;
+    fields.retyped = fields.retyped || edit.new_kind;
     fields.dropped = fields.dropped || edit.drop;
+    if (again || (fields.dropped && (fields.renamed || fields.retyped))) {
+      refuse(fmt::format("the edits of '{}' contradict each other", display_path(edit.tensor)));
+    }
   }
   NameTree names;
   std::size_t kept = 0;

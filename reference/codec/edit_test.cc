@@ -764,7 +764,9 @@ TEST_F(RecoveryTest, FinishesWhereRoomWasMade) {
   segments.data_begin += 2 * kSegmentEndUnit;
   {
     const InPlaceFile locked(name_);
-    write_insert_intent(name_, locked, 2 * kSegmentEndUnit, kFileHeaderBytes, encode_layout_section(segments));
+    const auto file = open_file(name_, OpenMode::kRead);
+    write_insert_intent(name_, locked, *file, at, 2 * kSegmentEndUnit, kFileHeaderBytes,
+                        encode_layout_section(segments));
   }
   Bytes grown = bytes();
   grown.insert(grown.begin() + static_cast<std::ptrdiff_t>(at), 2 * kSegmentEndUnit, std::byte{0});
@@ -783,7 +785,8 @@ TEST_F(RecoveryTest, RoomThatWasNotMade) {
   const auto section = encode_layout_section(reader().segments());
   const auto intend = [&] {
     const InPlaceFile locked(name_);
-    write_insert_intent(name_, locked, kSegmentEndUnit, kFileHeaderBytes, section);
+    const auto file = open_file(name_, OpenMode::kRead);
+    write_insert_intent(name_, locked, *file, kSegmentEndUnit, kSegmentEndUnit, kFileHeaderBytes, section);
   };
   intend();
   EXPECT_EQ(recover(name_), Recovery::kUndone);

@@ -35,6 +35,9 @@ Recovery recover(const std::string& file_name) {
 
 InPlaceEdit::InPlaceEdit(const std::string& file_name, std::string io_path)
     : file_name_(resolved_file_name(file_name)), io_path_(std::move(io_path)), locked_(std::in_place, file_name_) {
+  if (locked_->name_count() > 1) {
+    throw Error(ErrorCode::kUsage, "the file has other names (hard links), under which a change would not be seen");
+  }
   remove_growing_file(file_name_);
   recover_locked(file_name_, *locked_);
   read();
@@ -43,8 +46,10 @@ InPlaceEdit::InPlaceEdit(const std::string& file_name, std::string io_path)
 InPlaceEdit::~InPlaceEdit() {
   if (!begun_) return;
   try {
+    // What it has not written yet must not come after the recovery.
+    file_.reset();
     recover_locked(file_name_, *locked_);
-  } catch (const Error&) {
+  } catch (...) {
     // What went wrong first is on its way to the caller already.
   }
 }
@@ -69,10 +74,10 @@ void InPlaceEdit::make_room(Segment segment, std::uint64_t content_end) {
   if (content_end <= end) return;
   const std::uint64_t begin = segment == Segment::kMetadata ? after.metadata_begin : after.headers_begin;
   // At least twice the size, so that a file that grows by small steps is seldom shifted.
-  const std::uint64_t wanted = std::max(content_end - end, end - begin);
-  const std::uint64_t bytes = (wanted + kSegmentEndUnit - 1) / kSegmentEndUnit * kSegmentEndUnit;
+  const std::uint64_t wanted = std::max(content_end, end + (end - begin));
   const std::uint64_t at = end;
-  end += bytes;
+  end = (wanted + kSegmentEndUnit - 1) / kSegmentEndUnit * kSegmentEndUnit;
+  const std::uint64_t bytes = end - at;
   if (segment == Segment::kMetadata) {
     after.headers_begin += bytes;
     after.headers_end += bytes;
@@ -89,21 +94,24 @@ void InPlaceEdit::make_room(Segment segment, std::uint64_t content_end) {
 
 void InPlaceEdit::insert(std::uint64_t at, std::uint64_t bytes, const Segments& after) {
   const auto section = encode_layout_section(after);
-  write_insert_intent(file_name_, *locked_, bytes, kFileHeaderBytes, section);
+  begun_ = true;
+  write_insert_intent(file_name_, *locked_, *file_, at, bytes, kFileHeaderBytes, section);
   if (!locked_->insert(at, bytes)) {
     remove_intent(file_name_);
+    begun_ = false;
     return copy(at, bytes, after);
   }
-  file_->write_at(kFileHeaderBytes, std::span<const std::byte>(section));
+  // The file system may keep the write below and lose the room that it is about, unless that is durable first.
   file_->sync();
-  remove_intent(file_name_);
+  file_->write_at(kFileHeaderBytes, std::span<const std::byte>(section));
+  commit();
   growth_.inserted_bytes += bytes;
 }
 
 void InPlaceEdit::copy(std::uint64_t at, std::uint64_t bytes, const Segments& after) {
   const std::string name = growing_file_name(file_name_);
   try {
-    const auto grown = open_file(name, OpenMode::kCreate, io_path_);
+    const auto grown = open_file(name, OpenMode::kCreatePrivate, io_path_);
     InPlaceFile grown_locked(name);
     grown_locked.take_attributes_of(*locked_);
     const std::uint64_t file_bytes = locked_->size();

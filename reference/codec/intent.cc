@@ -28,7 +28,7 @@ constexpr std::size_t kRangeBytes = 2 * sizeof(std::uint64_t);
 class IntentWriter {
  public:
   IntentWriter(const std::string& file_name, const InPlaceFile& locked)
-      : file_name_(file_name), file_(open_file(intent_file_name(file_name), OpenMode::kCreate)) {
+      : file_name_(file_name), file_(open_file(intent_file_name(file_name), OpenMode::kCreatePrivate)) {
     InPlaceFile(intent_file_name(file_name)).take_attributes_of(locked);
   }
 
@@ -59,13 +59,14 @@ std::uint32_t crc32_of(const IntentHeaderWire& header) {
   return crc32(0, std::as_bytes(std::span(&header, 1)).first(offsetof(IntentHeaderWire, crc32)));
 }
 
-IntentHeaderWire header_of(IntentKind kind, std::uint64_t file_bytes, std::uint64_t insert_bytes,
+IntentHeaderWire header_of(IntentKind kind, const InPlaceFile& locked, std::uint64_t insert_bytes,
                            std::span<const Range> ranges) {
   IntentHeaderWire header{};
   std::ranges::copy(kMagic, header.magic);
   header.version = kVersion;
   header.kind = static_cast<std::uint32_t>(kind);
-  header.file_bytes = file_bytes;
+  header.file_number = locked.file_number();
+  header.file_bytes = locked.size();
   header.insert_bytes = insert_bytes;
   header.range_count = ranges.size();
   header.intent_bytes = sizeof header + sizeof(Sha256Digest);
@@ -105,15 +106,70 @@ bool is_whole(File& intent, IntentHeaderWire& header) {
   return true;
 }
 
-void write_ranges(File& intent, const IntentHeaderWire& header, File& file) {
+// Calls visit with each range, and where its bytes are in the intent.
+template <typename Visit>
+void for_each_range(File& intent, const IntentHeaderWire& header, Visit&& visit) {
   std::uint64_t at = sizeof header;
   for (std::uint64_t i = 0; i < header.range_count; ++i) {
     std::array<std::byte, kRangeBytes> raw;
     intent.read_at(at, std::span<std::byte>(raw));
-    const auto length = load<std::uint64_t>(raw, sizeof(std::uint64_t));
-    copy_bytes(intent, at + kRangeBytes, file, load<std::uint64_t>(raw, 0), length);
-    at += kRangeBytes + length;
+    const Range range{load<std::uint64_t>(raw, 0), load<std::uint64_t>(raw, sizeof(std::uint64_t))};
+    visit(range, at + kRangeBytes);
+    at += kRangeBytes + range.length;
   }
+}
+
+// The first bytes behind a position that are not all zeros, if there are any soon. Room is made from the end of the
+// file on backwards, and what is in front of them reads as zeros whether it was moved or not: so if they were moved,
+// all was.
+Range find_probe(File& file, std::uint64_t at) {
+  constexpr std::uint64_t kReachBytes = 16 << 20;
+  constexpr std::uint64_t kProbeBytes = 64;
+  std::vector<std::byte> piece(kPieceBytes);
+  const std::uint64_t end = std::min(file.size(), at + kReachBytes);
+  while (at < end) {
+    const auto part = std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, end - at)));
+    file.read_at(at, part);
+    const auto found = std::ranges::find_if(part, [](std::byte b) { return b != std::byte{0}; });
+    at += static_cast<std::uint64_t>(found - part.begin());
+    if (found != part.end()) return {at, std::min(kProbeBytes, file.size() - at)};
+  }
+  return {at, 0};
+}
+
+void undo_overwrite(File& intent, const IntentHeaderWire& header, File& file, InPlaceFile& locked) {
+  for_each_range(intent, header, [&](Range range, std::uint64_t bytes_at) {
+    copy_bytes(intent, bytes_at, file, range.offset, range.length);
+  });
+  file.sync();
+  locked.resize(header.file_bytes);
+  file.sync();
+}
+
+// The first range is to be written, and the second says where to look whether the data was moved.
+Recovery end_insert(File& intent, const IntentHeaderWire& header, File& file, const InPlaceFile& locked) {
+  if (locked.size() == header.file_bytes) return Recovery::kUndone;
+  if (locked.size() != header.file_bytes + header.insert_bytes) {
+    throw Error(ErrorCode::kEditInterrupted,
+                fmt::format("room was to be made in a file of {} bytes, which now has {}: somebody else changed it",
+                            std::uint64_t{header.file_bytes}, locked.size()));
+  }
+  Range section{}, probe{};
+  std::uint64_t section_at = 0, probe_at = 0;
+  for_each_range(intent, header, [&](Range range, std::uint64_t bytes_at) {
+    section = std::exchange(probe, range);
+    section_at = std::exchange(probe_at, bytes_at);
+  });
+  std::vector<std::byte> before(probe.length), after(probe.length);
+  intent.read_at(probe_at, std::span(before));
+  file.read_at(probe.offset + header.insert_bytes, std::span(after));
+  if (before != after) {
+    throw Error(ErrorCode::kEditInterrupted,
+                "the file has grown, but what it holds was not moved: the file system has lost a part of the change");
+  }
+  copy_bytes(intent, section_at, file, section.offset, section.length);
+  file.sync();
+  return Recovery::kFinished;
 }
 
 }  // namespace
@@ -132,7 +188,7 @@ void write_overwrite_intent(const std::string& file_name, const InPlaceFile& loc
     range.length = range.offset >= file.size() ? 0 : std::min(range.length, file.size() - range.offset);
   }
   IntentWriter intent(file_name, locked);
-  intent.structure(header_of(IntentKind::kOverwrite, file.size(), 0, ranges));
+  intent.structure(header_of(IntentKind::kOverwrite, locked, 0, ranges));
   std::vector<std::byte> piece(kPieceBytes);
   for (const Range& range : ranges) {
     intent.structure(range);
@@ -147,13 +203,17 @@ void write_overwrite_intent(const std::string& file_name, const InPlaceFile& loc
   intent.finish();
 }
 
-void write_insert_intent(const std::string& file_name, const InPlaceFile& locked, std::uint64_t insert_bytes,
-                         std::uint64_t offset, std::span<const std::byte> bytes) {
-  const Range range{offset, bytes.size()};
+void write_insert_intent(const std::string& file_name, const InPlaceFile& locked, File& file, std::uint64_t at,
+                         std::uint64_t insert_bytes, std::uint64_t offset, std::span<const std::byte> bytes) {
+  const std::array ranges = {Range{offset, bytes.size()}, find_probe(file, at)};
+  std::vector<std::byte> probe(ranges[1].length);
+  file.read_at(ranges[1].offset, std::span(probe));
   IntentWriter intent(file_name, locked);
-  intent.structure(header_of(IntentKind::kInsert, locked.size(), insert_bytes, std::span(&range, 1)));
-  intent.structure(range);
+  intent.structure(header_of(IntentKind::kInsert, locked, insert_bytes, ranges));
+  intent.structure(ranges[0]);
   intent.bytes(bytes);
+  intent.structure(ranges[1]);
+  intent.bytes(probe);
   intent.finish();
 }
 
@@ -163,27 +223,34 @@ void remove_intent(const std::string& file_name) {
   sync_directory_of(file_name);
 }
 
+bool has_intent(const std::string& file_name) {
+  // A name that is too long to be looked up belongs to no file.
+  std::error_code failed;
+  return std::filesystem::exists(intent_file_name(file_name), failed);
+}
+
 Recovery recover_locked(const std::string& file_name, InPlaceFile& locked) {
-  if (!std::filesystem::exists(intent_file_name(file_name))) return Recovery::kNothing;
+  if (!has_intent(file_name)) return Recovery::kNothing;
   Recovery result = Recovery::kUndone;
   {
     const auto intent = open_file(intent_file_name(file_name), OpenMode::kRead);
     IntentHeaderWire header;
     if (is_whole(*intent, header)) {
-      const auto file = open_file(file_name, OpenMode::kModify);
-      if (header.kind == static_cast<std::uint32_t>(IntentKind::kOverwrite)) {
-        write_ranges(*intent, header, *file);
-        file->sync();
-        locked.resize(header.file_bytes);
-        file->sync();
-      } else if (locked.size() == header.file_bytes + header.insert_bytes) {
-        write_ranges(*intent, header, *file);
-        file->sync();
-        result = Recovery::kFinished;
-      } else if (locked.size() != header.file_bytes) {
+      if (header.file_number != locked.file_number() || !locked.is_named(file_name)) {
         throw Error(ErrorCode::kEditInterrupted,
-                    fmt::format("room was to be made in a file of {} bytes, which now has {}: somebody else changed it",
-                                std::uint64_t{header.file_bytes}, locked.size()));
+                    "the .tzmark-intent is about another file that stood here; if this one verifies without it, remove "
+                    "it");
+      }
+      const auto file = open_file(file_name, OpenMode::kModify);
+      switch (static_cast<IntentKind>(header.kind)) {
+        case IntentKind::kOverwrite:
+          undo_overwrite(*intent, header, *file, locked);
+          break;
+        case IntentKind::kInsert:
+          result = end_insert(*intent, header, *file, locked);
+          break;
+        default:
+          refuse_damaged();
       }
     }
   }

@@ -5,12 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 
+#include "codec/intent.h"
 #include "codec/pipeline.h"
 #include "codec/reader_state.h"
-#include "tzmark/edit.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -46,15 +45,19 @@ Reader& Reader::operator=(Reader&&) noexcept = default;
 Reader Reader::open(const std::string& file_name, ReadOptions options) {
   if (file_name == "-") return Reader(spool(STDIN_FILENO), std::move(options));
   auto file = open_file(file_name, OpenMode::kRead, options.io_path);
-  if (const std::string intent = intent_file_name(file_name); std::filesystem::exists(intent)) {
+  if (has_intent(file_name)) {
     throw Error(ErrorCode::kEditInterrupted,
                 fmt::format("a change of the file is under way or was interrupted, as {} tells; tzmark edit --recover "
                             "ends it",
-                            intent));
+                            intent_file_name(file_name)));
   }
   std::unique_ptr<File> data_file;
   if (!options.data_file_name.empty()) {
-    data_file = open_file(options.data_file_name, OpenMode::kRead, options.io_path);
+    try {
+      data_file = open_file(options.data_file_name, OpenMode::kRead, options.io_path);
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("{}: {}", options.data_file_name, error.message()), error.offset());
+    }
   }
   return Reader(std::move(file), std::move(data_file), std::move(options));
 }
@@ -107,6 +110,13 @@ void Reader::check_headers(const HeaderVisitor& visit) const {
     const std::size_t tensor = state.index.in_file_order(i);
     const TensorInfo info = tensors[tensor];
     const std::size_t length = header_room(state.index, tensor);
+    if (length > kHeaderWindowBytes) {
+      // Room says little about how long such a header is.
+      const std::vector<std::byte> own = read_header(*state.file, state.index, tensor);
+      const auto own_bytes = decode_header(state.index, tensor, own, header);
+      if (visit) visit(tensor, header, own_bytes);
+      continue;
+    }
     if (info.header_offset + length > window_end || info.header_offset < window_begin) {
       window_begin = info.header_offset;
       window_end = window_begin + length;

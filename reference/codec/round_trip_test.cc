@@ -225,6 +225,17 @@ TEST(Writer, SizesTheIndexExactlyOrAsAsked) {
   EXPECT_EQ(roomy.index_used(), exact.index_used());
 }
 
+TEST(Writer, RefusesAnIndexThatNoFileHolds) {
+  for (const Layout layout : {Layout::kV1, Layout::kV5HeadersFirst, Layout::kV5Segments, Layout::kV5LongDims}) {
+    for (const std::uint64_t bytes : {~std::uint64_t{0}, ~std::uint64_t{0} - 100, std::uint64_t{1} << 62}) {
+      WriteOptions options;
+      options.layout = layout;
+      options.index_bytes_min = bytes;
+      EXPECT_EQ(error_of([&] { test::three_tensors().write(options); }), ErrorCode::kUsage) << bytes;
+    }
+  }
+}
+
 TEST(Writer, EncryptedTensorsCarrySha256AloneAndMetaTensorsBoth) {
   Content content = test::three_tensors();
   content.add({"m"}, "float32", {2}, true);

@@ -92,6 +92,14 @@ TEST(SplitPair, EveryTruncationOfTheDataFile) {
   }
 }
 
+TEST(SplitPair, HeadNeedsItsLayoutSection) {
+  for (const std::size_t at : {65U, 73U, 74U, 75U, 92U, 109U}) {
+    Pair pair = write_pair();
+    pair.head[at] ^= std::byte{4};
+    EXPECT_EQ(error_of([&] { open_pair(pair); }), ErrorCode::kSegmentLayout) << at;
+  }
+}
+
 TEST(SplitPair, OtherVersionsOfTheDataFile) {
   Pair pair = write_pair();
   pair.data[5] = std::byte{2};

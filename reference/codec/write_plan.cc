@@ -21,7 +21,8 @@ std::uint64_t align(std::uint64_t position, std::uint64_t unit) { return (positi
 
 std::uint64_t advance(std::uint64_t position, std::uint64_t bytes) {
   // Some room is left for what follows, so that no sum here wraps.
-  if (((position + bytes) >> 62) != 0) throw Error(ErrorCode::kUsage, "the file would have 2^62 bytes or more");
+  if ((bytes >> 62) != 0 || ((position + bytes) >> 62) != 0)
+    throw Error(ErrorCode::kUsage, "the file would have 2^62 bytes or more");
   return position + bytes;
 }
 
@@ -170,8 +171,9 @@ void WritePlan::prepare_key() {
 }
 
 void WritePlan::place() {
+  entry_bytes_ = 0;
   for (std::size_t i = 0; i < tensors_.size(); ++i) entry_bytes_ += index_entry_bytes(layout_, tensors_[i].fields());
-  index_bytes_ = std::max(entry_bytes_, options_.index_bytes_min);
+  index_bytes_ = advance(0, std::max(entry_bytes_, options_.index_bytes_min));
   placements_.resize(tensors_.size());
   if (extension_ != nullptr) {
     segments_ = extension_->segments;

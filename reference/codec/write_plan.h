@@ -45,6 +45,8 @@ class WritePlan {
   const Key& key() const { return key_; }
   const std::optional<KeyDerivation>& key_derivation() const { return key_derivation_; }
   HeaderPlan header_plan(const TensorInfo& tensor) const;
+  // Once more, when the extension has changed under the plan.
+  void place();
 
   // Everything but headers and data.
   void write_frame(File& file, File& data_file) const;
@@ -58,7 +60,6 @@ class WritePlan {
   void check_hashes() const;
   void check_names() const;
   void prepare_key();
-  void place();
   void place_records();
   void place_headers_first();
   void place_headers(std::uint64_t position);

@@ -30,6 +30,9 @@ Segments decode_layout_section(std::span<const std::byte> bytes) {
   if (bytes.size() < kLayoutSectionEnd) {
     throw Error(ErrorCode::kSegmentLayout, "the file ends inside its layout section", bytes.size());
   }
+  if (const auto length = load<std::uint64_t>(bytes, kFileHeaderBytes); length != sizeof(LayoutSectionWire)) {
+    throw Error(ErrorCode::kSegmentLayout, fmt::format("a layout section of {} bytes", length), kFileHeaderBytes);
+  }
   LayoutSectionWire wire;
   std::memcpy(&wire, bytes.data() + kLayoutSectionBegin, sizeof wire);
   const auto check = [](std::uint8_t found, std::uint8_t wanted, std::string_view field, std::size_t at) {

@@ -67,6 +67,14 @@ TEST(LayoutSection, OtherVersionsCountsAndTags) {
   }
 }
 
+TEST(LayoutSection, OtherLengths) {
+  for (const std::uint64_t length : {0U, 44U, 46U}) {
+    Bytes bytes = section_bytes(kSegments);
+    store(bytes, 65, length);
+    EXPECT_EQ(caught([&] { decode_layout_section(bytes); }), failure(ErrorCode::kSegmentLayout, 65));
+  }
+}
+
 TEST(LayoutSection, EveryTruncation) {
   const Bytes whole = section_bytes(kSegments);
   for (std::size_t length = 65; length < whole.size(); ++length) {

@@ -17,7 +17,8 @@ class BufferedFile final : public File {
     if (stream_ == nullptr) throw_errno(ErrorCode::kOpenFailed, "fdopen");
     descriptor.release();
   }
-  // Unwritten bytes are lost if nobody has called sync: a file that matters is synced before it is let go.
+  // Writes what is left in the buffer, and tells nobody if that fails: a file that matters is synced before it is let
+  // go.
   ~BufferedFile() override { std::fclose(stream_); }
 
   std::string_view io_path() const override { return "buffered"; }

@@ -24,9 +24,9 @@ Descriptor open_descriptor(const std::string& file_name, OpenMode mode) {
   const int flags = mode == OpenMode::kRead ? O_RDONLY : mode == OpenMode::kModify ? O_RDWR : O_RDWR | O_CREAT | O_EXCL;
   int fd = -1;
   do {
-    fd = ::open(file_name.c_str(), flags | O_CLOEXEC, 0666);
+    fd = ::open(file_name.c_str(), flags | O_CLOEXEC, mode == OpenMode::kCreatePrivate ? 0600 : 0666);
   } while (fd < 0 && errno == EINTR);
-  if (fd < 0) throw_errno(ErrorCode::kOpenFailed, mode == OpenMode::kCreate ? "cannot create" : "cannot open");
+  if (fd < 0) throw_errno(ErrorCode::kOpenFailed, (flags & O_CREAT) != 0 ? "cannot create" : "cannot open");
   Descriptor descriptor(fd);
   struct stat status {};
   if (::fstat(fd, &status) != 0) throw_errno(ErrorCode::kOpenFailed, "cannot ask for the file's size");

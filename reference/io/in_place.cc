@@ -29,14 +29,20 @@ InPlaceFile::InPlaceFile(const std::string& file_name) : descriptor_(open_descri
     throw_errno(ErrorCode::kOpenFailed, "cannot lock");
   }
   // Whoever held the lock until now may have put another file in its place.
-  const struct stat locked = status_of(descriptor_.get());
-  struct stat named {};
-  if (::stat(file_name.c_str(), &named) != 0 || named.st_ino != locked.st_ino || named.st_dev != locked.st_dev) {
+  if (!is_named(file_name)) {
     throw Error(ErrorCode::kFileLocked, "another process has just replaced the file");
   }
 }
 
 std::uint64_t InPlaceFile::size() const { return descriptor_size(descriptor_.get()); }
+std::uint64_t InPlaceFile::file_number() const { return status_of(descriptor_.get()).st_ino; }
+std::uint64_t InPlaceFile::name_count() const { return status_of(descriptor_.get()).st_nlink; }
+
+bool InPlaceFile::is_named(const std::string& file_name) const {
+  const struct stat own = status_of(descriptor_.get());
+  struct stat named {};
+  return ::stat(file_name.c_str(), &named) == 0 && named.st_ino == own.st_ino && named.st_dev == own.st_dev;
+}
 
 void InPlaceFile::resize(std::uint64_t bytes) {
   int result = 0;

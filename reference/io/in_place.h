@@ -17,6 +17,10 @@ class InPlaceFile {
   explicit InPlaceFile(const std::string& file_name);
 
   std::uint64_t size() const;
+  std::uint64_t file_number() const;  // the inode's: no other file of the file system has it
+  std::uint64_t name_count() const;   // hard links
+  // Whether the name still leads to this file, and not to one that has taken its place.
+  bool is_named(const std::string& file_name) const;
   void resize(std::uint64_t bytes);
   // Makes room: what was at offset is then at offset + bytes, and zeros are between. Returns false, having changed
   // nothing, if this file system cannot do that or not at this offset.

@@ -25,7 +25,7 @@ from subject import (
     require,
 )
 
-INTENT_HEADER_BYTES = 52
+INTENT_HEADER_BYTES = 60
 
 
 def recovery_is_killed(subject: Subject) -> str:

@@ -7,12 +7,15 @@
 // FILE.tzmark-intent; when the change is whole and synced, that is removed. A change that was interrupted leaves it
 // there. Readers then refuse the file with TZE-ENV-007, and the next call here undoes the change, or finishes it where
 // only room was made. So after recovery the file has the old content or the new one.
-// What holds for a process that dies holds for a machine that does, as far as its file system keeps what was synced and
-// inserts a range whole or not at all.
+// What holds for a process that dies holds for a machine that does, as far as its file system keeps what was synced.
+// Should it have inserted a part of a range only, recovery notices that and refuses. An intent knows its file by number
+// (inode): copying another file over it in place is not noticed, renaming one over it is. Files with several hard links
+// are refused, as a change under one name would not show under the others.
 //
 // Calls lock the file against each other (flock) and fail with TZE-ENV-008 if another process changes it. Readers do
 // not lock: nobody should read a file while it is changed.
-// Errors: tzmark::Error. A call that fails has undone what it began; if that fails too, the intent stays.
+// Errors: tzmark::Error. A call that fails has changed no content; if undoing what it began fails too, the intent
+// stays.
 #pragma once
 
 #include <cstdint>

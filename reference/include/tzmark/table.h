@@ -50,7 +50,6 @@ class TensorTable {
 
   // For readers: takes an entry as it stands in a file.
   void add(const IndexEntry& entry, const Dtype& dtype);
-  void set_module_index(std::size_t i, std::uint16_t module_index) { records_[i].module_index = module_index; }
 
  private:
   struct Record {
