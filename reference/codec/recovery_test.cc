@@ -1,34 +1,284 @@
-// Recovery where the file is not what the intent expects: it has to refuse, and to leave everything as it is.
+// What is left when a change in place fails or dies, and what recovery makes of it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "codec/in_place_edit.h"
-#include "codec/test_files.h"
-#include "io/test_room.h"
+#include "codec/test_corpus.h"
+#include "codec/test_edits.h"
+#include "tzmark/canonical.h"
 
 namespace tzmark {
 namespace {
 
+using test::Bytes;
+using test::Content;
+using test::EditTest;
 using test::error_of;
+using test::kLongName;
+using test::one;
+using test::read_whole;
+using test::write_whole;
+using ::testing::ElementsAre;
 namespace fs = std::filesystem;
 
-class RefusedRecoveryTest : public ::testing::Test {
+using RecoveryTest = EditTest;
+
+// Runs a change with more and more room on the disk. Wherever it fails, the file is what it was when it is recovered.
+// Returns how often there was not even room for that at once.
+template <typename Put, typename Change>
+int with_full_disks(const std::string& name, std::uint64_t step_bytes, Put&& put, Change&& change) {
+  put();
+  const std::string old_json = canonical_json(Reader::open(name));
+  change();
+  const std::string new_json = canonical_json(Reader::open(name));
+  const std::uint64_t size = read_whole(name).size();
+  int interrupted = 0, whole = 0;
+  for (std::uint64_t bytes_max = 0; bytes_max < size + 2 * step_bytes; bytes_max += step_bytes) {
+    SCOPED_TRACE(bytes_max);
+    put();
+    std::optional<ErrorCode> error, recovery_error;
+    {
+      const test::FileSizeLimit limit(bytes_max);
+      error = error_of(change);
+      if (error) recovery_error = error_of([&] { recover(name); });
+    }
+    if (!error) {
+      EXPECT_EQ(canonical_json(Reader::open(name)), new_json);
+      ++whole;
+      continue;
+    }
+    EXPECT_EQ(*error, ErrorCode::kWriteFailed);
+    if (recovery_error) {
+      // There was not even room for the way back, and the file says so until there is.
+      EXPECT_EQ(*recovery_error, ErrorCode::kWriteFailed);
+      EXPECT_EQ(error_of([&] { Reader::open(name); }), ErrorCode::kEditInterrupted);
+      ++interrupted;
+    }
+    recover(name);
+    const Reader after = Reader::open(name);
+    EXPECT_EQ(canonical_json(after), old_json);
+    after.verify();
+    EXPECT_FALSE(std::filesystem::exists(intent_file_name(name)));
+    change();
+    EXPECT_EQ(canonical_json(Reader::open(name)), new_json);
+  }
+  EXPECT_GT(whole, 0);
+  return interrupted;
+}
+
+TEST_F(RecoveryTest, AppendOnFullDisks) {
+  EXPECT_GT(with_full_disks(
+                name_, 500, [&] { put(test::three_tensors()); }, [&] { append(one({"x"}, 20'000)); }),
+            0);
+}
+
+TEST_F(RecoveryTest, GrowingAppendOnFullDisks) {
+  with_full_disks(
+      name_, 1'000, [&] { put(test::three_tensors()); }, [&] { append(one({kLongName}, 20'000)); });
+}
+
+TEST_F(RecoveryTest, CopyingAppendOnFullDisks) {
+  const Bytes unaligned = read_whole(test::corpus_folder() + "valid/segments-unaligned.tensors");
+  with_full_disks(
+      name_, 1'000, [&] { write_whole(name_, unaligned); }, [&] { append(one({kLongName}, 20'000)); });
+}
+
+TEST_F(RecoveryTest, EditOnFullDisks) {
+  EXPECT_GT(with_full_disks(
+                name_, 250, [&] { put(test::three_tensors()); },
+                [&] {
+                  edit({{.tensor = {"b"}, .new_path = Path{"c"}}, {.tensor = {"a.weight"}, .drop = true}});
+                }),
+            0);
+}
+
+// After a process has died when its intent was there and a part of the file was written.
+class InterruptedTest : public EditTest {
  protected:
   void SetUp() override {
-    WriteOptions options;
-    options.layout = Layout::kV5Segments;
-    const test::Content content = test::three_tensors();
-    for (const std::string& name : {name_, other_}) write_file(name, content.table, content.source(), options);
-    before_ = bytes_of(name_);
+    put(test::three_tensors());
+    old_bytes_ = bytes();
+    die_appending();
+    ASSERT_NE(bytes(), old_bytes_);
+    whole_intent_ = read_whole(intent_);
   }
 
-  static std::vector<std::byte> bytes_of(const std::string& name) {
-    const auto file = open_file(name, OpenMode::kRead);
-    std::vector<std::byte> bytes(file->size());
-    file->read_at(0, std::span(bytes));
-    return bytes;
+  // A process of its own begins to append, and is killed by the write that makes the file too large.
+  void die_appending() {
+    const Content content = one({"x"}, 20'000);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const test::FileSizeLimit limit(old_bytes_.size() + 10'000);
+      static_cast<void>(std::signal(SIGXFSZ, SIG_DFL));
+      append(content);
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    ASSERT_EQ(WTERMSIG(status), SIGXFSZ);
+  }
+
+  static mode_t mode_of(const std::string& name) {
+    struct stat status {};
+    EXPECT_EQ(::stat(name.c_str(), &status), 0);
+    return status.st_mode & 07777U;
+  }
+
+  Bytes old_bytes_, whole_intent_;
+};
+
+TEST_F(InterruptedTest, EverybodyButRecoveryRefuses) {
+  EXPECT_EQ(error_of([&] { reader(); }), ErrorCode::kEditInterrupted);
+  const std::string link = directory_ / "link";
+  std::filesystem::create_symlink("file.tensors", link);
+  EXPECT_EQ(error_of([&] { Reader::open(link); }), ErrorCode::kEditInterrupted);
+  EXPECT_EQ(recover(link), Recovery::kUndone);
+  EXPECT_EQ(bytes(), old_bytes_);
+  EXPECT_EQ(recover(name_), Recovery::kNothing);
+  EXPECT_THAT(directory_.entries(), ElementsAre("file.tensors", "link"));
+}
+
+TEST_F(InterruptedTest, TheIntentIsForWhomTheFileIsFor) {
+  // It holds a part of the file, and who may change the file has to be able to recover it.
+  EXPECT_EQ(mode_of(intent_), mode_of(name_));
+  for (const mode_t mode : {0600, 0666}) {
+    recover(name_);
+    ASSERT_EQ(::chmod(name_.c_str(), mode), 0);
+    die_appending();
+    EXPECT_EQ(mode_of(intent_), mode);
+  }
+}
+
+TEST_F(InterruptedTest, TheNextChangeRecovers) {
+  append(one({"y"}));
+  EXPECT_THAT(names(), ElementsAre("a.weight", "b", ::testing::_, "y"));
+  reader().verify();
+}
+
+TEST_F(InterruptedTest, ADamagedIntentIsRefused) {
+  const Bytes before = bytes();
+  for (std::size_t at = 0; at < whole_intent_.size(); ++at) {
+    Bytes damaged = whole_intent_;
+    damaged[at] ^= static_cast<std::byte>(1U << at % 8);
+    write_whole(intent_, damaged);
+    EXPECT_EQ(error_of([&] { recover(name_); }), ErrorCode::kEditInterrupted) << "byte " << at;
+    EXPECT_EQ(error_of([&] { append(one({"y"})); }), ErrorCode::kEditInterrupted) << "byte " << at;
+    ASSERT_EQ(bytes(), before) << "byte " << at;
+    ASSERT_EQ(read_whole(intent_), damaged) << "byte " << at;
+  }
+  write_whole(intent_, whole_intent_);
+  EXPECT_EQ(recover(name_), Recovery::kUndone);
+  EXPECT_EQ(bytes(), old_bytes_);
+}
+
+TEST_F(InterruptedTest, AnIntentWithMoreBehindItIsRefused) {
+  Bytes longer = whole_intent_;
+  longer.resize(longer.size() + 1);
+  write_whole(intent_, longer);
+  EXPECT_EQ(error_of([&] { recover(name_); }), ErrorCode::kEditInterrupted);
+}
+
+TEST_F(InterruptedTest, ACutIntentNeverCounted) {
+  for (std::size_t length = 0; length < whole_intent_.size(); ++length) {
+    write_whole(name_, old_bytes_);
+    write_whole(intent_, std::span(whole_intent_).first(length));
+    EXPECT_EQ(error_of([&] { reader(); }), ErrorCode::kEditInterrupted) << length << " bytes";
+    EXPECT_EQ(recover(name_), Recovery::kUndone) << length << " bytes";
+    ASSERT_EQ(bytes(), old_bytes_) << length << " bytes";
+    ASSERT_THAT(directory_.entries(), ElementsAre("file.tensors"));
+  }
+}
+
+TEST_F(InterruptedTest, OneChangeAtATime) {
+  {
+    const InPlaceFile locked(name_);
+    EXPECT_EQ(error_of([&] { recover(name_); }), ErrorCode::kFileLocked);
+    EXPECT_EQ(error_of([&] { append(one({"y"})); }), ErrorCode::kFileLocked);
+    EXPECT_EQ(error_of([&] { edit({{.tensor = {"b"}, .drop = true}}); }), ErrorCode::kFileLocked);
+    EXPECT_TRUE(std::filesystem::exists(intent_));
+  }
+  EXPECT_EQ(recover(name_), Recovery::kUndone);
+}
+
+TEST_F(RecoveryTest, NothingToRecover) {
+  put(test::three_tensors());
+  const Bytes before = bytes();
+  EXPECT_EQ(recover(name_), Recovery::kNothing);
+  EXPECT_EQ(bytes(), before);
+  EXPECT_EQ(error_of([&] { recover(directory_ / "none"); }), ErrorCode::kOpenFailed);
+  EXPECT_THAT(directory_.entries(), ElementsAre("file.tensors"));
+}
+
+// Room was made, and the layout section still says where the segments were.
+TEST_F(RecoveryTest, FinishesWhereRoomWasMade) {
+  put(test::three_tensors());
+  const std::string old_json = canonical_json(reader());
+  Segments segments = reader().segments();
+  const std::uint64_t at = segments.headers_end;
+  segments.headers_end += 2 * kSegmentEndUnit;
+  segments.data_begin += 2 * kSegmentEndUnit;
+  {
+    const InPlaceFile locked(name_);
+    const auto file = open_file(name_, OpenMode::kRead);
+    write_insert_intent(name_, locked, *file, at, 2 * kSegmentEndUnit, kFileHeaderBytes,
+                        encode_layout_section(segments));
+  }
+  Bytes grown = bytes();
+  grown.insert(grown.begin() + static_cast<std::ptrdiff_t>(at), 2 * kSegmentEndUnit, std::byte{0});
+  write_whole(name_, grown);
+  EXPECT_EQ(error_of([&] { reader(); }), ErrorCode::kEditInterrupted);
+  EXPECT_EQ(recover(name_), Recovery::kFinished);
+  EXPECT_THAT(directory_.entries(), ElementsAre("file.tensors"));
+  EXPECT_EQ(reader().segments(), segments);
+  EXPECT_EQ(canonical_json(reader()), old_json);
+  reader().verify();
+}
+
+TEST_F(RecoveryTest, RoomThatWasNotMade) {
+  put(test::three_tensors());
+  const Bytes before = bytes();
+  const auto section = encode_layout_section(reader().segments());
+  const auto intend = [&] {
+    const InPlaceFile locked(name_);
+    const auto file = open_file(name_, OpenMode::kRead);
+    write_insert_intent(name_, locked, *file, kSegmentEndUnit, kSegmentEndUnit, kFileHeaderBytes, section);
+  };
+  intend();
+  EXPECT_EQ(recover(name_), Recovery::kUndone);
+  EXPECT_EQ(bytes(), before);
+  // A file that is neither as it was nor as it was to be is nobody's to repair.
+  intend();
+  Bytes other = before;
+  other.resize(other.size() + 100);
+  write_whole(name_, other);
+  EXPECT_EQ(error_of([&] { recover(name_); }), ErrorCode::kEditInterrupted);
+  EXPECT_EQ(bytes(), other);
+  EXPECT_TRUE(std::filesystem::exists(intent_));
+}
+
+TEST_F(RecoveryTest, ACopyThatWasNotFinishedIsRemoved) {
+  put(test::three_tensors());
+  const Bytes before = bytes();
+  write_whole(name_ + ".tzmark-grow", before);
+  EXPECT_EQ(canonical_json(reader()), canonical_json(test::open_bytes(before))) << "it concerns no reader";
+  EXPECT_EQ(recover(name_), Recovery::kNothing);
+  EXPECT_THAT(directory_.entries(), ElementsAre("file.tensors"));
+  EXPECT_EQ(bytes(), before);
+}
+
+// Files that are not what the intent expects: recovery has to refuse, and to leave everything as it is.
+class RefusedRecoveryTest : public EditTest {
+ protected:
+  void SetUp() override {
+    put(test::three_tensors());
+    before_ = bytes();
   }
 
   // Room of 4096 bytes is about to be made in front of the data.
@@ -43,17 +293,15 @@ class RefusedRecoveryTest : public ::testing::Test {
   }
 
   void expect_refused() {
-    const std::vector<std::byte> found = bytes_of(name_);
+    const Bytes found = bytes();
     EXPECT_EQ(error_of([&] { recover(name_); }), ErrorCode::kEditInterrupted);
-    EXPECT_EQ(bytes_of(name_), found);
+    EXPECT_EQ(bytes(), found);
     EXPECT_TRUE(has_intent(name_));
     EXPECT_EQ(error_of([&] { Reader::open(name_); }), ErrorCode::kEditInterrupted);
   }
 
   static constexpr std::uint64_t kRoomBytes = 4096;
-  test::TestDirectory directory_;
-  const std::string name_ = directory_ / "file.tensors", other_ = directory_ / "other.tensors";
-  std::vector<std::byte> before_;
+  Bytes before_;
 };
 
 // A file system that logs the new size before it moves anything leaves this when the power goes.
@@ -65,7 +313,9 @@ TEST_F(RefusedRecoveryTest, GrownFileWhoseDataWasNotMoved) {
 
 TEST_F(RefusedRecoveryTest, AnotherFileInItsPlace) {
   begin_insert();
-  fs::rename(other_, name_);
+  const std::string other = directory_ / "other.tensors";
+  write_whole(other, before_);
+  fs::rename(other, name_);
   expect_refused();
   fs::remove(intent_file_name(name_));
   Reader::open(name_).verify();
@@ -75,13 +325,13 @@ TEST_F(RefusedRecoveryTest, NobodyReplacesAFileThatIsToBeRecovered) {
   begin_insert();
   const test::Content content = test::three_tensors();
   EXPECT_EQ(error_of([&] { write_file(name_, content.table, content.source(), {}); }), ErrorCode::kEditInterrupted);
-  EXPECT_EQ(bytes_of(name_), before_);
+  EXPECT_EQ(bytes(), before_);
 }
 
 TEST_F(RefusedRecoveryTest, FilesWithTwoNamesAreNotChanged) {
   fs::create_hard_link(name_, directory_ / "second");
   EXPECT_EQ(error_of([&] { edit_tensors(name_, {{.tensor = {"b"}, .drop = true}}); }), ErrorCode::kUsage);
-  EXPECT_EQ(bytes_of(name_), before_);
+  EXPECT_EQ(bytes(), before_);
 }
 
 // Segments that end anywhere grow to where segments end.
