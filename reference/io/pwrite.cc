@@ -1,4 +1,5 @@
 // The pwrite path: pread and pwrite on a descriptor, through the page cache. Threads need no coordination.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -61,12 +62,16 @@ IoPath pwrite_path() {
 }
 
 std::unique_ptr<File> temporary_file() {
-  const char* directory = ::getenv("TMPDIR");
-  std::string name = std::string(directory != nullptr && *directory != '\0' ? directory : "/tmp") + "/tzmark-XXXXXX";
-  const int fd = ::mkstemp(name.data());
-  if (fd < 0) throw_errno(ErrorCode::kOpenFailed, "cannot create a temporary file in " + name);
-  Descriptor temporary(fd);
-  ::unlink(name.c_str());
+  const char* from_environment = ::getenv("TMPDIR");
+  const std::string directory = from_environment != nullptr && *from_environment != '\0' ? from_environment : "/tmp";
+  // A file that never had a name is left by no kill; not every file system can make one.
+  Descriptor temporary(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (temporary.get() < 0) {
+    std::string name = directory + "/tzmark-XXXXXX";
+    temporary = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
+    if (temporary.get() < 0) throw_errno(ErrorCode::kOpenFailed, "cannot create a temporary file in " + directory);
+    ::unlink(name.c_str());
+  }
   return std::make_unique<PwriteFile>(std::move(temporary));
 }
 
