@@ -141,9 +141,9 @@ int openat64(int folder, const char* name, int flags, ...) {
   return ORIGINAL(openat64)(folder, name, flags, mode);
 }
 
-int mkstemp(char* name) {
+int mkostemp(char* name, int flags) {
   count();
-  return ORIGINAL(mkstemp)(name);
+  return ORIGINAL(mkostemp)(name, flags);
 }
 
 int rename(const char* from, const char* to) noexcept {
