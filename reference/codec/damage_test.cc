@@ -90,7 +90,8 @@ TEST_P(DamageTest, EveryFlippedBitIsFound) {
   const std::set<std::size_t> uncovered = uncovered_bytes();
   std::set<std::size_t> missed;
   for (std::size_t i = 0; i < bytes_.size(); ++i) {
-    for (int bit = 0; bit < 8; ++bit) {
+    // Of bytes that may change, and gaps are thousands of them, one bit is as good as eight.
+    for (int bit = 0; bit < (uncovered.contains(i) ? 1 : 8); ++bit) {
       auto damaged = bytes_;
       damaged[i] ^= std::byte{1} << bit;
       if (!verify(damaged)) missed.insert(i);
