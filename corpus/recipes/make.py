@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the files of valid/ and invalid/ and manifest.json, or proves that the committed ones are right.
+"""Writes the files of valid/ and invalid/, manifest.json and rules.json, or proves that the committed ones are right.
 
-Everything is derived from the recipes, from upstream/cases.json and from fixed seeds, so two runs give the same bytes.
+Everything is derived from the recipes, from upstream/cases.json, from the documents of the format and from fixed seeds,
+so two runs give the same bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import argparse
 import hashlib
 import importlib
 import json
-import re
 import sys
 import tarfile
 import tempfile
@@ -20,12 +20,15 @@ from pathlib import Path
 import jsonschema
 
 from case import SCHEMA_VERSION, Case, Json, to_text
+from rules import rules_document
 
 RECIPES = Path(__file__).resolve().parent
 CORPUS = RECIPES.parent
-RULE_TABLE = CORPUS.parent / "reference" / "include" / "tzmark" / "error.h"
 FOLDERS = ("valid", "invalid")
-NOT_RECIPES = {"builder", "case", "make", "recipe", "sealing", "sodium", "wire"}
+DOCUMENTS = ("manifest.json", "rules.json")
+NOT_RECIPES = {
+    *("builder", "case", "make", "recipe", "rules", "sealing", "sodium", "wire"),
+}
 
 
 def recipe_modules() -> list[str]:
@@ -43,7 +46,7 @@ def recipe_cases() -> list[Case]:
 
 
 def make(root: Path) -> None:
-    """Writes valid/, invalid/ and manifest.json below root; files there that no recipe makes are removed."""
+    """Writes everything below root; files in its folders that no recipe makes are removed."""
     cases = recipe_cases()
     files: dict[str, bytes] = {}
     for case in cases:
@@ -67,6 +70,7 @@ def make(root: Path) -> None:
         ),
     }
     files["manifest.json"] = to_text(manifest).encode()
+    files["rules.json"] = to_text(rules_document()).encode()
 
     for path, content in files.items():
         target = root / path
@@ -84,7 +88,7 @@ def committed_files(root: Path) -> set[str]:
         for path in (root / folder).rglob("*")
         if path.is_file()
     }
-    return {str(path.relative_to(root)) for path in found | {root / "manifest.json"}}
+    return {str(path.relative_to(root)) for path in found} | set(DOCUMENTS)
 
 
 def different_files() -> Iterator[str]:
@@ -112,7 +116,8 @@ def broken_schema(manifest: Json) -> Iterator[str]:
 
 def unpacked_files(manifest: Json) -> tuple[dict[str, bytes], list[str]]:
     """Every file that a path of the manifest may name, and what is wrong with the archives."""
-    files = {path: (CORPUS / path).read_bytes() for path in committed_files(CORPUS)}
+    owned = committed_files(CORPUS) - set(DOCUMENTS)
+    files = {path: (CORPUS / path).read_bytes() for path in owned}
     problems = []
     listed = {archive["path"] for archive in manifest["archives"]}
     present = {
@@ -150,7 +155,7 @@ def broken_entries(manifest: Json) -> Iterator[str]:
         f"{id_}: more than one case has this id"
         for id_ in sorted({id_ for id_ in ids if ids.count(id_) > 1})
     )
-    named = {"manifest.json"}
+    named = set()
     for case in manifest["cases"]:
         named.add(case["path"])
         content = files.get(case["path"])
@@ -171,16 +176,13 @@ def broken_entries(manifest: Json) -> Iterator[str]:
     yield from (f"{path}: no case names it" for path in sorted(files.keys() - named))
 
 
-def rule_table(path: Path) -> dict[str, str]:
-    """The rules of the format and their class, read from the table of errors."""
-    row = re.compile(r'X\(\s*\d+,\s*\w+,\s*(k\w+),\s*"(TZR-[A-Z]{3}-\d{3})"')
-    rules = {rule: error_class for error_class, rule in row.findall(path.read_text())}
-    if not rules:
-        raise SystemExit(f"{path}: no rules found")
-    return rules
+def format_rules() -> Json:
+    """The rules that the cases have to cover: those of the format itself, not of its extension or of safetensors."""
+    rules = rules_document()["rules"]
+    return {id_: rule for id_, rule in rules.items() if id_.startswith("TZR-")}
 
 
-def uncovered_rules(manifest: Json, rules: dict[str, str]) -> Iterator[str]:
+def uncovered_rules(manifest: Json, rules: Json) -> Iterator[str]:
     """Rules without a case, and cases with a rule that is not there."""
     exempt = json.loads((RECIPES / "exempt.json").read_text())
     kept: set[str] = set()
@@ -206,8 +208,8 @@ def uncovered_rules(manifest: Json, rules: dict[str, str]) -> Iterator[str]:
         elif rule not in broken:
             yield f"{rule}: no case that has to be refused breaks it"
     for rule in sorted(exempt["binds_others"]):
-        if rules.get(rule) != "kUsage":
-            yield f"{rule}: exempt, but it is not a rule that binds writers or callers"
+        if rule not in rules or rules[rule]["binds"] == "both":
+            yield f"{rule}: exempt, but it is not a rule that binds readers or writers alone"
     for rule in sorted(exempt["left_open"]):
         if rule not in rules:
             yield f"{rule}: left open, but there is no such rule"
@@ -220,22 +222,20 @@ def main() -> None:
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if anything differs"
     )
-    parser.add_argument(
-        "--rules", type=Path, default=RULE_TABLE, help="the table of errors, error.h"
-    )
     arguments = parser.parse_args()
 
     if not arguments.check:
         make(CORPUS)
         return
-    if not (CORPUS / "manifest.json").exists():
-        raise SystemExit("manifest.json is not there")
+    for name in DOCUMENTS:
+        if not (CORPUS / name).exists():
+            raise SystemExit(f"{name} is not there")
     manifest = json.loads((CORPUS / "manifest.json").read_text())
     problems = [
         *different_files(),
         *broken_schema(manifest),
         *broken_entries(manifest),
-        *uncovered_rules(manifest, rule_table(arguments.rules)),
+        *uncovered_rules(manifest, format_rules()),
     ]
     for problem in problems:
         print(problem, file=sys.stderr)
