@@ -66,6 +66,13 @@ class Case:
             else self.path.removesuffix(".tensors") + ".json"
         )
 
+    def outputs(self) -> dict[str, bytes]:
+        """The files of the case."""
+        files = {self.path: self.content}
+        if self.expected_path is not None:
+            files[self.expected_path] = to_text(self.expected).encode()
+        return files
+
     def entry(self) -> Json:
         """The manifest entry. Fields that say nothing are left out, so that absence always means the same."""
         fields: Json = {

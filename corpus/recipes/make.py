@@ -20,14 +20,16 @@ from pathlib import Path
 import jsonschema
 
 from case import SCHEMA_VERSION, Case, Json, to_text
+from encode_case import EncodeCase
 from rules import rules_document
 
 RECIPES = Path(__file__).resolve().parent
 CORPUS = RECIPES.parent
-FOLDERS = ("valid", "invalid")
+FOLDERS = ("valid", "invalid", "encode")
 DOCUMENTS = ("manifest.json", "rules.json")
 NOT_RECIPES = {
-    *("builder", "case", "make", "recipe", "rules", "sealing", "sodium", "wire"),
+    *("builder", "case", "encode_case", "make", "recipe", "rules", "sealing", "sodium"),
+    *("specification", "wire"),
 }
 
 
@@ -37,7 +39,7 @@ def recipe_modules() -> list[str]:
     return sorted(name for name in names if not name.endswith("_test"))
 
 
-def recipe_cases() -> list[Case]:
+def recipe_cases() -> list[Case | EncodeCase]:
     return [
         case
         for name in recipe_modules()
@@ -45,33 +47,40 @@ def recipe_cases() -> list[Case]:
     ]
 
 
-def make(root: Path) -> None:
-    """Writes everything below root; files in its folders that no recipe makes are removed."""
-    cases = recipe_cases()
+def files_of(cases: list[Case | EncodeCase]) -> dict[str, bytes]:
+    """The files of all cases. Several cases may open one file in different ways, but a path has one content."""
     files: dict[str, bytes] = {}
     for case in cases:
-        outputs = {case.path: case.content}
-        if case.expected is not None and case.expected_path is not None:
-            outputs[case.expected_path] = to_text(case.expected).encode()
-        for path, content in outputs.items():
-            # Several cases may open one file in different ways, but a path has one content.
+        for path, content in case.outputs().items():
             if files.setdefault(path, content) != content:
                 raise SystemExit(
                     f"{case.id}: {path} is written twice with different bytes"
                 )
+    return files
 
+
+def manifest_of(cases: list[Case | EncodeCase]) -> Json:
     upstream = json.loads((CORPUS / "upstream" / "cases.json").read_text())
-    manifest = {
+    entries = [case.entry() for case in cases if isinstance(case, Case)]
+    encode_entries = [case.entry() for case in cases if isinstance(case, EncodeCase)]
+    return {
         "schema_version": SCHEMA_VERSION,
         "archives": upstream["archives"],
-        "cases": sorted(
-            [*upstream["cases"], *(case.entry() for case in cases)],
-            key=lambda entry: entry["id"],
-        ),
+        "cases": sorted([*upstream["cases"], *entries], key=id_of),
+        "encode_cases": sorted(encode_entries, key=id_of),
     }
-    files["manifest.json"] = to_text(manifest).encode()
-    files["rules.json"] = to_text(rules_document()).encode()
 
+
+def id_of(entry: Json) -> str:
+    return entry["id"]
+
+
+def make(root: Path) -> None:
+    """Writes everything below root; files in its folders that no recipe makes are removed."""
+    cases = recipe_cases()
+    files = files_of(cases)
+    files["manifest.json"] = to_text(manifest_of(cases)).encode()
+    files["rules.json"] = to_text(rules_document()).encode()
     for path, content in files.items():
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -150,22 +159,24 @@ def broken_entries(manifest: Json) -> Iterator[str]:
     """Entries against the files they name."""
     files, problems = unpacked_files(manifest)
     yield from problems
-    ids = [case["id"] for case in manifest["cases"]]
+    cases = [*manifest["cases"], *manifest["encode_cases"]]
+    ids = [case["id"] for case in cases]
     yield from (
         f"{id_}: more than one case has this id"
         for id_ in sorted({id_ for id_ in ids if ids.count(id_) > 1})
     )
     named = set()
-    for case in manifest["cases"]:
-        named.add(case["path"])
-        content = files.get(case["path"])
+    for case in cases:
+        path = case.get("path") or case["spec"]
+        named.add(path)
+        content = files.get(path)
         if content is None:
-            yield f"{case['id']}: {case['path']} is not there"
+            yield f"{case['id']}: {path} is not there"
         elif (hashlib.sha256(content).hexdigest(), len(content)) != (
             case["sha256"],
             case["size_bytes"],
         ):
-            yield f"{case['id']}: {case['path']} differs from the manifest in SHA-256 or size"
+            yield f"{case['id']}: {path} differs from the manifest in SHA-256 or size"
         if "expected" in case:
             named.add(case["expected"])
             if case["expected"] not in files:
@@ -188,7 +199,7 @@ def uncovered_rules(manifest: Json, rules: Json) -> Iterator[str]:
     kept: set[str] = set()
     broken: set[str] = set()
     open_choices: set[str] = set()
-    for case in manifest["cases"]:
+    for case in [*manifest["cases"], *manifest["encode_cases"]]:
         for rule in case["rules"]:
             if rule not in rules:
                 yield f"{case['id']}: there is no rule {rule}"
@@ -239,7 +250,10 @@ def main() -> None:
     ]
     for problem in problems:
         print(problem, file=sys.stderr)
-    print(f"{len(manifest['cases'])} cases, {len(problems)} problems")
+    print(
+        f"{len(manifest['cases'])} cases, {len(manifest['encode_cases'])} encode cases,"
+        f" {len(problems)} problems"
+    )
     sys.exit(1 if problems else 0)
 
 
