@@ -90,7 +90,7 @@ def features_of(specification: Specification) -> set[str]:
                 features.add("large-claim")
         if len(tensor.shape) > DIMS_OF_NUMPY:
             features.add("many-dims")
-        if len(tensor.path) > 1 or not isinstance(tensor.path[0], str):
+        if tensor.path and (len(tensor.path) > 1 or isinstance(tensor.path[0], int)):
             features.add("structured-names")
     if specification.shares_memory():
         features.add("shared-memory")
