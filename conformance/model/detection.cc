@@ -1,0 +1,50 @@
+// Which of its three layouts a file of data version 5 is in, by FORMAT.md 14.1.
+#include "reading.h"
+#include "text.h"
+
+namespace tzmark::conformance::model {
+namespace {
+
+constexpr std::uint64_t kBehindFileHeader = 65;
+
+// The length of the layout section, and its version, count and first tag.
+bool has_layout_section(Bytes file) {
+  constexpr std::string_view wanted("\x2d\0\0\0\0\0\0\0\x01\x03\x01", 11);
+  return text_of(file.subspan(kBehindFileHeader)).starts_with(wanted);
+}
+
+// Whether the index begins with the number 1 or 5, as one of v5-long-dims does.
+bool begins_with_entry_version(Bytes file) {
+  const Bytes index = file.subspan(std::min<std::size_t>(kBehindFileHeader + 8, file.size()));
+  if (index.size() < 4) return false;
+  const std::uint64_t number = little_endian(index.first(4));
+  return number == 1 || number == 5;
+}
+
+}  // namespace
+
+Reading read_version_5(Bytes file, const Record& file_header, const std::set<std::string>& without) {
+  const auto read = [&](std::string_view layout) { return read_as(file, file_header, layout_named(layout), without); };
+  if (has_layout_section(file)) return read("v5-segments");
+  Reading headers_first = read("v5-headers-first");
+  Reading long_dims = read("v5-long-dims");
+  const bool fits_headers_first = !headers_first.notes.refused();
+  const bool fits_long_dims = !long_dims.notes.refused();
+  if (fits_headers_first && fits_long_dims) {
+    headers_first.notes.defect("TZR-HDR-008", kBehindFileHeader,
+                               "the file can be read as v5-headers-first and as v5-long-dims");
+    return headers_first;
+  }
+  if (fits_headers_first) return headers_first;
+  if (fits_long_dims) return long_dims;
+  // Neither: say what is wrong with the reading that was probably meant.
+  const bool meant_long_dims = begins_with_entry_version(file);
+  Reading& meant = meant_long_dims ? long_dims : headers_first;
+  const bool both = headers_first.index_fits && long_dims.index_fits;
+  if (!both && (meant_long_dims || headers_first.first_entry_fits)) return std::move(meant);
+  meant.notes.defects().clear();
+  meant.notes.defect("TZR-HDR-007", kBehindFileHeader, "the index is in none of the layouts of data version 5");
+  return std::move(meant);
+}
+
+}  // namespace tzmark::conformance::model

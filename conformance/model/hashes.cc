@@ -1,0 +1,103 @@
+// The hashes of tensors; see hashes.h.
+#include "hashes.h"
+
+#include <fmt/format.h>
+#include <openssl/sha.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "text.h"
+
+namespace tzmark::conformance::model {
+namespace {
+
+constexpr std::uint64_t kCrc32Bytes = 4;
+
+std::array<std::byte, SHA256_DIGEST_LENGTH> sha256(Bytes message) {
+  std::array<std::byte, SHA256_DIGEST_LENGTH> digest;
+  SHA256(reinterpret_cast<const unsigned char*>(message.data()), message.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
+
+std::array<std::byte, kCrc32Bytes> crc32(Bytes message) {
+  const auto number =
+      static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const unsigned char*>(message.data()), message.size()));
+  std::array<std::byte, kCrc32Bytes> bytes;
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(number >> 8 * i & 0xff);
+  return bytes;
+}
+
+const Record* hash_list(const Record& header) {
+  const auto found = std::find_if(header.children.begin(), header.children.end(),
+                                  [](const Record& child) { return child.structure == &kHashList; });
+  return found == header.children.end() ? nullptr : &*found;
+}
+
+// The header bytes that the hashes cover.
+std::vector<std::byte> hashed_header(Bytes file, const Reading& reading, const Record& header) {
+  const Value& length = *header.find("data_length");
+  const Value& hashes_length = *header.find("hashes_length");
+  std::vector<std::byte> message;
+  const auto add = [&](std::uint64_t begin, std::uint64_t end) {
+    const Bytes bytes = file.subspan(begin, end - begin);
+    message.insert(message.end(), bytes.begin(), bytes.end());
+  };
+  if (reading.layout->headers_first) {
+    add(header.begin, hashes_length.offset);
+  } else {
+    const std::uint64_t hashes_end = hashes_length.offset + hashes_length.size + hashes_length.number;
+    // In a plain file nothing lies between the hashes and data_length, unless that rule is left out.
+    add(header.begin, reading.encrypted ? hashes_end : length.offset);
+    for (const Record& hash : hash_list(header)->children) {
+      const Value* value = hash.find("hash value");
+      if (value) std::fill_n(message.begin() + (value->offset - header.begin), value->size, std::byte{0});
+    }
+  }
+  add(length.offset, length.offset + length.size);
+  return message;
+}
+
+}  // namespace
+
+std::string sha256_of(Bytes data) { return hex_digits(sha256(data)); }
+
+std::vector<StoredHash> stored_hashes(const Record& header) {
+  std::vector<StoredHash> hashes;
+  const Record* list = hash_list(header);
+  for (const Record& hash : list ? list->children : std::vector<Record>()) {
+    const Value* value = hash.find("hash value");
+    if (!value) continue;
+    const std::uint64_t type = hash.find("hash type")->number;
+    const bool fits = (type == kHashCrc32 && value->size == kCrc32Bytes) ||
+                      (type == kHashSha256 && value->size == SHA256_DIGEST_LENGTH);
+    if (fits) hashes.push_back({type, value});
+  }
+  return hashes;
+}
+
+void check_hashes(Bytes file, const Reading& reading, std::size_t i, Bytes plaintext, Notes& notes) {
+  const Record& header = *reading.tensors[i].header;
+  const std::string label = reading.label(kTensorHeader.name, i);
+  const std::vector<StoredHash> hashes = stored_hashes(header);
+  if (hashes.empty()) {
+    notes.defect("TZR-HSH-004", header.find("hashes_length")->offset, label + ": there is no hash to verify");
+    return;
+  }
+  std::vector<std::byte> message = hashed_header(file, reading, header);
+  message.insert(message.end(), plaintext.begin(), plaintext.end());
+  for (const auto& [type, value] : hashes) {
+    const Bytes stored = file.subspan(value->offset, value->size);
+    const auto differs = [&](const auto& right) { return !std::equal(stored.begin(), stored.end(), right.begin()); };
+    if (type == kHashCrc32 && differs(crc32(message))) {
+      notes.defect("TZR-HSH-005", value->offset, label + ": the CRC32 is not that of header and data");
+    }
+    if (type == kHashSha256 && differs(sha256(message))) {
+      notes.defect("TZR-HSH-006", value->offset, label + ": the SHA-256 is not that of header and data");
+    }
+  }
+}
+
+}  // namespace tzmark::conformance::model

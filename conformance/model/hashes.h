@@ -1,0 +1,27 @@
+// The hashes of tensors: those that are stored, and whether they are right.
+//
+// Thread-safety: pure functions, but for the notes that they are given.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reading.h"
+
+namespace tzmark::conformance::model {
+
+// 64 hexadecimal digits.
+std::string sha256_of(Bytes data);
+
+// The hashes of the list that have the size of their type, in its order.
+struct StoredHash {
+  std::uint64_t type;
+  const Value* value;
+};
+std::vector<StoredHash> stored_hashes(const Record& header);
+
+// Step 12 of FORMAT.md 11.1 for one tensor.
+// REQUIRES: the tensor has a whole header.
+void check_hashes(Bytes file, const Reading& reading, std::size_t tensor, Bytes plaintext, Notes& notes);
+
+}  // namespace tzmark::conformance::model

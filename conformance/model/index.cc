@@ -1,0 +1,176 @@
+// Steps 3 to 6 of a reading: the layout section, the index with its entries, and the tree of names.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "reading.h"
+#include "text.h"
+
+namespace tzmark::conformance::model {
+namespace {
+
+constexpr std::uint64_t kFileHeaderBytes = 65;
+constexpr std::uint64_t kNominalLimitBytes = std::uint64_t{1} << 63;
+
+std::vector<std::uint64_t> shape_of(Bytes file, const Record& entry) {
+  const Value& dims = *entry.find("dim");
+  const std::uint64_t ndim = entry.find("ndim")->number;
+  std::vector<std::uint64_t> shape;
+  for (std::uint64_t i = 0; i < ndim; ++i) {
+    const std::uint64_t width = dims.size / ndim;
+    shape.push_back(little_endian(file.subspan(dims.offset + i * width, width)));
+  }
+  return shape;
+}
+
+// Nothing from 2^63 on.
+std::optional<std::uint64_t> nominal_bytes(const std::vector<std::uint64_t>& shape, std::uint64_t item_bytes) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  std::uint64_t product = item_bytes;
+  for (const std::uint64_t dim : shape) {
+    if (product > (kNominalLimitBytes - 1) / dim) return std::nullopt;
+    product *= dim;
+  }
+  return product < kNominalLimitBytes ? std::optional(product) : std::nullopt;
+}
+
+// What the fields of an entry mean, and whether they agree with each other.
+class EntryCheck {
+ public:
+  EntryCheck(Bytes file, const Layout& layout, std::string label, Notes& notes)
+      : file_(file), layout_(&layout), label_(std::move(label)), notes_(&notes) {}
+
+  void run(Tensor& tensor) const {
+    check_dtype(tensor);
+    check_name(tensor);
+    tensor.shape = shape_of(file_, tensor.entry);
+    tensor.data_length = tensor.entry.find("data_length")->number;
+    check_size(tensor);
+  }
+
+ private:
+  void defect(std::string_view rule, const Value& at, const std::string& message) const {
+    notes_->defect(rule, at.offset, fmt::format("{}: {}", label_, message));
+  }
+
+  std::string_view text(const Value& value) const { return text_of(file_.subspan(value.offset, value.size)); }
+
+  void check_dtype(Tensor& tensor) const {
+    const Value& value = *tensor.entry.find("dtype");
+    tensor.dtype = dtype_of(text(value));
+    if (tensor.dtype.broken_rule.empty()) return;
+    defect(tensor.dtype.broken_rule, value, fmt::format("dtype {}: {}", quoted(text(value)), tensor.dtype.problem));
+  }
+
+  void check_name(Tensor& tensor) const {
+    const Value& value = *tensor.entry.find("name");
+    tensor.name = parse_name(text(value), tensor.entry.find("kind")->number);
+    if (tensor.name.broken_rule.empty()) return;
+    defect(tensor.name.broken_rule, value, fmt::format("name {}: {}", quoted(text(value)), tensor.name.problem));
+  }
+
+  void check_size(Tensor& tensor) const {
+    const Value& length = *tensor.entry.find("data_length");
+    if (tensor.dtype.item_bytes == 0) return;  // nothing can be said of a type that is none
+    const std::optional<std::uint64_t> nominal = nominal_bytes(tensor.shape, tensor.dtype.item_bytes);
+    tensor.meta = length.number == 0 && nominal != 0;
+    if (!nominal) {
+      defect("TZR-IDX-005", *tensor.entry.find("ndim"), "shape and dtype give 2^63 bytes or more");
+    } else if (length.number != *nominal && length.number != 0) {
+      defect("TZR-IDX-006", length,
+             fmt::format("data_length is {}, and shape and dtype give {} bytes", length.number, *nominal));
+    }
+    if (tensor.meta && layout_->data_version < 4) {
+      defect("TZR-IDX-007", length, fmt::format("a meta tensor in data version {}", layout_->data_version));
+    }
+  }
+
+  Bytes file_;
+  const Layout* layout_;
+  std::string label_;
+  Notes* notes_;
+};
+
+// The entries, up to the first that is none.
+bool read_entries(Bytes file, const Frame& settings, std::uint64_t tensor_count, Reading& reading, std::uint64_t& at) {
+  for (std::uint64_t i = 0; i < tensor_count; ++i) {
+    const std::string label = reading.label(kIndexEntry.name, i);
+    Tensor tensor;
+    tensor.entry = walk(file, kIndexEntry, at, reading.index_end, &settings, label, reading.notes);
+    if (!tensor.entry.whole) return false;
+    at = tensor.entry.end;
+    EntryCheck(file, *reading.layout, label, reading.notes).run(tensor);
+    reading.tensors.push_back(std::move(tensor));
+    if (i == 0) reading.first_entry_fits = !reading.notes.refused();
+    // Zeros behind the last entry can be read as entries for ever.
+    if (reading.tensors.back().entry.find("dtype")->size == 0) return false;
+  }
+  return true;
+}
+
+void check_rest(Bytes file, std::uint64_t at, Reading& reading) {
+  const Bytes rest = file.subspan(at, reading.index_end - at);
+  if (reading.layout->headers_first) {
+    if (rest.empty()) return;
+    reading.notes.defect("TZR-IDX-014", at, fmt::format("index: {} bytes follow the last entry", rest.size()));
+    return;
+  }
+  reading.notes.field(at, rest.size(), "index", "room", "zeros");
+  const auto found = std::find_if(rest.begin(), rest.end(), [](std::byte byte) { return byte != std::byte{0}; });
+  if (found == rest.end()) return;
+  reading.notes.defect("TZR-IDX-003", at + (found - rest.begin()), "index: what follows the last entry is not zeros");
+}
+
+void check_tree(Reading& reading) {
+  std::vector<const Path*> paths;
+  for (const Tensor& tensor : reading.tensors) paths.push_back(tensor.name.path ? &*tensor.name.path : nullptr);
+  for (const TreeDefect& defect : tree_defects(paths)) {
+    const char* what = defect.rule == "TZR-NAM-006"   ? "is the path of"
+                       : defect.rule == "TZR-NAM-007" ? "begins with the path of"
+                                                      : "has a string where there is a position in";
+    reading.notes.defect(defect.rule, reading.tensors[defect.tensor].entry.find("name")->offset,
+                         fmt::format("{}: its path {} {}", reading.label(kIndexEntry.name, defect.tensor), what,
+                                     reading.label(kIndexEntry.name, defect.other)));
+  }
+}
+
+// Where the index begins and where the room for it ends; nothing if the layout section does not say.
+std::optional<std::pair<std::uint64_t, std::uint64_t>> index_room(Bytes file, const Frame& settings, Reading& reading) {
+  if (!reading.layout->segments) return std::pair(kFileHeaderBytes, file.size());
+  reading.layout_section = walk(file, kLayoutSection, kFileHeaderBytes, file.size(), &settings,
+                                std::string(kLayoutSection.name), reading.notes);
+  if (!reading.layout_section->whole) return std::nullopt;
+  const std::uint64_t begin = reading.layout_section->find("metadata_start")->number;
+  const std::uint64_t end = reading.layout_section->find("metadata_end")->number;
+  if (begin > file.size()) return std::nullopt;
+  return std::pair(begin, std::min<std::uint64_t>(std::max(begin, end), file.size()));
+}
+
+}  // namespace
+
+bool read_index(Bytes file, const Frame& settings, std::uint64_t tensor_count, Reading& reading) {
+  const auto room = index_room(file, settings, reading);
+  if (!room) return false;
+  const auto [begin, end] = *room;
+  const std::string_view rule = reading.layout->segments ? "TZR-SEG-003" : "TZR-IDX-001";
+  if (end - begin < 8) {
+    reading.notes.defect(rule, begin, "index: there is no room for index_length");
+    return false;
+  }
+  const Record length = walk(file, kIndexLength, begin, end, &settings, "index", reading.notes);
+  const std::uint64_t index_length = length.values[0].number;
+  const bool fits = index_length <= end - length.end;
+  if (!fits) {
+    reading.notes.defect(rule, begin, fmt::format("index: its {} bytes run past byte {}", index_length, end));
+  }
+  reading.index_begin = length.end;
+  reading.index_end = fits ? length.end + index_length : end;
+  std::uint64_t at = reading.index_begin;
+  if (!read_entries(file, settings, tensor_count, reading, at) || !fits) return false;
+  check_rest(file, at, reading);
+  check_tree(reading);
+  return true;
+}
+
+}  // namespace tzmark::conformance::model

@@ -1,0 +1,51 @@
+// What a walk through a file finds; see notes.h.
+#include "notes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace tzmark::conformance::model {
+namespace {
+
+Defect::Kind kind_of(std::string_view rule) {
+  static const std::set<std::string_view> authentication = {"TZR-CRY-015", "TZR-CRY-016", "TZR-CRY-017", "TZR-CRY-018",
+                                                            "TZR-CRY-019"};
+  static const std::set<std::string_view> integrity = {"TZR-HSH-004", "TZR-HSH-005", "TZR-HSH-006"};
+  if (authentication.contains(rule)) return Defect::Kind::kAuthentication;
+  return integrity.contains(rule) ? Defect::Kind::kIntegrity : Defect::Kind::kStructure;
+}
+
+}  // namespace
+
+bool refuses_decode(const Defect& defect) {
+  return defect.kind == Defect::Kind::kStructure || defect.kind == Defect::Kind::kAuthentication;
+}
+
+bool refuses_verify(const Defect& defect) { return defect.kind != Defect::Kind::kWriter; }
+
+void Notes::field(std::uint64_t offset, std::uint64_t size, std::string structure, std::string name,
+                  std::string value) {
+  if (size > 0) fields_.push_back({offset, size, std::move(structure), std::move(name), std::move(value)});
+}
+
+void Notes::defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message) {
+  std::string id(rule);
+  if (!without_->contains(id)) defects_.push_back({std::move(id), offset, std::move(message), kind_of(rule)});
+}
+
+void Notes::writer_defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message) {
+  std::string id(rule);
+  if (!without_->contains(id)) {
+    defects_.push_back({std::move(id), offset, std::move(message), Defect::Kind::kWriter});
+  }
+}
+
+bool Notes::refused() const { return std::any_of(defects_.begin(), defects_.end(), refuses_decode); }
+
+void Notes::append(Notes&& other) {
+  std::move(other.fields_.begin(), other.fields_.end(), std::back_inserter(fields_));
+  std::move(other.defects_.begin(), other.defects_.end(), std::back_inserter(defects_));
+}
+
+}  // namespace tzmark::conformance::model

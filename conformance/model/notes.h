@@ -1,0 +1,42 @@
+// What a walk through a file finds: fields and defects.
+//
+// Thread-safety: one object belongs to one thread. It owns what it holds, and refers to the set of rules to leave out.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "model.h"
+
+namespace tzmark::conformance::model {
+
+class Notes {
+ public:
+  explicit Notes(const std::set<std::string>& without) : without_(&without) {}
+
+  void field(std::uint64_t offset, std::uint64_t size, std::string structure, std::string name, std::string value);
+
+  // Its kind follows from the rule.
+  void defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message);
+
+  // An empty rule stands for prose that binds writers.
+  void writer_defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message);
+
+  // Whether a reader refuses the file for what was found so far.
+  bool refused() const;
+
+  // Takes over what another found.
+  void append(Notes&& other);
+
+  const std::set<std::string>& without() const { return *without_; }
+  std::vector<Field>& fields() { return fields_; }
+  std::vector<Defect>& defects() { return defects_; }
+
+ private:
+  const std::set<std::string>* without_;
+  std::vector<Field> fields_;
+  std::vector<Defect> defects_;
+};
+
+}  // namespace tzmark::conformance::model

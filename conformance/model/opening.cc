@@ -1,0 +1,165 @@
+// Opens the data of encrypted tensors; see opening.h.
+#include "opening.h"
+
+#include <fmt/format.h>
+#include <sodium.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "text.h"
+
+namespace tzmark::conformance::model {
+namespace {
+
+// FORMAT.md 11.3.
+constexpr std::uint64_t kMemlimitMaxBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kOpslimitMax = 4;
+constexpr std::size_t kDerivationsMax = 8;
+
+constexpr std::uint64_t kFlagsOffset = 9;
+constexpr std::uint64_t kDataVersionOffset = 5;
+
+unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
+const unsigned char* raw(Bytes bytes) { return reinterpret_cast<const unsigned char*>(bytes.data()); }
+
+// The values of the payload, which is the one structure in a body.
+const Record& payload(const Record& body) { return body.children.at(0); }
+
+std::uint64_t chunk_type(const Record& body) { return body.find("chunk_type")->number; }
+
+// Decrypts a message in place whether or not its MAC is right, and says whether it is.
+bool unseal(std::span<std::byte> data, const Message& message, Bytes mac, const std::array<std::uint8_t, 32>& key) {
+  // The first 32 bytes of the key stream are the key of the MAC; the text is encrypted with what follows.
+  std::vector<unsigned char> padded(crypto_onetimeauth_KEYBYTES + data.size(), 0);
+  const auto text = padded.begin() + crypto_onetimeauth_KEYBYTES;
+  std::copy_n(raw(data), data.size(), text);
+  crypto_stream_xsalsa20_xor(padded.data(), padded.data(), padded.size(), message.nonce.data(), key.data());
+  const bool right = mac.empty() || crypto_onetimeauth_verify(raw(mac), raw(data), data.size(), padded.data()) == 0;
+  std::copy(text, padded.end(), raw(data.data()));
+  return right;
+}
+
+}  // namespace
+
+std::vector<const Record*> crypt_chunk_bodies(const Record& header) {
+  std::vector<const Record*> bodies;
+  for (const Record& block : header.children) {
+    if (block.structure != &kCryptBlock || block.children.empty()) continue;
+    for (const Record& chunk : block.children[0].children) {
+      if (!chunk.children.empty() && chunk.children[0].find("chunk_type")) bodies.push_back(&chunk.children[0]);
+    }
+  }
+  return bodies;
+}
+
+const Record* cipher_of(const Record& header) {
+  for (const Record* body : crypt_chunk_bodies(header)) {
+    const std::uint64_t type = chunk_type(*body);
+    if (type == kChunkParallel || type == kChunkSequential) return body;
+  }
+  return nullptr;
+}
+
+std::vector<Message> messages_of(Bytes file, const Record& cipher, std::uint64_t data_length) {
+  const Record& fields = payload(cipher);
+  const Value* nonce = fields.find("nonce");
+  if (!nonce) return {};
+  std::vector<Message> messages;
+  Message message{0, data_length, {}, fields.find("mac")};
+  std::copy_n(raw(file.subspan(nonce->offset)), message.nonce.size(), message.nonce.begin());
+  if (chunk_type(cipher) == kChunkSequential) return {message};
+  const Value* chunk_size = fields.find("chunk_size");
+  // A MAC has 16 bytes, so as many messages of 16 bytes fit into memory as the data has.
+  if (chunk_size->number < crypto_onetimeauth_BYTES) return {};
+  for (std::size_t i = 0; message.offset < data_length; ++i) {
+    message.size = std::min(chunk_size->number, data_length - message.offset);
+    message.mac = i < fields.children.size() ? fields.children[i].find("mac") : nullptr;
+    messages.push_back(message);
+    message.offset += message.size;
+    sodium_increment(message.nonce.data(), message.nonce.size());
+  }
+  return messages;
+}
+
+void Opener::check_secret() {
+  const bool has_secret = secret_->key || secret_->passphrase;
+  const std::uint64_t version = reading_->layout->data_version;
+  if (has_secret && !reading_->encrypted) {
+    notes_->defect("TZR-CRY-017", version < 4 ? kDataVersionOffset : kFlagsOffset,
+                   "a key is given, and the file is not encrypted");
+  }
+  if (has_secret || !reading_->encrypted) return;
+  const auto& tensors = reading_->tensors;
+  const auto with_data =
+      std::find_if(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.data_length > 0; });
+  if (with_data == tensors.end()) return;
+  notes_->defect("TZR-CRY-018", version < 4 ? kDataVersionOffset : kFlagsOffset,
+                 "the file is encrypted, and no key is given");
+}
+
+std::optional<Opener::Key> Opener::derive(std::size_t tensor, const Record& body) {
+  const Record& fields = payload(body);
+  const std::uint64_t opslimit = fields.find("opslimit")->number;
+  const std::uint64_t memlimit = fields.find("memlimit")->number;
+  const auto alg = static_cast<std::int32_t>(fields.find("alg")->number);
+  const Value& salt = *fields.find("salt");
+  const std::string_view salt_text = text_of(file_.subspan(salt.offset, salt.size));
+  const Derivation derivation(opslimit, memlimit, alg, salt_text);
+  if (const auto known = derived_.find(derivation); known != derived_.end()) return known->second;
+  const bool capped = opslimit <= kOpslimitMax && memlimit <= kMemlimitMaxBytes;
+  if (!capped || derived_.size() == kDerivationsMax) {
+    notes_->defect("TZR-CRY-015", fields.begin,
+                   fmt::format("{}: {}", reading_->label(kTensorHeader.name, tensor),
+                               capped ? fmt::format("more than {} key derivations", kDerivationsMax)
+                                      : fmt::format("opslimit {} and memlimit {} are beyond the limits of {} and {}",
+                                                    opslimit, memlimit, kOpslimitMax, kMemlimitMaxBytes)));
+    return std::nullopt;
+  }
+  if (salt.size != crypto_pwhash_SALTBYTES) return std::nullopt;
+  Key key;
+  const std::string& passphrase = *secret_->passphrase;
+  const int failed = crypto_pwhash(key.data(), key.size(), passphrase.data(), passphrase.size(),
+                                   reinterpret_cast<const unsigned char*>(salt_text.data()), opslimit, memlimit, alg);
+  if (failed) return std::nullopt;
+  derived_.emplace(derivation, key);
+  return key;
+}
+
+std::optional<Opener::Key> Opener::key_for(std::size_t tensor, const Record& header) {
+  if (secret_->key) return secret_->key;
+  if (!secret_->passphrase) return std::nullopt;
+  for (const Record* body : crypt_chunk_bodies(header)) {
+    if (chunk_type(*body) == kChunkKeyDerivation && payload(*body).find("salt")) return derive(tensor, *body);
+  }
+  notes_->defect("TZR-CRY-019", header.begin,
+                 fmt::format("{}: no key derivation chunk, and only a passphrase is given",
+                             reading_->label(kTensorHeader.name, tensor)));
+  return std::nullopt;
+}
+
+std::vector<std::byte> Opener::open(std::size_t i) {
+  const Tensor& tensor = reading_->tensors[i];
+  const std::uint64_t size = std::min<std::uint64_t>(tensor.data_length, file_.size() - *tensor.data_offset);
+  const Bytes stored = file_.subspan(*tensor.data_offset, size);
+  std::vector<std::byte> data(stored.begin(), stored.end());
+  if (!reading_->encrypted || data.empty() || !tensor.header) return data;
+  const Record* cipher = cipher_of(*tensor.header);
+  if (!cipher) return data;
+  const std::optional<Key> key = key_for(i, *tensor.header);
+  if (!key) return data;
+  bool right = true;
+  for (const Message& message : messages_of(file_, *cipher, size)) {
+    const Bytes mac = message.mac ? file_.subspan(message.mac->offset, message.mac->size) : Bytes();
+    const bool unsealed = unseal(std::span(data).subspan(message.offset, message.size), message, mac, *key);
+    if (right && !unsealed) {
+      notes_->defect("TZR-CRY-016", message.mac->offset,
+                     fmt::format("{}: the MAC of the message at byte {} of its data is wrong",
+                                 reading_->label(kTensorHeader.name, i), message.offset));
+    }
+    right = right && unsealed;
+  }
+  return data;
+}
+
+}  // namespace tzmark::conformance::model

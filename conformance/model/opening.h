@@ -1,0 +1,57 @@
+// Opens the data of encrypted tensors: key derivation, MACs, decryption.
+//
+// Thread-safety: one object belongs to one thread. It refers to the file, the secret and the notes.
+#pragma once
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "reading.h"
+
+namespace tzmark::conformance::model {
+
+// The bodies of the crypt chunks of a header, those that have a type.
+std::vector<const Record*> crypt_chunk_bodies(const Record& header);
+
+// The body of the cipher chunk; null if there is none.
+const Record* cipher_of(const Record& header);
+
+// One message that is sealed under a nonce of its own.
+struct Message {
+  std::uint64_t offset;  // in the data
+  std::uint64_t size;
+  std::array<unsigned char, 24> nonce;
+  const Value* mac;  // null if the block has too few
+};
+
+// Empty if the numbers of the chunk make no sense.
+std::vector<Message> messages_of(Bytes file, const Record& cipher, std::uint64_t data_length);
+
+class Opener {
+ public:
+  Opener(Bytes file, const Secret& secret, const Reading& reading, Notes& notes)
+      : file_(file), secret_(&secret), reading_(&reading), notes_(&notes) {}
+
+  // Notes what forbids to open the file as it is. Of plain files a key is one thing.
+  void check_secret();
+
+  // The plaintext. Where something forbids to open the tensor, it notes that and gives the bytes as they are stored.
+  // REQUIRES: the tensor's data_offset is known.
+  std::vector<std::byte> open(std::size_t tensor);
+
+ private:
+  using Key = std::array<std::uint8_t, 32>;
+  using Derivation = std::tuple<std::uint64_t, std::uint64_t, std::int32_t, std::string>;
+
+  std::optional<Key> key_for(std::size_t tensor, const Record& header);
+  std::optional<Key> derive(std::size_t tensor, const Record& body);
+
+  Bytes file_;
+  const Secret* secret_;
+  const Reading* reading_;
+  Notes* notes_;
+  std::map<Derivation, Key> derived_;
+};
+
+}  // namespace tzmark::conformance::model

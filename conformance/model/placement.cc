@@ -1,0 +1,171 @@
+// Steps 7 to 10 of a reading: where headers and data lie, the headers themselves, and the terminator.
+//
+// What is wrong with one record ends the work on that record. Where the next one should begin is not known then.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "reading.h"
+#include "text.h"
+
+namespace tzmark::conformance::model {
+namespace {
+
+// The smallest header is longer, but a length is what must be there before anything else is looked at.
+constexpr std::uint64_t kHeaderLengthBytes = 8;
+
+// The bytes in which the offsets of an entry count.
+struct Segment {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::string_view rule;
+};
+
+std::uint64_t bound(const Reading& reading, std::string_view name) {
+  return reading.layout_section->find(name)->number;
+}
+
+Segment header_segment(Bytes file, const Reading& reading) {
+  if (!reading.layout->segments) return {0, file.size(), "TZR-IDX-008"};
+  const std::uint64_t end = std::min<std::uint64_t>(bound(reading, "header_end"), file.size());
+  return {std::min(bound(reading, "header_start"), end), end, "TZR-SEG-004"};
+}
+
+Segment data_segment(Bytes file, const Reading& reading) {
+  const std::uint64_t start = reading.layout->segments ? bound(reading, "data_start") : 0;
+  return {std::min<std::uint64_t>(start, file.size()), file.size(), "TZR-IDX-010"};
+}
+
+// Tensors whose offset is known, in the order of these offsets.
+std::vector<std::size_t> in_order(const std::vector<Tensor>& tensors, std::optional<std::uint64_t> Tensor::*offset) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].*offset) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return tensors[a].*offset < tensors[b].*offset; });
+  return order;
+}
+
+// Walks one header; nothing is left to go by if its length is wrong.
+bool read_header(Bytes file, const Frame& settings, Reading& reading, std::size_t i, std::uint64_t limit) {
+  Tensor& tensor = reading.tensors[i];
+  const std::uint64_t begin = *tensor.header_offset;
+  const std::string label = reading.label(kTensorHeader.name, i);
+  const std::uint64_t length = little_endian(file.subspan(begin, kHeaderLengthBytes));
+  if (length == 0) {
+    reading.notes.defect("TZR-REC-001", begin, label + ": header_length is 0, as of the terminator");
+    return false;
+  }
+  if (length > limit - begin) {
+    reading.notes.defect(limit < file.size() ? "TZR-SEG-004" : "TZR-REC-002", begin,
+                         fmt::format("{}: its {} bytes run past byte {}", label, length, limit));
+    return false;
+  }
+  const Frame entry{file, &tensor.entry, &settings};
+  tensor.header = walk(file, kTensorHeader, begin, begin + length, &entry, label, reading.notes);
+  tensor.header->end = begin + length;
+  return true;
+}
+
+// v1 to v4 and v5-long-dims: each record begins where the one before ends.
+void read_records(Bytes file, const Frame& settings, Reading& reading) {
+  std::optional<std::uint64_t> expected = reading.index_end;
+  for (const std::size_t i : in_order(reading.tensors, &Tensor::header_offset)) {
+    Tensor& tensor = reading.tensors[i];
+    const Value& offset = *tensor.entry.find("header_offset");
+    if (expected && offset.number != *expected) {
+      const bool gap = offset.number > *expected;
+      reading.notes.defect(gap ? "TZR-IDX-012" : "TZR-IDX-011", offset.offset,
+                           fmt::format("{}: header_offset is {}, and the record before ends at {}",
+                                       reading.label(kIndexEntry.name, i), offset.number, *expected));
+    }
+    expected.reset();
+    if (!read_header(file, settings, reading, i, file.size())) continue;
+    const Value& data = *tensor.entry.find("data_offset");
+    if (data.number != tensor.header->end) {
+      reading.notes.defect("TZR-IDX-009", data.offset,
+                           fmt::format("{}: data_offset is {}, and the header ends at {}",
+                                       reading.label(kIndexEntry.name, i), data.number, tensor.header->end));
+    } else if (tensor.data_offset) {
+      expected = *tensor.data_offset + tensor.data_length;
+    }
+  }
+  // Records that lead nowhere may have been the last.
+  const bool all_known = std::all_of(reading.tensors.begin(), reading.tensors.end(),
+                                     [](const Tensor& t) { return t.header_offset && t.data_offset; });
+  if (!all_known || !expected) return;
+  reading.terminator_at = expected;
+  walk(file, kTerminator, *expected, std::min<std::uint64_t>(*expected + 8, file.size()), &settings, "terminator",
+       reading.notes);
+}
+
+void overlap(Reading& reading, std::string_view rule, std::size_t i, std::string_view what, std::uint64_t offset) {
+  const Value& field = *reading.tensors[i].entry.find(what);
+  reading.notes.defect(
+      rule, field.offset,
+      fmt::format("{}: its {} leads to byte {}, which is another's", reading.label(kIndexEntry.name, i), what, offset));
+}
+
+// Headers one after another, then data, with gaps anywhere.
+void read_apart(Bytes file, const Frame& settings, Reading& reading) {
+  const std::uint64_t limit = header_segment(file, reading).end;
+  std::uint64_t headers_end = 0;
+  for (const std::size_t i : in_order(reading.tensors, &Tensor::header_offset)) {
+    const std::uint64_t begin = *reading.tensors[i].header_offset;
+    if (begin < headers_end) overlap(reading, "TZR-IDX-011", i, "header_offset", begin);
+    if (!read_header(file, settings, reading, i, limit)) continue;
+    headers_end = std::max(headers_end, reading.tensors[i].header->end);
+  }
+  std::uint64_t data_end = 0;
+  for (const std::size_t i : in_order(reading.tensors, &Tensor::data_offset)) {
+    const Tensor& tensor = reading.tensors[i];
+    if (tensor.data_length == 0) continue;
+    if (data_end == 0 && *tensor.data_offset < headers_end) {
+      overlap(reading, "TZR-IDX-015", i, "data_offset", *tensor.data_offset);
+    }
+    if (*tensor.data_offset < data_end) overlap(reading, "TZR-IDX-011", i, "data_offset", *tensor.data_offset);
+    data_end = std::max(data_end, *tensor.data_offset + tensor.data_length);
+  }
+}
+
+}  // namespace
+
+void check_offsets(Bytes file, Reading& reading) {
+  const Segment headers = header_segment(file, reading);
+  const Segment data = data_segment(file, reading);
+  for (std::size_t i = 0; i < reading.tensors.size(); ++i) {
+    Tensor& tensor = reading.tensors[i];
+    const std::string label = reading.label(kIndexEntry.name, i);
+    const Value& header_offset = *tensor.entry.find("header_offset");
+    const std::uint64_t header_room = headers.end - headers.begin;
+    const bool in_segment =
+        header_room >= kHeaderLengthBytes && header_offset.number <= header_room - kHeaderLengthBytes;
+    if (!in_segment || headers.begin + header_offset.number < reading.index_end) {
+      reading.notes.defect(headers.rule, header_offset.offset,
+                           fmt::format("{}: header_offset is {}, where no header can be", label, header_offset.number));
+    } else {
+      tensor.header_offset = headers.begin + header_offset.number;
+    }
+    const Value& data_offset = *tensor.entry.find("data_offset");
+    const std::uint64_t data_room = data.end - data.begin;
+    if (data_offset.number > data_room || tensor.data_length > data_room - data_offset.number) {
+      reading.notes.defect(data.rule, data_offset.offset,
+                           fmt::format("{}: {} bytes of data at {} are not inside the file", label, tensor.data_length,
+                                       data_offset.number));
+    } else {
+      tensor.data_offset = data.begin + data_offset.number;
+    }
+  }
+}
+
+void read_headers(Bytes file, const Frame& settings, Reading& reading) {
+  if (reading.layout->headers_first) {
+    read_apart(file, settings, reading);
+  } else {
+    read_records(file, settings, reading);
+  }
+}
+
+}  // namespace tzmark::conformance::model

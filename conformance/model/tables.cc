@@ -1,0 +1,424 @@
+// The wire structures of the format as tables; see tables.h.
+#include "tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "text.h"
+
+namespace tzmark::conformance::model {
+namespace {
+
+// Functions that rows are made of.
+
+template <std::size_t N>
+struct Name {
+  constexpr Name(const char (&text)[N]) { std::copy_n(text, N, value.begin()); }  // NOLINT: for use as a literal
+  std::array<char, N> value{};
+  constexpr std::string_view view() const { return {value.data(), N - 1}; }
+};
+
+template <Name name>
+std::uint64_t number_of(const Frame& frame) {
+  return frame.number(name.view());
+}
+
+template <std::uint64_t number>
+std::uint64_t fixed(const Frame&) {
+  return number;
+}
+
+// All that is left but for the bytes of the fields behind.
+template <std::uint64_t behind_bytes>
+std::uint64_t rest_but(const Frame& frame) {
+  return frame.rest - std::min(frame.rest, behind_bytes);
+}
+
+template <Name name, std::uint64_t... wanted>
+bool is(const Frame& frame) {
+  return ((frame.number(name.view()) == wanted) || ...);
+}
+
+template <Test test>
+bool no(const Frame& frame) {
+  return !test(frame);
+}
+
+// The field that was read last has the bytes that the structure around gives it.
+template <Name name>
+bool as_in_index(const Frame& frame) {
+  const Bytes here = frame.bytes(*frame.record->find(name.view()));
+  const Bytes there = frame.bytes(frame.outer->value(name.view()));
+  return std::equal(here.begin(), here.end(), there.begin(), there.end());
+}
+
+constexpr std::string_view kAsInIndex = "as in the index";
+
+bool in_encrypted_file(const Frame& frame) { return frame.number(kEncrypted) != 0; }
+bool has_entry_version(const Frame& frame) { return frame.number(kLongDims) != 0; }
+bool has_wide_dims(const Frame& frame) { return frame.has("entry_version") && frame.number("entry_version") == 5; }
+
+std::string show_text(const Frame& frame, const Value& value) { return quoted(text_of(frame.bytes(value))); }
+std::string show_hex(const Frame& frame, const Value& value) { return hex_folded(frame.bytes(value)); }
+
+std::string show_kind(const Frame&, const Value& value) {
+  const std::string_view name = kind_name(value.number);
+  return fmt::format("{}{}{}", value.number, name.empty() ? "" : ", ", name);
+}
+
+// File header.
+
+bool flags_are_known(const Frame& frame) {
+  if (frame.number("data version") < 4) return true;
+  const Bytes flags = frame.bytes(frame.value("feature flags"));
+  return (flags[0] & std::byte{0xfe}) == std::byte{0} &&
+         std::all_of(flags.begin() + 1, flags.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+std::string show_flags(const Frame& frame, const Value& value) {
+  const Bytes flags = frame.bytes(value);
+  std::string bits;
+  for (std::size_t bit = 0; bit < 8 * flags.size(); ++bit) {
+    if (std::to_integer<unsigned>(flags[bit / 8]) >> bit % 8 & 1) {
+      bits += fmt::format("{}{}", bits.empty() ? "bits " : ", ", bit);
+    }
+  }
+  const bool unused = frame.number("data version") < 4;
+  return (bits.empty() ? "none" : bits) + (unused ? "; unused below data version 4" : "");
+}
+
+// Layout section.
+
+// In the order of the bounds, each is a u64, and so is the length of the section, which stands for where it ends.
+bool in_order(const Frame& frame) {
+  const std::vector<Value>& values = frame.record->values;
+  const std::uint64_t bound = values.back().number;
+  const auto before = std::find_if(values.rbegin() + 1, values.rend(), [](const Value& v) { return v.size == 8; });
+  const bool first = before->name == "layout_length";
+  return bound >= (first ? before->offset + before->size + before->number : before->number) &&
+         bound <= frame.number(kFileSize);
+}
+
+const Check kInOrder = {"TZR-SEG-002", "neither below the bound before it nor beyond the file", in_order};
+
+// Tensor header.
+
+bool not_negative(const Frame& frame) { return frame.number("data_length") >> 63 == 0; }
+
+std::string show_header_length(const Frame& frame, const Value& value) {
+  return fmt::format("{}, to byte {}", value.number, frame.record->begin + value.number);
+}
+
+std::string show_hash_type(const Frame&, const Value& value) {
+  if (value.number == kHashCrc32) return "0, CRC32";
+  return value.number == kHashSha256 ? "1, SHA-256" : fmt::format("{}", value.number);
+}
+
+bool hash_size_fits_type(const Frame& frame) {
+  const std::uint64_t type = frame.number("hash type");
+  if (type != kHashCrc32 && type != kHashSha256) return true;
+  return frame.number("hash size") == (type == kHashCrc32 ? 4 : 32);
+}
+
+std::string show_hash(const Frame& frame, const Value& value) {
+  if (value.size == 4) return fmt::format("the number {:08X}", little_endian(frame.bytes(value)));
+  return hex_folded(frame.bytes(value));
+}
+
+// Crypt block.
+
+bool chunk_size_is_right(const Frame& frame) {
+  const std::uint64_t size = frame.number("chunk_size");
+  return size >= 1024 && size % 64 == 0;
+}
+
+bool mac_count_is_right(const Frame& frame) {
+  const std::uint64_t size = frame.number("chunk_size");
+  if (size == 0) return true;  // that is TZR-CRY-008
+  const std::uint64_t data_length = frame.number("data_length");
+  return frame.number("mac_count") == data_length / size + (data_length % size != 0 ? 1 : 0);
+}
+
+// How many chunks of these types the block has.
+template <std::uint64_t... types>
+std::ptrdiff_t chunks_of(const Frame& frame) {
+  const std::vector<Record>& chunks = frame.record->children;
+  return std::count_if(chunks.begin(), chunks.end(), [](const Record& chunk) {
+    const Value* type = chunk.children[0].find("chunk_type");
+    return type && ((type->number == types) || ...);
+  });
+}
+
+bool has_one_cipher_at_most(const Frame& frame) { return chunks_of<kChunkParallel, kChunkSequential>(frame) <= 1; }
+bool has_one_derivation_at_most(const Frame& frame) { return chunks_of<kChunkKeyDerivation>(frame) <= 1; }
+bool has_cipher_for_data(const Frame& frame) {
+  return frame.number("data_length") == 0 || chunks_of<kChunkParallel, kChunkSequential>(frame) > 0;
+}
+bool is_empty_without_data(const Frame& frame) {
+  return frame.number("data_length") > 0 || frame.number("chunk_count") == 0;
+}
+
+std::string show_chunk_type(const Frame&, const Value& value) {
+  static constexpr std::array<std::string_view, 4> names = {"", "key derivation", "parallel cipher",
+                                                            "sequential cipher"};
+  if (value.number == 0 || value.number >= names.size()) return fmt::format("{}", value.number);
+  return fmt::format("{}, {}", value.number, names[value.number]);
+}
+
+template <Name name, std::uint64_t least>
+bool at_least(const Frame& frame) {
+  return frame.number(name.view()) >= least;
+}
+
+// Structures that only others refer to.
+
+const Structure kMac = {"", "TZR-CRY-010", "", {{.name = "mac", .type = Type::kBytes, .amount = fixed<16>}}};
+
+const Structure kKeyDerivation = {
+    "",
+    "TZR-CRY-010",
+    "",
+    {{.name = "method", .type = Type::kU16, .checks = {{"TZR-CRY-011", "1", is<"method", 1>}}},
+     {.name = "opslimit", .type = Type::kU64, .checks = {{"TZR-CRY-014", "at least 1", at_least<"opslimit", 1>}}},
+     {.name = "memlimit", .type = Type::kU64, .checks = {{"TZR-CRY-014", "at least 8192", at_least<"memlimit", 8192>}}},
+     {.name = "alg", .type = Type::kI32, .checks = {{"TZR-CRY-012", "2, Argon2id", is<"alg", 2>}}},
+     {.name = "salt_length", .type = Type::kU16, .checks = {{"TZR-CRY-013", "16", is<"salt_length", 16>}}},
+     {.name = "salt", .type = Type::kBytes, .amount = number_of<"salt_length">, .show = show_hex}}};
+
+const Structure kParallel = {
+    "",
+    "TZR-CRY-010",
+    "",
+    {{.name = "chunk_size",
+      .type = Type::kU64,
+      .checks = {{"TZR-CRY-008", "a multiple of 64 and at least 1024", chunk_size_is_right}}},
+     {.name = "nonce", .type = Type::kBytes, .amount = fixed<24>},
+     {.name = "mac_count",
+      .type = Type::kU64,
+      .checks = {{"TZR-CRY-009", "data_length / chunk_size, rounded up", mac_count_is_right}}},
+     {.name = "macs", .type = Type::kStructure, .amount = number_of<"mac_count">, .structure = &kMac}}};
+
+const Structure kSequential = {"",
+                               "TZR-CRY-010",
+                               "",
+                               {{.name = "nonce", .type = Type::kBytes, .amount = fixed<24>},
+                                {.name = "mac", .type = Type::kBytes, .amount = fixed<16>}}};
+
+const Structure kChunkBody = {
+    "",
+    "TZR-CRY-010",
+    "TZR-CRY-010",
+    {{.name = "chunk_type",
+      .type = Type::kU16,
+      .checks = {{"TZR-CRY-003", "1, 2 or 3", is<"chunk_type", 1, 2, 3>}},
+      .show = show_chunk_type},
+     {.name = "payload", .type = Type::kStructure, .structure = &kKeyDerivation, .when = is<"chunk_type", 1>},
+     {.name = "payload", .type = Type::kStructure, .structure = &kParallel, .when = is<"chunk_type", 2>},
+     {.name = "payload", .type = Type::kStructure, .structure = &kSequential, .when = is<"chunk_type", 3>},
+     {.name = "payload", .type = Type::kBytes, .amount = rest_but<0>, .when = no<is<"chunk_type", 1, 2, 3>>}}};
+
+const Structure kCryptChunks = {
+    "",
+    "TZR-CRY-002",
+    "TZR-CRY-002",
+    {{.name = "chunk_count", .type = Type::kU16},
+     {.name = "chunks", .type = Type::kStructure, .amount = number_of<"chunk_count">, .structure = &kCryptChunk}},
+    {{"TZR-CRY-007", "the crypt block of a tensor without data should be empty", is_empty_without_data},
+     {"TZR-CRY-004", "there is more than one cipher chunk", has_one_cipher_at_most},
+     {"TZR-CRY-005", "there is more than one key derivation chunk", has_one_derivation_at_most},
+     {"TZR-CRY-006", "there is no cipher chunk for the data", has_cipher_for_data}}};
+
+// Between the hashes and data_length, in a file that is not encrypted.
+const Structure kNothing = {"", "TZR-REC-004", "TZR-REC-004", {}};
+
+}  // namespace
+
+const Structure kFileHeader = {
+    "file header",
+    "TZR-HDR-001",
+    "",
+    {{.name = "magic",
+      .type = Type::kBytes,
+      .amount = fixed<5>,
+      .checks = {{"TZR-HDR-002", "'|TZR|'",
+                  [](const Frame& frame) { return text_of(frame.bytes(frame.value("magic"))) == "|TZR|"; }}},
+      .show = show_text},
+     {.name = "data version",
+      .type = Type::kU32,
+      .checks = {{"TZR-HDR-003", "1, 2, 3, 4 or 5", is<"data version", 1, 2, 3, 4, 5>}}},
+     {.name = "feature flags",
+      .type = Type::kBytes,
+      .amount = fixed<32>,
+      .checks = {{"TZR-HDR-004", "none but bit 0", flags_are_known}},
+      .show = show_flags},
+     {.name = "total data bytes", .type = Type::kU64},
+     {.name = "unused", .type = Type::kBytes, .amount = fixed<8>},
+     {.name = "tensor count",
+      .type = Type::kU64,
+      .checks = {{"TZR-HDR-005", "at least 1", at_least<"tensor count", 1>}}}}};
+
+const Structure kLayoutSection = {
+    "layout section",
+    "TZR-SEG-001",
+    "",
+    {{.name = "layout_length", .type = Type::kU64, .checks = {{"TZR-SEG-001", "45", is<"layout_length", 45>}}},
+     {.name = "layout_version", .type = Type::kU8, .checks = {{"TZR-SEG-001", "1", is<"layout_version", 1>}}},
+     {.name = "entry_count", .type = Type::kU8, .checks = {{"TZR-SEG-001", "3", is<"entry_count", 3>}}},
+     {.name = "metadata tag", .type = Type::kU8, .checks = {{"TZR-SEG-001", "1", is<"metadata tag", 1>}}},
+     {.name = "metadata_start", .type = Type::kU64, .checks = {kInOrder}},
+     {.name = "metadata_end", .type = Type::kU64, .checks = {kInOrder}},
+     {.name = "header tag", .type = Type::kU8, .checks = {{"TZR-SEG-001", "2", is<"header tag", 2>}}},
+     {.name = "header_start", .type = Type::kU64, .checks = {kInOrder}},
+     {.name = "header_end", .type = Type::kU64, .checks = {kInOrder}},
+     {.name = "data tag", .type = Type::kU8, .checks = {{"TZR-SEG-001", "3", is<"data tag", 3>}}},
+     {.name = "data_start", .type = Type::kU64, .checks = {kInOrder}}}};
+
+const Structure kIndexLength = {"index", "TZR-IDX-001", "", {{.name = "index_length", .type = Type::kU64}}};
+
+const Structure kIndexEntry = {
+    "index entry",
+    "TZR-IDX-002",
+    "",
+    {{.name = "entry_version",
+      .type = Type::kU32,
+      .when = has_entry_version,
+      .checks = {{"TZR-IDX-013", "1 or 5", is<"entry_version", 1, 5>}}},
+     {.name = "name_length", .type = Type::kU16},
+     {.name = "name", .type = Type::kBytes, .amount = number_of<"name_length">, .show = show_text},
+     {.name = "kind",
+      .type = Type::kU8,
+      .checks = {{"TZR-IDX-004", "0, 1 or 2", is<"kind", 0, 1, 2>}},
+      .show = show_kind},
+     {.name = "dtype_length", .type = Type::kU8},
+     {.name = "dtype", .type = Type::kBytes, .amount = number_of<"dtype_length">, .show = show_text},
+     {.name = "ndim", .type = Type::kU8},
+     {.name = "dim", .type = Type::kU32, .amount = number_of<"ndim">, .when = no<has_wide_dims>},
+     {.name = "dim", .type = Type::kU64, .amount = number_of<"ndim">, .when = has_wide_dims},
+     {.name = "header_offset", .type = Type::kU64},
+     {.name = "data_offset", .type = Type::kU64},
+     {.name = "data_length", .type = Type::kU64}}};
+
+const Structure kHash = {
+    "hash",
+    "TZR-HSH-001",
+    "",
+    {{.name = "hash type",
+      .type = Type::kU8,
+      .checks = {{"TZR-HSH-002", "0 or 1", is<"hash type", kHashCrc32, kHashSha256>}},
+      .show = show_hash_type},
+     {.name = "hash size",
+      .type = Type::kU8,
+      .checks = {{"TZR-HSH-003", "4 for a CRC32 and 32 for a SHA-256", hash_size_fits_type}}},
+     {.name = "hash value", .type = Type::kBytes, .amount = number_of<"hash size">, .show = show_hash}}};
+
+const Structure kHashList = {
+    "",
+    "TZR-HSH-001",
+    "TZR-HSH-001",
+    {{.name = "hash_count", .type = Type::kU8},
+     {.name = "hashes", .type = Type::kStructure, .amount = number_of<"hash_count">, .structure = &kHash}}};
+
+const Structure kCryptChunk = {"crypt chunk",
+                               "TZR-CRY-002",
+                               "",
+                               {{.name = "chunk_length", .type = Type::kU64},
+                                {.name = "type and payload",
+                                 .type = Type::kStructure,
+                                 .room = number_of<"chunk_length">,
+                                 .structure = &kChunkBody}}};
+
+const Structure kCryptBlock = {
+    "",
+    "TZR-CRY-001",
+    "TZR-REC-004",
+    {{.name = "crypt_length", .type = Type::kU64},
+     {.name = "crypt block", .type = Type::kStructure, .room = number_of<"crypt_length">, .structure = &kCryptChunks}}};
+
+const Structure kTensorHeader = {
+    "tensor header",
+    "TZR-REC-003",
+    "TZR-REC-004",
+    {{.name = "header_length", .type = Type::kU64, .show = show_header_length},
+     {.name = "module_index", .type = Type::kU16},
+     {.name = "kind",
+      .type = Type::kU8,
+      .checks = {{"TZR-REC-007", kAsInIndex, as_in_index<"kind">}},
+      .show = show_kind},
+     {.name = "name_length", .type = Type::kU16},
+     {.name = "name",
+      .type = Type::kBytes,
+      .amount = number_of<"name_length">,
+      .checks = {{"TZR-REC-006", kAsInIndex, as_in_index<"name">}},
+      .show = show_text},
+     {.name = "dtype_length", .type = Type::kU8},
+     {.name = "dtype",
+      .type = Type::kBytes,
+      .amount = number_of<"dtype_length">,
+      .checks = {{"TZR-REC-008", kAsInIndex, as_in_index<"dtype">}},
+      .show = show_text},
+     {.name = "ndim", .type = Type::kU8, .checks = {{"TZR-REC-009", kAsInIndex, as_in_index<"ndim">}}},
+     {.name = "dim",
+      .type = Type::kU32,
+      .amount = number_of<"ndim">,
+      .when = no<has_wide_dims>,
+      .checks = {{"TZR-REC-009", kAsInIndex, as_in_index<"dim">}}},
+     {.name = "dim",
+      .type = Type::kU64,
+      .amount = number_of<"ndim">,
+      .when = has_wide_dims,
+      .checks = {{"TZR-REC-009", kAsInIndex, as_in_index<"dim">}}},
+     {.name = "hashes_length", .type = Type::kU16},
+     {.name = "hash list", .type = Type::kStructure, .room = number_of<"hashes_length">, .structure = &kHashList},
+     {.name = "crypt block",
+      .type = Type::kStructure,
+      .room = rest_but<8>,
+      .structure = &kCryptBlock,
+      .when = in_encrypted_file},
+     {.name = "nothing",
+      .type = Type::kStructure,
+      .room = rest_but<8>,
+      .structure = &kNothing,
+      .when = no<in_encrypted_file>},
+     {.name = "data_length",
+      .type = Type::kI64,
+      .checks = {{"TZR-REC-005", "0 or more", not_negative},
+                 {"TZR-REC-010", kAsInIndex, as_in_index<"data_length">}}}}};
+
+const Structure kTerminator = {
+    "terminator",
+    "TZR-TRM-001",
+    "",
+    {{.name = "terminator", .type = Type::kU64, .checks = {{"TZR-TRM-002", "0", is<"terminator", 0>}}}}};
+
+const std::vector<Layout>& layouts() {
+  static const std::vector<Layout> all = {
+      {"v1", 1, false, false, false},
+      {"v2", 2, false, false, false},
+      {"v3", 3, false, false, false},
+      {"v4", 4, false, false, false},
+      {"v5-headers-first", 5, true, false, false},
+      {"v5-segments", 5, true, true, false},
+      {"v5-long-dims", 5, false, false, true},
+  };
+  return all;
+}
+
+const Layout& layout_named(std::string_view name) {
+  return *std::find_if(layouts().begin(), layouts().end(), [&](const Layout& layout) { return layout.name == name; });
+}
+
+const Layout& layout_of_version(std::uint64_t data_version) {
+  if (data_version == 0) return layouts().front();
+  const auto found = std::find_if(layouts().begin(), layouts().end(),
+                                  [&](const Layout& layout) { return layout.data_version == data_version; });
+  return found == layouts().end() ? layout_named("v4") : *found;
+}
+
+std::string_view kind_name(std::uint64_t kind) {
+  static constexpr std::array<std::string_view, 3> names = {"parameter", "buffer", "state_dict"};
+  return kind < names.size() ? names[kind] : std::string_view();
+}
+
+}  // namespace tzmark::conformance::model

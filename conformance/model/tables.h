@@ -1,0 +1,57 @@
+// The wire structures of the format as tables, one row a field, as FORMAT.md has them.
+//
+// What the tables ask of the structures around them: a record of settings (kSettings) is the outermost, and a tensor
+// header lies within the index entry that leads to it.
+//
+// Thread-safety: constant.
+#pragma once
+
+#include "walk.h"
+
+namespace tzmark::conformance::model {
+
+struct Layout {
+  std::string_view name;
+  std::uint64_t data_version;
+  bool headers_first;  // all headers before all data
+  bool segments;       // offsets are relative to segments
+  bool long_dims;      // entries have a version
+};
+
+const std::vector<Layout>& layouts();
+
+// REQUIRES: the name is one of theirs.
+const Layout& layout_named(std::string_view name);
+
+// The first of a data version; of an unknown one the nearest that a careless reader would take.
+const Layout& layout_of_version(std::uint64_t data_version);
+
+// Names of the settings, which are values of the outermost record.
+inline constexpr std::string_view kFileSize = "size of the file";
+inline constexpr std::string_view kEncrypted = "encrypted";
+inline constexpr std::string_view kLongDims = "long dims";
+
+extern const Structure kFileHeader;
+extern const Structure kLayoutSection;
+extern const Structure kIndexLength;
+extern const Structure kIndexEntry;
+extern const Structure kTensorHeader;
+extern const Structure kTerminator;
+
+// Structures inside a tensor header, to find their records by.
+extern const Structure kHashList;
+extern const Structure kHash;
+extern const Structure kCryptBlock;
+extern const Structure kCryptChunk;
+
+// The numbers of the type fields.
+inline constexpr std::uint64_t kHashCrc32 = 0;
+inline constexpr std::uint64_t kHashSha256 = 1;
+inline constexpr std::uint64_t kChunkKeyDerivation = 1;
+inline constexpr std::uint64_t kChunkParallel = 2;
+inline constexpr std::uint64_t kChunkSequential = 3;
+
+// "parameter", "buffer" or "state_dict"; empty for other numbers.
+std::string_view kind_name(std::uint64_t kind);
+
+}  // namespace tzmark::conformance::model

@@ -1,0 +1,162 @@
+// The interpreter of the tables; see walk.h.
+#include "walk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "text.h"
+
+namespace tzmark::conformance::model {
+namespace {
+
+std::uint64_t width_bytes(Type type) {
+  switch (type) {
+    case Type::kU8:
+      return 1;
+    case Type::kU16:
+      return 2;
+    case Type::kU32:
+    case Type::kI32:
+      return 4;
+    case Type::kU64:
+    case Type::kI64:
+      return 8;
+    case Type::kBytes:
+    case Type::kStructure:
+      break;
+  }
+  return 1;
+}
+
+std::string shown(const Row& row, const Frame& frame, const Value& value) {
+  if (row.show) return row.show(frame, value);
+  if (row.type == Type::kBytes) return "";
+  const std::uint64_t number = little_endian(frame.bytes(value));
+  if (row.type == Type::kI32) return fmt::format("{}", static_cast<std::int32_t>(number));
+  if (row.type == Type::kI64) return fmt::format("{}", static_cast<std::int64_t>(number));
+  return fmt::format("{}", number);
+}
+
+// One walk through one structure.
+class Walk {
+ public:
+  Walk(Bytes file, const Frame* outer, const std::string& label, Notes& notes, Record& record)
+      : frame_{file, &record, outer}, label_(label), notes_(&notes), record_(&record) {}
+
+  void run() {
+    record_->whole = true;
+    for (const Row& row : record_->structure->rows) {
+      update();
+      if (row.when && !row.when(frame_)) continue;
+      record_->whole = row.type == Type::kStructure ? nested(row) : plain(row);
+      if (!record_->whole) break;
+    }
+    update();
+    if (record_->whole) finish();
+    record_->end = at_;
+  }
+
+  void within(std::uint64_t begin, std::uint64_t end) {
+    at_ = begin;
+    end_ = end;
+  }
+
+ private:
+  void update() { frame_.rest = end_ - at_; }
+
+  bool overrun(const Row& row) {
+    notes_->defect(record_->structure->overrun_rule, at_,
+                   fmt::format("{}: {} runs past byte {}, where its structure ends", label_, row.name, end_));
+    return false;
+  }
+
+  bool plain(const Row& row) {
+    const std::uint64_t width = width_bytes(row.type);
+    const std::uint64_t amount = row.amount ? row.amount(frame_) : 1;
+    if (amount > frame_.rest / width) return overrun(row);
+    Value value{row.name, at_, amount * width, 0};
+    if (row.type != Type::kBytes && amount == 1) value.number = little_endian(frame_.bytes(value));
+    record_->values.push_back(value);
+    const bool list = row.amount && row.type != Type::kBytes;
+    for (std::uint64_t i = 0; list && i < amount; ++i) {
+      const Value one{row.name, at_ + i * width, width, 0};
+      notes_->field(one.offset, width, label_, fmt::format("{}[{}]", row.name, i), shown(row, frame_, one));
+    }
+    if (!list) notes_->field(at_, value.size, label_, std::string(row.name), shown(row, frame_, value));
+    for (const Check& check : row.checks) {
+      if (check.right(frame_)) continue;
+      const std::string got = list ? "" : " is " + shown(row, frame_, value);
+      notes_->defect(check.rule, at_, fmt::format("{}: {}{} and should be {}", label_, row.name, got, check.says));
+    }
+    at_ += value.size;
+    return true;
+  }
+
+  bool nested(const Row& row) {
+    const std::uint64_t amount = row.amount ? row.amount(frame_) : 1;
+    for (std::uint64_t i = 0; i < amount; ++i) {
+      update();
+      const std::uint64_t room = row.room ? row.room(frame_) : frame_.rest;
+      if (room > frame_.rest) return overrun(row);
+      std::string label = label_;
+      if (!row.structure->name.empty()) label += fmt::format(", {}", row.structure->name);
+      if (row.amount && !row.structure->name.empty()) label += fmt::format(" {}", i);
+      Record child = walk(frame_.file, *row.structure, at_, at_ + room, &frame_, label, *notes_);
+      const bool whole = child.whole;
+      at_ = row.room ? at_ + room : child.end;
+      record_->children.push_back(std::move(child));
+      // Where its room is not known, nothing tells where the next field begins.
+      if (!whole && !row.room) return false;
+    }
+    return true;
+  }
+
+  void finish() {
+    const Structure& structure = *record_->structure;
+    if (frame_.rest > 0 && !structure.remainder_rule.empty()) {
+      notes_->defect(structure.remainder_rule, at_,
+                     fmt::format("{}: {} bytes up to byte {} belong to no field", label_, frame_.rest, end_));
+    }
+    for (const Check& check : structure.checks) {
+      if (!check.right(frame_)) notes_->defect(check.rule, record_->begin, fmt::format("{}: {}", label_, check.says));
+    }
+  }
+
+  Frame frame_;
+  const std::string& label_;
+  Notes* notes_;
+  Record* record_;
+  std::uint64_t at_ = 0;
+  std::uint64_t end_ = 0;
+};
+
+}  // namespace
+
+const Value* Record::find(std::string_view name) const {
+  const auto found = std::find_if(values.rbegin(), values.rend(), [&](const Value& v) { return v.name == name; });
+  return found == values.rend() ? nullptr : &*found;
+}
+
+bool Frame::has(std::string_view name) const { return record->find(name) || (outer && outer->has(name)); }
+
+const Value& Frame::value(std::string_view name) const {
+  if (const Value* own = record->find(name)) return *own;
+  if (!outer) throw std::logic_error(fmt::format("the tables have no field {}", name));
+  return outer->value(name);
+}
+
+Record walk(Bytes file, const Structure& structure, std::uint64_t begin, std::uint64_t end, const Frame* outer,
+            const std::string& label, Notes& notes) {
+  Record record;
+  record.structure = &structure;
+  record.begin = begin;
+  Walk steps(file, outer, label, notes, record);
+  steps.within(begin, end);
+  steps.run();
+  return record;
+}
+
+}  // namespace tzmark::conformance::model

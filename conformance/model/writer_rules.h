@@ -1,0 +1,13 @@
+// What FORMAT.md asks of writers beyond what readers check.
+//
+// Thread-safety: a pure function, but for the notes that it is given.
+#pragma once
+
+#include "reading.h"
+
+namespace tzmark::conformance::model {
+
+// REQUIRES: no defect of structure was found.
+void check_writer_rules(Bytes file, const Record& file_header, const Reading& reading, Notes& notes);
+
+}  // namespace tzmark::conformance::model
