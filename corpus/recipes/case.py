@@ -10,6 +10,10 @@ from typing import Any
 Json = dict[str, Any]
 
 SCHEMA_VERSION = 1
+# Rules that 65 bytes are enough to see broken, and what a reader may have taken from a pipe by then: these bytes, and
+# one buffer of 128 KiB, the largest that the standard library of a common language reads ahead.
+FILE_HEADER_RULES = {"TZR-HDR-002", "TZR-HDR-003", "TZR-HDR-004", "TZR-HDR-005"}
+PIPE_BYTES = 65 + (128 << 10)
 LIMITS: Json = {"memory_bytes": 64 << 20, "seconds": 5}
 
 # The bytes cannot be taken apart in the way the format says.
@@ -96,6 +100,14 @@ class Case:
             "limits": LIMITS,
         }
         return {key: value for key, value in fields.items() if value is not None}
+
+
+def with_pipe_limit(entry: Json) -> Json:
+    """An entry of the manifest, with a limit for pipes if its file has to be refused for its file header."""
+    accepted = entry["verdict"] in ("valid", "implementation-defined")
+    if accepted or entry["rules"][0] not in FILE_HEADER_RULES:
+        return entry
+    return entry | {"limits": entry["limits"] | {"pipe_bytes": PIPE_BYTES}}
 
 
 def to_text(value: Any) -> str:

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 
-from builder import File, Tensor
+from builder import HEADERS_FIRST, LONG_DIMS, SEGMENTS, File, Tensor
 from case import Case
 from recipe import Recipe, two_tensors
+from sealing import Lock
 
 SEED = 100
+KEY = bytes(range(32))
+FUTURE = 6
 
 
 def cases() -> Iterator[Case]:
@@ -64,7 +67,7 @@ def cases() -> Iterator[Case]:
         yield recipe.refused(
             f"header-magic-{name}", wrong, "HDR-002", f"The magic is {magic.hex(' ')}."
         )
-    for version in (0, 6, 256, 0xFFFFFFFF):
+    for version in (0, FUTURE, 255, 256, 0xFFFFFFFF):
         wrong = file()
         wrong.data_version = version
         yield recipe.refused(
@@ -73,6 +76,7 @@ def cases() -> Iterator[Case]:
             "HDR-003",
             f"There is no data version {version}.",
         )
+    yield from files_from_the_future(recipe)
     for bit in (1, 7, 8, 64, 255):
         wrong = file(4)
         wrong.flags = (1 << bit).to_bytes(32, "little")
@@ -104,4 +108,29 @@ def cases() -> Iterator[Case]:
         hidden,
         "HDR-005 IDX-003",
         "The count is 0 although the index holds two entries.",
+    )
+
+
+def files_from_the_future(recipe: Recipe) -> Iterator[Case]:
+    """Data version 6 over what a reader knows how to read, but must not try to."""
+    known = {
+        layout: two_tensors(5, SEED, layout)
+        for layout in (HEADERS_FIRST, SEGMENTS, LONG_DIMS)
+    }
+    for layout, future in {"v4": two_tensors(4, SEED), **known}.items():
+        future.data_version = FUTURE
+        yield recipe.refused(
+            f"header-version-6-of-{layout}",
+            future,
+            "HDR-003",
+            f"Data version 6 does not exist, although all that follows is as in {layout}.",
+        )
+    encrypted = File.of([Tensor(["a"])], 4, SEED, Lock(KEY))
+    encrypted.data_version = FUTURE
+    yield recipe.refused(
+        "header-version-6-encrypted",
+        encrypted,
+        "HDR-003",
+        "Data version 6 does not exist, although the key opens all that follows as in v4.",
+        key=KEY,
     )

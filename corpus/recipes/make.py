@@ -19,7 +19,7 @@ from pathlib import Path
 
 import jsonschema
 
-from case import SCHEMA_VERSION, Case, Json, to_text
+from case import SCHEMA_VERSION, Case, Json, to_text, with_pipe_limit
 from encode_case import EncodeCase
 from rules import rules_document
 
@@ -66,7 +66,9 @@ def manifest_of(cases: list[Case | EncodeCase]) -> Json:
     return {
         "schema_version": SCHEMA_VERSION,
         "archives": upstream["archives"],
-        "cases": sorted([*upstream["cases"], *entries], key=id_of),
+        "cases": sorted(
+            map(with_pipe_limit, [*upstream["cases"], *entries]), key=id_of
+        ),
         "encode_cases": sorted(encode_entries, key=id_of),
     }
 
