@@ -67,7 +67,8 @@ std::string sha256_of(Bytes data) { return hex_digits(sha256(data)); }
 std::vector<StoredHash> stored_hashes(const Record& header) {
   std::vector<StoredHash> hashes;
   const Record* list = hash_list(header);
-  for (const Record& hash : list ? list->children : std::vector<Record>()) {
+  if (!list) return hashes;
+  for (const Record& hash : list->children) {
     const Value* value = hash.find("hash value");
     if (!value) continue;
     const std::uint64_t type = hash.find("hash type")->number;

@@ -11,6 +11,8 @@ namespace tzmark::conformance::model {
 namespace {
 
 constexpr std::uint64_t kFileHeaderBytes = 65;
+// The fixed fields of an entry, and the shortest dtype.
+constexpr std::uint64_t kEntryLeastBytes = 29 + 3;
 constexpr std::uint64_t kNominalLimitBytes = std::uint64_t{1} << 63;
 
 std::vector<std::uint64_t> shape_of(Bytes file, const Record& entry) {
@@ -166,6 +168,10 @@ bool read_index(Bytes file, const Frame& settings, std::uint64_t tensor_count, R
   }
   reading.index_begin = length.end;
   reading.index_end = fits ? length.end + index_length : end;
+  if (tensor_count > (reading.index_end - reading.index_begin) / kEntryLeastBytes) {
+    reading.notes.defect("TZR-IDX-002", reading.index_begin,
+                         fmt::format("index: {} entries do not fit into it", tensor_count));
+  }
   std::uint64_t at = reading.index_begin;
   if (!read_entries(file, settings, tensor_count, reading, at) || !fits) return false;
   check_rest(file, at, reading);

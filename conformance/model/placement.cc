@@ -140,11 +140,15 @@ void check_offsets(Bytes file, Reading& reading) {
     const std::string label = reading.label(kIndexEntry.name, i);
     const Value& header_offset = *tensor.entry.find("header_offset");
     const std::uint64_t header_room = headers.end - headers.begin;
-    const bool in_segment =
-        header_room >= kHeaderLengthBytes && header_offset.number <= header_room - kHeaderLengthBytes;
-    if (!in_segment || headers.begin + header_offset.number < reading.index_end) {
+    const bool begins_inside = header_offset.number < header_room;
+    const bool has_length = begins_inside && header_room - header_offset.number >= kHeaderLengthBytes;
+    if (!begins_inside || headers.begin + header_offset.number < reading.index_end) {
       reading.notes.defect(headers.rule, header_offset.offset,
                            fmt::format("{}: header_offset is {}, where no header can be", label, header_offset.number));
+    } else if (!has_length) {
+      reading.notes.defect(reading.layout->segments ? headers.rule : "TZR-REC-002",
+                           headers.begin + header_offset.number,
+                           fmt::format("{}: its header runs past byte {}", label, headers.end));
     } else {
       tensor.header_offset = headers.begin + header_offset.number;
     }

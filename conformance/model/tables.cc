@@ -358,7 +358,7 @@ const Structure kTensorHeader = {
       .amount = number_of<"dtype_length">,
       .checks = {{"TZR-REC-008", kAsInIndex, as_in_index<"dtype">}},
       .show = show_text},
-     {.name = "ndim", .type = Type::kU8, .checks = {{"TZR-REC-009", kAsInIndex, as_in_index<"ndim">}}},
+     {.name = "ndim", .type = Type::kU8},
      {.name = "dim",
       .type = Type::kU32,
       .amount = number_of<"ndim">,

@@ -1,0 +1,31 @@
+// The cases of the built corpus, for the tests of the model.
+//
+// Thread-safety: values; the functions may be called from several threads.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "model.h"
+
+namespace tzmark::conformance::model {
+
+struct CorpusCase {
+  std::string id;
+  std::filesystem::path file;
+  std::string verdict;
+  std::set<std::string> rules;
+  Secret secret;
+  Json expected;  // null if the case has none
+};
+
+// Those of TZMARK_BUILD_DIR. Throws if it cannot be read or holds none.
+std::vector<CorpusCase> corpus_cases();
+
+std::vector<std::byte> bytes_of(const std::filesystem::path& file);
+
+// REQUIRES: 64 hexadecimal digits.
+std::array<std::uint8_t, 32> key_of_hex(const std::string& digits);
+
+}  // namespace tzmark::conformance::model
