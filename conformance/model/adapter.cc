@@ -1,0 +1,154 @@
+// The model behind the adapter protocol (conformance/PROTOCOL.md): a second implementation for the suite to judge.
+//
+// With --without RULE it becomes a reader that leaves the checks of that rule out. The suite has to catch each of
+// these. Whatever fails but the file is no answer: a line on stderr and a status above 2.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <stdexcept>
+
+#include "model.h"
+#include "tables.h"
+
+namespace tzmark::conformance::model {
+namespace {
+
+constexpr int kRejectedStatus = 1;
+constexpr int kNoAnswerStatus = 3;
+
+struct Question {
+  std::string command;
+  std::string file;
+  Secret secret;
+};
+
+// Names and messages may quote bytes of a hostile file.
+void print(const Json& document) {
+  std::cout << document.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string content{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open() || file.bad()) throw std::runtime_error(path + " cannot be read");
+  return content;
+}
+
+std::array<std::uint8_t, 32> key_of_hex(const std::string& digits) {
+  std::array<std::uint8_t, 32> key;
+  if (digits.size() != 2 * key.size() || digits.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) {
+    throw std::runtime_error("a key is 64 hexadecimal digits");
+  }
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    key[i] = static_cast<std::uint8_t>(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
+  }
+  return key;
+}
+
+Json capabilities(const std::set<std::string>& without) {
+  Json names = Json::array();
+  for (const Layout& layout : layouts()) names.push_back(layout.name);
+  std::string name = "tzmark model";
+  for (const std::string& rule : without) name += " without " + rule;
+  return {{"protocol", 1},
+          {"name", name},
+          {"version", TZMARK_VERSION},
+          {"commands", {"decode", "verify", "serve"}},
+          {"reads", {{"layouts", names}}}};
+}
+
+// One member: what the answer is.
+Json answer(const Question& question, const std::set<std::string>& without) {
+  if (question.command == "capabilities") return {{"capabilities", capabilities(without)}};
+  if (question.command != "decode" && question.command != "verify") {
+    return {{"unsupported", "the model does not know " + question.command}};
+  }
+  const std::string content = content_of(question.file);
+  const Description description = describe(std::as_bytes(std::span(content)), question.secret, without);
+  const bool verifies = question.command == "verify";
+  const auto defect =
+      std::find_if(description.defects.begin(), description.defects.end(), verifies ? refuses_verify : refuses_decode);
+  if (defect != description.defects.end()) {
+    return {{"rejected",
+             {{"rule", defect->rule},
+              {"offset", defect->offset ? Json(*defect->offset) : Json()},
+              {"message", defect->message}}}};
+  }
+  return verifies ? Json{{"verified", true}} : Json{{"decoded", description.document}};
+}
+
+int answer_once(const Question& question, const std::set<std::string>& without) {
+  const Json reply = answer(question, without);
+  const bool bare = reply.contains("capabilities") || reply.contains("decoded");
+  print(bare ? reply.front() : reply);
+  return reply.contains("rejected") ? kRejectedStatus : 0;
+}
+
+int serve(const std::set<std::string>& without) {
+  for (std::string line; std::getline(std::cin, line);) {
+    const Json request = Json::parse(line);
+    Question question{request.at("command"), request.value("file", ""), {}};
+    if (request.contains("key_hex")) question.secret.key = key_of_hex(request["key_hex"]);
+    if (request.contains("passphrase")) question.secret.passphrase = request["passphrase"];
+    Json reply = {{"id", request.at("id")}};
+    reply.update(answer(question, without));
+    print(reply);
+  }
+  return 0;
+}
+
+// An id that no rule has would leave nothing out, and nobody would notice.
+std::string check_rule(const std::string& text) {
+  const bool right = text.size() == 11 && text.starts_with("TZR-") && text[7] == '-';
+  return right ? "" : text + " is no id of a rule, as TZR-HDR-003 is one";
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("The tzmark model as an adapter of the conformance suite.", "tzmark-adapter-model");
+  std::set<std::string> without;
+  std::string key_file;
+  std::string passphrase_file;
+  Question question;
+  app.add_option("--without", without, "leave the checks of this rule out")
+      ->type_name("RULE")
+      ->check(check_rule)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.require_subcommand(1);
+  app.add_subcommand("capabilities", "print what this adapter can do");
+  app.add_subcommand("serve", "answer lines of JSON");
+  for (const char* name : {"decode", "verify"}) {
+    CLI::App& command = *app.add_subcommand(name, "judge a file");
+    command.add_option("FILE", question.file)->required();
+    CLI::Option* key = command.add_option("--key-file", key_file, "64 hexadecimal digits")->type_name("F");
+    command.add_option("--passphrase-file", passphrase_file)->type_name("F")->excludes(key);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kNoAnswerStatus;
+  }
+  question.command = app.get_subcommands().front()->get_name();
+  if (question.command == "serve") return serve(without);
+  if (!key_file.empty()) question.secret.key = key_of_hex(content_of(key_file));
+  if (!passphrase_file.empty()) question.secret.passphrase = content_of(passphrase_file);
+  return answer_once(question, without);
+}
+
+}  // namespace
+}  // namespace tzmark::conformance::model
+
+int main(int argc, char** argv) {
+  try {
+    const int status = tzmark::conformance::model::run(argc, argv);
+    if (std::cout) return status;
+    std::cerr << "tzmark-adapter-model: stdout cannot be written\n";
+  } catch (const std::exception& error) {
+    std::cerr << "tzmark-adapter-model: " << error.what() << '\n';
+  }
+  return 3;
+}
