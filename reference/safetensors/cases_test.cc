@@ -1,4 +1,4 @@
-// Every case of cases/manifest.json, under both profiles: the verdict, the rule, the byte offset, and the content.
+// Every case of cases/manifest.json and cases/calls.json, under both profiles: verdict, rule, byte offset and content.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -18,7 +18,21 @@ using nlohmann::json;
 
 std::string cases_folder() { return std::string(std::getenv("TZMARK_SOURCE_DIR")) + "/reference/safetensors/cases/"; }
 
-json manifest() { return json::parse(test::read_source_file("reference/safetensors/cases/manifest.json"))["cases"]; }
+json cases_in(const std::string& list) {
+  return json::parse(test::read_source_file("reference/safetensors/cases/" + list))["cases"];
+}
+
+// The cases of both lists in the form of calls.json.
+json all_cases() {
+  json cases = cases_in("calls.json");
+  for (const json& entry : cases_in("manifest.json")) {
+    json& added = cases.emplace_back(entry["safetensors"]);
+    added["id"] = entry["id"];
+    added["file"] = entry["path"];
+    added["request"] = nullptr;
+  }
+  return cases;
+}
 
 SafetensorsReadOptions options_of(SafetensorsProfile profile) {
   SafetensorsReadOptions options;
@@ -28,7 +42,7 @@ SafetensorsReadOptions options_of(SafetensorsProfile profile) {
   return options;
 }
 
-// As the manifest tells it: null, or rule and offset.
+// As the lists tell it: null, or rule and offset.
 json verdict_of(const std::function<void()>& action) {
   try {
     action();
@@ -40,7 +54,7 @@ json verdict_of(const std::function<void()>& action) {
   return nullptr;
 }
 
-// What is wrong with a verdict, empty if nothing is. A manifest that tells no offset leaves it open.
+// What is wrong with a verdict, empty if nothing is. A list that tells no offset leaves it open.
 std::string disagreement(const json& expected, json verdict) {
   if (!expected.is_null() && !verdict.is_null() && expected["offset"].is_null()) verdict["offset"] = nullptr;
   return verdict == expected ? "" : "expected " + expected.dump() + ", got " + verdict.dump();
@@ -81,8 +95,8 @@ void expect_data_of_file(const SafetensorsReader& reader, const std::string& fol
   }
 }
 
-TEST(Cases, HaveTheVerdictsOfTheManifest) {
-  const json cases = manifest();
+TEST(Cases, HaveTheVerdictsOfTheLists) {
+  const json cases = all_cases();
   ASSERT_GT(cases.size(), 150U);
   for (const json& entry : cases) {
     for (const auto profile : {SafetensorsProfile::kSpec, SafetensorsProfile::kLibrary}) {
@@ -101,9 +115,9 @@ TEST(Cases, HaveTheVerdictsOfTheManifest) {
   }
 }
 
-TEST(Cases, AnswerTheRequestsOfTheManifest) {
+TEST(Cases, AnswerTheRequestsOfTheLists) {
   std::size_t requests = 0;
-  for (const json& entry : manifest()) {
+  for (const json& entry : all_cases()) {
     const json& request = entry["request"];
     if (request.is_null()) continue;
     SCOPED_TRACE(entry["id"].get<std::string>());
@@ -119,7 +133,7 @@ TEST(Cases, AnswerTheRequestsOfTheManifest) {
 
 TEST(Cases, CoverEveryRuleAndEveryErrorOfTheLibraryTwice) {
   std::map<std::string, std::size_t> rules, errors;
-  for (const json& entry : manifest()) {
+  for (const json& entry : all_cases()) {
     if (!entry["spec"].is_null()) ++rules[entry["spec"]["rule"]];
     const json& error = entry["request"].is_null() ? entry["library_error"] : entry["request"]["library_error"];
     if (!error.is_null()) ++errors[error];

@@ -2,7 +2,7 @@
 
 The library writes files of every dtype that it can write, and tzmark reads them and writes them again, byte for byte.
 tzmark converts each valid file of the corpus that a safetensors file can hold, and the library reads the result. And
-the library judges every case of reference/safetensors/cases: its verdict and its error are those of the manifest, and
+the library judges every case of reference/safetensors/cases: its verdict and its error are those of the lists, and
 "tzmark verify" in the library's profile comes to the same verdict.
 """
 
@@ -377,14 +377,24 @@ def numpy_reads(path: Path, tensors: list[Tensor]) -> None:
 
 
 def judge_case(tzmark: Tzmark, case: Mapping[str, Any], path: Path) -> None:
-    """Manifest, library and tzmark judge a case alike."""
+    """List, library and tzmark judge a case alike."""
     accepted = case["library"] is None
     if not path.name.endswith(".json"):
         error = library_error(path.read_bytes())
         require_equal("the library's error", case["library_error"], error)
-        require_equal("the manifest", accepted, error is None)
+        require_equal("the list", accepted, error is None)
     require_equal("tzmark as library", tzmark.verdict(path, "library"), accepted)
     require_equal("tzmark as spec", tzmark.verdict(path, "spec"), case["spec"] is None)
+
+
+def listed_cases(folder: Path) -> list[dict[str, Any]]:
+    """The cases of both lists in the form of calls.json."""
+    calls = json.loads((folder / "calls.json").read_text())["cases"]
+    files = json.loads((folder / "manifest.json").read_text())["cases"]
+    return calls + [
+        {"id": case["id"], "file": case["path"], **case["safetensors"]}
+        for case in files
+    ]
 
 
 def corpus_files(corpus: Path) -> list[tuple[str, Path, list[str]]]:
@@ -425,9 +435,7 @@ def main() -> int:
                 outcomes[they_read(tzmark, scratch, path, options)] += 1
             except Mismatch as mismatch:
                 tally.failures.append(f"{id}: {mismatch}")
-        for case in json.loads((arguments.cases / "manifest.json").read_text())[
-            "cases"
-        ]:
+        for case in listed_cases(arguments.cases):
             path = arguments.cases / case["file"]
             tally.attempt("cases", case["id"], judge_case, tzmark, case, path)
 

@@ -1,14 +1,63 @@
 """What a case is: files, what each of two strictnesses makes of them, and the content of an accepted file."""
 
+import hashlib
 import json
 import random
+import re
 import struct
 from dataclasses import dataclass, field
 from typing import Any
 
 INDEX = "model.safetensors.index.json"
 
-Verdict = dict[str, Any] | None
+Json = dict[str, Any]
+Verdict = Json | None
+
+# Bits of an element and torch's name, in the format's own order. Types without a name are not torch's.
+DTYPES: dict[str, tuple[int, str | None]] = {
+    "BOOL": (8, "bool"),
+    "F4": (4, None),
+    "F6_E2M3": (6, None),
+    "F6_E3M2": (6, None),
+    "U8": (8, "uint8"),
+    "I8": (8, "int8"),
+    "F8_E5M2": (8, "float8_e5m2"),
+    "F8_E4M3": (8, "float8_e4m3fn"),
+    "F8_E8M0": (8, "float8_e8m0fnu"),
+    "F8_E4M3FNUZ": (8, "float8_e4m3fnuz"),
+    "F8_E5M2FNUZ": (8, "float8_e5m2fnuz"),
+    "I16": (16, "int16"),
+    "U16": (16, "uint16"),
+    "F16": (16, "float16"),
+    "BF16": (16, "bfloat16"),
+    "I32": (32, "int32"),
+    "U32": (32, "uint32"),
+    "F32": (32, "float32"),
+    "C64": (64, "complex64"),
+    "F64": (64, "float64"),
+    "I64": (64, "int64"),
+    "U64": (64, "uint64"),
+}
+# What numpy lacks, as the corpus calls it, and what no byte holds a whole number of.
+FEATURE_DTYPES = {
+    "opaque-dtype": r'"(BF16|F8_\w+)"',
+    "sub-byte-dtype": r'"(F4|F6_\w+)"',
+}
+NUMPY_DIMENSIONS_MAX = 32
+# A number that is far larger than any file here.
+LARGE = re.compile(rb"\d{8}")
+LARGE_BYTES = 10**8
+
+# The bytes cannot be taken apart; what breaks another rule can be.
+MALFORMED_RULES = {
+    *("ST-001", "ST-002", "ST-003", "ST-004", "ST-005", "ST-006", "ST-007"),
+    *("ST-014", "ST-015"),
+}
+LIMITS = {"memory_bytes": 64 << 20, "seconds": 5}
+# Rules that eight bytes are enough to see broken. A reader may have taken a buffer beyond them by then.
+LENGTH_RULES = {"ST-002"}
+PIPE_BYTES = 8 + (128 << 10)
+CHOICE = "Whether a reader takes what the reference library of safetensors takes beyond the format's description."
 
 
 def refused(rule: str, offset: int | None = None) -> Verdict:
@@ -34,6 +83,22 @@ class Tensor:
         }
         return f"{json.dumps(self.name, ensure_ascii=False)}:{compact(value)}"
 
+    def decode(self, data: bytes) -> Json:
+        """The tensor in the canonical JSON. What only .tensors files tell is what they would tell of such a one."""
+        return {
+            "path": [self.name],
+            "kind": "state_dict",
+            "module_index": 0,
+            "dtype": DTYPES[self.dtype][1],
+            "wire_dtype": self.dtype,
+            "shape": list(self.shape),
+            "meta": False,
+            "data_length": self.end - self.begin,
+            "sha256": hashlib.sha256(data[self.begin : self.end]).hexdigest(),
+            "crc32_field": None,
+            "sha256_field": None,
+        }
+
 
 @dataclass
 class Case:
@@ -45,14 +110,32 @@ class Case:
     library_error: str | None = None
     tensors: list[Tensor] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
-    request: dict[str, Any] | None = None
+    request: Json | None = None
+    # What an accepted file exercises; of others the verdicts tell it.
+    exercises: str = ""
+
+    @property
+    def is_one_file(self) -> bool:
+        """Whether the case is about opening one file, and nothing more."""
+        return self.request is None and INDEX not in self.files
 
     def opened(self) -> str:
         """The file that is to be opened."""
         return INDEX if INDEX in self.files else next(iter(self.files))
 
-    def manifest_entry(self) -> dict[str, Any]:
-        accepted = self.spec is None or self.library is None
+    @property
+    def path(self) -> str:
+        """Where the file that is to be opened lies."""
+        if self.opened() == INDEX:
+            return f"{self.id}/{INDEX}"
+        return f"{self.id}.safetensors"
+
+    @property
+    def accepted(self) -> bool:
+        return self.spec is None or self.library is None
+
+    def judgement(self) -> Json:
+        """What the two profiles and the library make of it, and what is in it."""
         content = {
             "tensors": [
                 {
@@ -66,17 +149,89 @@ class Case:
             "metadata": self.metadata,
         }
         return {
-            "id": self.id,
-            "file": f"{self.id}/{self.opened()}"
-            if len(self.files) > 1 or self.opened() == INDEX
-            else f"{self.id}.safetensors",
-            "why": self.why,
             "spec": self.spec,
             "library": self.library,
             "library_error": self.library_error,
-            "request": self.request,
-            "content": content if accepted else None,
+            "content": content if self.accepted else None,
         }
+
+    def call_entry(self) -> Json:
+        """A case that is more than opening one file."""
+        return {
+            "id": self.id,
+            "file": self.path,
+            "why": self.why,
+            "request": self.request,
+            **self.judgement(),
+        }
+
+    def verdict(self) -> str:
+        """The verdict in the terms of the corpus; where the profiles differ, the format leaves a choice."""
+        if self.spec is None:
+            assert self.library is None, self.id
+            return "valid"
+        if self.library is None:
+            return "implementation-defined"
+        return "malformed" if self.spec["rule"] in MALFORMED_RULES else "invalid"
+
+    def rules(self) -> list[str]:
+        broken = [verdict["rule"] for verdict in (self.spec, self.library) if verdict]
+        return list(dict.fromkeys(broken or self.exercises.split()))
+
+    def features(self) -> list[str]:
+        content = self.files[self.opened()]
+        found = {
+            feature
+            for feature, pattern in FEATURE_DTYPES.items()
+            if re.search(pattern.encode(), content)
+        }
+        length = int.from_bytes(content[:8], "little")
+        if length >= LARGE_BYTES or LARGE.search(content[8 : 8 + length]):
+            found.add("large-claim")
+        if any(len(tensor.shape) > NUMPY_DIMENSIONS_MAX for tensor in self.tensors):
+            found.add("many-dims")
+        return sorted(found)
+
+    def manifest_entry(self) -> Json:
+        """A case of one file in the form of the corpus. Fields that say nothing are left out."""
+        content = self.files[self.opened()]
+        verdict, rules = self.verdict(), self.rules()
+        is_open = verdict == "implementation-defined"
+        early = not self.accepted and rules[0] in LENGTH_RULES
+        entry = {
+            "id": f"st-{self.id}",
+            "path": self.path,
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "size_bytes": len(content),
+            "layout": "safetensors",
+            "features": self.features(),
+            "verdict": verdict,
+            "tier": "SHOULD" if is_open else "MUST",
+            "rules": rules,
+            "why": f"{self.why[0].upper()}{self.why[1:]}.",
+            "open_choice": CHOICE if is_open else None,
+            "origin": {"recipe": "header_cases.py"},
+            "expected": f"{self.id}.json" if self.accepted else None,
+            "limits": LIMITS | ({"pipe_bytes": PIPE_BYTES} if early else {}),
+            "safetensors": self.judgement(),
+        }
+        return {key: value for key, value in entry.items() if value is not None}
+
+    def expected(self) -> Json:
+        """What an accepted file decodes to, as canonical JSON, in the order of the data."""
+        content = self.files[self.opened()]
+        data = content[8 + int.from_bytes(content[:8], "little") :]
+        return {
+            "data_version": None,
+            "layout": "safetensors",
+            "encrypted": False,
+            "tensors": [tensor.decode(data) for tensor in self.tensors],
+        }
+
+
+def slug(text: str) -> str:
+    """A name of the format as a part of an id."""
+    return text.lower().replace("_", "-")
 
 
 def compact(value: Any) -> str:

@@ -4,35 +4,9 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from case import Case, Tensor, data_of, file_of, header_of, refused
+from case import DTYPES, Case, Tensor, data_of, file_of, header_of, refused, slug
 
 HEADER_BYTES_MAX = 100_000_000
-
-# Name and bits of an element, in the format's own order.
-DTYPES = {
-    "BOOL": 8,
-    "F4": 4,
-    "F6_E2M3": 6,
-    "F6_E3M2": 6,
-    "U8": 8,
-    "I8": 8,
-    "F8_E5M2": 8,
-    "F8_E4M3": 8,
-    "F8_E8M0": 8,
-    "F8_E4M3FNUZ": 8,
-    "F8_E5M2FNUZ": 8,
-    "I16": 16,
-    "U16": 16,
-    "F16": 16,
-    "BF16": 16,
-    "I32": 32,
-    "U32": 32,
-    "F32": 32,
-    "C64": 64,
-    "F64": 64,
-    "I64": 64,
-    "U64": 64,
-}
 
 JSON_ERROR = "InvalidHeaderDeserialization"
 
@@ -44,18 +18,23 @@ def valid(
     id: str,
     why: str,
     *tensors: Tensor,
+    rules: str = "ST-006",
     header: str | None = None,
     metadata: dict[str, str] | None = None,
 ) -> Case:
-    """Accepted by both. header: another spelling than the usual one."""
+    """Accepted by both. rules: those that it exercises. header: another spelling than the usual one."""
     text = header_of(*tensors, metadata=metadata) if header is None else header
     data = data_of(id, max([tensor.end for tensor in tensors], default=0))
+    if all(tensor.dtype == "BOOL" for tensor in tensors):
+        # Other bytes than 0 and 1 are trouble that no case is about.
+        data = bytes(byte & 1 for byte in data)
     return Case(
         id,
         why,
         {"file": file_of(text, data)},
         tensors=sorted(tensors, key=lambda tensor: (tensor.begin, tensor.end)),
         metadata=metadata or {},
+        exercises=rules,
     )
 
 
@@ -118,17 +97,54 @@ def extra(value: str) -> str:
 
 def accepted_cases() -> Iterator[Case]:
     yield valid("empty-header", "no tensor at all", header="{}")
-    yield valid("one", "a tensor of one byte", ONE)
     yield valid(
-        "padded", "padded to a multiple of 8", ONE, header=header_of(ONE) + " " * 5
+        "one",
+        "a tensor of one byte",
+        ONE,
+        rules="ST-001 ST-002 ST-003 ST-004 ST-005 ST-006 ST-007 ST-008 ST-010 ST-011 ST-012 ST-013 ST-014 ST-015",
     )
-    for dtype, bits in DTYPES.items():
-        tensor = Tensor("t", dtype, (2, 4), 0, bits)
-        yield valid(f"dtype-{dtype}", f"eight elements of {dtype}", tensor)
-    yield valid("scalar", "a shape without dimensions", Tensor("s", "F64", (), 0, 8))
-    yield valid("no-elements", "a dimension of 0", Tensor("z", "F32", (3, 0), 0, 0))
     yield valid(
-        "no-elements-of-half-a-byte", "a dimension of 0", Tensor("z", "F4", (0,), 0, 0)
+        "padded",
+        "a header that is padded to a multiple of 8",
+        ONE,
+        rules="ST-007",
+        header=header_of(ONE) + " " * 5,
+    )
+    for dtype, (bits, _) in DTYPES.items():
+        tensor = Tensor("t", dtype, (2, 4), 0, bits)
+        id, why = f"dtype-{slug(dtype)}", f"eight elements of {dtype}"
+        yield valid(id, why, tensor, rules="ST-010 ST-012 ST-013")
+    yield from accepted_sizes()
+    yield from accepted_texts()
+    data = struct.pack("<ff", float("nan"), float("-inf"))
+    numbers = Tensor("n", "F32", (2,), 0, 8)
+    yield Case(
+        "not-finite",
+        "NaN and infinity are values as any other",
+        {"file": file_of(header_of(numbers), data)},
+        tensors=[numbers],
+        exercises="ST-013",
+    )
+
+
+def accepted_sizes() -> Iterator[Case]:
+    yield valid(
+        "scalar",
+        "a shape without dimensions",
+        Tensor("s", "F64", (), 0, 8),
+        rules="ST-013",
+    )
+    yield valid(
+        "no-elements",
+        "a dimension of 0",
+        Tensor("z", "F32", (3, 0), 0, 0),
+        rules="ST-013",
+    )
+    yield valid(
+        "no-elements-of-half-a-byte",
+        "a dimension of 0, and elements of half a byte",
+        Tensor("z", "F4", (0,), 0, 0),
+        rules="ST-012 ST-013",
     )
     yield valid(
         "no-elements-in-between",
@@ -138,11 +154,13 @@ def accepted_cases() -> Iterator[Case]:
         Tensor("z1", "U8", (0, 5), 3, 3),
         Tensor("b", "I8", (2,), 3, 5),
         Tensor("z2", "U64", (0,), 5, 5),
+        rules="ST-014",
     )
     yield valid(
         "zero-before-huge",
         "dimensions whose product is 0 before it can overflow",
         Tensor("z", "U8", (0, 2**64 - 1, 2), 0, 0),
+        rules="ST-011",
     )
     yield valid(
         "many-dimensions",
@@ -154,14 +172,28 @@ def accepted_cases() -> Iterator[Case]:
         "the header lists the tensors in another order than that of their data",
         Tensor("b", "U8", (2,), 3, 5),
         Tensor("a", "U8", (3,), 0, 3),
+        rules="ST-014",
     )
     yield valid(
-        "not-aligned", "nothing aligns an F32 at 1", ONE, Tensor("b", "F32", (1,), 1, 5)
+        "not-aligned",
+        "nothing aligns an F32 at 1",
+        ONE,
+        Tensor("b", "F32", (1,), 1, 5),
+        rules="ST-014",
+    )
+
+
+def accepted_texts() -> Iterator[Case]:
+    yield valid(
+        "metadata",
+        "metadata of strings to strings",
+        ONE,
+        rules="ST-009",
+        metadata={"format": "pt", "": "ä\n"},
     )
     yield valid(
-        "metadata", "strings to strings", ONE, metadata={"format": "pt", "": "ä\n"}
+        "metadata-empty", "metadata of no strings", ONE, rules="ST-009", metadata={}
     )
-    yield valid("metadata-empty", "no strings at all", ONE, metadata={})
     yield valid("name-empty", "an empty name", Tensor("", "U8", (1,), 0, 1))
     yield valid(
         "names",
@@ -169,6 +201,7 @@ def accepted_cases() -> Iterator[Case]:
         Tensor('layers.0."w"\\\n', "U8", (1,), 0, 1),
         Tensor("größe 😀\x7f", "U8", (1,), 1, 2),
         Tensor("\x1e[0]", "U8", (1,), 2, 3),
+        rules="ST-004 ST-006",
     )
     yield valid(
         "escaped",
@@ -179,6 +212,7 @@ def accepted_cases() -> Iterator[Case]:
     yield valid(
         "metadata-escaped",
         "the key __metadata__ with an escape",
+        rules="ST-009",
         metadata={"a": "b"},
         header=r'{"\u005f_metadata__":{"a":"b"}}',
     )
@@ -195,18 +229,13 @@ def accepted_cases() -> Iterator[Case]:
         header=extra('{"x":[1.5e3,null,true,-7,{"x":"y"}]}'),
     )
     yield valid(
-        "nesting-127", "as deep as is allowed", ONE, header=extra("[" * 125 + "]" * 125)
+        "nesting-127",
+        "arrays nested as deep as is allowed",
+        ONE,
+        header=extra("[" * 125 + "]" * 125),
     )
     yield valid(
         "number-tiny", "a number too small for a float", ONE, header=extra("1e-400")
-    )
-    data = struct.pack("<ff", float("nan"), float("-inf"))
-    numbers = Tensor("n", "F32", (2,), 0, 8)
-    yield Case(
-        "not-finite",
-        "NaN and infinity are values as any other",
-        {"file": file_of(header_of(numbers), data)},
-        tensors=[numbers],
     )
 
 
@@ -216,14 +245,24 @@ def lenient_cases() -> Iterator[Case]:
         "space-before", "a space before the brace", " " + one, "ST-005", 0, ONE
     )
     yield lenient(
-        "lines-before", "white space before", "\n\t\r " + one, "ST-005", 0, ONE
+        "lines-before",
+        "white space before the brace",
+        "\n\t\r " + one,
+        "ST-005",
+        0,
+        ONE,
     )
     yield lenient(
-        "line-behind", "padded with a newline", one + "\n", "ST-007", len(one), ONE
+        "line-behind",
+        "a header that is padded with a newline",
+        one + "\n",
+        "ST-007",
+        len(one),
+        ONE,
     )
     yield lenient(
         "tabs-behind",
-        "padded with a tab",
+        "a header that is padded with a tab",
         one + " \t\r\n ",
         "ST-007",
         len(one) + 1,
@@ -232,7 +271,7 @@ def lenient_cases() -> Iterator[Case]:
     twice = '{"a":{"dtype":"F64","shape":[9],"data_offsets":[7,3]},' + ONE_ENTRY + "}"
     yield lenient(
         "tensor-twice",
-        "the last one counts, and the offsets of the first are not looked at",
+        "a tensor twice: for the library the last one counts, and the offsets of the first are not looked at",
         twice,
         "ST-008",
         twice.rindex('"a"'),
@@ -257,7 +296,7 @@ def lenient_cases() -> Iterator[Case]:
     escaped = "{" + ONE_ENTRY + "," + ONE_ENTRY.replace('"a"', r'"\u0061"') + "}"
     yield lenient(
         "tensor-twice-escaped",
-        "one name in two spellings",
+        "a tensor twice, with its name in two spellings",
         escaped,
         "ST-008",
         escaped.index("\\") - 1,
@@ -266,7 +305,7 @@ def lenient_cases() -> Iterator[Case]:
     metadata = '{"__metadata__":{"k":"1","k":"2"}}'
     yield lenient(
         "metadata-key-twice",
-        "the last one counts",
+        "a key of the metadata twice: for the library the last one counts",
         metadata,
         "ST-008",
         metadata.rindex('"k"'),
@@ -275,7 +314,7 @@ def lenient_cases() -> Iterator[Case]:
     fields = '{"a":{"x":1,"dtype":"U8","x":2,"shape":[1],"data_offsets":[0,1]}}'
     yield lenient(
         "unknown-field-twice",
-        "it is ignored twice",
+        "an unknown field twice, which is ignored either time",
         fields,
         "ST-008",
         fields.rindex('"x"'),
@@ -284,7 +323,7 @@ def lenient_cases() -> Iterator[Case]:
     nested = extra('[{"y":0,"x":{"y":1}},{"y":2,"z":3,"y":4}]')
     yield lenient(
         "unknown-key-twice",
-        "in an ignored value",
+        "a key twice in an ignored value",
         nested,
         "ST-008",
         nested.rindex('"y"'),
@@ -292,12 +331,16 @@ def lenient_cases() -> Iterator[Case]:
     )
     null = '{"__metadata__":null}'
     yield lenient(
-        "metadata-null", "as if it were not there", null, "ST-009", null.index("null")
+        "metadata-null",
+        "metadata of null, for the library as if it were not there",
+        null,
+        "ST-009",
+        null.index("null"),
     )
     listed = '{"a":["U8",[1],[0,1]]}'
     yield lenient(
         "entry-list",
-        "a list of the three values",
+        "a tensor as a list of its three values",
         listed,
         "ST-006",
         listed.index("["),
@@ -321,7 +364,11 @@ def length_cases() -> Iterator[Case]:
 
     yield raw("no-bytes", "an empty file", b"", "ST-001", "HeaderTooSmall")
     yield raw(
-        "seven-bytes", "no whole length", b"\2" + b"\0" * 6, "ST-001", "HeaderTooSmall"
+        "seven-bytes",
+        "seven bytes are no whole length",
+        b"\2" + b"\0" * 6,
+        "ST-001",
+        "HeaderTooSmall",
     )
     for name, length in {
         "limit-and-one": HEADER_BYTES_MAX + 1,
@@ -329,14 +376,22 @@ def length_cases() -> Iterator[Case]:
         "negative": 2**63,
     }.items():
         content = file_of("{}", length=length)
-        yield raw(f"length-{name}", "too long", content, "ST-002", "HeaderTooLarge")
+        yield raw(
+            f"length-{name}",
+            "a header beyond the limit",
+            content,
+            "ST-002",
+            "HeaderTooLarge",
+        )
     for name, length in {"limit": HEADER_BYTES_MAX, "one-more": 3}.items():
         content = file_of("{}", length=length)
-        why = "a claim that costs a reader nothing"
+        why = (
+            "a header that is longer than the file, a claim that costs a reader nothing"
+        )
         yield raw(f"length-{name}", why, content, "ST-003", "InvalidHeaderLength")
     yield raw(
         "length-alone",
-        "nothing behind it",
+        "nothing lies behind the length",
         struct.pack("<Q", 1),
         "ST-003",
         "InvalidHeaderLength",
@@ -345,22 +400,72 @@ def length_cases() -> Iterator[Case]:
 
 def text_cases() -> Iterator[Case]:
     utf8 = "InvalidHeader"
-    yield bad("utf8-lone-byte", "not UTF-8", b'{"\xff":1}', "ST-004", 2, utf8)
-    yield bad("utf8-surrogate", "a surrogate", b'{"\xed\xa0\x80":1}', "ST-004", 2, utf8)
-    yield bad("utf8-overlong", "an overlong form", b'{"\xc0\xaf":1}', "ST-004", 2, utf8)
-    yield bad("utf8-cut", "cut off in a character", b"{}\xe2\x82", "ST-004", 2, utf8)
-    yield bad("header-none", "a header of 0 bytes", "", "ST-005", 0, data_bytes=0)
-    yield bad("header-array", "an array", "[]", "ST-005", 0, data_bytes=0)
-    yield bad("header-null", "null", "null", "ST-005", 0, data_bytes=0)
     yield bad(
-        "byte-order-mark", "a byte order mark", "\ufeff{}", "ST-005", 0, data_bytes=0
+        "utf8-lone-byte",
+        "a byte that UTF-8 does not have",
+        b'{"\xff":1}',
+        "ST-004",
+        2,
+        utf8,
     )
-    blank = bad("header-blank", "spaces alone", "   ", "ST-005", 0, data_bytes=0)
+    yield bad(
+        "utf8-surrogate",
+        "a surrogate in UTF-8",
+        b'{"\xed\xa0\x80":1}',
+        "ST-004",
+        2,
+        utf8,
+    )
+    yield bad(
+        "utf8-overlong",
+        "an overlong form of UTF-8",
+        b'{"\xc0\xaf":1}',
+        "ST-004",
+        2,
+        utf8,
+    )
+    yield bad(
+        "utf8-cut",
+        "a header that ends in the middle of a character",
+        b"{}\xe2\x82",
+        "ST-004",
+        2,
+        utf8,
+    )
+    yield bad("header-none", "a header of 0 bytes", "", "ST-005", 0, data_bytes=0)
+    yield bad(
+        "header-array", "a header that is an array", "[]", "ST-005", 0, data_bytes=0
+    )
+    yield bad("header-null", "a header that is null", "null", "ST-005", 0, data_bytes=0)
+    yield bad(
+        "byte-order-mark",
+        "a byte order mark before the brace",
+        "\ufeff{}",
+        "ST-005",
+        0,
+        data_bytes=0,
+    )
+    blank = bad(
+        "header-blank", "a header of spaces alone", "   ", "ST-005", 0, data_bytes=0
+    )
     blank.library = refused("ST-005", 8 + 3)
     yield blank
     one = header_of(ONE)
-    yield bad("padded-with-nul", "padded with NUL", one + "\0\0", "ST-007", len(one))
-    yield bad("two-objects", "another object behind", "{}{}", "ST-007", 2, data_bytes=0)
+    yield bad(
+        "padded-with-nul",
+        "a header that is padded with NUL bytes",
+        one + "\0\0",
+        "ST-007",
+        len(one),
+    )
+    yield bad(
+        "two-objects",
+        "another object behind the first",
+        "{}{}",
+        "ST-007",
+        2,
+        data_bytes=0,
+    )
     yield bad(
         "text-behind", "text behind the object", "{} x", "ST-007", 3, data_bytes=0
     )
@@ -370,37 +475,59 @@ def json_cases() -> Iterator[Case]:
     def wrong(id: str, why: str, header: str, at: str | int | None = None) -> Case:
         return bad(id, why, header, "ST-006", at)
 
-    yield wrong("cut-off", "the text ends in the middle", '{"a":')
+    yield wrong("cut-off", "a text that ends in the middle", '{"a":')
     yield wrong("comma-at-end", "a comma too many", '{"__metadata__":{},}')
     yield wrong("comment", "a comment", "{/**/}")
     yield wrong("nul-within", "a NUL byte between tokens", '{"a"\0:1}')
     yield wrong("control-character", "a control character in a string", '{"\1":1}')
     yield wrong("nul-in-string", "a NUL byte in a string", '{"\0":1}')
     yield wrong("escape-unknown", "an escape that JSON lacks", r'{"\x41":1}')
-    yield wrong("escape-lone-surrogate", "half a pair", r'{"\ud800":1}')
-    yield wrong("escape-low-surrogate", "the other half", r'{"\udc00":1}')
-    yield wrong("not-a-number", "NaN", extra("NaN"))
-    yield wrong("number-too-large", "beyond any float", extra("1e400"))
+    yield wrong(
+        "escape-lone-surrogate",
+        "an escape of the first half of a surrogate pair",
+        r'{"\ud800":1}',
+    )
+    yield wrong(
+        "escape-low-surrogate",
+        "an escape of the second half of a surrogate pair",
+        r'{"\udc00":1}',
+    )
+    yield wrong("not-a-number", "a number that is NaN", extra("NaN"))
+    yield wrong("number-too-large", "a number beyond any float", extra("1e400"))
     yield wrong(
         "nesting-128",
-        "one level too many",
+        "arrays nested one level too deep",
         extra("[" * 126 + "]" * 126),
         len('{"a":{"dtype":"U8","extra":') + 125,
     )
-    yield wrong("entry-null", "no object", '{"a":null}', "null")
-    yield wrong("entry-string", "no object", '{"a":"b"}', '"b"')
-    yield wrong("entry-empty", "no field at all", '{"a":{}}', "}}")
+    yield wrong("entry-null", "a tensor that is null", '{"a":null}', "null")
+    yield wrong("entry-string", "a tensor that is a string", '{"a":"b"}', '"b"')
+    yield wrong("entry-empty", "a tensor without any field", '{"a":{}}', "}}")
     yield wrong(
-        "no-dtype", "no dtype", '{"a":{"shape":[1],"data_offsets":[0,1]}}', "}}"
+        "no-dtype",
+        "a tensor without dtype",
+        '{"a":{"shape":[1],"data_offsets":[0,1]}}',
+        "}}",
     )
     yield wrong(
-        "no-shape", "no shape", '{"a":{"dtype":"U8","data_offsets":[0,1]}}', "}}"
+        "no-shape",
+        "a tensor without shape",
+        '{"a":{"dtype":"U8","data_offsets":[0,1]}}',
+        "}}",
     )
     yield wrong(
-        "no-offsets", "no data_offsets", '{"a":{"dtype":"U8","shape":[1]}}', "}}"
+        "no-offsets",
+        "a tensor without data_offsets",
+        '{"a":{"dtype":"U8","shape":[1]}}',
+        "}}",
     )
     for id, text in {"two": '["U8",[1]]', "four": '["U8",[1],[0,1],0]'}.items():
-        case = wrong(f"entry-list-of-{id}", "not three values", f'{{"a":{text}}}', 5)
+        case = wrong(
+            f"entry-list-of-{id}",
+            f"a tensor as a list of {id} values",
+            f'{{"a":{text}}}',
+            5,
+        )
         case.library = refused("ST-006")
         yield case
     yield wrong("dtype-number", "a dtype that is a number", entry(dtype="4"), "4")
@@ -413,7 +540,10 @@ def json_cases() -> Iterator[Case]:
     }.items():
         header = entry(dtype=text)
         case = wrong(
-            f"dtype-object-{id}", "not one key with null", header, len('{"a":{"dtype":')
+            f"dtype-object-{id}",
+            "a dtype as an object, but not of one key with null",
+            header,
+            len('{"a":{"dtype":'),
         )
         case.library = refused("ST-006")
         yield case
@@ -429,20 +559,34 @@ def json_cases() -> Iterator[Case]:
         "list": "[1]",
     }.items():
         begin = len('{"a":{"dtype":"U8","shape":[')
-        yield wrong(f"dimension-{id}", "no dimension", entry(shape=f"[{text}]"), begin)
+        yield wrong(
+            f"dimension-{id}", f"a dimension of {text}", entry(shape=f"[{text}]"), begin
+        )
         begin = len('{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,')
-        yield wrong(f"offset-{id}", "no offset", entry(offsets=f"[0,{text}]"), begin)
+        yield wrong(
+            f"offset-{id}", f"an offset of {text}", entry(offsets=f"[0,{text}]"), begin
+        )
     yield wrong("dimension-octal", "a number that JSON lacks", entry(shape="[01]"))
-    yield wrong("shape-null", "no list", entry(shape="null"), "null")
+    yield wrong("shape-null", "a shape that is null", entry(shape="null"), "null")
     yield wrong(
-        "shape-number", "no list", entry(shape="1"), len('{"a":{"dtype":"U8","shape":')
+        "shape-number",
+        "a shape that is a number",
+        entry(shape="1"),
+        len('{"a":{"dtype":"U8","shape":'),
     )
-    yield wrong("offsets-one", "one offset", entry(offsets="[0]"), "]}}")
-    yield wrong("offsets-three", "three offsets", entry(offsets="[0,1,2]"), "2]}}")
-    yield wrong("offsets-object", "no list", entry(offsets='{"0":0,"1":1}'), '{"0"')
+    yield wrong("offsets-one", "data_offsets of one", entry(offsets="[0]"), "]}}")
+    yield wrong(
+        "offsets-three", "data_offsets of three", entry(offsets="[0,1,2]"), "2]}}"
+    )
+    yield wrong(
+        "offsets-object",
+        "data_offsets that are an object",
+        entry(offsets='{"0":0,"1":1}'),
+        '{"0"',
+    )
     yield wrong(
         "tensor-twice-first-broken",
-        "the one that does not count is still read",
+        "a tensor twice, the first of them null: it does not count, but it is read",
         '{"a":null,' + ONE_ENTRY + "}",
         "null",
     )
@@ -452,7 +596,12 @@ def key_cases() -> Iterator[Case]:
     metadata = '{"__metadata__":{"a":"1"},"__metadata__":{"a":"2"}}'
     at = metadata.rindex('"__metadata__"')
     yield bad(
-        "metadata-twice", "even the library minds", metadata, "ST-008", at, data_bytes=0
+        "metadata-twice",
+        "metadata twice, which even the library minds",
+        metadata,
+        "ST-008",
+        at,
+        data_bytes=0,
     )
     for key, value in {
         "dtype": '"U8"',
@@ -461,7 +610,13 @@ def key_cases() -> Iterator[Case]:
     }.items():
         header = entry()[:-2] + f',"{key}":{value}}}}}'
         at = header.rindex(f'"{key}"')
-        yield bad(f"{key}-twice", "even the library minds", header, "ST-008", at)
+        yield bad(
+            f"{slug(key)}-twice",
+            f"{key} twice, which even the library minds",
+            header,
+            "ST-008",
+            at,
+        )
     for id, value in {
         "number": "1",
         "null": "null",
@@ -470,9 +625,18 @@ def key_cases() -> Iterator[Case]:
     }.items():
         header = f'{{"__metadata__":{{"k":{value}}}}}'
         at = len('{"__metadata__":{"k":')
-        yield bad(f"metadata-of-{id}", "no string", header, "ST-009", at, data_bytes=0)
+        yield bad(
+            f"metadata-of-{id}",
+            f"a value of the metadata that is {value}",
+            header,
+            "ST-009",
+            at,
+            data_bytes=0,
+        )
     header = '{"__metadata__":["a"]}'
-    yield bad("metadata-list", "no object", header, "ST-009", "[", data_bytes=0)
+    yield bad(
+        "metadata-list", "metadata that is a list", header, "ST-009", "[", data_bytes=0
+    )
     header = '{"__metadata__":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
     yield bad(
         "metadata-tensor", "a tensor called __metadata__", header, "ST-009", "[1]"
@@ -486,10 +650,20 @@ def key_cases() -> Iterator[Case]:
     }.items():
         header = entry(dtype=f'"{dtype}"')
         yield bad(
-            f"dtype-{id}", "none of the list", header, "ST-010", len('{"a":{"dtype":')
+            f"dtype-{id}",
+            f"the dtype {dtype!r}, which the format lacks",
+            header,
+            "ST-010",
+            len('{"a":{"dtype":'),
         )
     header = '{"a":{"dtype":"X","shape":[1],"data_offsets":[0,1]},' + ONE_ENTRY + "}"
-    yield bad("tensor-twice-first-unknown", "still read", header, "ST-010", '"X"')
+    yield bad(
+        "tensor-twice-first-unknown",
+        "a tensor twice, the first of them of an unknown dtype: it does not count, but it is read",
+        header,
+        "ST-010",
+        '"X"',
+    )
 
 
 def data_cases() -> Iterator[Case]:
@@ -511,24 +685,28 @@ def data_cases() -> Iterator[Case]:
     overflow = "ValidationOverflow"
     yield wrong(
         "product-overflow",
-        "2^64",
+        "2^64 elements",
         "ST-011",
         overflow,
         one("U8", (2**32, 2**32), 0, 1),
     )
     yield wrong(
         "bits-overflow",
-        "2^64 bits",
+        "a size of 2^64 bits",
         "ST-011",
         overflow,
         one("U8", (2**61,), 0, 2**61),
     )
     yield wrong(
-        "size-overflow", "2^64 bytes", "ST-011", overflow, one("U64", (2**61,), 0, 0)
+        "size-overflow",
+        "a size of 2^64 bytes",
+        "ST-011",
+        overflow,
+        one("U64", (2**61,), 0, 0),
     )
     yield wrong(
         "overflow-before-zero",
-        "a zero does not take the overflow back",
+        "an overflow that a zero behind it does not take back",
         "ST-011",
         overflow,
         one("U8", (2**64 - 1, 2, 0), 0, 0),
@@ -537,62 +715,110 @@ def data_cases() -> Iterator[Case]:
     misaligned = "MisalignedSlice"
     yield wrong(
         "half-byte",
-        "12 bits",
+        "a size of 12 bits",
         "ST-012",
         misaligned,
         one("F4", (3,), 0, 2),
         data_bytes=2,
     )
-    yield wrong("half-byte-scalar", "4 bits", "ST-012", misaligned, one("F4", (), 0, 1))
+    yield wrong(
+        "half-byte-scalar",
+        "a size of 4 bits",
+        "ST-012",
+        misaligned,
+        one("F4", (), 0, 1),
+    )
     for dtype in ("F6_E2M3", "F6_E3M2"):
         tensor = one(dtype, (5,), 0, 4)
         yield wrong(
-            f"six-bits-{dtype}", "30 bits", "ST-012", misaligned, tensor, data_bytes=4
+            f"six-bits-{slug(dtype)}",
+            "a size of 30 bits",
+            "ST-012",
+            misaligned,
+            tensor,
+            data_bytes=4,
         )
     size = "TensorInvalidInfo"
-    yield wrong("size-too-small", "5 elements", "ST-013", size, one("U8", (5,), 0, 1))
-    yield wrong("size-too-large", "no elements", "ST-013", size, one("U8", (0,), 0, 1))
     yield wrong(
-        "size-of-elements", "not of bytes", "ST-013", size, one("F32", (1,), 0, 1)
+        "size-too-small",
+        "five elements of one byte in one byte",
+        "ST-013",
+        size,
+        one("U8", (5,), 0, 1),
     )
     yield wrong(
-        "size-of-zero", "1 element", "ST-013", size, one("U8", (1,), 0, 0), data_bytes=0
+        "size-too-large",
+        "no elements in one byte",
+        "ST-013",
+        size,
+        one("U8", (0,), 0, 1),
+    )
+    yield wrong(
+        "size-of-elements",
+        "offsets that count elements instead of bytes",
+        "ST-013",
+        size,
+        one("F32", (1,), 0, 1),
+    )
+    yield wrong(
+        "size-of-zero",
+        "one element of one byte in no byte",
+        "ST-013",
+        size,
+        one("U8", (1,), 0, 0),
+        data_bytes=0,
     )
     offset = "InvalidOffset"
     yield wrong(
-        "begin-not-0", "a hole", "ST-014", offset, one("U8", (1,), 1, 2), data_bytes=2
+        "begin-not-0",
+        "data that begins at 1",
+        "ST-014",
+        offset,
+        one("U8", (1,), 1, 2),
+        data_bytes=2,
     )
-    yield wrong("end-first", "end < begin", "ST-014", offset, one("U8", (1,), 1, 0))
+    yield wrong(
+        "end-first",
+        "data that ends before it begins",
+        "ST-014",
+        offset,
+        one("U8", (1,), 1, 0),
+    )
     first = one("U8", (2,), 0, 2)
     for id, begin in {"hole": 3, "overlap": 1}.items():
         second = Tensor("b", "U8", (2,), begin, begin + 2)
-        yield wrong(
-            id, f"a {id}", "ST-014", offset, first, second, data_bytes=5, at="b"
-        )
+        why = f"{'an' if id == 'overlap' else 'a'} {id} between two tensors"
+        yield wrong(id, why, "ST-014", offset, first, second, data_bytes=5, at="b")
     for id, shape, end in (("same-data", (2,), 2), ("zero-within", (0,), 1)):
         begin = end - shape[0]
         second = Tensor("b", "U8", shape, begin, end)
         yield wrong(
-            id, "an overlap", "ST-014", offset, first, second, data_bytes=2, at="b"
+            id,
+            "a tensor inside the data of another",
+            "ST-014",
+            offset,
+            first,
+            second,
+            data_bytes=2,
+            at="b",
         )
     yield wrong(
         "offsets-huge",
-        "an end near 2^64",
+        "data that ends near 2^64",
         "ST-014",
         offset,
         one("U8", (1,), 2**64 - 2, 2**64 - 1),
     )
     header = header_of(ONE)
     end = "MetadataIncompleteBuffer"
-    for id, header, at, count in (
-        ("data-cut", header, len(header), 0),
-        ("data-behind", header, len(header) + 1, 2),
-        ("data-of-nobody", "{}", 2, 1),
-        ("data-huge", header_of(one("U8", (2**60,), 0, 2**60)), None, 1),
+    huge = header_of(one("U8", (2**60,), 0, 2**60))
+    for id, why, header, at, count in (
+        ("data-cut", "no data for a tensor of one byte", header, len(header), 0),
+        ("data-behind", "two bytes for a tensor of one", header, len(header) + 1, 2),
+        ("data-of-nobody", "a byte of data that is no tensor's", "{}", 2, 1),
+        ("data-huge", "a byte of data for 2^60", huge, len(huge) + 1, 1),
     ):
-        if at is None:
-            at = len(header) + count
-        yield bad(id, f"{count} bytes of data", header, "ST-015", at, end, count)
+        yield bad(id, why, header, "ST-015", at, end, count)
 
 
 def request_cases() -> Iterator[Case]:

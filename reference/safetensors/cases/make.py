@@ -1,42 +1,106 @@
 """Writes the cases of the safetensors rules: small files, each right or wrong in one thing.
 
-usage: make.py          writes the files and manifest.json beside this program
+usage: make.py          writes the files and their lists beside this program
        make.py --check  fails if what is there differs
 
-The manifest lists the cases with what two strictnesses make of them. A verdict is null where the file is accepted, and
-otherwise names the rule and, where it is told, the byte offset. library_error is the error of the reference library, by
-its Rust name; it is null where the library accepts the file or does not deal with such files at all. An accepted file
-lists its tensors in the order of their data. A case with a request asks an accepted file for a tensor, and the request
-is what fails.
+manifest.json lists the cases that are about opening one file, in the form of corpus/manifest.json, so that any
+implementation can be tested with them; rules.json has the words of the rules. Each case says more under "safetensors":
+what two strictnesses make of the file. A verdict there is null where the file is accepted, and otherwise names the rule
+and, where it is told, the byte offset. library_error is the error of the reference library, by its Rust name; it is
+null where the library accepts the file or does not deal with such files at all. An accepted file lists its tensors in
+the order of their data.
+
+calls.json lists cases in another form: models of several files, and requests, which ask an accepted file for a tensor
+and fail.
 """
 
 import argparse
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
+
+import jsonschema
 
 import header_cases
 import shard_cases
+from case import Case, Json
 
 HERE = Path(__file__).resolve().parent
-MANIFEST = "manifest.json"
+REFERENCE = HERE.parents[1]
+CORPUS = REFERENCE.parent / "corpus"
+SOURCES = {".py", ".pyc"}
 
 
 def outputs() -> dict[str, bytes]:
     """Everything that belongs beside this program, by relative name."""
+    cases = [*header_cases.cases(), *shard_cases.cases()]
     found: dict[str, bytes] = {}
-    entries = []
-    for case in [*header_cases.cases(), *shard_cases.cases()]:
-        manifest_entry = case.manifest_entry()
-        entries.append(manifest_entry)
-        opened = Path(manifest_entry["file"])
-        for name, content in case.files.items():
-            path = opened if name == case.opened() else opened.parent / name
-            assert path.as_posix() not in found, path
-            found[path.as_posix()] = content
-    lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
-    found[MANIFEST] = f'{{"cases": [\n{lines}\n]}}\n'.encode()
+    for case in cases:
+        for name, content in files_of(case):
+            assert name not in found, name
+            found[name] = content
+    files = [case for case in cases if case.is_one_file]
+    calls = [case for case in cases if not case.is_one_file]
+    manifest = {
+        "schema_version": 1,
+        "archives": [],
+        "cases": [case.manifest_entry() for case in files],
+    }
+    check_schema(manifest)
+    found["manifest.json"] = text_of(manifest)
+    found["calls.json"] = text_of({"cases": [case.call_entry() for case in calls]})
+    found["rules.json"] = text_of(rules())
     return found
+
+
+def files_of(case: Case) -> Iterator[tuple[str, bytes]]:
+    """The files of a case, and the expected decode of one that is about opening a file."""
+    opened = Path(case.path)
+    for name, content in case.files.items():
+        path = opened if name == case.opened() else opened.parent / name
+        yield path.as_posix(), content
+    if case.is_one_file and case.accepted:
+        yield f"{case.id}.json", text_of(case.expected())
+
+
+def rules() -> Json:
+    """The words of the rules, which the corpus has read from the document."""
+    document = json.loads((CORPUS / "rules.json").read_text())
+    chosen = {
+        id: rule for id, rule in document["rules"].items() if id.startswith("ST-")
+    }
+    return document | {"rules": chosen}
+
+
+def check_schema(manifest: Json) -> None:
+    schema = json.loads((CORPUS / "manifest.schema.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(manifest)
+    ids = [case["id"] for case in manifest["cases"]]
+    assert len(set(ids)) == len(ids), "an id is used twice"
+
+
+def text_of(value: Json) -> bytes:
+    """JSON with a line for each case, rule or tensor."""
+
+    def lines(items: Iterable[str], brackets: str) -> str:
+        return brackets[0] + "\n" + ",\n".join(items) + "\n" + brackets[1]
+
+    members = []
+    for key, item in value.items():
+        if isinstance(item, list) and item:
+            text = lines(map(spelled, item), "[]")
+        elif isinstance(item, dict) and item:
+            text = lines((f"{spelled(k)}: {spelled(v)}" for k, v in item.items()), "{}")
+        else:
+            text = spelled(item)
+        members.append(f"{spelled(key)}: {text}")
+    return ("{" + ",\n".join(members) + "}\n").encode()
+
+
+def spelled(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def present() -> dict[str, bytes]:
@@ -44,7 +108,7 @@ def present() -> dict[str, bytes]:
     return {
         path.relative_to(HERE).as_posix(): path.read_bytes()
         for path in HERE.rglob("*")
-        if path.is_file() and path.suffix not in (".py", ".pyc")
+        if path.is_file() and path.suffix not in SOURCES
     }
 
 
@@ -68,7 +132,7 @@ def main() -> int:
         path = HERE / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
-    print(f"{len(wanted) - 1} files")
+    print(f"{len(wanted)} files")
     return 0
 
 
