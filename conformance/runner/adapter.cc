@@ -1,11 +1,13 @@
-// An implementation under test, one process a question; see adapter.h.
+// An implementation under test; see adapter.h.
 #include "adapter.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "command_line.h"
 #include "errors.h"
 #include "scratch_file.h"
 
@@ -15,9 +17,37 @@ namespace {
 // Enough for an implementation that compiles or imports much when it starts for the first time.
 constexpr auto kCapabilitiesElapsedMax = std::chrono::minutes(1);
 
+EnvironmentError no_profile(const std::string& reason, const std::string& stderr_tail) {
+  return EnvironmentError(
+      fmt::format("the adapter's capabilities: {}; its stderr ends in: {}", reason, one_line(stderr_tail, 1000)));
+}
+
+Json request_of(const Question& question, std::uint64_t id) {
+  Json request = {{"id", id}, {"command", name_of(question.command)}};
+  if (question.command == Command::kEncode) {
+    request["spec"] = question.file.string();
+    request["out"] = question.out.string();
+  } else {
+    request["file"] = question.file.string();
+  }
+  if (question.key_hex) request["key_hex"] = *question.key_hex;
+  if (question.passphrase) request["passphrase"] = *question.passphrase;
+  return request;
+}
+
+// The words behind the adapter's own, but for the key.
+std::vector<std::string> words_of(const Question& question) {
+  std::vector<std::string> words = {std::string(name_of(question.command)), question.file.string()};
+  if (question.command == Command::kEncode) words.push_back(question.out.string());
+  return words;
+}
+
+const char* key_option(const Question& question) { return question.key_hex ? "--key-file" : "--passphrase-file"; }
+
 }  // namespace
 
-Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancelled)
+Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancelled, Form form,
+                 std::optional<Profile> profile)
     : argv_(std::move(argv)), cancelled_(cancelled) {
   std::vector<std::string> command = argv_;
   command.push_back("capabilities");
@@ -26,32 +56,92 @@ Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancell
     // An answer to any command says in words how such a process ended.
     const std::string end = process.end == ProcessEnd::kExited ? fmt::format("exit status {}", process.exit_status)
                                                                : read_answer(Command::kDecode, process).text;
-    throw EnvironmentError(fmt::format("the adapter's capabilities: {}; its stderr ends in: {}", end,
-                                       one_line(process.stderr_tail, 1000)));
+    throw no_profile(end, process.stderr_tail);
   }
   profile_ = parse_profile(process.stdout_text);
+  serves_ = form == Form::kAny && profile_.serves();
+  if (profile) profile_ = std::move(*profile);
   // Limits count from here, so that what cannot be measured exactly is decided in the adapter's favour.
   idle_rss_bytes_ = process.rss_bound_bytes;
   idle_elapsed_ = process.elapsed;
 }
 
-Step Adapter::ask(Command command, const std::filesystem::path& file, const Case& item,
-                  std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes) const {
+Step Adapter::ask(const Question& question, std::chrono::nanoseconds elapsed_max,
+                  std::uint64_t memory_max_bytes) const {
+  return serves_ ? ask_service(question, elapsed_max, memory_max_bytes)
+                 : ask_process(question, elapsed_max, memory_max_bytes);
+}
+
+std::string Adapter::shell_command(const Question& question) const {
+  std::vector<std::string> words = argv_;
+  for (std::string& word : words_of(question)) words.push_back(std::move(word));
+  std::string command = join_command(words);
+  if (question.key_hex || question.passphrase) {
+    const std::string& secret = question.key_hex ? *question.key_hex : *question.passphrase;
+    command += fmt::format(" {} <(printf %s {})", key_option(question), join_command({secret}));
+  }
+  return command;
+}
+
+Step Adapter::ask_process(const Question& question, std::chrono::nanoseconds elapsed_max,
+                          std::uint64_t memory_max_bytes) const {
   std::vector<std::string> argv = argv_;
-  argv.push_back(std::string(name_of(command)));
-  argv.push_back(file.string());
+  for (std::string& word : words_of(question)) argv.push_back(std::move(word));
   std::unique_ptr<ScratchFile> secret;
-  if (item.key_hex || item.passphrase) {
-    secret = std::make_unique<ScratchFile>(item.key_hex ? *item.key_hex : *item.passphrase);
-    argv.push_back(item.key_hex ? "--key-file" : "--passphrase-file");
+  if (question.key_hex || question.passphrase) {
+    secret = std::make_unique<ScratchFile>(question.key_hex ? *question.key_hex : *question.passphrase);
+    argv.push_back(key_option(question));
     argv.push_back(secret->path().string());
   }
   Step step;
-  step.command = command;
+  step.command = question.command;
   step.process = run_process(
       argv, {.elapsed_max = idle_elapsed_ + elapsed_max, .rss_max_bytes = idle_rss_bytes_ + memory_max_bytes},
       cancelled_);
-  step.answer = read_answer(command, step.process);
+  step.answer = read_answer(question.command, step.process);
+  return step;
+}
+
+std::unique_ptr<Adapter::Service> Adapter::start_service() const {
+  std::vector<std::string> command = argv_;
+  command.push_back("serve");
+  auto service = std::make_unique<Service>();
+  service->server = std::make_unique<Server>(command, cancelled_);
+  const Json request = {{"id", service->next_id}, {"command", "capabilities"}};
+  const ProcessResult process = service->server->exchange(request.dump(), {.elapsed_max = kCapabilitiesElapsedMax});
+  try {
+    read_served_profile(service->next_id++, process);
+  } catch (const EnvironmentError& error) {
+    throw no_profile(error.what(), process.stderr_tail);
+  }
+  service->idle_rss_bytes = process.rss_bound_bytes;
+  return service;
+}
+
+std::unique_ptr<Adapter::Service>& Adapter::service_of_this_thread() const {
+  const std::lock_guard lock(mutex_);
+  return services_[std::this_thread::get_id()];
+}
+
+Step Adapter::ask_service(const Question& question, std::chrono::nanoseconds elapsed_max,
+                          std::uint64_t memory_max_bytes) const {
+  std::unique_ptr<Service>& service = service_of_this_thread();
+  // A process may also end between two questions, or with an earlier thread of this id.
+  if (!service || !service->server->running()) service = start_service();
+  const std::uint64_t id = service->next_id++;
+  // What earlier questions left in its memory is not this one's fault.
+  const std::uint64_t rss_before_bytes = std::max(service->idle_rss_bytes, service->server->rss_bytes());
+  Step step;
+  step.command = question.command;
+  step.process =
+      service->server->exchange(request_of(question, id).dump(-1, ' ', false, Json::error_handler_t::replace),
+                                {.elapsed_max = elapsed_max, .rss_max_bytes = rss_before_bytes + memory_max_bytes});
+  step.answer = read_served_answer(question.command, id, step.process);
+  const bool answered_badly =
+      step.process.end == ProcessEnd::kAnswered && step.answer.kind == AnswerKind::kNone && !step.answer.caught;
+  // Whoever has lost the thread of the conversation once would answer the next question with this one's answer.
+  const bool swollen = service->server->rss_bytes() > service->idle_rss_bytes + memory_max_bytes;
+  if (step.process.end != ProcessEnd::kAnswered || answered_badly || swollen) service.reset();
   return step;
 }
 

@@ -1,44 +1,88 @@
-// An implementation under test, spoken to in the one-shot form of the adapter protocol: one process a question.
+// An implementation under test, spoken to in either form of the adapter protocol: one process a question, or processes
+// that serve many.
 //
-// Thread-safety: ask may be called from several threads at once.
+// Thread-safety: ask may be called from several threads at once; each has a serving process of its own.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "judge.h"
-#include "manifest.h"
 #include "process.h"
 #include "protocol.h"
 
 namespace tzmark::conformance {
 
+// One command on one file.
+struct Question {
+  Command command = Command::kDecode;
+  std::filesystem::path file;  // of encode: the specification
+  std::filesystem::path out;   // of encode: the file to be written
+  std::optional<std::string> key_hex;
+  std::optional<std::string> passphrase;
+};
+
+enum class Form {
+  kAny,      // serving, if the profile has that
+  kOneShot,  // one process a question
+};
+
 class Adapter {
  public:
   // Asks for the capabilities, at most for a minute. Throws EnvironmentError if the command cannot be started or does
-  // not print a profile. cancelled must outlive the adapter.
-  Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancelled);
+  // not print a profile. A profile that is given takes the place of the printed one. cancelled must outlive the
+  // adapter.
+  Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancelled, Form form = Form::kAny,
+          std::optional<Profile> profile = std::nullopt);
 
   const std::vector<std::string>& argv() const { return argv_; }
   const Profile& profile() const { return profile_; }
+  bool serves() const { return serves_; }
   // What the implementation takes to start and do nothing, at most; limits of cases count from there.
   std::uint64_t idle_rss_bytes() const { return idle_rss_bytes_; }
   std::chrono::nanoseconds idle_elapsed() const { return idle_elapsed_; }
 
-  // Runs one command on the file of a case, within the limits given. Throws EnvironmentError if it cannot be started.
-  Step ask(Command command, const std::filesystem::path& file, const Case& item, std::chrono::nanoseconds elapsed_max,
-           std::uint64_t memory_max_bytes) const;
+  // Puts one question, within the limits given. Throws EnvironmentError if the command cannot be started, or does not
+  // serve any more though it did.
+  Step ask(const Question& question, std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes) const;
+
+  // The command line of a question, for a POSIX shell with process substitution (bash, zsh).
+  std::string shell_command(const Question& question) const;
 
  private:
+  // A process that serves, and what it used before the first question.
+  struct Service {
+    std::unique_ptr<Server> server;
+    std::uint64_t next_id = 0;
+    std::uint64_t idle_rss_bytes = 0;
+  };
+
+  Step ask_process(const Question& question, std::chrono::nanoseconds elapsed_max,
+                   std::uint64_t memory_max_bytes) const;
+  Step ask_service(const Question& question, std::chrono::nanoseconds elapsed_max,
+                   std::uint64_t memory_max_bytes) const;
+  std::unique_ptr<Service> start_service() const;
+  std::unique_ptr<Service>& service_of_this_thread() const;
+
   std::vector<std::string> argv_;
   const std::atomic<bool>& cancelled_;
   Profile profile_;
+  bool serves_ = false;
   std::uint64_t idle_rss_bytes_ = 0;
   std::chrono::nanoseconds idle_elapsed_{0};
+
+  // A process dies with the thread that started it, so every thread has its own.
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<std::thread::id, std::unique_ptr<Service>> services_;
 };
 
 }  // namespace tzmark::conformance

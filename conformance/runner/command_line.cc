@@ -3,6 +3,8 @@
 
 #include <wordexp.h>
 
+#include <string_view>
+
 #include "errors.h"
 
 namespace tzmark::conformance {
@@ -38,6 +40,22 @@ std::vector<std::string> split_command(const std::string& command) {
   wordfree(&words);
   if (argv.empty()) throw UsageError("adapter command: empty");
   return argv;
+}
+
+std::string join_command(const std::vector<std::string>& words) {
+  constexpr std::string_view kHarmless = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+  std::string line;
+  for (const std::string& word : words) {
+    if (!line.empty()) line += ' ';
+    if (!word.empty() && word.find_first_not_of(kHarmless) == std::string::npos) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
+  }
+  return line;
 }
 
 }  // namespace tzmark::conformance

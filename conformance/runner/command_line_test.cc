@@ -48,5 +48,11 @@ TEST(SplitCommand, RefusesUnclosedQuotesAndEmptyCommands) {
   EXPECT_THROW(split_command(std::string("a\0b", 3)), UsageError);
 }
 
+TEST(JoinCommand, SplitsIntoTheSameWords) {
+  const std::vector<std::string> words = {"node", "a b.js", "", "it's", "$HOME", "~", "*", "a\"b", "--x=1"};
+  EXPECT_EQ(split_command(join_command(words)), words);
+  EXPECT_EQ(join_command({"node", "my-adapter.js", "--x=1"}), "node my-adapter.js --x=1");
+}
+
 }  // namespace
 }  // namespace tzmark::conformance

@@ -1,8 +1,13 @@
 // The JSON of an adapter; see json.h.
 #include "json.h"
 
+#include <fmt/format.h>
+
+#include <fstream>
 #include <stdexcept>
 #include <vector>
+
+#include "errors.h"
 
 namespace tzmark::conformance {
 
@@ -31,6 +36,16 @@ Json parse_untrusted_json(std::string_view text) {
     return Json::parse(text, check);
   } catch (const Json::exception& error) {
     throw std::runtime_error(error.what());
+  }
+}
+
+Json read_json(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw EnvironmentError(fmt::format("{}: cannot be opened", path.string()));
+  try {
+    return Json::parse(file);
+  } catch (const Json::exception& error) {
+    throw EnvironmentError(fmt::format("{}: {}", path.string(), error.what()));
   }
 }
 

@@ -3,6 +3,7 @@
 // Thread-safety: pure functions and values.
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -18,6 +19,9 @@ inline constexpr std::size_t kJsonMembersMax = 256;
 
 // Parses one document. Throws std::runtime_error, with the reason, if the text is not one or is beyond the limits.
 Json parse_untrusted_json(std::string_view text);
+
+// A document of our own, such as those of the corpus. Throws EnvironmentError if the file is not one.
+Json read_json(const std::filesystem::path& file);
 
 // The document on one line, cut after about max_bytes. Bytes that are not UTF-8 are replaced.
 std::string compact_dump(const Json& document, std::size_t max_bytes);

@@ -27,6 +27,25 @@ std::string describe(const Rejection& rejection) {
   return text + ": " + rejection.message;
 }
 
+void judge_content(const Json& expected, const Json& got, const std::set<std::string>& may_omit, Step& step) {
+  step.difference = first_difference(expected, got, may_omit);
+  if (!step.difference) return;
+  step.outcome = Outcome::kWrongData;
+  step.reason = fmt::format("{}: expected {}, got {}", step.difference->pointer, quote(step.difference->expected),
+                            quote(step.difference->got));
+}
+
+// The content of a file that was written, against what was to be written. How it was hashed is judged by the rules.
+void judge_written(const Json& expected, const model::Description& written, const Profile& profile, Step& step) {
+  Json got = written.document;
+  for (Json& tensor : got["tensors"]) {
+    tensor.erase("crc32_field");
+    tensor.erase("sha256_field");
+    if (profile.writes.omits.contains("module_index")) tensor.erase("module_index");
+  }
+  judge_content(expected, got, profile.writes.omits, step);
+}
+
 void judge_accepted(const Case& item, const std::optional<Json>& expected, const Profile& profile, Step& step) {
   if (!may_accept(item.verdict, step.command)) {
     step.outcome = Outcome::kAcceptedInvalid;
@@ -34,12 +53,9 @@ void judge_accepted(const Case& item, const std::optional<Json>& expected, const
     return;
   }
   step.outcome = Outcome::kPass;
-  if (step.command != Command::kDecode || !expected) return;
-  step.difference = first_difference(*expected, step.answer.document, profile.omits);
-  if (!step.difference) return;
-  step.outcome = Outcome::kWrongData;
-  step.reason = fmt::format("{}: expected {}, got {}", step.difference->pointer, quote(step.difference->expected),
-                            quote(step.difference->got));
+  if (step.command == Command::kDecode && expected) {
+    judge_content(*expected, step.answer.document, profile.reads.omits, step);
+  }
 }
 
 void judge_rejected(const Case& item, Step& step) {
@@ -60,23 +76,19 @@ Outcome outcome_without_answer(ProcessEnd end) {
       return Outcome::kHang;
     case ProcessEnd::kMemoryBroken:
       return Outcome::kMemory;
+    case ProcessEnd::kOutputBroken:
+      return Outcome::kOutput;
     default:
       return Outcome::kCrash;
   }
 }
 
-}  // namespace
-
-std::string_view name_of(Outcome outcome) {
-  constexpr std::array<std::string_view, kOutcomeCount> kNames = {
-      "wrong-data", "crash", "hang", "memory", "accepted-invalid", "rejected-valid", "pass", "skipped"};
-  return kNames[static_cast<std::size_t>(outcome)];
-}
-
-void judge_step(const Case& item, const std::optional<Json>& expected, const Profile& profile, Step& step) {
+// What is judged the same for every command; accepted judges an acceptance.
+template <typename Accepted>
+void judge_answer(const Case& item, Step& step, const Accepted& accepted) {
   switch (step.answer.kind) {
     case AnswerKind::kAccepted:
-      judge_accepted(item, expected, profile, step);
+      accepted();
       break;
     case AnswerKind::kRejected:
       judge_rejected(item, step);
@@ -90,13 +102,58 @@ void judge_step(const Case& item, const std::optional<Json>& expected, const Pro
       step.reason = step.answer.text;
       break;
   }
+}
+
+}  // namespace
+
+std::string_view name_of(Outcome outcome) {
+  constexpr std::array<std::string_view, kOutcomeCount> kNames = {"wrong-data",     "crash",  "hang",
+                                                                  "memory",         "output", "accepted-invalid",
+                                                                  "rejected-valid", "pass",   "implementation-defined",
+                                                                  "skipped"};
+  return kNames[static_cast<std::size_t>(outcome)];
+}
+
+void judge_step(const Case& item, const std::optional<Json>& expected, const Profile& profile, Step& step) {
+  judge_answer(item, step, [&] { judge_accepted(item, expected, profile, step); });
+  step.reason = one_line(step.reason, kReasonMaxBytes);
+}
+
+void judge_encode_step(const Case& item, const std::optional<Json>& expected, const Profile& profile,
+                       const model::Description* written, Step& step) {
+  judge_answer(item, step, [&] {
+    step.outcome = Outcome::kPass;
+    if (!may_accept(item.verdict, step.command)) {
+      step.outcome = Outcome::kAcceptedInvalid;
+      step.reason = fmt::format("written, but the specification is {}", name_of(item.verdict));
+    } else if (!written) {
+      step.outcome = Outcome::kWrongData;
+      step.reason = "no file was written";
+    } else if (!written->defects.empty()) {
+      const model::Defect& defect = written->defects.front();
+      step.outcome = Outcome::kWrongData;
+      step.reason = "wrote a file that breaks " + describe({defect.rule, defect.offset, defect.message});
+    } else if (expected) {
+      judge_written(*expected, *written, profile, step);
+    }
+  });
+  if (step.answer.kind == AnswerKind::kRejected && step.outcome == Outcome::kPass && written) {
+    step.outcome = Outcome::kWrongData;
+    step.reason = "rejected, and left a file behind";
+  }
   step.reason = one_line(step.reason, kReasonMaxBytes);
 }
 
 std::optional<std::string> excuse(const Case& item, const Profile& profile) {
-  if (!profile.layouts.contains(item.layout)) return "its profile does not read " + item.layout;
+  const bool encode = item.operation == Operation::kEncode;
+  if (encode && !profile.has(Command::kEncode)) return "its profile has no encode";
+  if (!encode && !profile.has(Command::kDecode) && !profile.has(Command::kVerify)) return "its profile does not read";
+  const Abilities& abilities = profile.abilities(encode ? Command::kEncode : Command::kDecode);
+  if (!abilities.layouts.contains(item.layout)) {
+    return fmt::format("its profile does not {} {}", encode ? "write" : "read", item.layout);
+  }
   for (const std::string& feature : item.features) {
-    if (profile.lacks.contains(feature)) return "its profile lacks " + feature;
+    if (abilities.lacks.contains(feature)) return "its profile lacks " + feature;
   }
   if (item.verdict == Verdict::kIntegrityFailure && !profile.has(Command::kVerify)) return "its profile has no verify";
   return std::nullopt;
@@ -112,7 +169,9 @@ CaseJudgement judge_case(const Case& item, const std::vector<Step>& steps) {
   if (worst == steps.end()) return {};
   const bool undecided = worst->outcome == Outcome::kPass && item.verdict == Verdict::kIntegrityFailure;
   const Step& decisive = undecided && skipped_verify != steps.end() ? *skipped_verify : *worst;
-  if (decisive.outcome == Outcome::kPass) return {Outcome::kPass, ""};
+  if (decisive.outcome == Outcome::kPass) {
+    return {item.verdict == Verdict::kImplementationDefined ? Outcome::kImplementationDefined : Outcome::kPass, ""};
+  }
   return {decisive.outcome, fmt::format("{}: {}", name_of(decisive.command), decisive.reason)};
 }
 

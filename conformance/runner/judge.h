@@ -10,6 +10,7 @@
 
 #include "canonical.h"
 #include "manifest.h"
+#include "model.h"
 #include "protocol.h"
 
 namespace tzmark::conformance {
@@ -20,17 +21,33 @@ enum class Outcome {
   kCrash,
   kHang,
   kMemory,
+  kOutput,
   kAcceptedInvalid,
   kRejectedValid,
   kPass,
+  kImplementationDefined,  // passes as well: the case leaves a choice
   kSkipped,
 };
-inline constexpr std::size_t kOutcomeCount = 8;
+inline constexpr std::size_t kOutcomeCount = 10;
 
 // As reports spell it, "accepted-invalid".
 std::string_view name_of(Outcome outcome);
 
 inline bool is_failure(Outcome outcome) { return outcome < Outcome::kPass; }
+
+// Where a failure shows in a file, as the model of the format sees it.
+struct Explanation {
+  std::string rule;  // empty if no rule is known
+  std::optional<std::uint64_t> offset;
+  std::string message;
+  std::vector<model::Annotated> bytes;
+};
+
+// A file that the implementation wrote.
+struct WrittenFile {
+  std::uint64_t size_bytes = 0;
+  std::string sha256;
+};
 
 // One command run for one case.
 struct Step {
@@ -38,13 +55,19 @@ struct Step {
   ProcessResult process;
   Answer answer;
   Outcome outcome = Outcome::kSkipped;
-  std::string reason;                    // one line; empty for a pass
-  std::optional<Difference> difference;  // of wrong data
-  bool cites_other_rule = false;         // refused as it should, but for a rule that is not among the case's
+  std::string reason;                      // one line; empty for a pass
+  std::optional<Difference> difference;    // of wrong data
+  std::optional<Explanation> explanation;  // of failures, where there is something to show
+  std::optional<WrittenFile> written;      // of encode
+  bool cites_other_rule = false;           // refused as it should, but for a rule that is not among the case's
 };
 
 // Fills the judgement of a step whose command, process and answer are set.
 void judge_step(const Case& item, const std::optional<Json>& expected, const Profile& profile, Step& step);
+
+// The same for encode. written describes the file that was written; nothing if there is none.
+void judge_encode_step(const Case& item, const std::optional<Json>& expected, const Profile& profile,
+                       const model::Description* written, Step& step);
 
 // Why the profile excuses the adapter from this case; nothing if it does not.
 std::optional<std::string> excuse(const Case& item, const Profile& profile);

@@ -22,7 +22,7 @@ Case case_of(Verdict verdict) {
 
 Profile profile_of(std::set<std::string> commands = {"decode", "verify"}) {
   Profile profile;
-  profile.layouts = {"v1"};
+  profile.reads.layouts = {"v1"};
   profile.commands = std::move(commands);
   return profile;
 }
@@ -82,7 +82,7 @@ TEST(JudgeStep, OmittedFieldsFollowTheProfile) {
   document["tensors"][0].erase("module_index");
   Profile profile = profile_of();
   EXPECT_EQ(judged(Verdict::kValid, Command::kDecode, accepted(document), profile).outcome, Outcome::kWrongData);
-  profile.omits = {"module_index"};
+  profile.reads.omits = {"module_index"};
   EXPECT_EQ(judged(Verdict::kValid, Command::kDecode, accepted(document), profile).outcome, Outcome::kPass);
 }
 
@@ -106,9 +106,52 @@ TEST(JudgeStep, NoAnswerDependsOnTheEnd) {
   };
   EXPECT_EQ(outcome(ProcessEnd::kExited), Outcome::kCrash);
   EXPECT_EQ(outcome(ProcessEnd::kSignaled), Outcome::kCrash);
-  EXPECT_EQ(outcome(ProcessEnd::kOutputBroken), Outcome::kCrash);
+  EXPECT_EQ(outcome(ProcessEnd::kOutputBroken), Outcome::kOutput);
   EXPECT_EQ(outcome(ProcessEnd::kTimedOut), Outcome::kHang);
   EXPECT_EQ(outcome(ProcessEnd::kMemoryBroken), Outcome::kMemory);
+}
+
+// What encode wrote, against a specification of that verdict.
+Step written(Verdict verdict, Answer answer, const model::Description* file, const Profile& profile = profile_of()) {
+  Step step;
+  step.command = Command::kEncode;
+  step.answer = std::move(answer);
+  judge_encode_step(case_of(verdict), kExpected, profile, file, step);
+  return step;
+}
+
+model::Description file_of(Json document = kExpected) {
+  // Which hashes a writer stores is its own choice.
+  document["tensors"][0]["crc32_field"] = "00000000";
+  document["tensors"][0]["sha256_field"] = nullptr;
+  return {"v1", {}, {}, std::move(document)};
+}
+
+TEST(JudgeEncodeStep, JudgesContentAndRules) {
+  model::Description file = file_of();
+  EXPECT_EQ(written(Verdict::kValid, accepted({}), &file).outcome, Outcome::kPass);
+  EXPECT_EQ(written(Verdict::kInvalid, accepted({}), &file).outcome, Outcome::kAcceptedInvalid);
+
+  file.defects.push_back({"TZR-HDR-006", 5, "1 would do", model::Defect::Kind::kWriter});
+  const Step broken = written(Verdict::kValid, accepted({}), &file);
+  EXPECT_EQ(broken.outcome, Outcome::kWrongData);
+  EXPECT_EQ(broken.reason, "wrote a file that breaks TZR-HDR-006 at byte 5: 1 would do");
+
+  Json document = kExpected;
+  document["tensors"][0]["module_index"] = 1;
+  const model::Description other = file_of(document);
+  EXPECT_EQ(written(Verdict::kValid, accepted({}), &other).reason, "/tensors/0/module_index: expected 0, got 1");
+  Profile profile = profile_of();
+  profile.writes.omits = {"module_index"};
+  EXPECT_EQ(written(Verdict::kValid, accepted({}), &other, profile).outcome, Outcome::kPass);
+}
+
+TEST(JudgeEncodeStep, NoFileOrOneTooMany) {
+  EXPECT_EQ(written(Verdict::kValid, accepted({}), nullptr).outcome, Outcome::kWrongData);
+  EXPECT_EQ(written(Verdict::kValid, rejected(), nullptr).outcome, Outcome::kRejectedValid);
+  EXPECT_EQ(written(Verdict::kInvalid, rejected(), nullptr).outcome, Outcome::kPass);
+  const model::Description file = file_of();
+  EXPECT_EQ(written(Verdict::kInvalid, rejected(), &file).reason, "rejected, and left a file behind");
 }
 
 TEST(JudgeStep, UnsupportedIsSkipped) {
@@ -148,6 +191,12 @@ TEST(JudgeCase, TheWorstStepDecides) {
   }
 }
 
+TEST(JudgeCase, AChoiceIsAPassOfItsOwn) {
+  EXPECT_EQ(outcome_of(Verdict::kImplementationDefined, Outcome::kPass, Outcome::kPass),
+            Outcome::kImplementationDefined);
+  EXPECT_EQ(outcome_of(Verdict::kImplementationDefined, Outcome::kPass, Outcome::kCrash), Outcome::kCrash);
+}
+
 TEST(JudgeCase, NamesTheStepThatDecided) {
   const CaseJudgement judgement =
       judge_case(case_of(Verdict::kValid),
@@ -168,16 +217,24 @@ TEST(Excuse, FollowsTheProfile) {
   item.features = {"encryption", "passphrase"};
   Profile profile = profile_of();
   EXPECT_FALSE(excuse(item, profile));
-  profile.lacks = {"meta"};
+  profile.reads.lacks = {"meta"};
   EXPECT_FALSE(excuse(item, profile));
-  profile.lacks = {"passphrase"};
+  profile.reads.lacks = {"passphrase"};
   EXPECT_THAT(*excuse(item, profile), HasSubstr("passphrase"));
-  profile.lacks.clear();
+  profile.reads.lacks.clear();
   item.layout = "v2";
   EXPECT_THAT(*excuse(item, profile), HasSubstr("v2"));
   EXPECT_TRUE(excuse(case_of(Verdict::kIntegrityFailure), profile_of({"decode"})));
   EXPECT_FALSE(excuse(case_of(Verdict::kIntegrityFailure), profile_of({"verify"})));
   EXPECT_FALSE(excuse(case_of(Verdict::kInvalid), profile_of({"decode"})));
+  Case encode = case_of(Verdict::kValid);
+  encode.operation = Operation::kEncode;
+  EXPECT_THAT(*excuse(encode, profile_of()), HasSubstr("no encode"));
+  Profile writer = profile_of({"encode"});
+  EXPECT_THAT(*excuse(encode, writer), HasSubstr("does not write v1"));
+  writer.writes.layouts = {"v1"};
+  EXPECT_FALSE(excuse(encode, writer));
+  EXPECT_THAT(*excuse(case_of(Verdict::kValid), writer), HasSubstr("does not read"));
 }
 
 TEST(Names, OutcomesAreOrderedFromTheWorst) {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <fstream>
 #include <set>
 
 #include "errors.h"
@@ -43,10 +42,11 @@ std::optional<T> optional_field(const Json& entry, const char* name) {
   return found->get<T>();
 }
 
-Case parse_case(const Json& entry) {
+Case parse_case(const Json& entry, Operation operation) {
   Case item;
   item.id = entry.at("id").get<std::string>();
-  item.path = parse_path(entry.at("path").get<std::string>());
+  item.operation = operation;
+  item.path = parse_path(entry.at(operation == Operation::kRead ? "path" : "spec").get<std::string>());
   item.sha256 = entry.at("sha256").get<std::string>();
   item.size_bytes = entry.at("size_bytes").get<std::uint64_t>();
   item.layout = entry.at("layout").get<std::string>();
@@ -71,19 +71,25 @@ Case parse_case(const Json& entry) {
   return item;
 }
 
-Json read_json(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw EnvironmentError(fmt::format("{}: cannot be opened", path.string()));
+std::map<std::string, Rule> load_rules(const fs::path& path) {
+  const Json document = read_json(path);
+  std::map<std::string, Rule> rules;
   try {
-    return Json::parse(file);
+    for (const auto& [id, rule] : document.at("rules").items()) {
+      rules[id] = {rule.at("level").get<std::string>(), rule.at("binds").get<std::string>(),
+                   rule.at("text").get<std::string>(), rule.at("section").get<std::string>()};
+    }
   } catch (const Json::exception& error) {
     throw EnvironmentError(fmt::format("{}: {}", path.string(), error.what()));
   }
+  return rules;
 }
 
 }  // namespace
 
 std::string_view name_of(Verdict verdict) { return kVerdictNames[static_cast<std::size_t>(verdict)]; }
+
+std::string_view name_of(Operation operation) { return operation == Operation::kRead ? "read" : "encode"; }
 
 Manifest load_manifest(const fs::path& directory) {
   const fs::path path = directory / "manifest.json";
@@ -100,18 +106,21 @@ Manifest load_manifest(const fs::path& directory) {
     throw EnvironmentError(fmt::format("{}: schema_version is not {}", path.string(), kSchemaVersion));
   }
   std::set<std::string> ids;
-  for (const Json& entry : document["cases"]) {
-    const std::string place = fmt::format("{}: case {}", path.string(), manifest.cases.size());
-    try {
-      manifest.cases.push_back(parse_case(entry));
-    } catch (const Json::exception& error) {
-      throw EnvironmentError(fmt::format("{}: {}", place, error.what()));
-    } catch (const EnvironmentError& error) {
-      throw EnvironmentError(fmt::format("{}: {}", place, error.what()));
+  const auto add = [&](const Json& entries, Operation operation) {
+    for (const Json& entry : entries) {
+      const std::string place = fmt::format("{}: case {}", path.string(), manifest.cases.size());
+      try {
+        manifest.cases.push_back(parse_case(entry, operation));
+      } catch (const std::exception& error) {
+        throw EnvironmentError(fmt::format("{}: {}", place, error.what()));
+      }
+      const std::string& id = manifest.cases.back().id;
+      if (!ids.insert(id).second) throw EnvironmentError(fmt::format("{}: a second case of id '{}'", place, id));
     }
-    const std::string& id = manifest.cases.back().id;
-    if (!ids.insert(id).second) throw EnvironmentError(fmt::format("{}: a second case of id '{}'", place, id));
-  }
+  };
+  add(document["cases"], Operation::kRead);
+  if (document.contains("encode_cases")) add(document["encode_cases"], Operation::kEncode);
+  if (const fs::path rules = directory / "rules.json"; fs::exists(rules)) manifest.rules = load_rules(rules);
   return manifest;
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,15 +25,24 @@ enum class Verdict {
   kImplementationDefined,  // may be refused or read, and then as expected
 };
 
+// What a case asks of the implementation under test.
+enum class Operation {
+  kRead,    // decode and verify a file
+  kEncode,  // write a file of a specification
+};
+
 // As the manifest spells it, "authentication-failure".
 std::string_view name_of(Verdict verdict);
 
+std::string_view name_of(Operation operation);
+
 struct Case {
   std::string id;
-  std::filesystem::path path;  // below the corpus
+  Operation operation = Operation::kRead;
+  std::filesystem::path path;  // below the corpus; the file, or the specification
   std::string sha256;
   std::uint64_t size_bytes = 0;
-  std::string layout;
+  std::string layout;  // of the file, or that the writer has to end up with
   std::vector<std::string> features;
   Verdict verdict = Verdict::kValid;
   std::string tier;
@@ -48,14 +58,23 @@ struct Case {
   std::optional<std::string> erratum;             // what the file's writer got wrong
 };
 
+// A requirement of the format, as its document states it.
+struct Rule {
+  std::string level;  // MUST or SHOULD
+  std::string binds;  // reader, writer or both
+  std::string text;
+  std::string section;
+};
+
 struct Manifest {
   std::filesystem::path directory;  // of the corpus, absolute
   std::string sha256;               // of manifest.json itself
-  std::vector<Case> cases;
+  std::vector<Case> cases;          // first those that read
+  std::map<std::string, Rule> rules;
 };
 
-// Reads DIRECTORY/manifest.json. Throws EnvironmentError if it is missing, not JSON, or lacks something; two cases of
-// one id, and paths that lead out of the corpus, are refused too.
+// Reads DIRECTORY/manifest.json, and DIRECTORY/rules.json if it is there. Throws EnvironmentError if a file is missing,
+// not JSON, or lacks something; two cases of one id, and paths that lead out of the corpus, are refused too.
 Manifest load_manifest(const std::filesystem::path& directory);
 
 // Throws EnvironmentError if the file of the case is missing or not the one that the manifest means.

@@ -1,4 +1,4 @@
-// Runs one child process under limits; see process.h.
+// Runs a child process under limits; see process.h.
 #include "process.h"
 
 #include <fcntl.h>
@@ -70,15 +70,19 @@ struct Pipe {
   }
 };
 
-void become_reaper_of_orphans() {
+void prepare_this_process() {
   static std::once_flag once;
   std::call_once(once, [] {
+    // Orphans below this process become its children, so that they can be reaped.
     if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) fail("prctl(PR_SET_CHILD_SUBREAPER)");
+    // A child that ends without reading its stdin must not end this process too.
+    if (::signal(SIGPIPE, SIG_IGN) == SIG_ERR) fail("signal(SIGPIPE)");
   });
 }
 
 // Runs in the child between fork and exec, where only async-signal-safe calls are allowed. Never returns.
-[[noreturn]] void become_program(char* const* argv, pid_t parent, int stdout_fd, int stderr_fd, int error_fd) {
+[[noreturn]] void become_program(char* const* argv, pid_t parent, int stdin_fd, int stdout_fd, int stderr_fd,
+                                 int error_fd) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);
@@ -86,10 +90,8 @@ void become_reaper_of_orphans() {
   ::sigemptyset(&no_signals);
   ::sigprocmask(SIG_SETMASK, &no_signals, nullptr);
   if (::signal(SIGPIPE, SIG_DFL) == SIG_ERR) ::_exit(127);
-  const int stdin_fd = ::open("/dev/null", O_RDONLY);
-  if (stdin_fd >= 0 && ::dup2(stdin_fd, STDIN_FILENO) >= 0 && ::dup2(stdout_fd, STDOUT_FILENO) >= 0 &&
+  if (::dup2(stdin_fd, STDIN_FILENO) >= 0 && ::dup2(stdout_fd, STDOUT_FILENO) >= 0 &&
       ::dup2(stderr_fd, STDERR_FILENO) >= 0) {
-    if (stdin_fd > STDERR_FILENO) ::close(stdin_fd);
     ::execvp(argv[0], argv);
   }
   const int error = errno;
@@ -105,34 +107,61 @@ std::uint64_t own_rss_bytes() {
   return resident_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// The peak resident memory of one process since its exec; 0 if it is gone.
-std::uint64_t rss_peak_bytes_of(pid_t pid) {
+// A line of /proc/PID/status, in bytes; 0 if the process is gone. VmRSS is the resident memory of one process, VmHWM
+// its peak since its exec or since the peak was forgotten.
+std::uint64_t status_bytes_of(pid_t pid, const char* name) {
   std::ifstream status(fmt::format("/proc/{}/status", pid));
   for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) * 1024;
+    if (line.starts_with(name)) return std::stoull(line.substr(std::strlen(name))) * 1024;
   }
   return 0;
 }
 
-// The largest peak among a process and everything below it.
-std::uint64_t rss_peak_bytes_below(pid_t pid) {
-  std::uint64_t peak_bytes = rss_peak_bytes_of(pid);
+// Calls visit with the id of a process and of everything below it.
+template <typename Visit>
+void for_each_below(pid_t pid, const Visit& visit) {
+  visit(pid);
   std::error_code gone;
   for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid), gone)) {
     std::ifstream children(task.path() / "children");
-    for (pid_t child = 0; children >> child;) peak_bytes = std::max(peak_bytes, rss_peak_bytes_below(child));
+    for (pid_t child = 0; children >> child;) for_each_below(child, visit);
   }
-  return peak_bytes;
 }
+
+// The largest among a process and everything below it.
+std::uint64_t largest_below(pid_t pid, const char* name) {
+  std::uint64_t bytes = 0;
+  for_each_below(pid, [&](pid_t each) { bytes = std::max(bytes, status_bytes_of(each, name)); });
+  return bytes;
+}
+
+// Peaks count from here. Without this a process that was large once would seem so for ever.
+void forget_peaks_below(pid_t pid) {
+  for_each_below(pid, [](pid_t each) { std::ofstream(fmt::format("/proc/{}/clear_refs", each)) << "5"; });
+}
+
+enum class Stdin { kNull, kPipe };
+
+}  // namespace
 
 class Child {
  public:
-  explicit Child(const std::vector<std::string>& argv) {
+  Child(const std::vector<std::string>& argv, Stdin stdin_kind) {
+    prepare_this_process();
     std::vector<char*> words;
     words.reserve(argv.size() + 1);
     for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
 
+    Descriptor stdin_end;
+    if (stdin_kind == Stdin::kPipe) {
+      Pipe in;
+      stdin_end = std::move(in.read_end);
+      stdin_ = std::move(in.write_end);
+    } else {
+      stdin_end = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      if (!stdin_end.open()) fail("/dev/null");
+    }
     Pipe out;
     Pipe err;
     Pipe start_error;
@@ -142,7 +171,8 @@ class Child {
     pid_ = ::fork();
     if (pid_ < 0) fail("fork");
     if (pid_ == 0) {
-      become_program(words.data(), parent, out.write_end.get(), err.write_end.get(), start_error.write_end.get());
+      become_program(words.data(), parent, stdin_end.get(), out.write_end.get(), err.write_end.get(),
+                     start_error.write_end.get());
     }
     // The child does the same; whoever comes first, the group exists before anyone signals it.
     ::setpgid(pid_, pid_);
@@ -171,8 +201,9 @@ class Child {
     }
     stdout_ = std::move(out.read_end);
     stderr_ = std::move(err.read_end);
-    ::fcntl(stdout_.get(), F_SETFL, O_NONBLOCK);
-    ::fcntl(stderr_.get(), F_SETFL, O_NONBLOCK);
+    for (const Descriptor* pipe : {&stdin_, &stdout_, &stderr_}) {
+      if (pipe->open()) ::fcntl(pipe->get(), F_SETFL, O_NONBLOCK);
+    }
   }
 
   Child(const Child&) = delete;
@@ -188,12 +219,56 @@ class Child {
   ProcessResult finish(const ProcessLimits& limits, const std::atomic<bool>& cancelled) {
     std::optional<ProcessEnd> broken;
     for (bool exited = false; !exited && !broken;) {
-      result_.rss_peak_bytes = std::max(result_.rss_peak_bytes, rss_peak_bytes_below(pid_));
-      exited = wait_for_event();
-      read_output(limits);
+      exited = watch(limits);
       broken = broken_limit(limits);
       if (!broken && !exited && cancelled) broken = ProcessEnd::kCancelled;
     }
+    return end(limits, broken);
+  }
+
+  // Sends a line and runs to the line that answers it, to the child's end, or to the first broken limit.
+  ProcessResult exchange(std::string_view line, const ProcessLimits& limits, const std::atomic<bool>& cancelled) {
+    result_ = {};
+    started_ = Clock::now();
+    forget_peaks_below(pid_);
+    unsent_.assign(line);
+    unsent_ += '\n';
+    std::optional<ProcessEnd> broken;
+    for (bool exited = false; !exited && !broken;) {
+      exited = watch(limits);
+      broken = broken_limit(limits);
+      if (!broken && !exited && cancelled) broken = ProcessEnd::kCancelled;
+      if (broken || result_.stdout_text.find('\n') == std::string::npos) continue;
+      result_.elapsed = Clock::now() - started_;
+      // The kernel remembers the peak, so that memory that was given back before the answer counts as well.
+      note_peak();
+      broken = broken_limit(limits);
+      if (!broken) return answered();
+    }
+    return end(limits, broken);
+  }
+
+  std::uint64_t rss_bytes() const { return reaped_ ? 0 : largest_below(pid_, "VmRSS:"); }
+
+  bool running() const {
+    if (reaped_) return false;
+    pollfd exit = {exit_notice_.get(), POLLIN, 0};
+    return ::poll(&exit, 1, 0) == 0;
+  }
+
+ private:
+  // One round of looking at memory and of moving what is in the pipes. Returns whether the child has ended.
+  bool watch(const ProcessLimits& limits) {
+    note_peak();
+    const bool exited = wait_for_event();
+    write_input();
+    read_output(limits);
+    return exited;
+  }
+
+  void note_peak() { result_.rss_peak_bytes = std::max(result_.rss_peak_bytes, largest_below(pid_, "VmHWM:")); }
+
+  ProcessResult end(const ProcessLimits& limits, std::optional<ProcessEnd> broken) {
     result_.elapsed = Clock::now() - started_;
     kill_and_reap();
     read_output(limits);
@@ -202,16 +277,43 @@ class Child {
     return std::move(result_);
   }
 
- private:
+  ProcessResult answered() {
+    result_.end = ProcessEnd::kAnswered;
+    result_.rss_bound_bytes = result_.rss_peak_bytes;
+    const std::size_t newline = result_.stdout_text.find('\n');
+    // Nobody asked for a second line. It is kept in the answer, which makes it none.
+    if (newline + 1 == result_.stdout_text.size()) result_.stdout_text.pop_back();
+    return std::move(result_);
+  }
+
   // Waits for output, the end of the child or the time of the next sample. Returns whether the child has ended.
   bool wait_for_event() {
-    std::array<pollfd, 3> events = {
-        {{exit_notice_.get(), POLLIN, 0}, {stdout_.get(), POLLIN, 0}, {stderr_.get(), POLLIN, 0}}};
+    // A negative descriptor is left out.
+    const int writable = unsent_.empty() ? -1 : stdin_.get();
+    std::array<pollfd, 4> events = {{{exit_notice_.get(), POLLIN, 0},
+                                     {stdout_.get(), POLLIN, 0},
+                                     {stderr_.get(), POLLIN, 0},
+                                     {writable, POLLOUT, 0}}};
     const auto interval =
         std::clamp<std::chrono::nanoseconds>((Clock::now() - started_) / 8, kSampleIntervalMin, kSampleIntervalMax);
     const timespec timeout = {0, interval.count()};
     if (::ppoll(events.data(), events.size(), &timeout, nullptr) < 0 && errno != EINTR) fail("ppoll");
     return (events[0].revents & POLLIN) != 0;
+  }
+
+  // Gives as much of the line as the pipe takes.
+  void write_input() {
+    while (!unsent_.empty() && stdin_.open()) {
+      const ssize_t written = ::write(stdin_.get(), unsent_.data(), unsent_.size());
+      if (written > 0) {
+        unsent_.erase(0, static_cast<std::size_t>(written));
+      } else if (errno == EAGAIN) {
+        return;
+      } else if (errno != EINTR) {
+        // It does not read any more. Whether it still answers is for the limits to say.
+        stdin_.close();
+      }
+    }
   }
 
   // Takes what is in the pipes, but at most so much at a time that the limits are looked at in between.
@@ -294,18 +396,30 @@ class Child {
   bool reaped_ = false;
   std::uint64_t runner_rss_bytes_ = 0;
   Clock::time_point started_;
+  std::string unsent_;
   Descriptor exit_notice_;
+  Descriptor stdin_;
   Descriptor stdout_;
   Descriptor stderr_;
   ProcessResult result_;
 };
 
-}  // namespace
-
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessLimits& limits,
                           const std::atomic<bool>& cancelled) {
-  become_reaper_of_orphans();
-  return Child(argv).finish(limits, cancelled);
+  return Child(argv, Stdin::kNull).finish(limits, cancelled);
 }
+
+Server::Server(const std::vector<std::string>& argv, const std::atomic<bool>& cancelled)
+    : child_(std::make_unique<Child>(argv, Stdin::kPipe)), cancelled_(cancelled) {}
+
+Server::~Server() = default;
+
+ProcessResult Server::exchange(std::string_view line, const ProcessLimits& limits) {
+  return child_->exchange(line, limits, cancelled_);
+}
+
+std::uint64_t Server::rss_bytes() const { return child_->rss_bytes(); }
+
+bool Server::running() const { return child_->running(); }
 
 }  // namespace tzmark::conformance

@@ -1,4 +1,5 @@
-// Runs one child process under limits and says how it ended.
+// Runs a child process under limits and says how it ended: for one question (run_process), or for many, one line each
+// (Server).
 //
 // The child leads a process group of its own; whatever that group still does when the child has ended, or has broken a
 // limit, is killed and reaped, so that nothing of it outlives the call. The calling process becomes the reaper of
@@ -8,7 +9,8 @@
 // twice. It is sampled while the child runs, and the kernel's own peak is looked at when it has ended, because an
 // address-space limit would turn a blow-up into a tidy error message.
 //
-// Thread-safety: run_process may run in several threads at once. The child dies with the thread that started it.
+// Thread-safety: run_process may run in several threads at once, and each Server belongs to one thread at a time. A
+// child dies with the thread that started it. Both ignore SIGPIPE in the whole process.
 #pragma once
 
 #include <atomic>
@@ -16,7 +18,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tzmark::conformance {
@@ -35,13 +39,14 @@ enum class ProcessEnd {
   kMemoryBroken,  // used more than rss_max_bytes; killed unless it had ended already
   kOutputBroken,  // killed: printed more than stdout_max_bytes
   kCancelled,     // killed: the caller wants to stop
+  kAnswered,      // of a Server: one line came, and the process lives on
 };
 
 struct ProcessResult {
   ProcessEnd end = ProcessEnd::kExited;
-  int exit_status = 0;  // of kExited
-  int signal = 0;       // of kSignaled
-  std::string stdout_text;
+  int exit_status = 0;      // of kExited
+  int signal = 0;           // of kSignaled
+  std::string stdout_text;  // of kAnswered: the line, without its end
   std::string stderr_tail;  // the last bytes of stderr
   std::chrono::nanoseconds elapsed{0};
   // What it was seen to use; 0 if it ended before it could be looked at, and used less than this process.
@@ -53,5 +58,32 @@ struct ProcessResult {
 // REQUIRES: argv is not empty. stdin is /dev/null. Throws EnvironmentError if the program cannot be started.
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessLimits& limits,
                           const std::atomic<bool>& cancelled);
+
+class Child;
+
+// A child process that answers each line on its stdin with one line on its stdout.
+class Server {
+ public:
+  // REQUIRES: argv is not empty. Throws EnvironmentError if the program cannot be started.
+  Server(const std::vector<std::string>& argv, const std::atomic<bool>& cancelled);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  Server(Server&&) = delete;
+  Server& operator=(Server&&) = delete;
+
+  // Sends a line, which must not hold a newline, and waits for the answer, under limits that count from here. Whatever
+  // else happens than kAnswered is the end of the process, and of what this object can do.
+  ProcessResult exchange(std::string_view line, const ProcessLimits& limits);
+
+  // Resident memory of its largest process right now; 0 if it has ended.
+  std::uint64_t rss_bytes() const;
+
+  bool running() const;
+
+ private:
+  std::unique_ptr<Child> child_;
+  const std::atomic<bool>& cancelled_;
+};
 
 }  // namespace tzmark::conformance

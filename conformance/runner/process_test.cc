@@ -181,6 +181,73 @@ TEST_F(ProcessTest, RunsInSeveralThreads) {
   EXPECT_EQ(right, 80);
 }
 
+// A shell script that serves; every case is one line in and what it does with it.
+Server serving(const std::string& loop_body) {
+  return Server({"/bin/sh", "-c", "while read -r line; do " + loop_body + "; done"}, kNotCancelled);
+}
+
+TEST_F(ProcessTest, ServerAnswersLineByLine) {
+  Server server = serving("echo \"got $line\"; echo log >&2");
+  for (const char* line : {"one", "two", ""}) {
+    const ProcessResult result = server.exchange(line, {});
+    EXPECT_EQ(result.end, ProcessEnd::kAnswered);
+    EXPECT_EQ(result.stdout_text, std::string("got ") + line);
+    EXPECT_THAT(result.rss_peak_bytes, ::testing::Gt(0u));
+  }
+  EXPECT_TRUE(server.running());
+  EXPECT_GT(server.rss_bytes(), 0u);
+}
+
+TEST_F(ProcessTest, ServerTakesLongLines) {
+  Server server = serving("echo ${#line}");
+  EXPECT_EQ(server.exchange(std::string(300'000, 'x'), {}).stdout_text, "300000");
+}
+
+TEST_F(ProcessTest, ServerThatEndsIsNoServerAnyMore) {
+  Server server = serving("[ \"$line\" = die ] && exit 7; echo ok");
+  EXPECT_EQ(server.exchange("live", {}).end, ProcessEnd::kAnswered);
+  const ProcessResult result = server.exchange("die", {});
+  EXPECT_EQ(result.end, ProcessEnd::kExited);
+  EXPECT_EQ(result.exit_status, 7);
+  EXPECT_FALSE(server.running());
+  EXPECT_EQ(server.rss_bytes(), 0u);
+}
+
+TEST_F(ProcessTest, ServerLimitsCountFromTheQuestion) {
+  Server server = serving("sleep $line; echo ok");
+  std::this_thread::sleep_for(500ms);
+  EXPECT_EQ(server.exchange("0.2", {.elapsed_max = 10s}).end, ProcessEnd::kAnswered);
+  EXPECT_EQ(server.exchange("60", {.elapsed_max = 300ms}).end, ProcessEnd::kTimedOut);
+  EXPECT_FALSE(server.running());
+}
+
+// The kernel's peak is forgotten between questions, and seen even if the memory was given back before the answer.
+TEST_F(ProcessTest, ServerMemoryIsThatOfOneQuestion) {
+  Server server(
+      {python_program(), "-Ic",
+       "import sys\nfor line in sys.stdin:\n  x = b'1' * (int(line) << 20)\n  del x\n  print('ok', flush=True)"},
+      kNotCancelled);
+  EXPECT_EQ(server.exchange("200", {}).end, ProcessEnd::kAnswered);
+  const ProcessResult small = server.exchange("1", {});
+  EXPECT_THAT(small.rss_peak_bytes, Lt(150u << 20));
+  EXPECT_EQ(server.exchange("300", {.rss_max_bytes = 200u << 20}).end, ProcessEnd::kMemoryBroken);
+}
+
+TEST_F(ProcessTest, ServerOutputIsLimited) {
+  Server server = serving("yes | tr -d '\\n'");
+  EXPECT_EQ(server.exchange("go", {.stdout_max_bytes = 1u << 20}).end, ProcessEnd::kOutputBroken);
+}
+
+TEST_F(ProcessTest, ServerThatIsNotAskedAnyMoreIsEnded) {
+  std::string pid;
+  {
+    Server server = serving("sleep 600 & echo $!");
+    pid = server.exchange("go", {}).stdout_text;
+    EXPECT_TRUE(is_alive(std::stoi(pid)));
+  }
+  EXPECT_FALSE(is_alive(std::stoi(pid)));
+}
+
 TEST_F(ProcessTest, ChildHasDefaultSignals) {
   EXPECT_THAT(shell("yes | head -n 1; echo end").stdout_text, StartsWith("y\nend")) << "SIGPIPE is not ignored";
 }

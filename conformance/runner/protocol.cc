@@ -15,8 +15,9 @@ namespace {
 
 constexpr int kProtocolVersion = 1;
 
-const std::set<std::string> kCommands = {"decode", "verify"};
-const std::set<std::string> kOmittable = {"layout", "wire_dtype", "crc32_field", "sha256_field", "module_index"};
+const std::set<std::string> kCommands = {"decode", "verify", "encode", "serve"};
+const std::set<std::string> kReaderMayOmit = {"layout", "wire_dtype", "crc32_field", "sha256_field", "module_index"};
+const std::set<std::string> kWriterMayOmit = {"module_index"};
 
 constexpr int kRejectedStatus = 1;
 constexpr int kUnsupportedStatus = 2;
@@ -78,12 +79,17 @@ Rejection parse_rejection(const Json& document) {
 
 Answer no_answer(std::string text) { return {AnswerKind::kNone, {}, {}, std::move(text)}; }
 
+// The member that says yes to a command.
+const char* yes_of(Command command) {
+  constexpr std::array<const char*, 3> kMembers = {"decoded", "verified", "encoded"};
+  return kMembers[static_cast<std::size_t>(command)];
+}
+
 Answer read_accepted(Command command, std::string_view stdout_text) {
   Answer answer{AnswerKind::kAccepted, {}, {}, {}};
-  if (command == Command::kVerify) {
-    const auto verified = member_of_last_line(stdout_text, "verified");
-    if (verified == Json(true)) return answer;
-    return no_answer("exit status 0 without a last stdout line {\"verified\": true}");
+  if (command != Command::kDecode) {
+    if (member_of_last_line(stdout_text, yes_of(command)) == Json(true)) return answer;
+    return no_answer(fmt::format("exit status 0 without a last stdout line {{\"{}\": true}}", yes_of(command)));
   }
   try {
     answer.document = parse_untrusted_json(stdout_text);
@@ -97,7 +103,7 @@ Answer read_rejected(std::string_view stdout_text) {
   const auto rejected = member_of_last_line(stdout_text, "rejected");
   if (!rejected) return no_answer("exit status 1 without a last stdout line {\"rejected\": ...}");
   try {
-    return {AnswerKind::kRejected, {}, parse_rejection(*rejected), {}};
+    return {AnswerKind::kRejected, {}, parse_rejection(*rejected), {}, false};
   } catch (const std::exception& error) {
     return no_answer(fmt::format("exit status 1 with a malformed rejection: {}", error.what()));
   }
@@ -111,45 +117,11 @@ Answer read_unsupported(std::string_view stdout_text) {
   return no_answer("exit status 2 without a last stdout line {\"unsupported\": TEXT}");
 }
 
-}  // namespace
-
-std::string_view name_of(Command command) { return command == Command::kDecode ? "decode" : "verify"; }
-
-std::string_view name_of(AnswerKind kind) {
-  constexpr std::array<std::string_view, 4> kNames = {"accepted", "rejected", "unsupported", "none"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
-Profile parse_profile(std::string_view stdout_text) {
-  Profile profile;
-  try {
-    profile.document = parse_untrusted_json(stdout_text);
-    const Json& document = profile.document;
-    refuse_unknown_members(document, {"protocol", "name", "version", "commands", "reads"}, "the profile");
-    if (document.at("protocol") != kProtocolVersion) {
-      throw EnvironmentError(fmt::format("protocol {} is not {}", document.at("protocol").dump(), kProtocolVersion));
-    }
-    profile.name = document.at("name").get<std::string>();
-    profile.version = document.at("version").get<std::string>();
-    profile.commands = document.at("commands").get<std::set<std::string>>();
-    refuse_unknown_values(profile.commands, kCommands, "commands");
-    if (profile.commands.empty()) throw EnvironmentError("it has neither decode nor verify");
-    const Json& reads = document.at("reads");
-    refuse_unknown_members(reads, {"layouts", "lacks", "omits"}, "\"reads\"");
-    profile.layouts = reads.at("layouts").get<std::set<std::string>>();
-    profile.lacks = string_set(reads, "lacks");
-    profile.omits = string_set(reads, "omits");
-    refuse_unknown_values(profile.omits, kOmittable, "omits");
-  } catch (const std::exception& error) {
-    throw EnvironmentError(fmt::format("the adapter's capabilities: {}", error.what()));
-  }
-  return profile;
-}
-
-Answer read_answer(Command command, const ProcessResult& process) {
+// Why a process gave no answer, for every end but the two after which there may be one.
+Answer describe_end(const ProcessResult& process) {
   switch (process.end) {
     case ProcessEnd::kExited:
-      break;
+      return no_answer(fmt::format("exit status {}", process.exit_status));
     case ProcessEnd::kSignaled:
       return no_answer(fmt::format("killed by signal {} ({})", process.signal, ::strsignal(process.signal)));
     case ProcessEnd::kTimedOut:
@@ -159,10 +131,71 @@ Answer read_answer(Command command, const ProcessResult& process) {
       return no_answer(
           fmt::format("used {:.1f} MiB of memory", static_cast<double>(process.rss_peak_bytes) / (1 << 20)));
     case ProcessEnd::kOutputBroken:
-      return no_answer(fmt::format("printed more than {} MiB", process.stdout_text.size() >> 20));
+      return no_answer("printed more than 64 MiB");
     case ProcessEnd::kCancelled:
       return no_answer("stopped by the user");
+    case ProcessEnd::kAnswered:
+      break;
   }
+  return no_answer("answered");
+}
+
+// The answer line of a serving process: an object with the id and one member more.
+Json parse_served_line(std::uint64_t id, std::string_view line) {
+  Json document = parse_untrusted_json(line);
+  if (!document.is_object() || document.size() != 2) throw std::runtime_error("not an object of an id and one answer");
+  if (document.value("id", Json()) != Json(id)) throw std::runtime_error(fmt::format("its id is not {}", id));
+  document.erase("id");
+  return document;
+}
+
+Abilities parse_abilities(const Json& profile, const char* name, const std::set<std::string>& omittable) {
+  const Json& object = profile.at(name);
+  refuse_unknown_members(object, {"layouts", "lacks", "omits"}, name);
+  Abilities abilities = {object.at("layouts").get<std::set<std::string>>(), string_set(object, "lacks"),
+                         string_set(object, "omits")};
+  refuse_unknown_values(abilities.omits, omittable, "omits");
+  return abilities;
+}
+
+}  // namespace
+
+std::string_view name_of(Command command) {
+  constexpr std::array<std::string_view, 3> kNames = {"decode", "verify", "encode"};
+  return kNames[static_cast<std::size_t>(command)];
+}
+
+std::string_view name_of(AnswerKind kind) {
+  constexpr std::array<std::string_view, 4> kNames = {"accepted", "rejected", "unsupported", "none"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+Profile parse_profile(std::string_view text) {
+  Profile profile;
+  try {
+    profile.document = parse_untrusted_json(text);
+    const Json& document = profile.document;
+    refuse_unknown_members(document, {"protocol", "name", "version", "commands", "reads", "writes"}, "the profile");
+    if (document.at("protocol") != kProtocolVersion) {
+      throw EnvironmentError(fmt::format("protocol {} is not {}", document.at("protocol").dump(), kProtocolVersion));
+    }
+    profile.name = document.at("name").get<std::string>();
+    profile.version = document.at("version").get<std::string>();
+    profile.commands = document.at("commands").get<std::set<std::string>>();
+    refuse_unknown_values(profile.commands, kCommands, "commands");
+    const bool reads = profile.has(Command::kDecode) || profile.has(Command::kVerify);
+    const bool writes = profile.has(Command::kEncode);
+    if (!reads && !writes) throw EnvironmentError("it has none of decode, verify and encode");
+    if (reads || document.contains("reads")) profile.reads = parse_abilities(document, "reads", kReaderMayOmit);
+    if (writes || document.contains("writes")) profile.writes = parse_abilities(document, "writes", kWriterMayOmit);
+  } catch (const std::exception& error) {
+    throw EnvironmentError(fmt::format("the adapter's capabilities: {}", error.what()));
+  }
+  return profile;
+}
+
+Answer read_answer(Command command, const ProcessResult& process) {
+  if (process.end != ProcessEnd::kExited) return describe_end(process);
   switch (process.exit_status) {
     case 0:
       return read_accepted(command, process.stdout_text);
@@ -171,7 +204,33 @@ Answer read_answer(Command command, const ProcessResult& process) {
     case kUnsupportedStatus:
       return read_unsupported(process.stdout_text);
     default:
-      return no_answer(fmt::format("exit status {}", process.exit_status));
+      return describe_end(process);
+  }
+}
+
+Answer read_served_answer(Command command, std::uint64_t id, const ProcessResult& process) {
+  if (process.end != ProcessEnd::kAnswered) return describe_end(process);
+  try {
+    const Json line = parse_served_line(id, process.stdout_text);
+    const std::string& name = line.begin().key();
+    const Json& value = line.front();
+    if (name == yes_of(command) && command == Command::kDecode) return {AnswerKind::kAccepted, value, {}, {}};
+    if (name == yes_of(command) && value == Json(true)) return {AnswerKind::kAccepted, {}, {}, {}};
+    if (name == "rejected") return {AnswerKind::kRejected, {}, parse_rejection(value), {}};
+    if (name == "unsupported") return {AnswerKind::kUnsupported, {}, {}, value.get<std::string>()};
+    if (name == "crashed") return {AnswerKind::kNone, {}, {}, value.get<std::string>(), true};
+    return no_answer(fmt::format("answered '{}', which is no answer to {}", name, name_of(command)));
+  } catch (const std::exception& error) {
+    return no_answer(fmt::format("a line that is no answer: {}", error.what()));
+  }
+}
+
+Profile read_served_profile(std::uint64_t id, const ProcessResult& process) {
+  if (process.end != ProcessEnd::kAnswered) throw EnvironmentError(describe_end(process).text);
+  try {
+    return parse_profile(parse_served_line(id, process.stdout_text).at("capabilities").dump());
+  } catch (const std::exception& error) {
+    throw EnvironmentError(fmt::format("serve: {}", error.what()));
   }
 }
 

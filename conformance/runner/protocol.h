@@ -16,26 +16,34 @@
 
 namespace tzmark::conformance {
 
-enum class Command { kDecode, kVerify };
+enum class Command { kDecode, kVerify, kEncode };
 
 // As it stands on the adapter's command line, "decode".
 std::string_view name_of(Command command);
+
+// What it can do in one direction.
+struct Abilities {
+  std::set<std::string> layouts;
+  std::set<std::string> lacks;  // features that it does not have
+  std::set<std::string> omits;  // members of canonical JSON that it does not know of
+};
 
 // What the implementation under test says that it can do.
 struct Profile {
   std::string name;
   std::string version;
-  std::set<std::string> layouts;   // that it reads
-  std::set<std::string> lacks;     // features of files that it cannot read
-  std::set<std::string> omits;     // members of canonical JSON that it does not print
+  Abilities reads;
+  Abilities writes;
   std::set<std::string> commands;  // that it has, besides capabilities
   Json document;                   // as printed
 
   bool has(Command command) const { return commands.contains(std::string(name_of(command))); }
+  bool serves() const { return commands.contains("serve"); }
+  const Abilities& abilities(Command command) const { return command == Command::kEncode ? writes : reads; }
 };
 
-// Reads what `capabilities` printed. Throws EnvironmentError with what is wrong with it.
-Profile parse_profile(std::string_view stdout_text);
+// Reads a profile. Throws EnvironmentError with what is wrong with it.
+Profile parse_profile(std::string_view text);
 
 struct Rejection {
   std::optional<std::string> rule;
@@ -57,8 +65,16 @@ struct Answer {
   Json document;        // of kAccepted: what was decoded
   Rejection rejection;  // of kRejected
   std::string text;     // of kUnsupported: why; of kNone: what happened instead of an answer
+  bool caught = false;  // of kNone: the adapter itself said that it crashed, and goes on
 };
 
+// The answer of a process that was started for this one question.
 Answer read_answer(Command command, const ProcessResult& process);
+
+// The answer of a process that serves, to the request of that id.
+Answer read_served_answer(Command command, std::uint64_t id, const ProcessResult& process);
+
+// The same answer line with a profile in it; throws EnvironmentError as parse_profile does.
+Profile read_served_profile(std::uint64_t id, const ProcessResult& process);
 
 }  // namespace tzmark::conformance

@@ -97,6 +97,39 @@ TEST(Answer, SaysHowTheProcessEnded) {
   EXPECT_THAT(text_of(ProcessEnd::kOutputBroken), HasSubstr("printed more than"));
 }
 
+Answer served(Command command, const std::string& line) {
+  ProcessResult process;
+  process.end = ProcessEnd::kAnswered;
+  process.stdout_text = line;
+  return read_served_answer(command, 7, process);
+}
+
+TEST(ServedAnswer, OneLineOfAnIdAndAnAnswer) {
+  EXPECT_EQ(served(Command::kDecode, R"({"id": 7, "decoded": {"data_version": 1}})").document["data_version"], 1);
+  EXPECT_EQ(served(Command::kVerify, R"({"verified": true, "id": 7})").kind, AnswerKind::kAccepted);
+  EXPECT_EQ(served(Command::kEncode, R"({"id": 7, "encoded": true})").kind, AnswerKind::kAccepted);
+  const Answer rejection = served(Command::kVerify, R"({"id": 7, "rejected": {"message": "no", "offset": 3}})");
+  EXPECT_EQ(rejection.kind, AnswerKind::kRejected);
+  EXPECT_EQ(rejection.rejection.offset, 3u);
+  EXPECT_EQ(served(Command::kVerify, R"({"id": 7, "unsupported": "later"})").kind, AnswerKind::kUnsupported);
+  const Answer crash = served(Command::kVerify, R"({"id": 7, "crashed": "KeyError: 'a'"})");
+  EXPECT_EQ(crash.kind, AnswerKind::kNone);
+  EXPECT_TRUE(crash.caught);
+  EXPECT_EQ(crash.text, "KeyError: 'a'");
+}
+
+TEST(ServedAnswer, EverythingElseIsNone) {
+  for (const char* line :
+       {"", "null", "[]", "{}", R"({"id": 7})", R"({"id": 8, "verified": true})", R"({"id": "7", "verified": true})",
+        R"({"verified": true})", R"({"id": 7, "verified": false})", R"({"id": 7, "encoded": true})",
+        R"({"id": 7, "decoded": {}})", R"({"id": 7, "verified": true, "decoded": {}})",
+        R"({"id": 7, "verified": true} {"id": 8})", R"({"id": 7, "rejected": true})", R"({"id": 7, "crashed": 1})"}) {
+    const Answer answer = served(Command::kVerify, line);
+    EXPECT_EQ(answer.kind, AnswerKind::kNone) << line;
+    EXPECT_FALSE(answer.caught) << line;
+  }
+}
+
 const char* const kProfile = R"({"protocol": 1, "name": "n", "version": "2", "commands": ["decode"],
   "reads": {"layouts": ["v1", "v2"], "lacks": ["meta"], "omits": ["layout"]}})";
 
@@ -104,11 +137,21 @@ TEST(Profile, IsRead) {
   const Profile profile = parse_profile(kProfile);
   EXPECT_EQ(profile.name, "n");
   EXPECT_EQ(profile.version, "2");
-  EXPECT_THAT(profile.layouts, UnorderedElementsAre("v1", "v2"));
-  EXPECT_THAT(profile.lacks, UnorderedElementsAre("meta"));
-  EXPECT_THAT(profile.omits, UnorderedElementsAre("layout"));
+  EXPECT_THAT(profile.reads.layouts, UnorderedElementsAre("v1", "v2"));
+  EXPECT_THAT(profile.reads.lacks, UnorderedElementsAre("meta"));
+  EXPECT_THAT(profile.reads.omits, UnorderedElementsAre("layout"));
   EXPECT_TRUE(profile.has(Command::kDecode));
   EXPECT_FALSE(profile.has(Command::kVerify));
+  EXPECT_FALSE(profile.serves());
+}
+
+TEST(Profile, OfAWriter) {
+  const Profile profile = parse_profile(R"({"protocol": 1, "name": "n", "version": "2",
+    "commands": ["encode", "serve"], "writes": {"layouts": ["v1"], "lacks": ["meta"], "omits": ["module_index"]}})");
+  EXPECT_TRUE(profile.serves());
+  EXPECT_THAT(profile.abilities(Command::kEncode).layouts, UnorderedElementsAre("v1"));
+  EXPECT_THAT(profile.writes.omits, UnorderedElementsAre("module_index"));
+  EXPECT_TRUE(profile.abilities(Command::kDecode).layouts.empty());
 }
 
 TEST(Profile, MistakesAreRefused) {
@@ -124,8 +167,12 @@ TEST(Profile, MistakesAreRefused) {
            Row{R"({"op": "remove", "path": "/name"})", "key 'name' not found"},
            Row{R"({"op": "replace", "path": "/version", "value": 2})", "must be string"},
            Row{R"({"op": "replace", "path": "/commands", "value": ["decode", "encrypt"]})", "'encrypt' in commands"},
-           Row{R"({"op": "replace", "path": "/commands", "value": []})", "neither decode nor verify"},
+           Row{R"({"op": "replace", "path": "/commands", "value": []})", "none of decode, verify and encode"},
            Row{R"({"op": "remove", "path": "/reads"})", "key 'reads' not found"},
+           Row{R"({"op": "replace", "path": "/commands", "value": ["serve"]})", "none of decode, verify and encode"},
+           Row{R"({"op": "replace", "path": "/commands", "value": ["encode"]})", "key 'writes' not found"},
+           Row{R"({"op": "add", "path": "/writes", "value": {"layouts": [], "omits": ["layout"]}})",
+               "'layout' in omits"},
            Row{R"({"op": "add", "path": "/reads/lack", "value": []})", "unknown member 'lack'"},
            Row{R"({"op": "add", "path": "/lacks", "value": []})", "unknown member 'lacks'"},
            Row{R"({"op": "replace", "path": "/reads/omits", "value": ["sha256"]})", "'sha256' in omits"},

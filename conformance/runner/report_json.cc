@@ -2,12 +2,14 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <set>
+
 #include "report.h"
 
 namespace tzmark::conformance {
 namespace {
 
-constexpr int kResultVersion = 1;
+constexpr int kResultVersion = 2;
 constexpr std::size_t kValueMaxBytes = 1000;
 constexpr std::size_t kStderrMaxBytes = 4000;
 
@@ -28,8 +30,8 @@ Json describe(const std::optional<Difference>& difference) {
 }
 
 Json describe(const ProcessResult& process) {
-  constexpr std::array<const char*, 6> kNames = {"exited",        "signaled",      "timed-out",
-                                                 "memory-broken", "output-broken", "cancelled"};
+  constexpr std::array<const char*, 7> kNames = {"exited",        "signaled",  "timed-out", "memory-broken",
+                                                 "output-broken", "cancelled", "answered"};
   return {{"end", kNames[static_cast<std::size_t>(process.end)]},
           {"exit_status", process.end == ProcessEnd::kExited ? Json(process.exit_status) : Json()},
           {"signal", process.end == ProcessEnd::kSignaled ? Json(process.signal) : Json()},
@@ -48,6 +50,27 @@ Json describe(const Answer& answer) {
       {"kind", name_of(answer.kind)}, {"rejected", rejected}, {"text", or_null(one_line(answer.text, kValueMaxBytes))}};
 }
 
+Json describe(const std::optional<Explanation>& explanation) {
+  if (!explanation) return nullptr;
+  Json bytes = Json::array();
+  for (const model::Annotated& row : explanation->bytes) {
+    bytes.push_back({{"offset", row.offset},
+                     {"hex", row.hex},
+                     {"field", row.field},
+                     {"value", one_line(row.value, kValueMaxBytes)},
+                     {"marked", row.marked}});
+  }
+  return {{"rule", or_null(explanation->rule)},
+          {"offset", or_null(explanation->offset)},
+          {"message", one_line(explanation->message, kValueMaxBytes)},
+          {"bytes", bytes}};
+}
+
+Json describe(const std::optional<WrittenFile>& written) {
+  if (!written) return nullptr;
+  return {{"size_bytes", written->size_bytes}, {"sha256", written->sha256}};
+}
+
 std::string tail(const std::string& text, std::size_t max_bytes) {
   return text.size() <= max_bytes ? text : text.substr(text.size() - max_bytes);
 }
@@ -59,15 +82,18 @@ Json describe(const Step& step) {
           {"answer", describe(step.answer)},
           {"cites_other_rule", step.cites_other_rule},
           {"difference", describe(step.difference)},
+          {"explanation", describe(step.explanation)},
+          {"written", describe(step.written)},
           {"process", describe(step.process)},
           {"stderr_tail", tail(step.process.stderr_tail, kStderrMaxBytes)}};
 }
 
-Json describe(const CaseResult& result) {
+Json describe(const SuiteRun& run, const CaseResult& result) {
   const Case& item = result.item;
   Json steps = Json::array();
   for (const Step& step : result.steps) steps.push_back(describe(step));
   return {{"id", item.id},
+          {"operation", name_of(item.operation)},
           {"path", item.path.string()},
           {"sha256", item.sha256},
           {"size_bytes", item.size_bytes},
@@ -84,6 +110,8 @@ Json describe(const CaseResult& result) {
           {"reason", or_null(result.reason)},
           {"choice", or_null(result.choice())},
           {"cites_other_rule", result.cites_other_rule()},
+          {"known", or_null(result.known)},
+          {"repro", repro_command(*run.manifest, item, *run.adapter, decisive_command(result))},
           {"steps", std::move(steps)}};
 }
 
@@ -100,8 +128,24 @@ Json describe_summary(const std::vector<CaseResult>& results) {
   return {{"passed", totals.passed},
           {"failed", totals.failed},
           {"skipped", totals.skipped},
+          {"known", totals.known},
+          {"unknown", totals.failed - totals.known},
           {"outcomes", outcomes},
           {"cites_other_rule", other_rule}};
+}
+
+// The rules that the cases of the run are about.
+Json describe_rules(const SuiteRun& run) {
+  std::set<std::string> cited;
+  for (const CaseResult& result : run.results) cited.insert(result.item.rules.begin(), result.item.rules.end());
+  Json rules = Json::object();
+  for (const std::string& id : cited) {
+    const auto found = run.manifest->rules.find(id);
+    if (found == run.manifest->rules.end()) continue;
+    const Rule& rule = found->second;
+    rules[id] = {{"level", rule.level}, {"binds", rule.binds}, {"text", rule.text}, {"section", rule.section}};
+  }
+  return rules;
 }
 
 }  // namespace
@@ -109,7 +153,7 @@ Json describe_summary(const std::vector<CaseResult>& results) {
 std::string json_report(const SuiteRun& run) {
   const SuiteOptions& options = run.options;
   Json cases = Json::array();
-  for (const CaseResult& result : run.results) cases.push_back(describe(result));
+  for (const CaseResult& result : run.results) cases.push_back(describe(run, result));
   const Json document = {
       {"schema", "tzmark-conformance"},
       {"schema_version", kResultVersion},
@@ -123,9 +167,13 @@ std::string json_report(const SuiteRun& run) {
         {"idle_rss_bytes", run.adapter->idle_rss_bytes()},
         {"stale_exclusions", stale_exclusions(*run.manifest, run.adapter->profile())}}},
       {"corpus", {{"manifest_sha256", run.manifest->sha256}, {"cases", run.manifest->cases.size()}}},
+      {"serve", run.adapter->serves()},
+      {"rules", describe_rules(run)},
+      {"known_problems", run.known_problems},
       {"options",
        {{"only", run.selection.ids},
         {"layouts", run.selection.layouts},
+        {"rules", run.selection.rules},
         {"jobs", options.jobs},
         {"elapsed_max_ns", options.elapsed_max ? Json(options.elapsed_max->count()) : Json()},
         {"memory_max_bytes", or_null(options.memory_max_bytes)}}},

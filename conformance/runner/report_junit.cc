@@ -35,9 +35,9 @@ std::string printable(const std::string& text) {
 
 void print_totals(tinyxml2::XMLPrinter& xml, const Totals& totals, std::chrono::nanoseconds elapsed) {
   xml.PushAttribute("tests", static_cast<std::int64_t>(totals.ran() + totals.skipped));
-  xml.PushAttribute("failures", static_cast<std::int64_t>(totals.failed));
+  xml.PushAttribute("failures", static_cast<std::int64_t>(totals.failed - totals.known));
   xml.PushAttribute("errors", 0);
-  xml.PushAttribute("skipped", static_cast<std::int64_t>(totals.skipped));
+  xml.PushAttribute("skipped", static_cast<std::int64_t>(totals.skipped + totals.known));
   xml.PushAttribute("time", seconds(elapsed).c_str());
 }
 
@@ -46,7 +46,7 @@ void print_case(tinyxml2::XMLPrinter& xml, const CaseResult& result) {
   xml.PushAttribute("classname", ("tzmark." + result.item.layout).c_str());
   xml.PushAttribute("name", result.item.id.c_str());
   xml.PushAttribute("time", seconds(elapsed_of(result)).c_str());
-  if (is_failure(result.outcome)) {
+  if (is_failure(result.outcome) && !result.known) {
     xml.OpenElement("failure");
     xml.PushAttribute("type", std::string(name_of(result.outcome)).c_str());
     xml.PushAttribute("message", printable(result.reason).c_str());
@@ -59,9 +59,11 @@ void print_case(tinyxml2::XMLPrinter& xml, const CaseResult& result) {
     }
     xml.PushText(printable(text).c_str());
     xml.CloseElement();
-  } else if (result.outcome == Outcome::kSkipped) {
+  } else if (result.known || result.outcome == Outcome::kSkipped) {
+    // JUnit has no word for a failure that is expected.
+    const std::string message = result.known ? "known failure: " + *result.known : result.reason;
     xml.OpenElement("skipped");
-    xml.PushAttribute("message", printable(result.reason).c_str());
+    xml.PushAttribute("message", printable(message).c_str());
     xml.CloseElement();
   }
   xml.CloseElement();
@@ -82,7 +84,7 @@ std::string junit_report(const SuiteRun& run) {
     Totals totals;
     std::chrono::nanoseconds elapsed{0};
     for (const CaseResult* result : results) {
-      totals.add(result->outcome);
+      totals.add(*result);
       elapsed += elapsed_of(*result);
     }
     xml.OpenElement("testsuite");

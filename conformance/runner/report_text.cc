@@ -29,16 +29,16 @@ std::string matrix(const std::vector<CaseResult>& results) {
   std::map<std::pair<std::string, std::string>, Totals> cells;
   for (const CaseResult& result : results) {
     layouts.insert(result.item.layout);
-    cells[{kAll, result.item.layout}].add(result.outcome);
-    cells[{kAll, kAll}].add(result.outcome);
+    cells[{kAll, result.item.layout}].add(result);
+    cells[{kAll, kAll}].add(result);
     if (result.item.features.empty()) {
-      cells[{kPlain, result.item.layout}].add(result.outcome);
-      cells[{kPlain, kAll}].add(result.outcome);
+      cells[{kPlain, result.item.layout}].add(result);
+      cells[{kPlain, kAll}].add(result);
     }
     for (const std::string& feature : result.item.features) {
       features.insert(feature);
-      cells[{feature, result.item.layout}].add(result.outcome);
-      cells[{feature, kAll}].add(result.outcome);
+      cells[{feature, result.item.layout}].add(result);
+      cells[{feature, kAll}].add(result);
     }
   }
 
@@ -93,10 +93,21 @@ std::string last_words(const std::vector<Step>& steps) {
   return "";
 }
 
+// Where it shows in the file: the rule that is broken there, and the field.
+std::string place(const CaseResult& result) {
+  for (const Step& step : result.steps) {
+    if (step.outcome != result.outcome || !step.explanation) continue;
+    for (const model::Annotated& row : step.explanation->bytes) {
+      if (row.marked) return fmt::format("    byte {}: {}, {} = {}\n", row.offset, row.field, row.hex, row.value);
+    }
+  }
+  return "";
+}
+
 std::string failures(const std::vector<CaseResult>& results) {
   std::vector<const CaseResult*> failed;
   for (const CaseResult& result : results) {
-    if (is_failure(result.outcome)) failed.push_back(&result);
+    if (is_failure(result.outcome) && !result.known) failed.push_back(&result);
   }
   std::stable_sort(failed.begin(), failed.end(),
                    [](const CaseResult* a, const CaseResult* b) { return a->outcome < b->outcome; });
@@ -106,6 +117,7 @@ std::string failures(const std::vector<CaseResult>& results) {
                         result->reason);
     const std::string words = last_words(result->steps);
     if (!words.empty()) text += fmt::format("    stderr: {}\n", words);
+    text += place(*result);
   }
   return text;
 }
@@ -128,11 +140,12 @@ std::string remarks(const std::vector<CaseResult>& results) {
 
 }  // namespace
 
-void Totals::add(Outcome outcome) {
-  if (outcome == Outcome::kSkipped) {
+void Totals::add(const CaseResult& result) {
+  if (result.outcome == Outcome::kSkipped) {
     ++skipped;
-  } else if (is_failure(outcome)) {
+  } else if (is_failure(result.outcome)) {
     ++failed;
+    if (result.known) ++known;
   } else {
     ++passed;
   }
@@ -140,8 +153,13 @@ void Totals::add(Outcome outcome) {
 
 Totals totals_of(const std::vector<CaseResult>& results) {
   Totals totals;
-  for (const CaseResult& result : results) totals.add(result.outcome);
+  for (const CaseResult& result : results) totals.add(result);
   return totals;
+}
+
+bool SuiteRun::passed() const {
+  const Totals totals = totals_of(results);
+  return totals.ran() > 0 && totals.failed == totals.known && known_problems.empty();
 }
 
 std::string text_report(const SuiteRun& run) {
@@ -153,7 +171,10 @@ std::string text_report(const SuiteRun& run) {
   for (const std::string& section : {failures(run.results), remarks(run.results)}) {
     if (!section.empty()) text += section + "\n";
   }
-  text += fmt::format("{} passed, {} failed, {} skipped\n", totals.passed, totals.failed, totals.skipped);
+  for (const std::string& problem : run.known_problems) text += fmt::format("known failures: {}\n", problem);
+  if (!run.known_problems.empty()) text += '\n';
+  text += fmt::format("{} passed, {} failed{}, {} skipped\n", totals.passed, totals.failed,
+                      totals.known > 0 ? fmt::format(" ({} known)", totals.known) : "", totals.skipped);
   return text;
 }
 

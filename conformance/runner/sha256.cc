@@ -48,4 +48,11 @@ std::string sha256_of_file(const std::filesystem::path& path) {
   return hex;
 }
 
+std::string sha256_digest(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> value;
+  unsigned int size_bytes = 0;
+  require_openssl(EVP_Digest(text.data(), text.size(), value.data(), &size_bytes, EVP_sha256(), nullptr));
+  return std::string(reinterpret_cast<const char*>(value.data()), size_bytes);
+}
+
 }  // namespace tzmark::conformance

@@ -1,14 +1,18 @@
-// The SHA-256 of a file, by which the corpus knows its own files again.
+// SHA-256: of files, by which the corpus knows its own files again, and of text, of which specifications make data.
 //
-// Thread-safety: a pure function of the file.
+// Thread-safety: pure functions.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace tzmark::conformance {
 
 // 64 lower-case hexadecimal digits. Throws EnvironmentError if the file cannot be read to its end.
 std::string sha256_of_file(const std::filesystem::path& file);
+
+// The 32 bytes themselves.
+std::string sha256_digest(std::string_view text);
 
 }  // namespace tzmark::conformance

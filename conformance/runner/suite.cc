@@ -10,8 +10,36 @@
 #include <set>
 #include <thread>
 
+#include "command_line.h"
+#include "encode.h"
+#include "explain.h"
+#include "file_content.h"
+
 namespace tzmark::conformance {
 namespace {
+
+Question question_of(const Manifest& manifest, const Case& item, Command command) {
+  return {.command = command,
+          .file = manifest.directory / item.path,
+          .out = {},
+          .key_hex = item.key_hex,
+          .passphrase = item.passphrase};
+}
+
+void run_read_case(const Manifest& manifest, const Case& item, const Adapter& adapter,
+                   std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes, std::vector<Step>& steps) {
+  const std::optional<Json> expected = load_expected(manifest, item);
+  for (const Command command : {Command::kDecode, Command::kVerify}) {
+    if (!adapter.profile().has(command)) continue;
+    Step step = adapter.ask(question_of(manifest, item, command), elapsed_max, memory_max_bytes);
+    judge_step(item, expected, adapter.profile(), step);
+    if (is_failure(step.outcome)) {
+      const FileContent content(manifest.directory / item.path);
+      step.explanation = explain(item, step, content.bytes(), model::describe(content.bytes(), secret_of(item)));
+    }
+    steps.push_back(std::move(step));
+  }
+}
 
 CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const SuiteOptions& options) {
   CaseResult result;
@@ -22,14 +50,12 @@ CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& a
     result.reason = *reason;
     return result;
   }
-  const std::optional<Json> expected = load_expected(manifest, item);
-  for (const Command command : {Command::kDecode, Command::kVerify}) {
-    if (!adapter.profile().has(command)) continue;
-    Step step =
-        adapter.ask(command, manifest.directory / item.path, item, options.elapsed_max.value_or(item.elapsed_max),
-                    options.memory_max_bytes.value_or(item.memory_max_bytes));
-    judge_step(item, expected, adapter.profile(), step);
-    result.steps.push_back(std::move(step));
+  const std::chrono::nanoseconds elapsed_max = options.elapsed_max.value_or(item.elapsed_max);
+  const std::uint64_t memory_max_bytes = options.memory_max_bytes.value_or(item.memory_max_bytes);
+  if (item.operation == Operation::kEncode) {
+    result.steps.push_back(run_encode_case(manifest, item, adapter, elapsed_max, memory_max_bytes, options.kept));
+  } else {
+    run_read_case(manifest, item, adapter, elapsed_max, memory_max_bytes, result.steps);
   }
   const CaseJudgement judgement = judge_case(item, result.steps);
   result.outcome = judgement.outcome;
@@ -41,9 +67,13 @@ bool matches(const Case& item, const Selection& selection) {
   const auto id_matches = [&](const std::string& pattern) {
     return ::fnmatch(pattern.c_str(), item.id.c_str(), 0) == 0;
   };
-  const auto& layouts = selection.layouts;
-  return (selection.ids.empty() || std::any_of(selection.ids.begin(), selection.ids.end(), id_matches)) &&
-         (layouts.empty() || std::find(layouts.begin(), layouts.end(), item.layout) != layouts.end());
+  const auto is_about = [&](const std::string& rule) {
+    return std::find(item.rules.begin(), item.rules.end(), rule) != item.rules.end();
+  };
+  const auto& [ids, layouts, rules] = selection;
+  return (ids.empty() || std::any_of(ids.begin(), ids.end(), id_matches)) &&
+         (layouts.empty() || std::find(layouts.begin(), layouts.end(), item.layout) != layouts.end()) &&
+         (rules.empty() || std::any_of(rules.begin(), rules.end(), is_about));
 }
 
 }  // namespace
@@ -53,7 +83,7 @@ bool CaseResult::cites_other_rule() const {
 }
 
 std::string CaseResult::choice() const {
-  if (item.verdict != Verdict::kImplementationDefined || outcome != Outcome::kPass) return "";
+  if (outcome != Outcome::kImplementationDefined) return "";
   std::string text;
   bool same = true;
   for (const Step& step : steps) {
@@ -115,13 +145,29 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
   return finished;
 }
 
+std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter, Command command) {
+  if (item.operation == Operation::kRead) return adapter.shell_command(question_of(manifest, item, command));
+  return join_command({"tzmark", "conform", "--adapter", join_command(adapter.argv()), "--corpus",
+                       manifest.directory.string(), "--only", item.id, "--keep", "kept"});
+}
+
+Command decisive_command(const CaseResult& result) {
+  if (result.item.operation == Operation::kEncode) return Command::kEncode;
+  for (const Step& step : result.steps) {
+    if (step.outcome == result.outcome && is_failure(step.outcome)) return step.command;
+  }
+  return result.item.verdict == Verdict::kIntegrityFailure ? Command::kVerify : Command::kDecode;
+}
+
 std::vector<std::string> stale_exclusions(const Manifest& manifest, const Profile& profile) {
   std::set<std::string> features;
   for (const Case& item : manifest.cases) features.insert(item.features.begin(), item.features.end());
-  std::vector<std::string> stale;
-  std::set_difference(profile.lacks.begin(), profile.lacks.end(), features.begin(), features.end(),
-                      std::back_inserter(stale));
-  return stale;
+  std::set<std::string> stale;
+  for (const Abilities* abilities : {&profile.reads, &profile.writes}) {
+    std::set_difference(abilities->lacks.begin(), abilities->lacks.end(), features.begin(), features.end(),
+                        std::inserter(stale, stale.end()));
+  }
+  return {stale.begin(), stale.end()};
 }
 
 }  // namespace tzmark::conformance

@@ -21,6 +21,7 @@ namespace tzmark::conformance {
 struct Selection {
   std::vector<std::string> ids;      // shell patterns, one of which the id has to match
   std::vector<std::string> layouts;  // one of which the layout has to be
+  std::vector<std::string> rules;    // one of which the case has to be about
 };
 
 std::vector<Case> select_cases(const Manifest& manifest, const Selection& selection);
@@ -30,13 +31,16 @@ struct SuiteOptions {
   // In place of the limits of the cases.
   std::optional<std::chrono::nanoseconds> elapsed_max;
   std::optional<std::uint64_t> memory_max_bytes;
+  // Where the files of encode cases stay, in a folder each.
+  std::optional<std::filesystem::path> kept;
 };
 
 struct CaseResult {
   Case item;
   std::vector<Step> steps;  // empty if the profile excuses the adapter
   Outcome outcome = Outcome::kSkipped;
-  std::string reason;  // one line; empty for a pass
+  std::string reason;                // one line; empty for a pass
+  std::optional<std::string> known;  // why it is expected to fail, in a failure that is
 
   // Whether a refusal cited a rule that is not among the case's.
   bool cites_other_rule() const;
@@ -45,13 +49,21 @@ struct CaseResult {
   std::string choice() const;
 };
 
-// Runs decode and verify, so far as the adapter has them, on each case. The results are in the order of the cases.
-// Throws EnvironmentError if a file of the corpus is not the one that the manifest means, or a process cannot be
+// Runs decode and verify, so far as the adapter has them, or encode on each case. The results are in the order of the
+// cases. Throws EnvironmentError if a file of the corpus is not the one that the manifest means, or a process cannot be
 // started. If cancelled becomes true, the cases that are not through yet are left out. Progress is called after each
 // case.
 std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Case>& cases, const Adapter& adapter,
                                   const SuiteOptions& options, const std::atomic<bool>& cancelled,
                                   const std::function<void(std::size_t done)>& progress);
+
+// The command line that repeats a case: what the adapter was asked, or, for an encode case, this suite's own with that
+// case alone, because its specification has to be made into files first. command is the one that failed, or the one
+// that tells most.
+std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter, Command command);
+
+// The command of a case's results that repro_command is to repeat.
+Command decisive_command(const CaseResult& result);
 
 // Features that the profile lacks although no case of the manifest has them: spelling mistakes, or out of date.
 std::vector<std::string> stale_exclusions(const Manifest& manifest, const Profile& profile);

@@ -23,9 +23,9 @@ using ::testing::HasSubstr;
 const std::atomic<bool> kNotCancelled = false;
 
 // The results by id. Options go to the adapter: which case misbehaves, and how.
-std::map<std::string, CaseResult> run(TestCorpus& corpus, const std::vector<std::string>& options,
+std::map<std::string, CaseResult> run(TestCorpus& corpus, std::vector<std::string> options,
                                       SuiteOptions suite_options = {
-                                          .jobs = 2, .elapsed_max = {}, .memory_max_bytes = {}}) {
+                                          .jobs = 2, .elapsed_max = {}, .memory_max_bytes = {}, .kept = {}}) {
   corpus.save();
   const Manifest manifest = load_manifest(corpus.directory());
   const Adapter adapter(fake_adapter(options), kNotCancelled);
@@ -58,7 +58,8 @@ TEST(Suite, HonestAnswersPass) {
   const auto results = run(corpus, {});
   EXPECT_EQ(results.size(), 8u);
   for (const auto& [id, result] : results) {
-    EXPECT_EQ(result.outcome, Outcome::kPass) << id << ": " << result.reason;
+    EXPECT_EQ(result.outcome, id == "implementation-defined" ? Outcome::kImplementationDefined : Outcome::kPass)
+        << id << ": " << result.reason;
     EXPECT_EQ(result.steps.size(), 2u);
     EXPECT_FALSE(result.cites_other_rule());
   }
@@ -96,19 +97,83 @@ TEST(Suite, RecordsAnotherRule) {
 
 // A refusal is expected of these files; a crash must not pass for one.
 TEST(Suite, CrashesAreNotRejections) {
-  for (const char* behaviour : {"exception", "usage", "print-nothing", "print-noise", "segfault", "flood"}) {
+  for (const char* behaviour : {"exception", "usage", "print-nothing", "print-noise", "segfault"}) {
     const CaseResult result = behaving(behaviour, "malformed");
     EXPECT_EQ(result.outcome, Outcome::kCrash) << behaviour;
   }
   EXPECT_THAT(behaving("exception", "malformed").steps[0].process.stderr_tail, HasSubstr("ValueError: cannot unpack"));
   EXPECT_THAT(behaving("segfault", "malformed").reason, HasSubstr("signal 11"));
-  EXPECT_THAT(behaving("flood", "malformed").reason, HasSubstr("printed more than 64 MiB"));
+}
+
+TEST(Suite, OutputWithoutEnd) {
+  const CaseResult result = behaving("flood", "malformed");
+  EXPECT_EQ(result.outcome, Outcome::kOutput);
+  EXPECT_THAT(result.reason, HasSubstr("printed more than 64 MiB"));
+}
+
+const char* const kServes = R"({"protocol": 1, "name": "fake", "version": "1",
+  "commands": ["decode", "verify", "encode", "serve"], "reads": {"layouts": ["v1"]}, "writes": {"layouts": ["v1"]}})";
+
+// One process answers many questions; whatever goes wrong with one of them is its outcome, and the run goes on.
+TEST(Suite, ServesThroughEveryFault) {
+  TestCorpus corpus;
+  std::vector<std::string> options = {"--profile", kServes};
+  const std::vector<std::pair<const char*, Outcome>> faults = {
+      {"honest", Outcome::kPass},         {"exception", Outcome::kCrash},     {"segfault", Outcome::kCrash},
+      {"print-nothing", Outcome::kCrash}, {"caught", Outcome::kCrash},        {"answer-twice", Outcome::kCrash},
+      {"hang", Outcome::kHang},           {"spike", Outcome::kMemory},        {"hog", Outcome::kMemory},
+      {"flood", Outcome::kOutput},        {"reject", Outcome::kRejectedValid}};
+  for (const auto& [behaviour, outcome] : faults) {
+    corpus.add(behaviour, "valid");
+    corpus.add(std::string("after-") + behaviour, "valid");
+    options.insert(options.end(), {"--case", fmt::format("{}={}", behaviour, behaviour)});
+  }
+  const auto results = run(corpus, options, {.jobs = 2, .elapsed_max = 3s, .memory_max_bytes = {}, .kept = {}});
+  for (const auto& [behaviour, outcome] : faults) {
+    const CaseResult& result = results.at(behaviour);
+    EXPECT_EQ(result.outcome, outcome) << behaviour << ": " << result.reason;
+    EXPECT_EQ(results.at(std::string("after-") + behaviour).outcome, Outcome::kPass) << behaviour;
+  }
+  EXPECT_EQ(results.at("honest").steps[0].process.end, ProcessEnd::kAnswered);
+  EXPECT_THAT(results.at("exception").steps[0].process.stderr_tail, HasSubstr("ValueError"));
+}
+
+// The file of FORMAT.md's worked example, and one that is no file of the format.
+TEST(Suite, Encode) {
+  TestCorpus corpus;
+  corpus.write("right.tensors", worked_example());
+  std::string damaged = worked_example();
+  damaged[190] = '\x01';
+  corpus.write("damaged.tensors", damaged);
+  const auto add = [&](const char* id, const char* verdict, const std::string& writes) {
+    corpus.add_encode(id, verdict, writes.empty() ? Json() : Json(corpus.directory() / writes));
+  };
+  add("right", "valid", "right.tensors");
+  add("damaged", "valid", "damaged.tensors");
+  add("nothing", "valid", "");
+  add("refused", "invalid", "");
+  add("accepted", "invalid", "right.tensors");
+  add("left-behind", "invalid", "");
+  const auto results = run(corpus, {"--profile", kServes, "--case", "refused=reject", "--case", "accepted=accept",
+                                    "--case", "left-behind=leave-file-behind"});
+  EXPECT_EQ(results.at("right").outcome, Outcome::kPass) << results.at("right").reason;
+  ASSERT_TRUE(results.at("right").steps[0].written);
+  EXPECT_EQ(results.at("right").steps[0].written->size_bytes, 200u);
+  const CaseResult& broken = results.at("damaged");
+  EXPECT_EQ(broken.outcome, Outcome::kWrongData);
+  EXPECT_THAT(broken.reason, HasSubstr("TZR-HSH-00"));
+  ASSERT_TRUE(broken.steps[0].explanation);
+  EXPECT_THAT(broken.steps[0].explanation->bytes, ::testing::Not(::testing::IsEmpty()));
+  EXPECT_EQ(results.at("nothing").reason, "encode: no file was written");
+  EXPECT_EQ(results.at("refused").outcome, Outcome::kPass);
+  EXPECT_EQ(results.at("accepted").outcome, Outcome::kAcceptedInvalid);
+  EXPECT_EQ(results.at("left-behind").outcome, Outcome::kWrongData);
 }
 
 TEST(Suite, Hang) {
   for (const char* behaviour : {"hang", "hang-behind-closed-output"}) {
     const CaseResult result =
-        behaving(behaviour, "malformed", {.jobs = 1, .elapsed_max = 300ms, .memory_max_bytes = {}});
+        behaving(behaviour, "malformed", {.jobs = 1, .elapsed_max = 300ms, .memory_max_bytes = {}, .kept = {}});
     EXPECT_EQ(result.outcome, Outcome::kHang) << behaviour;
     for (const Step& step : result.steps) EXPECT_LT(step.process.elapsed, 20s);
   }
@@ -128,7 +193,7 @@ TEST(Suite, MemoryCountsFromTheIdleAdapter) {
 }
 
 TEST(Suite, LimitsCanBeReplaced) {
-  const SuiteOptions wide = {.jobs = 1, .elapsed_max = {}, .memory_max_bytes = 1u << 30};
+  const SuiteOptions wide = {.jobs = 1, .elapsed_max = {}, .memory_max_bytes = 1u << 30, .kept = {}};
   EXPECT_EQ(behaving("spike", "valid", wide).outcome, Outcome::kPass);
 }
 
@@ -179,7 +244,7 @@ TEST(Suite, ResultsAreInTheOrderOfTheCases) {
   const Manifest manifest = load_manifest(corpus.directory());
   const Adapter adapter(fake_adapter({}), kNotCancelled);
   const auto results =
-      run_suite(manifest, manifest.cases, adapter, {.jobs = 4, .elapsed_max = {}, .memory_max_bytes = {}},
+      run_suite(manifest, manifest.cases, adapter, {.jobs = 4, .elapsed_max = {}, .memory_max_bytes = {}, .kept = {}},
                 kNotCancelled, [](std::size_t) {});
   ASSERT_EQ(results.size(), 12u);
   for (int i = 0; i < 12; ++i) EXPECT_EQ(results[i].item.id, fmt::format("case-{}", i));
@@ -207,8 +272,8 @@ TEST(Suite, CancellingEndsIt) {
   });
   const auto began = std::chrono::steady_clock::now();
   const auto results =
-      run_suite(manifest, manifest.cases, adapter, {.jobs = 2, .elapsed_max = 60s, .memory_max_bytes = {}}, cancelled,
-                [](std::size_t) {});
+      run_suite(manifest, manifest.cases, adapter, {.jobs = 2, .elapsed_max = 60s, .memory_max_bytes = {}, .kept = {}},
+                cancelled, [](std::size_t) {});
   EXPECT_LT(std::chrono::steady_clock::now() - began, 20s);
   EXPECT_LE(results.size(), 10u);
 }
@@ -227,10 +292,10 @@ TEST(Select, ByPatternAndLayout) {
     return joined;
   };
   EXPECT_EQ(ids({}), "a-1 a-2 b-1 ");
-  EXPECT_EQ(ids({.ids = {"a-*"}, .layouts = {}}), "a-1 a-2 ");
-  EXPECT_EQ(ids({.ids = {"a-2", "b*"}, .layouts = {}}), "a-2 b-1 ");
-  EXPECT_EQ(ids({.ids = {"a-*"}, .layouts = {"v1"}}), "a-1 ");
-  EXPECT_EQ(ids({.ids = {"nothing"}, .layouts = {}}), "");
+  EXPECT_EQ(ids({.ids = {"a-*"}, .layouts = {}, .rules = {}}), "a-1 a-2 ");
+  EXPECT_EQ(ids({.ids = {"a-2", "b*"}, .layouts = {}, .rules = {}}), "a-2 b-1 ");
+  EXPECT_EQ(ids({.ids = {"a-*"}, .layouts = {"v1"}, .rules = {}}), "a-1 ");
+  EXPECT_EQ(ids({.ids = {"nothing"}, .layouts = {}, .rules = {}}), "");
 }
 
 TEST(AdapterStart, FailuresAreExplained) {

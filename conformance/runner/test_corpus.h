@@ -14,8 +14,19 @@
 
 #include "json.h"
 #include "sha256.h"
+#include "specification.h"
 
 namespace tzmark::conformance {
+
+// The 200 bytes of the worked example in FORMAT.md: one tensor w, float32, 1.0 and -2.0.
+inline std::string worked_example() {
+  return data_of_recipe(
+      {{"hex",
+        "7c545a527c010000000000000000000000000000000000000000000000000000000000000000000000080000000000000000"
+        "000000000000000100000000000000250000000000000001007700033c663401020000006e00000000000000b80000000000"
+        "000008000000000000004a00000000000000000000010077033c6634010200000029000200048203ab0901200c128e2f0e87"
+        "802c8c7ca0053b65aaf83100e10fc94c3236f6f294c89cd1123708000000000000000000803f000000c00000000000000000"}});
+}
 
 class TestCorpus {
  public:
@@ -59,6 +70,40 @@ class TestCorpus {
     }
     manifest_["cases"].push_back(entry);
     return manifest_["cases"].back();
+  }
+
+  // Adds a specification of one tensor, w of float32 1.0 and -2.0. The fake adapter answers with a copy of writes.
+  void add_encode(const std::string& id, const std::string& verdict, const Json& writes) {
+    const Json specification = {
+        {"layout", "auto"},
+        {"data", {{"a", {{"hex", "0000803f000000c0"}}}}},
+        {"tensors",
+         {{{"path", {"w"}},
+           {"kind", "parameter"},
+           {"module_index", 0},
+           {"dtype", "float32"},
+           {"shape", {2}},
+           {"meta", false},
+           {"data", {{"of", "a"}, {"offset", 0}, {"length", 8}}}}}},
+        {"case", {{"id", id}, {"verdict", verdict}, {"rules", {"TZR-HDR-006"}}, {"writes", writes}}}};
+    write(id + ".spec.json", specification.dump());
+    write("encoded.json", R"({"data_version": 1, "layout": "v1", "encrypted": false, "tensors": [{"path": ["w"],
+      "kind": "parameter", "module_index": 0, "dtype": "float32", "wire_dtype": "<f4", "shape": [2], "meta": false,
+      "data_length": 8, "sha256": "ee4ac73c2bd27756ab82780f27c73a7bc4d3f0bb6acb37e008bc27eccd7e588b"}]})");
+    Json entry = {{"id", id},
+                  {"spec", id + ".spec.json"},
+                  {"sha256", sha256_of_file(directory_ / (id + ".spec.json"))},
+                  {"size_bytes", std::filesystem::file_size(directory_ / (id + ".spec.json"))},
+                  {"layout", "v1"},
+                  {"features", Json::array()},
+                  {"verdict", verdict},
+                  {"tier", "MUST"},
+                  {"rules", {"TZR-HDR-006"}},
+                  {"why", "A reason."},
+                  {"origin", {{"recipe", "recipes/none.py"}, {"seed", 1}}},
+                  {"limits", {{"memory_bytes", 64 << 20}, {"seconds", 10}}}};
+    if (verdict == "valid") entry["expected"] = "encoded.json";
+    manifest_["encode_cases"].push_back(entry);
   }
 
   Json& manifest() { return manifest_; }

@@ -30,6 +30,7 @@ struct Sibling {
 // The suite is a program of its own that shares no code with the codec: the judge and the judged.
 constexpr std::array kSiblings = {
     Sibling{"tzmark-conform", "conform", "Run the conformance suite on an implementation"},
+    Sibling{"tzmark-conform", "corpus", "List, check or export the cases of the suite"},
 };
 
 // Replaces this process by the sibling. Returns only if that fails.

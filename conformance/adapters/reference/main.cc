@@ -1,20 +1,22 @@
-// The reference codec behind the adapter protocol (conformance/PROTOCOL.md), in its one-shot form.
+// The reference codec behind the adapter protocol (conformance/PROTOCOL.md), in both of its forms.
 //
-// Only a fault of the file is a rejection. When the environment fails or the call is wrong, the adapter says so on
-// stderr and exits with a status that is no answer, so that the suite never takes it for a judgement of the file.
+// Only a fault of the file or of the specification is a rejection. When the environment fails or the call is wrong, the
+// adapter says so on stderr and exits with a status that is no answer, so that the suite never takes it for a
+// judgement.
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "encode.h"
 #include "tzmark/canonical.h"
 #include "tzmark/crypto.h"
 #include "tzmark/error.h"
 #include "tzmark/reader.h"
 #include "tzmark/version.h"
 
+namespace tzmark::adapter {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -23,114 +25,149 @@ constexpr int kRejectedStatus = 1;
 constexpr int kUnsupportedStatus = 2;
 constexpr int kNoAnswerStatus = 3;
 
+struct Question {
+  std::string command;
+  std::string file;  // of encode: the specification
+  std::string out;   // of encode
+  std::optional<KeySource> key;
+};
+
+// Names and messages may quote bytes of a hostile file.
+void print(const Json& document) {
+  std::cout << document.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+}
+
+Json capabilities() {
+  Json layouts = Json::array();
+  for (const Layout layout : kLayouts) layouts.push_back(layout_name(layout));
+  return {{"protocol", 1},
+          {"name", "tzmark reference"},
+          {"version", version()},
+          {"commands", {"decode", "verify", "encode", "serve"}},
+          {"reads", {{"layouts", layouts}}},
+          {"writes", {{"layouts", layouts}}}};
+}
+
+Json accepted(Question& question) {
+  if (question.command == "encode") {
+    encode(question.file, question.out, std::move(question.key));
+    return {{"encoded", true}};
+  }
+  ReadOptions options;
+  options.key = std::move(question.key);
+  const Reader reader = Reader::open(question.file, std::move(options));
+  if (question.command == "decode") return {{"decoded", Json::parse(canonical_json(reader))}};
+  if (question.command != "verify") throw Error(ErrorCode::kUsage, "unknown command " + question.command);
+  reader.verify();
+  return {{"verified", true}};
+}
+
+// An object with the one member that answers. Throws Error if the environment fails.
+Json answer(Question& question) {
+  try {
+    return accepted(question);
+  } catch (const Error& error) {
+    if (error.error_class() == ErrorClass::kUnavailable) return {{"unsupported", error.message()}};
+    // To a writer, what breaks a rule is a wrong call. Its other wrong calls cite no rule of the format.
+    const bool refused_to_write = question.command == "encode" && error.error_class() == ErrorClass::kUsage;
+    if (error.error_class() != ErrorClass::kFile && !refused_to_write) throw;
+    return {{"rejected",
+             {{"rule", error.code() == ErrorCode::kUsage ? Json() : Json(error.rule())},
+              {"offset", error.offset() ? Json(*error.offset()) : Json()},
+              {"message", error.message()}}}};
+  }
+}
+
+int answer_once(Question& question) {
+  const Json document = answer(question);
+  if (document.contains("decoded")) {
+    print(document["decoded"]);
+    return 0;
+  }
+  print(document);
+  if (document.contains("rejected")) return kRejectedStatus;
+  return document.contains("unsupported") ? kUnsupportedStatus : 0;
+}
+
+Question question_of(const Json& request) {
+  Question question;
+  question.command = request.at("command").get<std::string>();
+  question.file = request.at(question.command == "encode" ? "spec" : "file").get<std::string>();
+  question.out = request.value("out", "");
+  if (request.contains("key_hex")) question.key.emplace(key_from_hex(request["key_hex"].get<std::string>()));
+  if (request.contains("passphrase")) question.key.emplace(Passphrase(request["passphrase"].get<std::string>()));
+  return question;
+}
+
+void serve() {
+  for (std::string line; std::getline(std::cin, line);) {
+    const Json request = Json::parse(line);
+    Json document;
+    if (request.at("command") == "capabilities") {
+      document = {{"capabilities", capabilities()}};
+    } else {
+      Question question = question_of(request);
+      document = answer(question);
+    }
+    document["id"] = request.at("id");
+    print(document);
+  }
+}
+
 struct KeyArguments {
   std::optional<std::string> key_file;
   std::optional<std::string> passphrase_file;
-  std::optional<std::string> key_hex;
-  std::optional<std::string> passphrase;
 };
 
-struct Arguments {
-  std::string file;
-  KeyArguments key;
-};
-
-void add_file_arguments(CLI::App& command, Arguments& arguments) {
-  command.add_option("FILE", arguments.file)->required();
-  CLI::Option_group& key = *command.add_option_group("key");
-  key.add_option("--key-file", arguments.key.key_file, "32 raw bytes or 64 hexadecimal digits")->type_name("F");
-  key.add_option("--passphrase-file", arguments.key.passphrase_file)->type_name("F");
-  key.add_option("--key-hex", arguments.key.key_hex, "for tests: shows in the list of processes")->type_name("DIGITS");
-  key.add_option("--passphrase", arguments.key.passphrase, "for tests: shows in the list of processes")
-      ->type_name("TEXT");
-  key.require_option(0, 1);
+void add_command(CLI::App& app, const char* name, const char* summary, Question& question, KeyArguments& key) {
+  CLI::App& command = *app.add_subcommand(name, summary);
+  command.callback([&question, name] { question.command = name; });
+  command.add_option("FILE", question.file, "the file; for encode, its specification")->required();
+  if (name == std::string_view("encode")) command.add_option("OUT", question.out)->required();
+  CLI::Option_group& group = *command.add_option_group("key");
+  group.add_option("--key-file", key.key_file, "32 raw bytes or 64 hexadecimal digits")->type_name("F");
+  group.add_option("--passphrase-file", key.passphrase_file)->type_name("F");
+  group.require_option(0, 1);
 }
 
-tzmark::ReadOptions read_options(const KeyArguments& key) {
-  tzmark::ReadOptions options;
-  if (key.key_file) options.key.emplace(tzmark::key_from_file(*key.key_file));
-  if (key.passphrase_file) options.key.emplace(tzmark::passphrase_from_file(*key.passphrase_file));
-  if (key.key_hex) options.key.emplace(tzmark::key_from_hex(*key.key_hex));
-  if (key.passphrase) options.key.emplace(tzmark::Passphrase(*key.passphrase));
-  return options;
-}
-
-void print(const Json& document) {
-  // Names and messages may quote bytes of a hostile file.
-  std::cout << document.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
-}
-
-Json layout_names() {
-  Json names = Json::array();
-  for (const tzmark::Layout layout : tzmark::kLayouts) names.push_back(tzmark::layout_name(layout));
-  return names;
-}
-
-void print_capabilities() {
-  print({{"protocol", 1},
-         {"name", "tzmark reference"},
-         {"version", tzmark::version()},
-         {"commands", {"decode", "verify"}},
-         {"reads", {{"layouts", layout_names()}}}});
-}
-
-int answer(const CLI::App& app, const Arguments& arguments) {
-  if (app.got_subcommand("capabilities")) {
-    print_capabilities();
-    return 0;
-  }
-  const tzmark::Reader reader = tzmark::Reader::open(arguments.file, read_options(arguments.key));
-  if (app.got_subcommand("decode")) {
-    std::cout << tzmark::canonical_json(reader);
-    return 0;
-  }
-  reader.verify();
-  print({{"verified", true}});
-  return 0;
-}
-
-int explain(const tzmark::Error& error) {
-  switch (error.error_class()) {
-    case tzmark::ErrorClass::kFile:
-      print({{"rejected",
-              {{"rule", error.rule()},
-               {"offset", error.offset() ? Json(*error.offset()) : Json()},
-               {"message", error.message()}}}});
-      return kRejectedStatus;
-    case tzmark::ErrorClass::kUnavailable:
-      print({{"unsupported", error.message()}});
-      return kUnsupportedStatus;
-    case tzmark::ErrorClass::kUsage:
-    case tzmark::ErrorClass::kEnvironment:
-      break;
-  }
-  std::cerr << "tzmark-adapter-reference: " << error.what() << '\n';
-  return kNoAnswerStatus;
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app("The tzmark reference codec as an adapter of the conformance suite.", "tzmark-adapter-reference");
   app.require_subcommand(1);
-  Arguments arguments;
+  Question question;
+  KeyArguments key;
   app.add_subcommand("capabilities", "print what this adapter can do");
-  add_file_arguments(*app.add_subcommand("decode", "print the canonical JSON of a file"), arguments);
-  add_file_arguments(*app.add_subcommand("verify", "check a file and everything that it says about itself"), arguments);
+  app.add_subcommand("serve", "answer requests, one a line, until stdin ends");
+  add_command(app, "decode", "print the canonical JSON of a file", question, key);
+  add_command(app, "verify", "check a file and everything that it says about itself", question, key);
+  add_command(app, "encode", "write the file of a specification", question, key);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kNoAnswerStatus;
   }
+  if (key.key_file) question.key.emplace(key_from_file(*key.key_file));
+  if (key.passphrase_file) question.key.emplace(passphrase_from_file(*key.passphrase_file));
+  int status = 0;
+  if (app.got_subcommand("capabilities")) {
+    print(capabilities());
+  } else if (app.got_subcommand("serve")) {
+    serve();
+  } else {
+    status = answer_once(question);
+  }
+  if (std::cout) return status;
+  std::cerr << "tzmark-adapter-reference: stdout cannot be written\n";
+  return kNoAnswerStatus;
+}
+
+}  // namespace
+}  // namespace tzmark::adapter
+
+int main(int argc, char** argv) {
   try {
-    const int status = answer(app, arguments);
-    std::cout.flush();
-    if (!std::cout) {
-      std::cerr << "tzmark-adapter-reference: stdout cannot be written\n";
-      return kNoAnswerStatus;
-    }
-    return status;
-  } catch (const tzmark::Error& error) {
-    return explain(error);
+    return tzmark::adapter::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "tzmark-adapter-reference: " << error.what() << '\n';
+    return tzmark::adapter::kNoAnswerStatus;
   }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An adapter that implements nothing: it looks the right answer up in the manifest above the file.
 
-usage: fake_adapter.py [--case PATTERN=BEHAVIOUR]... [--profile JSON] [--idle-bytes N] COMMAND [FILE] [options]
+usage: fake_adapter.py [--case PATTERN=BEHAVIOUR]... [--profile JSON] [--idle-bytes N] COMMAND [FILE [OUT]] [options]
 
 Where told, it misbehaves. PATTERN is matched against the id of the case, or against ID:COMMAND if it holds a colon.
 Without a match the answer is honest, so a run with a few misbehaving cases shows what the suite makes of each kind of
@@ -11,9 +11,12 @@ fault. Reports and tests are tried on it.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fnmatch
+import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,9 +42,14 @@ PROFILE: Json = {
 class Question:
     """One command for one file, with what the manifest says about it."""
 
-    def __init__(self, command: str, file: Path, key: Json) -> None:
+    def __init__(self, command: str, file: Path, key: Json, out: Path | None) -> None:
         self.command = command
         self.file = file
+        self.out = out
+        if command == "encode":
+            # Tests put the case into its specification.
+            self.case: Json = json.loads(file.read_text())["case"]
+            return
         self.corpus = next(
             folder for folder in file.parents if (folder / "manifest.json").exists()
         )
@@ -56,7 +64,7 @@ class Question:
         ]
         if len(matches) != 1:
             raise ValueError(f"{len(matches)} cases open {path} with {key}")
-        self.case: Json = matches[0]
+        self.case = matches[0]
 
     def expected(self) -> Json:
         path = self.case.get("expected")
@@ -70,11 +78,15 @@ class Question:
 
 
 def accept(question: Question) -> NoReturn:
-    print(
-        json.dumps(
+    if question.command == "encode":
+        if question.out and question.case["writes"]:
+            shutil.copyfile(question.case["writes"], question.out)
+        document: Json = {"encoded": True}
+    else:
+        document = (
             {"verified": True} if question.command == "verify" else question.expected()
         )
-    )
+    print(json.dumps(document))
     sys.exit(0)
 
 
@@ -186,10 +198,10 @@ def child_hogs(question: Question) -> NoReturn:
 
 
 def flood(question: Question) -> NoReturn:
-    """Prints 10 GiB."""
-    line = b"x" * ((1 << 20) - 1) + b"\n"
+    """Prints 10 GiB, none of it a line end."""
+    line = b"x" * (1 << 20)
     for _ in range(10 << 10):
-        sys.stdout.buffer.write(line)
+        sys.__stdout__.buffer.write(line)
     sys.exit(0)
 
 
@@ -205,6 +217,28 @@ def leave_child_behind(question: Question) -> NoReturn:
     """Answers, but leaves a process behind that holds its output open."""
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     honest(question)
+
+
+def leave_file_behind(question: Question) -> NoReturn:
+    """Rejects a specification, but leaves a file under the name of the result."""
+    assert question.out
+    question.out.write_bytes(b"half a file")
+    reject(question)
+
+
+def answer_twice(question: Question) -> NoReturn:
+    """In serve, answers and then prints a line that nobody asked for."""
+    print(json.dumps(question.expected()))
+    print("done", file=sys.__stdout__, flush=True)
+    sys.exit(0)
+
+
+class Caught(Exception):
+    """A fault that serve reports and survives."""
+
+
+def crash_and_go_on(question: Question) -> NoReturn:
+    raise Caught("an assertion failed")
 
 
 BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
@@ -228,7 +262,59 @@ BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "flood": flood,
     "flood-stderr": flood_stderr,
     "leave-child-behind": leave_child_behind,
+    "leave-file-behind": leave_file_behind,
+    "answer-twice": answer_twice,
+    "caught": crash_and_go_on,
 }
+
+
+def behave(question: Question, rules: list[str]) -> NoReturn:
+    """Answers as the first rule that matches the case says."""
+    for rule in rules:
+        pattern, _, behaviour = rule.rpartition("=")
+        case_id = question.case["id"]
+        subject = f"{case_id}:{question.command}" if ":" in pattern else case_id
+        if fnmatch.fnmatchcase(subject, pattern):
+            BEHAVIOURS[behaviour](question)
+    honest(question)
+
+
+def served(request: Json, rules: list[str]) -> str:
+    """What a process that was started for this question would print, as the answer of one that serves."""
+    question = Question(
+        request["command"],
+        Path(request.get("file") or request["spec"]),
+        {name: request[name] for name in KEYS if name in request},
+        Path(request["out"]) if "out" in request else None,
+    )
+    output = io.StringIO()
+    status: Any = None
+    try:
+        with contextlib.redirect_stdout(output):
+            behave(question, rules)
+    except Caught as fault:
+        return json.dumps({"id": request["id"], "crashed": str(fault)})
+    except SystemExit as end:
+        status = end.code
+    try:
+        lines = output.getvalue().splitlines()
+        answer = json.loads(lines[-1])
+    except (ValueError, IndexError):
+        return output.getvalue()
+    if status == 0 and request["command"] == "decode":
+        answer = {"decoded": answer}
+    return json.dumps({"id": request["id"], **answer})
+
+
+def serve(profile: str, rules: list[str]) -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["command"] == "capabilities":
+            capabilities = json.loads(profile)
+            print(json.dumps({"id": request["id"], "capabilities": capabilities}))
+        else:
+            print(served(request, rules))
+        sys.stdout.flush()
 
 
 def main() -> None:
@@ -240,8 +326,11 @@ def main() -> None:
     parser.add_argument(
         "--idle-bytes", type=int, default=0, help="memory to hold from the start"
     )
-    parser.add_argument("command", choices=["capabilities", "decode", "verify"])
+    parser.add_argument(
+        "command", choices=["capabilities", "decode", "verify", "encode", "serve"]
+    )
     parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("out", nargs="?", type=Path)
     parser.add_argument("--key-file", type=Path)
     parser.add_argument("--passphrase-file", type=Path)
     arguments = parser.parse_args()
@@ -249,19 +338,14 @@ def main() -> None:
     if arguments.command == "capabilities":
         print(arguments.profile)
         return
+    if arguments.command == "serve":
+        serve(arguments.profile, arguments.case)
+        return
     options = (arguments.key_file, arguments.passphrase_file)
     key = {name: option.read_text() for name, option in zip(KEYS, options) if option}
-    question = Question(arguments.command, arguments.file, key)
-    for rule in arguments.case:
-        pattern, _, behaviour = rule.rpartition("=")
-        subject = (
-            f"{question.case['id']}:{arguments.command}"
-            if ":" in pattern
-            else question.case["id"]
-        )
-        if fnmatch.fnmatchcase(subject, pattern):
-            BEHAVIOURS[behaviour](question)
-    honest(question)
+    behave(
+        Question(arguments.command, arguments.file, key, arguments.out), arguments.case
+    )
     del ballast
 
 

@@ -1,0 +1,189 @@
+// tzmark conform; see conform.h.
+#include "conform.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "adapter.h"
+#include "command_line.h"
+#include "corpus.h"
+#include "errors.h"
+#include "known.h"
+#include "manifest.h"
+#include "page.h"
+#include "report.h"
+
+namespace tzmark::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write_file(const std::string& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary);
+  file << content;
+  file.close();
+  if (!file) throw EnvironmentError(fmt::format("{}: cannot be written", path));
+}
+
+// On a terminal only: a line that counts up while the suite runs.
+class Progress {
+ public:
+  explicit Progress(std::size_t total) : total_(total), shown_(::isatty(STDERR_FILENO) == 1) {}
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  Progress(Progress&&) = delete;
+  Progress& operator=(Progress&&) = delete;
+  ~Progress() {
+    if (shown_) fmt::print(stderr, "\r\033[K");
+  }
+  void operator()(std::size_t done) const {
+    if (shown_) fmt::print(stderr, "\r{}/{}", done, total_);
+  }
+
+ private:
+  std::size_t total_;
+  bool shown_;
+};
+
+Adapter start_adapter(const ConformArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
+  const std::vector<std::string> argv =
+      arguments.adapter_command.empty() ? std::vector<std::string>{prefix / "libexec/tzmark/tzmark-adapter-reference"}
+                                        : split_command(arguments.adapter_command);
+  std::optional<Profile> profile;
+  if (!arguments.profile_file.empty()) profile = parse_profile(read_json(arguments.profile_file).dump());
+  return Adapter(argv, cancelled, arguments.one_shot ? Form::kOneShot : Form::kAny, std::move(profile));
+}
+
+SuiteOptions suite_options(const ConformArguments& arguments) {
+  SuiteOptions options;
+  options.jobs = arguments.jobs;
+  if (arguments.timeout_seconds > 0) {
+    options.elapsed_max =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(arguments.timeout_seconds));
+  }
+  if (arguments.memory_bytes > 0) options.memory_max_bytes = arguments.memory_bytes;
+  if (!arguments.kept.empty()) options.kept = arguments.kept;
+  return options;
+}
+
+// Prints the command that repeats one case.
+int print_repro(const Manifest& manifest, const Adapter& adapter, const std::string& id) {
+  for (const Case& item : manifest.cases) {
+    if (item.id != id) continue;
+    CaseResult unknown;
+    unknown.item = item;
+    fmt::print("{}\n", repro_command(manifest, item, adapter, decisive_command(unknown)));
+    return 0;
+  }
+  throw UsageError(fmt::format("the corpus has no case '{}'", id));
+}
+
+// Compares the run with the list of known failures, and writes the list anew if that is asked for.
+void judge_known(const ConformArguments& arguments, SuiteRun& run) {
+  const bool to_be_made = arguments.fix_known && !fs::exists(arguments.known_file);
+  const std::vector<KnownFailure> known = to_be_made ? std::vector<KnownFailure>{} : load_known(arguments.known_file);
+  run.known_problems = apply_known(known, *run.manifest, run.results);
+  if (arguments.fix_known) save_known(arguments.known_file, fix_known(known, *run.manifest, run.results));
+}
+
+}  // namespace
+
+void add_conform_options(CLI::App& app, ConformArguments& arguments) {
+  app.add_option("--adapter", arguments.adapter_command,
+                 "command of the implementation under test, as in PROTOCOL.md (default: the reference)")
+      ->type_name("CMD");
+  app.add_option("--corpus", arguments.corpus,
+                 "folder with manifest.json (default: the one installed with this program)")
+      ->type_name("DIR");
+  app.add_option("--profile", arguments.profile_file,
+                 "JSON that takes the place of what the adapter's capabilities say")
+      ->type_name("FILE");
+  app.add_option("--only", arguments.selection.ids, "only cases whose id matches this pattern; repeatable")
+      ->type_name("GLOB")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--layout", arguments.selection.layouts, "only cases of this layout; repeatable")
+      ->type_name("LAYOUT")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--rule", arguments.selection.rules, "only cases about this rule of FORMAT.md; repeatable")
+      ->type_name("ID")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--jobs", arguments.jobs, "cases at a time (default: one a core)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 4096u));
+  app.add_option("--timeout", arguments.timeout_seconds,
+                 "limit a command, over what the adapter takes to start, in place of each case's own")
+      ->type_name("SECONDS")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--memory", arguments.memory_bytes,
+                 "memory a command may use over the idle adapter, in place of each case's own")
+      ->type_name("BYTES[KiB|MiB|GiB]")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--one-shot", arguments.one_shot, "start the adapter for each question, even if it can serve");
+  app.add_option("--keep", arguments.kept, "keep specification, data and result of encode cases, a folder a case")
+      ->type_name("DIR");
+  CLI::Option* const known =
+      app.add_option("--known", arguments.known_file, "failures that are expected; any other difference fails the run")
+          ->type_name("FILE");
+  app.add_flag("--fix-known", arguments.fix_known, "write the list of --known anew, as this run found it")
+      ->needs(known);
+  app.add_option("--json", arguments.json_file, "write the result as JSON")->type_name("FILE");
+  app.add_option("--html", arguments.html_file, "write the result as one HTML page (needs python3 with Jinja2)")
+      ->type_name("FILE");
+  app.add_option("--junit", arguments.junit_file, "write the result as JUnit XML")->type_name("FILE");
+  app.add_option("--repro", arguments.repro_case, "print the command that repeats this case, and run nothing")
+      ->type_name("CASE");
+  app.add_flag("--list", arguments.list, "print the cases (id, layout, verdict, features) and run nothing");
+}
+
+int run_conform(const ConformArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
+  const fs::path share = prefix / "share/tzmark";
+  const Manifest manifest = load_manifest(arguments.corpus.empty() ? share / "corpus" : fs::path(arguments.corpus));
+  const std::vector<Case> cases = select_cases(manifest, arguments.selection);
+  if (arguments.list) {
+    print_cases(cases);
+    return 0;
+  }
+  const Adapter adapter = start_adapter(arguments, prefix, cancelled);
+  if (!arguments.repro_case.empty()) return print_repro(manifest, adapter, arguments.repro_case);
+  for (const std::string& feature : stale_exclusions(manifest, adapter.profile())) {
+    fmt::print(stderr, "tzmark-conform: the adapter lacks '{}', a feature that no case has\n", feature);
+  }
+
+  SuiteRun run{.manifest = &manifest,
+               .adapter = &adapter,
+               .selection = arguments.selection,
+               .options = suite_options(arguments),
+               .started = std::chrono::system_clock::now(),
+               .results = {},
+               .known_problems = {}};
+  const auto began = std::chrono::steady_clock::now();
+  {
+    const Progress progress(cases.size());
+    run.results = run_suite(manifest, cases, adapter, run.options, cancelled, std::cref(progress));
+  }
+  run.elapsed = std::chrono::steady_clock::now() - began;
+  if (cancelled) throw EnvironmentError("stopped");
+  if (!arguments.known_file.empty()) judge_known(arguments, run);
+
+  fmt::print("{}", text_report(run));
+  if (std::fflush(stdout) != 0) throw EnvironmentError("stdout cannot be written");
+  const std::string json = json_report(run);
+  if (!arguments.json_file.empty()) write_file(arguments.json_file, json);
+  if (!arguments.junit_file.empty()) write_file(arguments.junit_file, junit_report(run));
+  if (!arguments.html_file.empty()) make_page(share / "reports/render.py", json, arguments.html_file, cancelled);
+  if (totals_of(run.results).ran() == 0) fmt::print(stderr, "tzmark-conform: no case ran\n");
+  return run.passed() ? 0 : 1;
+}
+
+}  // namespace tzmark::conformance

@@ -1,0 +1,37 @@
+// A folder for the files of one case; see scratch_folder.h.
+#include "scratch_folder.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <system_error>
+
+#include "errors.h"
+
+namespace tzmark::conformance {
+
+namespace fs = std::filesystem;
+
+ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) : kept_(kept.has_value()) {
+  if (kept) {
+    std::error_code error;
+    const bool made = fs::create_directories(*kept, error);
+    if (error) throw EnvironmentError(fmt::format("{}: {}", kept->string(), error.message()));
+    if (!made) throw EnvironmentError(fmt::format("{}: exists already", kept->string()));
+    path_ = fs::canonical(*kept);
+    return;
+  }
+  std::string name = fs::temp_directory_path() / "tzmark-XXXXXX";
+  if (!::mkdtemp(name.data())) throw EnvironmentError(fmt::format("{}: {}", name, std::strerror(errno)));
+  path_ = name;
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  if (!kept_) fs::remove_all(path_, ignored);
+}
+
+}  // namespace tzmark::conformance

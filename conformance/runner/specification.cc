@@ -1,0 +1,81 @@
+// Specifications of the corpus, made into files; see specification.h.
+#include "specification.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+
+#include "errors.h"
+#include "sha256.h"
+
+namespace tzmark::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string bytes_of_hex(const std::string& digits) {
+  if (digits.size() % 2 != 0) throw EnvironmentError("an odd number of hexadecimal digits");
+  std::string bytes;
+  for (std::size_t i = 0; i < digits.size(); i += 2) {
+    unsigned char byte = 0;
+    const char* const end = digits.data() + i + 2;
+    if (std::from_chars(digits.data() + i, end, byte, 16).ptr != end) {
+      throw EnvironmentError(fmt::format("'{}' is not hexadecimal", digits));
+    }
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
+
+std::string bytes_of_stream(const std::string& seed, std::size_t length) {
+  std::string bytes;
+  bytes.reserve(length + 32);
+  for (std::size_t block = 0; bytes.size() < length; ++block) bytes += sha256_digest(fmt::format("{}:{}", seed, block));
+  bytes.resize(length);
+  return bytes;
+}
+
+void write_file(const fs::path& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary);
+  file << content;
+  file.close();
+  if (!file) throw EnvironmentError(fmt::format("{}: cannot be written", path.string()));
+}
+
+}  // namespace
+
+std::string data_of_recipe(const Json& recipe) {
+  if (recipe.contains("hex")) return bytes_of_hex(recipe["hex"].get<std::string>());
+  return bytes_of_stream(recipe.at("stream").get<std::string>(), recipe.at("length").get<std::size_t>());
+}
+
+fs::path write_specification(const Json& specification, const fs::path& folder) {
+  Json document = specification;
+  try {
+    std::map<std::string, std::string> files;
+    for (const auto& [name, recipe] : document.at("data").items()) {
+      files[name] = folder / (name + ".bin");
+      write_file(files[name], data_of_recipe(recipe));
+    }
+    document.erase("data");
+    for (Json& tensor : document.at("tensors")) {
+      Json& data = tensor.at("data");
+      if (data.is_null()) continue;
+      data = {{"file", files.at(data.at("of").get<std::string>())},
+              {"offset", data.at("offset")},
+              {"length", data.at("length")}};
+    }
+  } catch (const Json::exception& error) {
+    throw EnvironmentError(fmt::format("a specification of the corpus: {}", error.what()));
+  } catch (const std::out_of_range&) {
+    throw EnvironmentError("a specification of the corpus names data that it lacks");
+  }
+  const fs::path path = folder / "spec.json";
+  write_file(path, document.dump(1) + "\n");
+  return path;
+}
+
+}  // namespace tzmark::conformance
