@@ -72,6 +72,7 @@ def shapes(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
             one(Tensor(["a"], "uint8", [1] * (dims - 1) + [2])),
             rules,
             f"{dims} dimensions, {'as many as there is room for' if dims == 255 else 'one more than numpy had'}.",
+            tier="SHOULD",
         )
     yield recipe.written(
         "shape-order",

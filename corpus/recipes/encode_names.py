@@ -47,7 +47,6 @@ def structured_names(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
     for id_, path, why in (
         ("nested", ["layers", 0, "weight"], "A path through a dictionary and a list."),
         ("integer", [0], "A path of one integer is structured."),
-        ("integer-largest", ["a", (1 << 64) - 1], "The largest list position."),
         ("empty-string", ["a", ""], "An empty string is a key like any other."),
         ("deep", ["k", *([0] * 63)], "A path of 64 elements."),
         (
@@ -69,6 +68,14 @@ def structured_names(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         yield recipe.written(
             f"structured-{id_}", of_paths(path), "NAM-010 NAM-002 NAM-005", why
         )
+
+    yield recipe.written(
+        "structured-integer-largest",
+        of_paths(["a", (1 << 64) - 1]),
+        "NAM-002 NAM-010",
+        "The largest list position that a path can hold.",
+        tier="SHOULD",
+    )
 
 
 def trees(recipe: EncodeRecipe) -> Iterator[EncodeCase]:

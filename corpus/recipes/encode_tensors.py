@@ -58,50 +58,76 @@ def descriptions(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
     )
 
 
+def parameter(name: str, module_index: int = 0) -> Tensor:
+    return Tensor([name], "float32", kind="parameter", module_index=module_index)
+
+
+def buffer(name: str, module_index: int = 0, persistent: bool | None = None) -> Tensor:
+    return Tensor(
+        [name],
+        "float32",
+        kind="buffer",
+        module_index=module_index,
+        persistent=persistent,
+    )
+
+
 def modules(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
-    """Parameters and buffers as a module has them: the root's first, then those of the modules inside."""
+    """Parameters and buffers with the names, order and indices that upstream gives those of a module.
 
-    def module(*tensors: Tensor) -> Specification:
-        return Specification(list(tensors), omits_buffers=True)
-
-    def parameter(name: str, module_index: int = 0) -> Tensor:
-        return Tensor([name], "float32", kind="parameter", module_index=module_index)
-
-    def buffer(name: str, persistent: bool, module_index: int = 0) -> Tensor:
-        return Tensor(
-            [name],
-            "float32",
-            kind="buffer",
-            module_index=module_index,
-            persistent=persistent,
-        )
-
-    for id_, specification, why in (
+    Those of the module itself come first, and their names begin with a dot.
+    """
+    yield recipe.written(
+        "module",
+        Specification(
+            [
+                parameter(".scale"),
+                buffer(".steps"),
+                parameter("a.weight", 1),
+                parameter("a.bias", 1),
+                buffer("a.mean", 1),
+                parameter("b.0.weight", 3),
+                parameter("b.1.weight", 4),
+            ]
+        ),
+        "IDX-004 REC-007 NAM-001",
+        "The parameters and buffers of a module that holds others, one of which has none of its own.",
+    )
+    for id_, tensors, why in (
         (
             "buffer-inside",
-            module(
+            [
                 parameter("a.weight", 1),
-                buffer("a.mean", True, 1),
-                buffer("a.cache", False, 1),
-            ),
+                buffer("a.mean", 1, persistent=True),
+                buffer("a.cache", 1, persistent=False),
+            ],
             "A buffer of an inner module is left out, and the other one stays.",
         ),
         (
             "buffer-of-root",
-            module(parameter("weight"), buffer("mean", True), buffer("cache", False)),
+            [
+                parameter(".weight"),
+                buffer(".mean", persistent=True),
+                buffer(".cache", persistent=False),
+            ],
             "A buffer of the module itself is left out, and the other one stays.",
         ),
         (
             "root-stays",
-            module(
-                parameter("weight"),
-                buffer("mean", True),
-                buffer("a.cache", False, 1),
-            ),
+            [
+                parameter(".weight"),
+                buffer(".mean", persistent=True),
+                buffer("a.cache", 1, persistent=False),
+            ],
             "What is left out is elsewhere: parameter and buffer of the module itself stay.",
         ),
     ):
-        yield recipe.written(f"omit-{id_}", specification, "HDR-005 REC-007", why)
+        yield recipe.written(
+            f"omit-{id_}",
+            Specification(tensors, omits_buffers=True),
+            "HDR-005 REC-007",
+            why,
+        )
 
 
 def counts(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
