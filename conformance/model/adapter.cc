@@ -53,7 +53,7 @@ Json capabilities(const std::set<std::string>& without) {
   Json names = Json::array();
   for (const Layout& layout : layouts()) names.push_back(layout.name);
   std::string name = "tzmark model";
-  for (const std::string& rule : without) name += " without " + rule;
+  for (const std::string& rule : without) name += (rule == *without.begin() ? " without " : ", ") + rule;
   return {{"protocol", 1},
           {"name", name},
           {"version", TZMARK_VERSION},

@@ -15,12 +15,16 @@ Json json_of(const std::filesystem::path& path) {
   return Json::parse(file);
 }
 
+std::filesystem::path corpus_directory() {
+  const char* build = std::getenv("TZMARK_BUILD_DIR");
+  if (!build) throw std::runtime_error("TZMARK_BUILD_DIR is not set");
+  return std::filesystem::path(build) / "share/tzmark/corpus";
+}
+
 }  // namespace
 
 std::vector<CorpusCase> corpus_cases() {
-  const char* build = std::getenv("TZMARK_BUILD_DIR");
-  if (!build) throw std::runtime_error("TZMARK_BUILD_DIR is not set");
-  const std::filesystem::path corpus = std::filesystem::path(build) / "share/tzmark/corpus";
+  const std::filesystem::path corpus = corpus_directory();
   std::vector<CorpusCase> cases;
   const Json manifest = json_of(corpus / "manifest.json");
   for (const Json& entry : manifest.at("cases")) {
@@ -35,6 +39,8 @@ std::vector<CorpusCase> corpus_cases() {
   if (cases.empty()) throw std::runtime_error("the corpus holds no case");
   return cases;
 }
+
+Json corpus_rules() { return json_of(corpus_directory() / "rules.json"); }
 
 std::vector<std::byte> bytes_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

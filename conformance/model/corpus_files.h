@@ -23,6 +23,9 @@ struct CorpusCase {
 // Those of TZMARK_BUILD_DIR. Throws if it cannot be read or holds none.
 std::vector<CorpusCase> corpus_cases();
 
+// Its rules.json.
+Json corpus_rules();
+
 std::vector<std::byte> bytes_of(const std::filesystem::path& file);
 
 // REQUIRES: 64 hexadecimal digits.

@@ -49,24 +49,39 @@ std::vector<std::size_t> in_order(const std::vector<Tensor>& tensors, std::optio
 }
 
 // Walks one header; nothing is left to go by if its length is wrong.
-bool read_header(Bytes file, const Frame& settings, Reading& reading, std::size_t i, std::uint64_t limit) {
+bool read_header(Bytes file, const Frame& settings, Reading& reading, std::size_t i, std::uint64_t limit,
+                 Notes& notes) {
   Tensor& tensor = reading.tensors[i];
   const std::uint64_t begin = *tensor.header_offset;
   const std::string label = reading.label(kTensorHeader.name, i);
   const std::uint64_t length = little_endian(file.subspan(begin, kHeaderLengthBytes));
   if (length == 0) {
-    reading.notes.defect("TZR-REC-001", begin, label + ": header_length is 0, as of the terminator");
+    notes.defect("TZR-REC-001", begin, label + ": header_length is 0, as of the terminator");
     return false;
   }
   if (length > limit - begin) {
-    reading.notes.defect(limit < file.size() ? "TZR-SEG-004" : "TZR-REC-002", begin,
-                         fmt::format("{}: its {} bytes run past byte {}", label, length, limit));
+    notes.defect(reading.layout->segments ? "TZR-SEG-004" : "TZR-REC-002", begin,
+                 fmt::format("{}: its {} bytes run past byte {}", label, length, limit));
     return false;
   }
   const Frame entry{file, &tensor.entry, &settings};
-  tensor.header = walk(file, kTensorHeader, begin, begin + length, &entry, label, reading.notes);
+  tensor.header = walk(file, kTensorHeader, begin, begin + length, &entry, label, notes);
   tensor.header->end = begin + length;
   return true;
+}
+
+// Whether the data begins where the header ends. Of the two numbers that differ, the one that lies is the length of the
+// header if its fields do not fill it.
+bool check_data_offset(Reading& reading, std::size_t i, bool header_is_right) {
+  const Tensor& tensor = reading.tensors[i];
+  const Value& offset = *tensor.entry.find("data_offset");
+  const std::uint64_t end = tensor.header->end;
+  if (offset.number == end) return true;
+  reading.notes.defect(header_is_right ? "TZR-IDX-009" : "TZR-REC-002",
+                       header_is_right ? offset.offset : tensor.header->begin,
+                       fmt::format("{}: data_offset is {}, and the header ends at byte {}",
+                                   reading.label(kIndexEntry.name, i), offset.number, end));
+  return false;
 }
 
 // v1 to v4 and v5-long-dims: each record begins where the one before ends.
@@ -82,15 +97,11 @@ void read_records(Bytes file, const Frame& settings, Reading& reading) {
                                        reading.label(kIndexEntry.name, i), offset.number, *expected));
     }
     expected.reset();
-    if (!read_header(file, settings, reading, i, file.size())) continue;
-    const Value& data = *tensor.entry.find("data_offset");
-    if (data.number != tensor.header->end) {
-      reading.notes.defect("TZR-IDX-009", data.offset,
-                           fmt::format("{}: data_offset is {}, and the header ends at {}",
-                                       reading.label(kIndexEntry.name, i), data.number, tensor.header->end));
-    } else if (tensor.data_offset) {
-      expected = *tensor.data_offset + tensor.data_length;
-    }
+    Notes found(reading.notes.without());
+    const bool read = read_header(file, settings, reading, i, file.size(), found);
+    const bool meets_data = read && check_data_offset(reading, i, !found.refused());
+    reading.notes.append(std::move(found));
+    if (meets_data && tensor.data_offset) expected = *tensor.data_offset + tensor.data_length;
   }
   // Records that lead nowhere may have been the last.
   const bool all_known = std::all_of(reading.tensors.begin(), reading.tensors.end(),
@@ -115,7 +126,7 @@ void read_apart(Bytes file, const Frame& settings, Reading& reading) {
   for (const std::size_t i : in_order(reading.tensors, &Tensor::header_offset)) {
     const std::uint64_t begin = *reading.tensors[i].header_offset;
     if (begin < headers_end) overlap(reading, "TZR-IDX-011", i, "header_offset", begin);
-    if (!read_header(file, settings, reading, i, limit)) continue;
+    if (!read_header(file, settings, reading, i, limit, reading.notes)) continue;
     headers_end = std::max(headers_end, reading.tensors[i].header->end);
   }
   std::uint64_t data_end = 0;
