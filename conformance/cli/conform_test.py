@@ -261,6 +261,142 @@ class ConformTest(unittest.TestCase):
         self.assertEqual(process.wait(timeout=20), 128 + signal.SIGINT)
         self.assertEqual(children(), [])
 
+    # Known failures.
+
+    def test_known_failures(self) -> None:
+        known = self.folder / "known.json"
+        faults = ("valid=wrong-data", "malformed=exception")
+        run = self.run_on_corpus("--known", known, behaviours=faults)
+        self.assertEqual(run.returncode, 3, "the list is missing")
+        run = self.run_on_corpus("--known", known, "--fix-known", behaviours=faults)
+        self.assertEqual(run.returncode, 1, "a run with failures fails")
+        listed = json.loads(known.read_text())["known"]
+        self.assertEqual(
+            {entry["case"]: entry["outcome"] for entry in listed},
+            {"valid": "wrong-data", "malformed": "crash"},
+        )
+        listed[0]["reason"] = "issue 7"
+        known.write_text(json.dumps({"known": listed}))
+
+        junit, result = self.folder / "junit.xml", self.folder / "result.json"
+        run = self.run_on_corpus(
+            *("--known", known, "--junit", junit, "--json", result), behaviours=faults
+        )
+        self.assertEqual(run.returncode, 0, run.stdout)
+        self.assertIn("4 passed, 2 failed (2 known), 0 skipped", run.stdout)
+        root = ElementTree.parse(junit).getroot()
+        self.assertEqual((root.get("failures"), root.get("skipped")), ("0", "2"))
+        document = json.loads(result.read_text())
+        self.assertEqual(document["cases"][0]["known"], "issue 7")
+        self.assertEqual(document["summary"]["unknown"], 0)
+
+        for behaviours, problem in (
+            (faults[:1], "malformed: is known as crash, and now it is pass"),
+            ((faults[0], "malformed=accept"), "now it is accepted-invalid"),
+            ((*faults, "invalid=accept"), "accepted-invalid invalid"),
+        ):
+            run = self.run_on_corpus("--known", known, behaviours=behaviours)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(problem, run.stdout)
+        # Cases that are left out say nothing, and their entries stay.
+        run = self.run_on_corpus("--known", known, "--fix-known", "--only", "invalid")
+        self.assertEqual(run.returncode, 0, run.stdout)
+        self.assertEqual(len(json.loads(known.read_text())["known"]), 2)
+        self.manifest["cases"] = self.manifest["cases"][1:]
+        self.save()
+        run = self.run_on_corpus("--known", known, behaviours=faults)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("valid: is not in the corpus any more", run.stdout)
+
+    # The serving form, and the profile.
+
+    def test_one_shot_and_serve(self) -> None:
+        profile = {
+            "protocol": 1,
+            "name": "n",
+            "version": "1",
+            "commands": ["decode", "verify", "serve"],
+            "reads": {"layouts": ["v1"]},
+        }
+        options = (
+            *("--corpus", self.corpus),
+            *("--adapter", adapter("--profile", json.dumps(profile))),
+            *("--json", self.folder / "result.json"),
+        )
+        for served, more in ((True, ()), (False, ("--one-shot",))):
+            run = conform(*options, *more)
+            self.assertEqual(run.returncode, 0, run.stdout)
+            result = json.loads((self.folder / "result.json").read_text())
+            self.assertEqual(result["serve"], served)
+            end = result["cases"][0]["steps"][0]["process"]["end"]
+            self.assertEqual(end, "answered" if served else "exited")
+
+    def test_profile_takes_the_place_of_the_printed_one(self) -> None:
+        profile = {
+            "protocol": 1,
+            "name": "narrow",
+            "version": "1",
+            "commands": ["decode"],
+            "reads": {"layouts": ["v1"]},
+        }
+        file = self.folder / "profile.json"
+        file.write_text(json.dumps(profile))
+        run = self.run_on_corpus("--profile", file)
+        self.assertIn("narrow 1:", run.stdout)
+        self.assertIn("its profile has no verify", run.stdout)
+        file.write_text("{}")
+        self.assertEqual(self.run_on_corpus("--profile", file).returncode, 3)
+
+    def test_rule_selects(self) -> None:
+        self.manifest["cases"][1]["rules"] = ["TZR-IDX-001"]
+        self.save()
+        run = self.run_on_corpus("--rule", "TZR-IDX-001")
+        self.assertIn("\n1 passed", run.stdout)
+
+    def test_repro_runs_in_a_shell(self) -> None:
+        self.add_case("it's keyed", "valid")
+        self.manifest["cases"][-1]["key_hex"] = "00ff"
+        self.save()
+        for case, command in (
+            ("valid", "decode"),
+            ("integrity-failure", "verify"),
+            ("it's keyed", "decode"),
+        ):
+            run = self.run_on_corpus("--repro", case)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            line = run.stdout.strip()
+            self.assertIn(f" {command} ", line)
+            repeated = subprocess.run(
+                ["bash", "-c", line], capture_output=True, text=True, check=False
+            )
+            rejected = case == "integrity-failure"
+            self.assertEqual(repeated.returncode, int(rejected), repeated.stderr)
+        self.assertEqual(self.run_on_corpus("--repro", "nothing").returncode, 2)
+
+    # The corpus as a product.
+
+    def test_corpus_list_check_export(self) -> None:
+        run = conform("corpus", "list", "--corpus", self.corpus)
+        self.assertEqual(run.stdout.splitlines()[0], "valid\tv1\tvalid\t")
+        self.assertEqual(len(run.stdout.splitlines()), 6)
+        run = conform("corpus", "check", "--corpus", self.corpus)
+        self.assertEqual((run.returncode, run.stdout), (0, "6 cases, 0 wrong\n"))
+        target = self.folder / "exported"
+        run = conform("corpus", "export", target, "--corpus", self.corpus)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        run = conform("corpus", "check", "--corpus", target)
+        self.assertEqual(run.returncode, 0, run.stdout)
+        # Nothing is overwritten.
+        run = conform("corpus", "export", target, "--corpus", self.corpus)
+        self.assertEqual(run.returncode, 2)
+        (target / "valid.bin").write_text("changed")
+        (target / "valid.json").unlink()
+        run = conform("corpus", "check", "--corpus", target)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("6 cases, 1 wrong", run.stdout)
+        self.assertEqual(conform("corpus").returncode, 2)
+        self.assertEqual(conform("corpus", "burn").returncode, 2)
+
     # Reports.
 
     def faulty_run(self, *options: str | Path) -> None:
@@ -291,7 +427,7 @@ class ConformTest(unittest.TestCase):
                 "invalid": "crash",
                 "authentication-failure": "pass",
                 "integrity-failure": "skipped",
-                "implementation-defined": "pass",
+                "implementation-defined": "implementation-defined",
             },
         )
         self.assertEqual(result["summary"]["cites_other_rule"], 1)
@@ -370,7 +506,13 @@ class ConformTest(unittest.TestCase):
         file = self.folder / "page.html"
         self.faulty_run("--html", file)
         filters = set(re.findall(r'<label for="show-([a-z-]+)"', file.read_text()))
-        self.assertEqual(filters, {"all", "wrong-data", "crash", "pass", "skipped"})
+        self.assertEqual(
+            filters,
+            {
+                *("all", "wrong-data", "crash", "pass", "skipped"),
+                "implementation-defined",
+            },
+        )
 
     def test_html_without_python_or_jinja(self) -> None:
         options = (

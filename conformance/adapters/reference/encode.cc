@@ -54,8 +54,10 @@ Path parse_path(const Json& elements) {
   for (const Json& element : elements) {
     if (element.is_string()) {
       path.emplace_back(element.get<std::string>());
-    } else {
+    } else if (element.is_number_unsigned()) {
       path.emplace_back(element.get<std::uint64_t>());
+    } else {
+      throw Error(ErrorCode::kNameJson, element.dump() + " in a path");
     }
   }
   return path;
