@@ -62,14 +62,14 @@ class EntryCheck {
     const Value& value = *tensor.entry.find("dtype");
     tensor.dtype = dtype_of(text(value));
     if (tensor.dtype.broken_rule.empty()) return;
-    defect(tensor.dtype.broken_rule, value, fmt::format("dtype {}: {}", quoted(text(value)), tensor.dtype.problem));
+    defect(tensor.dtype.broken_rule, value, fmt::format("dtype {}: {}", in_quotes(text(value)), tensor.dtype.problem));
   }
 
   void check_name(Tensor& tensor) const {
     const Value& value = *tensor.entry.find("name");
     tensor.name = parse_name(text(value), tensor.entry.find("kind")->number);
     if (tensor.name.broken_rule.empty()) return;
-    defect(tensor.name.broken_rule, value, fmt::format("name {}: {}", quoted(text(value)), tensor.name.problem));
+    defect(tensor.name.broken_rule, value, fmt::format("name {}: {}", in_quotes(text(value)), tensor.name.problem));
   }
 
   void check_size(Tensor& tensor) const {

@@ -60,7 +60,7 @@ bool in_encrypted_file(const Frame& frame) { return frame.number(kEncrypted) != 
 bool has_entry_version(const Frame& frame) { return frame.number(kLongDims) != 0; }
 bool has_wide_dims(const Frame& frame) { return frame.has("entry_version") && frame.number("entry_version") == 5; }
 
-std::string show_text(const Frame& frame, const Value& value) { return quoted(text_of(frame.bytes(value))); }
+std::string show_text(const Frame& frame, const Value& value) { return in_quotes(text_of(frame.bytes(value))); }
 std::string show_hex(const Frame& frame, const Value& value) { return hex_folded(frame.bytes(value)); }
 
 std::string show_kind(const Frame&, const Value& value) {

@@ -59,7 +59,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string result = "'";
   while (!text.empty() && result.size() < kQuotedMaxBytes) {
     const std::size_t size = utf8_character_bytes(text);

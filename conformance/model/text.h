@@ -19,7 +19,7 @@ std::string_view text_of(Bytes bytes);
 bool is_utf8(std::string_view text);
 
 // In single quotation marks, on one line, long texts cut; bytes that cannot be shown as \x1e.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 // "0c 12 8e", or with more than 16 bytes the first and the last four and how many there are.
 std::string hex_folded(Bytes bytes);

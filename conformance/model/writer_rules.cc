@@ -1,8 +1,227 @@
 // What FORMAT.md asks of writers beyond what readers check; see writer_rules.h.
 #include "writer_rules.h"
 
-namespace tzmark::conformance::model {
+#include <fmt/format.h>
 
-void check_writer_rules(Bytes, const Record&, const Reading&, Notes&) {}
+#include <algorithm>
+
+#include "hashes.h"
+#include "opening.h"
+#include "text.h"
+
+namespace tzmark::conformance::model {
+namespace {
+
+constexpr std::uint64_t kBlockBytes = 4096;
+constexpr std::uint64_t kDataAlignmentBytes = 8;
+constexpr std::uint64_t kTerminatorBytes = 8;
+constexpr std::uint64_t kShortDims = std::uint64_t{1} << 32;
+constexpr std::string_view kProse;  // FORMAT.md binds writers, but no rule has an id
+
+bool all_zero(Bytes bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+bool has_long_dim(const Tensor& tensor) {
+  return std::any_of(tensor.shape.begin(), tensor.shape.end(), [](std::uint64_t dim) { return dim >= kShortDims; });
+}
+
+class WriterCheck {
+ public:
+  WriterCheck(Bytes file, const Record& file_header, const Reading& reading, Notes& notes)
+      : file_(file), file_header_(&file_header), reading_(&reading), notes_(&notes) {}
+
+  void run() const {
+    check_file_header();
+    check_data_version();
+    for (std::size_t i = 0; i < reading_->tensors.size(); ++i) {
+      check_entry(i);
+      check_hashes_and_cipher(i);
+    }
+    check_nonces();
+    check_order();
+    if (reading_->layout->segments) check_segments();
+    reading_->layout->headers_first ? check_headers_first_end() : check_end();
+  }
+
+ private:
+  void check_file_header() const {
+    std::uint64_t sum = 0;
+    for (const Tensor& tensor : reading_->tensors) sum += tensor.data_length;
+    const Value& total = *file_header_->find("total data bytes");
+    if (total.number != sum) {
+      notes_->writer_defect(kProse, total.offset,
+                            fmt::format("file header: total data bytes is {}, and the sum is {}", total.number, sum));
+    }
+    check_zero(*file_header_->find("unused"));
+    if (reading_->layout->data_version < 4) check_zero(*file_header_->find("feature flags"));
+  }
+
+  void check_zero(const Value& unused) const {
+    if (all_zero(file_.subspan(unused.offset, unused.size))) return;
+    notes_->writer_defect(kProse, unused.offset,
+                          fmt::format("file header: {} are not used here and should be zeros", unused.name));
+  }
+
+  void check_data_version() const {
+    const auto any = [&](auto test) { return std::any_of(reading_->tensors.begin(), reading_->tensors.end(), test); };
+    const std::string_view needed = any(has_long_dim)                                     ? "v5-long-dims"
+                                    : any([](const Tensor& t) { return t.meta; })         ? "v4"
+                                    : reading_->encrypted                                 ? "v3"
+                                    : any([](const Tensor& t) { return t.dtype.opaque; }) ? "v2"
+                                                                                          : "v1";
+    const Value& version = *file_header_->find("data version");
+    const std::uint64_t needed_version = layout_named(needed).data_version;
+    if (needed == reading_->layout->name) return;
+    notes_->writer_defect("TZR-HDR-006", version.offset,
+                          fmt::format("the layout is {}, and the content needs {}{}", reading_->layout->name, needed,
+                                      version.number >= needed_version ? "; right only if it was asked for" : ""));
+  }
+
+  void check_entry(std::size_t i) const {
+    const Tensor& tensor = reading_->tensors[i];
+    const std::string label = reading_->label(kIndexEntry.name, i);
+    const auto text = [&](std::string_view name) {
+      const Value& value = *tensor.entry.find(name);
+      return text_of(file_.subspan(value.offset, value.size));
+    };
+    const std::uint64_t name_at = tensor.entry.find("name")->offset;
+    if (text("name").empty()) notes_->writer_defect("TZR-NAM-009", name_at, label + ": the name is empty");
+    if (tensor.name.structured && tensor.name.path) {
+      const std::string spelling = writers_spelling(*tensor.name.path);
+      if (spelling != text("name")) {
+        notes_->writer_defect("TZR-NAM-010", name_at,
+                              fmt::format("{}: the name should be spelled {}", label, in_quotes(spelling)));
+      }
+    }
+    if (!text("dtype").starts_with(tensor.dtype.writers_spell)) {
+      notes_->writer_defect(kProse, tensor.entry.find("dtype")->offset,
+                            fmt::format("{}: the dtype should begin with {}", label, tensor.dtype.writers_spell));
+    }
+    const Value* version = tensor.entry.find("entry_version");
+    if (version && (version->number == 5) != has_long_dim(tensor)) {
+      notes_->writer_defect(kProse, version->offset,
+                            fmt::format("{}: entry_version should be {}", label, has_long_dim(tensor) ? 5 : 1));
+    }
+  }
+
+  void check_hashes_and_cipher(std::size_t i) const {
+    const Tensor& tensor = reading_->tensors[i];
+    if (!reading_->encrypted || tensor.data_length == 0 || !tensor.header) return;
+    for (const StoredHash& hash : stored_hashes(*tensor.header)) {
+      if (hash.type != kHashCrc32) continue;
+      notes_->writer_defect(kProse, hash.value->offset,
+                            reading_->label(kTensorHeader.name, i) + ": a CRC32 of encrypted data gives it away");
+    }
+    const Record* cipher = cipher_of(*tensor.header);
+    if (cipher && cipher->find("chunk_type")->number == kChunkSequential) {
+      notes_->writer_defect(kProse, cipher->begin,
+                            reading_->label(kTensorHeader.name, i) + ": writers use the parallel cipher");
+    }
+  }
+
+  void check_nonces() const {
+    std::set<std::array<unsigned char, 24>> used;
+    for (std::size_t i = 0; i < reading_->tensors.size(); ++i) {
+      const Tensor& tensor = reading_->tensors[i];
+      const Record* cipher = reading_->encrypted && tensor.header ? cipher_of(*tensor.header) : nullptr;
+      if (!cipher) continue;
+      for (const Message& message : messages_of(file_, *cipher, tensor.data_length)) {
+        if (used.insert(message.nonce).second) continue;
+        notes_->writer_defect(kProse, cipher->begin,
+                              reading_->label(kTensorHeader.name, i) + ": a nonce serves a second time");
+        break;
+      }
+    }
+  }
+
+  // Headers, and data where there is some, are in the order of the entries.
+  void check_order() const {
+    std::uint64_t header_offset = 0;
+    std::uint64_t data_offset = 0;
+    for (std::size_t i = 0; i < reading_->tensors.size(); ++i) {
+      const Tensor& tensor = reading_->tensors[i];
+      const bool data_in_order = tensor.data_length == 0 || *tensor.data_offset >= data_offset;
+      if (*tensor.header_offset < header_offset || !data_in_order) {
+        notes_->writer_defect(kProse, tensor.entry.begin,
+                              reading_->label(kIndexEntry.name, i) + ": records are not in the order of the entries");
+        return;
+      }
+      header_offset = *tensor.header_offset;
+      if (tensor.data_length > 0) data_offset = *tensor.data_offset;
+    }
+  }
+
+  void check_segments() const {
+    const auto bound = [&](std::string_view name) -> const Value& { return *reading_->layout_section->find(name); };
+    const auto check = [&](std::string_view name, bool right, std::string_view says) {
+      if (right) return;
+      notes_->writer_defect("TZR-SEG-005", bound(name).offset,
+                            fmt::format("layout section: {} is {} and should be {}", name, bound(name).number, says));
+    };
+    const auto number = [&](std::string_view name) { return bound(name).number; };
+    const std::uint64_t section_end = bound("data_start").offset + bound("data_start").size;
+    check("metadata_start", number("metadata_start") == section_end, "where the layout section ends");
+    check("metadata_end", number("metadata_end") % kBlockBytes == 0, "a multiple of 4096");
+    check("header_start", number("header_start") == number("metadata_end"), "metadata_end");
+    check("header_end", number("header_end") % kBlockBytes == 0, "a multiple of 4096");
+    check("data_start", number("data_start") == number("header_end"), "header_end");
+    for (std::size_t i = 0; i < reading_->tensors.size(); ++i) {
+      const Value& offset = *reading_->tensors[i].entry.find("data_offset");
+      if (reading_->tensors[i].data_length == 0 || offset.number % kDataAlignmentBytes == 0) continue;
+      notes_->writer_defect("TZR-SEG-005", offset.offset,
+                            fmt::format("{}: data_offset is {} and should be a multiple of 8",
+                                        reading_->label(kIndexEntry.name, i), offset.number));
+    }
+  }
+
+  void check_end() const {
+    const std::uint64_t end = *reading_->terminator_at + kTerminatorBytes;
+    if (end < file_.size()) notes_->writer_defect(kProse, end, "the file should end behind the terminator");
+  }
+
+  // The terminator stands somewhere behind the last data, and all that is no field is zeros.
+  void check_headers_first_end() const {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> used;
+    for (const Field& field : notes_->fields()) used.emplace_back(field.offset, field.offset + field.size);
+    std::uint64_t first_data = file_.size();
+    for (const Tensor& tensor : reading_->tensors) {
+      if (tensor.data_length == 0) continue;
+      first_data = std::min(first_data, *tensor.data_offset);
+      used.emplace_back(*tensor.data_offset, *tensor.data_offset + tensor.data_length);
+    }
+    std::sort(used.begin(), used.end());
+    std::uint64_t end = 0;
+    for (const auto& [from, to] : used) {
+      if (from > end) check_gap(end, from);
+      end = std::max(end, to);
+    }
+    check_gap(end, file_.size());
+    if (file_.size() - end < kTerminatorBytes) {
+      notes_->writer_defect("TZR-TRM-001", end, "no terminator stands behind the last data");
+    }
+    if (!reading_->layout->segments && first_data < file_.size() && first_data % kBlockBytes != 0) {
+      notes_->writer_defect(kProse, first_data, "the data should begin at a multiple of 4096");
+    }
+  }
+
+  void check_gap(std::uint64_t begin, std::uint64_t end) const {
+    if (all_zero(file_.subspan(begin, end - begin))) return;
+    const bool last = end == file_.size();
+    notes_->writer_defect(last ? "TZR-TRM-002" : kProse, begin,
+                          last ? "what follows the last data should be zeros" : "a gap should be zeros");
+  }
+
+  Bytes file_;
+  const Record* file_header_;
+  const Reading* reading_;
+  Notes* notes_;
+};
+
+}  // namespace
+
+void check_writer_rules(Bytes file, const Record& file_header, const Reading& reading, Notes& notes) {
+  WriterCheck(file, file_header, reading, notes).run();
+}
 
 }  // namespace tzmark::conformance::model

@@ -7,7 +7,7 @@
 
 namespace tzmark::conformance::model {
 
-// REQUIRES: no defect of structure was found.
+// REQUIRES: every check of readers was made, and none found a defect of structure.
 void check_writer_rules(Bytes file, const Record& file_header, const Reading& reading, Notes& notes);
 
 }  // namespace tzmark::conformance::model
