@@ -121,7 +121,7 @@ class Tensor:
             return
         size_bytes = self.nominal_bytes if self.data_bytes is None else self.data_bytes
         literal = self.literal
-        if self.dtype == "bool":
+        if self.dtype == "bool" and literal is None:
             literal = bytes(byte & 1 for byte in stream(name, size_bytes))
         self.view = View(Data(name, size_bytes, literal), 0, size_bytes)
 
