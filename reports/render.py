@@ -1,50 +1,32 @@
 #!/usr/bin/env python3
-"""Renders a result file of tzmark as one self-contained HTML page.
+"""Renders results of tzmark as one self-contained HTML page, or merges them into one compact document.
 
-usage: render.py conformance RESULT.json -o PAGE.html
+usage: render.py conformance RESULT.json [RESULT.json ...] -o PAGE.html
+       render.py matrix RESULT.json [RESULT.json ...] -o MATRIX.json
+
+  --relative-to DIR   tell paths below DIR from there, so that the output names no folder of this machine
+
+The page of one result tells all about it; that of several, or of one MATRIX.json, compares the implementations.
 
 Exit status: 0 done, 2 wrong usage, 3 a file cannot be read or written or is not such a result, 4 Jinja2 is missing.
-The page depends on nothing but the result: the same result gives the same bytes.
+The output depends on nothing but the results: the same results give the same bytes.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-Json = dict[str, Any]
+import matrix
+import matrix_page
+import results
+import single_page
+from outcomes import Json
 
 ENVIRONMENT_STATUS = 3
 UNAVAILABLE_STATUS = 4
-
-OUTCOMES = (
-    "wrong-data",
-    "crash",
-    "hang",
-    "memory",
-    "accepted-invalid",
-    "rejected-valid",
-    "pass",
-    "skipped",
-)
-
-# What a conforming reader does with decode and verify.
-EXPECTATIONS = {
-    "valid": ("decodes as expected", "verifies"),
-    "malformed": ("refused", "refused"),
-    "invalid": ("refused", "refused"),
-    "authentication-failure": ("refused", "refused"),
-    "integrity-failure": ("decodes as expected, or refused", "refused"),
-    "implementation-defined": (
-        "decodes as expected, or refused",
-        "verifies, or refused",
-    ),
-}
-COMMANDS = ("decode", "verify")
 
 
 def fail(status: int, text: str) -> NoReturn:
@@ -70,135 +52,6 @@ def size(size_bytes: int) -> str:
     return f"{size_bytes / (1 << 20):,.1f} MiB"
 
 
-def kind_of(outcome: str) -> str:
-    """passed, failed or skipped."""
-    return {"pass": "passed", "skipped": "skipped"}.get(outcome, "failed")
-
-
-def tally(cases: Iterable[Json]) -> Json:
-    counts = {"passed": 0, "failed": 0, "skipped": 0, "total": 0, "cites_other_rule": 0}
-    for case in cases:
-        counts[kind_of(case["outcome"])] += 1
-        counts["total"] += 1
-        counts["cites_other_rule"] += case["cites_other_rule"]
-    return counts
-
-
-def matrix(cases: list[Json]) -> Json:
-    """Layouts across, features down; a case stands in the row of each of its features."""
-    layouts = sorted({case["layout"] for case in cases})
-    features = sorted({feature for case in cases for feature in case["features"]})
-    rows: list[tuple[str, list[Json]]] = [
-        ("plain", [case for case in cases if not case["features"]])
-    ]
-    rows += [
-        (feature, [case for case in cases if feature in case["features"]])
-        for feature in features
-    ]
-    rows.append(("all", cases))
-    return {
-        "layouts": layouts,
-        "rows": [
-            {
-                "feature": feature,
-                "cells": [
-                    tally(case for case in members if case["layout"] == layout)
-                    for layout in layouts
-                ]
-                + [tally(members)],
-            }
-            for feature, members in rows
-        ],
-    }
-
-
-def rules(cases: list[Json]) -> list[Json]:
-    """How the cases of each rule came out; refusals are those of files that have to be refused."""
-    ids = sorted({rule for case in cases for rule in case["rules"]})
-    return [
-        {"id": rule, **tally(case for case in cases if rule in case["rules"])}
-        for rule in ids
-    ]
-
-
-def answer_text(step: Json) -> str:
-    answer = step["answer"]
-    if answer["kind"] == "rejected":
-        return "refused"
-    if answer["kind"] == "none":
-        return "no answer: " + answer["text"]
-    if answer["kind"] == "unsupported":
-        return "unsupported: " + answer["text"]
-    if step["command"] == "verify":
-        return "verifies"
-    return "decodes, with other data" if step["difference"] else "decodes"
-
-
-def case_view(case: Json) -> Json:
-    expectations = dict(zip(COMMANDS, EXPECTATIONS[case["verdict"]], strict=True))
-    steps = [
-        {
-            **step,
-            "expected": expectations[step["command"]],
-            "got": answer_text(step),
-            "kind": kind_of(step["outcome"]),
-        }
-        for step in case["steps"]
-    ]
-    cited = [
-        step["answer"]["rejected"]["rule"]
-        for step in steps
-        if step["answer"]["rejected"]
-    ]
-    return {
-        **case,
-        "kind": kind_of(case["outcome"]),
-        "steps": steps,
-        "cited": list(dict.fromkeys(rule for rule in cited if rule)),
-        "elapsed_ns": sum(step["process"]["elapsed_ns"] for step in steps),
-        "rss_peak_bytes": max(
-            (step["process"]["rss_peak_bytes"] for step in steps), default=0
-        ),
-    }
-
-
-def conformance_view(result: Json) -> Json:
-    """All that the page shows, so that the template only lays out."""
-    cases = [case_view(case) for case in result["cases"]]
-    outcomes = [
-        {
-            "name": name,
-            "kind": kind_of(name),
-            "count": result["summary"]["outcomes"][name],
-        }
-        for name in OUTCOMES
-    ]
-    return {
-        "result": result,
-        "reads": {"lacks": [], "omits": [], **result["adapter"]["profile"]["reads"]},
-        "total": len(cases),
-        "outcomes": outcomes,
-        "present_outcomes": [outcome for outcome in outcomes if outcome["count"]],
-        "matrix": matrix(cases),
-        "rules": rules(cases),
-        # The worst first; sorting is stable, so that within an outcome the order of the corpus stays.
-        "cases": sorted(cases, key=lambda case: OUTCOMES.index(case["outcome"])),
-    }
-
-
-def read_result(path: Path, schema: str) -> Json:
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        fail(ENVIRONMENT_STATUS, f"{path}: {error}")
-    if not isinstance(result, dict) or (
-        result.get("schema"),
-        result.get("schema_version"),
-    ) != (schema, 1):
-        fail(ENVIRONMENT_STATUS, f"{path}: not a result of schema {schema}, version 1")
-    return result
-
-
 def render(template: str, view: Json) -> str:
     try:
         import jinja2
@@ -212,28 +65,63 @@ def render(template: str, view: Json) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(duration=duration, memory=memory, size=size)
-    return environment.get_template(template).render(view)
+    try:
+        return environment.get_template(template).render(view)
+    except jinja2.UndefinedError as error:
+        raise results.NotAResult(f"a member is missing: {error}") from error
+
+
+def page(documents: list[Json]) -> str:
+    """One result is shown by itself; several, or a matrix, side by side."""
+    first = documents[0]
+    if first["schema"] == results.MATRIX:
+        return render("matrix.html.j2", matrix_page.view(first))
+    if len(documents) == 1:
+        return render("conformance.html.j2", single_page.view(first))
+    return render("matrix.html.j2", matrix_page.view(matrix.merge(documents)))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="Renders results of tzmark as one HTML page, or merges them into one document."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, help_text, output in (
+        ("conformance", "a page of results of tzmark-conform --json", "PAGE.html"),
+        ("matrix", "one compact document of several results", "MATRIX.json"),
+    ):
+        command = commands.add_parser(name, help=help_text)
+        command.add_argument("--relative-to", type=Path, metavar="DIR")
+        command.add_argument("results", type=Path, nargs="+", metavar="RESULT.json")
+        command.add_argument("-o", "--output", type=Path, required=True, metavar=output)
+    return parser.parse_args()
+
+
+def output(command: str, files: list[Path], root: Path | None) -> str:
+    """What the command writes. A matrix is one already, so it stands alone and makes a page only."""
+    schemas = [results.CONFORMANCE]
+    if command == "conformance" and len(files) == 1:
+        schemas.append(results.MATRIX)
+    documents = [results.read(file, tuple(schemas)) for file in files]
+    if root:
+        documents = results.relative(documents, f"{root.resolve()}/")
+    try:
+        if command == "matrix":
+            return results.dump(matrix.merge(documents))
+        return page(documents)
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        # The schema names what has to be there; without it a result cannot be shown.
+        raise results.NotAResult(
+            f"{', '.join(map(str, files))}: not whole: {error!r}"
+        ) from error
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Renders a result file of tzmark as one HTML page."
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    conformance = commands.add_parser(
-        "conformance", help="the result of tzmark-conform --json"
-    )
-    conformance.add_argument("result", type=Path, metavar="RESULT.json")
-    conformance.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="PAGE.html"
-    )
-    arguments = parser.parse_args()
-
-    view = conformance_view(read_result(arguments.result, "tzmark-conformance"))
-    page = render("conformance.html.j2", view)
+    chosen = arguments()
     try:
-        arguments.output.write_text(page, encoding="utf-8")
-    except OSError as error:
+        text = output(chosen.command, chosen.results, chosen.relative_to)
+        chosen.output.write_text(text, encoding="utf-8")
+    except (OSError, results.NotAResult) as error:
         fail(ENVIRONMENT_STATUS, str(error))
 
 

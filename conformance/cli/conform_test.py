@@ -490,7 +490,7 @@ class ConformTest(unittest.TestCase):
         cases = {
             attributes["id"]: attributes["data-outcome"]
             for tag, attributes in collector.elements
-            if tag == "details"
+            if "data-outcome" in attributes
         }
         self.assertEqual(set(cases), set(VERDICTS))
         self.assertEqual(cases["valid"], "wrong-data")
@@ -506,10 +506,11 @@ class ConformTest(unittest.TestCase):
         file = self.folder / "page.html"
         self.faulty_run("--html", file)
         filters = set(re.findall(r'<label for="show-([a-z-]+)"', file.read_text()))
+        # What passes here was refused for another rule, which the page tells apart.
         self.assertEqual(
             filters,
             {
-                *("all", "wrong-data", "crash", "pass", "skipped"),
+                *("all", "wrong-data", "crash", "other-rule", "skipped"),
                 "implementation-defined",
             },
         )

@@ -1,0 +1,61 @@
+"""The outcomes of a case, worst first, as the pages name, order and colour them.
+
+A shade is an outcome, or one of the two things that pages tell apart besides: a refusal for another rule (it passes,
+and is shown), and a case that was not part of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Shade:
+    name: str
+    # Its class in the pages: one letter, because a page has thousands.
+    code: str
+    # failed, passed or skipped.
+    kind: str
+    meaning: str
+
+
+SHADES = (
+    Shade("wrong-data", "w", "failed", "done, but something in it is wrong"),
+    Shade("crash", "c", "failed", "no answer"),
+    Shade("hang", "h", "failed", "still running when its time was over"),
+    Shade("memory", "m", "failed", "used more memory than it may"),
+    Shade("output", "o", "failed", "printed more than it may"),
+    Shade("accepted-invalid", "a", "failed", "accepted what has to be refused"),
+    Shade("rejected-valid", "r", "failed", "refused what has to be accepted"),
+    Shade("other-rule", "x", "passed", "refused as it should be, but for another rule"),
+    Shade("pass", "p", "passed", "as it should be"),
+    Shade(
+        "implementation-defined", "i", "passed", "the case leaves a choice; it passes"
+    ),
+    Shade("skipped", "s", "skipped", "not in the profile, or not supported"),
+    Shade("not-run", "n", "skipped", "not part of the run"),
+)
+BY_NAME = {shade.name: shade for shade in SHADES}
+BY_CODE = {shade.code: shade for shade in SHADES}
+ORDER = {shade.code: order for order, shade in enumerate(SHADES)}
+# What the runner can say of a case.
+OUTCOMES = tuple(
+    shade for shade in SHADES if shade.name not in ("other-rule", "not-run")
+)
+# Those that stopped an answer, so that stderr is what tells about them.
+UNANSWERED = ("crash", "hang", "memory", "output")
+
+
+def shade_of(outcome: str, cites_other_rule: bool) -> Shade:
+    if outcome == "pass" and cites_other_rule:
+        return BY_NAME["other-rule"]
+    return BY_NAME[outcome]
+
+
+def worst(codes: Iterable[str]) -> str:
+    """The worst of some shades; what was not run if there are none."""
+    return min(codes, key=ORDER.__getitem__, default="n")

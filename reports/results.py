@@ -1,0 +1,67 @@
+"""Reads and writes the JSON documents of the reports, and refuses those that are something else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from outcomes import Json
+
+CONFORMANCE = "tzmark-conformance"
+MATRIX = "tzmark-conformance-matrix"
+VERSIONS = {CONFORMANCE: 2, MATRIX: 1}
+
+
+class NotAResult(Exception):
+    """A file cannot be read, or is not what it has to be."""
+
+
+def read(path: Path, schemas: tuple[str, ...]) -> Json:
+    """A document of one of these schemas, in the version that is known here."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise NotAResult(f"{path}: {error}") from error
+    if isinstance(document, dict):
+        schema = document.get("schema")
+        if schema in schemas and document.get("schema_version") == VERSIONS[schema]:
+            return document
+    wanted = " or ".join(
+        f"schema {schema}, version {VERSIONS[schema]}" for schema in schemas
+    )
+    raise NotAResult(f"{path}: not a result of {wanted}")
+
+
+def relative(value: Any, prefix: str) -> Any:
+    """The same with all paths below a folder, which the prefix names, told from that folder."""
+    if isinstance(value, str):
+        return value.replace(prefix, "")
+    if isinstance(value, list):
+        return [relative(element, prefix) for element in value]
+    if isinstance(value, dict):
+        return {key: relative(element, prefix) for key, element in value.items()}
+    return value
+
+
+def dump(document: Json) -> str:
+    """JSON with one element of each list and table a line, so that versions of a committed file can be compared."""
+    return "{\n" + ",\n".join(map(_member, document.items())) + "\n}\n"
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _member(item: tuple[str, object]) -> str:
+    name, value = item
+    if isinstance(value, list):
+        lines, brackets = [_compact(element) for element in value], "[]"
+    elif isinstance(value, dict):
+        lines = [
+            f"{_compact(key)}:{_compact(element)}" for key, element in value.items()
+        ]
+        brackets = "{}"
+    else:
+        return f"{_compact(name)}:{_compact(value)}"
+    return f"{_compact(name)}:{brackets[0]}\n" + ",\n".join(lines) + f"\n{brackets[1]}"

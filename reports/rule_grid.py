@@ -1,0 +1,222 @@
+"""The grid of both pages: rules down, by section, and columns across; what comes out alike is folded.
+
+A column is an implementation, or a layout. A cell counts the cases of a rule in a column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from outcomes import BY_CODE, Json, worst
+
+
+# What stands for the text of a rule that the corpus cites and does not state.
+UNSTATED = {
+    "level": "",
+    "binds": "",
+    "text": "The corpus has no text of this rule.",
+    "section": "Rules without a text",
+}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What became of a case in a column; no code if the case has no place in it."""
+
+    code: str
+    known: bool = False
+
+
+NOWHERE = Mark("")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A case, as the grid sees it."""
+
+    id: str
+    rules: tuple[str, ...]
+    # In which rows of its rules the case stands: its layout, or nothing where layouts are columns.
+    layout: str
+    marks: tuple[Mark, ...]
+    # Whether the page has more to say of it.
+    detailed: bool
+
+
+@dataclass(frozen=True)
+class Cell:
+    code: str
+    passed: int
+    ran: int
+    known: bool
+
+    @property
+    def picture(self) -> tuple[str, bool, bool]:
+        """What makes cells alike: the worst outcome, and whether some or all cases have failed."""
+        return self.code, self.known, self.passed == 0
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cases of a row with equal marks; no marks for those of which there is nothing to say."""
+
+    marks: tuple[Mark, ...]
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    # Each rule with its layouts; none for all of the layouts that its cases have.
+    rules: tuple[tuple[str, tuple[str, ...]], ...]
+    items: tuple[Item, ...]
+    cells: tuple[Cell, ...]
+    groups: tuple[Group, ...]
+    # Whether the row before is about the same rule.
+    continued: bool = False
+
+    @property
+    def picture(self) -> tuple[tuple[str, bool, bool], ...]:
+        return tuple(cell.picture for cell in self.cells)
+
+    @property
+    def whole_rules(self) -> list[str]:
+        return [rule for rule, layouts in self.rules if not layouts]
+
+    @property
+    def partial_rules(self) -> list[str]:
+        return [rule for rule, layouts in self.rules if layouts]
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing failed, and nothing has to be shown all the same."""
+        return all(is_plain(cell.code) for cell in self.cells)
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    rows: tuple[Row, ...]
+
+
+def complete(rules: dict[str, Json], cases: list[Json]) -> dict[str, Json]:
+    """The rules, with an entry for each that a case cites."""
+    cited = {rule: UNSTATED for case in cases for rule in case["rules"]}
+    return {**cited, **rules}
+
+
+def is_plain(code: str) -> bool:
+    """Whether there is nothing to say of such a mark."""
+    return code in ("", "p", "i", "s", "n")
+
+
+def count(marks: Iterable[Mark]) -> Cell:
+    present = [mark for mark in marks if mark.code]
+    kinds = [BY_CODE[mark.code].kind for mark in present]
+    failures = [
+        mark for mark, kind in zip(present, kinds, strict=True) if kind == "failed"
+    ]
+    passed = kinds.count("passed")
+    return Cell(
+        worst(mark.code for mark in present),
+        passed,
+        passed + len(failures),
+        bool(failures) and all(mark.known for mark in failures),
+    )
+
+
+def section_order(title: str) -> list[str | int]:
+    """The numbers in a title count as numbers: 2 stands before 10, and 10 before 10.1."""
+    return [
+        int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", title)
+    ]
+
+
+def sections(items: list[Item], rules: dict[str, Json]) -> list[Section]:
+    """The rows of the rules that the cases cite, folded, in the order of the document."""
+    cited = sorted({rule for item in items for rule in item.rules})
+    by_section: dict[str, list[Row]] = {}
+    for rule in cited:
+        rows = by_section.setdefault(rules[rule]["section"], [])
+        rows += _rows_of(rule, [item for item in items if rule in item.rules])
+    return [
+        Section(title, tuple(_continue(_fold_rules(by_section[title]))))
+        for title in sorted(by_section, key=section_order)
+    ]
+
+
+def _rows_of(rule: str, items: list[Item]) -> list[Row]:
+    """A row a layout; those that look alike are one."""
+    by_layout: dict[str, list[Item]] = {}
+    for item in items:
+        by_layout.setdefault(item.layout, []).append(item)
+    by_picture: dict[object, list[str]] = {}
+    for layout in sorted(by_layout):
+        row = _row(((rule, (layout,)),), by_layout[layout])
+        by_picture.setdefault(_likeness(row), []).append(layout)
+    if len(by_picture) == 1:
+        return [_row(((rule, ()),), items)]
+    return [
+        _row(
+            ((rule, tuple(layouts)),),
+            [item for item in items if item.layout in layouts],
+        )
+        for layouts in by_picture.values()
+    ]
+
+
+def _fold_rules(rows: list[Row]) -> list[Row]:
+    """Rules of a section that look alike become one row, where the first of them stood; the quiet ones come last."""
+    alike: dict[object, list[Row]] = {}
+    for row in rows:
+        # A row of some layouts only stays alone, so that its rule stays together.
+        in_part = row.rules if row.rules[0][1] and not row.quiet else ()
+        alike.setdefault((_likeness(row), in_part), []).append(row)
+    folded = [
+        _row(
+            tuple(rule for row in same for rule in row.rules),
+            list({item.id: item for row in same for item in row.items}.values()),
+        )
+        for same in alike.values()
+    ]
+    return sorted(folded, key=lambda row: row.quiet)
+
+
+def _likeness(row: Row) -> object:
+    """Equal for rows that fold: where nothing failed it does not matter who ran what."""
+    return None if row.quiet else row.picture
+
+
+def _continue(rows: list[Row]) -> list[Row]:
+    return [
+        replace(row, continued=_only_rule(row) == _only_rule(before))
+        if before and _only_rule(row)
+        else row
+        for before, row in zip([None, *rows], rows)
+    ]
+
+
+def _only_rule(row: Row) -> str | None:
+    """The rule of a row that is of one rule and not all quiet."""
+    return row.rules[0][0] if len(row.rules) == 1 and not row.quiet else None
+
+
+def _row(rules: tuple[tuple[str, tuple[str, ...]], ...], items: list[Item]) -> Row:
+    columns = zip(*(item.marks for item in items), strict=True)
+    return Row(
+        rules,
+        tuple(items),
+        tuple(count(column) for column in columns),
+        tuple(_groups(items)),
+    )
+
+
+def _groups(items: list[Item]) -> list[Group]:
+    groups: dict[tuple[Mark, ...], list[Item]] = {}
+    for item in items:
+        quiet = all(is_plain(mark.code) for mark in item.marks)
+        groups.setdefault(() if quiet else item.marks, []).append(item)
+    quiet_items = groups.pop((), [])
+    found = [Group(marks, tuple(same)) for marks, same in groups.items()]
+    return found + ([Group((), tuple(quiet_items))] if quiet_items else [])

@@ -1,0 +1,115 @@
+"""What the page of one conformance result shows, so that its template only lays out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import rule_grid
+from outcomes import ORDER, OUTCOMES, SHADES, Json, shade_of
+from steps import answers
+
+
+def view(result: Json) -> Json:
+    rules = rule_grid.complete(result["rules"], result["cases"])
+    cases = [_case(case, rules) for case in result["cases"]]
+    layouts = sorted({case["layout"] for case in cases})
+    shades = [case["shade"] for case in cases]
+    profile = result["adapter"]["profile"]
+    return {
+        "result": result,
+        "profile": profile,
+        "abilities": [
+            (title, {"lacks": [], "omits": [], **profile[part]})
+            for title, part in (("Reads", "reads"), ("Writes", "writes"))
+            if part in profile
+        ],
+        "outcomes": OUTCOMES,
+        "shades": [(shade, shades.count(shade)) for shade in SHADES if shade in shades],
+        "features": _features(cases, layouts),
+        "columns": layouts,
+        "sections": rule_grid.sections(_items(cases, layouts), rules),
+        "rules": rules,
+        "case_parts": _parts(cases),
+    }
+
+
+def _case(case: Json, rules: Json) -> Json:
+    steps = [{**step, "stderr": step["stderr_tail"].rstrip()} for step in case["steps"]]
+    explanations: list[Json] = []
+    for step in steps:
+        if step["explanation"] and step["explanation"] not in explanations:
+            explanations.append(step["explanation"])
+    return {
+        **case,
+        "shade": shade_of(case["outcome"], case["cites_other_rule"]),
+        "answers": answers(case["verdict"], steps),
+        "explanations": explanations,
+        "cited_rules": [(rule, rules[rule]) for rule in case["rules"]],
+        "elapsed_ns": sum(step["process"]["elapsed_ns"] for step in steps),
+        "rss_peak_bytes": max(
+            (step["process"]["rss_peak_bytes"] for step in steps), default=0
+        ),
+    }
+
+
+def _mark(case: Json) -> rule_grid.Mark:
+    return rule_grid.Mark(case["shade"].code, case["known"] is not None)
+
+
+def _items(cases: list[Json], layouts: list[str]) -> list[rule_grid.Item]:
+    return [
+        rule_grid.Item(
+            case["id"],
+            tuple(case["rules"]),
+            "",
+            tuple(
+                _mark(case) if layout == case["layout"] else rule_grid.NOWHERE
+                for layout in layouts
+            ),
+            True,
+        )
+        for case in cases
+    ]
+
+
+def _features(cases: list[Json], layouts: list[str]) -> list[Json]:
+    """Layouts across, features down; a case stands in the row of each feature that it needs."""
+    names = sorted({feature for case in cases for feature in case["features"]})
+    read = [case for case in cases if case["operation"] == "read"]
+    written = [case for case in cases if case["operation"] == "encode"]
+    rows = [("plain", [case for case in read if not case["features"]])]
+    rows += [
+        (name, [case for case in read if name in case["features"]]) for name in names
+    ]
+    rows += [("read, all", read), ("written", written), ("all", cases)]
+    return [
+        {"name": name, "cells": [*_by_layout(members, layouts), _count(members)]}
+        for name, members in rows
+        if members
+    ]
+
+
+def _by_layout(cases: list[Json], layouts: list[str]) -> list[rule_grid.Cell]:
+    return [
+        _count(case for case in cases if case["layout"] == layout) for layout in layouts
+    ]
+
+
+def _count(cases: Iterable[Json]) -> rule_grid.Cell:
+    return rule_grid.count(_mark(case) for case in cases)
+
+
+def _parts(cases: list[Json]) -> list[tuple[str, list[Json]]]:
+    """The worst first; sorting is stable, so that within an outcome the order of the corpus stays."""
+    failed = [case for case in cases if case["shade"].kind == "failed"]
+    passed = [case for case in cases if case["shade"].kind != "failed"]
+    parts = (
+        ("Failures", [case for case in failed if case["known"] is None]),
+        ("Known failures", [case for case in failed if case["known"] is not None]),
+        ("No failures", passed),
+    )
+    return [
+        (title, sorted(members, key=lambda case: ORDER[case["shade"].code]))
+        for title, members in parts
+        if members
+    ]
