@@ -1,0 +1,494 @@
+"""The pages and the merged document: nothing gets out of its place, folding, same bytes, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+from html.parser import HTMLParser
+from pathlib import Path
+
+import jsonschema
+
+import render
+import sample_results as sample
+from outcomes import Json
+from results import NotAResult
+from rule_grid import section_order
+
+FOLDER = Path(__file__).resolve().parent
+RENDER = (sys.executable, "-B", FOLDER / "render.py")
+VOID = {"meta", "input", "br"}
+HOSTILE = "\"'><script src=//x onerror=y>&{{ 7*7 }}</style></script>"
+# Members whose values the schema lists; all others can hold anything.
+LISTED = {"schema", "outcome", "verdict", "command", "operation", "kind", "end"}
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes, those left open, and the text of each that holds text only."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.texts: list[tuple[str, str]] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(
+        self, tag: str, attributes: list[tuple[str, str | None]]
+    ) -> None:
+        self.found.append((tag, {name: value or "" for name, value in attributes}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open and self.open[-1] == tag:
+            self.open.pop()
+        else:
+            self.open.append(f"/{tag}")
+
+    def handle_data(self, data: str) -> None:
+        if data.strip() and self.open:
+            self.texts.append((self.open[-1], data.strip()))
+
+    def of_class(self, name: str) -> list[dict[str, str]]:
+        return [
+            attributes
+            for _, attributes in self.found
+            if name in attributes.get("class", "").split()
+        ]
+
+    def shape(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(tag, tuple(attributes)) for tag, attributes in self.found]
+
+
+class RenderTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def written(self, documents: tuple[object, ...]) -> list[Path]:
+        files = []
+        for index, document in enumerate(documents):
+            files.append(self.folder / f"{index}.json")
+            text = document if isinstance(document, str) else json.dumps(document)
+            files[-1].write_text(text, encoding="utf-8")
+        return files
+
+    def run_render(
+        self, command: str, *documents: object, **environment: str
+    ) -> tuple[subprocess.CompletedProcess[str], Path]:
+        output = self.folder / "output"
+        output.unlink(missing_ok=True)
+        run = subprocess.run(
+            [*RENDER, command, *self.written(documents), "-o", output],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, **environment},
+        )
+        return run, output
+
+    def rendered(self, command: str, *documents: object) -> str:
+        return render.output(command, self.written(documents), None)
+
+    def page(self, *documents: object) -> str:
+        return self.rendered("conformance", *documents)
+
+    def matrix(self, *documents: object) -> Json:
+        merged: Json = json.loads(self.rendered("matrix", *documents))
+        return merged
+
+
+class Samples(unittest.TestCase):
+    def test_are_what_the_runner_writes(self) -> None:
+        schema = json.loads((FOLDER / "schema/conformance.schema.json").read_text())
+        jsonschema.validate(sample.result(sample.every_kind()), schema)
+
+
+class AnyPage(RenderTest):
+    """What holds for the page of one result holds for that of several."""
+
+    def pages(self, result: Json) -> dict[str, str]:
+        other = sample.result([sample.skipped(case) for case in result["cases"]])
+        other["rules"] = result["rules"]
+        other["corpus"] = result["corpus"]
+        return {"one": self.page(result), "several": self.page(result, other)}
+
+    def test_is_one_whole_file(self) -> None:
+        for kind, page in self.pages(sample.result(sample.every_kind())).items():
+            with self.subTest(kind):
+                elements = Elements(page)
+                self.assertEqual(elements.open, [])
+                for tag, attributes in elements.found:
+                    self.assertNotIn(tag, ("link", "img", "iframe"))
+                    self.assertNotIn("src", attributes)
+                self.assertNotRegex(page, r"https?://|@import|url\(")
+                ids = [
+                    attributes["id"]
+                    for _, attributes in elements.found
+                    if "id" in attributes
+                ]
+                self.assertEqual(len(ids), len(set(ids)))
+                targets = [
+                    attributes["href"][1:]
+                    for tag, attributes in elements.found
+                    if tag == "a"
+                ]
+                self.assertTrue(targets)
+                self.assertLessEqual(set(targets), set(ids))
+
+    def test_nothing_in_a_result_becomes_markup(self) -> None:
+        def hostile(member: str, text: str) -> str:
+            return text + HOSTILE if text and member not in LISTED else text
+
+        tame = sample.result(sample.every_kind())
+        wild = sample.with_strings(tame, hostile)
+        assert isinstance(wild, dict)
+        wild["known_problems"] = [HOSTILE]
+        tame["known_problems"] = ["gone"]
+        wild["adapter"]["stale_exclusions"] = [HOSTILE]
+        tame["adapter"]["stale_exclusions"] = ["gone"]
+        pages = self.pages(tame)
+        for kind, page in self.pages(wild).items():
+            with self.subTest(kind):
+                elements = Elements(page)
+                self.assertEqual(elements.open, [])
+                # The same elements with the same attributes, so that not one comes from the text.
+                for got, wanted in zip(
+                    elements.shape(), Elements(pages[kind]).shape(), strict=True
+                ):
+                    self.assertEqual(got, wanted)
+                self.assertFalse("<script src" in page)
+                self.assertIn("&lt;script src=//x onerror=y&gt;&amp;{{ 7*7 }}", page)
+
+    def test_shows_what_explains_a_failure(self) -> None:
+        for kind, page in self.pages(sample.result(sample.every_kind())).items():
+            with self.subTest(kind):
+                self.assertIn("The text of TZR-HDR-002.", page)
+                self.assertIn("the magic is another", page)
+                self.assertIn("index entry 4: offset of the header", page)
+                self.assertIn("/tensors/0/shape/0", page)
+                self.assertIn("adapter decode magic.tensors", page)
+                self.assertIn("Traceback\nlast", page)
+                self.assertIn("Known: as is well known", page)
+                self.assertIn("In the file that it wrote", page)
+                marked = Elements(page).of_class("marked")
+                # Four failures have annotated bytes; one byte of each is the defect.
+                self.assertEqual(len(marked), 4)
+
+    def test_shows_known_failures_and_other_rules_apart(self) -> None:
+        for kind, page in self.pages(sample.result(sample.every_kind())).items():
+            with self.subTest(kind):
+                failures = (
+                    page.index("<h3>Failures")
+                    if kind == "one"
+                    else page.index(">Failures <")
+                )
+                known = page.index(">Known failures <")
+                self.assertLess(failures, known)
+                self.assertLess(page.index('id="magic"'), known)
+                self.assertLess(known, page.index('id="magic-known"'))
+                self.assertLess(
+                    page.index('id="magic-known"'), page.index('id="count"')
+                )
+                cells = Elements(page).of_class("cell")
+                self.assertTrue(
+                    [cell for cell in cells if "x" in cell["class"].split()]
+                )
+
+    def test_rules_without_a_text_are_shown(self) -> None:
+        result = sample.result(sample.every_kind())
+        result["rules"] = {}
+        for kind, page in self.pages(result).items():
+            with self.subTest(kind):
+                self.assertIn("The corpus has no text of this rule.", page)
+
+    def test_does_not_depend_on_the_process(self) -> None:
+        result = sample.result(sample.every_kind())
+        for command in ("conformance", "matrix"):
+            outputs = set()
+            for seed in ("1", "2", "3"):
+                run, output = self.run_render(
+                    command, result, result, PYTHONHASHSEED=seed
+                )
+                self.assertEqual((run.returncode, run.stderr), (0, ""))
+                outputs.add(output.read_bytes())
+            self.assertEqual(len(outputs), 1)
+
+
+class OneResult(RenderTest):
+    def test_worst_come_first(self) -> None:
+        page = self.page(sample.result(list(reversed(sample.every_kind()))))
+        outcomes = [
+            attributes["data-outcome"]
+            for attributes in Elements(page).of_class("case")
+            if attributes["id"] != "magic-known"
+        ]
+        self.assertEqual(
+            outcomes,
+            ["wrong-data", "wrong-data", "crash", "accepted-invalid", "pass", "pass"]
+            + ["implementation-defined", "skipped"],
+        )
+
+    def test_has_a_filter_for_each_shade_that_came(self) -> None:
+        page = self.page(sample.result(sample.every_kind()[2:6]))
+        filters = set(re.findall(r'<label for="show-([a-z-]+)"', page))
+        self.assertEqual(
+            filters, {"all", "wrong-data", "accepted-invalid", "other-rule"}
+        )
+
+    def test_verdict(self) -> None:
+        magic = sample.accepted(sample.case("magic", ["TZR-HDR-002"], "malformed"))
+        plain = sample.case("plain", ["TZR-HDR-002"])
+        for cases, verdict in (
+            ([plain], "<b>All 1</b> cases that ran pass."),
+            ([plain, magic], "<b>1 of 2</b> cases fail."),
+            ([sample.known(magic)], "cases fail, as is known of all of them."),
+            ([sample.skipped(plain)], "<b>No case ran.</b>"),
+        ):
+            with self.subTest(verdict):
+                self.assertIn(verdict, self.page(sample.result(cases)))
+
+    def test_rules_that_look_alike_share_a_row(self) -> None:
+        cases = [
+            sample.case(f"case-{number}", [f"TZR-IDX-00{number}"])
+            for number in range(1, 6)
+        ]
+        row = Elements(self.page(sample.result(cases))).of_class("row")
+        self.assertEqual(len(row), 1)
+        cases[2] = sample.wrong_data(cases[2])
+        page = self.page(sample.result(cases))
+        self.assertEqual(len(Elements(page).of_class("row")), 2)
+        self.assertIn("<small>TZR-IDX-001 002 004 005</small>", page)
+
+
+class SeveralResults(RenderTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.magic = sample.case("magic", ["TZR-HDR-002"], "malformed")
+        self.plain = sample.case("plain", ["TZR-HDR-001"])
+
+    def test_implementations_that_do_not_differ_share_a_column(self) -> None:
+        good = [self.magic, self.plain]
+        bad = [sample.accepted(self.magic), self.plain]
+        page = self.page(
+            sample.result(bad, "tensorizer", "2.0.2"),
+            sample.result(good, "tzmark reference", "0.1.0"),
+            sample.result(bad, "tensorizer", "2.2.0"),
+        )
+        elements = Elements(page)
+        self.assertEqual(len(elements.of_class("implementation")), 2)
+        self.assertIn("tensorizer <b>2.0.2, 2.2.0</b>", page)
+        self.assertIn("<b>tzmark reference 0.1.0</b> passes every case.", page)
+        # Their results are equal too, so that they are told of together.
+        self.assertIn("<h4>tensorizer 2.0.2, 2.2.0</h4>", page)
+
+    def test_same_name_twice_is_told_apart(self) -> None:
+        page = self.page(sample.result([self.plain]), sample.result([self.plain]))
+        self.assertIn("<b>0.3.0, 0.3.0 (2)</b>", page)
+
+    def test_cells_count_by_rule_and_layout(self) -> None:
+        other = {**self.magic, "id": "magic-v2", "layout": "v2"}
+        third = {**self.magic, "id": "magic-v4", "layout": "v4"}
+        cases = [sample.accepted(self.magic), sample.accepted(other), third]
+        page = self.page(sample.result(cases), sample.result([self.magic, other]))
+        # v1 and v2 look alike; v4 was run by the first only.
+        self.assertIn('<span class="layouts">v1, v2</span>', page)
+        self.assertIn('<span class="cell a"><b>0</b><small>/2</small></span>', page)
+        self.assertIn('<span class="cell p"><b>2</b></span>', page)
+        self.assertIn("other layouts of TZR-HDR-002", page)
+
+    def test_cases_that_pass_have_one_line(self) -> None:
+        page = self.page(
+            sample.result([self.magic, self.plain]),
+            sample.result([sample.crashed(self.magic), self.plain]),
+        )
+        ids = [attributes["id"] for attributes in Elements(page).of_class("case")]
+        self.assertEqual(ids, ["magic"])
+        self.assertIn("1 cases pass wherever they ran", page)
+        self.assertNotIn("Why plain is there.", page)
+
+    def test_choices_are_shown_where_they_differ(self) -> None:
+        results = [
+            sample.result([sample.chosen(self.magic, choice)], version=version)
+            for choice, version in (("accepted", "1"), ("rejected", "2"))
+        ]
+        self.assertIn("<dt>rejected</dt><dd>tensors-js 2</dd>", self.page(*results))
+        self.assertNotIn("<dt>rejected</dt>", self.page(results[0], results[0]))
+
+
+class Matrix(RenderTest):
+    def test_is_as_its_schema_says(self) -> None:
+        names = ("conformance", "matrix")
+        schemas = {
+            f"{name}.schema.json": json.loads(
+                (FOLDER / f"schema/{name}.schema.json").read_text()
+            )
+            for name in names
+        }
+        schema = schemas["matrix.schema.json"]
+        with warnings.catch_warnings():
+            # Debian 12 and Ubuntu 24.04 have this class only, newer releases warn of it.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            resolver = jsonschema.RefResolver("matrix.schema.json", schema, schemas)
+            validator = jsonschema.Draft202012Validator(schema, resolver=resolver)
+            matrix = self.matrix(sample.result(sample.every_kind()))
+            validator.validate(matrix)
+            del matrix["cases"][0]["repro"]
+            self.assertFalse(validator.is_valid(matrix))
+
+    def test_equal_results_stand_once(self) -> None:
+        magic = sample.case("magic", ["TZR-HDR-002"], "malformed")
+        other = {**magic, "id": "other"}
+        bad = [sample.accepted(magic), sample.accepted(other)]
+        matrix = self.matrix(sample.result(bad), sample.result(bad))
+        self.assertEqual(len(matrix["results"]), 1)
+        self.assertEqual([case["results"] for case in matrix["cases"]], [[0, 0]] * 2)
+        (entry,) = matrix["cases"][0]["explanations"]
+        self.assertEqual(entry["implementations"], [0, 1])
+        self.assertEqual(len(entry["explanation"]["bytes"]), 5)
+
+    def test_a_case_that_was_not_run_has_no_result(self) -> None:
+        cases = sample.every_kind()
+        matrix = self.matrix(sample.result(cases[1:]), sample.result(cases))
+        self.assertIsNone(matrix["cases"][-1]["results"][0])
+        self.assertEqual(matrix["cases"][-1]["id"], cases[0]["id"])
+
+    def test_gives_the_page_of_its_results(self) -> None:
+        results = [
+            sample.result(sample.every_kind()),
+            sample.result(sample.every_kind()[2:], "other"),
+        ]
+        self.assertEqual(self.page(self.matrix(*results)), self.page(*results))
+
+    def test_paths_are_told_from_a_folder(self) -> None:
+        result = sample.result(sample.every_kind())
+        result["adapter"]["argv"] = [f"{self.folder.resolve()}/bin/node"]
+        for command in ("conformance", "matrix"):
+            self.assertIn("bin/node", self.rendered(command, result))
+            file, output = self.folder / "0.json", self.folder / "output"
+            subprocess.run(
+                [*RENDER, command, file, "-o", output, "--relative-to", self.folder],
+                check=True,
+            )
+            text = output.read_text()
+            self.assertIn("bin/node", text)
+            self.assertNotIn(str(self.folder), text)
+
+    def test_nine_implementations_stay_small(self) -> None:
+        """As many cases as the corpus has, of which half fail somewhere, and a tenth in their own words."""
+        results = []
+        for version in range(9):
+            cases = []
+            for number in range(1500):
+                rules = [f"TZR-IDX-{number % 80:03}", f"TZR-HDR-{number % 7:03}"]
+                layout = ("v1", "v2", "v3", "v4", "v5-segments")[number % 5]
+                name = f"malformed-something-in-particular-{number}"
+                item = sample.case(name, rules, "malformed", layout=layout)
+                if number % 5 in (0, 2) and number % 18 < 9 + version:
+                    item = sample.accepted(item)
+                elif number % 10 == 1 and number % 30 != version:
+                    trace = f"Traceback\n  line {number % 40}\n" * 4
+                    item = sample.crashed(item, f"KeyError: '{number % 9}'", trace)
+                cases.append(item)
+            results.append(sample.result(cases, "tensorizer", f"2.{version}.0"))
+        merged = self.rendered("matrix", *results)
+        self.assertLess(len(merged), 1_000_000)
+        self.assertLess(len(self.page(merged)), 2_000_000)
+
+
+class Refusals(RenderTest):
+    def refused(self, command: str, *documents: object) -> str:
+        with self.assertRaises(NotAResult) as refusal:
+            self.rendered(command, *documents)
+        return str(refusal.exception)
+
+    def test_status(self) -> None:
+        run, output = self.run_render("conformance", {})
+        self.assertEqual(run.returncode, 3)
+        self.assertFalse(output.exists())
+        self.assertRegex(run.stderr, r"\Arender\.py: .*0\.json: not a result .*\n\Z")
+
+    def test_what_is_not_a_result(self) -> None:
+        result = sample.result(sample.every_kind())
+        for document in (
+            "",
+            "{",
+            "[" * 100_000,
+            [],
+            {},
+            {"schema": "tzmark-bench", "schema_version": 2},
+            {**result, "schema_version": 1},
+            {**result, "schema_version": 3},
+            {**result, "schema_version": "2"},
+        ):
+            for command in ("conformance", "matrix"):
+                with self.subTest(str(document)[:60], command=command):
+                    self.refused(command, document)
+
+    def test_what_misses_a_member(self) -> None:
+        for member in ("adapter", "summary", "cases", "rules"):
+            result = sample.result(sample.every_kind())
+            del result[member]
+            with self.subTest(member):
+                self.refused("conformance", result)
+                self.refused("conformance", result, result)
+                self.refused("matrix", result)
+
+    def test_results_of_different_corpora(self) -> None:
+        results = [sample.result(sample.every_kind()) for _ in range(2)]
+        results[1]["corpus"]["manifest_sha256"] = "34" * 32
+        self.assertIn("different corpora", self.refused("conformance", *results))
+        self.assertIn("different corpora", self.refused("matrix", *results))
+
+    def test_a_matrix_among_results(self) -> None:
+        result = sample.result(sample.every_kind())
+        matrix = self.matrix(result)
+        self.refused("conformance", matrix, result)
+        self.refused("matrix", matrix)
+
+    def test_files_that_cannot_be_read_or_written(self) -> None:
+        file = self.folder / "result.json"
+        for source, output in (
+            (self.folder / "absent.json", self.folder / "page.html"),
+            (file, self.folder / "absent" / "page.html"),
+        ):
+            file.write_text(json.dumps(sample.result(sample.every_kind())))
+            run = subprocess.run(
+                [*RENDER, "conformance", source, "-o", output],
+                capture_output=True,
+                check=False,
+            )
+            self.assertEqual(run.returncode, 3)
+
+    def test_wrong_usage(self) -> None:
+        self.assertEqual(self.run_render("conformance")[0].returncode, 2)
+        self.assertEqual(self.run_render("page", {})[0].returncode, 2)
+
+    def test_without_jinja(self) -> None:
+        (self.folder / "jinja2.py").write_text("raise ImportError('No module jinja2')")
+        result = sample.result(sample.every_kind())
+        run, _ = self.run_render("conformance", result, PYTHONPATH=str(self.folder))
+        self.assertEqual(run.returncode, 4)
+        self.assertIn("python3-jinja2", run.stderr)
+        run, _ = self.run_render("matrix", result, PYTHONPATH=str(self.folder))
+        self.assertEqual(run.returncode, 0, "a merged document needs no template")
+
+
+class Order(unittest.TestCase):
+    def test_sections_stand_as_in_the_document(self) -> None:
+        titles = ["3 File header", "10 Encryption", "10.1 Chunks", "10.2 Keys"]
+        titles += ["14.3 v5-segments", "Appendix A", "safetensors: 3 Header"]
+        self.assertEqual(sorted(reversed(titles), key=section_order), titles)
+
+
+if __name__ == "__main__":
+    unittest.main()
