@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""A mutant behind the adapter protocol (conformance/PROTOCOL.md).
+
+usage: adapter.py MUTANT REFERENCE COMMAND [ARGUMENTS]
+
+MUTANT is a name of MUTANTS, REFERENCE the command of the reference adapter.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import failing  # noqa: F401, as are the others: importing them enters their mutants
+import glancing  # noqa: F401
+import listing  # noqa: F401
+import trusting  # noqa: F401
+import writing  # noqa: F401
+from mutant import MUTANTS, Json, Mutant, Question, Reference
+
+KEY_OPTIONS = {"--key-file": "key_hex", "--passphrase-file": "passphrase"}
+FILE_ARGUMENTS = {"decode": ["file"], "verify": ["file"], "encode": ["spec", "out"]}
+STATUS = {"rejected": 1, "unsupported": 2}
+
+
+def answer(mutant: Mutant, reference: Reference, request: Json) -> Json:
+    """The mutant's answer, without its id."""
+    question = Question(request, reference)
+    if request["command"] != "capabilities":
+        return mutant.answer(question)
+    profile = question.right_answer()["capabilities"]
+    profile["name"] = f"mutant {mutant.name}"
+    if not mutant.serves:
+        profile["commands"].remove("serve")
+    return {"capabilities": profile}
+
+
+def serve(mutant: Mutant, reference: Reference) -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        given = answer(mutant, reference, request)
+        print(json.dumps({"id": request["id"], **given}), flush=True)
+
+
+def answer_once(
+    mutant: Mutant, reference: Reference, command: str, arguments: list[str]
+) -> int:
+    """Prints one answer as a process of its own does, and gives its exit status."""
+    names = FILE_ARGUMENTS.get(command, [])
+    request: Json = {"command": command, **dict(zip(names, arguments))}
+    options = arguments[len(names) :]
+    for option, path in zip(options[::2], options[1::2]):
+        with open(path, encoding="utf-8") as secret:
+            request[KEY_OPTIONS[option]] = secret.read()
+    given = answer(mutant, reference, request)
+    print(json.dumps(given.get("capabilities") or given.get("decoded") or given))
+    return STATUS.get(next(iter(given)), 0)
+
+
+def main(name: str, reference_command: str, command: str, *arguments: str) -> int:
+    mutant, reference = MUTANTS[name], Reference(reference_command)
+    if command == "serve":
+        serve(mutant, reference)
+        return 0
+    return answer_once(mutant, reference, command, list(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

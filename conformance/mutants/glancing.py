@@ -1,0 +1,103 @@
+"""Mutants that look at a part of a field: the rest of it may hold anything, because they mend it in a copy."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from mutant import Json, Question, enter
+from places import COUNT_AT, DATA_VERSION_AT, FLAGS_AT, INDEX_LENGTH_AT, entry_numbers
+
+# Mends a file in place, so far as it gets.
+Mending = Callable[[bytearray], None]
+
+
+def glances(*rules: str) -> Callable[[Mending], Mending]:
+    """Enters a function that mends what the mutant does not see."""
+
+    def decorate(mend: Mending) -> Mending:
+        def answer(question: Question) -> Json:
+            right = question.right_answer()
+            if "rejected" not in right or not question.is_about_reading():
+                return right
+            mended = bytearray(question.file())
+            try:
+                mend(mended)
+            except (IndexError, struct.error):
+                # The file ends before what the mutant looks at.
+                return right
+            return question.right_answer_about(bytes(mended))
+
+        enter(mend, rules, answer)
+        return mend
+
+    return decorate
+
+
+def cut_to_32_bits(file: bytearray, at: int) -> None:
+    struct.pack_into("<I", file, at + 4, 0)
+
+
+@glances("TZR-HDR-002")
+def middle_of_the_magic(file: bytearray) -> None:
+    """Compares the letters of the magic and not the bars around them."""
+    file[0] = file[4] = ord("|")
+
+
+@glances("TZR-HDR-003")
+def version_of_8_bits(file: bytearray) -> None:
+    """Looks at the first byte of the data version."""
+    struct.pack_into("<I", file, DATA_VERSION_AT, file[DATA_VERSION_AT])
+
+
+@glances("TZR-HDR-004")
+def flags_of_8_bits(file: bytearray) -> None:
+    """Looks at the first byte of the feature flags."""
+    file[FLAGS_AT + 1 : FLAGS_AT + 32] = bytes(31)
+
+
+@glances("TZR-HDR-005", "TZR-IDX-003", "TZR-IDX-002")
+def count_of_32_bits(file: bytearray) -> None:
+    """Reads the lower half of the tensor count."""
+    cut_to_32_bits(file, COUNT_AT)
+
+
+@glances("TZR-IDX-001")
+def index_length_of_32_bits(file: bytearray) -> None:
+    """Reads the lower half of index_length."""
+    cut_to_32_bits(file, INDEX_LENGTH_AT)
+
+
+@glances("TZR-IDX-008", "TZR-IDX-009", "TZR-IDX-012")
+def header_offset_of_32_bits(file: bytearray) -> None:
+    """Reads the lower half of header_offset."""
+    for at in entry_numbers(file):
+        cut_to_32_bits(file, at)
+
+
+@glances("TZR-IDX-009", "TZR-IDX-010")
+def data_offset_of_32_bits(file: bytearray) -> None:
+    """Reads the lower half of data_offset."""
+    for at in entry_numbers(file):
+        cut_to_32_bits(file, at + 8)
+
+
+@glances("TZR-IDX-006", "TZR-IDX-010", "TZR-REC-010")
+def data_length_of_32_bits(file: bytearray) -> None:
+    """Reads the lower half of the data_length in the index."""
+    for at in entry_numbers(file):
+        cut_to_32_bits(file, at + 16)
+
+
+@glances("TZR-REC-002", "TZR-REC-003", "TZR-REC-004")
+def header_length_of_32_bits(file: bytearray) -> None:
+    """Reads the lower half of header_length."""
+    for at in entry_numbers(file):
+        cut_to_32_bits(file, struct.unpack_from("<Q", file, at)[0])
+
+
+@glances("TZR-REC-005", "TZR-REC-010")
+def header_data_length_of_32_bits(file: bytearray) -> None:
+    """Reads the lower half of the data_length in a tensor header."""
+    for at in entry_numbers(file):
+        cut_to_32_bits(file, struct.unpack_from("<Q", file, at + 8)[0] - 8)

@@ -1,0 +1,131 @@
+"""What a mutant is: an adapter that is right but for one mistake. It asks the reference codec, and spoils what it says.
+
+Each mutant is a function that a decorator enters into MUTANTS. Its name is the function's, its docstring tells what it
+does wrong, and the decorator names the rules of which a failing case has to cite one.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+
+class Reference:
+    """The reference adapter, asked through one process."""
+
+    def __init__(self, command: str) -> None:
+        self._process = subprocess.Popen(
+            [command, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def answer(self, request: Json) -> Json:
+        """The answer, without its id."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None
+        print(json.dumps({**request, "id": 0}), file=stdin, flush=True)
+        answer = json.loads(stdout.readline())
+        del answer["id"]
+        return answer
+
+
+class Question:
+    """One request, and the reference that knows the right answer."""
+
+    def __init__(self, request: Json, reference: Reference) -> None:
+        self.request = request
+        self._reference = reference
+
+    @property
+    def command(self) -> str:
+        return self.request["command"]
+
+    def file(self) -> bytes:
+        """The file that a reader is asked about."""
+        return Path(self.request["file"]).read_bytes()
+
+    def right_answer(self, **changes: Any) -> Json:
+        """What the reference says, to the request or to a changed one. None takes a member out of the request."""
+        changed = {**self.request, **changes}
+        return self._reference.answer(
+            {name: value for name, value in changed.items() if value is not None}
+        )
+
+    def right_answer_about(self, file: bytes) -> Json:
+        """What the reference would say to the request if the file were this one."""
+        with tempfile.NamedTemporaryFile(prefix="tzmark-mutant-") as copy:
+            copy.write(file)
+            copy.flush()
+            return self.right_answer(file=copy.name)
+
+    def is_about_reading(self) -> bool:
+        return self.command in ("decode", "verify")
+
+
+def is_rejected_for(answer: Json, *rules: str) -> bool:
+    return answer.get("rejected", {}).get("rule") in rules
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A mistake, and what is known of it."""
+
+    name: str
+    wrong: str
+    rules: tuple[str, ...]
+    answer: Callable[[Question], Json]
+    # Which cases the suite runs on it, and how.
+    options: tuple[str, ...]
+    # Whether it answers through one process; otherwise one process a question.
+    serves: bool = True
+    # Whether it is none: a control, which has to pass.
+    is_right: bool = False
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+Answerer = Callable[[Question], Json]
+
+
+def about(rules: tuple[str, ...]) -> tuple[str, ...]:
+    """The options of the suite that choose the cases about certain rules."""
+    return tuple(word for rule in rules for word in ("--rule", rule))
+
+
+def enter(
+    function: Callable[..., Any],
+    rules: tuple[str, ...],
+    answer: Answerer,
+    options: tuple[str, ...] | None = None,
+    **details: bool,
+) -> None:
+    """Makes a mutant of a function, which gives it name and description. Without options, the rules choose the cases."""
+    name = function.__name__.replace("_", "-")
+    if not function.__doc__ or name in MUTANTS:
+        raise ValueError(f"mutant {name} has no description, or is double")
+    chosen = about(rules) if options is None else options
+    MUTANTS[name] = Mutant(name, function.__doc__, rules, answer, chosen, **details)
+
+
+def answers(
+    *rules: str, options: tuple[str, ...] | None = None, **details: bool
+) -> Callable[[Answerer], Answerer]:
+    """Enters a function that answers every question."""
+
+    def decorate(function: Answerer) -> Answerer:
+        enter(function, rules, function, options, **details)
+        return function
+
+    return decorate
+
+
+@answers(options=("--only", "*"), is_right=True)
+def none(question: Question) -> Json:
+    """Nothing: the suite has to pass it, so whatever fails elsewhere is the fault of the mutation."""
+    return question.right_answer()

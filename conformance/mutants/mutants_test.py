@@ -1,0 +1,141 @@
+"""The suite catches every mutant, and every rule that can be broken alone is watched by some case.
+
+For each mutant of MUTANTS some case has to fail that is about one of the mutant's rules, or whose explanation names one;
+the controls have to pass. And for each MUST rule of the format one of three has to hold:
+
+- the model fails when it runs without the rule (tzmark-adapter-model --without RULE),
+- a mutant breaks it that has it as its first rule, where the rule binds writers or what a reader does,
+- implied.json says which other rules catch the same files, and the model fails without all of them together.
+
+usage: mutants_test.py [MUTANT or RULE]...    (all of them, if none is named)
+
+Prints a line for each: how many cases caught it, and the first of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import adapter  # noqa: F401, it knows all mutants
+from mutant import MUTANTS, Json, Mutant, about
+
+HERE = Path(__file__).resolve().parent
+SOURCE = Path(os.environ.get("TZMARK_SOURCE_DIR", HERE.parents[1]))
+BUILD = Path(os.environ.get("TZMARK_BUILD_DIR", SOURCE / "build"))
+CONFORM = BUILD / "bin/tzmark-conform"
+REFERENCE = BUILD / "libexec/tzmark/tzmark-adapter-reference"
+MODEL = BUILD / "libexec/tzmark/tzmark-adapter-model"
+
+# What was found: the line to print, and whether that is as it has to be.
+Finding = tuple[str, bool]
+
+
+class SuiteError(Exception):
+    """The suite did not judge."""
+
+
+def failed_cases(command: Iterable[str | Path], options: Iterable[str]) -> list[Json]:
+    """The cases that an adapter fails."""
+    with tempfile.NamedTemporaryFile(prefix="tzmark-mutants-") as result:
+        words = [CONFORM, "--adapter", shlex.join(map(str, command)), "--jobs", "1"]
+        done = subprocess.run(
+            [*words, *options, "--json", result.name], capture_output=True, text=True
+        )
+        if done.returncode not in (0, 1):
+            raise SuiteError(f"status {done.returncode}, {done.stderr.strip()}")
+        cases = json.loads(Path(result.name).read_bytes())["cases"]
+    passing = ("pass", "implementation-defined", "skipped")
+    if all(case["outcome"] == "skipped" for case in cases):
+        raise SuiteError("no case ran")
+    return [case for case in cases if case["outcome"] not in passing]
+
+
+def rules_named(case: Json) -> set[str]:
+    """The rules that a failed case names."""
+    explained = [step["explanation"] for step in case["steps"] if step["explanation"]]
+    return {*case["rules"], *(e["rule"] for e in explained if e["rule"])}
+
+
+def caught(name: str, cases: list[Json]) -> str:
+    first = f", first {cases[0]['id']} ({cases[0]['outcome']})" if cases else ""
+    return f"{name}: caught by {len(cases)} cases{first}"
+
+
+def judge_mutant(mutant: Mutant) -> Finding:
+    command = [sys.executable, "-B", HERE / "adapter.py", mutant.name, REFERENCE]
+    failed = failed_cases(command, mutant.options)
+    if mutant.is_right:
+        return caught(mutant.name, failed), not failed
+    right = [case for case in failed if rules_named(case) & set(mutant.rules)]
+    line = caught(mutant.name, right)
+    if failed and not right:
+        line += f"; {len(failed)} fail, but name {sorted(rules_named(failed[0]))}"
+    return line, bool(right)
+
+
+def without(rules: tuple[str, ...]) -> list[Json]:
+    """The cases that the model fails without these rules."""
+    switches = [word for rule in rules for word in ("--without", rule)]
+    return failed_cases([MODEL, *switches], about(rules[:1]))
+
+
+def judge_rule(rule: str, implied: Json) -> Finding:
+    failed = without((rule,))
+    line = caught(f"without {rule}", failed)
+    if rule in implied:
+        others = implied[rule]["implied-by"]
+        together = without((rule, *others))
+        line = caught(f"without {rule} and {' and '.join(others)}", together)
+        if failed:
+            return f"{line}; it need not be listed, {caught('alone', failed)}", False
+        return line, bool(together)
+    if failed:
+        return line, True
+    broken_by = [m.name for m in MUTANTS.values() if m.rules[:1] == (rule,)]
+    return f"{line}; mutants that break it: {broken_by}", bool(broken_by)
+
+
+def finding(name: str, job: Callable[[], Finding]) -> Finding:
+    try:
+        return job()
+    except SuiteError as error:
+        return f"{name}: {error}", False
+
+
+def main() -> int:
+    implied = json.loads((HERE / "implied.json").read_text(encoding="utf-8"))
+    document = json.loads((SOURCE / "corpus/rules.json").read_text(encoding="utf-8"))
+    rules = [
+        rule
+        for rule, about_it in document["rules"].items()
+        if rule.startswith("TZR-") and about_it["level"] == "MUST"
+    ]
+    if unknown := set(implied) - set(rules):
+        print(f"implied.json lists what is no MUST rule: {sorted(unknown)}")
+        return 1
+    jobs: dict[str, Callable[[], Finding]] = {
+        **{m.name: partial(judge_mutant, m) for m in MUTANTS.values()},
+        **{rule: partial(judge_rule, rule, implied) for rule in rules},
+    }
+    wanted = sys.argv[1:] or list(jobs)
+    status = 0
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        for line, is_well in workers.map(
+            lambda name: finding(name, jobs[name]), wanted
+        ):
+            print(line if is_well else f"WRONG {line}", flush=True)
+            status = status if is_well else 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
