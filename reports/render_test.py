@@ -313,7 +313,7 @@ class SeveralResults(RenderTest):
         )
         ids = [attributes["id"] for attributes in Elements(page).of_class("case")]
         self.assertEqual(ids, ["magic"])
-        self.assertIn("1 cases pass wherever they ran", page)
+        self.assertIn("Cases that pass wherever they ran: 1<", page)
         self.assertNotIn("Why plain is there.", page)
 
     def test_choices_are_shown_where_they_differ(self) -> None:
