@@ -30,8 +30,7 @@ def answer(mutant: Mutant, reference: Reference, request: Json) -> Json:
         return mutant.answer(question)
     profile = question.right_answer()["capabilities"]
     profile["name"] = f"mutant {mutant.name}"
-    if not mutant.serves:
-        profile["commands"].remove("serve")
+    profile["commands"] = list(mutant.commands)
     return {"capabilities": profile}
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 import time
 
 from mutant import Json, Question, answers
@@ -19,6 +21,7 @@ LENGTHS = ("--only", "index-length-*")
 LOCKED = ("--only", "encryption-nonce-*")
 META = ("--only", "meta-o*")
 MAGIC = ("--only", "header-magic-*")
+ONE_SHOT = ("decode", "verify", "encode")
 
 
 def number_at(question: Question, at: int) -> int:
@@ -98,7 +101,7 @@ def answer_has_another_id(question: Question) -> Json:
     return {**question.right_answer(), "id": 1000}
 
 
-@answers("TZR-HDR-002", options=MAGIC, serves=False)
+@answers("TZR-HDR-002", options=MAGIC, commands=ONE_SHOT)
 def exception_for_a_rejection(question: Question) -> Json:
     """Refuses files by an exception that nobody catches: the exit status is that of a rejection, the line is missing."""
     answer = question.right_answer()
@@ -107,10 +110,21 @@ def exception_for_a_rejection(question: Question) -> Json:
     return answer
 
 
-@answers("TZR-HDR-002", options=MAGIC, serves=False)
+@answers("TZR-HDR-002", options=MAGIC, commands=ONE_SHOT)
 def usage_for_a_rejection(question: Question) -> Json:
     """Refuses files with the exit status of 'not supported', and no line."""
     answer = question.right_answer()
     if "rejected" in answer:
         sys.exit(2)
     return answer
+
+
+@answers("TZR-HDR-002", options=MAGIC, commands=("decode", "encode", "stream"))
+def pipe_read_to_its_end(question: Question) -> Json:
+    """Reads a pipe to its end before it looks at the first byte of the file."""
+    if question.command != "stream":
+        return question.right_answer()
+    with tempfile.NamedTemporaryFile(prefix="tzmark-mutant-") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        return question.right_answer(command="decode", file=copy.name)

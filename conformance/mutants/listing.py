@@ -123,7 +123,7 @@ def ciphertext_hashed(content: Json, question: Question) -> None:
 # Which tensors there are.
 
 
-@lists("TZR-IDX-012", "TZR-IDX-009")
+@lists("TZR-IDX-009", "TZR-IDX-012")
 def last_tensor_dropped(content: Json, question: Question) -> None:
     """Stops one entry too early."""
     content["tensors"].pop()

@@ -82,8 +82,8 @@ class Mutant:
     answer: Callable[[Question], Json]
     # Which cases the suite runs on it, and how.
     options: tuple[str, ...]
-    # Whether it answers through one process; otherwise one process a question.
-    serves: bool = True
+    # What it answers; without serve, one process a question.
+    commands: tuple[str, ...] = ("decode", "verify", "encode", "serve")
     # Whether it is none: a control, which has to pass.
     is_right: bool = False
 
@@ -103,7 +103,7 @@ def enter(
     rules: tuple[str, ...],
     answer: Answerer,
     options: tuple[str, ...] | None = None,
-    **details: bool,
+    **details: Any,
 ) -> None:
     """Makes a mutant of a function, which gives it name and description. Without options, the rules choose the cases."""
     name = function.__name__.replace("_", "-")
@@ -114,7 +114,7 @@ def enter(
 
 
 def answers(
-    *rules: str, options: tuple[str, ...] | None = None, **details: bool
+    *rules: str, options: tuple[str, ...] | None = None, **details: Any
 ) -> Callable[[Answerer], Answerer]:
     """Enters a function that answers every question."""
 

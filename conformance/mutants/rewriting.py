@@ -13,13 +13,14 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mutant import Answerer, Json, Question, enter, is_rejected_for
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "corpus/recipes"))
 
 import sodium
-from builder import KINDS, File, Tensor, wire_name
+from builder import BLOCK_BYTES, HEADERS_FIRST, KINDS, File, Tensor, wire_name
 from sealing import Lock
 
 CHUNK_BYTES = 1024
@@ -78,7 +79,10 @@ def build(spec: Json, written: Json, lock: Lock | None) -> File:
         for tensor in written["tensors"]
     ]
     version, layout = written["data_version"], written["layout"]
-    return File.of(tensors, version, secrets.randbits(64), lock, layout)
+    file = File.of(tensors, version, secrets.randbits(64), lock, layout)
+    if layout == HEADERS_FIRST:
+        file.records[0].data_gap = bytes(-file.marks()["data_start"] % BLOCK_BYTES)
+    return file
 
 
 def write(question: Question, mislead: SpecChange, damage: Damage) -> Json:
@@ -125,27 +129,25 @@ def restore_names(writing: Writing) -> None:
         entry.kind = entry.record.kind = KINDS.index(tensor["kind"])
 
 
-# A writer is asked to write, and a fault of a file may break another rule than the case is about.
-WRITING = ("--only", "encode-*")
+# Cases of every data version and both kinds of file, enough for a fault that is in every file.
+FEW = "encode-version-*"
 
 
-def writes(
-    *rules: str, mislead: SpecChange = nothing, **details: bool
-) -> Callable[[Damage], Damage]:
+def writes(*rules: str, cases: str = FEW, **details: Any) -> Callable[[Damage], Damage]:
     """Enters a function that damages a file before it is written."""
 
     def decorate(damage: Damage) -> Damage:
-        enter(damage, rules, writer(mislead, damage), WRITING, **details)
+        enter(damage, rules, writer(nothing, damage), ("--only", cases), **details)
         return damage
 
     return decorate
 
 
-def misreads(*rules: str) -> Callable[[SpecChange], SpecChange]:
+def misreads(*rules: str, cases: str = FEW) -> Callable[[SpecChange], SpecChange]:
     """Enters a function that changes the specification before it is followed."""
 
     def decorate(mislead: SpecChange) -> SpecChange:
-        enter(mislead, rules, writer(mislead, nothing), WRITING)
+        enter(mislead, rules, writer(mislead, nothing), ("--only", cases))
         return mislead
 
     return decorate
@@ -161,7 +163,7 @@ def writes_names(*rules: str) -> Callable[[Damage], Damage]:
                 return right
             return write(question, replace_names, restore)
 
-        enter(restore, rules, answer)
+        enter(restore, rules, answer, ("--only", "encode-refused-*"))
         return restore
 
     return decorate
