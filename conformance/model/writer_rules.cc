@@ -107,7 +107,7 @@ class WriterCheck {
 
   void check_hashes_and_cipher(std::size_t i) const {
     const Tensor& tensor = reading_->tensors[i];
-    if (!reading_->encrypted || tensor.data_length == 0 || !tensor.header) return;
+    if (!reading_->encrypted || tensor.data_length == 0) return;
     for (const StoredHash& hash : stored_hashes(*tensor.header)) {
       if (hash.type != kHashCrc32) continue;
       notes_->writer_defect(kProse, hash.value->offset,
@@ -120,14 +120,24 @@ class WriterCheck {
     }
   }
 
+  // What the key is derived from, as far as the file tells: one key for all tensors that do not say.
+  std::string key_source(const Record& header) const {
+    for (const Record* body : crypt_chunk_bodies(header)) {
+      if (body->find("chunk_type")->number != kChunkKeyDerivation) continue;
+      return std::string(text_of(file_.subspan(body->begin, body->end - body->begin)));
+    }
+    return "";
+  }
+
   void check_nonces() const {
-    std::set<std::array<unsigned char, 24>> used;
+    std::set<std::pair<std::string, std::array<unsigned char, 24>>> used;
     for (std::size_t i = 0; i < reading_->tensors.size(); ++i) {
       const Tensor& tensor = reading_->tensors[i];
-      const Record* cipher = reading_->encrypted && tensor.header ? cipher_of(*tensor.header) : nullptr;
+      const Record* cipher = reading_->encrypted ? cipher_of(*tensor.header) : nullptr;
       if (!cipher) continue;
+      const std::string key = key_source(*tensor.header);
       for (const Message& message : messages_of(file_, *cipher, tensor.data_length)) {
-        if (used.insert(message.nonce).second) continue;
+        if (used.emplace(key, message.nonce).second) continue;
         notes_->writer_defect(kProse, cipher->begin,
                               reading_->label(kTensorHeader.name, i) + ": a nonce serves a second time");
         break;

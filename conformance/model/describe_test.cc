@@ -1,0 +1,147 @@
+// Fields and annotations of single files, and damage of all sorts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <regex>
+#include <string>
+
+#include "corpus_files.h"
+
+namespace tzmark::conformance::model {
+namespace {
+
+// The worked example of FORMAT.md: its bytes, and the offsets and names of its fields.
+struct WorkedExample {
+  std::vector<std::byte> file;
+  std::vector<std::pair<std::uint64_t, std::string>> fields;
+};
+
+WorkedExample worked_example() {
+  const char* source = std::getenv("TZMARK_SOURCE_DIR");
+  if (!source) throw std::runtime_error("TZMARK_SOURCE_DIR is not set");
+  std::ifstream document(std::string(source) + "/reference/FORMAT.md");
+  const std::regex row(R"(\| (\d+) \| `.*` \| [a-z ]+: ([^|]+) \| .*)");
+  const std::regex bytes("([0-9a-f]{2} ?)+");
+  WorkedExample example;
+  bool inside = false;
+  for (std::string line; std::getline(document, line);) {
+    inside = inside ? !line.starts_with("## Appendix") : line.starts_with("<!-- worked example");
+    if (!inside) continue;
+    std::smatch match;
+    if (std::regex_match(line, bytes)) {
+      for (std::size_t i = 0; i < line.size(); i += 3) {
+        example.file.push_back(static_cast<std::byte>(std::stoi(line.substr(i, 2), nullptr, 16)));
+      }
+    } else if (std::regex_match(line, match, row)) {
+      example.fields.emplace_back(std::stoull(match[1]), match[2]);
+    }
+  }
+  return example;
+}
+
+TEST(Describe, GivesTheFieldsOfTheWorkedExample) {
+  const WorkedExample example = worked_example();
+  ASSERT_EQ(example.file.size(), 200);
+  ASSERT_GT(example.fields.size(), 30);
+  const Description description = describe(example.file, {});
+  EXPECT_TRUE(description.defects.empty());
+  std::vector<std::pair<std::uint64_t, std::string>> fields;
+  for (const Field& field : description.fields) fields.emplace_back(field.offset, field.name);
+  for (const auto& field : example.fields) EXPECT_THAT(fields, testing::Contains(field));
+}
+
+TEST(Describe, GoesOnBehindADefect) {
+  std::vector<std::byte> file = worked_example().file;
+  file[0] = std::byte{'!'};  // the magic
+  file[76] = std::byte{3};   // the kind in the index
+  file[192] = std::byte{1};  // the terminator
+  std::vector<std::pair<std::string, std::uint64_t>> found;
+  for (const Defect& defect : describe(file, {}).defects) found.emplace_back(defect.rule, defect.offset.value());
+  const std::vector<std::pair<std::string, std::uint64_t>> expected = {
+      {"TZR-HDR-002", 0}, {"TZR-IDX-004", 76}, {"TZR-REC-007", 120}, {"TZR-TRM-002", 192}};
+  EXPECT_EQ(found, expected);
+}
+
+TEST(Describe, LeavesOutTheRulesThatItIsTold) {
+  std::vector<std::byte> file = worked_example().file;
+  file[5] = std::byte{6};  // the data version
+  EXPECT_TRUE(describe(file, {}).document.is_null());
+  const Description careless = describe(file, {}, {"TZR-HDR-003"});
+  EXPECT_TRUE(careless.defects.empty());
+  EXPECT_EQ(careless.document["data_version"], 6);
+  EXPECT_EQ(careless.document["tensors"][0]["path"][0], "w");
+}
+
+TEST(Annotate, ShowsTheFieldsAroundAByte) {
+  const std::vector<std::byte> file = worked_example().file;
+  const std::vector<Annotated> rows = annotate(describe(file, {}), file, 79, 1);
+  ASSERT_EQ(rows.size(), 3);
+  EXPECT_EQ(rows[0].field, "index entry 0: dtype_length");
+  EXPECT_FALSE(rows[0].marked);
+  EXPECT_EQ(rows[1].offset, 78);
+  EXPECT_EQ(rows[1].hex, "3c 66 34");
+  EXPECT_EQ(rows[1].field, "index entry 0: dtype");
+  EXPECT_EQ(rows[1].value, "'<f4'");
+  EXPECT_TRUE(rows[1].marked);
+  EXPECT_FALSE(rows[2].marked);
+}
+
+TEST(Annotate, MarksNothingBeyondTheFile) {
+  const std::vector<std::byte> file = worked_example().file;
+  const std::vector<Annotated> rows = annotate(describe(file, {}), file, 200, 2);
+  ASSERT_EQ(rows.size(), 3);
+  EXPECT_EQ(rows[2].field, "terminator: terminator");
+  EXPECT_TRUE(std::none_of(rows.begin(), rows.end(), [](const Annotated& row) { return row.marked; }));
+  EXPECT_TRUE(annotate(describe({}, {}), {}, 0, 2).empty());
+}
+
+void expect_sound(const Description& description, Bytes file) {
+  for (const Field& field : description.fields) {
+    ASSERT_LE(field.offset, file.size());
+    ASSERT_LE(field.size, file.size() - field.offset);
+  }
+  const bool refused = std::any_of(description.defects.begin(), description.defects.end(), refuses_decode);
+  EXPECT_EQ(description.document.is_null(), refused);
+  for (const Defect& defect : description.defects) {
+    EXPECT_LE(annotate(description, file, defect.offset.value_or(0), 3).size(), 7);
+  }
+}
+
+// About fifty small files of all sorts. Passphrases are left out, as a changed cost of key derivation takes seconds.
+std::vector<CorpusCase> small_cases() {
+  std::vector<CorpusCase> cases = corpus_cases();
+  std::erase_if(cases, [](const CorpusCase& item) {
+    return item.secret.passphrase || std::filesystem::file_size(item.file) > 16384;
+  });
+  std::mt19937_64 random(4);
+  std::shuffle(cases.begin(), cases.end(), random);
+  cases.resize(50);
+  return cases;
+}
+
+TEST(Describe, SurvivesCutsAndFlips) {
+  std::mt19937_64 random(40);
+  const Json rules = corpus_rules();
+  std::vector<std::string> ids;
+  for (const auto& [id, rule] : rules.at("rules").items()) ids.push_back(id);
+  for (const CorpusCase& item : small_cases()) {
+    SCOPED_TRACE(item.id);
+    const std::vector<std::byte> file = bytes_of(item.file);
+    for (int i = 0; i < 100; ++i) {
+      std::vector<std::byte> damaged = file;
+      if (i % 2 == 0) damaged.resize(random() % file.size());
+      // Most bytes that mean something are near the start.
+      const std::size_t reach = i % 3 == 0 ? damaged.size() : std::min<std::size_t>(damaged.size(), 400);
+      if (reach > 0) damaged[random() % reach] = static_cast<std::byte>(random());
+      expect_sound(describe(damaged, item.secret), damaged);
+      expect_sound(describe(damaged, item.secret, {ids[random() % ids.size()], ids[random() % ids.size()]}), damaged);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tzmark::conformance::model

@@ -1,0 +1,93 @@
+// What binds writers only is found where it is broken, and nowhere in what released writers wrote.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "corpus_files.h"
+
+namespace tzmark::conformance::model {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+std::vector<Defect> writer_defects(const CorpusCase& item) {
+  std::vector<Defect> defects = describe(bytes_of(item.file), item.secret).defects;
+  std::erase_if(defects, [](const Defect& defect) { return defect.kind != Defect::Kind::kWriter; });
+  return defects;
+}
+
+std::map<std::string, CorpusCase> cases_by_id() {
+  std::map<std::string, CorpusCase> cases;
+  for (CorpusCase& item : corpus_cases()) cases.emplace(item.id, std::move(item));
+  return cases;
+}
+
+TEST(WriterRules, EachIsFound) {
+  const std::map<std::string, CorpusCase> cases = cases_by_id();
+  struct Broken {
+    const char* id;
+    const char* rule;
+    const char* message;
+  };
+  for (const Broken& broken : {
+           Broken{"dtype-bits8-order-little", "", "|V1"},
+           Broken{"detection-first-name-nul", "", "multiple of 4096"},
+           Broken{"detection-headers-first-by-header-kind", "", "gap"},
+           Broken{"encryption-both-ciphers", "", "a nonce serves a second time"},
+           Broken{"encryption-both-hashes", "", "CRC32 of encrypted data"},
+           Broken{"encryption-sequential", "", "parallel cipher"},
+           Broken{"header-flags-all-v1", "", "feature flags"},
+           Broken{"header-informative-fields", "", "total data bytes"},
+           Broken{"header-informative-fields", "", "unused"},
+           Broken{"headers-first-data-reversed", "", "order of the entries"},
+           Broken{"index-order-reversed", "", "order of the entries"},
+           Broken{"long-dims-scalar", "", "entry_version should be 1"},
+           Broken{"malformed-version-1-opaque", "TZR-HDR-006", "needs v2"},
+           Broken{"name-none", "TZR-NAM-009", "empty"},
+           Broken{"segments-gap-between-data", "TZR-SEG-005", "multiple of 8"},
+           Broken{"segments-header-room", "TZR-SEG-005", "multiple of 4096"},
+           Broken{"segments-kinds", "TZR-HDR-006", "needs v1; right only if it was asked for"},
+           Broken{"segments-terminator-missing", "TZR-TRM-001", ""},
+           Broken{"segments-terminator-nonzero", "TZR-TRM-002", ""},
+           Broken{"structured-spelling-one-string", "TZR-NAM-010", ""},
+           Broken{"structured-spelling-spaces", "TZR-NAM-010", ""},
+           Broken{"terminator-then-byte", "", "end behind the terminator"},
+       }) {
+    SCOPED_TRACE(broken.id);
+    EXPECT_THAT(writer_defects(cases.at(broken.id)),
+                Contains(AllOf(Field(&Defect::rule, broken.rule), Field(&Defect::message, HasSubstr(broken.message)))));
+  }
+}
+
+TEST(WriterRules, ANonceMayServeAgainUnderAnotherKey) {
+  EXPECT_THAT(writer_defects(cases_by_id().at("passphrase-two-salts")),
+              Not(Contains(Field(&Defect::message, HasSubstr("nonce")))));
+}
+
+// What released writers do wrong is known: empty names, and once a data version that the content does not need.
+TEST(WriterRules, ReleasedWritersKeepTheRest) {
+  std::size_t count = 0;
+  for (const CorpusCase& item : corpus_cases()) {
+    const bool released = item.id.starts_with("tensorizer-1.") || item.id.starts_with("tensorizer-2.");
+    if (item.verdict != "valid" || !released) continue;
+    SCOPED_TRACE(item.id);
+    ++count;
+    std::vector<Defect> defects = writer_defects(item);
+    const bool no_name = item.id.ends_with("name-empty");
+    EXPECT_EQ(std::erase_if(defects, [](const Defect& d) { return d.rule == "TZR-NAM-009"; }), no_name ? 1 : 0);
+    const bool too_high = item.id.ends_with("meta-zero-element");
+    EXPECT_EQ(std::erase_if(defects, [](const Defect& d) { return d.rule == "TZR-HDR-006"; }), too_high ? 1 : 0);
+    EXPECT_THAT(defects, IsEmpty()) << defects[0].message;
+  }
+  EXPECT_GT(count, 20);
+}
+
+}  // namespace
+}  // namespace tzmark::conformance::model
