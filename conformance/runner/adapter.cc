@@ -37,7 +37,8 @@ Json request_of(const Question& question, std::uint64_t id) {
 
 // The words behind the adapter's own, but for the key.
 std::vector<std::string> words_of(const Question& question) {
-  std::vector<std::string> words = {std::string(name_of(question.command)), question.file.string()};
+  std::vector<std::string> words = {std::string(name_of(question.command))};
+  if (question.command != Command::kStream) words.push_back(question.file.string());
   if (question.command == Command::kEncode) words.push_back(question.out.string());
   return words;
 }
@@ -68,8 +69,9 @@ Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancell
 
 Step Adapter::ask(const Question& question, std::chrono::nanoseconds elapsed_max,
                   std::uint64_t memory_max_bytes) const {
-  return serves_ ? ask_service(question, elapsed_max, memory_max_bytes)
-                 : ask_process(question, elapsed_max, memory_max_bytes);
+  // A process has one stdin, which carries either requests or a file.
+  return serves_ && question.command != Command::kStream ? ask_service(question, elapsed_max, memory_max_bytes)
+                                                         : ask_process(question, elapsed_max, memory_max_bytes);
 }
 
 std::string Adapter::shell_command(const Question& question) const {
@@ -80,6 +82,7 @@ std::string Adapter::shell_command(const Question& question) const {
     const std::string& secret = question.key_hex ? *question.key_hex : *question.passphrase;
     command += fmt::format(" {} <(printf %s {})", key_option(question), join_command({secret}));
   }
+  if (question.command == Command::kStream) command += " < " + join_command({question.file.string()});
   return command;
 }
 
@@ -97,7 +100,7 @@ Step Adapter::ask_process(const Question& question, std::chrono::nanoseconds ela
   step.command = question.command;
   step.process = run_process(
       argv, {.elapsed_max = idle_elapsed_ + elapsed_max, .rss_max_bytes = idle_rss_bytes_ + memory_max_bytes},
-      cancelled_);
+      cancelled_, question.feed);
   step.answer = read_answer(question.command, step.process);
   return step;
 }

@@ -29,6 +29,7 @@ struct Question {
   std::filesystem::path out;   // of encode: the file to be written
   std::optional<std::string> key_hex;
   std::optional<std::string> passphrase;
+  const Feed* feed = nullptr;  // of stream: the file's bytes, on stdin
 };
 
 enum class Form {

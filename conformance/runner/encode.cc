@@ -29,7 +29,8 @@ Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& 
                              .file = write_specification(read_json(manifest.directory / item.path), folder.path()),
                              .out = folder.path() / "out.tensors",
                              .key_hex = item.key_hex,
-                             .passphrase = item.passphrase};
+                             .passphrase = item.passphrase,
+                             .feed = nullptr};
   Step step = adapter.ask(question, elapsed_max, memory_max_bytes);
   const std::optional<FileContent> content = written_content(question.out);
   if (!content) {

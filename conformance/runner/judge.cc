@@ -14,7 +14,7 @@ constexpr std::size_t kValueMaxBytes = 80;
 
 bool may_accept(Verdict verdict, Command command) {
   return verdict == Verdict::kValid || verdict == Verdict::kImplementationDefined ||
-         (verdict == Verdict::kIntegrityFailure && command == Command::kDecode);
+         (verdict == Verdict::kIntegrityFailure && gives_content(command));
 }
 
 bool may_reject(Verdict verdict) { return verdict != Verdict::kValid; }
@@ -53,7 +53,7 @@ void judge_accepted(const Case& item, const std::optional<Json>& expected, const
     return;
   }
   step.outcome = Outcome::kPass;
-  if (step.command == Command::kDecode && expected) {
+  if (gives_content(step.command) && expected) {
     judge_content(*expected, step.answer.document, profile.reads.omits, step);
   }
 }
@@ -73,6 +73,7 @@ void judge_rejected(const Case& item, Step& step) {
 Outcome outcome_without_answer(ProcessEnd end) {
   switch (end) {
     case ProcessEnd::kTimedOut:
+    case ProcessEnd::kInputBroken:
       return Outcome::kHang;
     case ProcessEnd::kMemoryBroken:
       return Outcome::kMemory;
@@ -147,7 +148,7 @@ void judge_encode_step(const Case& item, const std::optional<Json>& expected, co
 std::optional<std::string> excuse(const Case& item, const Profile& profile) {
   const bool encode = item.operation == Operation::kEncode;
   if (encode && !profile.has(Command::kEncode)) return "its profile has no encode";
-  if (!encode && !profile.has(Command::kDecode) && !profile.has(Command::kVerify)) return "its profile does not read";
+  if (!encode && !profile.reads_anything()) return "its profile does not read";
   const Abilities& abilities = profile.abilities(encode ? Command::kEncode : Command::kDecode);
   if (!abilities.layouts.contains(item.layout)) {
     return fmt::format("its profile does not {} {}", encode ? "write" : "read", item.layout);

@@ -66,6 +66,7 @@ Case parse_case(const Json& entry, Operation operation) {
   const auto seconds = limits.at("seconds").get<double>();
   if (!(seconds > 0) || seconds > 1e6) throw EnvironmentError("limits.seconds is not a sensible number");
   item.elapsed_max = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+  item.pipe_max_bytes = optional_field<std::uint64_t>(limits, "pipe_bytes");
   item.open_choice = optional_field<std::string>(entry, "open_choice");
   item.erratum = optional_field<std::string>(entry, "erratum");
   return item;

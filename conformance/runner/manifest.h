@@ -54,6 +54,7 @@ struct Case {
   std::optional<std::filesystem::path> expected;  // canonical JSON, below the corpus; always there for valid files
   std::uint64_t memory_max_bytes = 0;             // over what the adapter uses when it does nothing
   std::chrono::nanoseconds elapsed_max{0};        // over what the adapter takes to do nothing
+  std::optional<std::uint64_t> pipe_max_bytes;    // what a refusal may take from a pipe that does not end
   std::optional<std::string> open_choice;         // of implementation-defined cases: what is left to the reader
   std::optional<std::string> erratum;             // what the file's writer got wrong
 };

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -216,7 +217,13 @@ class Child {
   }
 
   // Runs to the child's end or to the first broken limit.
-  ProcessResult finish(const ProcessLimits& limits, const std::atomic<bool>& cancelled) {
+  ProcessResult finish(const ProcessLimits& limits, const std::atomic<bool>& cancelled, const Feed* feed) {
+    if (feed) {
+      unsent_ = std::string_view(reinterpret_cast<const char*>(feed->bytes.data()), feed->bytes.size());
+      feed_ = feed;
+      // The smallest pipe there is, so that little lies in it that nobody asked for.
+      ::fcntl(stdin_.get(), F_SETPIPE_SZ, 1);
+    }
     std::optional<ProcessEnd> broken;
     for (bool exited = false; !exited && !broken;) {
       exited = watch(limits);
@@ -231,8 +238,9 @@ class Child {
     result_ = {};
     started_ = Clock::now();
     forget_peaks_below(pid_);
-    unsent_.assign(line);
-    unsent_ += '\n';
+    line_.assign(line);
+    line_ += '\n';
+    unsent_ = line_;
     std::optional<ProcessEnd> broken;
     for (bool exited = false; !exited && !broken;) {
       exited = watch(limits);
@@ -270,6 +278,7 @@ class Child {
 
   ProcessResult end(const ProcessLimits& limits, std::optional<ProcessEnd> broken) {
     result_.elapsed = Clock::now() - started_;
+    note_taken();
     kill_and_reap();
     read_output(limits);
     if (!broken) broken = broken_limit(limits);
@@ -289,7 +298,7 @@ class Child {
   // Waits for output, the end of the child or the time of the next sample. Returns whether the child has ended.
   bool wait_for_event() {
     // A negative descriptor is left out.
-    const int writable = unsent_.empty() ? -1 : stdin_.get();
+    const int writable = unsent_.empty() && !feed_ ? -1 : stdin_.get();
     std::array<pollfd, 4> events = {{{exit_notice_.get(), POLLIN, 0},
                                      {stdout_.get(), POLLIN, 0},
                                      {stderr_.get(), POLLIN, 0},
@@ -301,19 +310,39 @@ class Child {
     return (events[0].revents & POLLIN) != 0;
   }
 
-  // Gives as much of the line as the pipe takes.
+  // Gives as much of the line or the feed as the pipe takes.
   void write_input() {
-    while (!unsent_.empty() && stdin_.open()) {
+    static constexpr std::array<char, 4096> kZeros{};
+    // A child that reads as fast as this writes must not keep the limits from being looked at.
+    for (int round = 0; round < 16 && stdin_.open(); ++round) {
+      if (unsent_.empty() && feed_ && feed_->endless) unsent_ = {kZeros.data(), kZeros.size()};
+      if (unsent_.empty()) {
+        // A file ends, and a conversation goes on.
+        if (feed_) {
+          result_.stdin_taken_bytes = given_bytes_;
+          stdin_.close();
+        }
+        return;
+      }
       const ssize_t written = ::write(stdin_.get(), unsent_.data(), unsent_.size());
       if (written > 0) {
-        unsent_.erase(0, static_cast<std::size_t>(written));
+        unsent_.remove_prefix(static_cast<std::size_t>(written));
+        given_bytes_ += static_cast<std::uint64_t>(written);
       } else if (errno == EAGAIN) {
-        return;
+        break;
       } else if (errno != EINTR) {
         // It does not read any more. Whether it still answers is for the limits to say.
+        note_taken();
         stdin_.close();
       }
     }
+    note_taken();
+  }
+
+  void note_taken() {
+    int waiting_bytes = 0;
+    if (!stdin_.open() || ::ioctl(stdin_.get(), FIONREAD, &waiting_bytes) != 0) return;
+    result_.stdin_taken_bytes = given_bytes_ - static_cast<std::uint64_t>(waiting_bytes);
   }
 
   // Takes what is in the pipes, but at most so much at a time that the limits are looked at in between.
@@ -353,6 +382,7 @@ class Child {
   std::optional<ProcessEnd> broken_limit(const ProcessLimits& limits) const {
     if (result_.rss_peak_bytes > limits.rss_max_bytes) return ProcessEnd::kMemoryBroken;
     if (result_.stdout_text.size() > limits.stdout_max_bytes) return ProcessEnd::kOutputBroken;
+    if (feed_ && result_.stdin_taken_bytes > feed_->taken_max_bytes) return ProcessEnd::kInputBroken;
     if (!reaped_ && Clock::now() - started_ > limits.elapsed_max) return ProcessEnd::kTimedOut;
     return std::nullopt;
   }
@@ -396,7 +426,10 @@ class Child {
   bool reaped_ = false;
   std::uint64_t runner_rss_bytes_ = 0;
   Clock::time_point started_;
-  std::string unsent_;
+  std::string line_;
+  std::string_view unsent_;
+  const Feed* feed_ = nullptr;
+  std::uint64_t given_bytes_ = 0;
   Descriptor exit_notice_;
   Descriptor stdin_;
   Descriptor stdout_;
@@ -405,8 +438,8 @@ class Child {
 };
 
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessLimits& limits,
-                          const std::atomic<bool>& cancelled) {
-  return Child(argv, Stdin::kNull).finish(limits, cancelled);
+                          const std::atomic<bool>& cancelled, const Feed* feed) {
+  return Child(argv, feed ? Stdin::kPipe : Stdin::kNull).finish(limits, cancelled, feed);
 }
 
 Server::Server(const std::vector<std::string>& argv, const std::atomic<bool>& cancelled)

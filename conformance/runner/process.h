@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,14 @@ enum class ProcessEnd {
   kOutputBroken,  // killed: printed more than stdout_max_bytes
   kCancelled,     // killed: the caller wants to stop
   kAnswered,      // of a Server: one line came, and the process lives on
+  kInputBroken,   // killed: took more than taken_max_bytes of its stdin
+};
+
+// What a process reads on its stdin: nothing, or bytes, and after them the end of the file or zeros without end.
+struct Feed {
+  std::span<const std::byte> bytes;
+  bool endless = false;
+  std::uint64_t taken_max_bytes = std::numeric_limits<std::uint64_t>::max();
 };
 
 struct ProcessResult {
@@ -48,6 +57,8 @@ struct ProcessResult {
   int signal = 0;           // of kSignaled
   std::string stdout_text;  // of kAnswered: the line, without its end
   std::string stderr_tail;  // the last bytes of stderr
+  // What it took of its feed. What still lies in the pipe counts only if the feed has ended.
+  std::uint64_t stdin_taken_bytes = 0;
   std::chrono::nanoseconds elapsed{0};
   // What it was seen to use; 0 if it ended before it could be looked at, and used less than this process.
   std::uint64_t rss_peak_bytes = 0;
@@ -55,9 +66,10 @@ struct ProcessResult {
   std::uint64_t rss_bound_bytes = 0;
 };
 
-// REQUIRES: argv is not empty. stdin is /dev/null. Throws EnvironmentError if the program cannot be started.
+// REQUIRES: argv is not empty. stdin is /dev/null, or a pipe if there is a feed. Throws EnvironmentError if the program
+// cannot be started.
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessLimits& limits,
-                          const std::atomic<bool>& cancelled);
+                          const std::atomic<bool>& cancelled, const Feed* feed = nullptr);
 
 class Child;
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kProtocolVersion = 1;
 
-const std::set<std::string> kCommands = {"decode", "verify", "encode", "serve"};
+const std::set<std::string> kCommands = {"decode", "verify", "stream", "encode", "serve"};
 const std::set<std::string> kReaderMayOmit = {"layout", "wire_dtype", "crc32_field", "sha256_field", "module_index"};
 const std::set<std::string> kWriterMayOmit = {"module_index"};
 
@@ -81,13 +81,13 @@ Answer no_answer(std::string text) { return {AnswerKind::kNone, {}, {}, std::mov
 
 // The member that says yes to a command.
 const char* yes_of(Command command) {
-  constexpr std::array<const char*, 3> kMembers = {"decoded", "verified", "encoded"};
+  constexpr std::array<const char*, 4> kMembers = {"decoded", "verified", "decoded", "encoded"};
   return kMembers[static_cast<std::size_t>(command)];
 }
 
 Answer read_accepted(Command command, std::string_view stdout_text) {
   Answer answer{AnswerKind::kAccepted, {}, {}, {}};
-  if (command != Command::kDecode) {
+  if (!gives_content(command)) {
     if (member_of_last_line(stdout_text, yes_of(command)) == Json(true)) return answer;
     return no_answer(fmt::format("exit status 0 without a last stdout line {{\"{}\": true}}", yes_of(command)));
   }
@@ -134,6 +134,8 @@ Answer describe_end(const ProcessResult& process) {
       return no_answer("printed more than 64 MiB");
     case ProcessEnd::kCancelled:
       return no_answer("stopped by the user");
+    case ProcessEnd::kInputBroken:
+      return no_answer(fmt::format("took {} bytes and still did not refuse", process.stdin_taken_bytes));
     case ProcessEnd::kAnswered:
       break;
   }
@@ -161,7 +163,7 @@ Abilities parse_abilities(const Json& profile, const char* name, const std::set<
 }  // namespace
 
 std::string_view name_of(Command command) {
-  constexpr std::array<std::string_view, 3> kNames = {"decode", "verify", "encode"};
+  constexpr std::array<std::string_view, 4> kNames = {"decode", "verify", "stream", "encode"};
   return kNames[static_cast<std::size_t>(command)];
 }
 
@@ -183,9 +185,9 @@ Profile parse_profile(std::string_view text) {
     profile.version = document.at("version").get<std::string>();
     profile.commands = document.at("commands").get<std::set<std::string>>();
     refuse_unknown_values(profile.commands, kCommands, "commands");
-    const bool reads = profile.has(Command::kDecode) || profile.has(Command::kVerify);
+    const bool reads = profile.reads_anything();
     const bool writes = profile.has(Command::kEncode);
-    if (!reads && !writes) throw EnvironmentError("it has none of decode, verify and encode");
+    if (!reads && !writes) throw EnvironmentError("it has none of decode, verify, stream and encode");
     if (reads || document.contains("reads")) profile.reads = parse_abilities(document, "reads", kReaderMayOmit);
     if (writes || document.contains("writes")) profile.writes = parse_abilities(document, "writes", kWriterMayOmit);
   } catch (const std::exception& error) {
@@ -214,7 +216,7 @@ Answer read_served_answer(Command command, std::uint64_t id, const ProcessResult
     const Json line = parse_served_line(id, process.stdout_text);
     const std::string& name = line.begin().key();
     const Json& value = line.front();
-    if (name == yes_of(command) && command == Command::kDecode) return {AnswerKind::kAccepted, value, {}, {}};
+    if (name == yes_of(command) && gives_content(command)) return {AnswerKind::kAccepted, value, {}, {}};
     if (name == yes_of(command) && value == Json(true)) return {AnswerKind::kAccepted, {}, {}, {}};
     if (name == "rejected") return {AnswerKind::kRejected, {}, parse_rejection(value), {}};
     if (name == "unsupported") return {AnswerKind::kUnsupported, {}, {}, value.get<std::string>()};

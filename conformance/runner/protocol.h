@@ -16,10 +16,13 @@
 
 namespace tzmark::conformance {
 
-enum class Command { kDecode, kVerify, kEncode };
+enum class Command { kDecode, kVerify, kStream, kEncode };
 
 // As it stands on the adapter's command line, "decode".
 std::string_view name_of(Command command);
+
+// Whether an acceptance says what is in the file.
+constexpr bool gives_content(Command command) { return command == Command::kDecode || command == Command::kStream; }
 
 // What it can do in one direction.
 struct Abilities {
@@ -38,6 +41,7 @@ struct Profile {
   Json document;                   // as printed
 
   bool has(Command command) const { return commands.contains(std::string(name_of(command))); }
+  bool reads_anything() const { return has(Command::kDecode) || has(Command::kVerify) || has(Command::kStream); }
   bool serves() const { return commands.contains("serve"); }
   const Abilities& abilities(Command command) const { return command == Command::kEncode ? writes : reads; }
 };

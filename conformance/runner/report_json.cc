@@ -30,13 +30,14 @@ Json describe(const std::optional<Difference>& difference) {
 }
 
 Json describe(const ProcessResult& process) {
-  constexpr std::array<const char*, 7> kNames = {"exited",        "signaled",  "timed-out", "memory-broken",
-                                                 "output-broken", "cancelled", "answered"};
+  constexpr std::array<const char*, 8> kNames = {"exited",        "signaled",  "timed-out", "memory-broken",
+                                                 "output-broken", "cancelled", "answered",  "input-broken"};
   return {{"end", kNames[static_cast<std::size_t>(process.end)]},
           {"exit_status", process.end == ProcessEnd::kExited ? Json(process.exit_status) : Json()},
           {"signal", process.end == ProcessEnd::kSignaled ? Json(process.signal) : Json()},
           {"elapsed_ns", process.elapsed.count()},
-          {"rss_peak_bytes", process.rss_peak_bytes}};
+          {"rss_peak_bytes", process.rss_peak_bytes},
+          {"stdin_taken_bytes", process.stdin_taken_bytes}};
 }
 
 Json describe(const Answer& answer) {

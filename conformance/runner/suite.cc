@@ -23,18 +23,24 @@ Question question_of(const Manifest& manifest, const Case& item, Command command
           .file = manifest.directory / item.path,
           .out = {},
           .key_hex = item.key_hex,
-          .passphrase = item.passphrase};
+          .passphrase = item.passphrase,
+          .feed = nullptr};
 }
 
 void run_read_case(const Manifest& manifest, const Case& item, const Adapter& adapter,
                    std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes, std::vector<Step>& steps) {
   const std::optional<Json> expected = load_expected(manifest, item);
-  for (const Command command : {Command::kDecode, Command::kVerify}) {
+  const FileContent content(manifest.directory / item.path);
+  // Where a refusal can be known from the first bytes, the rest has no end.
+  Feed feed = {.bytes = content.bytes(), .endless = item.pipe_max_bytes.has_value()};
+  if (item.pipe_max_bytes) feed.taken_max_bytes = *item.pipe_max_bytes;
+  for (const Command command : {Command::kDecode, Command::kVerify, Command::kStream}) {
     if (!adapter.profile().has(command)) continue;
-    Step step = adapter.ask(question_of(manifest, item, command), elapsed_max, memory_max_bytes);
+    Question question = question_of(manifest, item, command);
+    if (command == Command::kStream) question.feed = &feed;
+    Step step = adapter.ask(question, elapsed_max, memory_max_bytes);
     judge_step(item, expected, adapter.profile(), step);
     if (is_failure(step.outcome)) {
-      const FileContent content(manifest.directory / item.path);
       step.explanation = explain(item, step, content.bytes(), model::describe(content.bytes(), secret_of(item)));
     }
     steps.push_back(std::move(step));

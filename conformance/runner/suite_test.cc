@@ -138,6 +138,24 @@ TEST(Suite, ServesThroughEveryFault) {
   EXPECT_THAT(results.at("exception").steps[0].process.stderr_tail, HasSubstr("ValueError"));
 }
 
+// Files that come through a pipe: whole, and with zeros without end behind them.
+TEST(Suite, Stream) {
+  TestCorpus corpus;
+  corpus.add("right", "valid");
+  corpus.add("early", "malformed")["limits"]["pipe_bytes"] = 65536;
+  corpus.add("late", "malformed")["limits"]["pipe_bytes"] = 65536;
+  const std::string profile = R"({"protocol": 1, "name": "fake", "version": "1", "commands": ["stream"],
+                                  "reads": {"layouts": ["v1"]}})";
+  const auto results =
+      run(corpus, {"--profile", profile, "--streamed-corpus", corpus.directory().string(), "--case", "late=read-on"});
+  EXPECT_EQ(results.at("right").outcome, Outcome::kPass) << results.at("right").reason;
+  EXPECT_EQ(results.at("right").steps[0].process.stdin_taken_bytes, std::string("content of right").size());
+  EXPECT_EQ(results.at("early").outcome, Outcome::kPass) << results.at("early").reason;
+  EXPECT_LE(results.at("early").steps[0].process.stdin_taken_bytes, 65536u);
+  EXPECT_EQ(results.at("late").outcome, Outcome::kHang);
+  EXPECT_THAT(results.at("late").reason, HasSubstr("still did not refuse"));
+}
+
 // The file of FORMAT.md's worked example, and one that is no file of the format.
 TEST(Suite, Encode) {
   TestCorpus corpus;

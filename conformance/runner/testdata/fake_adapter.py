@@ -50,6 +50,16 @@ class Question:
             # Tests put the case into its specification.
             self.case: Json = json.loads(file.read_text())["case"]
             return
+        if command == "stream":
+            # Tests give streamed files no key, and their content names them.
+            name = sys.stdin.buffer.read(64).split(b"\0")[0].decode()
+            self.corpus = file
+            self.case = next(
+                case
+                for case in json.loads((file / "manifest.json").read_text())["cases"]
+                if f"content of {case['id']}" == name
+            )
+            return
         self.corpus = next(
             folder for folder in file.parents if (folder / "manifest.json").exists()
         )
@@ -219,6 +229,13 @@ def leave_child_behind(question: Question) -> NoReturn:
     honest(question)
 
 
+def read_on(question: Question) -> NoReturn:
+    """Takes all that comes on stdin before it looks at it."""
+    while sys.stdin.buffer.read(1 << 16):
+        pass
+    honest(question)
+
+
 def leave_file_behind(question: Question) -> NoReturn:
     """Rejects a specification, but leaves a file under the name of the result."""
     assert question.out
@@ -262,6 +279,7 @@ BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "flood": flood,
     "flood-stderr": flood_stderr,
     "leave-child-behind": leave_child_behind,
+    "read-on": read_on,
     "leave-file-behind": leave_file_behind,
     "answer-twice": answer_twice,
     "caught": crash_and_go_on,
@@ -327,8 +345,10 @@ def main() -> None:
         "--idle-bytes", type=int, default=0, help="memory to hold from the start"
     )
     parser.add_argument(
-        "command", choices=["capabilities", "decode", "verify", "encode", "serve"]
+        "command",
+        choices=["capabilities", "decode", "verify", "stream", "encode", "serve"],
     )
+    parser.add_argument("--streamed-corpus", type=Path, help="where stream looks")
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("out", nargs="?", type=Path)
     parser.add_argument("--key-file", type=Path)
@@ -344,7 +364,13 @@ def main() -> None:
     options = (arguments.key_file, arguments.passphrase_file)
     key = {name: option.read_text() for name, option in zip(KEYS, options) if option}
     behave(
-        Question(arguments.command, arguments.file, key, arguments.out), arguments.case
+        Question(
+            arguments.command,
+            arguments.file or arguments.streamed_corpus,
+            key,
+            arguments.out,
+        ),
+        arguments.case,
     )
     del ballast
 
