@@ -67,7 +67,11 @@ def crash_text(error: BaseException) -> str:
         code = trace.tb_frame.f_code
         place = f"{Path(code.co_filename).name}:{trace.tb_lineno} {code.co_name}"
         trace = trace.tb_next
-    return f"{type(error).__name__}: {one_line(error)} ({place})"
+    kind = type(error)
+    name = kind.__qualname__
+    if kind.__module__ != "builtins":
+        name = f"{kind.__module__}.{name}"
+    return f"{name}: {one_line(error)} ({place})"
 
 
 def claim_stdout() -> TextIO:

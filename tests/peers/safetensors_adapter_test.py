@@ -1,0 +1,37 @@
+"""The safetensors library passes every case of reference/safetensors, asked through its adapter. Run with the Python of
+an environment that has the library.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ADAPTER = ROOT / "conformance" / "adapters" / "safetensors-python" / "adapter.py"
+CASES = ROOT / "reference" / "safetensors" / "cases"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tzmark-conform", required=True)
+    conform = parser.parse_args().tzmark_conform
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "result.json"
+        status = subprocess.run(
+            [
+                conform,
+                f"--adapter={sys.executable} -B {ADAPTER}",
+                f"--corpus={CASES}",
+                f"--json={result}",
+            ]
+        ).returncode
+        summary = json.loads(result.read_text())["summary"]
+    # What is skipped was not asked.
+    return status or summary["skipped"] or (0 if summary["passed"] else 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
