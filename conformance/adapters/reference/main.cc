@@ -10,10 +10,12 @@
 #include <string>
 
 #include "encode.h"
+#include "safetensors.h"
 #include "tzmark/canonical.h"
 #include "tzmark/crypto.h"
 #include "tzmark/error.h"
 #include "tzmark/reader.h"
+#include "tzmark/safetensors.h"
 #include "tzmark/version.h"
 
 namespace tzmark::adapter {
@@ -40,12 +42,20 @@ void print(const Json& document) {
 Json capabilities() {
   Json layouts = Json::array();
   for (const Layout layout : kLayouts) layouts.push_back(layout_name(layout));
+  Json with_safetensors = layouts;
+  with_safetensors.push_back("safetensors");
   return {{"protocol", 1},
           {"name", "tzmark reference"},
           {"version", version()},
           {"commands", {"decode", "verify", "encode", "serve"}},
-          {"reads", {{"layouts", layouts}}},
+          {"reads", {{"layouts", with_safetensors}}},
           {"writes", {{"layouts", layouts}}}};
+}
+
+Json accepted_safetensors(const Question& question) {
+  if (question.command == "decode") return {{"decoded", decode_safetensors(question.file)}};
+  verify_safetensors(question.file);
+  return {{"verified", true}};
 }
 
 Json accepted(Question& question) {
@@ -53,6 +63,7 @@ Json accepted(Question& question) {
     encode(question.file, question.out, std::move(question.key));
     return {{"encoded", true}};
   }
+  if (is_safetensors_name(question.file)) return accepted_safetensors(question);
   ReadOptions options;
   options.key = std::move(question.key);
   const Reader reader = Reader::open(question.file, std::move(options));

@@ -1,0 +1,31 @@
+// Safetensors files as the adapter protocol wants them told; see safetensors.h.
+#include "safetensors.h"
+
+#include "tzmark/safetensors.h"
+
+namespace tzmark::adapter {
+
+using Json = nlohmann::ordered_json;
+
+Json decode_safetensors(const std::string& file) {
+  const Json printed = Json::parse(canonical_json(SafetensorsReader::open(file)));
+  Json tensors = Json::array();
+  for (const Json& tensor : printed.at("tensors")) {
+    tensors.push_back({{"path", tensor.at("path")},
+                       {"kind", "state_dict"},
+                       {"module_index", 0},
+                       {"dtype", tensor.at("dtype")},
+                       {"wire_dtype", tensor.at("wire_dtype")},
+                       {"shape", tensor.at("shape")},
+                       {"meta", false},
+                       {"data_length", tensor.at("data_length")},
+                       {"sha256", tensor.at("sha256")},
+                       {"crc32_field", nullptr},
+                       {"sha256_field", nullptr}});
+  }
+  return {{"data_version", nullptr}, {"layout", "safetensors"}, {"encrypted", false}, {"tensors", std::move(tensors)}};
+}
+
+void verify_safetensors(const std::string& file) { SafetensorsReader::open(file).verify(); }
+
+}  // namespace tzmark::adapter
