@@ -32,6 +32,15 @@ std::vector<std::optional<std::string>> read_data(Bytes file, const Secret& secr
   return hashes;
 }
 
+// Whether the file was read to its end, which a reader that leaves checks out may not have done.
+bool is_complete(const Record& file_header, const Reading& reading) {
+  const std::uint64_t count = file_header.find("tensor count")->number;
+  return count > 0 && reading.tensors.size() == count && (reading.layout->headers_first || reading.terminator_at) &&
+         std::all_of(reading.tensors.begin(), reading.tensors.end(), [](const Tensor& tensor) {
+           return tensor.header_offset && tensor.data_offset && tensor.header && tensor.header->whole;
+         });
+}
+
 void add_data_fields(Bytes file, const Reading& reading, Notes& notes) {
   for (std::size_t i = 0; i < reading.tensors.size(); ++i) {
     const Tensor& tensor = reading.tensors[i];
@@ -86,8 +95,7 @@ Description describe(Bytes file, const Secret& secret, const std::set<std::strin
     const auto hashes = read_data(file, secret, reading, notes);
     if (!notes.refused()) {
       description.document = canonical_document(file, version, reading, hashes);
-      // Of a file that was read carelessly nothing more is known.
-      if (without.empty()) check_writer_rules(file, header, reading, notes);
+      if (is_complete(header, reading)) check_writer_rules(file, header, reading, notes);
     }
     add_data_fields(file, reading, notes);
   } else if (!notes.refused()) {

@@ -71,9 +71,20 @@ TEST(Describe, LeavesOutTheRulesThatItIsTold) {
   file[5] = std::byte{6};  // the data version
   EXPECT_TRUE(describe(file, {}).document.is_null());
   const Description careless = describe(file, {}, {"TZR-HDR-003"});
-  EXPECT_TRUE(careless.defects.empty());
+  EXPECT_TRUE(std::none_of(careless.defects.begin(), careless.defects.end(), refuses_verify));
   EXPECT_EQ(careless.document["data_version"], 6);
   EXPECT_EQ(careless.document["tensors"][0]["path"][0], "w");
+}
+
+TEST(Describe, StillJudgesWritersWithoutOneRule) {
+  std::vector<std::byte> file = worked_example().file;
+  file[5] = std::byte{2};   // a data version that the content does not need
+  file[49] = std::byte{1};  // unused
+  EXPECT_EQ(describe(file, {}).defects.size(), 2);
+  const Description asked_for = describe(file, {}, {"TZR-HDR-006"});
+  ASSERT_EQ(asked_for.defects.size(), 1);
+  EXPECT_EQ(asked_for.defects[0].kind, Defect::Kind::kWriter);
+  EXPECT_EQ(asked_for.defects[0].offset, 49);
 }
 
 TEST(Annotate, ShowsTheFieldsAroundAByte) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "text.h"
 
@@ -69,6 +70,8 @@ std::string show_kind(const Frame&, const Value& value) {
 }
 
 // File header.
+
+bool magic_is_right(const Frame& frame) { return text_of(frame.bytes(frame.value("magic"))) == "|TZR|"; }
 
 bool flags_are_known(const Frame& frame) {
   if (frame.number("data version") < 4) return true;
@@ -172,59 +175,81 @@ bool at_least(const Frame& frame) {
   return frame.number(name.view()) >= least;
 }
 
+// Rows.
+
+using Checks = std::vector<Check>;
+using Show = std::string (*)(const Frame&, const Value&);
+
+Row number(Type type, std::string_view name, Checks checks = {}, Show show = nullptr) {
+  return {.name = name, .type = type, .checks = std::move(checks), .show = show};
+}
+Row u8(std::string_view name, Checks checks = {}, Show show = nullptr) {
+  return number(Type::kU8, name, std::move(checks), show);
+}
+Row u16(std::string_view name, Checks checks = {}, Show show = nullptr) {
+  return number(Type::kU16, name, std::move(checks), show);
+}
+Row u32(std::string_view name, Checks checks = {}) { return number(Type::kU32, name, std::move(checks)); }
+Row u64(std::string_view name, Checks checks = {}, Show show = nullptr) {
+  return number(Type::kU64, name, std::move(checks), show);
+}
+Row bytes(std::string_view name, Number amount, Checks checks = {}, Show show = nullptr) {
+  return {.name = name, .type = Type::kBytes, .amount = amount, .checks = std::move(checks), .show = show};
+}
+Row dims(Type type, Test test, Checks checks = {}) {
+  return {.name = "dim", .type = type, .amount = number_of<"ndim">, .when = test, .checks = std::move(checks)};
+}
+Row list(std::string_view name, Number amount, const Structure& of) {
+  return {.name = name, .type = Type::kStructure, .amount = amount, .structure = &of};
+}
+Row part(std::string_view name, Number room, const Structure& of) {
+  return {.name = name, .type = Type::kStructure, .room = room, .structure = &of};
+}
+Row when(Test test, Row row) {
+  row.when = test;
+  return row;
+}
+
 // Structures that only others refer to.
 
-const Structure kMac = {"", "TZR-CRY-010", "", {{.name = "mac", .type = Type::kBytes, .amount = fixed<16>}}};
+const Structure kMac = {"", "TZR-CRY-010", "", {bytes("mac", fixed<16>)}};
 
-const Structure kKeyDerivation = {
-    "",
-    "TZR-CRY-010",
-    "",
-    {{.name = "method", .type = Type::kU16, .checks = {{"TZR-CRY-011", "1", is<"method", 1>}}},
-     {.name = "opslimit", .type = Type::kU64, .checks = {{"TZR-CRY-014", "at least 1", at_least<"opslimit", 1>}}},
-     {.name = "memlimit", .type = Type::kU64, .checks = {{"TZR-CRY-014", "at least 8192", at_least<"memlimit", 8192>}}},
-     {.name = "alg", .type = Type::kI32, .checks = {{"TZR-CRY-012", "2, Argon2id", is<"alg", 2>}}},
-     {.name = "salt_length", .type = Type::kU16, .checks = {{"TZR-CRY-013", "16", is<"salt_length", 16>}}},
-     {.name = "salt", .type = Type::kBytes, .amount = number_of<"salt_length">, .show = show_hex}}};
+const Structure kKeyDerivation = {"",
+                                  "TZR-CRY-010",
+                                  "",
+                                  {u16("method", {{"TZR-CRY-011", "1", is<"method", 1>}}),
+                                   u64("opslimit", {{"TZR-CRY-014", "at least 1", at_least<"opslimit", 1>}}),
+                                   u64("memlimit", {{"TZR-CRY-014", "at least 8192", at_least<"memlimit", 8192>}}),
+                                   number(Type::kI32, "alg", {{"TZR-CRY-012", "2, Argon2id", is<"alg", 2>}}),
+                                   u16("salt_length", {{"TZR-CRY-013", "16", is<"salt_length", 16>}}),
+                                   bytes("salt", number_of<"salt_length">, {}, show_hex)}};
 
 const Structure kParallel = {
     "",
     "TZR-CRY-010",
     "",
-    {{.name = "chunk_size",
-      .type = Type::kU64,
-      .checks = {{"TZR-CRY-008", "a multiple of 64 and at least 1024", chunk_size_is_right}}},
-     {.name = "nonce", .type = Type::kBytes, .amount = fixed<24>},
-     {.name = "mac_count",
-      .type = Type::kU64,
-      .checks = {{"TZR-CRY-009", "data_length / chunk_size, rounded up", mac_count_is_right}}},
-     {.name = "macs", .type = Type::kStructure, .amount = number_of<"mac_count">, .structure = &kMac}}};
+    {u64("chunk_size", {{"TZR-CRY-008", "a multiple of 64 and at least 1024", chunk_size_is_right}}),
+     bytes("nonce", fixed<24>),
+     u64("mac_count", {{"TZR-CRY-009", "data_length / chunk_size, rounded up", mac_count_is_right}}),
+     list("macs", number_of<"mac_count">, kMac)}};
 
-const Structure kSequential = {"",
-                               "TZR-CRY-010",
-                               "",
-                               {{.name = "nonce", .type = Type::kBytes, .amount = fixed<24>},
-                                {.name = "mac", .type = Type::kBytes, .amount = fixed<16>}}};
+const Structure kSequential = {"", "TZR-CRY-010", "", {bytes("nonce", fixed<24>), bytes("mac", fixed<16>)}};
 
 const Structure kChunkBody = {
     "",
     "TZR-CRY-010",
     "TZR-CRY-010",
-    {{.name = "chunk_type",
-      .type = Type::kU16,
-      .checks = {{"TZR-CRY-003", "1, 2 or 3", is<"chunk_type", 1, 2, 3>}},
-      .show = show_chunk_type},
-     {.name = "payload", .type = Type::kStructure, .structure = &kKeyDerivation, .when = is<"chunk_type", 1>},
-     {.name = "payload", .type = Type::kStructure, .structure = &kParallel, .when = is<"chunk_type", 2>},
-     {.name = "payload", .type = Type::kStructure, .structure = &kSequential, .when = is<"chunk_type", 3>},
-     {.name = "payload", .type = Type::kBytes, .amount = rest_but<0>, .when = no<is<"chunk_type", 1, 2, 3>>}}};
+    {u16("chunk_type", {{"TZR-CRY-003", "1, 2 or 3", is<"chunk_type", 1, 2, 3>}}, show_chunk_type),
+     when(is<"chunk_type", kChunkKeyDerivation>, part("payload", nullptr, kKeyDerivation)),
+     when(is<"chunk_type", kChunkParallel>, part("payload", nullptr, kParallel)),
+     when(is<"chunk_type", kChunkSequential>, part("payload", nullptr, kSequential)),
+     when(no<is<"chunk_type", 1, 2, 3>>, bytes("payload", rest_but<0>))}};
 
 const Structure kCryptChunks = {
     "",
     "TZR-CRY-002",
     "TZR-CRY-002",
-    {{.name = "chunk_count", .type = Type::kU16},
-     {.name = "chunks", .type = Type::kStructure, .amount = number_of<"chunk_count">, .structure = &kCryptChunk}},
+    {u16("chunk_count"), list("chunks", number_of<"chunk_count">, kCryptChunk)},
     {{"TZR-CRY-007", "the crypt block of a tensor without data should be empty", is_empty_without_data},
      {"TZR-CRY-004", "there is more than one cipher chunk", has_one_cipher_at_most},
      {"TZR-CRY-005", "there is more than one key derivation chunk", has_one_derivation_at_most},
@@ -239,158 +264,76 @@ const Structure kFileHeader = {
     "file header",
     "TZR-HDR-001",
     "",
-    {{.name = "magic",
-      .type = Type::kBytes,
-      .amount = fixed<5>,
-      .checks = {{"TZR-HDR-002", "'|TZR|'",
-                  [](const Frame& frame) { return text_of(frame.bytes(frame.value("magic"))) == "|TZR|"; }}},
-      .show = show_text},
-     {.name = "data version",
-      .type = Type::kU32,
-      .checks = {{"TZR-HDR-003", "1, 2, 3, 4 or 5", is<"data version", 1, 2, 3, 4, 5>}}},
-     {.name = "feature flags",
-      .type = Type::kBytes,
-      .amount = fixed<32>,
-      .checks = {{"TZR-HDR-004", "none but bit 0", flags_are_known}},
-      .show = show_flags},
-     {.name = "total data bytes", .type = Type::kU64},
-     {.name = "unused", .type = Type::kBytes, .amount = fixed<8>},
-     {.name = "tensor count",
-      .type = Type::kU64,
-      .checks = {{"TZR-HDR-005", "at least 1", at_least<"tensor count", 1>}}}}};
+    {bytes("magic", fixed<5>, {{"TZR-HDR-002", "'|TZR|'", magic_is_right}}, show_text),
+     u32("data version", {{"TZR-HDR-003", "1, 2, 3, 4 or 5", is<"data version", 1, 2, 3, 4, 5>}}),
+     bytes("feature flags", fixed<32>, {{"TZR-HDR-004", "none but bit 0", flags_are_known}}, show_flags),
+     u64("total data bytes"), bytes("unused", fixed<8>),
+     u64("tensor count", {{"TZR-HDR-005", "at least 1", at_least<"tensor count", 1>}})}};
 
 const Structure kLayoutSection = {
     "layout section",
     "TZR-SEG-001",
     "",
-    {{.name = "layout_length", .type = Type::kU64, .checks = {{"TZR-SEG-001", "45", is<"layout_length", 45>}}},
-     {.name = "layout_version", .type = Type::kU8, .checks = {{"TZR-SEG-001", "1", is<"layout_version", 1>}}},
-     {.name = "entry_count", .type = Type::kU8, .checks = {{"TZR-SEG-001", "3", is<"entry_count", 3>}}},
-     {.name = "metadata tag", .type = Type::kU8, .checks = {{"TZR-SEG-001", "1", is<"metadata tag", 1>}}},
-     {.name = "metadata_start", .type = Type::kU64, .checks = {kInOrder}},
-     {.name = "metadata_end", .type = Type::kU64, .checks = {kInOrder}},
-     {.name = "header tag", .type = Type::kU8, .checks = {{"TZR-SEG-001", "2", is<"header tag", 2>}}},
-     {.name = "header_start", .type = Type::kU64, .checks = {kInOrder}},
-     {.name = "header_end", .type = Type::kU64, .checks = {kInOrder}},
-     {.name = "data tag", .type = Type::kU8, .checks = {{"TZR-SEG-001", "3", is<"data tag", 3>}}},
-     {.name = "data_start", .type = Type::kU64, .checks = {kInOrder}}}};
+    {u64("layout_length", {{"TZR-SEG-001", "45", is<"layout_length", 45>}}),
+     u8("layout_version", {{"TZR-SEG-001", "1", is<"layout_version", 1>}}),
+     u8("entry_count", {{"TZR-SEG-001", "3", is<"entry_count", 3>}}),
+     u8("metadata tag", {{"TZR-SEG-001", "1", is<"metadata tag", 1>}}), u64("metadata_start", {kInOrder}),
+     u64("metadata_end", {kInOrder}), u8("header tag", {{"TZR-SEG-001", "2", is<"header tag", 2>}}),
+     u64("header_start", {kInOrder}), u64("header_end", {kInOrder}),
+     u8("data tag", {{"TZR-SEG-001", "3", is<"data tag", 3>}}), u64("data_start", {kInOrder})}};
 
-const Structure kIndexLength = {"index", "TZR-IDX-001", "", {{.name = "index_length", .type = Type::kU64}}};
+const Structure kIndexLength = {"index", "TZR-IDX-001", "", {u64("index_length")}};
 
 const Structure kIndexEntry = {
     "index entry",
     "TZR-IDX-002",
     "",
-    {{.name = "entry_version",
-      .type = Type::kU32,
-      .when = has_entry_version,
-      .checks = {{"TZR-IDX-013", "1 or 5", is<"entry_version", 1, 5>}}},
-     {.name = "name_length", .type = Type::kU16},
-     {.name = "name", .type = Type::kBytes, .amount = number_of<"name_length">, .show = show_text},
-     {.name = "kind",
-      .type = Type::kU8,
-      .checks = {{"TZR-IDX-004", "0, 1 or 2", is<"kind", 0, 1, 2>}},
-      .show = show_kind},
-     {.name = "dtype_length", .type = Type::kU8},
-     {.name = "dtype", .type = Type::kBytes, .amount = number_of<"dtype_length">, .show = show_text},
-     {.name = "ndim", .type = Type::kU8},
-     {.name = "dim", .type = Type::kU32, .amount = number_of<"ndim">, .when = no<has_wide_dims>},
-     {.name = "dim", .type = Type::kU64, .amount = number_of<"ndim">, .when = has_wide_dims},
-     {.name = "header_offset", .type = Type::kU64},
-     {.name = "data_offset", .type = Type::kU64},
-     {.name = "data_length", .type = Type::kU64}}};
+    {when(has_entry_version, u32("entry_version", {{"TZR-IDX-013", "1 or 5", is<"entry_version", 1, 5>}})),
+     u16("name_length"), bytes("name", number_of<"name_length">, {}, show_text),
+     u8("kind", {{"TZR-IDX-004", "0, 1 or 2", is<"kind", 0, 1, 2>}}, show_kind), u8("dtype_length"),
+     bytes("dtype", number_of<"dtype_length">, {}, show_text), u8("ndim"), dims(Type::kU32, no<has_wide_dims>),
+     dims(Type::kU64, has_wide_dims), u64("header_offset"), u64("data_offset"), u64("data_length")}};
 
 const Structure kHash = {
     "hash",
     "TZR-HSH-001",
     "",
-    {{.name = "hash type",
-      .type = Type::kU8,
-      .checks = {{"TZR-HSH-002", "0 or 1", is<"hash type", kHashCrc32, kHashSha256>}},
-      .show = show_hash_type},
-     {.name = "hash size",
-      .type = Type::kU8,
-      .checks = {{"TZR-HSH-003", "4 for a CRC32 and 32 for a SHA-256", hash_size_fits_type}}},
-     {.name = "hash value", .type = Type::kBytes, .amount = number_of<"hash size">, .show = show_hash}}};
+    {u8("hash type", {{"TZR-HSH-002", "0 or 1", is<"hash type", kHashCrc32, kHashSha256>}}, show_hash_type),
+     u8("hash size", {{"TZR-HSH-003", "4 for a CRC32 and 32 for a SHA-256", hash_size_fits_type}}),
+     bytes("hash value", number_of<"hash size">, {}, show_hash)}};
 
 const Structure kHashList = {
-    "",
-    "TZR-HSH-001",
-    "TZR-HSH-001",
-    {{.name = "hash_count", .type = Type::kU8},
-     {.name = "hashes", .type = Type::kStructure, .amount = number_of<"hash_count">, .structure = &kHash}}};
+    "", "TZR-HSH-001", "TZR-HSH-001", {u8("hash_count"), list("hashes", number_of<"hash_count">, kHash)}};
 
 const Structure kCryptChunk = {"crypt chunk",
                                "TZR-CRY-002",
                                "",
-                               {{.name = "chunk_length", .type = Type::kU64},
-                                {.name = "type and payload",
-                                 .type = Type::kStructure,
-                                 .room = number_of<"chunk_length">,
-                                 .structure = &kChunkBody}}};
+                               {u64("chunk_length"), part("type and payload", number_of<"chunk_length">, kChunkBody)}};
 
-const Structure kCryptBlock = {
-    "",
-    "TZR-CRY-001",
-    "TZR-REC-004",
-    {{.name = "crypt_length", .type = Type::kU64},
-     {.name = "crypt block", .type = Type::kStructure, .room = number_of<"crypt_length">, .structure = &kCryptChunks}}};
+const Structure kCryptBlock = {"",
+                               "TZR-CRY-001",
+                               "TZR-REC-004",
+                               {u64("crypt_length"), part("crypt block", number_of<"crypt_length">, kCryptChunks)}};
 
 const Structure kTensorHeader = {
     "tensor header",
     "TZR-REC-003",
     "TZR-REC-004",
-    {{.name = "header_length", .type = Type::kU64, .show = show_header_length},
-     {.name = "module_index", .type = Type::kU16},
-     {.name = "kind",
-      .type = Type::kU8,
-      .checks = {{"TZR-REC-007", kAsInIndex, as_in_index<"kind">}},
-      .show = show_kind},
-     {.name = "name_length", .type = Type::kU16},
-     {.name = "name",
-      .type = Type::kBytes,
-      .amount = number_of<"name_length">,
-      .checks = {{"TZR-REC-006", kAsInIndex, as_in_index<"name">}},
-      .show = show_text},
-     {.name = "dtype_length", .type = Type::kU8},
-     {.name = "dtype",
-      .type = Type::kBytes,
-      .amount = number_of<"dtype_length">,
-      .checks = {{"TZR-REC-008", kAsInIndex, as_in_index<"dtype">}},
-      .show = show_text},
-     {.name = "ndim", .type = Type::kU8},
-     {.name = "dim",
-      .type = Type::kU32,
-      .amount = number_of<"ndim">,
-      .when = no<has_wide_dims>,
-      .checks = {{"TZR-REC-009", kAsInIndex, as_in_index<"dim">}}},
-     {.name = "dim",
-      .type = Type::kU64,
-      .amount = number_of<"ndim">,
-      .when = has_wide_dims,
-      .checks = {{"TZR-REC-009", kAsInIndex, as_in_index<"dim">}}},
-     {.name = "hashes_length", .type = Type::kU16},
-     {.name = "hash list", .type = Type::kStructure, .room = number_of<"hashes_length">, .structure = &kHashList},
-     {.name = "crypt block",
-      .type = Type::kStructure,
-      .room = rest_but<8>,
-      .structure = &kCryptBlock,
-      .when = in_encrypted_file},
-     {.name = "nothing",
-      .type = Type::kStructure,
-      .room = rest_but<8>,
-      .structure = &kNothing,
-      .when = no<in_encrypted_file>},
-     {.name = "data_length",
-      .type = Type::kI64,
-      .checks = {{"TZR-REC-005", "0 or more", not_negative},
-                 {"TZR-REC-010", kAsInIndex, as_in_index<"data_length">}}}}};
+    {u64("header_length", {}, show_header_length), u16("module_index"),
+     u8("kind", {{"TZR-REC-007", kAsInIndex, as_in_index<"kind">}}, show_kind), u16("name_length"),
+     bytes("name", number_of<"name_length">, {{"TZR-REC-006", kAsInIndex, as_in_index<"name">}}, show_text),
+     u8("dtype_length"),
+     bytes("dtype", number_of<"dtype_length">, {{"TZR-REC-008", kAsInIndex, as_in_index<"dtype">}}, show_text),
+     u8("ndim"), dims(Type::kU32, no<has_wide_dims>, {{"TZR-REC-009", kAsInIndex, as_in_index<"dim">}}),
+     dims(Type::kU64, has_wide_dims, {{"TZR-REC-009", kAsInIndex, as_in_index<"dim">}}), u16("hashes_length"),
+     part("hash list", number_of<"hashes_length">, kHashList),
+     when(in_encrypted_file, part("crypt block", rest_but<8>, kCryptBlock)),
+     when(no<in_encrypted_file>, part("nothing", rest_but<8>, kNothing)),
+     number(Type::kI64, "data_length",
+            {{"TZR-REC-005", "0 or more", not_negative}, {"TZR-REC-010", kAsInIndex, as_in_index<"data_length">}})}};
 
 const Structure kTerminator = {
-    "terminator",
-    "TZR-TRM-001",
-    "",
-    {{.name = "terminator", .type = Type::kU64, .checks = {{"TZR-TRM-002", "0", is<"terminator", 0>}}}}};
+    "terminator", "TZR-TRM-001", "", {u64("terminator", {{"TZR-TRM-002", "0", is<"terminator", 0>}})}};
 
 const std::vector<Layout>& layouts() {
   static const std::vector<Layout> all = {

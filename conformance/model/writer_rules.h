@@ -7,7 +7,7 @@
 
 namespace tzmark::conformance::model {
 
-// REQUIRES: every check of readers was made, and none found a defect of structure.
+// REQUIRES: every tensor was read whole, and in v1 to v4 the terminator.
 void check_writer_rules(Bytes file, const Record& file_header, const Reading& reading, Notes& notes);
 
 }  // namespace tzmark::conformance::model
