@@ -21,6 +21,7 @@ struct Origin {
   std::string_view member;
   std::string_view structure;
   std::string_view field;
+  std::uint64_t size = 0;  // of the field, where several have its name
 };
 
 constexpr std::array kOrigins = {
@@ -30,12 +31,12 @@ constexpr std::array kOrigins = {
     Origin{"module_index", "tensor header", "module_index"},
     Origin{"dtype", "index entry", "dtype"},
     Origin{"wire_dtype", "index entry", "dtype"},
-    Origin{"shape", "index entry", "shape"},
+    Origin{"shape", "index entry", "ndim"},
     Origin{"meta", "index entry", "data_length"},
     Origin{"data_length", "index entry", "data_length"},
-    Origin{"sha256", "data", "data"},
-    Origin{"crc32_field", "tensor header", "value"},
-    Origin{"sha256_field", "tensor header", "value"},
+    Origin{"sha256", "tensor", "data"},
+    Origin{"crc32_field", "tensor header", "hash value", 4},
+    Origin{"sha256_field", "tensor header", "hash value", 32},
 };
 
 // The words of a JSON pointer; names in canonical JSON need no unescaping.
@@ -61,7 +62,10 @@ std::optional<std::uint64_t> offset_of_member(const model::Description& descript
   const std::string structure =
       of_tensor ? fmt::format("{} {}", origin->structure, words[1]) : std::string(origin->structure);
   for (const model::Field& field : description.fields) {
-    if (field.structure == structure && field.name.find(origin->field) != std::string::npos) return field.offset;
+    // "tensor header 2, hash 0" is a part of "tensor header 2".
+    const bool inside = field.structure == structure || field.structure.starts_with(structure + ",");
+    const bool fits = origin->size == 0 || origin->size == field.size;
+    if (inside && fits && field.name == origin->field) return field.offset;
   }
   return std::nullopt;
 }
