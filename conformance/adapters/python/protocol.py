@@ -60,12 +60,15 @@ def one_line(error: BaseException) -> str:
 
 
 def crash_text(error: BaseException) -> str:
-    """The class and message of an exception that nobody expected, and where it was raised."""
+    """The class and message of an exception that nobody expected, and in which function it was raised.
+
+    Lines of code differ from release to release of a library, and results of several are to be compared.
+    """
     place = ""
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        place = f"{Path(code.co_filename).name}:{trace.tb_lineno} {code.co_name}"
+        place = f"{Path(code.co_filename).name}, {code.co_name}"
         trace = trace.tb_next
     kind = type(error)
     name = kind.__qualname__

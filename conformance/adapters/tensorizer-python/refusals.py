@@ -6,14 +6,15 @@ because it is how Python says "this content is not right" or "this file ends too
 - ValueError, with UnicodeDecodeError, json.JSONDecodeError and what an enumeration says of a number that it lacks;
 - RuntimeError and NotImplementedError, but no other subclass: those are about the program, as recursion and a broken
   barrier are;
-- OSError and EOFError;
-- HashMismatchError and CryptographyError, the library's own.
+- OSError and EOFError, but not where memory ran out;
+- HashMismatchError and CryptographyError, the library's own, and what these are derived from in the library.
 
 Everything else is an accident, however tidy it ends: AssertionError (it is gone under "python -O"), KeyError,
 IndexError, TypeError, AttributeError, UnboundLocalError, OverflowError, ZeroDivisionError, struct.error, MemoryError
 and what else there is.
 """
 
+import errno
 import re
 
 import torch
@@ -21,14 +22,15 @@ from protocol import Rejected, Unsupported
 from tensorizer import serialization
 
 _OWN = tuple(
-    getattr(serialization, name)
+    ancestor
     for name in ("HashMismatchError", "CryptographyError")
-    if hasattr(serialization, name)
+    for ancestor in getattr(getattr(serialization, name, None), "__mro__", ())
+    if ancestor.__module__.startswith("tensorizer.")
 )
 _FAMILIES = (ValueError, OSError, EOFError, *_OWN)
 
 # How torch says that memory ran out. That is no judgement of the file.
-_OUT_OF_MEMORY = re.compile("can't allocate memory|not enough memory")
+_TORCH_OUT_OF_MEMORY = re.compile("can't allocate memory|not enough memory")
 
 # What torch has in some releases. Whether this one has it is asked of it.
 _DTYPES_OF_LATER_TORCH = re.compile(
@@ -45,7 +47,9 @@ def missing_dtype(text: str) -> str | None:
 
 def is_refusal(error: Exception) -> bool:
     if type(error) in (RuntimeError, NotImplementedError):
-        return not _OUT_OF_MEMORY.search(str(error))
+        return not _TORCH_OUT_OF_MEMORY.search(str(error))
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return False
     return isinstance(error, _FAMILIES)
 
 

@@ -37,7 +37,7 @@ NOT_OF_TORCH = ["big-endian", "foreign-dtype"]
 
 def profile(num_readers: int | None) -> dict[str, Any]:
     """The answer to "capabilities"."""
-    over = f"torch {torch.__version__}"
+    over = f"torch {'.'.join(torch.__version__.split('.')[:2])}"
     if num_readers is not None:
         over += f", num_readers={num_readers}"
     lacks = list(NOT_OF_TORCH)
