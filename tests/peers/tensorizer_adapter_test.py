@@ -177,12 +177,12 @@ class Stdout(unittest.TestCase):
             "import os, sys; sys.path.insert(0, sys.argv[1]); import protocol\n"
             "answers = protocol.claim_stdout()\n"
             "print('noise'); os.system('echo noise'); os.write(1, b'noise')\n"
-            "protocol.say(answers, {'a': 1})\n"
+            "protocol.say(answers, {'a': 'ä\\ud800'})\n"
         )
         command = [sys.executable, "-c", program, str(ADAPTERS / "python")]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        self.assertEqual(done.stdout, '{"a":1}\n')
-        self.assertEqual(done.stderr.count("noise"), 3)
+        done = subprocess.run(command, capture_output=True, check=True)
+        self.assertEqual(done.stdout.decode(), '{"a":"ä?"}\n')
+        self.assertEqual(done.stderr.count(b"noise"), 3)
 
 
 class Refusals(unittest.TestCase):

@@ -79,14 +79,18 @@ def crash_text(error: BaseException) -> str:
 
 def claim_stdout() -> TextIO:
     """The real stdout, for answers alone. Whatever else prints, from Python or from C, prints to stderr from now on."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
+    # Half a surrogate pair, which a name may hold in Python, is no text: it is replaced.
+    answers = os.fdopen(
+        os.dup(1), "w", encoding="utf-8", errors="replace", newline="\n"
+    )
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     return answers
 
 
 def say(answers: TextIO, document: Json) -> None:
-    answers.write(json.dumps(document, separators=(",", ":")) + "\n")
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    answers.write(text + "\n")
     answers.flush()
 
 
