@@ -6,7 +6,18 @@ import struct
 from collections.abc import Callable
 
 from mutant import Json, Question, enter
-from places import COUNT_AT, DATA_VERSION_AT, FLAGS_AT, INDEX_LENGTH_AT, entry_numbers
+from places import (
+    COUNT_AT,
+    DATA_VERSION_AT,
+    FLAGS_AT,
+    INDEX_LENGTH_AT,
+    crypt_block_at,
+    entry_numbers,
+    u64,
+)
+
+# In a crypt block, counted from crypt_length.
+CHUNK_LENGTH_AT, MAC_COUNT_AT = 10, 52
 
 # Mends a file in place, so far as it gets.
 Mending = Callable[[bytearray], None]
@@ -93,11 +104,32 @@ def data_length_of_32_bits(file: bytearray) -> None:
 def header_length_of_32_bits(file: bytearray) -> None:
     """Reads the lower half of header_length."""
     for at in entry_numbers(file):
-        cut_to_32_bits(file, struct.unpack_from("<Q", file, at)[0])
+        cut_to_32_bits(file, u64(file, at))
 
 
 @glances("TZR-REC-005", "TZR-REC-010")
 def header_data_length_of_32_bits(file: bytearray) -> None:
     """Reads the lower half of the data_length in a tensor header."""
     for at in entry_numbers(file):
-        cut_to_32_bits(file, struct.unpack_from("<Q", file, at + 8)[0] - 8)
+        cut_to_32_bits(file, u64(file, at + 8) - 8)
+
+
+@glances("TZR-CRY-001")
+def crypt_length_of_32_bits(file: bytearray) -> None:
+    """Reads the lower half of crypt_length."""
+    for at in entry_numbers(file):
+        cut_to_32_bits(file, crypt_block_at(file, u64(file, at)))
+
+
+@glances("TZR-CRY-002")
+def crypt_chunk_length_of_32_bits(file: bytearray) -> None:
+    """Reads the lower half of the length of the first crypt chunk."""
+    for at in entry_numbers(file):
+        cut_to_32_bits(file, crypt_block_at(file, u64(file, at)) + CHUNK_LENGTH_AT)
+
+
+@glances("TZR-CRY-009")
+def mac_count_of_32_bits(file: bytearray) -> None:
+    """Reads the lower half of mac_count, where the first crypt chunk is a parallel cipher."""
+    for at in entry_numbers(file):
+        cut_to_32_bits(file, crypt_block_at(file, u64(file, at)) + MAC_COUNT_AT)

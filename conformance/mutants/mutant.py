@@ -105,7 +105,7 @@ def enter(
     options: tuple[str, ...] | None = None,
     **details: Any,
 ) -> None:
-    """Makes a mutant of a function, which gives it name and description. Without options, the rules choose the cases."""
+    """Makes a mutant of a function that has its name and description. Without options the rules choose the cases."""
     name = function.__name__.replace("_", "-")
     if not function.__doc__ or name in MUTANTS:
         raise ValueError(f"mutant {name} has no description, or is double")

@@ -1,7 +1,7 @@
 """The suite catches every mutant, and every rule that can be broken alone is watched by some case.
 
-For each mutant of MUTANTS some case has to fail that is about one of the mutant's rules, or whose explanation names one;
-the controls have to pass. And for each MUST rule of the format one of three has to hold:
+For each mutant of MUTANTS some case has to fail that is about one of its rules, or whose explanation names one; the
+controls have to pass. And for each MUST rule of the format one of three has to hold:
 
 - the model fails when it runs without the rule (tzmark-adapter-model --without RULE),
 - a mutant breaks it that has it as its first rule, where the rule binds writers or what a reader does,

@@ -52,3 +52,12 @@ def places(file: bytes, layout: str) -> list[Place]:
         header_at, data_at, data_bytes = struct.unpack_from("<QQQ", file, at)
         found.append(Place(header_base + header_at, data_base + data_at, data_bytes))
     return found
+
+
+def crypt_block_at(file: bytes, header_at: int) -> int:
+    """Where crypt_length lies in a tensor header. REQUIRES: dimensions of four bytes."""
+    at = header_at + 8 + 2 + 1
+    at += 2 + int.from_bytes(file[at : at + 2], "little")
+    at += 1 + file[at]
+    at += 1 + 4 * file[at]
+    return at + 2 + int.from_bytes(file[at : at + 2], "little")
