@@ -107,10 +107,11 @@ def enter(
 ) -> None:
     """Makes a mutant of a function that has its name and description. Without options the rules choose the cases."""
     name = function.__name__.replace("_", "-")
-    if not function.__doc__ or name in MUTANTS:
-        raise ValueError(f"mutant {name} has no description, or is double")
     chosen = about(rules) if options is None else options
-    MUTANTS[name] = Mutant(name, function.__doc__, rules, answer, chosen, **details)
+    mutant = Mutant(name, function.__doc__ or "", rules, answer, chosen, **details)
+    if not mutant.wrong or name in MUTANTS or bool(rules) == mutant.is_right:
+        raise ValueError(f"mutant {name} is double, or lacks its description or rules")
+    MUTANTS[name] = mutant
 
 
 def answers(

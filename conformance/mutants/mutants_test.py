@@ -60,10 +60,8 @@ def failed_cases(command: Iterable[str | Path], options: Iterable[str]) -> list[
 
 
 def names_mistake(case: Json, mutant: Mutant) -> bool:
-    """Whether a failed case is about one of a mutant's rules. A mistake without a rule only has a place in the file."""
+    """Whether a failed case is about one of a mutant's rules."""
     explained = [step["explanation"] for step in case["steps"] if step["explanation"]]
-    if not mutant.rules:
-        return any(e["rule"] is None and e["offset"] is not None for e in explained)
     return bool({*case["rules"], *(e["rule"] for e in explained)} & set(mutant.rules))
 
 

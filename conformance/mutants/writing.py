@@ -7,6 +7,7 @@ import json
 import secrets
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 from mutant import Json, Question, answers
@@ -24,10 +25,12 @@ from rewriting import (
 from builder import (
     FLAG_ENCRYPTED,
     HEADERS_FIRST,
+    LONG_DIMS,
     MAGIC,
     SEGMENTS,
     STRUCTURED,
     item_bytes,
+    tag,
 )
 from sealing import PARALLEL, crypt_block, crypt_chunk, parallel_payload
 from sodium import MAC_BYTES, NONCE_BYTES, secretbox
@@ -105,19 +108,19 @@ def terminator_of_ones(writing: Writing) -> None:
     writing.file.terminator = b"\xff" * 8
 
 
-@writes()
+@writes("TZR-HDR-009")
 def data_not_summed(writing: Writing) -> None:
     """Leaves total data bytes at 0."""
     writing.file.data_sum = 0
 
 
-@writes()
+@writes("TZR-HDR-009")
 def unused_not_cleared(writing: Writing) -> None:
     """Leaves in the unused bytes of the file header what was in memory."""
     writing.file.unused = b"\xde\xad\xbe\xef" * 2
 
 
-@writes()
+@writes("TZR-IDX-016")
 def file_not_truncated(writing: Writing) -> None:
     """Writes over a longer file, and leaves the end of that."""
     writing.file.trailer = b"the end of another file"
@@ -154,6 +157,26 @@ def data_offset_of_the_header(writing: Writing) -> None:
         writing.file.entries, writing.file.offsets(), strict=True
     ):
         entry.data_offset = header_at
+
+
+@writes("TZR-IDX-016", cases="encode-order")
+def records_reversed(writing: Writing) -> None:
+    """Writes the records in the other order than the entries."""
+    writing.file.records.reverse()
+
+
+@writes("TZR-IDX-017", cases="encode-forced-v5-headers-first*")
+def data_not_aligned(writing: Writing) -> None:
+    """Begins the data of v5-headers-first where the headers end."""
+    writing.file.records[0].data_gap = b""
+
+
+@writes("TZR-IDX-018", cases="encode-forced-v5-long-dims*")
+def every_entry_long(writing: Writing) -> None:
+    """Gives all entries of v5-long-dims wide dimensions."""
+    if writing.file.layout == LONG_DIMS:
+        for entry in writing.file.entries:
+            tag(entry, True)
 
 
 @writes("TZR-SEG-005", cases="encode-forced-v5-*")
@@ -239,6 +262,13 @@ def header_padded(writing: Writing) -> None:
         record.extra = bytes(-record.header_bytes() % 8 or 8)
 
 
+@writes("TZR-DTY-006", cases="encode-dtype-*")
+def byte_with_an_order(writing: Writing) -> None:
+    """Writes a byte order into opaque types of one byte."""
+    for entry in writing.file.entries:
+        entry.dtype = entry.record.dtype = entry.dtype.replace(b"|V1", b"<V1")
+
+
 @writes("TZR-DTY-001", cases="encode-dtype-*")
 def data_big_endian(writing: Writing) -> None:
     """Writes data in the other byte order than the dtype says."""
@@ -307,7 +337,7 @@ def crc32_big_endian(writing: Writing) -> None:
         record.hashes = stored(digests, record)
 
 
-@writes(cases="encode-encrypted-*")
+@writes("TZR-HSH-007", cases="encode-encrypted-*")
 def crc32_of_a_secret(writing: Writing) -> None:
     """Stores the CRC32 of encrypted data, which gives a short secret away."""
     for record in locked_records(writing):
@@ -345,6 +375,14 @@ def macs_of_zeros(writing: Writing) -> None:
         record.crypt = record.crypt[:-room_bytes] + bytes(room_bytes)
 
 
+@writes("TZR-CRY-021", cases="encode-encrypted-*")
+def sealed_in_one_piece(writing: Writing) -> None:
+    """Seals data with the sequential cipher."""
+    for record in locked_records(writing):
+        lock = replace(writing.lock, sequential=True)
+        lock.apply(record, secrets.token_bytes(NONCE_BYTES))
+
+
 @writes("TZR-CRY-016", cases="encode-encrypted-*")
 def nonce_not_advanced(writing: Writing) -> None:
     """Seals every chunk of a tensor with the same nonce."""
@@ -361,7 +399,7 @@ def nonce_not_advanced(writing: Writing) -> None:
         record.crypt = crypt_block([*kdf, crypt_chunk(PARALLEL, payload)])
 
 
-@writes(cases="encode-encrypted-*")
+@writes("TZR-CRY-020", cases="encode-encrypted-*")
 def nonce_reused(writing: Writing) -> None:
     """Seals every tensor with the same nonce."""
     nonce = secrets.token_bytes(NONCE_BYTES)
