@@ -63,6 +63,7 @@ def render(template: str, view: Json) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     environment.filters.update(duration=duration, memory=memory, size=size)
     try:

@@ -116,7 +116,7 @@ class Serving(unittest.TestCase):
     def test_tells_refusals_from_accidents(self) -> None:
         file = self.encode("whole", [tensor(["w"], self.data)])
         content = bytearray(file.read_bytes())
-        file.write_bytes(b"|XXX|" + content[5:])
+        file.write_bytes(b"|tzr|" + content[5:])
         rejected = self.decode(file)["rejected"]
         self.assertIn("Not a tensorizer file", rejected["message"])
         self.assertIsNone(rejected["rule"])
