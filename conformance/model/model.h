@@ -44,7 +44,7 @@ struct Defect {
     kWriter,          // a reader takes the file, and a writer may not write it
   };
 
-  std::string rule;  // an id of FORMAT.md; empty where FORMAT.md binds writers in prose only
+  std::string rule;  // an id of FORMAT.md
   std::optional<std::uint64_t> offset;
   std::string message;
   Kind kind = Kind::kStructure;

@@ -16,7 +16,6 @@ constexpr std::uint64_t kBlockBytes = 4096;
 constexpr std::uint64_t kDataAlignmentBytes = 8;
 constexpr std::uint64_t kTerminatorBytes = 8;
 constexpr std::uint64_t kShortDims = std::uint64_t{1} << 32;
-constexpr std::string_view kProse;  // FORMAT.md binds writers, but no rule has an id
 
 bool all_zero(Bytes bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; });
@@ -50,7 +49,7 @@ class WriterCheck {
     for (const Tensor& tensor : reading_->tensors) sum += tensor.data_length;
     const Value& total = *file_header_->find("total data bytes");
     if (total.number != sum) {
-      notes_->writer_defect(kProse, total.offset,
+      notes_->writer_defect("TZR-HDR-009", total.offset,
                             fmt::format("file header: total data bytes is {}, and the sum is {}", total.number, sum));
     }
     check_zero(*file_header_->find("unused"));
@@ -59,7 +58,7 @@ class WriterCheck {
 
   void check_zero(const Value& unused) const {
     if (all_zero(file_.subspan(unused.offset, unused.size))) return;
-    notes_->writer_defect(kProse, unused.offset,
+    notes_->writer_defect("TZR-HDR-009", unused.offset,
                           fmt::format("file header: {} are not used here and should be zeros", unused.name));
   }
 
@@ -95,12 +94,12 @@ class WriterCheck {
       }
     }
     if (!text("dtype").starts_with(tensor.dtype.writers_spell)) {
-      notes_->writer_defect(kProse, tensor.entry.find("dtype")->offset,
+      notes_->writer_defect("TZR-DTY-006", tensor.entry.find("dtype")->offset,
                             fmt::format("{}: the dtype should begin with {}", label, tensor.dtype.writers_spell));
     }
     const Value* version = tensor.entry.find("entry_version");
     if (version && (version->number == 5) != has_long_dim(tensor)) {
-      notes_->writer_defect(kProse, version->offset,
+      notes_->writer_defect("TZR-IDX-018", version->offset,
                             fmt::format("{}: entry_version should be {}", label, has_long_dim(tensor) ? 5 : 1));
     }
   }
@@ -110,12 +109,12 @@ class WriterCheck {
     if (!reading_->encrypted || tensor.data_length == 0) return;
     for (const StoredHash& hash : stored_hashes(*tensor.header)) {
       if (hash.type != kHashCrc32) continue;
-      notes_->writer_defect(kProse, hash.value->offset,
+      notes_->writer_defect("TZR-HSH-007", hash.value->offset,
                             reading_->label(kTensorHeader.name, i) + ": a CRC32 of encrypted data gives it away");
     }
     const Record* cipher = cipher_of(*tensor.header);
     if (cipher && cipher->find("chunk_type")->number == kChunkSequential) {
-      notes_->writer_defect(kProse, cipher->begin,
+      notes_->writer_defect("TZR-CRY-021", cipher->begin,
                             reading_->label(kTensorHeader.name, i) + ": writers use the parallel cipher");
     }
   }
@@ -138,7 +137,7 @@ class WriterCheck {
       const std::string key = key_source(*tensor.header);
       for (const Message& message : messages_of(file_, *cipher, tensor.data_length)) {
         if (used.emplace(key, message.nonce).second) continue;
-        notes_->writer_defect(kProse, cipher->begin,
+        notes_->writer_defect("TZR-CRY-020", cipher->begin,
                               reading_->label(kTensorHeader.name, i) + ": a nonce serves a second time");
         break;
       }
@@ -153,7 +152,7 @@ class WriterCheck {
       const Tensor& tensor = reading_->tensors[i];
       const bool data_in_order = tensor.data_length == 0 || *tensor.data_offset >= data_offset;
       if (*tensor.header_offset < header_offset || !data_in_order) {
-        notes_->writer_defect(kProse, tensor.entry.begin,
+        notes_->writer_defect("TZR-IDX-016", tensor.entry.begin,
                               reading_->label(kIndexEntry.name, i) + ": records are not in the order of the entries");
         return;
       }
@@ -187,7 +186,7 @@ class WriterCheck {
 
   void check_end() const {
     const std::uint64_t end = *reading_->terminator_at + kTerminatorBytes;
-    if (end < file_.size()) notes_->writer_defect(kProse, end, "the file should end behind the terminator");
+    if (end < file_.size()) notes_->writer_defect("TZR-IDX-016", end, "the file should end behind the terminator");
   }
 
   // The terminator stands somewhere behind the last data, and all that is no field is zeros.
@@ -211,14 +210,14 @@ class WriterCheck {
       notes_->writer_defect("TZR-TRM-001", end, "no terminator stands behind the last data");
     }
     if (!reading_->layout->segments && first_data < file_.size() && first_data % kBlockBytes != 0) {
-      notes_->writer_defect(kProse, first_data, "the data should begin at a multiple of 4096");
+      notes_->writer_defect("TZR-IDX-017", first_data, "the data should begin at a multiple of 4096");
     }
   }
 
   void check_gap(std::uint64_t begin, std::uint64_t end) const {
     if (all_zero(file_.subspan(begin, end - begin))) return;
     const bool last = end == file_.size();
-    notes_->writer_defect(last ? "TZR-TRM-002" : kProse, begin,
+    notes_->writer_defect(last ? "TZR-TRM-002" : "TZR-IDX-016", begin,
                           last ? "what follows the last data should be zeros" : "a gap should be zeros");
   }
 

@@ -133,9 +133,7 @@ void judge_encode_step(const Case& item, const std::optional<Json>& expected, co
     } else if (!written->defects.empty()) {
       const model::Defect& defect = written->defects.front();
       step.outcome = Outcome::kWrongData;
-      // Some of what FORMAT.md asks of writers has no id.
-      const auto rule = defect.rule.empty() ? std::nullopt : std::optional(defect.rule);
-      step.reason = "wrote a file that breaks " + describe({rule, defect.offset, defect.message});
+      step.reason = "wrote a file that breaks " + describe({defect.rule, defect.offset, defect.message});
     } else if (expected) {
       judge_written(*expected, *written, profile, step);
     }

@@ -28,11 +28,12 @@ def dtypes(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
             "DTY-001 HDR-006",
             f"Six elements of {dtype}.",
         )
-    for dtype in OPAQUE_ITEM_BYTES:
+    for dtype, item_bytes in OPAQUE_ITEM_BYTES.items():
+        spelling = " DTY-006" if item_bytes == 1 else ""
         yield recipe.written(
             f"dtype-{dtype.replace('_', '-')}",
             one(Tensor(["a"], dtype, [2, 3])),
-            "DTY-001 DTY-002 DTY-003 DTY-004 HDR-006",
+            f"DTY-001 DTY-002 DTY-003 DTY-004 HDR-006{spelling}",
             f"Six elements of {dtype}, an opaque dtype, which needs data version 2.",
             layout="v2",
         )

@@ -52,7 +52,7 @@ def several(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
     yield recipe.written(
         "encrypted-same-content",
         Specification(same),
-        "CRY-016 CRY-006",
+        "CRY-020 CRY-016 CRY-006",
         "Three tensors of the same content, each with a nonce of its own.",
         layout="v3",
         key=KEY,

@@ -39,9 +39,9 @@ def each_layout(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         "v1": "HDR-006 HDR-003",
         "v2": "HDR-006 HDR-003",
         "v4": "HDR-006 HDR-004",
-        "v5-headers-first": "HDR-006 HDR-007 IDX-014 IDX-015",
+        "v5-headers-first": "HDR-006 HDR-007 IDX-014 IDX-015 IDX-016 IDX-017",
         "v5-segments": "HDR-006 SEG-001 SEG-002 SEG-003 SEG-004 SEG-005",
-        "v5-long-dims": "HDR-006 HDR-007 IDX-013",
+        "v5-long-dims": "HDR-006 HDR-007 IDX-013 IDX-018",
     }.items():
         yield recipe.written(
             f"forced-{layout}",

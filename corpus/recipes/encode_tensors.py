@@ -53,7 +53,7 @@ def descriptions(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
                 Tensor(["b"], "float64", [1]),
             ]
         ),
-        "IDX-009 IDX-012",
+        "IDX-016 IDX-009 IDX-012",
         "The order is neither that of the names nor that of the sizes or dtypes.",
     )
 

@@ -30,13 +30,13 @@ def plain_and_encrypted(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
     yield recipe.written(
         "version-plain",
         plain,
-        "HDR-006 HDR-001 HDR-002 HDR-003 HDR-005 IDX-006 REC-004 HSH-005 HSH-006 TRM-002",
+        "HDR-006 HDR-001 HDR-002 HDR-003 HDR-005 HDR-009 IDX-006 REC-004 HSH-005 HSH-006 TRM-002",
         "Plain tensors need data version 1 and no later one.",
     )
     yield recipe.written(
         "version-encrypted",
         plain,
-        "HDR-006 CRY-001 CRY-006",
+        "HDR-006 CRY-001 CRY-006 CRY-020 CRY-021 HSH-007",
         "Encryption needs data version 3.",
         layout="v3",
         key=KEY,

@@ -40,6 +40,8 @@ enum class ErrorClass : std::uint8_t {
   X(107, kHeaderNoLayout, kFile, "TZR-HDR-007",                                                                        \
     "a file of data version 5 is in one of the three layouts of that version")                                         \
   X(108, kHeaderTwoLayouts, kFile, "TZR-HDR-008", "a file of data version 5 cannot be read in two layouts")            \
+  X(109, kHeaderUnused, kUsage, "TZR-HDR-009",                                                                         \
+    "a writer writes zeros into unused bytes, and the right total data bytes")                                         \
   /* Index */                                                                                                          \
   X(201, kIndexTruncated, kFile, "TZR-IDX-001", "the index lies inside the file")                                      \
   X(202, kIndexEntryPastEnd, kFile, "TZR-IDX-002", "every field of every index entry lies inside the index")           \
@@ -60,6 +62,12 @@ enum class ErrorClass : std::uint8_t {
   X(214, kIndexFill, kFile, "TZR-IDX-014", "in v5-headers-first and v5-segments the entries fill the index exactly")   \
   X(215, kIndexDataBeforeHeaders, kFile, "TZR-IDX-015",                                                                \
     "in v5-headers-first and v5-segments every tensor header precedes all data")                                       \
+  X(216, kIndexOrder, kUsage, "TZR-IDX-016",                                                                           \
+    "a writer lays out tensors in the order of the entries, with zeros in gaps")                                       \
+  X(217, kIndexDataAlignment, kUsage, "TZR-IDX-017",                                                                   \
+    "in v5-headers-first a writer begins the data at a multiple of 4096")                                              \
+  X(218, kIndexWideEntry, kUsage, "TZR-IDX-018",                                                                       \
+    "a writer gives version 5 to entries with a dimension of 2^32 or more only")                                       \
   /* Segments */                                                                                                       \
   X(251, kSegmentLayout, kFile, "TZR-SEG-001",                                                                         \
     "the layout section has 45 bytes: version 1 and three entries, with the tags 1, 2 and 3")                          \
@@ -104,6 +112,7 @@ enum class ErrorClass : std::uint8_t {
   X(504, kDtypeOpaqueSize, kFile, "TZR-DTY-004", "an opaque dtype has the element size of its torch dtype")            \
   X(505, kDtypeNoTyped, kUsage, "TZR-DTY-005",                                                                         \
     "a foreign dtype is listed and verified, but not read as a typed tensor")                                          \
+  X(506, kDtypeSpelling, kUsage, "TZR-DTY-006", "a writer spells opaque types of one byte with |V1")                   \
   /* Hashes */                                                                                                         \
   X(601, kHashPastEnd, kFile, "TZR-HSH-001", "the hash list fills its hashes_length exactly")                          \
   X(602, kHashType, kFile, "TZR-HSH-002", "a hash is of type 0, CRC32, or 1, SHA-256")                                 \
@@ -111,6 +120,7 @@ enum class ErrorClass : std::uint8_t {
   X(604, kHashNone, kFile, "TZR-HSH-004", "a tensor without any hash does not verify")                                 \
   X(605, kHashCrc32, kFile, "TZR-HSH-005", "the CRC32 is that of the hashed header bytes and the plaintext")           \
   X(606, kHashSha256, kFile, "TZR-HSH-006", "the SHA-256 is that of the hashed header bytes and the plaintext")        \
+  X(607, kHashOfSecret, kUsage, "TZR-HSH-007", "a writer stores no CRC32 of data that it encrypts")                    \
   /* Encryption */                                                                                                     \
   X(701, kCryptPastEnd, kFile, "TZR-CRY-001",                                                                          \
     "the crypt block is there in an encrypted file and lies inside its header")                                        \
@@ -133,6 +143,8 @@ enum class ErrorClass : std::uint8_t {
   X(717, kCryptNotEncrypted, kFile, "TZR-CRY-017", "a key is given for encrypted files only")                          \
   X(718, kCryptKeyMissing, kFile, "TZR-CRY-018", "the data of an encrypted file is not read without a key")            \
   X(719, kCryptNoKdf, kFile, "TZR-CRY-019", "a passphrase opens only tensors with a key derivation chunk")             \
+  X(720, kCryptNonceTwice, kUsage, "TZR-CRY-020", "no nonce serves twice under one key")                               \
+  X(721, kCryptSequential, kUsage, "TZR-CRY-021", "a writer seals data with the parallel cipher")                      \
   /* safetensors: reference/SAFETENSORS.md states these */                                                             \
   X(801, kStTruncated, kFile, "ST-001", "a file begins with the 8 bytes of the length of its header")                  \
   X(802, kStHeaderTooLarge, kFile, "ST-002", "the header has at most 100000000 bytes")                                 \
