@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 
-from mutant import Json, Question, answers
+from mutant import Json, Question, answers, only
 from places import COUNT_AT, INDEX_LENGTH_AT, u64
 
 # Beyond every limit of the corpus, and yet within what a machine has.
@@ -16,11 +16,11 @@ TOO_MANY_BYTES = 400 << 20
 # A hang is one after a second as well as after ten.
 SHORT = ("--timeout", "1")
 # A process that dies is started anew for the next case, which takes time. So these mutants see a few cases only.
-COUNTS = ("--only", "index-count-*")
-LENGTHS = ("--only", "index-length-*")
-LOCKED = ("--only", "encryption-nonce-*")
-META = ("--only", "meta-o*")
-MAGIC = ("--only", "header-magic-*")
+COUNTS = only("index-count-*")
+LENGTHS = only("index-length-*")
+LOCKED = only("encryption-nonce-*")
+META = only("meta-o*")
+MAGIC = only("header-magic-*")
 ONE_SHOT = ("decode", "verify", "encode")
 
 

@@ -98,6 +98,11 @@ def about(rules: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for rule in rules for word in ("--rule", rule))
 
 
+def only(pattern: str) -> tuple[str, ...]:
+    """The options of the suite that choose the cases with such an id."""
+    return ("--only", pattern)
+
+
 def enter(
     function: Callable[..., Any],
     rules: tuple[str, ...],
@@ -126,7 +131,7 @@ def answers(
     return decorate
 
 
-@answers(options=("--only", "*"), is_right=True)
+@answers(options=only("*"), is_right=True)
 def none(question: Question) -> Json:
     """Nothing: the suite has to pass it, so whatever fails elsewhere is the fault of the mutation."""
     return question.right_answer()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mutant import Answerer, Json, Question, enter, is_rejected_for
+from mutant import Answerer, Json, Question, enter, is_rejected_for, only
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "corpus/recipes"))
 
@@ -137,7 +137,7 @@ def writes(*rules: str, cases: str = FEW, **details: Any) -> Callable[[Damage], 
     """Enters a function that damages a file before it is written."""
 
     def decorate(damage: Damage) -> Damage:
-        enter(damage, rules, writer(nothing, damage), ("--only", cases), **details)
+        enter(damage, rules, writer(nothing, damage), only(cases), **details)
         return damage
 
     return decorate
@@ -147,7 +147,7 @@ def misreads(*rules: str, cases: str = FEW) -> Callable[[SpecChange], SpecChange
     """Enters a function that changes the specification before it is followed."""
 
     def decorate(mislead: SpecChange) -> SpecChange:
-        enter(mislead, rules, writer(mislead, nothing), ("--only", cases))
+        enter(mislead, rules, writer(mislead, nothing), only(cases))
         return mislead
 
     return decorate
@@ -163,7 +163,7 @@ def writes_names(*rules: str) -> Callable[[Damage], Damage]:
                 return right
             return write(question, replace_names, restore)
 
-        enter(restore, rules, answer, ("--only", "encode-refused-*"))
+        enter(restore, rules, answer, only("encode-refused-*"))
         return restore
 
     return decorate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from mutant import Json, Question, answers, is_rejected_for
+from mutant import Json, Question, answers, is_rejected_for, only
 from places import DATA_VERSION_AT, places
 
 VERSIONS = range(1, 6)
@@ -37,7 +37,7 @@ def versions_to_come(question: Question) -> Json:
     return right
 
 
-@answers("TZR-HSH-005", "TZR-HSH-006")
+@answers("TZR-HSH-005", "TZR-HSH-006", options=only("hash-*"))
 def nothing_verified(question: Question) -> Json:
     """Verifies by decoding: hashes are not looked at."""
     if question.command != "verify":
@@ -46,21 +46,21 @@ def nothing_verified(question: Question) -> Json:
     return {"verified": True} if "decoded" in decoded else decoded
 
 
-@answers("TZR-HSH-005")
+@answers("TZR-HSH-005", options=only("hash-*"))
 def crc32_not_verified(question: Question) -> Json:
     """Does not compare CRC32s."""
     right = question.right_answer()
     return accepted(question) if is_rejected_for(right, "TZR-HSH-005") else right
 
 
-@answers("TZR-HSH-006")
+@answers("TZR-HSH-006", options=only("hash-*"))
 def sha256_not_verified(question: Question) -> Json:
     """Does not compare SHA-256s."""
     right = question.right_answer()
     return accepted(question) if is_rejected_for(right, "TZR-HSH-006") else right
 
 
-@answers("TZR-HSH-005", "TZR-HSH-006")
+@answers("TZR-HSH-005", "TZR-HSH-006", options=only("hash-*"))
 def meta_not_verified(question: Question) -> Json:
     """Does not verify tensors without data, although their hashes cover the header."""
     right = question.right_answer()
@@ -82,7 +82,7 @@ def no_hash_is_enough(question: Question) -> Json:
     return accepted(question) if is_rejected_for(right, "TZR-HSH-004") else right
 
 
-@answers("TZR-CRY-016")
+@answers("TZR-CRY-016", options=only("forgery-*"))
 def mac_ignored(question: Question) -> Json:
     """Opens with any key: the MACs are not compared."""
     right = question.right_answer()
@@ -125,7 +125,7 @@ def any_key_derivation(question: Question) -> Json:
     return accepted(question) if is_rejected_for(right, "TZR-CRY-015") else right
 
 
-@answers("TZR-IDX-006", "TZR-CRY-007")
+@answers("TZR-IDX-006", "TZR-CRY-007", options=only("shape-*"))
 def empty_refused(question: Question) -> Json:
     """Refuses tensors with zero elements."""
     right = question.right_answer()
@@ -135,7 +135,7 @@ def empty_refused(question: Question) -> Json:
     return right
 
 
-@answers("TZR-NAM-002", "TZR-NAM-008")
+@answers("TZR-NAM-002", "TZR-NAM-008", options=only("structured-*"))
 def brackets_refused(question: Question) -> Json:
     """Refuses structured names."""
     right = question.right_answer()
@@ -145,7 +145,7 @@ def brackets_refused(question: Question) -> Json:
     return right
 
 
-@answers("TZR-CRY-004", "TZR-CRY-009", "TZR-CRY-010")
+@answers("TZR-CRY-004", "TZR-CRY-009", "TZR-CRY-010", options=only("encryption-*"))
 def chunks_of_2_mib_only(question: Question) -> Json:
     """Refuses encrypted files whose chunks have another size than upstream's."""
     right = question.right_answer()

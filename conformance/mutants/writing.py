@@ -10,7 +10,7 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
-from mutant import Json, Question, answers
+from mutant import Json, Question, answers, only
 from rewriting import (
     CHUNK_BYTES,
     FEW,
@@ -318,7 +318,7 @@ def hash_of_the_data_alone(writing: Writing) -> None:
         record.hashes = stored(digests, record)
 
 
-@writes("TZR-HSH-006", cases="encode-encrypted-*")
+@writes("TZR-HSH-006", cases="encode-encrypted-*-byte*")
 def hash_of_the_ciphertext(writing: Writing) -> None:
     """Hashes encrypted data as it lies in the file."""
     for record in writing.file.records:
@@ -337,7 +337,7 @@ def crc32_big_endian(writing: Writing) -> None:
         record.hashes = stored(digests, record)
 
 
-@writes("TZR-HSH-007", cases="encode-encrypted-*")
+@writes("TZR-HSH-007", cases="encode-encrypted-*-byte*")
 def crc32_of_a_secret(writing: Writing) -> None:
     """Stores the CRC32 of encrypted data, which gives a short secret away."""
     for record in locked_records(writing):
@@ -359,7 +359,7 @@ def locked_records(writing: Writing) -> list[Record]:
     return [record for record in writing.file.records if record.ciphertext is not None]
 
 
-@answers("TZR-CRY-001", options=("--only", FEW))
+@answers("TZR-CRY-001", options=only(FEW))
 def key_ignored(question: Question) -> Json:
     """Writes a plain file although it has a key."""
     if question.command != "encode":
@@ -367,7 +367,7 @@ def key_ignored(question: Question) -> Json:
     return question.right_answer(key_hex=None, passphrase=None)
 
 
-@writes("TZR-CRY-016", cases="encode-encrypted-*")
+@writes("TZR-CRY-016", cases="encode-encrypted-*-byte*")
 def macs_of_zeros(writing: Writing) -> None:
     """Forgets to write the MACs into the room that it left for them."""
     for record in locked_records(writing):
@@ -375,7 +375,7 @@ def macs_of_zeros(writing: Writing) -> None:
         record.crypt = record.crypt[:-room_bytes] + bytes(room_bytes)
 
 
-@writes("TZR-CRY-021", cases="encode-encrypted-*")
+@writes("TZR-CRY-021", cases="encode-encrypted-*-byte*")
 def sealed_in_one_piece(writing: Writing) -> None:
     """Seals data with the sequential cipher."""
     for record in locked_records(writing):
@@ -383,7 +383,7 @@ def sealed_in_one_piece(writing: Writing) -> None:
         lock.apply(record, secrets.token_bytes(NONCE_BYTES))
 
 
-@writes("TZR-CRY-016", cases="encode-encrypted-*")
+@writes("TZR-CRY-016", cases="encode-encrypted-*-byte*")
 def nonce_not_advanced(writing: Writing) -> None:
     """Seals every chunk of a tensor with the same nonce."""
     for record in locked_records(writing):
@@ -399,7 +399,7 @@ def nonce_not_advanced(writing: Writing) -> None:
         record.crypt = crypt_block([*kdf, crypt_chunk(PARALLEL, payload)])
 
 
-@writes("TZR-CRY-020", cases="encode-encrypted-*")
+@writes("TZR-CRY-020", cases="encode-encrypted-same-*")
 def nonce_reused(writing: Writing) -> None:
     """Seals every tensor with the same nonce."""
     nonce = secrets.token_bytes(NONCE_BYTES)
@@ -407,7 +407,7 @@ def nonce_reused(writing: Writing) -> None:
         writing.lock.apply(record, nonce)
 
 
-@writes("TZR-CRY-016", cases="encode-shared-*")
+@writes("TZR-CRY-016", cases="encode-shared-*-encrypted")
 def memory_sealed_twice(writing: Writing) -> None:
     """Encrypts in place, so that memory that two tensors share is encrypted twice."""
     memory: dict[str, bytearray] = {}
@@ -431,7 +431,7 @@ def memory_sealed_twice(writing: Writing) -> None:
 # What is written at all.
 
 
-@answers("TZR-NAM-006", options=("--only", "encode-refused-*"))
+@answers("TZR-NAM-006", options=only("encode-refused-*"))
 def file_left_behind(question: Question) -> Json:
     """Leaves the beginning of a file behind when it refuses to write it."""
     answer = question.right_answer()
@@ -440,7 +440,7 @@ def file_left_behind(question: Question) -> Json:
     return answer
 
 
-@answers("TZR-HDR-001", "TZR-HDR-006", options=("--only", FEW))
+@answers("TZR-HDR-001", "TZR-HDR-006", options=only(FEW))
 def nothing_written(question: Question) -> Json:
     """Says that it wrote a file, and did not."""
     return (
