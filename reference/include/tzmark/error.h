@@ -112,7 +112,7 @@ enum class ErrorClass : std::uint8_t {
   X(504, kDtypeOpaqueSize, kFile, "TZR-DTY-004", "an opaque dtype has the element size of its torch dtype")            \
   X(505, kDtypeNoTyped, kUsage, "TZR-DTY-005",                                                                         \
     "a foreign dtype is listed and verified, but not read as a typed tensor")                                          \
-  X(506, kDtypeSpelling, kUsage, "TZR-DTY-006", "a writer spells opaque types of one byte with |V1")                   \
+  X(506, kDtypeSpelling, kUsage, "TZR-DTY-006", "a writer marks types of one byte with |")                             \
   /* Hashes */                                                                                                         \
   X(601, kHashPastEnd, kFile, "TZR-HSH-001", "the hash list fills its hashes_length exactly")                          \
   X(602, kHashType, kFile, "TZR-HSH-002", "a hash is of type 0, CRC32, or 1, SHA-256")                                 \
