@@ -59,7 +59,7 @@ struct Description {
 
 // Defects of the rules in `without` are neither listed nor minded, as by a reader that leaves their checks out. Where
 // such a check stops the reading, the document holds what was read until then. Who knows that a layout was asked for
-// leaves TZR-HDR-006 out.
+// leaves TZR-HDR-006 out. Throws std::runtime_error where the machine fails and not the file: no memory for a key.
 Description describe(Bytes file, const Secret& secret, const std::set<std::string>& without = {});
 
 // Whether a reader that only decodes, or one that verifies too, refuses what has this defect.

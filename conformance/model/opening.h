@@ -37,6 +37,7 @@ class Opener {
   void check_secret();
 
   // The plaintext. Where something forbids to open the tensor, it notes that and gives the bytes as they are stored.
+  // Throws std::runtime_error if the machine cannot derive the key, for want of memory.
   // REQUIRES: the tensor's data_offset is known.
   std::vector<std::byte> open(std::size_t tensor);
 
