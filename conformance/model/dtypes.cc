@@ -116,7 +116,6 @@ Dtype opaque(std::string_view text) {
   if (*item_bytes != dtype.item_bytes) {
     return broken("TZR-DTY-004", fmt::format("elements of {} have {} bytes", name, *item_bytes));
   }
-  if (head == "<V1") dtype.writers_spell = "|V1";
   return dtype;
 }
 
@@ -132,9 +131,7 @@ std::string values_of(Bytes data, bool big_endian) {
   return text + (data.size() > kValuesShown * sizeof(T) ? ", ..." : "");
 }
 
-}  // namespace
-
-Dtype dtype_of(std::string_view text) {
+Dtype any(std::string_view text) {
   if (has_mark(text) && text.substr(1).starts_with("V")) return opaque(text);
   // A name behind a type that numpy has.
   if (text.find('\0') != text.npos) return opaque(text);
@@ -145,6 +142,16 @@ Dtype dtype_of(std::string_view text) {
   Dtype dtype;
   dtype.broken_rule = "TZR-DTY-001";
   dtype.problem = "this is no type";
+  return dtype;
+}
+
+}  // namespace
+
+Dtype dtype_of(std::string_view text) {
+  Dtype dtype = any(text);
+  // One byte has no order that another mark could tell.
+  const bool has_one_byte = dtype.broken_rule.empty() && dtype.item_bytes == 1;
+  if (has_one_byte) dtype.writers_spell = "|" + std::string(text.substr(1, 2));
   return dtype;
 }
 

@@ -11,11 +11,11 @@
 namespace tzmark::conformance::model {
 
 struct Dtype {
-  std::uint64_t item_bytes = 0;         // 0: unknown
-  std::optional<std::string> torch;     // torch's name without "torch."; nothing for foreign types
-  bool opaque = false;                  // a type that numpy lacks
-  std::string_view writers_spell = {};  // not empty: how a writer has to begin it
-  std::string_view broken_rule = {};    // empty: the dtype is right
+  std::uint64_t item_bytes = 0;       // 0: unknown
+  std::optional<std::string> torch;   // torch's name without "torch."; nothing for foreign types
+  bool opaque = false;                // a type that numpy lacks
+  std::string writers_spell = {};     // not empty: how a writer has to begin it
+  std::string_view broken_rule = {};  // empty: the dtype is right
   std::string problem = {};
 };
 

@@ -37,7 +37,9 @@ TEST(WriterRules, EachIsFound) {
     const char* message;
   };
   for (const Broken& broken : {
-           Broken{"dtype-bits8-order-little", "TZR-DTY-006", "|V1"},
+           Broken{"dtype-bits8-order-little", "TZR-DTY-006", "begin with |V1"},
+           Broken{"dtype-uint8-big", "TZR-DTY-006", "begin with |u1"},
+           Broken{"dtype-uint8-little", "TZR-DTY-006", "begin with |u1"},
            Broken{"detection-first-name-nul", "TZR-IDX-017", "multiple of 4096"},
            Broken{"detection-headers-first-by-header-kind", "TZR-IDX-016", "gap"},
            Broken{"encryption-both-ciphers", "TZR-CRY-020", "a nonce serves a second time"},
