@@ -47,9 +47,9 @@ void add_data_fields(Bytes file, const Reading& reading, Notes& notes) {
     if (!tensor.data_offset || tensor.data_length == 0) continue;
     const Value& dtype = *tensor.entry.find("dtype");
     const Bytes data = file.subspan(*tensor.data_offset, tensor.data_length);
-    notes.field(*tensor.data_offset, tensor.data_length, fmt::format("tensor {}", i), "data",
-                reading.encrypted ? fmt::format("{} bytes, encrypted", tensor.data_length)
-                                  : data_summary(text_of(file.subspan(dtype.offset, dtype.size)), data));
+    notes.field({*tensor.data_offset, tensor.data_length, fmt::format("tensor {}", i), "data",
+                 reading.encrypted ? fmt::format("{} bytes, encrypted", tensor.data_length)
+                                   : data_summary(text_of(file.subspan(dtype.offset, dtype.size)), data)});
   }
 }
 

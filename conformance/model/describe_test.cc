@@ -50,7 +50,9 @@ TEST(Describe, GivesTheFieldsOfTheWorkedExample) {
   const Description description = describe(example.file, {});
   EXPECT_TRUE(description.defects.empty());
   std::vector<std::pair<std::uint64_t, std::string>> fields;
-  for (const Field& field : description.fields) fields.emplace_back(field.offset, field.name);
+  for (const Annotated& row : annotate(description, example.file, 0, example.file.size())) {
+    fields.emplace_back(row.offset, row.field.substr(row.field.find(": ") + 2));
+  }
   for (const auto& field : example.fields) EXPECT_THAT(fields, testing::Contains(field));
 }
 
@@ -108,6 +110,45 @@ TEST(Annotate, MarksNothingBeyondTheFile) {
   EXPECT_EQ(rows[2].field, "terminator: terminator");
   EXPECT_TRUE(std::none_of(rows.begin(), rows.end(), [](const Annotated& row) { return row.marked; }));
   EXPECT_TRUE(annotate(describe({}, {}), {}, 0, 2).empty());
+}
+
+CorpusCase case_of(const std::string& id) {
+  for (CorpusCase& item : corpus_cases()) {
+    if (item.id == id) return item;
+  }
+  throw std::runtime_error("the corpus has no case " + id);
+}
+
+TEST(Describe, KeepsManyDimensionsSmall) {
+  const std::vector<std::byte> file = bytes_of(case_of("shape-255-dims").file);
+  const Description description = describe(file, {});
+  std::size_t memory_bytes = 0;
+  for (const Field& field : description.fields) {
+    memory_bytes += sizeof(field) + field.structure.size() + field.name.size() + field.value.size();
+  }
+  EXPECT_LT(memory_bytes, 5 * file.size());
+}
+
+TEST(Annotate, ShowsEachOfManyDimensions) {
+  const std::vector<std::byte> file = bytes_of(case_of("shape-255-dims").file);
+  const Description description = describe(file, {});
+  const auto dims = std::find_if(description.fields.begin(), description.fields.end(),
+                                 [](const Field& field) { return field.name == "dim"; });
+  ASSERT_NE(dims, description.fields.end());
+  EXPECT_EQ(dims->numbers, 255);
+  const std::vector<Annotated> middle = annotate(description, file, dims->offset + 4 * 200 + 1, 1);
+  ASSERT_EQ(middle.size(), 3);
+  EXPECT_EQ(middle[0].field, "index entry 0: dim[199]");
+  EXPECT_EQ(middle[1].field, "index entry 0: dim[200]");
+  EXPECT_EQ(middle[1].offset, dims->offset + 4 * 200);
+  EXPECT_EQ(middle[1].hex, "01 00 00 00");
+  EXPECT_EQ(middle[1].value, "1");
+  EXPECT_TRUE(middle[1].marked);
+  EXPECT_EQ(middle[2].field, "index entry 0: dim[201]");
+  const std::vector<Annotated> start = annotate(description, file, dims->offset, 1);
+  ASSERT_EQ(start.size(), 3);
+  EXPECT_EQ(start[0].field, "index entry 0: ndim");
+  EXPECT_EQ(start[1].field, "index entry 0: dim[0]");
 }
 
 void expect_sound(const Description& description, Bytes file) {

@@ -118,7 +118,7 @@ void check_rest(Bytes file, std::uint64_t at, Reading& reading) {
     reading.notes.defect("TZR-IDX-014", at, fmt::format("index: {} bytes follow the last entry", rest.size()));
     return;
   }
-  reading.notes.field(at, rest.size(), "index", "room", "zeros");
+  reading.notes.field({at, rest.size(), "index", "room", "zeros"});
   const auto found = std::find_if(rest.begin(), rest.end(), [](std::byte byte) { return byte != std::byte{0}; });
   if (found == rest.end()) return;
   reading.notes.defect("TZR-IDX-003", at + (found - rest.begin()), "index: what follows the last entry is not zeros");

@@ -27,13 +27,15 @@ struct Secret {
   std::optional<std::string> passphrase;
 };
 
-// Bytes that belong together, for a person: "index entry 2", "name", "'w'".
+// Bytes that belong together, for a person: "index entry 2", "name", "'w'". A row of numbers is one field, however many
+// there are, and its value is empty: annotate() takes it apart.
 struct Field {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
   std::string structure;
   std::string name;
   std::string value;
+  std::uint64_t numbers = 0;  // not 0: a row of so many numbers of the same size
 };
 
 struct Defect {
@@ -75,7 +77,8 @@ struct Annotated {
   bool marked = false;  // holds the byte that was asked for
 };
 
-// The field that holds the byte at `offset`, and as many before and behind it. An offset beyond the file marks nothing.
+// The field that holds the byte at `offset`, and as many before and behind it. Of a row of numbers each is a field
+// here: "dim[0]". An offset beyond the file marks nothing.
 std::vector<Annotated> annotate(const Description& description, Bytes file, std::uint64_t offset,
                                 std::size_t fields_around);
 

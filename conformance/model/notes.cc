@@ -24,9 +24,8 @@ bool refuses_decode(const Defect& defect) {
 
 bool refuses_verify(const Defect& defect) { return defect.kind != Defect::Kind::kWriter; }
 
-void Notes::field(std::uint64_t offset, std::uint64_t size, std::string structure, std::string name,
-                  std::string value) {
-  if (size > 0) fields_.push_back({offset, size, std::move(structure), std::move(name), std::move(value)});
+void Notes::field(Field field) {
+  if (field.size > 0) fields_.push_back(std::move(field));
 }
 
 void Notes::defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message) {

@@ -15,7 +15,8 @@ class Notes {
  public:
   explicit Notes(const std::set<std::string>& without) : without_(&without) {}
 
-  void field(std::uint64_t offset, std::uint64_t size, std::string structure, std::string name, std::string value);
+  // One without bytes is not kept.
+  void field(Field field);
 
   // Its kind follows from the rule.
   void defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message);

@@ -81,11 +81,8 @@ class Walk {
     if (row.type != Type::kBytes && amount == 1) value.number = little_endian(frame_.bytes(value));
     record_->values.push_back(value);
     const bool list = row.amount && row.type != Type::kBytes;
-    for (std::uint64_t i = 0; list && i < amount; ++i) {
-      const Value one{row.name, at_ + i * width, width, 0};
-      notes_->field(one.offset, width, label_, fmt::format("{}[{}]", row.name, i), shown(row, frame_, one));
-    }
-    if (!list) notes_->field(at_, value.size, label_, std::string(row.name), shown(row, frame_, value));
+    notes_->field(
+        {at_, value.size, label_, std::string(row.name), list ? "" : shown(row, frame_, value), list ? amount : 0});
     for (const Check& check : row.checks) {
       if (check.right(frame_)) continue;
       const std::string got = list ? "" : " is " + shown(row, frame_, value);
