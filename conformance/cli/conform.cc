@@ -18,6 +18,7 @@
 #include "known.h"
 #include "manifest.h"
 #include "page.h"
+#include "process.h"
 #include "report.h"
 
 namespace tzmark::conformance {
@@ -79,7 +80,7 @@ int print_repro(const Manifest& manifest, const Adapter& adapter, const std::str
     if (item.id != id) continue;
     CaseResult unknown;
     unknown.item = item;
-    fmt::print("{}\n", repro_command(manifest, item, adapter, decisive_command(unknown)));
+    fmt::print("{}\n", repro_command(manifest, item, adapter, decisive_command(unknown, adapter.profile())));
     return 0;
   }
   throw UsageError(fmt::format("the corpus has no case '{}'", id));
@@ -141,7 +142,7 @@ void add_conform_options(CLI::App& app, ConformArguments& arguments) {
   app.add_option("--html", arguments.html_file, "write the result as one HTML page (needs python3 with Jinja2)")
       ->type_name("FILE");
   app.add_option("--junit", arguments.junit_file, "write the result as JUnit XML")->type_name("FILE");
-  app.add_option("--repro", arguments.repro_case, "print the command that repeats this case, and run nothing")
+  app.add_option("--repro", arguments.repro_case, "print the command that repeats this case, and run no case")
       ->type_name("CASE");
   app.add_flag("--list", arguments.list, "print the cases (id, layout, verdict, features) and run nothing");
 }
@@ -173,6 +174,7 @@ int run_conform(const ConformArguments& arguments, const fs::path& prefix, const
     run.results = run_suite(manifest, cases, adapter, run.options, cancelled, std::cref(progress));
   }
   run.elapsed = std::chrono::steady_clock::now() - began;
+  end_left_over_children();
   if (cancelled) throw EnvironmentError("stopped");
   if (!arguments.known_file.empty()) judge_known(arguments, run);
 

@@ -17,6 +17,10 @@ namespace {
 // Enough for an implementation that compiles or imports much when it starts for the first time.
 constexpr auto kCapabilitiesElapsedMax = std::chrono::minutes(1);
 
+// How much a process that serves may keep from earlier questions. What a library loads on first use is less, and the
+// limits of cases are more.
+constexpr std::uint64_t kServiceGrowthMaxBytes = 32u << 20;
+
 EnvironmentError no_profile(const std::string& reason, const std::string& stderr_tail) {
   return EnvironmentError(
       fmt::format("the adapter's capabilities: {}; its stderr ends in: {}", reason, one_line(stderr_tail, 1000)));
@@ -60,8 +64,9 @@ Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancell
     throw no_profile(end, process.stderr_tail);
   }
   profile_ = parse_profile(process.stdout_text);
-  serves_ = form == Form::kAny && profile_.serves();
+  printed_profile_ = profile_.document;
   if (profile) profile_ = std::move(*profile);
+  serves_ = form == Form::kAny && profile_.serves();
   // Limits count from here, so that what cannot be measured exactly is decided in the adapter's favour.
   idle_rss_bytes_ = process.rss_bound_bytes;
   idle_elapsed_ = process.elapsed;
@@ -113,7 +118,8 @@ std::unique_ptr<Adapter::Service> Adapter::start_service() const {
   const Json request = {{"id", service->next_id}, {"command", "capabilities"}};
   const ProcessResult process = service->server->exchange(request.dump(), {.elapsed_max = kCapabilitiesElapsedMax});
   try {
-    read_served_profile(service->next_id++, process);
+    const Profile served = read_served_profile(service->next_id++, process);
+    if (served.document != printed_profile_) throw EnvironmentError("serve tells another profile than capabilities");
   } catch (const EnvironmentError& error) {
     throw no_profile(error.what(), process.stderr_tail);
   }
@@ -129,22 +135,30 @@ std::unique_ptr<Adapter::Service>& Adapter::service_of_this_thread() const {
 Step Adapter::ask_service(const Question& question, std::chrono::nanoseconds elapsed_max,
                           std::uint64_t memory_max_bytes) const {
   std::unique_ptr<Service>& service = service_of_this_thread();
-  // A process may also end between two questions, or with an earlier thread of this id.
-  if (!service || !service->server->running()) service = start_service();
-  const std::uint64_t id = service->next_id++;
-  // What earlier questions left in its memory is not this one's fault.
-  const std::uint64_t rss_before_bytes = std::max(service->idle_rss_bytes, service->server->rss_bytes());
+  // What earlier questions left in its memory is not this one's fault, and must not hide what this one takes.
+  if (service && service->server->rss_bytes() > service->idle_rss_bytes + kServiceGrowthMaxBytes) service.reset();
+  // A process may end between two questions, or with an earlier thread of this id.
+  if (!service || !service->server->ready()) service = start_service();
+  const auto exchange = [&](std::uint64_t id) {
+    return service->server->exchange(
+        request_of(question, id).dump(-1, ' ', false, Json::error_handler_t::replace),
+        {.elapsed_max = elapsed_max, .rss_max_bytes = service->idle_rss_bytes + memory_max_bytes});
+  };
   Step step;
   step.command = question.command;
-  step.process =
-      service->server->exchange(request_of(question, id).dump(-1, ' ', false, Json::error_handler_t::replace),
-                                {.elapsed_max = elapsed_max, .rss_max_bytes = rss_before_bytes + memory_max_bytes});
+  std::uint64_t id = service->next_id++;
+  step.process = exchange(id);
+  if (step.process.end == ProcessEnd::kExited && step.process.stdin_taken_bytes == 0) {
+    // It ended by itself before it read the question, which is as if it had ended a moment earlier.
+    service = start_service();
+    id = service->next_id++;
+    step.process = exchange(id);
+  }
   step.answer = read_served_answer(question.command, id, step.process);
   const bool answered_badly =
       step.process.end == ProcessEnd::kAnswered && step.answer.kind == AnswerKind::kNone && !step.answer.caught;
   // Whoever has lost the thread of the conversation once would answer the next question with this one's answer.
-  const bool swollen = service->server->rss_bytes() > service->idle_rss_bytes + memory_max_bytes;
-  if (step.process.end != ProcessEnd::kAnswered || answered_badly || swollen) service.reset();
+  if (step.process.end != ProcessEnd::kAnswered || answered_badly) service.reset();
   return step;
 }
 

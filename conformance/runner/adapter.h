@@ -77,6 +77,7 @@ class Adapter {
   std::vector<std::string> argv_;
   const std::atomic<bool>& cancelled_;
   Profile profile_;
+  Json printed_profile_;
   bool serves_ = false;
   std::uint64_t idle_rss_bytes_ = 0;
   std::chrono::nanoseconds idle_elapsed_{0};

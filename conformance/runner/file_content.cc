@@ -1,48 +1,62 @@
-// The content of a file, mapped into memory; see file_content.h.
+// The content of a file; see file_content.h.
 #include "file_content.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
+#include <string>
 
 #include "errors.h"
 
 namespace tzmark::conformance {
 namespace {
 
-[[noreturn]] void fail(const std::filesystem::path& file, int error) {
-  throw EnvironmentError(fmt::format("{}: {}", file.string(), std::strerror(error)));
-}
+class OpenFile {
+ public:
+  // Without O_NONBLOCK, opening a FIFO would wait for whoever writes to it.
+  explicit OpenFile(const std::filesystem::path& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW)) {}
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  OpenFile(OpenFile&&) = delete;
+  OpenFile& operator=(OpenFile&&) = delete;
+  ~OpenFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
 
 }  // namespace
 
-FileContent::FileContent(const std::filesystem::path& file) {
-  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail(file, errno);
+std::vector<std::byte> read_file(const std::filesystem::path& path, std::uint64_t size_max_bytes) {
+  const auto fail = [&](const std::string& reason) {
+    return EnvironmentError(fmt::format("{}: {}", path.string(), reason));
+  };
+  const OpenFile file(path);
   struct stat status {};
-  void* address = nullptr;
-  int error = ::fstat(fd, &status) == 0 ? 0 : errno;
-  if (error == 0 && status.st_size > 0) {
-    address = ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
-    if (address == MAP_FAILED) error = errno;
+  if (file.fd() < 0 || ::fstat(file.fd(), &status) != 0) throw fail(std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) throw fail("is not a file");
+  const auto size_bytes = static_cast<std::uint64_t>(status.st_size);
+  if (size_bytes > size_max_bytes) throw fail(fmt::format("has {} bytes, more than {}", size_bytes, size_max_bytes));
+  std::vector<std::byte> content(size_bytes);
+  std::size_t done_bytes = 0;
+  while (done_bytes < content.size()) {
+    const ssize_t got = ::read(file.fd(), content.data() + done_bytes, content.size() - done_bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw fail(std::strerror(errno));
+    if (got == 0) break;
+    done_bytes += static_cast<std::size_t>(got);
   }
-  ::close(fd);
-  if (error != 0) fail(file, error);
-  data_ = static_cast<const std::byte*>(address);
-  size_bytes_ = static_cast<std::size_t>(status.st_size);
-}
-
-FileContent::FileContent(FileContent&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_bytes_(std::exchange(other.size_bytes_, 0)) {}
-
-FileContent::~FileContent() {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), size_bytes_);
+  // Someone may have shortened it meanwhile.
+  content.resize(done_bytes);
+  return content;
 }
 
 }  // namespace tzmark::conformance

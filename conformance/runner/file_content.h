@@ -1,29 +1,19 @@
-// The content of a file, mapped into memory.
+// The content of a file, read into memory: it stays what it was, whatever becomes of the file.
 //
-// Thread-safety: one object may be read by several threads.
+// Thread-safety: a pure function of the file.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
-#include <span>
+#include <limits>
+#include <vector>
 
 namespace tzmark::conformance {
 
-class FileContent {
- public:
-  // Throws EnvironmentError if the file cannot be opened or mapped. Nobody may shorten it while the object lives.
-  explicit FileContent(const std::filesystem::path& file);
-  ~FileContent();
-  FileContent(FileContent&& other) noexcept;
-  FileContent(const FileContent&) = delete;
-  FileContent& operator=(const FileContent&) = delete;
-  FileContent& operator=(FileContent&&) = delete;
-
-  std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
-
- private:
-  const std::byte* data_ = nullptr;  // nullptr for an empty file
-  std::size_t size_bytes_ = 0;
-};
+// Throws EnvironmentError if path is not a regular file (nor a link to one), cannot be read, or has more bytes than
+// that. Never waits for another process.
+std::vector<std::byte> read_file(const std::filesystem::path& path,
+                                 std::uint64_t size_max_bytes = std::numeric_limits<std::uint64_t>::max());
 
 }  // namespace tzmark::conformance

@@ -161,15 +161,14 @@ std::optional<std::string> excuse(const Case& item, const Profile& profile) {
 }
 
 CaseJudgement judge_case(const Case& item, const std::vector<Step>& steps) {
-  const auto skipped_verify = std::find_if(steps.begin(), steps.end(), [](const Step& step) {
-    return step.command == Command::kVerify && step.outcome == Outcome::kSkipped;
-  });
+  const auto skipped =
+      std::find_if(steps.begin(), steps.end(), [](const Step& step) { return step.outcome == Outcome::kSkipped; });
   // Outcomes are ordered from the worst to skipped.
   const auto worst =
       std::min_element(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.outcome < b.outcome; });
   if (worst == steps.end()) return {};
-  const bool undecided = worst->outcome == Outcome::kPass && item.verdict == Verdict::kIntegrityFailure;
-  const Step& decisive = undecided && skipped_verify != steps.end() ? *skipped_verify : *worst;
+  const bool undecided = worst->outcome == Outcome::kPass && skipped != steps.end();
+  const Step& decisive = undecided ? *skipped : *worst;
   if (decisive.outcome == Outcome::kPass) {
     return {item.verdict == Verdict::kImplementationDefined ? Outcome::kImplementationDefined : Outcome::kPass, ""};
   }

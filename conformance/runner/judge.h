@@ -77,7 +77,7 @@ struct CaseJudgement {
   std::string reason;  // that of the step which decided; empty for a pass
 };
 
-// The worst of the steps, skipped ones aside. A file whose integrity is wrong is only judged by a reader that verifies.
+// The worst of the steps. A case of which the adapter left a part out is skipped, not passed, if the rest passed.
 CaseJudgement judge_case(const Case& item, const std::vector<Step>& steps);
 
 }  // namespace tzmark::conformance

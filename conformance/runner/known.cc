@@ -87,7 +87,9 @@ std::vector<KnownFailure> fix_known(const std::vector<KnownFailure>& known, cons
     if (!is_failure(result.outcome)) continue;
     const auto found = listed.find(result.item.id);
     fixed.push_back({result.item.id, std::string(name_of(result.outcome)),
-                     found == listed.end() ? result.reason : found->second->reason});
+                     found == listed.end() || found->second->outcome != name_of(result.outcome)
+                         ? result.reason
+                         : found->second->reason});
   }
   return fixed;
 }

@@ -32,8 +32,8 @@ void save_known(const std::filesystem::path& file, const std::vector<KnownFailur
 std::vector<std::string> apply_known(const std::vector<KnownFailure>& known, const Manifest& manifest,
                                      std::vector<CaseResult>& results);
 
-// The list that these results agree with. Reasons are kept; of new failures they are what the suite saw. Cases that
-// were not selected stay.
+// The list that these results agree with. Reasons are kept, unless the outcome has changed; of new failures they are
+// what the suite saw. Cases that were not selected stay.
 std::vector<KnownFailure> fix_known(const std::vector<KnownFailure>& known, const Manifest& manifest,
                                     const std::vector<CaseResult>& results);
 

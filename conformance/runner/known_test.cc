@@ -61,16 +61,21 @@ TEST_F(KnownTest, FixedListAgreesWithTheRun) {
   add("fixed", Outcome::kPass);
   add("other", Outcome::kHang);
   add("new", Outcome::kCrash);
+  add("same", Outcome::kCrash);
   Case unselected;
   unselected.id = "unselected";
   manifest_.cases.push_back(unselected);
-  const std::vector<KnownFailure> fixed = fix_known(
-      {{"fixed", "crash", "1"}, {"other", "crash", "2"}, {"unselected", "crash", "3"}, {"removed", "crash", "4"}},
-      manifest_, results_);
+  const std::vector<KnownFailure> fixed = fix_known({{"fixed", "crash", "1"},
+                                                     {"other", "crash", "2"},
+                                                     {"unselected", "crash", "3"},
+                                                     {"same", "crash", "5"},
+                                                     {"removed", "crash", "4"}},
+                                                    manifest_, results_);
   EXPECT_THAT(apply_known(fixed, manifest_, results_), IsEmpty());
-  EXPECT_EQ(results_[1].known, "2") << "reasons are kept";
+  EXPECT_EQ(results_[1].known, "what was seen") << "the old reason was that of a crash";
+  EXPECT_EQ(results_[3].known, "5") << "reasons are kept";
   EXPECT_EQ(results_[2].known, "what was seen");
-  EXPECT_EQ(fixed.size(), 3u);
+  EXPECT_EQ(fixed.size(), 4u);
 }
 
 TEST(KnownFile, SurvivesWritingAndReading) {

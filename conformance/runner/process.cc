@@ -34,6 +34,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::nanoseconds kSampleIntervalMin = std::chrono::milliseconds(2);
 constexpr std::chrono::nanoseconds kSampleIntervalMax = std::chrono::milliseconds(5);
 
+constexpr int kDismissalMilliseconds = 1000;
+
 [[noreturn]] void fail(const char* call) { throw EnvironmentError(fmt::format("{}: {}", call, std::strerror(errno))); }
 
 class Descriptor {
@@ -138,7 +140,14 @@ std::uint64_t largest_below(pid_t pid, const char* name) {
 
 // Peaks count from here. Without this a process that was large once would seem so for ever.
 void forget_peaks_below(pid_t pid) {
-  for_each_below(pid, [](pid_t each) { std::ofstream(fmt::format("/proc/{}/clear_refs", each)) << "5"; });
+  for_each_below(pid, [&](pid_t each) {
+    std::ofstream file(fmt::format("/proc/{}/clear_refs", each));
+    file << "5" << std::flush;
+    // One that has ended has no peak any more.
+    if (!file && each == pid && ::kill(each, 0) == 0 && status_bytes_of(each, "VmRSS:") > 0) {
+      throw EnvironmentError("the memory of a serving adapter cannot be measured here (/proc/PID/clear_refs)");
+    }
+  });
 }
 
 enum class Stdin { kNull, kPipe };
@@ -216,6 +225,14 @@ class Child {
     if (!reaped_) kill_and_reap();
   }
 
+  // Ends its stdin, and waits a moment for it to end of itself.
+  void dismiss() {
+    if (reaped_) return;
+    stdin_.close();
+    pollfd exit = {exit_notice_.get(), POLLIN, 0};
+    ::poll(&exit, 1, kDismissalMilliseconds);
+  }
+
   // Runs to the child's end or to the first broken limit.
   ProcessResult finish(const ProcessLimits& limits, const std::atomic<bool>& cancelled, const Feed* feed) {
     if (feed) {
@@ -236,6 +253,8 @@ class Child {
   // Sends a line and runs to the line that answers it, to the child's end, or to the first broken limit.
   ProcessResult exchange(std::string_view line, const ProcessLimits& limits, const std::atomic<bool>& cancelled) {
     result_ = {};
+    searched_bytes_ = 0;
+    given_bytes_ = 0;
     started_ = Clock::now();
     forget_peaks_below(pid_);
     line_.assign(line);
@@ -246,7 +265,7 @@ class Child {
       exited = watch(limits);
       broken = broken_limit(limits);
       if (!broken && !exited && cancelled) broken = ProcessEnd::kCancelled;
-      if (broken || result_.stdout_text.find('\n') == std::string::npos) continue;
+      if (broken || !line_is_there()) continue;
       result_.elapsed = Clock::now() - started_;
       // The kernel remembers the peak, so that memory that was given back before the answer counts as well.
       note_peak();
@@ -258,10 +277,10 @@ class Child {
 
   std::uint64_t rss_bytes() const { return reaped_ ? 0 : largest_below(pid_, "VmRSS:"); }
 
-  bool running() const {
+  bool ready() const {
     if (reaped_) return false;
-    pollfd exit = {exit_notice_.get(), POLLIN, 0};
-    return ::poll(&exit, 1, 0) == 0;
+    std::array<pollfd, 2> events = {{{exit_notice_.get(), POLLIN, 0}, {stdout_.get(), POLLIN, 0}}};
+    return ::poll(events.data(), events.size(), 0) == 0;
   }
 
  private:
@@ -286,12 +305,17 @@ class Child {
     return std::move(result_);
   }
 
+  // Whether a line has come, which ends at searched_bytes_. Looks at each byte once.
+  bool line_is_there() {
+    searched_bytes_ = std::min(result_.stdout_text.find('\n', searched_bytes_), result_.stdout_text.size());
+    return searched_bytes_ < result_.stdout_text.size();
+  }
+
   ProcessResult answered() {
     result_.end = ProcessEnd::kAnswered;
     result_.rss_bound_bytes = result_.rss_peak_bytes;
-    const std::size_t newline = result_.stdout_text.find('\n');
-    // Nobody asked for a second line. It is kept in the answer, which makes it none.
-    if (newline + 1 == result_.stdout_text.size()) result_.stdout_text.pop_back();
+    // Nobody asked for a second line, nor for an answer to half a question. They are kept, which makes this no answer.
+    if (searched_bytes_ + 1 == result_.stdout_text.size() && unsent_.empty()) result_.stdout_text.pop_back();
     return std::move(result_);
   }
 
@@ -428,6 +452,7 @@ class Child {
   Clock::time_point started_;
   std::string line_;
   std::string_view unsent_;
+  std::size_t searched_bytes_ = 0;
   const Feed* feed_ = nullptr;
   std::uint64_t given_bytes_ = 0;
   Descriptor exit_notice_;
@@ -445,7 +470,7 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessLim
 Server::Server(const std::vector<std::string>& argv, const std::atomic<bool>& cancelled)
     : child_(std::make_unique<Child>(argv, Stdin::kPipe)), cancelled_(cancelled) {}
 
-Server::~Server() = default;
+Server::~Server() { child_->dismiss(); }
 
 ProcessResult Server::exchange(std::string_view line, const ProcessLimits& limits) {
   return child_->exchange(line, limits, cancelled_);
@@ -453,6 +478,18 @@ ProcessResult Server::exchange(std::string_view line, const ProcessLimits& limit
 
 std::uint64_t Server::rss_bytes() const { return child_->rss_bytes(); }
 
-bool Server::running() const { return child_->running(); }
+bool Server::ready() const { return child_->ready(); }
+
+void end_left_over_children() {
+  for (;;) {
+    // Killing a process makes its children ours.
+    for_each_below(::getpid(), [](pid_t pid) {
+      if (pid != ::getpid()) ::kill(pid, SIGKILL);
+    });
+    int status = 0;
+    const pid_t reaped = ::waitpid(-1, &status, 0);
+    if (reaped < 0 && errno != EINTR) return;
+  }
+}
 
 }  // namespace tzmark::conformance

@@ -71,9 +71,14 @@ struct ProcessResult {
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessLimits& limits,
                           const std::atomic<bool>& cancelled, const Feed* feed = nullptr);
 
+// Kills and reaps whatever processes are still below this one, those that left their group included.
+// REQUIRES: no other thread runs a child.
+void end_left_over_children();
+
 class Child;
 
-// A child process that answers each line on its stdin with one line on its stdout.
+// A child process that answers each line on its stdin with one line on its stdout. It is given a second to end by
+// itself when its stdin does, so that it can clean up.
 class Server {
  public:
   // REQUIRES: argv is not empty. Throws EnvironmentError if the program cannot be started.
@@ -85,13 +90,15 @@ class Server {
   Server& operator=(Server&&) = delete;
 
   // Sends a line, which must not hold a newline, and waits for the answer, under limits that count from here. Whatever
-  // else happens than kAnswered is the end of the process, and of what this object can do.
+  // else happens than kAnswered is the end of the process, and of what this object can do. The result's
+  // stdin_taken_bytes tell whether the process read anything of the line.
   ProcessResult exchange(std::string_view line, const ProcessLimits& limits);
 
   // Resident memory of its largest process right now; 0 if it has ended.
   std::uint64_t rss_bytes() const;
 
-  bool running() const;
+  // It is running, and has written nothing that nobody asked for.
+  bool ready() const;
 
  private:
   std::unique_ptr<Child> child_;

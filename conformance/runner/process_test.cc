@@ -194,7 +194,7 @@ TEST_F(ProcessTest, ServerAnswersLineByLine) {
     EXPECT_EQ(result.stdout_text, std::string("got ") + line);
     EXPECT_THAT(result.rss_peak_bytes, ::testing::Gt(0u));
   }
-  EXPECT_TRUE(server.running());
+  EXPECT_TRUE(server.ready());
   EXPECT_GT(server.rss_bytes(), 0u);
 }
 
@@ -209,7 +209,7 @@ TEST_F(ProcessTest, ServerThatEndsIsNoServerAnyMore) {
   const ProcessResult result = server.exchange("die", {});
   EXPECT_EQ(result.end, ProcessEnd::kExited);
   EXPECT_EQ(result.exit_status, 7);
-  EXPECT_FALSE(server.running());
+  EXPECT_FALSE(server.ready());
   EXPECT_EQ(server.rss_bytes(), 0u);
 }
 
@@ -218,7 +218,7 @@ TEST_F(ProcessTest, ServerLimitsCountFromTheQuestion) {
   std::this_thread::sleep_for(500ms);
   EXPECT_EQ(server.exchange("0.2", {.elapsed_max = 10s}).end, ProcessEnd::kAnswered);
   EXPECT_EQ(server.exchange("60", {.elapsed_max = 300ms}).end, ProcessEnd::kTimedOut);
-  EXPECT_FALSE(server.running());
+  EXPECT_FALSE(server.ready());
 }
 
 // The kernel's peak is forgotten between questions, and seen even if the memory was given back before the answer.

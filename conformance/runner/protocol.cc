@@ -18,6 +18,9 @@ constexpr int kProtocolVersion = 1;
 const std::set<std::string> kCommands = {"decode", "verify", "stream", "encode", "serve"};
 const std::set<std::string> kReaderMayOmit = {"layout", "wire_dtype", "crc32_field", "sha256_field", "module_index"};
 const std::set<std::string> kWriterMayOmit = {"module_index"};
+// One that is misspelt would skip every case of its layout in silence.
+const std::set<std::string> kLayouts = {"v1",          "v2",           "v3",         "v4", "v5-headers-first",
+                                        "v5-segments", "v5-long-dims", "safetensors"};
 
 constexpr int kRejectedStatus = 1;
 constexpr int kUnsupportedStatus = 2;
@@ -156,6 +159,7 @@ Abilities parse_abilities(const Json& profile, const char* name, const std::set<
   refuse_unknown_members(object, {"layouts", "lacks", "omits"}, name);
   Abilities abilities = {object.at("layouts").get<std::set<std::string>>(), string_set(object, "lacks"),
                          string_set(object, "omits")};
+  refuse_unknown_values(abilities.layouts, kLayouts, "layouts");
   refuse_unknown_values(abilities.omits, omittable, "omits");
   return abilities;
 }
@@ -221,7 +225,7 @@ Answer read_served_answer(Command command, std::uint64_t id, const ProcessResult
     if (name == "rejected") return {AnswerKind::kRejected, {}, parse_rejection(value), {}};
     if (name == "unsupported") return {AnswerKind::kUnsupported, {}, {}, value.get<std::string>()};
     if (name == "crashed") return {AnswerKind::kNone, {}, {}, value.get<std::string>(), true};
-    return no_answer(fmt::format("answered '{}', which is no answer to {}", name, name_of(command)));
+    return no_answer(fmt::format("answered {}, which is no answer to {}", compact_dump(line, 100), name_of(command)));
   } catch (const std::exception& error) {
     return no_answer(fmt::format("a line that is no answer: {}", error.what()));
   }

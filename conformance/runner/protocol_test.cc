@@ -174,6 +174,7 @@ TEST(Profile, MistakesAreRefused) {
            Row{R"({"op": "replace", "path": "/commands", "value": ["encode"]})", "key 'writes' not found"},
            Row{R"({"op": "add", "path": "/writes", "value": {"layouts": [], "omits": ["layout"]}})",
                "'layout' in omits"},
+           Row{R"({"op": "replace", "path": "/reads/layouts", "value": ["V4"]})", "'V4' in layouts"},
            Row{R"({"op": "add", "path": "/reads/lack", "value": []})", "unknown member 'lack'"},
            Row{R"({"op": "add", "path": "/lacks", "value": []})", "unknown member 'lacks'"},
            Row{R"({"op": "replace", "path": "/reads/omits", "value": ["sha256"]})", "'sha256' in omits"},

@@ -112,7 +112,7 @@ Json describe(const SuiteRun& run, const CaseResult& result) {
           {"choice", or_null(result.choice())},
           {"cites_other_rule", result.cites_other_rule()},
           {"known", or_null(result.known)},
-          {"repro", repro_command(*run.manifest, item, *run.adapter, decisive_command(result))},
+          {"repro", repro_command(*run.manifest, item, *run.adapter, decisive_command(result, run.adapter->profile()))},
           {"steps", std::move(steps)}};
 }
 

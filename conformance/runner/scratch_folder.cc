@@ -18,9 +18,8 @@ namespace fs = std::filesystem;
 ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) : kept_(kept.has_value()) {
   if (kept) {
     std::error_code error;
-    const bool made = fs::create_directories(*kept, error);
+    fs::create_directories(*kept, error);
     if (error) throw EnvironmentError(fmt::format("{}: {}", kept->string(), error.message()));
-    if (!made) throw EnvironmentError(fmt::format("{}: exists already", kept->string()));
     path_ = fs::canonical(*kept);
     return;
   }

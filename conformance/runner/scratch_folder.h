@@ -10,7 +10,7 @@ namespace tzmark::conformance {
 
 class ScratchFolder {
  public:
-  // Among the temporary files, for this user alone; or, if kept is given, that folder, which must not be there yet.
+  // Among the temporary files, for this user alone; or, if kept is given, that folder, which may be there already.
   // Throws EnvironmentError if it cannot be made.
   explicit ScratchFolder(const std::optional<std::filesystem::path>& kept = std::nullopt);
   ~ScratchFolder();

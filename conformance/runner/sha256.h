@@ -3,7 +3,9 @@
 // Thread-safety: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,6 +13,8 @@ namespace tzmark::conformance {
 
 // 64 lower-case hexadecimal digits. Throws EnvironmentError if the file cannot be read to its end.
 std::string sha256_of_file(const std::filesystem::path& file);
+
+std::string sha256_of(std::span<const std::byte> bytes);
 
 // The 32 bytes themselves.
 std::string sha256_digest(std::string_view text);

@@ -35,9 +35,9 @@ model::Description describe_read(std::span<const std::byte> file, const Case& it
 void run_read_case(const Manifest& manifest, const Case& item, const Adapter& adapter,
                    std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes, std::vector<Step>& steps) {
   const std::optional<Json> expected = load_expected(manifest, item);
-  const FileContent content(manifest.directory / item.path);
+  const std::vector<std::byte> content = read_file(manifest.directory / item.path);
   // Where a refusal can be known from the first bytes, the rest has no end.
-  Feed feed = {.bytes = content.bytes(), .endless = item.pipe_max_bytes.has_value()};
+  Feed feed = {.bytes = content, .endless = item.pipe_max_bytes.has_value()};
   if (item.pipe_max_bytes) feed.taken_max_bytes = *item.pipe_max_bytes;
   for (const Command command : {Command::kDecode, Command::kVerify, Command::kStream}) {
     if (!adapter.profile().has(command)) continue;
@@ -46,13 +46,14 @@ void run_read_case(const Manifest& manifest, const Case& item, const Adapter& ad
     Step step = adapter.ask(question, elapsed_max, memory_max_bytes);
     judge_step(item, expected, adapter.profile(), step);
     if (is_failure(step.outcome)) {
-      step.explanation = explain(item, step, content.bytes(), describe_read(content.bytes(), item));
+      step.explanation = explain(item, step, content, describe_read(content, item));
     }
     steps.push_back(std::move(step));
   }
 }
 
-CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const SuiteOptions& options) {
+CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const SuiteOptions& options,
+                    Nonces& nonces) {
   CaseResult result;
   result.item = item;
   // Also for cases that are skipped: a corpus that has changed is not one to report on.
@@ -64,7 +65,8 @@ CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& a
   const std::chrono::nanoseconds elapsed_max = options.elapsed_max.value_or(item.elapsed_max);
   const std::uint64_t memory_max_bytes = options.memory_max_bytes.value_or(item.memory_max_bytes);
   if (item.operation == Operation::kEncode) {
-    result.steps.push_back(run_encode_case(manifest, item, adapter, elapsed_max, memory_max_bytes, options.kept));
+    result.steps.push_back(
+        run_encode_case(manifest, item, adapter, elapsed_max, memory_max_bytes, options.kept, nonces));
   } else {
     run_read_case(manifest, item, adapter, elapsed_max, memory_max_bytes, result.steps);
   }
@@ -116,6 +118,7 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
                                   const SuiteOptions& options, const std::atomic<bool>& cancelled,
                                   const std::function<void(std::size_t done)>& progress) {
   std::vector<std::optional<CaseResult>> results(cases.size());
+  Nonces nonces;
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;  // guards what follows
   std::size_t done = 0;
@@ -124,7 +127,7 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
   const auto work = [&] {
     for (std::size_t i = 0; !cancelled && (i = next++) < cases.size();) {
       try {
-        CaseResult result = run_case(manifest, cases[i], adapter, options);
+        CaseResult result = run_case(manifest, cases[i], adapter, options, nonces);
         // A process that was stopped on the user's behalf says nothing about the adapter.
         if (cancelled) return;
         // Of all that was printed only the judgement is needed from here on.
@@ -162,12 +165,16 @@ std::string repro_command(const Manifest& manifest, const Case& item, const Adap
                        manifest.directory.string(), "--only", item.id, "--keep", "kept"});
 }
 
-Command decisive_command(const CaseResult& result) {
+Command decisive_command(const CaseResult& result, const Profile& profile) {
   if (result.item.operation == Operation::kEncode) return Command::kEncode;
   for (const Step& step : result.steps) {
     if (step.outcome == result.outcome && is_failure(step.outcome)) return step.command;
   }
-  return result.item.verdict == Verdict::kIntegrityFailure ? Command::kVerify : Command::kDecode;
+  if (result.item.verdict == Verdict::kIntegrityFailure && profile.has(Command::kVerify)) return Command::kVerify;
+  for (const Command command : {Command::kDecode, Command::kVerify}) {
+    if (profile.has(command)) return command;
+  }
+  return Command::kStream;
 }
 
 std::vector<std::string> stale_exclusions(const Manifest& manifest, const Profile& profile) {

@@ -63,7 +63,7 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
 std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter, Command command);
 
 // The command of a case's results that repro_command is to repeat.
-Command decisive_command(const CaseResult& result);
+Command decisive_command(const CaseResult& result, const Profile& profile);
 
 // Features that the profile lacks although no case of the manifest has them: spelling mistakes, or out of date.
 std::vector<std::string> stale_exclusions(const Manifest& manifest, const Profile& profile);

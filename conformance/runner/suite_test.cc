@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "command_line.h"
+#include "encode.h"
 #include "errors.h"
 #include "test_corpus.h"
 #include "test_environment.h"
@@ -172,8 +173,11 @@ TEST(Suite, Encode) {
   add("refused", "invalid", "");
   add("accepted", "invalid", "right.tensors");
   add("left-behind", "invalid", "");
-  const auto results = run(corpus, {"--profile", kServes, "--case", "refused=reject", "--case", "accepted=accept",
-                                    "--case", "left-behind=leave-file-behind"});
+  add("fifo", "valid", "");
+  add("endless", "valid", "");
+  const auto results = run(
+      corpus, {"--profile", kServes, "--case", "refused=reject", "--case", "accepted=accept", "--case",
+               "left-behind=leave-file-behind", "--case", "fifo=leave-fifo", "--case", "endless=leave-endless-file"});
   EXPECT_EQ(results.at("right").outcome, Outcome::kPass) << results.at("right").reason;
   ASSERT_TRUE(results.at("right").steps[0].written);
   EXPECT_EQ(results.at("right").steps[0].written->size_bytes, 200u);
@@ -186,6 +190,27 @@ TEST(Suite, Encode) {
   EXPECT_EQ(results.at("refused").outcome, Outcome::kPass);
   EXPECT_EQ(results.at("accepted").outcome, Outcome::kAcceptedInvalid);
   EXPECT_EQ(results.at("left-behind").outcome, Outcome::kWrongData);
+  EXPECT_THAT(results.at("fifo").reason, HasSubstr("is not a file"));
+  EXPECT_THAT(results.at("endless").reason, HasSubstr("has 1099511627776 bytes, more than"));
+}
+
+// A process may end once it has answered; the next question is not the worse for it.
+TEST(Suite, AnEndBehindTheAnswerCostsNothing) {
+  TestCorpus corpus;
+  for (int i = 0; i < 4; ++i) corpus.add(fmt::format("case-{}", i), "valid");
+  for (const auto& [id, result] : run(corpus, {"--profile", kServes, "--case", "*=answer-and-die"},
+                                      {.jobs = 1, .elapsed_max = {}, .memory_max_bytes = {}, .kept = {}})) {
+    for (const Step& step : result.steps) {
+      EXPECT_TRUE(step.outcome == Outcome::kPass || step.process.end == ProcessEnd::kSignaled) << id << result.reason;
+    }
+  }
+}
+
+TEST(Nonces, ServeOnce) {
+  Nonces nonces;
+  EXPECT_FALSE(nonces.take("00", "n", "one"));
+  EXPECT_FALSE(nonces.take("01", "n", "one")) << "another key";
+  EXPECT_EQ(nonces.take("00", "n", "two"), "one");
 }
 
 TEST(Suite, Hang) {
@@ -230,7 +255,7 @@ TEST(Suite, UnsupportedIsSkipped) {
   corpus.add("fine", "valid");
   const auto results = run(corpus, {"--case", "*:verify=unsupported"});
   EXPECT_EQ(results.at("broken").outcome, Outcome::kSkipped);
-  EXPECT_EQ(results.at("fine").outcome, Outcome::kPass);
+  EXPECT_EQ(results.at("fine").outcome, Outcome::kSkipped);
 }
 
 TEST(Suite, ChoicesOfDecodeAndVerifyMayDiffer) {

@@ -20,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -243,6 +244,29 @@ def leave_file_behind(question: Question) -> NoReturn:
     reject(question)
 
 
+def leave_fifo(question: Question) -> NoReturn:
+    """Says that it wrote a file, and left something that blocks who opens it."""
+    assert question.out
+    os.mkfifo(question.out)
+    print(json.dumps({"encoded": True}))
+    sys.exit(0)
+
+
+def leave_endless_file(question: Question) -> NoReturn:
+    """Writes a sparse file larger than any memory."""
+    assert question.out
+    with question.out.open("wb") as file:
+        file.truncate(1 << 40)
+    print(json.dumps({"encoded": True}))
+    sys.exit(0)
+
+
+def answer_and_die(question: Question) -> NoReturn:
+    """In serve, answers and falls over a moment later."""
+    threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+    honest(question)
+
+
 def answer_twice(question: Question) -> NoReturn:
     """In serve, answers and then prints a line that nobody asked for."""
     print(json.dumps(question.expected()))
@@ -281,6 +305,9 @@ BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "leave-child-behind": leave_child_behind,
     "read-on": read_on,
     "leave-file-behind": leave_file_behind,
+    "leave-fifo": leave_fifo,
+    "leave-endless-file": leave_endless_file,
+    "answer-and-die": answer_and_die,
     "answer-twice": answer_twice,
     "caught": crash_and_go_on,
 }
