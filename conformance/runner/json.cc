@@ -55,7 +55,14 @@ std::string compact_dump(const Json& document, std::size_t max_bytes) {
 
 std::string one_line(std::string_view text, std::size_t max_bytes) {
   std::string line;
-  for (const char c : text.substr(0, max_bytes)) line += static_cast<unsigned char>(c) < ' ' || c == 0x7f ? ' ' : c;
+  unsigned char before = 0;
+  for (const char c : text.substr(0, max_bytes)) {
+    const auto byte = static_cast<unsigned char>(c);
+    line += byte < ' ' || byte == 0x7f ? ' ' : c;
+    // U+0080 to U+009F are controls as well, to terminals too: C2 80 to C2 9F.
+    if (before == 0xc2 && byte >= 0x80 && byte <= 0x9f) line.replace(line.size() - 2, 2, "  ");
+    before = byte;
+  }
   if (text.size() <= max_bytes) return line;
   // Do not cut through a character: continuation bytes of UTF-8 are 10xxxxxx.
   std::size_t end = max_bytes;

@@ -38,6 +38,7 @@ TEST(ParseUntrustedJson, LimitsMembersOfEachObject) {
 
 TEST(OneLine, CutsBetweenCharacters) {
   EXPECT_EQ(one_line("a\nb\tc", 10), "a b c");
+  EXPECT_EQ(one_line("a\xc2\x9c\xc2\xa0\x7f", 10), "a  \xc2\xa0 ") << "U+009C is a control";
   EXPECT_EQ(one_line("12345", 5), "12345");
   EXPECT_EQ(one_line("123456", 5), "12345...");
   EXPECT_EQ(one_line("1\xc3\xa9\xc3\xa9", 4), "1\xc3\xa9...");

@@ -19,7 +19,24 @@ bool may_accept(Verdict verdict, Command command) {
 
 bool may_reject(Verdict verdict) { return verdict != Verdict::kValid; }
 
-std::string quote(const std::optional<Json>& value) { return value ? compact_dump(*value, kValueMaxBytes) : "nothing"; }
+std::string quote(const std::optional<Json>& value) {
+  return value ? value->dump(-1, ' ', false, Json::error_handler_t::replace) : "nothing";
+}
+
+// What was expected and what came, cut to where they begin to differ.
+std::pair<std::string, std::string> quote_difference(const Difference& difference) {
+  const std::string wanted = quote(difference.expected);
+  const std::string seen = quote(difference.got);
+  const auto [differs, unused] = std::mismatch(wanted.begin(), wanted.end(), seen.begin(), seen.end());
+  const auto same_bytes = static_cast<std::size_t>(differs - wanted.begin());
+  std::size_t skipped_bytes = same_bytes < kValueMaxBytes ? 0 : same_bytes - kValueMaxBytes / 4;
+  // Do not begin within a character.
+  while (skipped_bytes > 0 && (static_cast<unsigned char>(wanted[skipped_bytes]) & 0xc0) == 0x80) --skipped_bytes;
+  const auto cut = [&](const std::string& text) {
+    return (skipped_bytes > 0 ? "..." : "") + one_line(std::string_view(text).substr(skipped_bytes), kValueMaxBytes);
+  };
+  return {cut(wanted), cut(seen)};
+}
 
 std::string describe(const Rejection& rejection) {
   std::string text = rejection.rule.value_or("no rule");
@@ -31,8 +48,8 @@ void judge_content(const Json& expected, const Json& got, const std::set<std::st
   step.difference = first_difference(expected, got, may_omit);
   if (!step.difference) return;
   step.outcome = Outcome::kWrongData;
-  step.reason = fmt::format("{}: expected {}, got {}", step.difference->pointer, quote(step.difference->expected),
-                            quote(step.difference->got));
+  const auto [wanted, seen] = quote_difference(*step.difference);
+  step.reason = fmt::format("{}: expected {}, got {}", step.difference->pointer, wanted, seen);
 }
 
 // The content of a file that was written, against what was to be written. How it was hashed is judged by the rules.

@@ -77,6 +77,16 @@ TEST(JudgeStep, WrongDataNamesTheField) {
   }
 }
 
+TEST(JudgeStep, LongValuesAreCutToWhereTheyDiffer) {
+  const Json expected = {{"path", std::string(1000, 'x') + "expected"}};
+  const Json got = {{"path", std::string(1000, 'x') + "seen"}};
+  Step step;
+  step.answer = accepted(got);
+  judge_step(case_of(Verdict::kValid), expected, profile_of(), step);
+  EXPECT_EQ(step.reason,
+            "/path: expected ..." + std::string(20, 'x') + "expected\", got ..." + std::string(20, 'x') + "seen\"");
+}
+
 TEST(JudgeStep, OmittedFieldsFollowTheProfile) {
   Json document = kExpected;
   document["tensors"][0].erase("module_index");
