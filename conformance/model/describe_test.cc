@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <random>
-#include <regex>
 #include <string>
 
 #include "corpus_files.h"
@@ -24,21 +23,23 @@ WorkedExample worked_example() {
   const char* source = std::getenv("TZMARK_SOURCE_DIR");
   if (!source) throw std::runtime_error("TZMARK_SOURCE_DIR is not set");
   std::ifstream document(std::string(source) + "/reference/FORMAT.md");
-  const std::regex row(R"(\| (\d+) \| `.*` \| [a-z ]+: ([^|]+) \| .*)");
-  const std::regex bytes("([0-9a-f]{2} ?)+");
   WorkedExample example;
   bool inside = false;
   for (std::string line; std::getline(document, line);) {
     inside = inside ? !line.starts_with("## Appendix") : line.starts_with("<!-- worked example");
     if (!inside) continue;
-    std::smatch match;
-    if (std::regex_match(line, bytes)) {
+    if (!line.empty() && line.find_first_not_of("0123456789abcdef ") == std::string::npos) {
       for (std::size_t i = 0; i < line.size(); i += 3) {
         example.file.push_back(static_cast<std::byte>(std::stoi(line.substr(i, 2), nullptr, 16)));
       }
-    } else if (std::regex_match(line, match, row)) {
-      example.fields.emplace_back(std::stoull(match[1]), match[2]);
+      continue;
     }
+    // "| 75 | `77` | index: name | `w` |"; the data has no structure, and so no colon.
+    const std::size_t bytes_end = line.find("` | ");
+    if (!line.starts_with("| ") || bytes_end == std::string::npos) continue;
+    const std::string place = line.substr(bytes_end + 4, line.find(" |", bytes_end + 4) - bytes_end - 4);
+    const std::size_t colon = place.find(": ");
+    if (colon != std::string::npos) example.fields.emplace_back(std::stoull(line.substr(2)), place.substr(colon + 2));
   }
   return example;
 }
