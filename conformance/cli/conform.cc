@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "command_line.h"
 #include "corpus.h"
 #include "errors.h"
+#include "file_content.h"
 #include "known.h"
 #include "manifest.h"
 #include "page.h"
@@ -25,13 +25,6 @@ namespace tzmark::conformance {
 namespace {
 
 namespace fs = std::filesystem;
-
-void write_file(const std::string& path, const std::string& content) {
-  std::ofstream file(path, std::ios::binary);
-  file << content;
-  file.close();
-  if (!file) throw EnvironmentError(fmt::format("{}: cannot be written", path));
-}
 
 // On a terminal only: a line that counts up while the suite runs.
 class Progress {

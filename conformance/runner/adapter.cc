@@ -148,7 +148,8 @@ Step Adapter::ask_service(const Question& question, std::chrono::nanoseconds ela
   step.command = question.command;
   std::uint64_t id = service->next_id++;
   step.process = exchange(id);
-  if (step.process.end == ProcessEnd::kExited && step.process.stdin_taken_bytes == 0) {
+  const bool ended = step.process.end == ProcessEnd::kExited || step.process.end == ProcessEnd::kSignaled;
+  if (ended && step.process.stdin_taken_bytes == 0) {
     // It ended by itself before it read the question, which is as if it had ended a moment earlier.
     service = start_service();
     id = service->next_id++;

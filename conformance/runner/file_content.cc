@@ -1,4 +1,4 @@
-// The content of a file; see file_content.h.
+// Whole files; see file_content.h.
 #include "file_content.h"
 
 #include <fcntl.h>
@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <string>
 
 #include "errors.h"
@@ -57,6 +58,13 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, std::uint64_
   // Someone may have shortened it meanwhile.
   content.resize(done_bytes);
   return content;
+}
+
+void write_file(const std::filesystem::path& path, std::string_view content) {
+  std::ofstream file(path, std::ios::binary);
+  file << content;
+  file.close();
+  if (!file) throw EnvironmentError(fmt::format("{}: cannot be written", path.string()));
 }
 
 }  // namespace tzmark::conformance

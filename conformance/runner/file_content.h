@@ -1,12 +1,13 @@
-// The content of a file, read into memory: it stays what it was, whatever becomes of the file.
+// Whole files: read into memory, where the content stays what it was, whatever becomes of the file, and written.
 //
-// Thread-safety: a pure function of the file.
+// Thread-safety: pure functions of the file.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 namespace tzmark::conformance {
@@ -15,5 +16,8 @@ namespace tzmark::conformance {
 // that. Never waits for another process.
 std::vector<std::byte> read_file(const std::filesystem::path& path,
                                  std::uint64_t size_max_bytes = std::numeric_limits<std::uint64_t>::max());
+
+// Throws EnvironmentError if the file cannot be written.
+void write_file(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace tzmark::conformance

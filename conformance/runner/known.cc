@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <set>
 
 #include "errors.h"
+#include "file_content.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -45,17 +45,14 @@ std::vector<KnownFailure> load_known(const std::filesystem::path& file) {
 }
 
 void save_known(const std::filesystem::path& path, const std::vector<KnownFailure>& known) {
-  std::ofstream file(path, std::ios::binary);
-  file << "{\"known\": [";
+  std::string text = "{\"known\": [";
   const char* separator = "\n";
   for (const KnownFailure& failure : known) {
     const Json entry = {{"case", failure.id}, {"outcome", failure.outcome}, {"reason", failure.reason}};
-    file << separator << ' ' << entry.dump(-1, ' ', false, Json::error_handler_t::replace);
+    text += separator + (' ' + entry.dump(-1, ' ', false, Json::error_handler_t::replace));
     separator = ",\n";
   }
-  file << "\n]}\n";
-  file.close();
-  if (!file) throw EnvironmentError(fmt::format("{}: cannot be written", path.string()));
+  write_file(path, text + "\n]}\n");
 }
 
 std::vector<std::string> apply_known(const std::vector<KnownFailure>& known, const Manifest& manifest,

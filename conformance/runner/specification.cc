@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <fstream>
 #include <map>
 #include <stdexcept>
 
 #include "errors.h"
+#include "file_content.h"
 #include "sha256.h"
 
 namespace tzmark::conformance {
@@ -36,13 +36,6 @@ std::string bytes_of_stream(const std::string& seed, std::size_t length) {
   for (std::size_t block = 0; bytes.size() < length; ++block) bytes += sha256_digest(fmt::format("{}:{}", seed, block));
   bytes.resize(length);
   return bytes;
-}
-
-void write_file(const fs::path& path, const std::string& content) {
-  std::ofstream file(path, std::ios::binary);
-  file << content;
-  file.close();
-  if (!file) throw EnvironmentError(fmt::format("{}: cannot be written", path.string()));
 }
 
 }  // namespace
