@@ -70,7 +70,7 @@ class BufferedFile final : public File {
 }  // namespace
 
 IoPath buffered_path() {
-  return {"buffered", "stdio: fread and fwrite, one call at a time", [] { return std::string(); },
+  return {"buffered", "stdio: fread and fwrite, one call at a time", "", [] { return std::string(); },
           [](const std::string& file_name, OpenMode mode) -> std::unique_ptr<File> {
             return std::make_unique<BufferedFile>(file_name, mode);
           }};

@@ -9,6 +9,36 @@
 #include "tzmark/io.h"
 
 namespace tzmark {
+namespace {
+
+// For paths whose calls return when the bytes have moved.
+class SynchronousQueue final : public TransferQueue {
+ public:
+  explicit SynchronousQueue(File& file) : file_(file) {}
+
+  unsigned depth() const override { return 1; }
+  unsigned in_flight() const override { return done_ != nullptr ? 1 : 0; }
+  void start(Transfer& transfer) override {
+    transfer.error = nullptr;
+    try {
+      if (transfer.kind == Transfer::Kind::kRead) {
+        file_.read_at(transfer.offset, transfer.memory);
+      } else {
+        file_.write_at(transfer.offset, transfer.memory);
+      }
+    } catch (...) {
+      transfer.error = std::current_exception();
+    }
+    done_ = &transfer;
+  }
+  Transfer& wait() override { return *std::exchange(done_, nullptr); }
+
+ private:
+  File& file_;
+  Transfer* done_ = nullptr;
+};
+
+}  // namespace
 
 void File::read_at(std::uint64_t offset, MutableBuffer out) {
   for (std::size_t done = 0; done < out.size;) {
@@ -26,6 +56,10 @@ void File::write_at(std::uint64_t offset, ConstBuffer in) {
 }
 
 void File::sync() { sync_all(); }
+
+void File::reserve(std::uint64_t) {}
+
+std::unique_ptr<TransferQueue> File::make_queue(unsigned) { return std::make_unique<SynchronousQueue>(*this); }
 
 std::span<const IoPath> io_paths() {
   // Each path says in its own file what it is; "auto" takes the first that this machine has.

@@ -55,7 +55,7 @@ class PwriteFile final : public File {
 }  // namespace
 
 IoPath pwrite_path() {
-  return {"pwrite", "pread and pwrite through the page cache", [] { return std::string(); },
+  return {"pwrite", "pread and pwrite through the page cache", "", [] { return std::string(); },
           [](const std::string& file_name, OpenMode mode) -> std::unique_ptr<File> {
             return std::make_unique<PwriteFile>(file_name, mode);
           }};

@@ -3,11 +3,13 @@
 // A File is one open file over one I/O path. Reads and writes at any offset may run at the same time from any threads.
 // The public calls move all bytes or throw: short transfers and interrupted calls are dealt with here, once, for every
 // path. A path implements the protected calls, which may move less.
+// A TransferQueue keeps several transfers of one thread in flight, where the path can.
 // Errors: TZE-ENV rules with the file offset; TZE-AVL-001 for a path that this machine lacks.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -19,6 +21,40 @@
 #include "tzmark/buffer.h"
 
 namespace tzmark {
+
+// One move of bytes between a file and memory. Whoever starts it keeps it and its memory in place until it is through.
+struct Transfer {
+  enum class Kind : std::uint8_t { kRead, kWrite };
+
+  Kind kind = Kind::kRead;
+  std::uint64_t offset = 0;
+  MutableBuffer memory;      // which a write leaves as it is
+  void* owner = nullptr;     // the caller's; no queue looks at it
+  std::exception_ptr error;  // set when it is through: what read_at or write_at would have thrown
+};
+
+// Transfers of one thread that are in flight on one file: made, used and destroyed by that thread.
+// Destroyed, it waits for what is still in flight.
+class TransferQueue {
+ public:
+  virtual ~TransferQueue() = default;
+  TransferQueue(const TransferQueue&) = delete;
+  TransferQueue& operator=(const TransferQueue&) = delete;
+
+  virtual unsigned depth() const = 0;
+  virtual unsigned in_flight() const = 0;
+  // REQUIRES: in_flight() < depth(). Never throws for the transfer's own sake: its error is set instead. A path that
+  // cannot go on beside the caller moves the bytes here.
+  virtual void start(Transfer& transfer) = 0;
+  // The next transfer that is through, whole or with its error. REQUIRES: in_flight() > 0.
+  virtual Transfer& wait() = 0;
+  // Says what memory transfers will use, again and again, where a path gains from knowing that. Called once at most,
+  // before the first start. A queue that is refused it by the system goes on without.
+  virtual void register_memory(std::span<const MutableBuffer>) {}
+
+ protected:
+  TransferQueue() = default;
+};
 
 class File {
  public:
@@ -35,6 +71,17 @@ class File {
   void write_at(std::uint64_t offset, ConstBuffer in);
   // Returns when the content would survive a loss of power.
   void sync();
+
+  // depth: the most transfers in flight; a path that moves bytes in start has a depth of 1 whatever is asked for.
+  virtual std::unique_ptr<TransferQueue> make_queue(unsigned depth);
+  // Whether its queues go on beside the caller, so that one thread keeps many transfers in flight.
+  virtual bool is_asynchronous() const { return false; }
+  // Transfers in flight, over all threads, that serve this path well. 0: as many as there are threads, since each
+  // keeps a core busy.
+  virtual unsigned queue_depth_default() const { return 0; }
+  // Says how large the file will be, to a path that writes better into room that is there. Throws TZE-ENV rules if
+  // there is no room. The size may be the new one at once.
+  virtual void reserve(std::uint64_t bytes);
 
  protected:
   File() = default;
@@ -56,6 +103,7 @@ enum class OpenMode {
 struct IoPath {
   std::string_view name;
   std::string_view summary;
+  std::string_view variant_of;  // the path that this is a variant of; empty if it stands for itself
   // Why this machine cannot use the path; empty if it can.
   std::function<std::string()> why_unavailable;
   std::function<std::unique_ptr<File>(const std::string& file_name, OpenMode)> open;
