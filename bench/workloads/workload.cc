@@ -1,0 +1,82 @@
+// The list of workloads, and how one is made.
+#include "workloads/workload.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "tzmark/dtype.h"
+#include "tzmark/error.h"
+#include "workloads/scale.h"
+#include "workloads/scenario.h"
+
+namespace tzmark::bench {
+namespace {
+
+const auto& scenarios() {
+  static const std::array all = {gpt2_scenario(),    pythia_scenario(),   sdxl_scenario(),      llama_scenario(),
+                                 mixtral_scenario(), one_huge_scenario(), many_tiny_scenario(), mixed_scenario()};
+  return all;
+}
+
+const Scenario& find_scenario(std::string_view name) {
+  std::string names;
+  for (const Scenario& scenario : scenarios()) {
+    if (scenario.info.name == name) return scenario;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", scenario.info.name);
+  }
+  throw Error(ErrorCode::kUsage, fmt::format("there is no workload '{}'; there are {}", name, names));
+}
+
+}  // namespace
+
+std::uint64_t TensorShape::elements() const {
+  std::uint64_t product = 1;
+  for (const std::uint64_t dimension : shape) product *= dimension;
+  return product;
+}
+
+std::uint64_t TensorShape::data_bytes() const { return elements() * dtype_from_name(dtype).item_bytes; }
+
+std::uint64_t Workload::data_bytes() const {
+  std::uint64_t sum = 0;
+  for (const TensorShape& tensor : tensors) sum += tensor.data_bytes();
+  return sum;
+}
+
+std::span<const WorkloadInfo> workloads() {
+  static const std::vector<WorkloadInfo> infos = [] {
+    std::vector<WorkloadInfo> list;
+    for (const Scenario& scenario : scenarios()) list.push_back(scenario.info);
+    return list;
+  }();
+  return infos;
+}
+
+Workload make_workload(std::string_view name, std::optional<std::uint64_t> scale_bytes) {
+  const Scenario& scenario = find_scenario(name);
+  Workload workload{std::string(scenario.info.name), std::string(scenario.info.summary), {}, 1};
+  if (scenario.made_up != nullptr) {
+    workload.tensors = scenario.made_up(scale_bytes.value_or(scenario.default_bytes));
+    return workload;
+  }
+  workload.tensors = scenario.model();
+  if (scale_bytes) {
+    const auto own_bytes = static_cast<double>(workload.data_bytes());
+    workload.tensors = scale_to_fit(workload.tensors, *scale_bytes);
+    workload.scaled = static_cast<double>(workload.data_bytes()) / own_bytes;
+  }
+  return workload;
+}
+
+Workload even_workload(std::uint64_t count, std::uint64_t tensor_bytes) {
+  Workload workload{
+      fmt::format("{}x{}", count, tensor_bytes), fmt::format("{} tensors of {} bytes", count, tensor_bytes), {}, 1};
+  workload.tensors.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    workload.tensors.push_back({fmt::format("model.layers.{}.weight", i), "uint8", {tensor_bytes}});
+  }
+  return workload;
+}
+
+}  // namespace tzmark::bench
