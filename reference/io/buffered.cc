@@ -32,7 +32,11 @@ class BufferedFile final : public File {
     require_host_memory(out, io_path());
     const std::lock_guard lock(mutex_);
     seek(offset, ErrorCode::kReadFailed);
-    const std::size_t moved = std::fread(out.data, 1, out.size, stream_);
+    std::size_t moved = 0;
+    do {
+      std::clearerr(stream_);
+      moved = std::fread(out.data, 1, out.size, stream_);
+    } while (moved == 0 && std::ferror(stream_) != 0 && is_transient(errno));
     if (moved == 0 && std::ferror(stream_) != 0) fail(ErrorCode::kReadFailed, "fread", offset);
     return moved;
   }
@@ -41,7 +45,10 @@ class BufferedFile final : public File {
     require_host_memory(in, io_path());
     const std::lock_guard lock(mutex_);
     seek(offset, ErrorCode::kWriteFailed);
-    const std::size_t moved = std::fwrite(in.data, 1, in.size, stream_);
+    std::size_t moved = 0;
+    do {
+      moved = std::fwrite(in.data, 1, in.size, stream_);
+    } while (moved == 0 && is_transient(errno));
     if (moved == 0) fail(ErrorCode::kWriteFailed, "fwrite", offset);
     size_ = std::max(size_, offset + moved);
     return moved;
@@ -49,13 +56,24 @@ class BufferedFile final : public File {
 
   void sync_all() override {
     const std::lock_guard lock(mutex_);
-    if (std::fflush(stream_) != 0) fail(ErrorCode::kWriteFailed, "fflush", std::nullopt);
+    int result = 0;
+    do {
+      result = std::fflush(stream_);
+    } while (result != 0 && is_transient(errno));
+    if (result != 0) fail(ErrorCode::kWriteFailed, "fflush", std::nullopt);
     sync_descriptor(::fileno(stream_));
   }
 
  private:
+  // stdio gives up where a system call would be tried again.
+  static bool is_transient(int error_number) { return error_number == EINTR || error_number == EAGAIN; }
+  // Seeking writes what is in the buffer.
   void seek(std::uint64_t offset, ErrorCode code) {
-    if (::fseeko(stream_, static_cast<off_t>(offset), SEEK_SET) != 0) fail(code, "fseeko", offset);
+    int result = 0;
+    do {
+      result = ::fseeko(stream_, static_cast<off_t>(offset), SEEK_SET);
+    } while (result != 0 && is_transient(errno));
+    if (result != 0) fail(code, "fseeko", offset);
   }
   [[noreturn]] void fail(ErrorCode code, const char* call, std::optional<std::uint64_t> offset) {
     std::clearerr(stream_);

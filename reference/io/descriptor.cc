@@ -15,6 +15,10 @@ void throw_errno(ErrorCode code, const std::string& what, std::optional<std::uin
   throw Error(code, fmt::format("{}: {}", what, std::generic_category().message(errno)), offset);
 }
 
+Error early_end(std::uint64_t missing_bytes, std::uint64_t offset) {
+  return {ErrorCode::kFileChanged, fmt::format("the file ends {} bytes too early", missing_bytes), offset};
+}
+
 Descriptor::~Descriptor() {
   // Nothing that matters is left to fail here: writers sync before they let go.
   if (fd_ >= 0) ::close(fd_);
@@ -47,6 +51,17 @@ void sync_descriptor(int fd) {
     result = ::fsync(fd);
   } while (result != 0 && errno == EINTR);
   if (result != 0) throw_errno(ErrorCode::kSyncFailed, "fsync");
+}
+
+bool reserve_room(int fd, std::uint64_t offset, std::uint64_t bytes) {
+  if (bytes == 0) return true;
+  int result = 0;
+  do {
+    result = ::fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return true;
+  if (errno == EOPNOTSUPP || errno == ENOSYS) return false;
+  throw_errno(ErrorCode::kWriteFailed, "fallocate", offset);
 }
 
 void require_host_memory(ConstBuffer buffer, std::string_view io_path) {

@@ -1,19 +1,28 @@
 // The pwrite path: pread and pwrite on a descriptor, through the page cache. Threads need no coordination.
+// Its variant pwrite-dontcache asks the kernel to drop the pages as soon as they have served (RWF_DONTCACHE).
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/uio.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 
 #include "io/paths.h"
 
 namespace tzmark {
 namespace {
 
-class PwriteFile final : public File {
+// From Linux 6.14 on; the C library's headers may be older than the kernel.
+#ifndef RWF_DONTCACHE
+#define RWF_DONTCACHE 0x00000080
+#endif
+
+class PwriteFile : public File {
  public:
-  PwriteFile(const std::string& file_name, OpenMode mode)
-      : descriptor_(open_descriptor(file_name, mode)), size_(descriptor_size(descriptor_.get())) {}
+  PwriteFile(const std::string& file_name, OpenMode mode) : PwriteFile(open_descriptor(file_name, mode)) {}
   explicit PwriteFile(Descriptor descriptor)
       : descriptor_(std::move(descriptor)), size_(descriptor_size(descriptor_.get())) {}
 
@@ -25,8 +34,8 @@ class PwriteFile final : public File {
     require_host_memory(out, io_path());
     ssize_t moved = 0;
     do {
-      moved = ::pread(descriptor_.get(), out.data, out.size, static_cast<off_t>(offset));
-    } while (moved < 0 && errno == EINTR);
+      moved = read_once(descriptor_.get(), out, static_cast<off_t>(offset));
+    } while (moved < 0 && (errno == EINTR || errno == EAGAIN));
     if (moved < 0) throw_errno(ErrorCode::kReadFailed, "pread", offset);
     return static_cast<std::size_t>(moved);
   }
@@ -35,8 +44,8 @@ class PwriteFile final : public File {
     require_host_memory(in, io_path());
     ssize_t moved = 0;
     do {
-      moved = ::pwrite(descriptor_.get(), in.data, in.size, static_cast<off_t>(offset));
-    } while (moved < 0 && errno == EINTR);
+      moved = write_once(descriptor_.get(), in, static_cast<off_t>(offset));
+    } while (moved < 0 && (errno == EINTR || errno == EAGAIN));
     if (moved < 0) throw_errno(ErrorCode::kWriteFailed, "pwrite", offset);
     const std::uint64_t end = offset + static_cast<std::uint64_t>(moved);
     std::uint64_t size = size_.load(std::memory_order_relaxed);
@@ -47,10 +56,58 @@ class PwriteFile final : public File {
 
   void sync_all() override { sync_descriptor(descriptor_.get()); }
 
+  virtual ssize_t read_once(int fd, MutableBuffer out, off_t offset) { return ::pread(fd, out.data, out.size, offset); }
+  virtual ssize_t write_once(int fd, ConstBuffer in, off_t offset) { return ::pwrite(fd, in.data, in.size, offset); }
+
  private:
   Descriptor descriptor_;
   std::atomic<std::uint64_t> size_;
 };
+
+class DontcacheFile final : public PwriteFile {
+ public:
+  // REQUIRES: the file takes the flag.
+  explicit DontcacheFile(Descriptor descriptor) : PwriteFile(std::move(descriptor)) {}
+
+  std::string_view io_path() const override { return "pwrite-dontcache"; }
+
+  // Whether this file's system knows the flag, found by asking for its first byte.
+  static bool is_taken_by(int fd) {
+    char byte = 0;
+    const iovec one{&byte, 1};
+    return ::preadv2(fd, &one, 1, 0, RWF_DONTCACHE) >= 0 || errno != EOPNOTSUPP;
+  }
+
+ protected:
+  ssize_t read_once(int fd, MutableBuffer out, off_t offset) override {
+    const iovec all{out.data, out.size};
+    return ::preadv2(fd, &all, 1, offset, RWF_DONTCACHE);
+  }
+  ssize_t write_once(int fd, ConstBuffer in, off_t offset) override {
+    // A write leaves the memory as it is; the structure serves reads too.
+    const iovec all{const_cast<std::byte*>(in.data), in.size};
+    return ::pwritev2(fd, &all, 1, offset, RWF_DONTCACHE);
+  }
+};
+
+// The kernel gives one answer for a flag that it does not know and for a file system that does not: so its release
+// decides here, and the file itself when it is opened.
+std::string why_dontcache_is_unavailable() {
+  utsname system{};
+  unsigned major = 0, minor = 0;
+  if (::uname(&system) != 0 || std::sscanf(system.release, "%u.%u", &major, &minor) != 2) return {};
+  if (major > 6 || (major == 6 && minor >= 14)) return {};
+  return fmt::format("RWF_DONTCACHE came with Linux 6.14, and this is {}", system.release);
+}
+
+std::unique_ptr<File> open_dontcache(const std::string& file_name, OpenMode mode) {
+  Descriptor descriptor = open_descriptor(file_name, mode);
+  if (!DontcacheFile::is_taken_by(descriptor.get())) {
+    if (mode == OpenMode::kCreate || mode == OpenMode::kCreatePrivate) ::unlink(file_name.c_str());
+    throw Error(ErrorCode::kUnavailable, "the file system does not take RWF_DONTCACHE");
+  }
+  return std::make_unique<DontcacheFile>(std::move(descriptor));
+}
 
 }  // namespace
 
@@ -59,6 +116,11 @@ IoPath pwrite_path() {
           [](const std::string& file_name, OpenMode mode) -> std::unique_ptr<File> {
             return std::make_unique<PwriteFile>(file_name, mode);
           }};
+}
+
+IoPath pwrite_dontcache_path() {
+  return {"pwrite-dontcache", "preadv2 and pwritev2 that leave nothing in the page cache (RWF_DONTCACHE)", "pwrite",
+          why_dontcache_is_unavailable, open_dontcache};
 }
 
 std::unique_ptr<File> temporary_file() {

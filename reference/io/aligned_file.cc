@@ -1,0 +1,180 @@
+// Opening files for direct I/O, and moving bytes in steps.
+#include "io/aligned_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace tzmark {
+namespace {
+
+// From Linux 6.1 on; the C library's headers may be older than the kernel.
+#ifndef STATX_DIOALIGN
+#define STATX_DIOALIGN 0x00002000U
+#endif
+
+constexpr std::size_t kUnitBytesMin = 4096;
+
+bool is_same_file(int one, int other) {
+  struct stat a {};
+  struct stat b {};
+  return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+[[noreturn]] void refuse_direct(const char* why) {
+  throw Error(ErrorCode::kUnavailable, fmt::format("the file system does not take direct I/O (O_DIRECT): {}", why));
+}
+
+// For kernels and file systems that say nothing. Network file systems call their transfer size a block: not those.
+std::size_t block_bytes(int fd) {
+  constexpr std::size_t kBlockBytesMax = 64 << 10;
+  struct statvfs status {};
+  if (::fstatvfs(fd, &status) != 0 || status.f_bsize > kBlockBytesMax) return 0;
+  return status.f_bsize;
+}
+
+Alignment alignment_of(int fd) {
+  // An edge must never share a page with what is moved directly.
+  const std::size_t smallest = std::max(kUnitBytesMin, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
+  struct statx status {};
+  const bool told =
+      ::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) == 0 && (status.stx_mask & STATX_DIOALIGN) != 0;
+  if (!told) {
+    const std::size_t unit = std::max(smallest, block_bytes(fd));
+    return {unit, unit};
+  }
+  if (status.stx_dio_offset_align == 0) {
+    refuse_direct("it says that it cannot for this file, and would go through the page cache silently");
+  }
+  return {std::max<std::size_t>(smallest, status.stx_dio_offset_align),
+          std::max<std::size_t>(1, status.stx_dio_mem_align)};
+}
+
+Descriptor open_again_directly(const std::string& file_name, OpenMode mode, const Descriptor& opened) {
+  Descriptor direct;
+  do {
+    direct =
+        Descriptor(::open(file_name.c_str(), (mode == OpenMode::kRead ? O_RDONLY : O_RDWR) | O_DIRECT | O_CLOEXEC));
+  } while (direct.get() < 0 && errno == EINTR);
+  if (direct.get() < 0) {
+    if (errno == EINVAL) refuse_direct("Invalid argument");
+    throw_errno(ErrorCode::kOpenFailed, "cannot open directly");
+  }
+  if (!is_same_file(direct.get(), opened.get())) {
+    throw Error(ErrorCode::kOpenFailed, "another file has taken its place while it was opened");
+  }
+  return direct;
+}
+
+}  // namespace
+
+OpenedFile open_plainly(const std::string& file_name, OpenMode mode) {
+  OpenedFile opened;
+  opened.buffered = open_descriptor(file_name, mode);
+  return opened;
+}
+
+OpenedFile open_directly(const std::string& file_name, OpenMode mode) {
+  // Plainly first: a kernel that refuses O_DIRECT may have created the file by then, and would not tell.
+  OpenedFile opened = open_plainly(file_name, mode);
+  try {
+    // What has no size is not opened again: a pipe would wait for somebody at its other end.
+    descriptor_size(opened.buffered.get());
+    opened.direct = open_again_directly(file_name, mode, opened.buffered);
+    opened.alignment = alignment_of(opened.direct.get());
+  } catch (const Error&) {
+    const bool created = mode == OpenMode::kCreate || mode == OpenMode::kCreatePrivate;
+    const Descriptor named(::open(file_name.c_str(), O_PATH | O_CLOEXEC));
+    if (created && is_same_file(named.get(), opened.buffered.get())) ::unlink(file_name.c_str());
+    throw;
+  }
+  return opened;
+}
+
+AlignedFile::AlignedFile(std::string_view io_path, OpenedFile opened)
+    : io_path_(io_path),
+      opened_(std::move(opened)),
+      size_(descriptor_size(opened_.buffered.get())),
+      bounce_(opened_.alignment) {}
+
+void AlignedFile::reserve(std::uint64_t bytes) {
+  const int fd = opened_.buffered.get();
+  try {
+    if (reserve_room(fd, 0, bytes)) grow_to(bytes);
+  } catch (const Error&) {
+    // A part of the room may be there, and of the size with it.
+    grow_to(descriptor_size(fd));
+    throw;
+  }
+}
+
+void AlignedFile::grow_to(std::uint64_t end) {
+  std::uint64_t size = size_.load(std::memory_order_relaxed);
+  while (size < end && !size_.compare_exchange_weak(size, end, std::memory_order_relaxed)) {
+  }
+}
+
+bool AlignedFile::ends_before(const Step& step) const {
+  return descriptor_size(opened_.buffered.get()) <= step.offset + step.skip;
+}
+
+ssize_t AlignedFile::move_uninterrupted(Transfer::Kind kind, const Step& step, std::byte* memory) {
+  ssize_t moved = 0;
+  do {
+    moved = move(kind, opened_.descriptor_of(step.route), memory, step.bytes, step.offset);
+  } while (moved == -EINTR || moved == -EAGAIN);
+  return moved;
+}
+
+std::size_t AlignedFile::read_some(std::uint64_t offset, MutableBuffer out) {
+  require_host_memory(out, io_path_);
+  const Step step = read_step(opened_.alignment, offset, out, bounce_.piece_bytes());
+  AlignedMemory piece = step.route == Step::Route::kBounced ? bounce_.take() : nullptr;
+  std::byte* const memory = piece ? piece.get() : out.data;
+  ssize_t moved = 0;
+  do {
+    moved = move_uninterrupted(Transfer::Kind::kRead, step, memory);
+  } while (moved > 0 && step.useful_of(static_cast<std::size_t>(moved)) == 0 && !ends_before(step));
+  const std::size_t useful = moved < 0 ? 0 : step.useful_of(static_cast<std::size_t>(moved));
+  if (piece) {
+    std::memcpy(out.data, memory + step.skip, useful);
+    bounce_.give_back(std::move(piece));
+  }
+  if (moved < 0) throw move_error(io_path_, Transfer::Kind::kRead, static_cast<int>(-moved), offset);
+  return useful;
+}
+
+std::size_t AlignedFile::write_some(std::uint64_t offset, ConstBuffer in) {
+  require_host_memory(in, io_path_);
+  const Step step = write_step(opened_.alignment, offset, in, bounce_.piece_bytes());
+  AlignedMemory piece = step.route == Step::Route::kBounced ? bounce_.take() : nullptr;
+  if (piece) std::memcpy(piece.get(), in.data, step.bytes);
+  // A write leaves the memory as it is; the one call for both ways wants it writable.
+  std::byte* const memory = piece ? piece.get() : const_cast<std::byte*>(in.data);
+  const ssize_t moved = move_uninterrupted(Transfer::Kind::kWrite, step, memory);
+  if (piece) bounce_.give_back(std::move(piece));
+  // Moving nothing is no error to the kernel, but it would be an endless loop here.
+  if (moved <= 0)
+    throw move_error(io_path_, Transfer::Kind::kWrite, moved == 0 ? EIO : static_cast<int>(-moved), offset);
+  grow_to(offset + static_cast<std::uint64_t>(moved));
+  return static_cast<std::size_t>(moved);
+}
+
+// Both descriptors are of one file, and one call makes all of it durable.
+void AlignedFile::sync_all() { sync_descriptor(opened_.buffered.get()); }
+
+Error move_error(std::string_view io_path, Transfer::Kind kind, int error_number, std::uint64_t offset) {
+  const bool reads = kind == Transfer::Kind::kRead;
+  return {reads ? ErrorCode::kReadFailed : ErrorCode::kWriteFailed,
+          fmt::format("{} {}: {}", io_path, reads ? "read" : "write", std::generic_category().message(error_number)),
+          offset};
+}
+
+}  // namespace tzmark

@@ -1,0 +1,89 @@
+// Cutting transfers into steps, and the memory that unaligned ones go through.
+#include "io/aligned_io.h"
+
+#include <algorithm>
+
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+// What the kernel moves in one call stays below 2 GiB, and the length of an io_uring entry has 32 bits.
+constexpr std::size_t kCallBytesMax = std::size_t{1} << 30;
+// From here on one more call costs less than copying what it would move straight.
+constexpr std::size_t kWorthACallBytes = 128 << 10;
+constexpr std::size_t kBounceBytes = 1 << 20;
+
+bool is_aligned(const std::byte* memory, const Alignment& alignment) {
+  return reinterpret_cast<std::uintptr_t>(memory) % alignment.memory_bytes == 0;
+}
+
+std::size_t round_down(std::size_t bytes, std::size_t unit_bytes) { return bytes - bytes % unit_bytes; }
+
+}  // namespace
+
+std::size_t Step::useful_of(std::size_t moved) const { return moved <= skip ? 0 : std::min(moved - skip, useful); }
+
+Step read_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer out, std::size_t bounce_bytes) {
+  const std::size_t unit = alignment.unit_bytes;
+  const std::size_t skip = offset % unit;
+  const std::size_t head = skip == 0 ? 0 : unit - skip;
+  const bool rest_is_straight = out.size >= head + unit && is_aligned(out.data + head, alignment);
+  if (rest_is_straight && head == 0) {
+    const std::size_t bytes = round_down(std::min(out.size, kCallBytesMax), unit);
+    return {Step::Route::kStraight, offset, bytes, 0, bytes};
+  }
+  const bool head_only = rest_is_straight && out.size - head >= kWorthACallBytes;
+  const std::size_t wanted = std::min(head_only ? head : out.size, bounce_bytes - skip);
+  const std::size_t units = (skip + wanted + unit - 1) / unit;
+  return {Step::Route::kBounced, offset - skip, units * unit, skip, wanted};
+}
+
+Step write_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer in, std::size_t bounce_bytes) {
+  const std::size_t unit = alignment.unit_bytes;
+  const std::size_t skip = offset % unit;
+  if (skip != 0 || in.size < unit) {
+    const std::size_t bytes = std::min(in.size, unit - skip);
+    return {Step::Route::kBuffered, offset, bytes, 0, bytes};
+  }
+  const bool straight = is_aligned(in.data, alignment);
+  const std::size_t bytes = round_down(std::min(in.size, straight ? kCallBytesMax : bounce_bytes), unit);
+  return {straight ? Step::Route::kStraight : Step::Route::kBounced, offset, bytes, 0, bytes};
+}
+
+std::size_t whole_units(const Alignment& alignment, std::size_t wish_bytes) {
+  return std::max(round_down(wish_bytes, alignment.unit_bytes), alignment.unit_bytes);
+}
+
+AlignedMemory allocate_aligned(const Alignment& alignment, std::size_t bytes) {
+  const std::size_t align = std::max({alignment.unit_bytes, alignment.memory_bytes, sizeof(void*)});
+  void* memory = nullptr;
+  if (::posix_memalign(&memory, align, bytes) != 0) {
+    throw Error(ErrorCode::kResource, "no memory to move unaligned bytes through");
+  }
+  return AlignedMemory(static_cast<std::byte*>(memory));
+}
+
+BouncePool::BouncePool(const Alignment& alignment)
+    : alignment_(alignment), piece_bytes_(whole_units(alignment, kBounceBytes)) {}
+
+AlignedMemory BouncePool::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!pieces_.empty()) {
+      AlignedMemory piece = std::move(pieces_.back());
+      pieces_.pop_back();
+      return piece;
+    }
+    // Giving back must not allocate: there is room for every piece that was ever taken.
+    pieces_.reserve(++made_);
+  }
+  return allocate_aligned(alignment_, piece_bytes_);
+}
+
+void BouncePool::give_back(AlignedMemory piece) noexcept {
+  const std::lock_guard lock(mutex_);
+  pieces_.push_back(std::move(piece));
+}
+
+}  // namespace tzmark

@@ -1,0 +1,38 @@
+// The direct path: pread and pwrite past the page cache, by O_DIRECT. Threads need no coordination.
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "io/aligned_file.h"
+
+namespace tzmark {
+namespace {
+
+class DirectFile final : public AlignedFile {
+ public:
+  DirectFile(const std::string& file_name, OpenMode mode) : AlignedFile("direct", open_directly(file_name, mode)) {}
+
+  // Nothing reads ahead or writes behind here: the device is busy only with what is asked of it.
+  unsigned queue_depth_default() const override { return 8; }
+
+ protected:
+  ssize_t move(Transfer::Kind kind, int descriptor, std::byte* memory, std::size_t bytes,
+               std::uint64_t offset) override {
+    const auto at = static_cast<off_t>(offset);
+    const ssize_t moved = kind == Transfer::Kind::kRead ? ::pread(descriptor, memory, bytes, at)
+                                                        : ::pwrite(descriptor, memory, bytes, at);
+    return moved < 0 ? -errno : moved;
+  }
+};
+
+}  // namespace
+
+IoPath direct_path() {
+  // Whether direct I/O is there is the file system's to say, when a file is opened.
+  return {"direct", "pread and pwrite past the page cache (O_DIRECT)", "", [] { return std::string(); },
+          [](const std::string& file_name, OpenMode mode) -> std::unique_ptr<File> {
+            return std::make_unique<DirectFile>(file_name, mode);
+          }};
+}
+
+}  // namespace tzmark

@@ -1,0 +1,210 @@
+// The mmap path: bytes are copied from and to a mapping of the file. One mapping serves all threads.
+//
+// Memory that cannot be brought in from its file is a signal (SIGBUS) for whoever touches it. So nothing is touched
+// before madvise(MADV_POPULATE_READ or MADV_POPULATE_WRITE) has brought in its pages, which reports as an error what
+// would be the signal: a file that was cut short, a device that cannot read, a file system without room. A kernel that
+// lacks these calls lacks this path.
+// What is left: between that call and the copy, which is at most kPieceBytes long, another process may cut the file
+// short, or the kernel may drop a page and then fail to read it again. That is still a signal, and the one risk of a
+// mapping that a library cannot take away without installing handlers for signals.
+//
+// Writing makes room first, with fallocate, so that a full disk is an error of the call that meets it. File systems
+// that cannot allocate ahead get a larger size instead (ftruncate). There the room is found when a page is first
+// written, which the populating call reports, or, if the file system puts that off, when the file is synced.
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "io/paths.h"
+
+namespace tzmark {
+namespace {
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+// What is brought in and copied at one time: large enough for the device to be asked in large requests, small enough
+// to be still in memory when it is copied.
+constexpr std::size_t kPieceBytes = 2 << 20;
+// A file that grows is mapped well beyond its end, since the pages there become good as the file reaches them.
+constexpr std::uint64_t kGrowingBytesMin = 64 << 20;
+
+std::size_t page_bytes() {
+  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+class Mapping {
+ public:
+  Mapping(int fd, int protection, std::size_t bytes) : bytes_(bytes) {
+    void* const memory = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) {
+      if (errno == ENODEV) throw Error(ErrorCode::kUnavailable, "the file system cannot map files into memory");
+      throw_errno(errno == ENOMEM ? ErrorCode::kResource : ErrorCode::kOpenFailed, "mmap");
+    }
+    memory_ = static_cast<std::byte*>(memory);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() { ::munmap(memory_, bytes_); }
+
+  std::byte* memory() const { return memory_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* memory_ = nullptr;
+  std::size_t bytes_;
+};
+
+// Brings in the pages of a range of a mapping. Returns 0 or the errno.
+int populate(std::byte* memory, std::size_t bytes, int advice) {
+  const std::size_t skip = reinterpret_cast<std::uintptr_t>(memory) % page_bytes();
+  int result = 0;
+  do {
+    result = ::madvise(memory - skip, bytes + skip, advice);
+  } while (result != 0 && (errno == EINTR || errno == EAGAIN));
+  return result == 0 ? 0 : errno;
+}
+
+class MappedFile final : public File {
+ public:
+  MappedFile(const std::string& file_name, OpenMode mode)
+      : descriptor_(open_descriptor(file_name, mode)), writable_(mode != OpenMode::kRead) {
+    struct stat status {};
+    if (::fstat(descriptor_.get(), &status) != 0) throw_errno(ErrorCode::kOpenFailed, "fstat");
+    const std::uint64_t size = descriptor_size(descriptor_.get());
+    // Only of a block device fstat does not know the size, and that does not change.
+    if (!S_ISREG(status.st_mode)) fixed_size_ = size;
+    if (size != 0) at(0, static_cast<std::size_t>(size));
+  }
+
+  std::string_view io_path() const override { return "mmap"; }
+  std::uint64_t size() const override {
+    if (fixed_size_ != 0) return fixed_size_;
+    struct stat status {};
+    if (::fstat(descriptor_.get(), &status) != 0) throw_errno(ErrorCode::kOpenFailed, "fstat");
+    return static_cast<std::uint64_t>(status.st_size);
+  }
+
+  void reserve(std::uint64_t bytes) override {
+    const std::lock_guard lock(room_mutex_);
+    reserve_room(descriptor_.get(), 0, bytes);
+  }
+
+ protected:
+  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
+    require_host_memory(out, io_path());
+    for (;;) {
+      // Asked every time: behind the end of a file that was cut short, the rest of its last page is zeros.
+      const std::uint64_t end = size();
+      if (offset >= end || out.size == 0) return 0;
+      const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>({out.size, end - offset, kPieceBytes}));
+      std::byte* const from = at(offset, bytes);
+      if (const int error = populate(from, bytes, MADV_POPULATE_READ)) {
+        if (size() < offset + bytes) continue;
+        fail(ErrorCode::kReadFailed, error, offset);
+      }
+      std::memcpy(out.data, from, bytes);
+      return bytes;
+    }
+  }
+
+  std::size_t write_some(std::uint64_t offset, ConstBuffer in) override {
+    require_host_memory(in, io_path());
+    if (!writable_) fail(ErrorCode::kWriteFailed, EBADF, offset);
+    make_room(offset, offset + in.size);
+    const std::size_t bytes = std::min(in.size, kPieceBytes);
+    std::byte* const to = at(offset, bytes);
+    if (const int error = populate(to, bytes, MADV_POPULATE_WRITE)) fail(ErrorCode::kWriteFailed, error, offset);
+    std::memcpy(to, in.data, bytes);
+    return bytes;
+  }
+
+  // The kernel knows which pages of a mapping were written, and fsync writes them with the rest.
+  void sync_all() override { sync_descriptor(descriptor_.get()); }
+
+ private:
+  [[noreturn]] void fail(ErrorCode code, int error, std::uint64_t offset) const {
+    if (error == EFAULT) {
+      const bool reads = code == ErrorCode::kReadFailed;
+      throw Error(code,
+                  reads ? "mmap: the device or file system cannot give a page that is in the file"
+                        : "mmap: there is no room for a page, or it cannot be read before it is changed",
+                  offset);
+    }
+    errno = error;
+    throw_errno(code, "mmap", offset);
+  }
+
+  // Where the range lies in memory. Mappings that became too small stay, since others may be copying there.
+  std::byte* at(std::uint64_t offset, std::size_t bytes) {
+    const std::uint64_t end = offset + bytes;
+    const Mapping* mapping = newest_.load(std::memory_order_acquire);
+    if (mapping == nullptr || mapping->bytes() < end) mapping = &map(end);
+    return mapping->memory() + offset;
+  }
+
+  const Mapping& map(std::uint64_t end) {
+    const std::lock_guard lock(mappings_mutex_);
+    if (!mappings_.empty() && mappings_.back()->bytes() >= end) return *mappings_.back();
+    // The first one of a file that is only read is the whole file. What grows is mapped twice as far each time.
+    const bool grows = writable_ || !mappings_.empty();
+    const std::uint64_t bytes = grows ? std::max(end * 2, kGrowingBytesMin) : end;
+    const int protection = writable_ ? PROT_READ | PROT_WRITE : PROT_READ;
+    mappings_.push_back(std::make_unique<Mapping>(descriptor_.get(), protection, bytes));
+    const Mapping& mapping = *mappings_.back();
+    if (!writable_) ::madvise(mapping.memory(), mapping.bytes(), MADV_SEQUENTIAL);
+    newest_.store(&mapping, std::memory_order_release);
+    return mapping;
+  }
+
+  void make_room(std::uint64_t offset, std::uint64_t end) {
+    if (size() >= end) return;
+    const std::lock_guard lock(room_mutex_);
+    const std::uint64_t there = size();
+    if (there >= end) return;
+    const std::uint64_t from = std::max(there, offset);
+    if (reserve_room(descriptor_.get(), from, end - from)) return;
+    int result = 0;
+    do {
+      result = ::ftruncate(descriptor_.get(), static_cast<off_t>(end));
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) throw_errno(ErrorCode::kWriteFailed, "ftruncate", offset);
+  }
+
+  Descriptor descriptor_;
+  const bool writable_;
+  std::uint64_t fixed_size_ = 0;
+  std::mutex room_mutex_;  // the size never goes back from what another thread has made it
+  std::mutex mappings_mutex_;
+  std::vector<std::unique_ptr<Mapping>> mappings_;
+  std::atomic<const Mapping*> newest_ = nullptr;
+};
+
+std::string why_mmap_is_unavailable() {
+  void* const memory = ::mmap(nullptr, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return "the system gives no memory to map";
+  const int error = populate(static_cast<std::byte*>(memory), page_bytes(), MADV_POPULATE_READ);
+  ::munmap(memory, page_bytes());
+  if (error == 0) return {};
+  return "the kernel lacks MADV_POPULATE_READ (Linux 5.14), without which a bad page is a signal and no error";
+}
+
+}  // namespace
+
+IoPath mmap_path() {
+  return {"mmap", "copies from and to a mapping of the file", "", why_mmap_is_unavailable,
+          [](const std::string& file_name, OpenMode mode) -> std::unique_ptr<File> {
+            return std::make_unique<MappedFile>(file_name, mode);
+          }};
+}
+
+}  // namespace tzmark

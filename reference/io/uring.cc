@@ -1,0 +1,70 @@
+// The io_uring path and its variants. A queue is a ring of the thread that uses it, in which many transfers go on at
+// once; single calls take a ring from a pool, and wait.
+//   uring          through the page cache
+//   uring-direct   past it (O_DIRECT), as the direct path does
+//   uring-sqpoll   the same, and a thread of the kernel takes what is submitted. One serves all queues of a file, and
+//                  keeps a core busy while there is work and shortly after. Single calls go without it: they would
+//                  wait for that thread too.
+#include <mutex>
+
+#include "io/aligned_file.h"
+#include "io/ring.h"
+#include "io/uring_queue.h"
+
+namespace tzmark {
+namespace {
+
+class UringFile final : public AlignedFile {
+ public:
+  UringFile(std::string_view io_path, OpenedFile opened, bool polled)
+      : AlignedFile(io_path, std::move(opened)), polled_(polled) {}
+
+  std::unique_ptr<TransferQueue> make_queue(unsigned depth) override {
+    if (!polled_) return std::make_unique<UringQueue>(*this, depth, Ring::Use::kOneThread, nullptr);
+    std::call_once(shared_made_, [this] { shared_ = std::make_unique<Ring>(1U, Ring::Use::kPolled); });
+    return std::make_unique<UringQueue>(*this, depth, Ring::Use::kPolled, shared_.get());
+  }
+  bool is_asynchronous() const override { return true; }
+  unsigned queue_depth_default() const override { return 16; }
+
+ protected:
+  ssize_t move(Transfer::Kind kind, int descriptor, std::byte* memory, std::size_t bytes,
+               std::uint64_t offset) override {
+    return rings_.run({kind, descriptor, memory, bytes, offset});
+  }
+
+ private:
+  RingPool rings_;
+  const bool polled_;
+  std::once_flag shared_made_;
+  std::unique_ptr<Ring> shared_;  // whose thread of the kernel all queues share
+};
+
+std::unique_ptr<File> open_uring(const std::string& file_name, OpenMode mode) {
+  return std::make_unique<UringFile>("uring", open_plainly(file_name, mode), false);
+}
+
+std::unique_ptr<File> open_uring_direct(const std::string& file_name, OpenMode mode) {
+  return std::make_unique<UringFile>("uring-direct", open_directly(file_name, mode), false);
+}
+
+std::unique_ptr<File> open_uring_sqpoll(const std::string& file_name, OpenMode mode) {
+  return std::make_unique<UringFile>("uring-sqpoll", open_directly(file_name, mode), true);
+}
+
+std::string why_no_uring() { return why_no_ring(Ring::Use::kAnyThread); }
+
+}  // namespace
+
+IoPath uring_path() { return {"uring", "io_uring through the page cache", "", why_no_uring, open_uring}; }
+
+IoPath uring_direct_path() {
+  return {"uring-direct", "io_uring past the page cache (O_DIRECT)", "uring", why_no_uring, open_uring_direct};
+}
+
+IoPath uring_sqpoll_path() {
+  return {"uring-sqpoll", "io_uring past the page cache, submitted to a thread of the kernel (SQPOLL)", "uring",
+          [] { return why_no_ring(Ring::Use::kPolled); }, open_uring_sqpoll};
+}
+
+}  // namespace tzmark
