@@ -1,21 +1,31 @@
-// Runs pieces of fixed size through three stages on several threads.
+// Runs pieces of fixed size through a file and through the computing between, on several threads.
 //
-// A job hands out pieces in order. Each piece has a buffer of its own and passes through
-//   produce  any thread, any order: read it, decrypt it, hash what can be hashed on its own
+// A job hands out pieces in order. Each piece has memory of its own and passes through
+//   reads    transfers that fill its memory, which the file's path keeps in flight while threads compute
+//   produce  any thread, any order: decrypt it, hash what can be hashed on its own
 //   chain    in order within a chain, one at a time there: what depends on the piece before, such as SHA-256
-//   consume  any thread, any order: encrypt it, write it, hand it out
-// A piece that continues the one before it belongs to its chain; any other starts a new chain. So one huge tensor uses
-// every core for all but its SHA-256, and many tensors use every core for that too.
+//   consume  any thread, any order: encrypt it, hand it out
+//   writes   transfers that empty its memory
+// Pieces of one chain are taken one after the other, those of different chains at the same time. So one huge tensor
+// uses every core for all but its SHA-256, and several tensors use every core for that too.
 //
-// Buffers are made once and reused; a piece costs three short locks. The first error in the order of pieces wins:
-// pieces before the one that failed are finished, later ones are dropped.
+// On a path whose transfers go on by themselves, each thread keeps some in flight and computes meanwhile. On one whose
+// calls wait for the device there are more workers than threads, of which no more than threads compute at a time.
+// Memory is made once and reused; a piece costs a few short locks and no allocation. The error at the lowest position
+// wins: pieces before it are finished, later ones are dropped.
 //
-// Job requires: a type Piece, default-constructible, with a member bool continues; and
-//   bool next(Piece&)                        called under the lock; false at the end
-//   void produce(Piece&, std::span<std::byte> buffer), chain and consume alike.
+// Job requires: a type Piece, default-constructible, derived from PipelinePiece; and
+//   bool next(Piece&, const Position* before)   called under the lock; false at the end. Pieces behind *before, once it
+//                                               is given, are not wanted any more
+//   std::size_t reads(Piece&, std::span<std::byte> memory, FileTransfers&)    how many transfers it asks for
+//   void produce(Piece&, std::span<std::byte> memory), chain and consume alike
+//   std::size_t writes(Piece&, std::span<std::byte> memory, FileTransfers&)
+// Memory is empty for a piece that says it has its own.
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <compare>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -28,14 +38,17 @@
 #include <vector>
 
 #include "tzmark/error.h"
+#include "tzmark/io.h"
+#include "tzmark/memory.h"
 
 namespace tzmark {
 
 inline constexpr std::size_t kDefaultPieceBytes = 2 << 20;
 
 struct PipelineOptions {
-  unsigned threads = 0;  // 0: as many as the machine has cores
+  unsigned threads = 0;  // that compute at a time; 0: as many as the machine has cores
   std::size_t piece_bytes = kDefaultPieceBytes;
+  unsigned queue_depth = 0;  // transfers in flight, over all threads; 0: what suits the path
 
   // Throws kUsage for a size of pieces that is too small to hold anything.
   void check() const;
@@ -49,135 +62,354 @@ inline void PipelineOptions::check() const {
   }
 }
 
+// Where a piece stands in the order in which errors count.
+struct Position {
+  std::size_t tensor = 0;
+  std::uint64_t offset = 0;
+  auto operator<=>(const Position&) const = default;
+};
+
+// How far a chain is. The job owns it and keeps it for as long as there are pieces of it.
+struct Chain {
+  std::uint64_t next = 0;
+};
+
+struct PipelinePiece {
+  Position position;
+  Chain* chain = nullptr;  // none: the piece skips that stage
+  std::uint64_t in_chain = 0;
+  bool has_own_memory = false;
+};
+
+struct FileTransfer {
+  File* file = nullptr;
+  Transfer transfer;
+};
+// A piece of a run of small tensors is two stretches of the file at most.
+using FileTransfers = std::array<FileTransfer, 2>;
+
 template <typename Job>
 class Pipeline {
  public:
-  Pipeline(Job& job, const PipelineOptions& options, std::size_t buffer_bytes)
-      : job_(job), thread_count_(options.thread_count()), slots_(2 * thread_count_ + 1), buffer_bytes_(buffer_bytes) {}
+  // work_bytes: about how much there is to do; little work starts few threads. file: whose queues carry the transfers;
+  // those on another file are made in place. None: the job asks for no transfers.
+  Pipeline(Job& job, const PipelineOptions& options, std::uint64_t work_bytes, File* file)
+      : job_(job),
+        file_(file),
+        asynchronous_(file != nullptr && file->is_asynchronous()),
+        piece_count_(1 + work_bytes / options.piece_bytes),
+        thread_count_(static_cast<unsigned>(std::min<std::uint64_t>(options.thread_count(), piece_count_))),
+        depth_(transfers_in_flight(options)),
+        worker_count_(asynchronous_ ? thread_count_ : std::max(thread_count_, depth_)),
+        memory_bytes_((options.piece_bytes + kPageBytes - 1) / kPageBytes * kPageBytes),
+        slots_(slot_count()),
+        // Little work costs little memory, which a huge page would not be.
+        memory_(slots_.size() * memory_bytes_,
+                piece_count_ > 1 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall) {
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      slots_[i].memory = memory_.bytes().subspan(i * memory_bytes_, options.piece_bytes);
+    }
+  }
 
   // Returns when all pieces are through. Throws the first error.
   void run() {
-    std::vector<std::jthread> helpers;
-    helpers.reserve(thread_count_ - 1);
-    for (unsigned i = 1; i < thread_count_; ++i) helpers.emplace_back([this] { work(); });
-    work();
-    helpers.clear();
+    {
+      std::vector<std::jthread> helpers;
+      helpers.reserve(worker_count_ - 1);
+      for (unsigned i = 1; i < worker_count_; ++i) helpers.emplace_back([this] { work(); });
+      work();
+    }
     if (error_) std::rethrow_exception(error_);
   }
 
  private:
-  enum class State { kFree, kProducing, kProduced, kChaining, kChained, kConsuming };
+  enum class State { kFree, kReading, kRead, kComputing, kProduced, kConsumed, kWriting };
   struct Slot {
     State state = State::kFree;
-    std::uint64_t number = 0;
     typename Job::Piece piece{};
-    std::unique_ptr<std::byte[]> buffer;  // made at first use, so that small jobs stay small
+    std::span<std::byte> memory;
+    FileTransfers transfers;
+    std::size_t pending = 0;  // transfers that are not through
+    bool failed = false;      // one of them, so that nothing more is done with the piece
   };
-
-  Slot& slot(std::uint64_t number) { return slots_[number % slots_.size()]; }
-  bool failed_before(std::uint64_t number) const { return error_ && error_number_ < number; }
-
-  // A piece may chain when the piece before it has, unless it starts a chain.
-  bool may_chain(const Slot& s) {
-    if (s.state != State::kProduced) return false;
-    if (!s.piece.continues || s.number == oldest_) return true;
-    const Slot& before = slot(s.number - 1);
-    return before.state >= State::kChained || before.state == State::kFree;
-  }
-
+  enum class Kind { kNone, kRead, kProduce, kChain, kWrite };
   struct Task {
-    Slot* slot;
-    State during, after;
+    Kind kind = Kind::kNone;
+    Slot* slot = nullptr;
   };
 
-  // What this thread should do next: what unblocks others first. Called with the lock held.
-  std::optional<Task> choose() {
-    while (oldest_ < next_ && slot(oldest_).state == State::kFree) ++oldest_;
-    for (std::uint64_t n = oldest_; n < next_; ++n) {
-      Slot& s = slot(n);
-      if (may_chain(s)) return Task{&s, State::kChaining, State::kChained};
-      if (s.state == State::kChained) return Task{&s, State::kConsuming, State::kFree};
-    }
-    if (!exhausted_ && !error_ && next_ - oldest_ < slots_.size()) {
-      Slot& s = slot(next_);
-      try {
-        exhausted_ = !job_.next(s.piece);
-      } catch (...) {
-        fail(next_);
-        return std::nullopt;
-      }
-      if (!exhausted_) {
-        s.number = next_++;
-        return Task{&s, State::kProducing, State::kProduced};
-      }
-    }
-    return std::nullopt;
+  static constexpr std::size_t kMemoryBytesMax = std::size_t{192} << 20;
+  // Worth telling the system about.
+  static constexpr std::size_t kRegisteredBytesMin = std::size_t{8} << 20;
+  static constexpr std::size_t kPageBytes = 4096;
+
+  unsigned transfers_in_flight(const PipelineOptions& options) const {
+    if (file_ == nullptr) return thread_count_;
+    const unsigned wanted = options.queue_depth != 0 ? options.queue_depth : file_->queue_depth_default();
+    return wanted != 0 ? static_cast<unsigned>(std::min<std::uint64_t>(wanted, piece_count_)) : thread_count_;
   }
 
-  void fail(std::uint64_t number) {
-    if (!error_ || number < error_number_) {
-      error_ = std::current_exception();
-      error_number_ = number;
+  std::size_t slot_count() const {
+    const std::size_t wanted = std::size_t{depth_} + 2 * thread_count_ + 1;
+    const std::size_t affordable = std::max<std::size_t>(kMemoryBytesMax / memory_bytes_, thread_count_ + 2);
+    return static_cast<std::size_t>(std::min<std::uint64_t>(std::min(wanted, affordable), piece_count_ + 1));
+  }
+
+  std::unique_ptr<TransferQueue> make_queue() {
+    if (file_ == nullptr) return nullptr;
+    auto queue = file_->make_queue(asynchronous_ ? (depth_ + thread_count_ - 1) / thread_count_ : 1);
+    if (asynchronous_ && memory_.bytes().size() >= kRegisteredBytesMin) {
+      const MutableBuffer all(memory_.bytes());
+      queue->register_memory({&all, 1});
     }
+    return queue;
+  }
+
+  bool dropped(const Slot& s) const { return s.failed || (error_ && error_position_ < s.piece.position); }
+
+  void fail(Slot& s, std::exception_ptr error) {
+    s.failed = true;
+    fail_at(s.piece.position, std::move(error));
+  }
+  void fail_at(Position position, std::exception_ptr error) {
+    if (error_ && !(position < error_position_)) return;
+    error_ = std::move(error);
+    error_position_ = position;
+  }
+
+  void release(Slot& s) {
+    s.state = State::kFree;
+    s.failed = false;
+    s.piece = {};
+    --used_;
+  }
+
+  // What a slot waits for. What was dropped waits for nothing and is free.
+  Kind next_step(Slot& s) {
+    if (s.state == State::kFree || s.state == State::kComputing || s.pending > 0) return Kind::kNone;
+    if (dropped(s)) {
+      release(s);
+      return Kind::kNone;
+    }
+    switch (s.state) {
+      case State::kRead:
+        return Kind::kProduce;
+      case State::kProduced:
+        return s.piece.chain == nullptr || s.piece.chain->next == s.piece.in_chain ? Kind::kChain : Kind::kNone;
+      case State::kConsumed:
+        return Kind::kWrite;
+      default:
+        return Kind::kNone;
+    }
+  }
+
+  // Lower comes first. What moves by itself is started before a thread computes; else what unblocks others comes first.
+  int priority(Kind kind) const {
+    switch (kind) {
+      case Kind::kWrite:
+        return asynchronous_ ? 0 : 3;
+      case Kind::kRead:
+        return asynchronous_ ? 1 : 5;
+      case Kind::kChain:
+        return 2;
+      case Kind::kProduce:
+        return 4;
+      case Kind::kNone:
+        break;
+    }
+    return 6;
+  }
+
+  // What this thread should do next. Called with the lock held; room: whether its queue takes another transfer.
+  Task choose(bool room) {
+    const bool may_compute = computing_ < thread_count_;
+    Task best;
+    Slot* free = nullptr;
+    for (Slot& s : slots_) {
+      const Kind kind = next_step(s);
+      if (s.state == State::kFree) free = &s;
+      if (kind == Kind::kNone || (kind == Kind::kWrite ? !room : !may_compute)) continue;
+      const bool better =
+          priority(kind) < priority(best.kind) || (kind == best.kind && s.piece.position < best.slot->piece.position);
+      if (better) best = {kind, &s};
+    }
+    const bool may_begin = free != nullptr && !exhausted_ && room && (file_ != nullptr || may_compute);
+    if (may_begin && priority(Kind::kRead) < priority(best.kind) && begin(*free)) return {Kind::kRead, free};
+    return best;
+  }
+
+  // Takes the next piece into a slot, if there is one.
+  bool begin(Slot& s) {
+    try {
+      while (!exhausted_) {
+        exhausted_ = !job_.next(s.piece, error_ ? &error_position_ : nullptr);
+        if (exhausted_ || !dropped(s)) break;
+        s.piece = {};
+      }
+    } catch (...) {
+      // What next was about to hand out stands behind all that it has handed out.
+      fail_at({~std::size_t{0}, 0}, std::current_exception());
+      exhausted_ = true;
+    }
+    if (exhausted_) return false;
+    s.state = State::kReading;
+    ++used_;
+    return true;
   }
 
   void work() {
+    std::unique_ptr<TransferQueue> queue;
+    try {
+      queue = make_queue();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      fail_at({}, std::current_exception());
+      exhausted_ = true;
+      changed_.notify_all();
+      return;
+    }
     std::unique_lock lock(mutex_);
     for (;;) {
-      const std::optional<Task> task = choose();
-      if (!task) {
-        if (oldest_ == next_ && (exhausted_ || error_)) {
-          changed_.notify_all();
-          return;
-        }
+      const Task task = choose(!queue || queue->in_flight() < queue->depth());
+      if (task.kind != Kind::kNone) {
+        perform(task, queue.get(), lock);
+      } else if (queue && queue->in_flight() > 0) {
+        reap(*queue, lock);
+      } else if (exhausted_ && used_ == 0) {
+        changed_.notify_all();
+        return;
+      } else {
+        ++waiting_;
         changed_.wait(lock);
+        --waiting_;
         continue;
       }
-      Slot& s = *task->slot;
-      s.state = task->during;
-      bool dropped = failed_before(s.number);
-      if (!dropped) {
-        lock.unlock();
-        try {
-          perform(s);
-          lock.lock();
-        } catch (...) {
-          lock.lock();
-          fail(s.number);
-          dropped = true;
-        }
-      }
-      // What has failed or is dropped ends here; its successors in the chain see it gone and are dropped in turn.
-      s.state = dropped ? State::kFree : task->after;
-      if (s.state == State::kFree) s.piece = {};
-      changed_.notify_all();
+      if (waiting_ > 0) changed_.notify_all();
     }
   }
 
-  void perform(Slot& s) {
-    if (!s.buffer) s.buffer.reset(new std::byte[buffer_bytes_]);
-    const std::span<std::byte> buffer(s.buffer.get(), buffer_bytes_);
-    switch (s.state) {
-      case State::kProducing:
-        return job_.produce(s.piece, buffer);
-      case State::kChaining:
-        return job_.chain(s.piece, buffer);
-      default:
-        return job_.consume(s.piece, buffer);
+  void perform(const Task& task, TransferQueue* queue, std::unique_lock<std::mutex>& lock) {
+    Slot& s = *task.slot;
+    const bool moves = task.kind == Kind::kRead || task.kind == Kind::kWrite;
+    if (moves) {
+      s.state = task.kind == Kind::kRead ? State::kReading : State::kWriting;
+      // Nobody else may find it between two of its transfers.
+      s.pending = 1;
+      move(s, task.kind, queue, lock);
+      --s.pending;
+      finish_move(s);
+      return;
     }
+    s.state = State::kComputing;
+    ++computing_;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      if (task.kind == Kind::kProduce) {
+        job_.produce(s.piece, memory_of(s));
+      } else if (s.piece.chain != nullptr) {
+        job_.chain(s.piece, memory_of(s));
+        lock.lock();
+        ++s.piece.chain->next;
+        if (waiting_ > 0) changed_.notify_all();
+        lock.unlock();
+      }
+      if (task.kind == Kind::kChain) job_.consume(s.piece, memory_of(s));
+    } catch (...) {
+      error = std::current_exception();
+    }
+    if (!lock.owns_lock()) lock.lock();
+    --computing_;
+    s.state = task.kind == Kind::kProduce ? State::kProduced : State::kConsumed;
+    if (error) fail(s, error);
+  }
+
+  // Starts the transfers of a piece. The lock is held before and after.
+  void move(Slot& s, Kind kind, TransferQueue* queue, std::unique_lock<std::mutex>& lock) {
+    lock.unlock();
+    std::size_t count = 0;
+    std::exception_ptr error;
+    try {
+      count = kind == Kind::kRead ? job_.reads(s.piece, memory_of(s), s.transfers)
+                                  : job_.writes(s.piece, memory_of(s), s.transfers);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (error) fail(s, error);
+    for (std::size_t i = 0; i < count && !s.failed; ++i) {
+      FileTransfer& move = s.transfers[i];
+      move.transfer.kind = kind == Kind::kRead ? Transfer::Kind::kRead : Transfer::Kind::kWrite;
+      move.transfer.owner = &s;
+      if (move.transfer.memory.size == 0) continue;
+      if (move.file != file_) {
+        lock.unlock();
+        const auto own = move.file->make_queue(1);
+        own->start(move.transfer);
+        own->wait();
+        lock.lock();
+        if (move.transfer.error) fail(s, move.transfer.error);
+        continue;
+      }
+      while (queue->in_flight() == queue->depth()) reap(*queue, lock);
+      ++s.pending;
+      lock.unlock();
+      queue->start(move.transfer);
+      // A path that does not go on by itself has moved the bytes.
+      Transfer* const done = asynchronous_ ? nullptr : &queue->wait();
+      lock.lock();
+      if (done != nullptr) settle(*done);
+    }
+  }
+
+  void reap(TransferQueue& queue, std::unique_lock<std::mutex>& lock) {
+    lock.unlock();
+    Transfer& done = queue.wait();
+    lock.lock();
+    Slot& s = settle(done);
+    finish_move(s);
+  }
+
+  Slot& settle(Transfer& done) {
+    Slot& s = *static_cast<Slot*>(done.owner);
+    --s.pending;
+    if (done.error) fail(s, done.error);
+    return s;
+  }
+
+  // When the last transfer of a piece is through, it may be taken further.
+  void finish_move(Slot& s) {
+    if (s.pending > 0) return;
+    if (s.state == State::kReading) {
+      s.state = State::kRead;
+    } else if (s.state == State::kWriting) {
+      release(s);
+    }
+  }
+
+  std::span<std::byte> memory_of(const Slot& s) const {
+    return s.piece.has_own_memory ? std::span<std::byte>() : s.memory;
   }
 
   Job& job_;
+  File* const file_;
+  const bool asynchronous_;
+  const std::uint64_t piece_count_;  // about
   const unsigned thread_count_;
+  const unsigned depth_;
+  const unsigned worker_count_;
+  const std::size_t memory_bytes_;  // of a slot, whole pages
+  std::vector<Slot> slots_;
+  const HostMemory memory_;
+
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Slot> slots_;  // piece n is in slot n % size
-  const std::size_t buffer_bytes_;
-  std::uint64_t oldest_ = 0;  // the first piece that is not through
-  std::uint64_t next_ = 0;    // the number of the next new piece
+  std::size_t used_ = 0;
+  unsigned computing_ = 0;
+  unsigned waiting_ = 0;
   bool exhausted_ = false;
   std::exception_ptr error_;
-  std::uint64_t error_number_ = 0;
+  Position error_position_;
 };
 
 }  // namespace tzmark

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <random>
 #include <stdexcept>
@@ -10,32 +12,55 @@
 namespace tzmark {
 namespace {
 
-// Pieces with chain lengths that differ; records what happened to each.
+constexpr std::size_t kPieceBytes = 4096;
+
+// Pieces of several chains, or of none, over two halves of a file: the lower half is read, the upper one written.
+// Records what happened to each.
 class RecordingJob {
  public:
-  struct Piece {
-    bool continues = false;
+  struct Piece : PipelinePiece {
     std::size_t number = 0;
+    int stage = 0;
   };
 
-  RecordingJob(std::vector<bool> continues) : continues_(std::move(continues)), stages_(continues_.size()) {}
+  // chains: of each piece its chain, or -1.
+  RecordingJob(std::vector<int> chains, File* file)
+      : chain_of_(std::move(chains)), file_(file), stages_(chain_of_.size()) {}
 
-  bool next(Piece& piece) {
+  bool next(Piece& piece, const Position* before) {
     if (next_ == fail_next_at_) throw std::runtime_error("next");
-    if (next_ == continues_.size()) return false;
-    piece = {continues_[next_], next_};
+    if (next_ == chain_of_.size()) return false;
+    piece.number = next_;
+    piece.position = {next_, 0};
+    if (before != nullptr && *before < piece.position) return false;
+    if (const int chain = chain_of_[next_]; chain >= 0) {
+      piece.chain = &chains_[chain];
+      piece.in_chain = counts_[chain]++;
+    }
     ++next_;
     return true;
   }
-  void produce(Piece& piece, std::span<std::byte> buffer) {
-    buffer[0] = static_cast<std::byte>(piece.number);
-    step(piece, buffer, 0);
+  std::size_t reads(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
+    step(piece, 0);
+    if (file_ == nullptr) return 0;
+    plan(transfers, piece.number * kPieceBytes, memory);
+    return 2;
   }
-  void chain(Piece& piece, std::span<std::byte> buffer) {
-    if (piece.continues && stages_[piece.number - 1] < 2) out_of_order_ = true;
-    step(piece, buffer, 1);
+  void produce(Piece& piece, std::span<std::byte>) { step(piece, 1); }
+  void chain(Piece& piece, std::span<std::byte>) {
+    if (piece.chain->next != piece.in_chain) out_of_order_ = true;
+    step(piece, 2);
   }
-  void consume(Piece& piece, std::span<std::byte> buffer) { step(piece, buffer, 2); }
+  void consume(Piece& piece, std::span<std::byte>) {
+    if (piece.chain == nullptr) step(piece, 2);
+    step(piece, 3);
+  }
+  std::size_t writes(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
+    step(piece, 4);
+    if (file_ == nullptr) return 0;
+    plan(transfers, (chain_of_.size() + piece.number) * kPieceBytes, memory);
+    return 2;
+  }
 
   std::size_t fail_next_at_ = ~std::size_t{0};
   std::vector<std::pair<std::size_t, int>> failures_;  // piece and stage
@@ -43,63 +68,172 @@ class RecordingJob {
   bool out_of_order() const { return out_of_order_; }
 
  private:
-  void step(const Piece& piece, std::span<std::byte> buffer, int stage) {
-    if (buffer[0] != static_cast<std::byte>(piece.number)) out_of_order_ = true;
+  void plan(FileTransfers& transfers, std::uint64_t offset, std::span<std::byte> memory) {
+    transfers[0].file = transfers[1].file = file_;
+    transfers[0].transfer.offset = offset;
+    transfers[0].transfer.memory = memory.first(100);
+    transfers[1].transfer.offset = offset + 100;
+    transfers[1].transfer.memory = memory.subspan(100);
+  }
+
+  void step(Piece& piece, int stage) {
     for (const auto& [number, failing] : failures_) {
       if (number == piece.number && failing == stage) throw std::runtime_error(std::to_string(number));
     }
-    if (stages_[piece.number].fetch_add(1) != stage) out_of_order_ = true;
+    if (stages_[piece.number].fetch_add(1) != stage || piece.stage++ != stage) out_of_order_ = true;
   }
 
-  std::vector<bool> continues_;
+  const std::vector<int> chain_of_;
+  File* const file_;
+  std::array<Chain, 3> chains_;
+  std::array<std::uint64_t, 3> counts_{};
   std::vector<std::atomic<int>> stages_;
   std::size_t next_ = 0;
   std::atomic<bool> out_of_order_ = false;
 };
 
-std::vector<bool> chains(std::size_t count, unsigned seed) {
+std::vector<int> chains(std::size_t count, unsigned seed) {
   std::mt19937 random(seed);
-  std::vector<bool> continues(count);
-  for (std::size_t i = 1; i < count; ++i) continues[i] = random() % 3 != 0;
-  return continues;
+  std::vector<int> chain_of(count);
+  for (int& chain : chain_of) chain = static_cast<int>(random() % 4) - 1;
+  return chain_of;
 }
 
-class PipelineTest : public ::testing::TestWithParam<unsigned> {};
+// Moves bytes when it is asked for what is through, and the last started first: as little in order as a path may be.
+class LazyFile final : public File {
+ public:
+  explicit LazyFile(File& inner) : inner_(inner) {}
+  std::string_view io_path() const override { return "lazy"; }
+  std::uint64_t size() const override { return inner_.size(); }
+  bool is_asynchronous() const override { return true; }
+  unsigned queue_depth_default() const override { return 6; }
+  std::unique_ptr<TransferQueue> make_queue(unsigned depth) override {
+    class Queue final : public TransferQueue {
+     public:
+      Queue(File& file, unsigned depth) : file_(file), depth_(depth) {}
+      unsigned depth() const override { return depth_; }
+      unsigned in_flight() const override { return static_cast<unsigned>(started_.size()); }
+      void start(Transfer& transfer) override { started_.push_back(&transfer); }
+      Transfer& wait() override {
+        Transfer& last = *started_.back();
+        started_.pop_back();
+        const auto moves = file_.make_queue(1);
+        moves->start(last);
+        return moves->wait();
+      }
+
+     private:
+      File& file_;
+      const unsigned depth_;
+      std::vector<Transfer*> started_;
+    };
+    return std::make_unique<Queue>(inner_, depth);
+  }
+
+ protected:
+  std::size_t read_some(std::uint64_t, MutableBuffer) override { throw std::logic_error("not through a queue"); }
+  std::size_t write_some(std::uint64_t, ConstBuffer) override { throw std::logic_error("not through a queue"); }
+  void sync_all() override {}
+
+ private:
+  File& inner_;
+};
+
+constexpr std::size_t kPieces = 300;
+constexpr std::uint64_t kWorkBytes = kPieces * kPieceBytes;
+
+class PipelineTest : public ::testing::TestWithParam<unsigned> {
+ protected:
+  PipelineTest() : content_(kWorkBytes) {
+    std::mt19937_64 random(1);
+    for (std::byte& b : content_) b = static_cast<std::byte>(random());
+    // The half that is written is there from the beginning: a memory file must not grow beside reads.
+    content_.resize(2 * kWorkBytes);
+  }
+
+  static PipelineOptions options() { return {.threads = GetParam(), .piece_bytes = kPieceBytes}; }
+
+  // Without a file, over one whose calls move the bytes, and over one whose queues do.
+  template <typename Action>
+  void on_every_kind_of_file(Action&& action) {
+    action(nullptr);
+    MemoryFile memory(content_);
+    action(&memory);
+    LazyFile lazy(memory);
+    action(&lazy);
+  }
+
+  std::vector<std::byte> content_;
+};
 
 TEST_P(PipelineTest, EveryPieceGoesThroughEveryStageInOrder) {
-  RecordingJob job(chains(500, GetParam()));
-  Pipeline(job, {GetParam(), 4096}, 1).run();
-  EXPECT_FALSE(job.out_of_order());
-  for (const auto& stage : job.stages()) EXPECT_EQ(stage, 3);
+  on_every_kind_of_file([](File* file) {
+    RecordingJob job(chains(kPieces, GetParam()), file);
+    Pipeline(job, options(), kWorkBytes, file).run();
+    EXPECT_FALSE(job.out_of_order());
+    for (const auto& stage : job.stages()) EXPECT_EQ(stage, 5);
+  });
+}
+
+TEST_P(PipelineTest, MovesTheBytesOfEveryPiece) {
+  for (const bool is_lazy : {false, true}) {
+    MemoryFile memory(content_);
+    LazyFile lazy(memory);
+    File* const file = is_lazy ? static_cast<File*>(&lazy) : &memory;
+    RecordingJob job(chains(kPieces, 9), file);
+    Pipeline(job, options(), kWorkBytes, file).run();
+    const auto halves = std::span(memory.content());
+    EXPECT_TRUE(std::ranges::equal(halves.first(kWorkBytes), halves.subspan(kWorkBytes)));
+  }
 }
 
 TEST_P(PipelineTest, NoPiecesAreFine) {
-  RecordingJob job({});
-  EXPECT_NO_THROW(Pipeline(job, {GetParam(), 4096}, 1).run());
+  on_every_kind_of_file([](File* file) {
+    RecordingJob job({}, file);
+    EXPECT_NO_THROW(Pipeline(job, options(), 0, file).run());
+  });
 }
 
 TEST_P(PipelineTest, TheFirstErrorInOrderWins) {
-  for (int stage = 0; stage < 3; ++stage) {
-    for (const std::size_t at : {0, 1, 7, 250, 499}) {
-      RecordingJob job(chains(500, 5));
-      job.failures_ = {{at, stage}, {std::min<std::size_t>(at + 1, 499), 0}, {499, 1}};
-      try {
-        Pipeline(job, {GetParam(), 4096}, 1).run();
-        FAIL() << "no error";
-      } catch (const std::runtime_error& error) {
-        EXPECT_EQ(error.what(), std::to_string(at));
+  on_every_kind_of_file([](File* file) {
+    for (int stage = 0; stage < 5; ++stage) {
+      for (const std::size_t at : {0, 1, 7, 150, 299}) {
+        RecordingJob job(chains(kPieces, 5), file);
+        job.failures_ = {{at, stage}, {std::min<std::size_t>(at + 1, kPieces - 1), 0}, {kPieces - 1, 1}};
+        try {
+          Pipeline(job, options(), kWorkBytes, file).run();
+          FAIL() << "no error";
+        } catch (const std::runtime_error& error) {
+          EXPECT_EQ(error.what(), std::to_string(at));
+        }
+        EXPECT_FALSE(job.out_of_order());
+        for (std::size_t i = 0; i < at; ++i) EXPECT_EQ(job.stages()[i], 5) << "pieces before the error are finished";
       }
-      EXPECT_FALSE(job.out_of_order());
-      for (std::size_t i = 0; i < at; ++i) EXPECT_EQ(job.stages()[i], 3) << "pieces before the error are finished";
+    }
+  });
+}
+
+TEST_P(PipelineTest, AFailedTransferIsTheErrorOfItsPiece) {
+  using Fault = FaultyFile::Fault;
+  for (const std::uint64_t call : {0, 1, 77, 600, 1199}) {
+    for (const bool is_lazy : {false, true}) {
+      MemoryFile memory(content_);
+      FaultyFile faulty(memory, Fault::kError, call);
+      LazyFile lazy(faulty);
+      File* const file = is_lazy ? static_cast<File*>(&lazy) : &faulty;
+      RecordingJob job(chains(kPieces, 5), file);
+      EXPECT_THROW(Pipeline(job, options(), kWorkBytes, file).run(), Error);
     }
   }
 }
 
 TEST_P(PipelineTest, AnErrorOfNextEndsTheRun) {
-  RecordingJob job(chains(100, 6));
-  job.fail_next_at_ = 50;
-  EXPECT_THROW(Pipeline(job, {GetParam(), 4096}, 1).run(), std::runtime_error);
-  for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(job.stages()[i], 3);
+  on_every_kind_of_file([](File* file) {
+    RecordingJob job(chains(100, 6), file);
+    job.fail_next_at_ = 50;
+    EXPECT_THROW(Pipeline(job, options(), kWorkBytes, file).run(), std::runtime_error);
+    for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(job.stages()[i], 5);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, PipelineTest, ::testing::Values(1, 2, 3, 8));

@@ -27,7 +27,7 @@ Reader::State::State(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadOptio
       options(std::move(o)),
       keys(std::exchange(options.key, std::nullopt), options.key_derivation_limits),
       index(read_index(*file, data_file.get())) {
-  PipelineOptions{options.threads, options.piece_bytes}.check();
+  PipelineOptions{options.threads, options.piece_bytes, options.queue_depth}.check();
   if (keys.has_key() && !index.header.encrypted) {
     throw Error(ErrorCode::kCryptNotEncrypted, "a key was given, but the file is not encrypted",
                 offsetof(FileHeaderWire, feature_flags));
@@ -140,6 +140,6 @@ std::unique_ptr<TensorStream> Reader::open(std::size_t tensor) const {
   return std::make_unique<FileTensorStream>(*state_, tensor);
 }
 
-void Reader::verify() const { scan({.verify_hashes = true}); }
+void Reader::verify() const { scan({.verify = Verification::kAll}); }
 
 }  // namespace tzmark

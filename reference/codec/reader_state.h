@@ -8,6 +8,7 @@
 #include "codec/header_reading.h"
 #include "codec/index.h"
 #include "codec/key_ring.h"
+#include "codec/pipeline.h"
 #include "codec/tensor_digest.h"
 #include "tzmark/reader.h"
 
@@ -27,6 +28,11 @@ struct Reader::State {
 
   // Where the data is.
   File& data() const { return data_file ? *data_file : *file; }
+  // Takes about that much through a job's pieces.
+  template <typename Job>
+  void run(Job& job, std::uint64_t work_bytes) const {
+    Pipeline(job, {options.threads, options.piece_bytes, options.queue_depth}, work_bytes, &data()).run();
+  }
 };
 
 // One tensor's data as plaintext. See TensorStream.
@@ -39,8 +45,13 @@ class FileTensorStream final : public TensorStream {
 
   const TensorHeader& header() const { return header_; }
   std::span<const std::byte> header_bytes() const { return header_bytes_; }  // exactly the header
-  // Pieces of this many bytes can be read without reading any byte twice; at most limit.
-  std::size_t piece_bytes(std::size_t limit) const;
+  // How long a part of the data that begins at offset is at most, so that no byte is read twice. REQUIRES: offset is 0
+  // or where another part ends.
+  std::size_t part_bytes(std::uint64_t offset, std::size_t limit) const;
+  // Whether such parts are read as they lie in the file and then decrypted in place.
+  bool is_read_raw(std::size_t limit) const;
+  // REQUIRES: a part, is_read_raw. Checks its MACs.
+  void decrypt(std::uint64_t offset, std::span<std::byte> data) const;
 
  private:
   void read_messages(std::uint64_t offset, MutableBuffer out);

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "codec/pipeline.h"
+#include "codec/lanes.h"
 #include "codec/reader_state.h"
 #include "codec/run.h"
 #include "tzmark/error.h"
@@ -14,92 +14,111 @@
 namespace tzmark {
 namespace {
 
-// A tensor that is too large to share a piece with others. Its pieces form a chain.
+// A tensor that is too large to share a piece with others.
 struct LargeTensor {
-  LargeTensor(const Reader::State& state, std::size_t tensor, std::size_t piece_limit)
-      : stream(state, tensor), piece_bytes(stream.piece_bytes(piece_limit)) {}
+  LargeTensor(const Reader::State& state, std::size_t tensor, std::size_t limit)
+      : stream(state, tensor), piece_bytes(limit) {}
 
+  std::size_t part_bytes(std::uint64_t offset) const { return stream.part_bytes(offset, piece_bytes); }
+
+  Chain chain;
   FileTensorStream stream;
-  std::size_t piece_bytes;
+  const std::size_t piece_bytes;
   TensorDigest digest;
   Sha256 plain;
 };
 
+// Where the plaintext of a tensor goes: memory of its data_length bytes.
+using TargetOf = std::function<std::byte*(std::size_t tensor)>;
+
 class ScanJob {
  public:
-  // Either a part of one large tensor, or a run of small ones.
-  struct Piece {
-    bool continues = false;
-    std::size_t first = 0, count = 0;  // in file order
+  struct Piece : TensorPiece<LargeTensor> {
     Run run;
-    std::shared_ptr<LargeTensor> large;
-    std::uint64_t offset = 0;
-    std::size_t length = 0;
     std::uint32_t crc32 = 0;
   };
 
-  // into: memory for the one tensor that is read, if first + 1 == end.
+  // Tensors are counted in file order. into: none if nobody wants the data.
   ScanJob(const Reader::State& state, const ScanOptions& options, std::size_t first, std::size_t end,
-          const std::function<void(const ScannedTensor&)>& done, MutableBuffer into)
+          const std::function<void(const ScannedTensor&)>& done, TargetOf into)
       : state_(state),
         options_(options),
         piece_limit_(state.options.piece_bytes),
         next_(first),
         end_(end),
+        lanes_(options.verify == Verification::kAll || options.plain_sha256 ? thread_count(state) : 1),
         done_(done),
-        into_(into) {}
+        into_(std::move(into)) {}
 
-  bool next(Piece& piece) {
-    if (large_) {
-      const std::uint64_t at = piece_offset_ + large_->piece_bytes;
-      if (at < info(next_).data_length) {
-        take_part(piece, at);
+  bool next(Piece& piece, const Position* before) {
+    const bool more = next_ < end_ && (before == nullptr || Position{next_, 0} < *before);
+    if (more && lanes_.newcomers_turn()) {
+      piece.first = next_;
+      piece.position = {next_, 0};
+      try {
+        if (take_run(piece)) return true;
+        if (!lanes_.full()) {
+          const std::size_t tensor = state_.index.in_file_order(next_);
+          lanes_.add(next_, std::make_shared<LargeTensor>(state_, tensor, piece_limit_), info(next_).data_length);
+          ++next_;
+        }
+      } catch (...) {
+        if (piece.count > 0) return true;  // then the next piece begins with what failed
+        // It counts where it stands, behind pieces that are still to come.
+        piece.failure = std::current_exception();
+        next_ = end_;
         return true;
       }
-      large_.reset();
-      ++next_;
     }
-    if (next_ == end_) return false;
-    piece = {};
-    piece.first = next_;
-    piece.run = Run(state_.index.layout);
-    while (into_.data == nullptr && next_ < end_ && add_to(piece.run, next_)) {
-      ++next_;
-      ++piece.count;
-    }
-    if (piece.count > 0) return true;
-    large_ = std::make_shared<LargeTensor>(state_, state_.index.in_file_order(next_), piece_limit_);
-    take_part(piece, 0);
+    if (lanes_.empty()) return false;
+    lanes_.take(piece);
+    piece.has_own_memory = into_ != nullptr;
     return true;
   }
 
-  void produce(Piece& piece, std::span<std::byte> buffer) {
+  std::size_t reads(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
+    if (piece.failure) std::rethrow_exception(piece.failure);
     if (piece.large) {
-      const MutableBuffer target = target_of(piece, buffer);
-      piece.large->stream.read(piece.offset, target);
-      if (options_.verify_hashes && piece.large->stream.expected()->wants_crc32()) {
-        piece.crc32 = crc32(0, target.bytes());
-      }
-    } else {
-      scan_run(piece, buffer);
+      if (!piece.large->stream.is_read_raw(piece_limit_)) return 0;
+      transfers[0].file = &state_.data();
+      transfers[0].transfer.offset = info(piece.first).data_offset + piece.offset;
+      transfers[0].transfer.memory = target_of(piece, memory);
+      return 1;
     }
+    const Run& run = piece.run;
+    transfers[0].file = state_.file.get();
+    transfers[0].transfer.offset = run.front().begin;
+    transfers[0].transfer.memory = memory.first(run.front().bytes());
+    transfers[1].file = &state_.data();
+    transfers[1].transfer.offset = run.data().begin;
+    transfers[1].transfer.memory = memory.subspan(run.front().bytes(), run.data().bytes());
+    return 2;
   }
 
-  void chain(Piece& piece, std::span<std::byte> buffer) {
-    if (!piece.large) return;
+  void produce(Piece& piece, std::span<std::byte> memory) {
+    if (!piece.large) return scan_run(piece, memory);
+    FileTensorStream& stream = piece.large->stream;
+    const std::span<std::byte> target = target_of(piece, memory);
+    if (stream.is_read_raw(piece_limit_)) {
+      stream.decrypt(piece.offset, target);
+    } else {
+      stream.read(piece.offset, target);
+    }
+    if (wants_crc32(*stream.expected())) piece.crc32 = crc32(0, target);
+  }
+
+  void chain(Piece& piece, std::span<std::byte> memory) {
     LargeTensor& tensor = *piece.large;
     const ExpectedHashes& expected = *tensor.stream.expected();
-    const std::span<const std::byte> data = target_of(piece, buffer).bytes();
-    if (options_.verify_hashes) {
-      if (piece.offset == 0) {
-        tensor.digest.begin(expected.hashed_header(), expected.wants_crc32(), expected.wants_sha256());
-      }
+    const std::span<const std::byte> data = target_of(piece, memory);
+    if (verifies()) {
+      if (piece.offset == 0) begin(tensor.digest, expected);
       tensor.digest.add(data, piece.crc32);
     }
     if (options_.plain_sha256) tensor.plain.update(data);
     const std::size_t index = state_.index.in_file_order(piece.first);
     if (piece.offset + piece.length < state_.index.tensors[index].data_length) return;
-    if (options_.verify_hashes) expected.check(tensor.digest.crc32(), tensor.digest.finish_sha256());
+    if (verifies()) expected.check(tensor.digest.crc32(), tensor.digest.finish_sha256(), options_.verify);
     report(index, tensor.stream.header(), tensor.stream.header_bytes(),
            options_.plain_sha256 ? std::optional(tensor.plain.finish()) : std::nullopt);
   }
@@ -109,8 +128,32 @@ class ScanJob {
     state_.options.progress(piece.large ? piece.length : piece.run.bytes());
   }
 
+  std::size_t writes(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
+
  private:
+  static std::size_t thread_count(const Reader::State& state) {
+    return PipelineOptions{.threads = state.options.threads}.thread_count();
+  }
+
+  bool verifies() const { return options_.verify != Verification::kNone; }
+  bool wants_crc32(const ExpectedHashes& expected) const { return verifies() && expected.wants_crc32(); }
+  void begin(TensorDigest& digest, const ExpectedHashes& expected) const {
+    const bool wants_sha256 = options_.verify == Verification::kAll && expected.wants_sha256();
+    digest.begin(expected.hashed_header(), wants_crc32(expected), wants_sha256);
+  }
+
   TensorInfo info(std::size_t i) const { return state_.index.tensors[state_.index.in_file_order(i)]; }
+
+  bool take_run(Piece& piece) {
+    piece.run = Run(state_.index.layout);
+    while (next_ < end_ && add_to(piece.run, next_)) {
+      ++next_;
+      ++piece.count;
+    }
+    if (piece.count == 0) return false;
+    lanes_.pass_turn();
+    return true;
+  }
 
   bool add_to(Run& run, std::size_t i) const {
     const TensorInfo tensor = info(i);
@@ -118,26 +161,14 @@ class ScanJob {
     return run.add(tensor.header_offset, header_end, tensor.data_offset, tensor.data_length, piece_limit_);
   }
 
-  void take_part(Piece& piece, std::uint64_t offset) {
-    piece = {};
-    piece.first = next_;
-    piece.large = large_;
-    piece.offset = piece_offset_ = offset;
-    piece.continues = offset != 0;
-    piece.length =
-        static_cast<std::size_t>(std::min<std::uint64_t>(large_->piece_bytes, info(next_).data_length - offset));
+  std::span<std::byte> target_of(const Piece& piece, std::span<std::byte> memory) const {
+    if (into_) return {into_(state_.index.in_file_order(piece.first)) + piece.offset, piece.length};
+    return memory.first(piece.length);
   }
 
-  MutableBuffer target_of(const Piece& piece, std::span<std::byte> buffer) const {
-    if (into_.data != nullptr) return into_.sub(static_cast<std::size_t>(piece.offset), piece.length);
-    return buffer.first(piece.length);
-  }
-
-  // Small tensors whole: one read for their headers and data, or one for each, then each tensor on its own.
-  void scan_run(const Piece& piece, std::span<std::byte> buffer) {
+  // Small tensors whole, each on its own.
+  void scan_run(const Piece& piece, std::span<std::byte> memory) {
     const Run& run = piece.run;
-    state_.file->read_at(run.front().begin, buffer.first(run.front().bytes()));
-    state_.data().read_at(run.data().begin, buffer.subspan(run.front().bytes(), run.data().bytes()));
     TensorHeader header;
     TensorDigest digest;
     for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
@@ -145,16 +176,17 @@ class ScanJob {
       const TensorInfo tensor = state_.index.tensors[index];
       const auto header_bytes =
           decode_header(state_.index, index,
-                        buffer.subspan(run.header_at(tensor.header_offset), header_room(state_.index, index)), header);
+                        memory.subspan(run.header_at(tensor.header_offset), header_room(state_.index, index)), header);
       const auto data = tensor.data_length == 0 ? std::span<std::byte>()
-                                                : buffer.subspan(run.data_at(tensor.data_offset), tensor.data_length);
+                                                : memory.subspan(run.data_at(tensor.data_offset), tensor.data_length);
       decrypt(tensor, header, data);
-      if (options_.verify_hashes) {
+      if (verifies()) {
         const ExpectedHashes expected(state_.index.layout, header_bytes, header, tensor.header_offset);
-        digest.begin(expected.hashed_header(), expected.wants_crc32(), expected.wants_sha256());
-        digest.add(data, expected.wants_crc32() ? crc32(0, data) : 0);
-        expected.check(digest.crc32(), digest.finish_sha256());
+        begin(digest, expected);
+        digest.add(data, wants_crc32(expected) ? crc32(0, data) : 0);
+        expected.check(digest.crc32(), digest.finish_sha256(), options_.verify);
       }
+      if (into_ && !data.empty()) std::ranges::copy(data, into_(index));
       report(index, header, header_bytes, options_.plain_sha256 ? std::optional(sha256(data)) : std::nullopt);
     }
   }
@@ -182,22 +214,20 @@ class ScanJob {
   const std::size_t piece_limit_;
   std::size_t next_;
   const std::size_t end_;
-  std::shared_ptr<LargeTensor> large_;
-  std::uint64_t piece_offset_ = 0;
+  Lanes<LargeTensor> lanes_;
   const std::function<void(const ScannedTensor&)> done_;
   std::mutex done_mutex_;
-  const MutableBuffer into_;
+  const TargetOf into_;
 };
 
 }  // namespace
 
 void Reader::scan(const ScanOptions& options, const std::function<void(const ScannedTensor&)>& done) const {
-  const ReadOptions& read = state_->options;
   ScanJob job(*state_, options, 0, tensors().size(), done, {});
-  Pipeline(job, {read.threads, read.piece_bytes}, read.piece_bytes).run();
+  state_->run(job, file_bytes());
 }
 
-void Reader::read(std::size_t tensor, MutableBuffer out, bool verify_hashes) const {
+void Reader::read(std::size_t tensor, MutableBuffer out, Verification verify) const {
   const TensorInfo info = tensors()[tensor];
   const std::uint64_t nominal = *nominal_bytes(info.shape, info.dtype.item_bytes);
   if (out.size != nominal) {
@@ -210,10 +240,29 @@ void Reader::read(std::size_t tensor, MutableBuffer out, bool verify_hashes) con
     place = static_cast<std::size_t>(std::ranges::find(state_->index.file_order, tensor) -
                                      state_->index.file_order.begin());
   }
-  std::byte none{};
-  const MutableBuffer into = info.data_length == 0 ? MutableBuffer(&none, 1) : out;
-  ScanJob job(*state_, {.verify_hashes = verify_hashes}, place, place + 1, {}, into);
-  Pipeline(job, {state_->options.threads, state_->options.piece_bytes}, 0).run();
+  ScanJob job(*state_, {.verify = verify}, place, place + 1, {}, [&](std::size_t) { return out.data; });
+  state_->run(job, info.data_length);
+}
+
+LoadedTensors Reader::load(Verification verify, HostMemory::Pages pages) const {
+  LoadedTensors loaded(tensors(), pages);
+  ScanJob job(*state_, {.verify = verify}, 0, tensors().size(), {},
+              [&](std::size_t tensor) { return loaded[tensor].data(); });
+  state_->run(job, file_bytes());
+  return loaded;
+}
+
+LoadedTensors::LoadedTensors(const TensorTable& tensors, HostMemory::Pages pages) {
+  // What any vector instruction wants of its operands.
+  constexpr std::uint64_t kAlignBytes = 64;
+  places_.reserve(tensors.size());
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::uint64_t length = tensors[i].data_length;
+    places_.push_back({end, length});
+    end += (length + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+  }
+  memory_ = HostMemory(end, pages);
 }
 
 }  // namespace tzmark

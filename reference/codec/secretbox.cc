@@ -30,8 +30,9 @@ bool open_message(const Key& key, const Nonce& nonce, std::span<const std::byte>
   return crypto_secretbox_open_detached(raw(data), raw(data), raw(mac), data.size(), nonce.data(), key.data()) == 0;
 }
 
-void seal_message(const Key& key, const Nonce& nonce, std::span<std::byte> data, std::span<std::byte> mac) {
-  crypto_secretbox_detached(raw(data), raw(mac), raw(data), data.size(), nonce.data(), key.data());
+void seal_message(const Key& key, const Nonce& nonce, std::span<const std::byte> plaintext,
+                  std::span<std::byte> ciphertext, std::span<std::byte> mac) {
+  crypto_secretbox_detached(raw(ciphertext), raw(mac), raw(plaintext), plaintext.size(), nonce.data(), key.data());
 }
 
 MessageAuthenticator::MessageAuthenticator(const Key& key, const Nonce& nonce) {

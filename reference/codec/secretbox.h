@@ -27,8 +27,9 @@ Nonce message_nonce(std::span<const std::byte, kNonceBytes> base, std::uint64_t 
 // In place. Returns false, with the data unchanged, if the MAC is wrong.
 [[nodiscard]] bool open_message(const Key& key, const Nonce& nonce, std::span<const std::byte> mac,
                                 std::span<std::byte> data);
-// In place; writes the MAC.
-void seal_message(const Key& key, const Nonce& nonce, std::span<std::byte> data, std::span<std::byte> mac);
+// Writes ciphertext of the same length, which may be in the plaintext's place, and the MAC.
+void seal_message(const Key& key, const Nonce& nonce, std::span<const std::byte> plaintext,
+                  std::span<std::byte> ciphertext, std::span<std::byte> mac);
 
 // The MAC of a message that comes in parts.
 class MessageAuthenticator {

@@ -16,7 +16,7 @@ class SecretboxTest : public ::testing::TestWithParam<std::size_t> {
     for (std::byte& b : plain_) b = static_cast<std::byte>(random());
     for (unsigned char& b : nonce_) b = static_cast<unsigned char>(random());
     sealed_ = plain_;
-    seal_message(key_, nonce_, sealed_, mac_);
+    seal_message(key_, nonce_, sealed_, sealed_, mac_);
   }
   std::vector<std::byte> plain_, sealed_, mac_;
   Key key_;

@@ -8,6 +8,7 @@
 
 #include "bytes/digest.h"
 #include "tzmark/format.h"
+#include "tzmark/reader.h"
 
 namespace tzmark {
 
@@ -22,8 +23,8 @@ class ExpectedHashes {
   bool wants_crc32() const { return wants_crc32_; }
   bool wants_sha256() const { return wants_sha256_; }
 
-  // Throws TZR-HSH-004, 005 or 006. A digest is not looked at if no hash of its type is stored.
-  void check(std::uint32_t crc32, const Sha256Digest& sha256) const;
+  // Throws TZR-HSH-004, 005 or 006. A digest is not looked at if no hash of its type is stored or to be verified.
+  void check(std::uint32_t crc32, const Sha256Digest& sha256, Verification verify = Verification::kAll) const;
 
  private:
   struct Stored {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "codec/pipeline.h"
+#include "codec/lanes.h"
 #include "codec/reader_state.h"
 #include "codec/secretbox.h"
 #include "tzmark/error.h"
@@ -55,10 +55,21 @@ FileTensorStream::FileTensorStream(const Reader::State& state, std::size_t tenso
   }
 }
 
-std::size_t FileTensorStream::piece_bytes(std::size_t limit) const {
-  const std::uint64_t message = header_.crypt.cipher ? header_.crypt.cipher->message_bytes : 1;
+std::size_t FileTensorStream::part_bytes(std::uint64_t offset, std::size_t limit) const {
+  if (!header_.crypt.cipher) return aligned_part_bytes(info_.data_offset, offset, limit);
+  const std::uint64_t message = header_.crypt.cipher->message_bytes;
   // A part of a long message can start at multiples of 64 bytes only.
   return static_cast<std::size_t>(message <= limit ? limit / message * message : limit / 64 * 64);
+}
+
+bool FileTensorStream::is_read_raw(std::size_t limit) const {
+  return !header_.crypt.cipher || header_.crypt.cipher->message_bytes <= limit;
+}
+
+void FileTensorStream::decrypt(std::uint64_t offset, std::span<std::byte> data) const {
+  if (!header_.crypt.cipher) return;
+  const Cipher& cipher = *header_.crypt.cipher;
+  open_messages(cipher, *key_, data, offset / cipher.message_bytes, info_.data_offset);
 }
 
 void FileTensorStream::read(std::uint64_t offset, MutableBuffer out) {
@@ -86,9 +97,8 @@ void FileTensorStream::read(std::uint64_t offset, MutableBuffer out) {
 }
 
 void FileTensorStream::read_messages(std::uint64_t offset, MutableBuffer out) {
-  const Cipher& cipher = *header_.crypt.cipher;
   state_.data().read_at(info_.data_offset + offset, out);
-  open_messages(cipher, *key_, out.bytes(), offset / cipher.message_bytes, info_.data_offset);
+  decrypt(offset, out.bytes());
 }
 
 void FileTensorStream::read_part(std::uint64_t offset, MutableBuffer out) {

@@ -31,7 +31,7 @@ std::uint64_t advance(std::uint64_t position, std::uint64_t bytes) {
 WritePlan::WritePlan(const TensorTable& tensors, const WriteOptions& options, const Extension* extension)
     : tensors_(tensors), options_(options), extension_(extension) {
   if (tensors.size() == 0) throw Error(ErrorCode::kHeaderCount, "a file holds at least one tensor");
-  PipelineOptions{options.threads, options.piece_bytes}.check();
+  PipelineOptions{options.threads, options.piece_bytes, options.queue_depth}.check();
   choose_layout();
   check_split();
   check_hashes();

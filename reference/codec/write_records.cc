@@ -8,7 +8,7 @@
 #include <atomic>
 
 #include "bytes/cursor.h"
-#include "codec/pipeline.h"
+#include "codec/lanes.h"
 #include "codec/run.h"
 #include "codec/secretbox.h"
 #include "codec/tensor_digest.h"
@@ -49,11 +49,15 @@ class Record {
     }
   }
 
-  // Any thread, any order.
-  std::uint32_t read(std::uint64_t offset, std::span<std::byte> data) {
-    stream_->read(offset, data);
-    return want_crc32_ ? crc32(0, data) : 0;
+  // The plaintext where the source has it; empty if it has to be read.
+  std::span<const std::byte> in_memory() const {
+    const auto plaintext = stream_->in_memory();
+    return plaintext.size() == info_.data_length ? plaintext : std::span<const std::byte>();
   }
+
+  // Any thread, any order.
+  void read(std::uint64_t offset, std::span<std::byte> data) { stream_->read(offset, data); }
+  std::uint32_t crc32_of(std::span<const std::byte> data) const { return want_crc32_ ? crc32(0, data) : 0; }
 
   // In order.
   void hash(std::span<const std::byte> data, std::uint32_t crc32_of_data) {
@@ -73,17 +77,20 @@ class Record {
     if (header_plan_.sha256) std::ranges::copy(sha, header().begin() + static_cast<std::ptrdiff_t>(slots_.sha256_at));
   }
 
-  // Any thread, any order, at multiples of chunk_bytes, once hashed. In place; the MACs go into the header.
-  void encrypt(std::uint64_t offset, std::span<std::byte> data) {
-    if (!header_plan_.has_crypt) return;
-    for (std::uint64_t chunk = offset / header_plan_.chunk_bytes; !data.empty(); ++chunk) {
-      const std::size_t length = std::min<std::size_t>(header_plan_.chunk_bytes, data.size());
+  // Any thread, any order, at multiples of chunk_bytes. REQUIRES: is_encrypted(). The ciphertext may take the
+  // plaintext's place once that is hashed; the MACs go into the header.
+  void encrypt(std::uint64_t offset, std::span<const std::byte> plaintext, std::span<std::byte> ciphertext) {
+    std::uint64_t chunk = offset / header_plan_.chunk_bytes;
+    for (std::size_t at = 0; at < plaintext.size(); ++chunk) {
+      const std::size_t length = std::min<std::size_t>(header_plan_.chunk_bytes, plaintext.size() - at);
       const std::span<std::byte> mac = header().subspan(slots_.macs_at + chunk * kMacBytes, kMacBytes);
-      seal_message(plan_.key(), message_nonce(nonce_, chunk), data.first(length), mac);
-      data = data.subspan(length);
+      seal_message(plan_.key(), message_nonce(nonce_, chunk), plaintext.subspan(at, length),
+                   ciphertext.subspan(at, length), mac);
+      at += length;
     }
   }
 
+  bool is_encrypted() const { return header_plan_.has_crypt; }
   std::span<std::byte> header() { return std::span(header_).subspan(header_begin_); }
   const TensorInfo& info() const { return info_; }
 
@@ -105,122 +112,159 @@ class Record {
 
 // A tensor that is too large to share a piece with others.
 struct LargeRecord {
-  LargeRecord(const WritePlan& plan, std::size_t tensor, const TensorSource& source, bool verify_source,
-              std::size_t piece_size)
-      : record(plan, tensor, source, verify_source, header),
-        piece_bytes(piece_size),
-        pieces_left(std::max<std::uint64_t>(1, message_count(record.info().data_length, piece_size))) {}
+  LargeRecord(const WritePlan& plan, std::size_t tensor, const TensorSource& source, const WriteOptions& options)
+      : record(plan, tensor, source, options.verify_source, header),
+        data_offset(plan[tensor].data_offset),
+        piece_bytes(options.piece_bytes),
+        chunk_bytes(record.is_encrypted() ? static_cast<std::size_t>(options.encrypt->chunk_bytes) : 0),
+        bytes_left(record.info().data_length) {}
 
+  std::size_t part_bytes(std::uint64_t offset) const {
+    if (chunk_bytes != 0) return piece_bytes / chunk_bytes * chunk_bytes;
+    return aligned_part_bytes(data_offset, offset, piece_bytes);
+  }
+
+  Chain chain;
   std::vector<std::byte> header;
   Record record;
+  const std::uint64_t data_offset;
   const std::size_t piece_bytes;
-  std::atomic<std::uint64_t> pieces_left;
+  const std::size_t chunk_bytes;          // of encryption; 0 without
+  std::atomic<std::uint64_t> bytes_left;  // that are not ready to be written
 };
 
 class WriteJob {
  public:
-  // Either a part of one large tensor, or a run of small ones.
-  struct Piece {
-    bool continues = false;
-    std::size_t first = 0, count = 0;
+  struct Piece : TensorPiece<LargeRecord> {
     Run run;
-    std::shared_ptr<LargeRecord> large;
-    std::uint64_t offset = 0;
-    std::size_t length = 0;
     std::uint32_t crc32 = 0;
+    bool ends_record = false;
   };
 
   WriteJob(File& file, File& data_file, const WritePlan& plan, const TensorSource& source, const WriteOptions& options)
-      : file_(file), data_file_(data_file), plan_(plan), source_(source), options_(options) {
-    const std::uint64_t unit = plan.encrypted() ? options.encrypt->chunk_bytes : 1;
-    large_piece_bytes_ = static_cast<std::size_t>(options.piece_bytes / unit * unit);
+      : file_(file),
+        data_file_(data_file),
+        plan_(plan),
+        source_(source),
+        options_(options),
+        lanes_(options.sha256 ? PipelineOptions{.threads = options.threads}.thread_count() : 1) {}
+
+  bool next(Piece& piece, const Position* before) {
+    const bool more = next_ < plan_.tensors().size() && (before == nullptr || Position{next_, 0} < *before);
+    if (more && lanes_.newcomers_turn()) {
+      piece.first = next_;
+      piece.position = {next_, 0};
+      if (take_run(piece)) return true;
+      if (!lanes_.full()) {
+        try {
+          lanes_.add(next_, std::make_shared<LargeRecord>(plan_, next_, source_, options_),
+                     plan_.tensors()[next_].data_length);
+        } catch (...) {
+          // It counts where it stands, behind pieces that are still to come.
+          piece.failure = std::current_exception();
+          next_ = plan_.tensors().size();
+          return true;
+        }
+        ++next_;
+      }
+    }
+    if (lanes_.empty()) return false;
+    lanes_.take(piece);
+    const Record& record = piece.large->record;
+    piece.has_own_memory = !record.is_encrypted() && !record.in_memory().empty();
+    return true;
   }
 
-  bool next(Piece& piece) {
-    if (large_) {
-      const std::uint64_t at = piece_offset_ + large_piece_bytes_;
-      if (at < large_->record.info().data_length) {
-        take_part(piece, at);
-        return true;
+  std::size_t reads(Piece& piece, std::span<std::byte>, FileTransfers&) {
+    if (piece.failure) std::rethrow_exception(piece.failure);
+    return 0;
+  }
+
+  void produce(Piece& piece, std::span<std::byte> memory) {
+    if (!piece.large) return build_run(piece, memory);
+    Record& record = piece.large->record;
+    if (record.in_memory().empty()) record.read(piece.offset, memory.first(piece.length));
+    piece.crc32 = record.crc32_of(plaintext_of(piece, memory));
+  }
+
+  void chain(Piece& piece, std::span<std::byte> memory) {
+    Record& record = piece.large->record;
+    record.hash(plaintext_of(piece, memory), piece.crc32);
+    if (piece.offset + piece.length == record.info().data_length) record.finish_hashes();
+  }
+
+  void consume(Piece& piece, std::span<std::byte> memory) {
+    if (piece.large) {
+      LargeRecord& large = *piece.large;
+      if (large.record.is_encrypted()) {
+        large.record.encrypt(piece.offset, plaintext_of(piece, memory), memory.first(piece.length));
       }
-      large_.reset();
-      ++next_;
+      // Whoever is ready last finds all MACs and hashes in place.
+      piece.ends_record = large.bytes_left.fetch_sub(piece.length) == piece.length;
     }
-    const std::size_t end = plan_.tensors().size();
-    if (next_ == end) return false;
-    piece = {};
-    piece.first = next_;
+    if (options_.progress) options_.progress(piece.large ? piece.length : piece.run.bytes());
+  }
+
+  std::size_t writes(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
+    if (piece.large) {
+      LargeRecord& large = *piece.large;
+      const auto data = large.record.is_encrypted() ? std::span<const std::byte>(memory.first(piece.length))
+                                                    : plaintext_of(piece, memory);
+      plan_write(transfers[0], data_file_, large.data_offset + piece.offset, data);
+      if (!piece.ends_record) return 1;
+      plan_write(transfers[1], file_, plan_[piece.first].header_offset, large.record.header());
+      return 2;
+    }
+    const Run& run = piece.run;
+    plan_write(transfers[0], file_, run.front().begin, memory.first(run.front().bytes()));
+    plan_write(transfers[1], data_file_, run.data().begin, memory.subspan(run.front().bytes(), run.data().bytes()));
+    return 2;
+  }
+
+ private:
+  static void plan_write(FileTransfer& transfer, File& file, std::uint64_t offset, std::span<const std::byte> bytes) {
+    transfer.file = &file;
+    transfer.transfer.offset = offset;
+    // A write leaves the memory as it is.
+    transfer.transfer.memory = {const_cast<std::byte*>(bytes.data()), bytes.size()};
+  }
+
+  // Of a part of a large tensor: where the source has it, or where it was read to.
+  static std::span<const std::byte> plaintext_of(const Piece& piece, std::span<std::byte> memory) {
+    const auto in_memory = piece.large->record.in_memory();
+    return in_memory.empty() ? std::span<const std::byte>(memory.first(piece.length))
+                             : in_memory.subspan(piece.offset, piece.length);
+  }
+
+  bool take_run(Piece& piece) {
     piece.run = Run(plan_.layout());
+    const std::size_t end = plan_.tensors().size();
     while (next_ < end && piece.run.add(plan_[next_].header_offset, plan_.header_end(next_), plan_[next_].data_offset,
                                         plan_.tensors()[next_].data_length, options_.piece_bytes)) {
       ++next_;
       ++piece.count;
     }
-    if (piece.count > 0) return true;
-    large_ = std::make_shared<LargeRecord>(plan_, next_, source_, options_.verify_source, large_piece_bytes_);
-    take_part(piece, 0);
+    if (piece.count == 0) return false;
+    lanes_.pass_turn();
     return true;
   }
 
-  void produce(Piece& piece, std::span<std::byte> buffer) {
-    if (piece.large) {
-      piece.crc32 = piece.large->record.read(piece.offset, buffer.first(piece.length));
-    } else {
-      build_run(piece, buffer);
-    }
-  }
-
-  void chain(Piece& piece, std::span<std::byte> buffer) {
-    if (!piece.large) return;
-    Record& record = piece.large->record;
-    record.hash(buffer.first(piece.length), piece.crc32);
-    if (piece.offset + piece.length == record.info().data_length) record.finish_hashes();
-  }
-
-  void consume(Piece& piece, std::span<std::byte> buffer) {
-    if (piece.large) {
-      const Placement& place = plan_[piece.first];
-      LargeRecord& large = *piece.large;
-      const std::span<std::byte> data = buffer.first(piece.length);
-      large.record.encrypt(piece.offset, data);
-      data_file_.write_at(place.data_offset + piece.offset, data);
-      // Whoever writes the last part finds all MACs and hashes in place.
-      if (large.pieces_left.fetch_sub(1) == 1) file_.write_at(place.header_offset, large.record.header());
-    } else {
-      const Run& run = piece.run;
-      piece.length = run.bytes();
-      file_.write_at(run.front().begin, buffer.first(run.front().bytes()));
-      data_file_.write_at(run.data().begin, buffer.subspan(run.front().bytes(), run.data().bytes()));
-    }
-    if (options_.progress) options_.progress(piece.length);
-  }
-
- private:
-  void take_part(Piece& piece, std::uint64_t offset) {
-    piece = {};
-    piece.first = next_;
-    piece.large = large_;
-    piece.offset = piece_offset_ = offset;
-    piece.continues = offset != 0;
-    piece.length = static_cast<std::size_t>(
-        std::min<std::uint64_t>(large_piece_bytes_, large_->record.info().data_length - offset));
-  }
-
-  void build_run(const Piece& piece, std::span<std::byte> buffer) {
+  void build_run(const Piece& piece, std::span<std::byte> memory) {
     const Run& run = piece.run;
     // Between tensors there may be bytes that align the next one.
-    std::ranges::fill(buffer.subspan(run.front().bytes(), run.data().bytes()), std::byte{0});
+    std::ranges::fill(memory.subspan(run.front().bytes(), run.data().bytes()), std::byte{0});
     std::vector<std::byte> header;
     for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
       header.clear();
       Record record(plan_, i, source_, options_.verify_source, header);
       const std::uint64_t length = record.info().data_length;
       const auto data =
-          length == 0 ? std::span<std::byte>() : buffer.subspan(run.data_at(plan_[i].data_offset), length);
-      record.hash(data, record.read(0, data));
+          length == 0 ? std::span<std::byte>() : memory.subspan(run.data_at(plan_[i].data_offset), length);
+      record.read(0, data);
+      record.hash(data, record.crc32_of(data));
       record.finish_hashes();
-      record.encrypt(0, data);
-      std::ranges::copy(header, buffer.begin() + static_cast<std::ptrdiff_t>(run.header_at(plan_[i].header_offset)));
+      if (record.is_encrypted()) record.encrypt(0, data, data);
+      std::ranges::copy(header, memory.begin() + static_cast<std::ptrdiff_t>(run.header_at(plan_[i].header_offset)));
     }
   }
 
@@ -229,10 +273,8 @@ class WriteJob {
   const WritePlan& plan_;
   const TensorSource& source_;
   const WriteOptions& options_;
-  std::size_t large_piece_bytes_ = 0;
   std::size_t next_ = 0;
-  std::shared_ptr<LargeRecord> large_;
-  std::uint64_t piece_offset_ = 0;
+  Lanes<LargeRecord> lanes_;
 };
 
 }  // namespace
@@ -240,7 +282,7 @@ class WriteJob {
 void write_records(File& file, File& data_file, const WritePlan& plan, const TensorSource& source,
                    const WriteOptions& options) {
   WriteJob job(file, data_file, plan, source, options);
-  Pipeline(job, {options.threads, options.piece_bytes}, options.piece_bytes).run();
+  Pipeline(job, {options.threads, options.piece_bytes, options.queue_depth}, plan.file_bytes(), &data_file).run();
 }
 
 }  // namespace tzmark

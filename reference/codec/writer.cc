@@ -22,6 +22,7 @@ class MemoryStream final : public TensorStream {
     }
     if (out.size > 0) std::memcpy(out.data, data_.data + offset, out.size);
   }
+  std::span<const std::byte> in_memory() const override { return data_.bytes(); }
 
  private:
   ConstBuffer data_;
@@ -76,6 +77,7 @@ WriteResult write_tensors(File& file, const TensorTable& tensors, const TensorSo
   const WritePlan plan(tensors, options);
   if (plan.split() != (data_file != nullptr)) throw Error(ErrorCode::kUsage, "a split pair is written to two files");
   File& data = data_file != nullptr ? *data_file : file;
+  if (!plan.split()) file.reserve(plan.file_bytes());
   plan.write_frame(file, data);
   write_records(file, data, plan, source, options);
   return {plan.layout(), plan.file_bytes()};

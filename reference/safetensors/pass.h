@@ -9,7 +9,7 @@
 #include <memory>
 #include <span>
 
-#include "codec/pipeline.h"
+#include "codec/lanes.h"
 
 namespace tzmark::safetensors {
 
@@ -36,89 +36,103 @@ class Pass {
   virtual void put(std::size_t tensor, std::uint64_t offset, std::span<const std::byte> data) = 0;
 };
 
+// A tensor that is too large to share a piece with others.
+struct LargePassed {
+  std::size_t part_bytes(std::uint64_t) const { return piece_bytes; }
+
+  Chain chain;
+  std::unique_ptr<PassedTensor> tensor;
+  std::size_t piece_bytes;
+};
+
 class PassJob {
  public:
-  // Either a part of one large tensor, or a run of small ones.
-  struct Piece {
-    bool continues = false;
-    std::size_t first = 0, count = 0;
-    std::shared_ptr<PassedTensor> large;
-    std::uint64_t offset = 0;
-    std::size_t length = 0;
+  struct Piece : TensorPiece<LargePassed> {
     std::uint32_t read_result = 0;
   };
 
-  PassJob(Pass& pass, std::size_t piece_bytes) : pass_(pass), piece_bytes_(piece_bytes) {}
+  PassJob(Pass& pass, std::size_t piece_bytes, std::size_t lanes)
+      : pass_(pass), piece_bytes_(piece_bytes), lanes_(lanes) {}
 
-  bool next(Piece& piece) {
-    if (large_) {
-      const std::uint64_t at = offset_ + piece_bytes_;
-      if (at < pass_.length(next_)) {
-        take_part(piece, at);
-        return true;
+  bool next(Piece& piece, const Position* before) {
+    const bool more = next_ < pass_.count() && (before == nullptr || Position{next_, 0} < *before);
+    if (more && lanes_.newcomers_turn()) {
+      piece.first = next_;
+      piece.position = {next_, 0};
+      if (take_run(piece)) return true;
+      if (!lanes_.full()) {
+        try {
+          auto large = std::make_shared<LargePassed>(Chain{}, pass_.open(next_), piece_bytes_);
+          lanes_.add(next_, std::move(large), pass_.length(next_));
+        } catch (...) {
+          // It counts where it stands, behind pieces that are still to come.
+          piece.failure = std::current_exception();
+          next_ = pass_.count();
+          return true;
+        }
+        ++next_;
       }
-      large_.reset();
-      ++next_;
     }
-    if (next_ == pass_.count()) return false;
-    piece = {};
-    piece.first = next_;
+    if (lanes_.empty()) return false;
+    lanes_.take(piece);
+    return true;
+  }
+
+  std::size_t reads(Piece& piece, std::span<std::byte>, FileTransfers&) {
+    if (piece.failure) std::rethrow_exception(piece.failure);
+    return 0;
+  }
+
+  void produce(Piece& piece, std::span<std::byte> memory) {
+    if (piece.large) {
+      piece.read_result = piece.large->tensor->read(piece.offset, memory.first(piece.length));
+      return;
+    }
+    for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
+      const auto data = memory.first(static_cast<std::size_t>(pass_.length(i)));
+      const auto tensor = pass_.open(i);
+      tensor->hash(data, tensor->read(0, data));
+      tensor->finish();
+      memory = memory.subspan(data.size());
+    }
+  }
+
+  void chain(Piece& piece, std::span<std::byte> memory) {
+    PassedTensor& tensor = *piece.large->tensor;
+    tensor.hash(memory.first(piece.length), piece.read_result);
+    if (piece.offset + piece.length == pass_.length(piece.first)) tensor.finish();
+  }
+
+  void consume(Piece& piece, std::span<std::byte> memory) {
+    pass_.put(piece.first, piece.offset, memory.first(piece.length));
+  }
+
+  std::size_t writes(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
+
+ private:
+  bool take_run(Piece& piece) {
     while (next_ < pass_.count() && pass_.length(next_) <= piece_bytes_ - piece.length) {
       piece.length += static_cast<std::size_t>(pass_.length(next_++));
       ++piece.count;
     }
-    if (piece.count > 0) return true;
-    large_ = pass_.open(next_);
-    take_part(piece, 0);
+    if (piece.count == 0) return false;
+    lanes_.pass_turn();
     return true;
-  }
-
-  void produce(Piece& piece, std::span<std::byte> buffer) {
-    if (piece.large) {
-      piece.read_result = piece.large->read(piece.offset, buffer.first(piece.length));
-      return;
-    }
-    for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
-      const auto data = buffer.first(static_cast<std::size_t>(pass_.length(i)));
-      const auto tensor = pass_.open(i);
-      tensor->hash(data, tensor->read(0, data));
-      tensor->finish();
-      buffer = buffer.subspan(data.size());
-    }
-  }
-
-  void chain(Piece& piece, std::span<std::byte> buffer) {
-    if (!piece.large) return;
-    piece.large->hash(buffer.first(piece.length), piece.read_result);
-    if (piece.offset + piece.length == pass_.length(piece.first)) piece.large->finish();
-  }
-
-  void consume(Piece& piece, std::span<std::byte> buffer) {
-    pass_.put(piece.first, piece.offset, buffer.first(piece.length));
-  }
-
- private:
-  void take_part(Piece& piece, std::uint64_t offset) {
-    piece = {};
-    piece.first = next_;
-    piece.large = large_;
-    piece.offset = offset_ = offset;
-    piece.continues = offset != 0;
-    piece.length = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, pass_.length(next_) - offset));
   }
 
   Pass& pass_;
   const std::size_t piece_bytes_;
   std::size_t next_ = 0;
-  std::shared_ptr<PassedTensor> large_;
-  std::uint64_t offset_ = 0;  // of the last part of large_
+  Lanes<LargePassed> lanes_;
 };
 
 inline void run_pass(Pass& pass, unsigned threads, std::size_t piece_bytes) {
-  const PipelineOptions options{threads, piece_bytes};
+  const PipelineOptions options{.threads = threads, .piece_bytes = piece_bytes};
   options.check();
-  PassJob job(pass, piece_bytes);
-  Pipeline(job, options, piece_bytes).run();
+  std::uint64_t work_bytes = 0;
+  for (std::size_t i = 0; i < pass.count(); ++i) work_bytes += pass.length(i);
+  PassJob job(pass, piece_bytes, options.thread_count());
+  Pipeline(job, options, work_bytes, nullptr).run();
 }
 
 }  // namespace tzmark::safetensors

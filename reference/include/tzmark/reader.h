@@ -17,11 +17,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tzmark/buffer.h"
 #include "tzmark/crypto.h"
 #include "tzmark/format.h"
 #include "tzmark/io.h"
+#include "tzmark/memory.h"
 #include "tzmark/table.h"
 
 namespace tzmark {
@@ -33,10 +35,18 @@ struct ReadOptions {
   std::optional<KeySource> key;
   KeyDerivationLimits key_derivation_limits;
   std::string io_path = "auto";
-  std::string data_file_name;  // of a split pair, whose head is the file that is opened; FORMAT.md, appendix A
-  unsigned threads = 0;        // 0: one a core
-  std::size_t piece_bytes = 2 << 20;
-  Progress progress;  // of verify, scan and read
+  std::string data_file_name;         // of a split pair, whose head is the file that is opened; FORMAT.md, appendix A
+  unsigned threads = 0;               // that compute at a time; 0: one a core
+  std::size_t piece_bytes = 2 << 20;  // of a transfer, at most
+  unsigned queue_depth = 0;           // transfers in flight, over all threads; 0: what suits the I/O path
+  Progress progress;                  // of verify, scan, read and load
+};
+
+// Which of the stored hashes are checked while data is read. MACs of encrypted tensors always are.
+enum class Verification : std::uint8_t {
+  kNone,
+  kCrc32,  // a tensor without CRC32 fails
+  kAll,    // CRC32 and SHA-256, whichever a tensor has; a tensor without any fails
 };
 
 // The data of one tensor as plaintext, in any order.
@@ -45,6 +55,8 @@ class TensorStream {
   virtual ~TensorStream() = default;
   // Fills out with the plaintext from offset on. REQUIRES: offset + out.size <= data_length. Thread-safe.
   virtual void read(std::uint64_t offset, MutableBuffer out) = 0;
+  // The whole plaintext, if it lies in host memory for as long as the stream lives: then nobody has to copy it.
+  virtual std::span<const std::byte> in_memory() const { return {}; }
   // What the source says that header and data hash to, if it says so; a writer that copies the tensor checks it.
   virtual const class ExpectedHashes* expected() const { return nullptr; }
 };
@@ -57,8 +69,8 @@ class TensorSource {
 };
 
 struct ScanOptions {
-  bool verify_hashes = false;  // CRC32 and SHA-256, whichever a tensor has; a tensor without any fails
-  bool plain_sha256 = false;   // SHA-256 of the data alone
+  Verification verify = Verification::kNone;
+  bool plain_sha256 = false;  // SHA-256 of the data alone
 };
 
 // What a scan tells about a tensor when it is through with it. The views are valid during the call.
@@ -67,6 +79,25 @@ struct ScannedTensor {
   const TensorHeader& header;
   std::span<const std::byte> header_bytes;
   std::optional<std::array<std::byte, 32>> plain_sha256;  // none for a meta tensor
+};
+
+// The plaintext of all tensors of a file, in one piece of memory that it owns. Moves and does not copy.
+class LoadedTensors {
+ public:
+  LoadedTensors(const TensorTable& tensors, HostMemory::Pages pages);
+
+  std::size_t size() const { return places_.size(); }
+  // Aligned to 64 bytes; empty for a meta tensor.
+  std::span<std::byte> operator[](std::size_t tensor) const {
+    return memory_.bytes().subspan(places_[tensor].offset, places_[tensor].length);
+  }
+
+ private:
+  struct Place {
+    std::uint64_t offset, length;
+  };
+  HostMemory memory_;
+  std::vector<Place> places_;
 };
 
 class Reader final : public TensorSource {
@@ -105,7 +136,11 @@ class Reader final : public TensorSource {
 
   // The whole tensor into memory of data_length bytes, or of nominal size for a meta tensor, which gives zeros.
   // If it throws, out holds nothing that may be used.
-  void read(std::size_t tensor, MutableBuffer out, bool verify_hashes = true) const;
+  void read(std::size_t tensor, MutableBuffer out, Verification verify = Verification::kAll) const;
+
+  // Every tensor into memory that is allocated for them.
+  LoadedTensors load(Verification verify = Verification::kAll,
+                     HostMemory::Pages pages = HostMemory::Pages::kHuge) const;
 
   // Reads the tensor's header and checks it; MACs are checked as data is read, hashes are not.
   std::unique_ptr<TensorStream> open(std::size_t tensor) const override;

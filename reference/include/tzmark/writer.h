@@ -28,8 +28,9 @@ struct WriteOptions {
   std::uint64_t index_bytes_min = 0;  // room for an index that is longer than its entries
   bool split = false;                 // v5-segments: the data goes to a file of its own; FORMAT.md, appendix A
   bool verify_source = true;          // check hashes that the source knows of, while its data passes by
-  unsigned threads = 0;               // 0: one a core
-  std::size_t piece_bytes = 2 << 20;
+  unsigned threads = 0;               // that compute at a time; 0: one a core
+  std::size_t piece_bytes = 2 << 20;  // of a transfer, at most
+  unsigned queue_depth = 0;           // transfers in flight, over all threads; 0: what suits the I/O path
   std::string io_path = "auto";
   AtomicFile::Existing existing = AtomicFile::Existing::kReplace;
   Progress progress;
