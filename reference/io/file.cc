@@ -43,10 +43,7 @@ class SynchronousQueue final : public TransferQueue {
 void File::read_at(std::uint64_t offset, MutableBuffer out) {
   for (std::size_t done = 0; done < out.size;) {
     const std::size_t moved = read_some(offset + done, out.sub(done, out.size - done));
-    if (moved == 0) {
-      throw Error(ErrorCode::kFileChanged, fmt::format("the file ends {} bytes too early", out.size - done),
-                  offset + done);
-    }
+    if (moved == 0) throw early_end(out.size - done, offset + done);
     done += moved;
   }
 }
@@ -63,7 +60,8 @@ std::unique_ptr<TransferQueue> File::make_queue(unsigned) { return std::make_uni
 
 std::span<const IoPath> io_paths() {
   // Each path says in its own file what it is; "auto" takes the first that this machine has.
-  static const std::array paths = {pwrite_path(), buffered_path()};
+  static const std::array paths = {pwrite_path(), buffered_path(),     direct_path(),       mmap_path(),
+                                   uring_path(),  uring_direct_path(), uring_sqpoll_path(), pwrite_dontcache_path()};
   return paths;
 }
 

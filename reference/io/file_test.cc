@@ -39,7 +39,11 @@ std::vector<std::string> all_paths() {
   return names;
 }
 
-const auto kTestName = [](const ::testing::TestParamInfo<std::string>& info) { return info.param; };
+const auto kTestName = [](const ::testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+};
 
 Bytes read(File& file, std::uint64_t offset, std::size_t count) {
   Bytes bytes(count);
