@@ -18,6 +18,7 @@ IoPath mmap_path();
 IoPath uring_path();
 IoPath uring_direct_path();
 IoPath uring_sqpoll_path();
+IoPath gpudirect_path();
 
 // Throws TZE-ENV-00x with the text of errno.
 [[noreturn]] void throw_errno(ErrorCode code, const std::string& what, std::optional<std::uint64_t> offset = {});

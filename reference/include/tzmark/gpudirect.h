@@ -1,0 +1,76 @@
+// GPU memory for the I/O path gpudirect, and proof of the way that bytes took to it.
+//
+// The path moves device memory through libcufile, which may do it in three ways: by PCI peer-to-peer, by the kernel
+// module nvidia-fs, or by ordinary reads and copies ("POSIX compatibility mode"). It does not say which when it
+// returns, and what its properties promise proves nothing. Its own statistics do.
+// Errors: TZE-AVL-001 where there is no GPU or no libcufile; TZE-ENV-006 for GPU memory that is not to be had.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "tzmark/buffer.h"
+
+namespace tzmark {
+
+struct GpuDirectAttestation {
+  std::string route = "unknown";  // p2p, nvidia-fs, posix, mixed, unknown
+  // "cuFileGetStatsL3", "/proc/driver/nvidia-fs/stats", or "none"
+  std::string source = "none";
+  // Why the route is unknown, or what the numbers leave open; empty if they leave nothing open.
+  std::string note;
+  // As the source counts them. libcufile counts what it was asked to move, so that a read at the end of the file
+  // counts in full; nvidia-fs counts whole MiB.
+  std::uint64_t p2p_bytes = 0;
+  std::uint64_t nvfs_bytes = 0;
+  std::uint64_t posix_bytes = 0;
+  // The ends of writes that do not fill a block. The path copies them to the host and writes them itself, whatever
+  // the route of the rest; they are in none of the other numbers.
+  std::uint64_t edge_bytes = 0;
+};
+
+// Watches what this process moves through the path gpudirect between begin and end. For one thread, and one observer
+// at a time: the statistics are the process's. Watching costs libcufile some time, so do it in a pass of its own.
+class GpuDirectObserver {
+ public:
+  GpuDirectObserver();
+  ~GpuDirectObserver();
+  GpuDirectObserver(const GpuDirectObserver&) = delete;
+  GpuDirectObserver& operator=(const GpuDirectObserver&) = delete;
+
+  void begin();
+  // REQUIRES: begin was called, and no transfer is in flight.
+  GpuDirectAttestation end();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Memory of GPU 0. Moves and does not copy. For one owner at a time; what it shows may be used from any threads.
+class DeviceMemory {
+ public:
+  // Empty if there is a GPU that can be used.
+  static std::string why_unavailable();
+
+  explicit DeviceMemory(std::size_t bytes);
+  ~DeviceMemory();
+  DeviceMemory(DeviceMemory&& other) noexcept;
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
+
+  // Of kind kDevice; valid as long as this object.
+  MutableBuffer buffer() const;
+
+  // These return when the bytes are there. REQUIRES: offset + size <= buffer().size.
+  void copy_from_host(std::size_t offset, std::span<const std::byte> bytes);
+  void copy_to_host(std::size_t offset, std::span<std::byte> bytes) const;
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace tzmark

@@ -1,0 +1,61 @@
+// The few calls of libcuda that moving bytes needs. The library is loaded when it is first asked for.
+//
+// TZMARK_CUDA_LIBRARY names another library than libcuda.so.1, for tests. GPU 0 is used; CUDA_VISIBLE_DEVICES says
+// which one that is. All functions may be called from any threads. No child of this process can use the GPU: do not
+// fork after the first call.
+//
+// The declarations are those of cuda.h of CUDA 12 and 13. Functions whose name ends in _v2 there carry it here too:
+// the header hides it behind a macro.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace tzmark {
+
+// CUresult, CUdevice: int. CUcontext: a pointer. CUdeviceptr: an address in 64 bits.
+struct CudaCalls {
+  int (*init)(unsigned flags) = nullptr;
+  int (*device_count)(int* count) = nullptr;
+  int (*device)(int* device, int ordinal) = nullptr;
+  int (*retain_primary_context)(void** context, int device) = nullptr;
+  int (*current_context)(void** context) = nullptr;
+  int (*set_current_context)(void* context) = nullptr;
+  int (*allocate)(std::uint64_t* address, std::size_t bytes) = nullptr;
+  int (*free)(std::uint64_t address) = nullptr;
+  int (*address_range)(std::uint64_t* base, std::size_t* bytes, std::uint64_t address) = nullptr;
+  int (*copy_to_device)(std::uint64_t to, const void* from, std::size_t bytes) = nullptr;
+  int (*copy_to_host)(void* to, std::uint64_t from, std::size_t bytes) = nullptr;
+  int (*error_name)(int error, const char** name) = nullptr;
+};
+
+class Cuda {
+ public:
+  // Loaded at the first call, and then as it is for as long as the process lives.
+  static const Cuda& instance();
+
+  // Empty if there is a GPU that can be used.
+  const std::string& why_unavailable() const { return why_unavailable_; }
+
+  // The rest REQUIRES: why_unavailable() is empty.
+
+  // A thread that has no context gets the primary one of GPU 0; one that has keeps it. Throws TZE-AVL-001.
+  void make_context_current() const;
+  // "CUDA_ERROR_OUT_OF_MEMORY (2)"
+  std::string error_text(int error) const;
+  // Where the allocation begins that an address lies in; the address itself if it lies in none.
+  std::uint64_t allocation_base(std::uint64_t address) const;
+
+  const CudaCalls& calls() const { return calls_; }
+
+ private:
+  Cuda();
+  std::string start();
+
+  CudaCalls calls_;
+  void* context_ = nullptr;  // the primary one, retained once and never released
+  std::string why_unavailable_;
+};
+
+}  // namespace tzmark

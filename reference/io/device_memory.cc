@@ -1,0 +1,73 @@
+// Memory of the GPU, by libcuda's own allocator.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "io/cuda.h"
+#include "tzmark/error.h"
+#include "tzmark/gpudirect.h"
+
+namespace tzmark {
+namespace {
+
+std::uint64_t address_of(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
+
+void check_copy(int error, const char* call) {
+  if (error != 0) {
+    throw Error(ErrorCode::kResource, fmt::format("{}: {}", call, Cuda::instance().error_text(error)));
+  }
+}
+
+}  // namespace
+
+std::string DeviceMemory::why_unavailable() { return Cuda::instance().why_unavailable(); }
+
+DeviceMemory::DeviceMemory(std::size_t bytes) : size_(bytes) {
+  const Cuda& cuda = Cuda::instance();
+  if (!cuda.why_unavailable().empty()) throw Error(ErrorCode::kUnavailable, cuda.why_unavailable());
+  cuda.make_context_current();
+  // The driver allocates no nothing.
+  if (bytes == 0) return;
+  std::uint64_t address = 0;
+  if (const int error = cuda.calls().allocate(&address, bytes); error != 0) {
+    throw Error(ErrorCode::kResource, fmt::format("{} bytes of GPU memory: {}", bytes, cuda.error_text(error)));
+  }
+  data_ = reinterpret_cast<std::byte*>(address);
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (data_ == nullptr) return;
+  // Nobody could do anything about memory that cannot be given back.
+  try {
+    Cuda::instance().make_context_current();
+    static_cast<void>(Cuda::instance().calls().free(address_of(data_)));
+  } catch (const Error&) {
+  }
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MutableBuffer DeviceMemory::buffer() const { return {data_, size_, MemoryKind::kDevice}; }
+
+void DeviceMemory::copy_from_host(std::size_t offset, std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  Cuda::instance().make_context_current();
+  check_copy(Cuda::instance().calls().copy_to_device(address_of(data_) + offset, bytes.data(), bytes.size()),
+             "cuMemcpyHtoD");
+}
+
+void DeviceMemory::copy_to_host(std::size_t offset, std::span<std::byte> bytes) const {
+  if (bytes.empty()) return;
+  Cuda::instance().make_context_current();
+  check_copy(Cuda::instance().calls().copy_to_host(bytes.data(), address_of(data_) + offset, bytes.size()),
+             "cuMemcpyDtoH");
+}
+
+}  // namespace tzmark

@@ -1,0 +1,228 @@
+// The gpudirect path: libcufile moves bytes between the file and GPU memory, where it can without the CPU.
+//
+// Device memory moves by cuFileRead and cuFileWrite, on a descriptor that was opened with O_DIRECT and registered once.
+// Host memory (indexes, headers) moves by pread and pwrite on a second, buffered descriptor of the same file.
+// libcufile takes any offset and length. But a write that does not fill a block makes it read the block, change it
+// and write it back, and two threads that write neighbouring pieces would undo each other's bytes. So the ends of a
+// write are copied to the host and go through the page cache; aligned_io.h says why all this shows one content.
+// Threads need no coordination. Each gets a CUDA context when it first comes here.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "io/aligned_file.h"
+#include "io/cuda.h"
+#include "io/cufile.h"
+#include "io/gpudirect_statistics.h"
+
+namespace tzmark {
+namespace {
+
+// A descriptor that libcufile knows. REQUIRES: the descriptor outlives it.
+class RegisteredFile {
+ public:
+  explicit RegisteredFile(int fd) {
+    Cuda::instance().make_context_current();
+    CuFileDescriptor descriptor;
+    descriptor.type = CuFileDescriptor::kOpaqueFd;
+    descriptor.handle.fd = fd;
+    const CuFileStatus status = CuFile::instance().calls().register_file(&handle_, &descriptor);
+    if (status.error != 0) {
+      throw Error(ErrorCode::kUnavailable, "cuFileHandleRegister: " + cufile_error_text(status.error));
+    }
+  }
+  RegisteredFile(const RegisteredFile&) = delete;
+  RegisteredFile& operator=(const RegisteredFile&) = delete;
+  ~RegisteredFile() { CuFile::instance().calls().deregister_file(handle_); }
+
+  void* handle() const { return handle_; }
+
+ private:
+  void* handle_ = nullptr;
+};
+
+// What cuFileRead or cuFileWrite returned, if that is no error. 0 is.
+std::size_t moved_or_throw(ssize_t result, Transfer::Kind kind, std::size_t asked_bytes, std::uint64_t offset) {
+  const bool reads = kind == Transfer::Kind::kRead;
+  const auto fail = [&](const std::string& what) {
+    return Error(reads ? ErrorCode::kReadFailed : ErrorCode::kWriteFailed,
+                 fmt::format("{}: {}", reads ? "cuFileRead" : "cuFileWrite", what), offset);
+  };
+  if (result == -1) throw fail(errno == 0 ? "it failed without a reason" : std::generic_category().message(errno));
+  if (result < 0) throw fail(cufile_error_text(static_cast<int>(-result)));
+  if (static_cast<std::size_t>(result) > asked_bytes) throw fail("it moved more than it was asked for");
+  // The end of the file when reading; an endless loop when writing.
+  if (result == 0 && !reads) throw fail("it wrote nothing");
+  return static_cast<std::size_t>(result);
+}
+
+class GpuDirectFile final : public File {
+ public:
+  explicit GpuDirectFile(OpenedFile opened)
+      : opened_(std::move(opened)),
+        registered_(opened_.direct.get()),
+        size_(descriptor_size(opened_.buffered.get())),
+        edges_(opened_.alignment) {}
+
+  std::string_view io_path() const override { return "gpudirect"; }
+  std::uint64_t size() const override { return size_.load(std::memory_order_relaxed); }
+  // cuFileRead returns when the bytes are there: a thread a transfer, and each mostly waits.
+  unsigned queue_depth_default() const override { return 8; }
+  std::unique_ptr<TransferQueue> make_queue(unsigned depth) override;
+
+  void reserve(std::uint64_t bytes) override {
+    try {
+      if (reserve_room(opened_.buffered.get(), 0, bytes)) grow_to(bytes);
+    } catch (const Error&) {
+      // A part of the room may be there, and of the size with it.
+      grow_to(descriptor_size(opened_.buffered.get()));
+      throw;
+    }
+  }
+
+ protected:
+  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
+    return out.kind == MemoryKind::kDevice ? read_device(offset, out) : read_host(offset, out);
+  }
+
+  std::size_t write_some(std::uint64_t offset, ConstBuffer in) override {
+    const std::size_t moved = in.kind == MemoryKind::kDevice ? write_device(offset, in) : write_host(offset, in);
+    grow_to(offset + moved);
+    return moved;
+  }
+
+  // Both descriptors are of one file, and one call makes all of it durable. libcufile's writes need it as any others.
+  void sync_all() override { sync_descriptor(opened_.buffered.get()); }
+
+ private:
+  // Calls until it is not interrupted. Returns what the last call returned; errno is that of the call.
+  template <typename Call>
+  static ssize_t uninterrupted(Call&& call) {
+    ssize_t result = 0;
+    do {
+      errno = 0;
+      result = call();
+    } while (result == -1 && (errno == EINTR || errno == EAGAIN));
+    return result;
+  }
+
+  std::size_t read_device(std::uint64_t offset, MutableBuffer out) {
+    Cuda::instance().make_context_current();
+    const CuFile& cufile = CuFile::instance();
+    const CuFile::Place place = cufile.place_of(out.data);
+    const ssize_t result = uninterrupted([&] {
+      return cufile.calls().read(registered_.handle(), const_cast<std::byte*>(place.base), out.size,
+                                 static_cast<off_t>(offset), place.offset);
+    });
+    const std::size_t moved = moved_or_throw(result, Transfer::Kind::kRead, out.size, offset);
+    gpudirect_moved().read_bytes += moved;
+    return moved;
+  }
+
+  std::size_t write_device(std::uint64_t offset, ConstBuffer in) {
+    Cuda::instance().make_context_current();
+    const Alignment of_file{opened_.alignment.unit_bytes, 1};
+    const Step step = write_step(of_file, offset, in, of_file.unit_bytes);
+    if (step.route == Step::Route::kBuffered) return write_edge(offset, in.sub(0, step.bytes));
+    const CuFile& cufile = CuFile::instance();
+    const CuFile::Place place = cufile.place_of(in.data);
+    const ssize_t result = uninterrupted([&] {
+      return cufile.calls().write(registered_.handle(), place.base, step.bytes, static_cast<off_t>(offset),
+                                  place.offset);
+    });
+    const std::size_t moved = moved_or_throw(result, Transfer::Kind::kWrite, step.bytes, offset);
+    gpudirect_moved().write_bytes += moved;
+    return moved;
+  }
+
+  // REQUIRES: it is shorter than a unit.
+  std::size_t write_edge(std::uint64_t offset, ConstBuffer in) {
+    AlignedMemory copy = edges_.take();
+    const int error =
+        Cuda::instance().calls().copy_to_host(copy.get(), reinterpret_cast<std::uintptr_t>(in.data), in.size);
+    if (error != 0) {
+      throw Error(ErrorCode::kWriteFailed, "cuMemcpyDtoH: " + Cuda::instance().error_text(error), offset);
+    }
+    const std::size_t moved = write_host(offset, {copy.get(), in.size});
+    edges_.give_back(std::move(copy));
+    gpudirect_moved().edge_bytes += moved;
+    return moved;
+  }
+
+  std::size_t read_host(std::uint64_t offset, MutableBuffer out) {
+    const ssize_t moved =
+        uninterrupted([&] { return ::pread(opened_.buffered.get(), out.data, out.size, static_cast<off_t>(offset)); });
+    if (moved < 0) throw move_error(io_path(), Transfer::Kind::kRead, errno, offset);
+    return static_cast<std::size_t>(moved);
+  }
+
+  std::size_t write_host(std::uint64_t offset, ConstBuffer in) {
+    const ssize_t moved =
+        uninterrupted([&] { return ::pwrite(opened_.buffered.get(), in.data, in.size, static_cast<off_t>(offset)); });
+    if (moved <= 0) throw move_error(io_path(), Transfer::Kind::kWrite, moved == 0 ? EIO : errno, offset);
+    return static_cast<std::size_t>(moved);
+  }
+
+  void grow_to(std::uint64_t end) {
+    std::uint64_t size = size_.load(std::memory_order_relaxed);
+    while (size < end && !size_.compare_exchange_weak(size, end, std::memory_order_relaxed)) {
+    }
+  }
+
+  const OpenedFile opened_;
+  const RegisteredFile registered_;
+  std::atomic<std::uint64_t> size_;
+  BouncePool edges_;
+};
+
+// The queue of a path whose calls return when the bytes have moved, with memory that libcufile knows.
+class GpuDirectQueue final : public TransferQueue {
+ public:
+  explicit GpuDirectQueue(std::unique_ptr<TransferQueue> queue) : queue_(std::move(queue)) {}
+  ~GpuDirectQueue() override {
+    queue_.reset();
+    for (const std::byte* data : registered_) CuFile::instance().deregister_memory(data);
+  }
+
+  unsigned depth() const override { return queue_->depth(); }
+  unsigned in_flight() const override { return queue_->in_flight(); }
+  void start(Transfer& transfer) override { queue_->start(transfer); }
+  Transfer& wait() override { return queue_->wait(); }
+  // Memory that is refused (there is little of what a GPU shows to the bus) moves through buffers of libcufile.
+  void register_memory(std::span<const MutableBuffer> buffers) override {
+    for (const MutableBuffer& buffer : buffers) {
+      if (buffer.kind != MemoryKind::kDevice || buffer.size == 0) continue;
+      if (CuFile::instance().register_memory(buffer.data, buffer.size)) registered_.push_back(buffer.data);
+    }
+  }
+
+ private:
+  std::unique_ptr<TransferQueue> queue_;
+  std::vector<const std::byte*> registered_;
+};
+
+std::unique_ptr<TransferQueue> GpuDirectFile::make_queue(unsigned depth) {
+  return std::make_unique<GpuDirectQueue>(File::make_queue(depth));
+}
+
+std::unique_ptr<File> open_gpudirect(const std::string& file_name, OpenMode mode) {
+  OpenedFile opened = open_directly(file_name, mode);
+  try {
+    return std::make_unique<GpuDirectFile>(std::move(opened));
+  } catch (const Error&) {
+    // It was created for nothing.
+    if (mode == OpenMode::kCreate || mode == OpenMode::kCreatePrivate) ::unlink(file_name.c_str());
+    throw;
+  }
+}
+
+}  // namespace
+
+IoPath gpudirect_path() {
+  return {"gpudirect", "libcufile, between files and GPU memory (GPUDirect Storage)", "",
+          [] { return CuFile::instance().why_unavailable(); }, open_gpudirect};
+}
+
+}  // namespace tzmark

@@ -1,0 +1,66 @@
+// What libcufile and nvidia-fs have counted, and what two such counts say about the bytes between them.
+//
+// Reading the counts and judging them are apart, so that the judgement is a pure function.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tzmark/gpudirect.h"
+
+namespace tzmark {
+
+// What the path itself has moved, all files of this process together.
+struct GpuDirectMoved {
+  std::atomic<std::uint64_t> read_bytes = 0;   // by cuFileRead
+  std::atomic<std::uint64_t> write_bytes = 0;  // by cuFileWrite
+  std::atomic<std::uint64_t> edge_bytes = 0;   // written by the host
+};
+GpuDirectMoved& gpudirect_moved();
+
+// Operations and bytes of one direction.
+struct RouteCounts {
+  std::uint64_t total = 0, p2p = 0, nvfs = 0, posix = 0;  // operations
+  std::uint64_t bytes = 0;
+
+  friend bool operator==(const RouteCounts&, const RouteCounts&) = default;
+};
+
+struct CuFileCounts {
+  RouteCounts reads, writes;  // of all GPUs
+};
+
+// Of the whole machine, not of this process.
+struct NvidiaFsCounts {
+  std::uint64_t reads = 0, read_bytes = 0;
+  std::uint64_t writes = 0, write_bytes = 0;
+};
+
+// A count, or why there is none.
+template <typename Counts>
+struct Counted {
+  std::optional<Counts> counts;
+  std::string why_not;
+};
+
+struct GpuDirectSnapshot {
+  Counted<CuFileCounts> cufile;
+  Counted<NvidiaFsCounts> nvidia_fs;
+  std::uint64_t read_bytes = 0, write_bytes = 0, edge_bytes = 0;  // as in GpuDirectMoved
+};
+
+// REQUIRES: CuFile is there.
+GpuDirectSnapshot gpudirect_snapshot();
+GpuDirectAttestation attest(const GpuDirectSnapshot& before, const GpuDirectSnapshot& after);
+
+// content: that of /proc/driver/nvidia-fs/stats.
+Counted<NvidiaFsCounts> parse_nvidia_fs(std::string_view content);
+// version: as cuFileGetVersion gives it. filled: what cuFileGetStatsL3 filled, of a buffer of zeros.
+Counted<CuFileCounts> parse_cufile(int version, std::span<const std::byte> filled);
+
+}  // namespace tzmark
