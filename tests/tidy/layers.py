@@ -1,7 +1,8 @@
 """The way of dependency: what each folder may include and what each CMake target may link.
 
 A byte goes from the file through format and codec to the command; the code depends the other way only. The conformance
-suite depends on none of it, since the judge and the judged share no code.
+suite depends on none of it, since the judge and the judged share no code. The benchmark uses the reference, and nobody
+uses the benchmark.
 """
 
 import json
@@ -34,10 +35,18 @@ BACKBONE = (
     ("tzmark", "tzmark_codec"),
     ("tzmark-conform", "tzmark_conformance_runner"),
     ("tzmark-adapter-reference", "tzmark_codec"),
+    ("tzmark_bench_workloads", "tzmark_format"),
+    ("tzmark_bench_harness", "tzmark_codec"),
 )
 
 # Folders under conformance/ that may use the reference: the adapter that puts it under test.
 REFERENCE_USERS = frozenset({"conformance/adapters/reference"})
+
+# The parts of the project that the benchmark measures or has nothing to do with.
+BENCH_STRANGERS = ("reference", "conformance")
+
+# Folders under bench/ whose headers are included by that name. Its cli/ shares the name with that of the reference.
+BENCH_FOLDERS = frozenset({"workloads", "harness", "subjects"})
 
 Graph = dict[str, set[str]]
 
@@ -104,6 +113,13 @@ def wrong_links(graph: Graph, folders: Mapping[str, str]) -> list[str]:
         for other in sorted(closure(graph, target)):
             if folders.get(other, "").startswith("reference"):
                 wrong.append(f"{target} judges the reference and must not link {other}")
+    for target in sorted(graph):
+        if folders.get(target, "").startswith(BENCH_STRANGERS):
+            for other in sorted(closure(graph, target)):
+                if folders.get(other, "").startswith("bench"):
+                    wrong.append(
+                        f"{target} is not of the benchmark and must not link {other}"
+                    )
     return wrong
 
 
@@ -122,4 +138,8 @@ def wrong_includes(path: Path, text: str) -> list[str]:
                 wrong.append(
                     f"{path} judges the reference and must not include {included}"
                 )
+        if path.parts[0] in BENCH_STRANGERS and first in BENCH_FOLDERS:
+            wrong.append(
+                f"{path} is not of the benchmark and must not include {included}"
+            )
     return wrong

@@ -19,6 +19,8 @@ GOOD = {
     "tzmark-conform": {"tzmark_conformance_runner"},
     "tzmark_conformance_runner": {"fmt::fmt"},
     "tzmark-adapter-reference": {"tzmark_codec"},
+    "tzmark_bench_workloads": {"tzmark_format"},
+    "tzmark_bench_harness": {"tzmark_codec"},
 }
 FOLDERS = {
     "tzmark_bytes": "reference/bytes",
@@ -26,6 +28,8 @@ FOLDERS = {
     "tzmark-conform": "conformance/cli",
     "tzmark_conformance_runner": "conformance/runner",
     "tzmark-adapter-reference": "conformance/adapters/reference",
+    "tzmark_bench_workloads": "bench",
+    "tzmark_bench_harness": "bench",
 }
 
 
@@ -55,6 +59,15 @@ class TheChecks(unittest.TestCase):
             "tzmark-conform judges the reference and must not link tzmark_bytes", wrong
         )
 
+    def test_the_measured_links_the_benchmark(self) -> None:
+        for target in ("tzmark_codec", "tzmark_conformance_runner"):
+            with self.subTest(target=target):
+                graph = GOOD | {target: GOOD[target] | {"tzmark_bench_workloads"}}
+                self.assertIn(
+                    f"{target} is not of the benchmark and must not link tzmark_bench_workloads",
+                    wrong_links(graph, FOLDERS),
+                )
+
     def test_empty_graph(self) -> None:
         self.assertTrue(wrong_links({}, {}))
 
@@ -71,6 +84,10 @@ class TheChecks(unittest.TestCase):
             ("conformance/runner/a.cc", "tzmark/error.h", True),
             ("conformance/cli/a.cc", "bytes/cursor.h", True),
             ("conformance/adapters/reference/a.cc", "tzmark/error.h", False),
+            ("reference/codec/a.cc", "workloads/workload.h", True),
+            ("conformance/runner/a.cc", "harness/statistics.h", True),
+            ("bench/cli/a.cc", "harness/statistics.h", False),
+            ("bench/subjects/a.cc", "tzmark/reader.h", False),
         ):
             with self.subTest(path=path, included=included):
                 found = wrong_includes(Path(path), f'#include "{included}"\n')

@@ -1,0 +1,126 @@
+// Disks below a directory, over a made-up sysfs, and their counters, over a made-up and the real diskstats.
+#include "harness/device.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "harness/mount.h"
+#include "harness/page_cache.h"
+#include "harness/small_file.h"
+#include "io/paths.h"
+#include "io/test_room.h"
+
+namespace tzmark::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// sda with a partition, nvme0n1, and dm-0 over both.
+class MadeUpSys : public testing::Test {
+ protected:
+  MadeUpSys() {
+    add("8:0", "sda");
+    add("8:3", "sda/sda3");
+    test::write_whole(folder("sda/sda3") / "partition", std::as_bytes(std::span("3\n", 2)));
+    add("259:0", "nvme0n1");
+    add("253:0", "dm-0");
+    add("9:0", "md0");
+    below("dm-0", "sda/sda3");
+    below("dm-0", "nvme0n1");
+    below("md0", "dm-0");
+    below("md0", "nvme0n1");
+  }
+
+  fs::path folder(const std::string& device) const { return sys_ / "devices" / device; }
+  void add(const std::string& number, const std::string& device) {
+    fs::create_directories(folder(device) / "slaves");
+    fs::create_directories(sys_ / "dev" / "block");
+    fs::create_directory_symlink(folder(device), sys_ / "dev" / "block" / number);
+  }
+  void below(const std::string& upper, const std::string& lower) {
+    fs::create_directory_symlink(folder(lower), folder(upper) / "slaves" / fs::path(lower).filename());
+  }
+
+  test::TestDirectory directory_;
+  fs::path sys_ = directory_.name();
+};
+
+TEST_F(MadeUpSys, IsFollowedDownToWholeDisks) {
+  EXPECT_THAT(disks_below(sys_, 8, 0), ElementsAre("sda"));
+  EXPECT_THAT(disks_below(sys_, 8, 3), ElementsAre("sda"));
+  EXPECT_THAT(disks_below(sys_, 253, 0), ElementsAre("nvme0n1", "sda"));
+  EXPECT_THAT(disks_below(sys_, 9, 0), ElementsAre("nvme0n1", "sda"));  // each once
+  EXPECT_THAT(disks_below(sys_, 7, 7), IsEmpty());
+}
+
+constexpr std::string_view kDiskstats =
+    "   8       0 sda 10 1 1000 5 20 2 2000 6 0 7 11 0 0 0 0 1 1\n"
+    "   8       3 sda3 10 1 900 5 20 2 1900 6 0 7 11 0 0 0 0 1 1\n"
+    " 259       0 nvme0n1 10 1 30 5 20 2 40 6 0 7 11\n";
+
+TEST(Diskstats, CountsSectorsOf512Bytes) {
+  const auto one = parse_diskstats(kDiskstats, {"sda"});
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->read_bytes, 1000u * 512);
+  EXPECT_EQ(one->written_bytes, 2000u * 512);
+  const auto both = parse_diskstats(kDiskstats, {"nvme0n1", "sda"});
+  ASSERT_TRUE(both);
+  EXPECT_EQ(both->read_bytes, 1030u * 512);
+  EXPECT_EQ(both->written_bytes, 2040u * 512);
+}
+
+TEST(Diskstats, MissingDiskIsNothing) {
+  EXPECT_FALSE(parse_diskstats(kDiskstats, {"sdb"}));
+  EXPECT_FALSE(parse_diskstats(kDiskstats, {"sda", "sdb"}));
+  EXPECT_FALSE(parse_diskstats("", {"sda"}));
+}
+
+TEST(DeviceCounters, SeeWhatTheDeviceDid) {
+  constexpr std::size_t kBytes = 8 << 20;
+  const test::TestDirectory directory;
+  const auto before = device_counters(directory.name());
+  if (!before) GTEST_SKIP() << "no block device below " << directory.name();
+  const std::string file_name = directory / "file";
+  test::write_whole(file_name, test::random_bytes(kBytes, 1));
+  ASSERT_EQ(drop(file_name), 0);
+  const auto written = device_counters(directory.name());
+  warm(file_name);
+  const auto read = device_counters(directory.name());
+  ASSERT_TRUE(written && read);
+  // Others may use the disk too, so there may be more and not less.
+  EXPECT_GE((*written - *before).written_bytes, kBytes);
+  EXPECT_GE((*read - *written).read_bytes, kBytes);
+}
+
+TEST(DeviceCounters, NothingWithoutADevice) {
+  const std::string tmpfs = "/dev/shm";
+  if (!fs::exists(tmpfs) || mount_of(tmpfs).file_system != "tmpfs") GTEST_SKIP() << "no tmpfs at " << tmpfs;
+  EXPECT_THAT(disks_below(tmpfs), IsEmpty());
+  EXPECT_FALSE(device_counters(tmpfs));
+}
+
+TEST(DeviceCounters, AbsentDirectoryIsAnError) { EXPECT_THROW(device_counters("/no/such/directory"), Error); }
+
+TEST(Mount, IsTheLineOfItsNumber) {
+  constexpr std::string_view kMountinfo =
+      "22 27 0:21 / /proc rw,relatime - proc proc rw\n"
+      "27 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw,discard\n"
+      "127 1 0:40 / /data\\040set ro - btrfs /dev/sdb ro,subvol=/x\n";
+  const auto root = parse_mount(kMountinfo, "27");
+  ASSERT_TRUE(root);
+  EXPECT_EQ(root->file_system, "ext4");
+  EXPECT_EQ(root->source, "/dev/vda");
+  EXPECT_EQ(root->options, "rw,relatime,rw,discard");
+  EXPECT_EQ(parse_mount(kMountinfo, "127")->file_system, "btrfs");
+  EXPECT_EQ(parse_mount(kMountinfo, "22")->options, "rw,relatime,rw");
+  EXPECT_FALSE(parse_mount(kMountinfo, "7"));
+  EXPECT_FALSE(parse_mount("27 1 254:0 / / rw - ext4\n", "27"));
+}
+
+TEST(Mount, OfProc) { EXPECT_EQ(mount_of("/proc").file_system, "proc"); }
+
+}  // namespace
+}  // namespace tzmark::bench

@@ -1,0 +1,52 @@
+// Log-linear buckets; see latency.h.
+#include "harness/latency.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace tzmark::bench {
+
+nlohmann::json to_json(const LatencySummary& summary) {
+  if (summary.count == 0) return nullptr;
+  return {{"count", summary.count}, {"p50", summary.p50},     {"p90", summary.p90},
+          {"p99", summary.p99},     {"p99_9", summary.p99_9}, {"max", summary.max}};
+}
+
+std::size_t LatencyHistogram::bucket_of(std::uint64_t ns) noexcept {
+  // Below 32 a bucket a value; from there on the five bits behind the leading one choose it.
+  if (ns < kLinear) return static_cast<std::size_t>(ns);
+  const auto octave = static_cast<unsigned>(std::bit_width(ns)) - 1 - kLinearBits;
+  return (octave + 1) * kLinear + static_cast<std::size_t>((ns >> octave) - kLinear);
+}
+
+std::uint64_t LatencyHistogram::highest_of(std::size_t bucket) noexcept {
+  if (bucket < kLinear) return bucket;
+  const std::size_t octave = bucket / kLinear - 1;
+  const std::uint64_t lowest = (kLinear + bucket % kLinear) << octave;
+  return lowest + ((std::uint64_t{1} << octave) - 1);
+}
+
+void LatencyHistogram::merge(const LatencyHistogram& other) noexcept {
+  for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+  count_ += other.count_;
+  max_ns_ = std::max(max_ns_, other.max_ns_);
+}
+
+std::uint64_t LatencyHistogram::percentile_ns(double part) const {
+  const auto wanted = static_cast<std::uint64_t>(std::ceil(part * static_cast<double>(count_)));
+  std::uint64_t seen = 0;
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    seen += counts_[i];
+    if (seen >= std::max<std::uint64_t>(1, wanted)) return std::min(max_ns_, highest_of(i));
+  }
+  return max_ns_;
+}
+
+LatencySummary LatencyHistogram::summary() const {
+  if (count_ == 0) return {};
+  return {count_, percentile_ns(0.5), percentile_ns(0.9), percentile_ns(0.99), percentile_ns(0.999), max_ns_};
+}
+
+}  // namespace tzmark::bench

@@ -1,0 +1,22 @@
+// The mount that a directory is on, from /proc/self/mountinfo. Thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tzmark::bench {
+
+struct Mount {
+  std::string file_system;  // "ext4"
+  std::string options;      // of the mount and of its file system, as mountinfo has them
+  std::string source;       // "/dev/vda", or any word where no device is below
+};
+
+// Errors: TZE-ENV-001 if the directory cannot be opened, TZE-ENV-002 if the kernel does not name its mount.
+Mount mount_of(const std::string& directory);
+
+// The line of mountinfo with that number.
+std::optional<Mount> parse_mount(std::string_view mountinfo, std::string_view mount_id);
+
+}  // namespace tzmark::bench

@@ -1,0 +1,82 @@
+// Cache state is made and seen. On a file system without a device behind its cache (tmpfs) nothing can be dropped.
+#include "harness/page_cache.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "harness/mount.h"
+#include "io/paths.h"
+#include "io/test_room.h"
+
+namespace tzmark::bench {
+namespace {
+
+constexpr std::size_t kBytes = (8 << 20) + 1;  // the last page holds one byte
+
+class PageCache : public testing::Test {
+ protected:
+  PageCache() { test::write_whole(file_name_, test::random_bytes(kBytes, 1)); }
+
+  test::TestDirectory directory_;
+  std::string file_name_ = directory_ / "file";
+  bool lives_in_the_cache_ = mount_of(directory_.name()).file_system == "tmpfs";
+};
+
+TEST_F(PageCache, DropsAndWarms) {
+  if (lives_in_the_cache_) {
+    EXPECT_EQ(drop(file_name_), 1);
+    GTEST_SKIP() << "tmpfs has no pages elsewhere";
+  }
+  EXPECT_EQ(drop(file_name_), 0);
+  EXPECT_EQ(resident_share(file_name_), 0);
+  EXPECT_EQ(warm(file_name_), 1);
+  EXPECT_EQ(resident_share(file_name_), 1);
+}
+
+TEST_F(PageCache, SeesAPart) {
+  if (lives_in_the_cache_) GTEST_SKIP() << "tmpfs has no pages elsewhere";
+  ASSERT_EQ(drop(file_name_), 0);
+  {
+    const Descriptor fd = open_descriptor(file_name_, OpenMode::kRead);
+    ASSERT_EQ(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM), 0);  // no reading ahead
+    std::byte one{};
+    ASSERT_EQ(::pread(fd.get(), &one, 1, 4 << 20), 1);
+  }
+  const double share = resident_share(file_name_);
+  EXPECT_GT(share, 0);
+  EXPECT_LT(share, 0.5);
+}
+
+TEST_F(PageCache, SaysWhatStays) {
+  // A mapping that uses its pages keeps them.
+  const Descriptor fd = open_descriptor(file_name_, OpenMode::kRead);
+  void* mapping = ::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  ASSERT_NE(mapping, MAP_FAILED);
+  EXPECT_EQ(drop(file_name_), 1);
+  ::munmap(mapping, kBytes);
+}
+
+TEST_F(PageCache, FreshlyWrittenIsResident) { EXPECT_EQ(resident_share(file_name_), 1); }
+
+TEST_F(PageCache, EmptyFileHasNone) {
+  test::write_whole(file_name_, {});
+  EXPECT_EQ(resident_share(file_name_), 0);
+  EXPECT_EQ(drop(file_name_), 0);
+  EXPECT_EQ(warm(file_name_), 0);
+}
+
+TEST_F(PageCache, AbsentFileIsAnError) {
+  for (const auto call : {resident_share, drop, warm}) {
+    try {
+      call(directory_ / "absent");
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kOpenFailed);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tzmark::bench

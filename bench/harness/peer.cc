@@ -1,0 +1,122 @@
+// Lines to and from a driver; see peer.h.
+#include "harness/peer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+namespace {
+
+constexpr std::chrono::seconds kQuitTime(3);
+
+[[noreturn]] void fail(const char* call) {
+  throw Error(ErrorCode::kResource, fmt::format("{}: {}", call, std::strerror(errno)));
+}
+
+// Whether the descriptor is ready for the events before the deadline.
+bool wait_for(int fd, short events, Clock::time_point deadline) {
+  while (true) {
+    const auto left = std::max(Clock::duration::zero(), deadline - Clock::now());
+    const timespec timeout = {left / std::chrono::seconds(1), (left % std::chrono::seconds(1)).count()};
+    pollfd ready = {fd, events, 0};
+    const int result = ::ppoll(&ready, 1, &timeout, nullptr);
+    if (result >= 0) return result > 0;
+    if (errno != EINTR) fail("ppoll");
+  }
+}
+
+}  // namespace
+
+Peer::Peer(const std::vector<std::string>& argv, std::chrono::milliseconds timeout)
+    : name_(fmt::format("{}", fmt::join(argv, " "))) {
+  std::array<int, 2> sockets{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) fail("socketpair");
+  to_ = Descriptor(sockets[0]);
+  Descriptor stdin_end(sockets[1]);
+  std::array<int, 2> pipe{};
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) fail("pipe2");
+  from_ = Descriptor(pipe[0]);
+  Descriptor stdout_end(pipe[1]);
+  child_ = std::make_unique<Child>(argv, stdin_end.get(), stdout_end.get(), stderr_.descriptor());
+  // The child has copies. While this process has them too, the end of the driver's output would not be seen.
+  stdin_end = Descriptor();
+  stdout_end = Descriptor();
+  hello_ = receive(Clock::now() + timeout);
+  if (hello_.contains("unavailable")) {
+    throw Error(ErrorCode::kUnavailable, fmt::format("{}: {}", name_, hello_["unavailable"].dump()));
+  }
+}
+
+Peer::~Peer() {
+  if (!child_) return;
+  // Nobody can be told of a failure here, and Child ends the driver whatever it does.
+  try {
+    send("{\"op\": \"quit\"}\n", Clock::now() + kQuitTime);
+    to_ = Descriptor();
+    child_->wait_until(Clock::now() + kQuitTime);
+  } catch (const std::exception&) {
+    child_->kill();
+  }
+}
+
+nlohmann::json Peer::request(const nlohmann::json& question, std::chrono::milliseconds timeout) {
+  if (!child_) throw Error(ErrorCode::kResource, fmt::format("{} is gone", name_));
+  const Clock::time_point deadline = Clock::now() + timeout;
+  send(question.dump() + "\n", deadline);
+  nlohmann::json reply = receive(deadline);
+  if (reply.contains("error")) {
+    throw Error(ErrorCode::kResource, fmt::format("{}: {}", name_, reply["error"].dump()));
+  }
+  return reply;
+}
+
+void Peer::send(const std::string& line, Clock::time_point deadline) {
+  for (std::size_t done = 0; done < line.size();) {
+    if (!wait_for(to_.get(), POLLOUT, deadline)) give_up("does not read what it is asked");
+    const ssize_t sent = ::send(to_.get(), line.data() + done, line.size() - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      done += static_cast<std::size_t>(sent);
+    } else if (errno != EINTR && errno != EAGAIN) {
+      give_up("reads no more");
+    }
+  }
+}
+
+nlohmann::json Peer::receive(Clock::time_point deadline) {
+  std::size_t end = 0;
+  while ((end = received_.find('\n')) == std::string::npos) {
+    if (!wait_for(from_.get(), POLLIN, deadline)) give_up("does not answer in time");
+    std::array<char, 4096> block{};
+    const ssize_t got = ::read(from_.get(), block.data(), block.size());
+    if (got < 0 && errno != EINTR) fail("read");
+    if (got == 0) give_up("has ended");
+    if (got > 0) received_.append(block.data(), static_cast<std::size_t>(got));
+  }
+  const std::string line = received_.substr(0, end);
+  received_.erase(0, end + 1);
+  nlohmann::json reply = nlohmann::json::parse(line, nullptr, false);
+  if (!reply.is_object()) give_up(fmt::format("answers '{}'", line.substr(0, 200)));
+  return reply;
+}
+
+void Peer::give_up(const std::string& what) {
+  // One that closed its output is about to end by itself, with a status that tells more than a signal of ours.
+  const auto end = child_->wait_until(Clock::now() + std::chrono::milliseconds(500));
+  child_.reset();
+  std::string text = fmt::format("{} {}", name_, what);
+  if (end && !end->empty()) text += fmt::format(" ({})", *end);
+  if (const std::string tail = stderr_.tail(); !tail.empty()) text += ": " + tail;
+  throw Error(ErrorCode::kResource, text);
+}
+
+}  // namespace tzmark::bench

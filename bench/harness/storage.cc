@@ -1,0 +1,83 @@
+// The facts of the storage below a directory; see machine.h.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "harness/device.h"
+#include "harness/machine.h"
+#include "harness/mount.h"
+#include "harness/small_file.h"
+#include "io/paths.h"
+
+// From Linux 6.1 on; the C library's headers may be older than the kernel.
+#ifndef STATX_DIOALIGN
+#define STATX_DIOALIGN 0x00002000U
+#endif
+
+namespace tzmark::bench {
+namespace {
+
+using nlohmann::json;
+
+template <typename T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+
+// A file of the directory that nobody else sees; the kernel tells the alignment of files, not of directories.
+Descriptor nameless_file(const std::string& directory) {
+  Descriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (file.get() >= 0) return file;
+  std::string name = directory + "/.tzmark-alignment-XXXXXX";
+  Descriptor named(::mkostemp(name.data(), O_CLOEXEC));
+  if (named.get() >= 0) ::unlink(name.c_str());
+  return named;
+}
+
+// Zero says that direct I/O is not there; null that the kernel does not tell, or that nothing can be written here.
+void add_alignment(json& facts, const std::string& directory) {
+  facts["direct_memory_align_bytes"] = nullptr;
+  facts["direct_offset_align_bytes"] = nullptr;
+  const Descriptor file = nameless_file(directory);
+  struct statx status {};
+  if (file.get() < 0 || ::statx(file.get(), "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) != 0) return;
+  if ((status.stx_mask & STATX_DIOALIGN) == 0) return;
+  facts["direct_memory_align_bytes"] = status.stx_dio_mem_align;
+  facts["direct_offset_align_bytes"] = status.stx_dio_offset_align;
+}
+
+// The queue is that of the first disk; disks of one array are alike.
+void add_device(json& facts, const std::string& directory) {
+  const std::vector<std::string> disks = disks_below(directory);
+  facts["device"] = disks.empty() ? json() : json(fmt::format("{}", fmt::join(disks, "+")));
+  const std::filesystem::path disk = std::filesystem::path("/sys/class/block") / (disks.empty() ? "-" : disks.front());
+  facts["device_model"] = or_null(read_value(disk / "device" / "model"));
+  const auto rotational = read_number(disk / "queue" / "rotational");
+  facts["rotational"] = rotational ? json(*rotational != 0) : json();
+  const auto schedulers = read_value(disk / "queue" / "scheduler");
+  facts["scheduler"] = schedulers ? or_null(chosen(*schedulers)) : json();
+  facts["queue_requests"] = or_null(read_number(disk / "queue" / "nr_requests"));
+  facts["logical_block_bytes"] = or_null(read_number(disk / "queue" / "logical_block_size"));
+  facts["physical_block_bytes"] = or_null(read_number(disk / "queue" / "physical_block_size"));
+}
+
+}  // namespace
+
+json storage_facts(const std::string& directory) {
+  const Mount mount = mount_of(directory);
+  struct statvfs room {};
+  if (::statvfs(directory.c_str(), &room) != 0) throw_errno(ErrorCode::kReadFailed, directory);
+  json facts = {{"directory", directory},
+                {"file_system", mount.file_system},
+                {"mount_options", mount.options},
+                {"free_bytes", static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize}};
+  add_device(facts, directory);
+  add_alignment(facts, directory);
+  return facts;
+}
+
+}  // namespace tzmark::bench
