@@ -1,0 +1,356 @@
+"""What the peer drivers share: the protocol, the clock, and the tensors that are written.
+
+A driver is one process around another implementation, so that "tzmark bench" can time it in the same run. The first
+line that it prints says what it is, or {"unavailable": WHY}. Then each line of stdin is a request with an "op", and
+each gets one line on stdout:
+
+- prepare: spec. Makes the tensors that the file says, in memory. To be asked before the first write.
+- write: file, hashes, key_hex, sync. Closing the file belongs to it; the fsync that may follow is timed apart.
+- read: file, verify, readers, key_hex, lazy. Afterwards each tensor lies in memory that was allocated for it.
+- open: file, key_hex. The index alone, and what else the implementation reads at that point.
+- quit.
+
+What cannot be done just as it is asked is {"error": TEXT}: nothing that is not equal gets compared.
+
+The clock runs around the operation alone. Before it, the result of the operation before is freed and its memory given
+back to the system, so that each read pays for new pages; what a write replaces is removed. The processor time is that
+of all threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import math
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+if TYPE_CHECKING:
+    import numpy
+
+Json = dict[str, Any]
+
+# How many bytes an element of a dtype takes. Names are those of torch.
+ELEMENT_BYTES = {
+    "bool": 1,
+    "uint8": 1,
+    "int8": 1,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "int16": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "int32": 4,
+    "float32": 4,
+    "int64": 8,
+    "float64": 8,
+    "complex64": 8,
+}
+
+MESSAGE_CHARACTERS_MAX = 400
+
+
+class Refused(Exception):
+    """The implementation cannot do what is asked, or not in the way that is asked."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor to write: its dtype and shape, and its bytes in memory of their own."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    data: numpy.ndarray  # of bytes
+
+
+@dataclass(frozen=True)
+class Write:
+    """A request to write what was prepared. REQUIRES: hashes is "none", "crc32", "sha256" or "both"."""
+
+    file: str
+    hashes: str
+    key_hex: str | None = None
+    sync: bool = False
+
+
+@dataclass(frozen=True)
+class Read:
+    """A request to read a whole file. Without a number of readers the implementation chooses."""
+
+    file: str
+    verify: bool = False
+    readers: int | None = None
+    key_hex: str | None = None
+    lazy: bool = False
+
+
+@dataclass(frozen=True)
+class Open:
+    """A request to open a file and no more."""
+
+    file: str
+    key_hex: str | None = None
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a read brought into memory."""
+
+    bytes: int
+    tensors: int
+    # How it was done, where that depends on the file.
+    detail: str | None = None
+
+
+class Peer(Protocol):
+    """An implementation. What is to be timed comes back as a function, everything before that is not timed."""
+
+    def describe(self) -> Json:
+        """What the first line says."""
+
+    def warm_up_requests(self, file: str) -> list[Json]:
+        """One write and one read of each kind that is done here, on tensors of a few bytes."""
+
+    def prepare(self, tensors: list[Tensor]) -> None:
+        """Keeps these for the writes to come."""
+
+    def writer(self, request: Write) -> Callable[[], None]:
+        """Writes and closes."""
+
+    def reader(self, request: Read) -> Callable[[], Any]:
+        """Returns what holds every tensor."""
+
+    def opener(self, request: Open) -> Callable[[], Any]:
+        """Returns what holds the file open."""
+
+    def content(self, result: Any) -> Content:
+        """What a read has returned; not timed."""
+
+    def release(self, result: Any) -> None:
+        """Ends what a read or an open has returned; not timed."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A result, and what it took."""
+
+    result: Any
+    elapsed_ns: int
+    cpu_ns: int
+
+
+def cpu_ns() -> int:
+    """The processor time of this process until now, all threads, in user and in system mode."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return round((used.ru_utime + used.ru_stime) * 1e9)
+
+
+def timed(operation: Callable[[], Any]) -> Timed:
+    """Does it, with no garbage of earlier work to collect and no memory of it to reuse."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    cpu_before_ns = cpu_ns()
+    begin_ns = time.perf_counter_ns()
+    result = operation()
+    elapsed_ns = time.perf_counter_ns() - begin_ns
+    return Timed(result, elapsed_ns, cpu_ns() - cpu_before_ns)
+
+
+def timed_sync_ns(file: str) -> int:
+    """How long it takes until what was written is on the device."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        begin_ns = time.perf_counter_ns()
+        os.fsync(descriptor)
+        return time.perf_counter_ns() - begin_ns
+    finally:
+        os.close(descriptor)
+
+
+def load_tensors(spec: str) -> list[Tensor]:
+    """The tensors of a specification: {"data": FILE, "tensors": [{"name", "dtype", "shape", "offset", "length"}]}.
+
+    They lie one behind another or apart in the one raw file, whose name counts from the folder of the specification.
+    """
+    document = json.loads(Path(spec).read_bytes())
+    with (Path(spec).parent / document["data"]).open("rb") as data:
+        return [load_tensor(entry, data) for entry in document["tensors"]]
+
+
+def load_tensor(entry: Json, data: Any) -> Tensor:
+    """One of them, read from the raw file."""
+    # A machine without it is to hear so as a reply.
+    import numpy
+
+    name, dtype, shape, length = (
+        entry[member] for member in ("name", "dtype", "shape", "length")
+    )
+    if dtype not in ELEMENT_BYTES:
+        raise Refused(f"{name}: no dtype {dtype}")
+    if math.prod(shape) * ELEMENT_BYTES[dtype] != length:
+        raise Refused(f"{name}: {length} bytes are not those of {dtype} {shape}")
+    # Larger arrays of numpy ask for huge pages, so writing finds its source as good as it can be.
+    content = numpy.empty(length, numpy.uint8)
+    data.seek(entry["offset"])
+    if data.readinto(content) != length:
+        raise Refused(f"{name}: the data file is too short")
+    return Tensor(name, dtype, shape, content)
+
+
+class Driver:
+    """Answers requests for one implementation."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._prepared = False
+
+    def answer(self, request: Json) -> Json:
+        """The reply to one request. Whatever goes wrong is a reply too: the process has to go on."""
+        try:
+            if not isinstance(request, dict):
+                raise Refused("a request is an object")
+            members = dict(request)
+            match members.pop("op", None):
+                case "prepare":
+                    return self._prepare(**members)
+                case "write":
+                    return self._write(Write(**members))
+                case "read":
+                    return self._read(Read(**members))
+                case "open":
+                    return self._open(Open(**members))
+                case other:
+                    raise Refused(f"no operation {other!r}")
+        except Exception as error:  # of the implementation, whatever it is
+            return {"error": error_text(error)}
+
+    def _prepare(self, spec: str) -> Json:
+        # Never two sets of them in memory.
+        self._prepared = False
+        self._peer.prepare([])
+        tensors = load_tensors(spec)
+        self._peer.prepare(tensors)
+        self._prepared = True
+        leave_to_stay()
+        return {"ok": True, "bytes": sum(tensor.data.nbytes for tensor in tensors)}
+
+    def _write(self, request: Write) -> Json:
+        if not self._prepared:
+            raise Refused("nothing is prepared that could be written")
+        file = Path(request.file)
+        operation = self._peer.writer(request)
+        file.unlink(missing_ok=True)
+        try:
+            done = timed(operation)
+        except BaseException:
+            file.unlink(missing_ok=True)
+            raise
+        return {
+            "elapsed_ns": done.elapsed_ns,
+            "sync_ns": timed_sync_ns(request.file) if request.sync else None,
+            "cpu_ns": done.cpu_ns,
+        }
+
+    def _read(self, request: Read) -> Json:
+        done = timed(self._peer.reader(request))
+        content = self._peer.content(done.result)
+        self._peer.release(done.result)
+        reply = {
+            "elapsed_ns": done.elapsed_ns,
+            "cpu_ns": done.cpu_ns,
+            "bytes": content.bytes,
+            "tensors": content.tensors,
+        }
+        return reply | ({"detail": content.detail} if content.detail else {})
+
+    def _open(self, request: Open) -> Json:
+        done = timed(self._peer.opener(request))
+        self._peer.release(done.result)
+        return {"elapsed_ns": done.elapsed_ns, "cpu_ns": done.cpu_ns}
+
+
+def error_text(error: BaseException) -> str:
+    """One line that says what went wrong."""
+    text = " ".join(str(error).split())
+    if not isinstance(error, Refused):
+        text = f"{type(error).__name__}: {text}"
+    return text[:MESSAGE_CHARACTERS_MAX]
+
+
+def leave_to_stay() -> None:
+    """Tells the collector that whatever is there by now need not be looked at again."""
+    gc.collect()
+    gc.freeze()
+
+
+def memory_detail() -> str:
+    """How the C library gets large blocks, which decides how fast memory is filled that was never touched."""
+    huge = "glibc.malloc.hugetlb=1" in os.environ.get("GLIBC_TUNABLES", "").split(":")
+    return "malloc asks for huge pages" if huge else "malloc in small pages"
+
+
+def warm_up(peer: Peer) -> None:
+    """Has the implementation do everything once, for what it loads and starts only then."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, spec, file = (
+            Path(folder) / name for name in ("data.bin", "spec.json", "file")
+        )
+        data.write_bytes(bytes(8))
+        tensor = {"name": "x", "dtype": "float32", "shape": [2]}
+        entry = tensor | {"offset": 0, "length": 8}
+        spec.write_text(json.dumps({"data": data.name, "tensors": [entry]}))
+        driver = Driver(peer)
+        requests = [{"op": "prepare", "spec": str(spec)}]
+        for request in requests + peer.warm_up_requests(str(file)):
+            reply = driver.answer(request)
+            if "error" in reply:
+                raise RuntimeError(f"{request['op']}: {reply['error']}")
+    peer.prepare([])
+
+
+def claim_stdout() -> TextIO:
+    """The real stdout, for replies alone. Whatever else prints, from Python or from C, prints to stderr from now on."""
+    replies = os.fdopen(
+        os.dup(1), "w", encoding="utf-8", errors="replace", newline="\n"
+    )
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return replies
+
+
+def say(replies: TextIO, document: Json) -> None:
+    replies.write(json.dumps(document, ensure_ascii=False) + "\n")
+    replies.flush()
+
+
+def main(load: Callable[[], Peer]) -> int:
+    """Runs a driver: load imports the implementation and returns it."""
+    replies = claim_stdout()
+    try:
+        peer = load()
+        warm_up(peer)
+    except Exception as error:  # a package that is missing, or does not work
+        say(replies, {"unavailable": error_text(error)})
+        return 0
+    leave_to_stay()
+    say(replies, peer.describe())
+    driver = Driver(peer)
+    for line in sys.stdin.buffer:
+        try:
+            request = json.loads(line)
+        except ValueError as error:
+            say(replies, {"error": error_text(error)})
+            continue
+        if request == {"op": "quit"}:
+            break
+        say(replies, driver.answer(request))
+    return 0

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""The installed release of safetensors as a peer of "tzmark bench"; bench/peers/driver.py has the protocol. Run it with
+the Python of an environment that has the release; scripts/peers makes one.
+
+The library reads for numpy, for torch and others. For numpy it copies each tensor out of a mapping of the file, in one
+thread, which is a read as it is meant here. For torch it hands out the mapping itself, and nothing is read until
+somebody looks; so the tensors are copied here. A file goes to numpy if that has all its dtypes, because it is faster
+with small tensors and as fast with large ones, else to torch, where there is one. The reply says which.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import driver
+from driver import Content, Open, Read, Refused, Tensor, Write
+
+# The format's dtypes that numpy has.
+NUMPY_DTYPES = frozenset(
+    ("BOOL", "U8", "I8", "U16", "I16", "F16", "U32", "I32", "F32", "U64", "I64", "F64")
+) | {"C64"}
+
+
+@dataclass
+class Loaded:
+    """The tensors of a file, or an open file without them."""
+
+    tensors: dict[str, Any]
+    framework: str
+
+
+class Safetensors:
+    """The release, and torch if it is installed beside it."""
+
+    def __init__(self) -> None:
+        import numpy
+        import safetensors
+
+        self._library = safetensors
+        self._frameworks = {"numpy": numpy.__version__}
+        if importlib.util.find_spec("torch"):
+            import torch
+
+            self._frameworks["torch"] = torch.__version__
+        self._tensors: list[Tensor] = []
+
+    def describe(self) -> driver.Json:
+        frameworks = [f"{name} {release}" for name, release in self._frameworks.items()]
+        return {
+            "peer": "safetensors",
+            "version": self._library.__version__,
+            "detail": ", ".join([*frameworks, driver.memory_detail()]),
+            "operations": ["read", "write", "open"],
+            "formats": ["safetensors"],
+        }
+
+    def warm_up_requests(self, file: str) -> list[driver.Json]:
+        return [
+            {"op": "write", "file": file, "hashes": "none"},
+            {"op": "read", "file": file},
+            {"op": "open", "file": file},
+        ]
+
+    def prepare(self, tensors: list[Tensor]) -> None:
+        if len({tensor.name for tensor in tensors}) != len(tensors):
+            raise Refused("a dict has no two tensors of one name")
+        self._tensors = tensors
+
+    def writer(self, request: Write) -> Callable[[], None]:
+        if request.hashes != "none":
+            raise Refused("files of this format hold no hashes")
+        refuse_key(request.key_hex)
+        library, tensors, file = self._library, self._tensors, request.file
+
+        # This is what save_file does, for any dtype: numpy has no bfloat16.
+        def write() -> None:
+            specs = {
+                tensor.name: library.TensorSpec(
+                    dtype=tensor.dtype,
+                    shape=tensor.shape,
+                    data_ptr=tensor.data.ctypes.data,
+                    data_len=tensor.data.nbytes,
+                )
+                for tensor in tensors
+            }
+            library.serialize_file(specs, file)
+
+        return write
+
+    def reader(self, request: Read) -> Callable[[], Loaded]:
+        if request.verify:
+            raise Refused("files of this format hold no hashes to verify")
+        if request.readers not in (None, 1):
+            raise Refused("it reads in one thread")
+        refuse_key(request.key_hex)
+        framework = self._framework(request.file)
+
+        def read() -> Loaded:
+            with self._library.safe_open(request.file, framework) as opened:
+                if request.lazy:
+                    names = opened.keys()
+                    tensors = {name: opened.get_tensor(name) for name in names}
+                else:
+                    tensors = opened.get_tensors()
+                if framework == "torch":
+                    tensors = {name: tensors[name].clone() for name in tensors}
+            return Loaded(tensors, framework)
+
+        return read
+
+    def opener(self, request: Open) -> Callable[[], Any]:
+        refuse_key(request.key_hex)
+        return lambda: self._library.safe_open(request.file, "numpy")
+
+    def _framework(self, file: str) -> str:
+        """What can hold every tensor of a file."""
+        foreign = dtypes(file) - NUMPY_DTYPES
+        if not foreign:
+            return "numpy"
+        if "torch" not in self._frameworks:
+            names = ", ".join(sorted(foreign))
+            raise Refused(f"numpy has no {names}, and torch is not installed")
+        return "torch"
+
+    def content(self, result: Loaded) -> Content:
+        if result.framework == "torch":
+            sizes = [t.numel() * t.element_size() for t in result.tensors.values()]
+            copied = "torch, copied out of the mapping"
+        else:
+            sizes = [tensor.nbytes for tensor in result.tensors.values()]
+            copied = "numpy"
+        return Content(sum(sizes), len(sizes), copied)
+
+    def release(self, result: Any) -> None:
+        """Nothing but the last reference to it holds a file or memory."""
+
+
+def refuse_key(key_hex: str | None) -> None:
+    if key_hex is not None:
+        raise Refused("files of this format are not encrypted")
+
+
+def dtypes(file: str) -> set[str]:
+    """The dtypes in a file, by its header and no byte more, so that what is to be read cold stays cold."""
+    with open(file, "rb", buffering=0) as stream:
+        os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+    return {entry["dtype"] for name, entry in header.items() if name != "__metadata__"}
+
+
+if __name__ == "__main__":
+    sys.exit(driver.main(Safetensors))
