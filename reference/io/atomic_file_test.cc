@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "bytes/caught.h"
-#include "io/test_room.h"
+#include "io/test_paths.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 
@@ -54,7 +54,7 @@ TEST_F(AtomicFileTest, AppearsWithItsContentAtCommit) {
 
 TEST_F(AtomicFileTest, WithEveryPath) {
   for (const IoPath& path : io_paths()) {
-    if (!path.why_unavailable().empty()) continue;
+    if (!test::why_unusable(path, directory_).empty()) continue;
     AtomicFile output(name_, path.name);
     EXPECT_EQ(output.file().io_path(), path.name);
     write_and_commit(output);
@@ -160,7 +160,7 @@ TEST_F(AtomicFileTest, TakesNamesWithoutADirectory) {
 
 TEST_F(AtomicFileTest, LeavesNothingWhenTheDiskIsFull) {
   for (const IoPath& path : io_paths()) {
-    if (!path.why_unavailable().empty()) continue;
+    if (!test::why_unusable(path, directory_).empty()) continue;
     test::write_whole(name_, earlier_);
     test::Caught result;
     {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "bytes/caught.h"
-#include "io/test_room.h"
+#include "io/test_paths.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 
@@ -20,77 +20,20 @@ namespace {
 using test::Bytes;
 using test::caught;
 using test::failure;
+using test::on_four_threads;
 using test::random_bytes;
+using test::read;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr std::string_view kMemory = "memory";
-
-std::vector<std::string> disk_paths() {
-  std::vector<std::string> names;
-  for (const IoPath& path : io_paths()) names.emplace_back(path.name);
-  return names;
-}
-
-std::vector<std::string> all_paths() {
-  auto names = disk_paths();
-  names.emplace_back(kMemory);
-  return names;
-}
-
-const auto kTestName = [](const ::testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  std::ranges::replace(name, '-', '_');
-  return name;
-};
-
-Bytes read(File& file, std::uint64_t offset, std::size_t count) {
-  Bytes bytes(count);
-  file.read_at(offset, std::span(bytes));
-  return bytes;
-}
-
-// Calls action(thread number) on four threads.
-template <typename Action>
-void on_four_threads(Action&& action) {
-  std::vector<std::jthread> threads;
-  for (int number = 0; number < 4; ++number) threads.emplace_back([&action, number] { action(number); });
-}
-
-class FileTest : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    for (const IoPath& path : io_paths()) {
-      if (path.name != GetParam()) continue;
-      const std::string reason = path.why_unavailable();
-      if (!reason.empty()) GTEST_SKIP() << reason;
-    }
-  }
-
-  std::string new_name() { return directory_ / fmt::format("file-{}", files_++); }
-
-  std::unique_ptr<File> create() {
-    if (GetParam() == kMemory) return std::make_unique<MemoryFile>();
-    return open_file(new_name(), OpenMode::kCreate, GetParam());
-  }
-
-  std::unique_ptr<File> open(const Bytes& content) {
-    if (GetParam() == kMemory) return std::make_unique<MemoryFile>(content);
-    const std::string name = new_name();
-    test::write_whole(name, content);
-    return open_file(name, OpenMode::kRead, GetParam());
-  }
-
-  test::TestDirectory directory_;
-  int files_ = 0;
-};
+class FileTest : public test::PathTest {};
 
 // What only files with a name can do.
-class NamedFileTest : public FileTest {};
+class NamedFileTest : public test::PathTest {};
 
-INSTANTIATE_TEST_SUITE_P(EveryPath, FileTest, ::testing::ValuesIn(all_paths()), kTestName);
-INSTANTIATE_TEST_SUITE_P(EveryPath, NamedFileTest, ::testing::ValuesIn(disk_paths()), kTestName);
+INSTANTIATE_TEST_SUITE_P(EveryPath, FileTest, ::testing::ValuesIn(test::all_paths()), test::test_name);
+INSTANTIATE_TEST_SUITE_P(EveryPath, NamedFileTest, ::testing::ValuesIn(test::disk_paths()), test::test_name);
 
 TEST_P(FileTest, SaysWhichPathMovesTheBytes) {
   EXPECT_EQ(create()->io_path(), GetParam());
@@ -194,6 +137,7 @@ TEST_P(FileTest, ReadPastTheEnd) {
 }
 
 TEST_P(FileTest, RefusesDeviceMemory) {
+  if (GetParam() == "gpudirect") GTEST_SKIP() << "device memory is what it is for";
   const auto file = create();
   Bytes bytes(10);
   file->write_at(0, std::span(bytes));
