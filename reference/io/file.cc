@@ -60,8 +60,9 @@ std::unique_ptr<TransferQueue> File::make_queue(unsigned) { return std::make_uni
 
 std::span<const IoPath> io_paths() {
   // Each path says in its own file what it is; "auto" takes the first that this machine has.
-  static const std::array paths = {pwrite_path(), buffered_path(),     direct_path(),       mmap_path(),
-                                   uring_path(),  uring_direct_path(), uring_sqpoll_path(), pwrite_dontcache_path()};
+  static const std::array paths = {pwrite_path(),   buffered_path(),     direct_path(),       mmap_path(),
+                                   uring_path(),    uring_direct_path(), uring_sqpoll_path(), pwrite_dontcache_path(),
+                                   gpudirect_path()};
   return paths;
 }
 
