@@ -1,0 +1,40 @@
+// The rungs run on any number of threads and give rates; how high they are is nobody's promise.
+#include "harness/ceilings.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+namespace {
+
+class EveryRung : public testing::TestWithParam<Rung> {};
+
+TEST_P(EveryRung, HasARate) {
+  for (const unsigned threads : {1U, 3U}) {
+    // Even 1 MB/s would be a machine of another age, and no machine moves a petabyte a second.
+    const double rate = measure_rate(GetParam(), threads, std::chrono::milliseconds(5), 3 << 20);
+    EXPECT_GT(rate, 1e6);
+    EXPECT_LT(rate, 1e15);
+  }
+}
+
+TEST_P(EveryRung, TakesAboutTheTimeItIsGiven) {
+  const auto begin = std::chrono::steady_clock::now();
+  measure_rate(GetParam(), 1, std::chrono::milliseconds(50), 100);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(50));
+}
+
+std::string name_of_test(const testing::TestParamInfo<Rung>& test) { return std::string(rung_name(test.param)); }
+
+INSTANTIATE_TEST_SUITE_P(All, EveryRung, testing::Values(Rung::kMemcpy, Rung::kCrc32, Rung::kSha256, Rung::kSecretbox),
+                         name_of_test);
+
+TEST(Ceilings, NoMemoryIsAnError) {
+  EXPECT_THROW(measure_rate(Rung::kCrc32, 2, std::chrono::milliseconds(1), std::size_t{1} << 60), Error);
+}
+
+}  // namespace
+}  // namespace tzmark::bench
