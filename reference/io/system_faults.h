@@ -1,0 +1,57 @@
+// For tests: system calls that fail, or move less than they were asked for, at a chosen call.
+//
+// The linker puts our calls in the place of the C library's and liburing's (--wrap), in the test program alone. Counted
+// are the calls by which the paths move bytes, make room and sync, and each completion of a ring. One at a time may be
+// armed; the calls themselves may come from any threads.
+#pragma once
+
+#include <cstdint>
+
+namespace tzmark::test {
+
+enum class Fault {
+  kNone,     // only counts
+  kError,    // EIO
+  kNoSpace,  // ENOSPC
+  kInterrupted,
+  kAgain,  // of calls that move bytes; the others are never told to try again
+  kShort,  // of calls that move bytes: half of it
+};
+
+// Meets the call of this number, counted from 0 since the object was made.
+class SystemFault {
+ public:
+  explicit SystemFault(Fault fault, std::uint64_t call = 0);
+  SystemFault(const SystemFault&) = delete;
+  SystemFault& operator=(const SystemFault&) = delete;
+  ~SystemFault();
+
+  std::uint64_t calls() const;
+  // Whether that call has come.
+  bool is_met() const;
+};
+
+// Makes io_uring_setup fail while it lives.
+class RefusedRings {
+ public:
+  // error_number: what setup fails with. flags: only rings with one of these flags; 0 for all.
+  explicit RefusedRings(int error_number, unsigned flags = 0);
+  RefusedRings(const RefusedRings&) = delete;
+  RefusedRings& operator=(const RefusedRings&) = delete;
+  ~RefusedRings();
+};
+
+// Makes one kind of call fail while it lives: what only some kernels, file systems and limits allow.
+class RefusedCall {
+ public:
+  enum class Call { kRegisterBuffers, kRegisterFiles, kOpenDirect, kAllocate, kPopulate, kDontcache };
+  RefusedCall(Call call, int error_number);
+  RefusedCall(const RefusedCall&) = delete;
+  RefusedCall& operator=(const RefusedCall&) = delete;
+  ~RefusedCall();
+
+ private:
+  Call call_;
+};
+
+}  // namespace tzmark::test
