@@ -10,8 +10,8 @@
 //
 // The layouts are declared here, since the header need not be installed where this is built. They are those of
 // cufile.h of the packages nvidia-cufile-cu12 1.14.1 (CUDA 12.9) and nvidia-cufile 1.15.0, 1.16.0, 1.17.0, 1.18.0,
-// 1.19.0 and 1.20.0 (CUDA 13). What a library fills was compared with that for 1.15.0 and 1.20.0. The declarations of
-// an installed header are compared when the tests are built.
+// 1.19.0 and 1.20.0 (CUDA 13). The libraries of all of these were seen to agree, in their compatibility mode. The
+// declarations of an installed header are compared when the tests are built (cufile_layout_test.cc).
 #pragma once
 
 #include <sys/types.h>

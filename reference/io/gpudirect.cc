@@ -43,6 +43,12 @@ class RegisteredFile {
   void* handle_ = nullptr;
 };
 
+// libcufile also puts numbers of its own into errno.
+std::string errno_text(int number) {
+  if (number == 0) return "it failed without a reason";
+  return number > 5000 ? cufile_error_text(number) : std::generic_category().message(number);
+}
+
 // What cuFileRead or cuFileWrite returned, if that is no error. 0 is.
 std::size_t moved_or_throw(ssize_t result, Transfer::Kind kind, std::size_t asked_bytes, std::uint64_t offset) {
   const bool reads = kind == Transfer::Kind::kRead;
@@ -50,7 +56,7 @@ std::size_t moved_or_throw(ssize_t result, Transfer::Kind kind, std::size_t aske
     return Error(reads ? ErrorCode::kReadFailed : ErrorCode::kWriteFailed,
                  fmt::format("{}: {}", reads ? "cuFileRead" : "cuFileWrite", what), offset);
   };
-  if (result == -1) throw fail(errno == 0 ? "it failed without a reason" : std::generic_category().message(errno));
+  if (result == -1) throw fail(errno_text(errno));
   if (result < 0) throw fail(cufile_error_text(static_cast<int>(-result)));
   if (static_cast<std::size_t>(result) > asked_bytes) throw fail("it moved more than it was asked for");
   // The end of the file when reading; an endless loop when writing.

@@ -21,7 +21,7 @@ constexpr std::uint64_t kMiB = 1 << 20;
 class GpuDirectObserverTest : public GpuDirectTest {
  protected:
   void TearDown() override {
-    stand_ins.root().remove("/proc/driver/nvidia-fs/stats");
+    stand_ins().root().remove("/proc/driver/nvidia-fs/stats");
     GpuDirectTest::TearDown();
   }
 
@@ -101,12 +101,12 @@ TEST_F(GpuDirectObserverTest, NvidiaFsIsAskedNext) {
   orders().statistics_error = 5022;
   const auto file = create();
   const DeviceMemory memory(4 * kMiB);
-  stand_ins.root().write("/proc/driver/nvidia-fs/stats", nvidia_fs_file(10, 100, 20, 200));
+  stand_ins().root().write("/proc/driver/nvidia-fs/stats", nvidia_fs_file(10, 100, 20, 200));
   GpuDirectObserver observer;
   observer.begin();
   file->write_at(0, memory.buffer());
   file->read_at(0, memory.buffer());
-  stand_ins.root().write("/proc/driver/nvidia-fs/stats", nvidia_fs_file(11, 104, 21, 204));
+  stand_ins().root().write("/proc/driver/nvidia-fs/stats", nvidia_fs_file(11, 104, 21, 204));
   const GpuDirectAttestation attestation = observer.end();
   EXPECT_EQ(attestation.route, "nvidia-fs");
   EXPECT_EQ(attestation.source, "/proc/driver/nvidia-fs/stats");

@@ -239,6 +239,8 @@ TEST_F(GpuDirectTest, ErrorsHaveTheirNames) {
   EXPECT_EQ(message(5001), "cuFileWrite: CU_FILE_DRIVER_NOT_INITIALIZED (5001)");
   EXPECT_EQ(message(5049), "cuFileWrite: CU_FILE_BATCH_NOCOMPAT_ERROR (5049)");
   EXPECT_EQ(message(5021), "cuFileWrite: cuFile error 5021");
+  orders().fails_by_errno = true;
+  EXPECT_EQ(message(5019), "cuFileWrite: CU_FILE_INVALID_FILE_OPEN_FLAG (5019)");
   orders().fail_with = 5008;
   orders().calls = 0;
   EXPECT_EQ(message_of([&] { create(); }), "cuFileHandleRegister: CU_FILE_IO_NOT_SUPPORTED (5008)");

@@ -19,6 +19,8 @@ struct StandInOrders {
   std::int64_t fail_call = -1;
   // What it fails with: an errno, positive (for reads and writes), or a CUfileOpError.
   int fail_with = 5030;
+  // Reads and writes say a CUfileOpError by errno: libcufile has both ways.
+  bool fails_by_errno = false;
   // Reads and writes of more than this move this much.
   std::size_t bytes_max = SIZE_MAX;
   // The next this many reads and writes are interrupted (EINTR).

@@ -79,7 +79,7 @@ ssize_t refuse() {
     return -1;
   }
   if (fails()) {
-    if (order.fail_with > 5000) return -order.fail_with;
+    if (order.fail_with > 5000 && !order.fails_by_errno) return -order.fail_with;
     errno = order.fail_with;
     return -1;
   }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "io/stand_in.h"
+#include "io/test_paths.h"
 #include "io/test_room.h"
 #include "tzmark/gpudirect.h"
 #include "tzmark/io.h"
@@ -37,7 +38,7 @@ class SystemRoot {
   TestDirectory directory_;
 };
 
-// Made before main, and so before anything is loaded.
+// Made by main, before anything is loaded.
 class ChosenStandIns {
  public:
   ChosenStandIns() {
@@ -62,22 +63,35 @@ class ChosenStandIns {
 
   SystemRoot root_;
 };
-inline const ChosenStandIns stand_ins;
+inline const ChosenStandIns& stand_ins() {
+  static const ChosenStandIns chosen;
+  return chosen;
+}
 
-// Each test finds the stand-in without orders, and leaves no file or memory registered.
+// Each test finds the stand-in without orders, and leaves no file or memory registered. Skipped, with the reason, where
+// the directory's file system takes no direct I/O.
 class GpuDirectTest : public ::testing::Test {
  protected:
-  void SetUp() override { forget_orders(); }
+  void SetUp() override {
+    forget_orders();
+    const auto path = std::ranges::find(io_paths(), "gpudirect", &IoPath::name);
+    ASSERT_NE(path, io_paths().end());
+    ASSERT_EQ(path->why_unavailable(), "");
+    const std::string reason = why_unusable(*path, directory_);
+    if (!reason.empty()) GTEST_SKIP() << reason;
+    forget_orders();
+  }
   void TearDown() override {
     EXPECT_EQ(orders().files_registered, 0);
     EXPECT_EQ(orders().memory_registered, 0);
     forget_orders();
   }
 
-  static StandInOrders& orders() { return stand_ins.orders(); }
+  static StandInOrders& orders() { return stand_ins().orders(); }
   static void forget_orders() {
     orders().fail_call = -1;
     orders().fail_with = 5030;
+    orders().fails_by_errno = false;
     orders().bytes_max = SIZE_MAX;
     orders().interruptions = 0;
     orders().lie = 0;
