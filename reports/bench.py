@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Renders results of tzmark bench as one self-contained HTML page, with each figure beside it as PNG and SVG.
+
+usage: bench.py RESULT.json [RESULT.json ...] -o DIR
+
+Writes DIR/index.html and DIR/FIGURE.png and .svg. Several results are shown side by side.
+
+Exit status: 0 done, 2 wrong usage, 3 a file cannot be read or written or is not such a result, 4 Jinja2 or matplotlib
+is missing. The output depends on nothing but the results: the same results give the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+import bench_units as units
+from outcomes import Json
+from results import NotAResult
+
+KIND = "bench"
+VERSION = 1
+ENVIRONMENT_STATUS = 3
+UNAVAILABLE_STATUS = 4
+PACKAGES = "python3-jinja2 and python3-matplotlib"
+
+
+def fail(status: int, text: str) -> NoReturn:
+    print(f"bench.py: {text}", file=sys.stderr)
+    sys.exit(status)
+
+
+def read(path: Path) -> Json:
+    """A result of the bench in the version that is known here."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise NotAResult(f"{path}: {error}") from error
+    if isinstance(document, dict) and document.get("kind") == KIND:
+        if document.get("schema_version") == VERSION:
+            return document
+    raise NotAResult(f"{path}: not a result of kind {KIND}, schema version {VERSION}")
+
+
+@cache
+def templates() -> Any:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).resolve().parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(
+        duration=units.duration,
+        figure=units.number,
+        gigabytes=units.rate,
+        protection=units.protection,
+        setting=units.setting,
+        share=units.share,
+        size=units.size,
+    )
+    return environment
+
+
+def render(view: Json) -> str:
+    import jinja2
+
+    try:
+        page: str = templates().get_template("bench.html.j2").render(view)
+        return page
+    except jinja2.UndefinedError as error:
+        raise NotAResult(f"a member is missing: {error}") from error
+
+
+def output(files: list[Path], with_figures: bool = True) -> dict[str, bytes]:
+    """The names and contents of all files that are written."""
+    documents = [read(file) for file in files]
+    try:
+        import bench_view
+
+        view, figures = bench_view.view(documents)
+        written = {"index.html": render(view).encode()}
+        for figure in figures if with_figures else ():
+            written[f"{figure.name}.svg"] = figure.large.svg().encode()
+            written[f"{figure.name}.png"] = figure.large.png()
+        return written
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        # The schema names what has to be there; without it a result cannot be shown.
+        names = ", ".join(map(str, files))
+        raise NotAResult(f"{names}: not whole: {error!r}") from error
+
+
+def write(folder: Path, written: dict[str, bytes]) -> None:
+    """The page last, so that it is there only with all that it names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in sorted(written, key=lambda name: name == "index.html"):
+        (folder / name).write_bytes(written[name])
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="Renders results of tzmark bench as one HTML page, with its figures beside it."
+    )
+    parser.add_argument("results", type=Path, nargs="+", metavar="RESULT.json")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    return parser.parse_args()
+
+
+def main() -> None:
+    chosen = arguments()
+    try:
+        write(chosen.output, output(chosen.results))
+    except ImportError as error:
+        fail(UNAVAILABLE_STATUS, f"{error}; Debian's packages are {PACKAGES}")
+    except (OSError, NotAResult) as error:
+        fail(ENVIRONMENT_STATUS, str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""Makes of a result what the bars show: throughput by path, CPU seconds per GB, and the peers beside us."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import bench_palette as palette
+import bench_units as units
+from bench_bars import BarChart, Group, Row
+from bench_select import (
+    PROTECTIONS,
+    Panel,
+    Run,
+    best_of_paths,
+    by_protection,
+    fastest,
+    headline,
+    proof,
+    protection_of,
+    usual_memory,
+)
+from bench_statistics import median_interval
+from outcomes import Json
+
+# How strong the colour of a path is for each kind of protection: the more work, the paler.
+STRENGTH = dict(zip(PROTECTIONS, (1.0, 0.72, 0.5, 0.86, 0.6, 0.4)))
+BEFORE_FSYNC = 0.4
+UNPROVED = "†"
+UNPROVED_NOTE = f"{UNPROVED} The samples contradict the cache state that is told."
+
+
+def rungs(run: Run, panel: Panel) -> list[tuple[str, float]]:
+    """The rungs that can bind a panel, each at the most threads that it was measured with."""
+    found: dict[str, Json] = {}
+    for ceiling in run.document["ceilings"]:
+        rung = ceiling["rung"]
+        if rung in panel.rungs and (
+            rung not in found or ceiling["threads"] > found[rung]["threads"]
+        ):
+            found[rung] = ceiling
+    return [(rung, ceiling["rate"]["median"]) for rung, ceiling in found.items()]
+
+
+def raw_rate(run: Run, panel: Panel, workload: str, path: str) -> float | None:
+    """The same system calls without the codec, in the same cache state."""
+    raw = [
+        result
+        for result in run.of(panel, workload, "raw")
+        if result["io"]["actual"] == path
+    ]
+    return float(headline(fastest(raw))["median"]) if raw else None
+
+
+def shown(run: Run, panel: Panel, workload: str) -> list[Json]:
+    """The best of each path for each kind of protection: what the bars, curves and tables of a panel show.
+
+    Paths come in the order of what they do with the least protection; within one the least protection comes first.
+    """
+    apart = [
+        best_of_paths(members)
+        for members in by_protection(usual_memory(run.of(panel, workload)))
+    ]
+    order = list(
+        dict.fromkeys(result["io"]["actual"] for members in apart for result in members)
+    )
+    return [
+        result
+        for path in order
+        for members in apart
+        for result in members
+        if result["io"]["actual"] == path
+    ]
+
+
+def throughput(
+    run: Run, panel: Panel, workload: str, colours: dict[str, str]
+) -> BarChart:
+    results = shown(run, panel, workload)
+    groups = []
+    for path in dict.fromkeys(result["io"]["actual"] for result in results):
+        members = [result for result in results if result["io"]["actual"] == path]
+        groups.append(
+            Group(
+                path,
+                colours[path],
+                [row for result in members for row in _rows(result, colours[path])],
+                raw_rate(run, panel, workload, path),
+                "raw path",
+            )
+        )
+    fio = run.of(panel, workload, "fio")
+    if fio:
+        rows = [row for result in best_of_paths(fio) for row in _fio_rows(result)]
+        groups.append(Group("fio", "neutral", rows))
+    what = "median and 95 % interval"
+    if panel.op == "write":
+        what = f"to fsync and without it, {what}"
+    return BarChart(
+        f"{panel.title}: {workload}",
+        f"GB/s (10⁹ bytes a second), {what}; dashed: rungs of the ceiling ladder",
+        units.GB,
+        groups,
+        rungs(run, panel),
+        [*absent(run, results), *_marks(results)],
+    )
+
+
+def _rows(result: Json, colour: str) -> list[Row]:
+    strength = STRENGTH[protection_of(result)]
+    label, detail = units.protection(result), units.setting(result)
+    mark = UNPROVED if proof(result).state == "contradicted" else ""
+    if result["durable_rate"] is None:
+        return [Row(label, detail, result["rate"], colour, strength, mark)]
+    return [
+        Row(
+            f"{label}, to fsync", detail, result["durable_rate"], colour, strength, mark
+        ),
+        Row("without fsync", "", result["rate"], colour, strength * BEFORE_FSYNC, mark),
+    ]
+
+
+def _fio_rows(result: Json) -> list[Row]:
+    detail = units.setting(result)
+    engine = result["io"]["actual"]
+    if result["durable_rate"] is None:
+        return [Row(engine, detail, result["rate"], "neutral")]
+    return [
+        Row(f"{engine}, to fsync", detail, result["durable_rate"], "neutral"),
+        Row("without fsync", "", result["rate"], "neutral-2"),
+    ]
+
+
+def _marks(results: Iterable[Json]) -> list[str]:
+    if any(proof(result).state == "contradicted" for result in results):
+        return [UNPROVED_NOTE]
+    return []
+
+
+def absent(run: Run, results: Iterable[Json]) -> list[str]:
+    """Says which paths are not among the results, and why."""
+    there = {result["io"]["actual"] for result in results}
+    missing = [path for path in run.paths if path not in there]
+    reasons = {path: run.why_unavailable(path) for path in missing}
+    notes = [
+        f"{path}: not available, {reason}."
+        for path, reason in reasons.items()
+        if reason is not None
+    ]
+    unmeasured = [path for path, reason in reasons.items() if reason is None]
+    if unmeasured:
+        notes.insert(0, f"Not measured: {', '.join(unmeasured)}.")
+    return notes
+
+
+def absent_briefly(run: Run, results: Iterable[Json]) -> list[str]:
+    """The same on one line, where the reasons stand elsewhere in the page."""
+    there = {result["io"]["actual"] for result in results}
+    missing = [path for path in run.paths if path not in there]
+    without = [path for path in missing if run.why_unavailable(path) is not None]
+    unmeasured = [path for path in missing if path not in without]
+    said = [
+        f"{', '.join(paths)} ({why})"
+        for paths, why in ((unmeasured, "not measured"), (without, "not available"))
+        if paths
+    ]
+    return [f"Absent: {'; '.join(said)}."] if said else []
+
+
+def cpu(run: Run, panel: Panel, workload: str, colours: dict[str, str]) -> BarChart:
+    """The interval is that of the samples, which the result does not tell by itself."""
+    results = shown(run, panel, workload)
+    groups = []
+    for path in dict.fromkeys(result["io"]["actual"] for result in results):
+        rows = [
+            Row(
+                units.protection(result),
+                units.setting(result),
+                cpu_interval(result),
+                colours[path],
+                STRENGTH[protection_of(result)],
+            )
+            for result in results
+            if result["io"]["actual"] == path
+            and result["cpu_seconds_per_gb"] is not None
+        ]
+        if rows:
+            groups.append(Group(path, colours[path], rows))
+    silent = [
+        result["id"] for result in results if result["cpu_seconds_per_gb"] is None
+    ]
+    notes = [f"CPU time not measured: {', '.join(silent)}."] if silent else []
+    return BarChart(
+        f"CPU, {panel.title[0].lower()}{panel.title[1:]}: {workload}",
+        "CPU seconds of all threads per GB, median and 95 % interval; less is better",
+        1,
+        groups,
+        notes=notes + absent_briefly(run, results),
+    )
+
+
+def cpu_interval(result: Json) -> Json:
+    """CPU seconds per GB as the result tells them, with the interval of its samples."""
+    values = [
+        sample["cpu_ns"] / result["bytes"]
+        for sample in result["samples"]
+        if sample["cpu_ns"] is not None and result["bytes"]
+    ]
+    interval = (
+        median_interval(values) if values else {"low": None, "high": None, "samples": 0}
+    )
+    return {**interval, "median": result["cpu_seconds_per_gb"]}
+
+
+def contest(result: Json) -> tuple[object, ...]:
+    """What has to be the same in a peer's result and ours for them to stand side by side."""
+    members = ("op", "workload", "cache", "bytes", "tensors")
+    return (*(result[member] for member in members), *protection_of(result))
+
+
+def peers(run: Run, in_tensors: bool, colours: dict[str, str]) -> BarChart:
+    """Each thing that a peer did, with all that did it: by bytes. By tensors, where those are what counts, all things,
+    because no other figure shows them."""
+    measure = "operations_per_second" if in_tensors else "rate"
+    results = [
+        result
+        for result in run.document["results"]
+        if result["subject"] in ("codec", "peer")
+        and (result["operations_per_second"] is not None) == in_tensors
+    ]
+    done = [
+        contest(result)
+        for result in results
+        if in_tensors or result["subject"] == "peer"
+    ]
+    groups = []
+    for key in dict.fromkeys(done):
+        members = [result for result in results if contest(result) == key]
+        ours = best_of_paths(
+            usual_memory(one for one in members if one["subject"] == "codec")
+        )
+        theirs = [one for one in members if one["subject"] == "peer"]
+        rows = [
+            _contestant(one, measure, colours)
+            for one in sorted(
+                ours + theirs, key=lambda one: -float(one[measure]["median"])
+            )
+        ]
+        groups.append(Group(contest_title(members[0]), None, rows))
+    unit = "Thousands of tensors a second" if in_tensors else "GB/s until the close"
+    return BarChart(
+        "Tensors" if in_tensors else "Bytes",
+        f"{unit}; same data, same cache state, same run; median and 95 % interval",
+        1000 if in_tensors else units.GB,
+        groups,
+    )
+
+
+def _contestant(result: Json, measure: str, colours: dict[str, str]) -> Row:
+    if result["subject"] == "codec":
+        path = result["io"]["actual"]
+        name, detail = f"tzmark {path}", units.setting(result)
+        return Row(name, detail, result[measure], colours[path])
+    peer = result["peer"] or {"name": "peer", "version": "", "detail": ""}
+    name = f"{peer['name']} {peer['version']}"
+    return Row(name, peer["detail"], result[measure], "neutral")
+
+
+def contest_title(result: Json) -> str:
+    words = [result["op"], units.CACHES[result["cache"]], result["workload"]]
+    return ", ".join([" ".join(filter(None, words)), units.protection(result)])
+
+
+def path_colours(runs: Iterable[Run]) -> dict[str, str]:
+    return palette.of_paths(path for run in runs for path in run.paths)

@@ -1,0 +1,246 @@
+"""All figures of the page, each in a form for narrow and one for wide places, and with axes that runs have in common.
+
+A slot is one figure for each run: runs side by side are compared by the lengths that their figures show.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import bench_bars
+import bench_charts
+import bench_curves
+import bench_ladder
+import bench_maps
+import bench_units
+from bench_canvas import Drawing
+from bench_select import PANELS, PROTECTIONS, Panel, Run, protection_of
+
+# Pixels: what a telephone has, half a page, and a whole one.
+NARROW, HALF, WIDE = 340, 476, 1012
+Chart = TypeVar("Chart")
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    small: Drawing
+    large: Drawing
+    # "wide" or "half": how much of a page the large form takes.
+    place: str
+
+
+@dataclass(frozen=True)
+class Slot:
+    # One for each run; None where it has nothing to show.
+    figures: list[Figure | None]
+    empty: str = "Not measured."
+
+
+def slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "none"
+
+
+class Figures:
+    def __init__(self, runs: list[Run]) -> None:
+        self.runs = runs
+        self.colours = bench_charts.path_colours(runs)
+        self.names: set[str] = set()
+
+    def named(self, name: str, run: Run) -> str:
+        """A file name that no other figure has."""
+        wanted = slug(f"{name}-{run.letter}" if len(self.runs) > 1 else name)
+        unique, number = wanted, 2
+        while unique in self.names:
+            unique, number = f"{wanted}-{number}", number + 1
+        self.names.add(unique)
+        return unique
+
+    def slot(
+        self,
+        name: str,
+        made: Sequence[Chart | None],
+        draw: Callable[[Chart, float], Drawing],
+        large: int,
+    ) -> Slot:
+        """large: the width of the large form where a run has the page for itself."""
+        if len(self.runs) > 1:
+            large = HALF
+        place = "wide" if large == WIDE else "half"
+        return Slot(
+            [
+                (
+                    Figure(
+                        self.named(name, run),
+                        draw(chart, NARROW),
+                        draw(chart, large),
+                        place,
+                    )
+                    if chart
+                    else None
+                )
+                for run, chart in zip(self.runs, made)
+            ]
+        )
+
+    def of_bars(self, name: str, made: list[bench_bars.BarChart]) -> Slot:
+        limit = max(chart.reach() for chart in made)
+        shown = [chart if chart.groups else None for chart in made]
+        return self.slot(name, shown, partial(_draw_bars, limit=limit), WIDE)
+
+    def measured(self, panel: Panel) -> list[str]:
+        """The workloads of a panel that any run measured."""
+        found = [
+            workload
+            for run in self.runs
+            for workload in run.workloads
+            if run.of(panel, workload)
+        ]
+        return list(dict.fromkeys(found))
+
+    def panels(self) -> Iterator[tuple[Panel, str]]:
+        for panel in PANELS:
+            for workload in self.measured(panel):
+                yield panel, workload
+
+    def throughput(self) -> list[Slot]:
+        return [
+            self.of_bars(
+                f"throughput-{panel.name}-{workload}",
+                [
+                    bench_charts.throughput(run, panel, workload, self.colours)
+                    for run in self.runs
+                ],
+            )
+            for panel, workload in self.panels()
+        ]
+
+    def cpu(self) -> list[Slot]:
+        return [
+            self.of_bars(
+                f"cpu-{panel.name}-{workload}",
+                [
+                    bench_charts.cpu(run, panel, workload, self.colours)
+                    for run in self.runs
+                ],
+            )
+            for panel, workload in self.panels()
+        ]
+
+    def peers(self) -> list[Slot]:
+        slots = []
+        for name, in_tensors in (("peers", False), ("tensors", True)):
+            made = [
+                bench_charts.peers(run, in_tensors, self.colours) for run in self.runs
+            ]
+            if any(chart.groups for chart in made):
+                slots.append(self.of_bars(name, made))
+        return slots
+
+    def maps(self) -> list[Slot]:
+        """Shades mean the same in all maps of a panel and workload."""
+        slots = []
+        for panel, workload in self.panels():
+            names = dict.fromkeys(path for run in self.runs for path in run.paths)
+            found = {
+                path: [
+                    bench_maps.of_path(run, panel, workload, path) for run in self.runs
+                ]
+                for path in names
+            }
+            whole = [chart for row in found.values() for chart in row if chart]
+            if not whole:
+                continue
+            low = min(chart.floor() for chart in whole)
+            high = max(chart.reach() for chart in whole)
+            for path, row in found.items():
+                if any(row):
+                    name = f"map-{panel.name}-{path}-{workload}"
+                    draw = partial(_draw_map, low=low, high=high)
+                    slots.append(self.slot(name, row, draw, HALF))
+        return slots
+
+    def latency(self) -> list[Slot]:
+        slots = []
+        for panel, workload in self.panels():
+            made = [self.curves(run, panel, workload) for run in self.runs]
+            reaches = [chart.reach() for chart in made if chart]
+            if not reaches:
+                continue
+            reach = min(low for low, _ in reaches), max(high for _, high in reaches)
+            name = f"latency-{panel.name}-{workload}"
+            draw = partial(_draw_curves, reach=reach)
+            slots.append(self.slot(name, made, draw, HALF))
+        return slots
+
+    def curves(
+        self, run: Run, panel: Panel, workload: str
+    ) -> bench_curves.CurveChart | None:
+        """A curve a path, all with the same hashes and encryption: the least that has a latency."""
+        timed = [
+            result
+            for result in bench_charts.shown(run, panel, workload)
+            if result["latency_ns"]
+        ]
+        if not timed:
+            return None
+        least = min(map(protection_of, timed), key=PROTECTIONS.index)
+        chosen = [result for result in timed if protection_of(result) == least]
+        return bench_curves.CurveChart(
+            f"Latency, {panel.title[0].lower()}{panel.title[1:]}: {workload}",
+            f"Of one transfer, by percentile, logarithmic; {bench_units.protection(chosen[0])}, each path as it was fastest",
+            [
+                bench_curves.Curve(
+                    result["io"]["actual"],
+                    self.colours[result["io"]["actual"]],
+                    result,
+                )
+                for result in chosen
+            ],
+            bench_charts.absent_briefly(run, chosen),
+        )
+
+    def ladder(self) -> Slot | None:
+        made = [self.rungs(run) for run in self.runs]
+        reaches = [bench_ladder.reach(rungs) for rungs in made if rungs]
+        if not reaches:
+            return None
+        ends = min(low for low, _ in reaches), max(high for _, high in reaches)
+        draw = partial(_draw_ladder, ends=ends)
+        return self.slot("ladder", [rungs or None for rungs in made], draw, WIDE)
+
+    def rungs(self, run: Run) -> list[bench_ladder.Rung]:
+        return [
+            bench_ladder.Rung(
+                ceiling["rung"],
+                ceiling["threads"],
+                ceiling["rate"],
+                self.colours.get(ceiling["rung"].partition("/")[2], "ink"),
+            )
+            for ceiling in run.document["ceilings"]
+            if ceiling["rate"]["median"] > 0
+        ]
+
+
+def _draw_bars(chart: bench_bars.BarChart, width: float, limit: float) -> Drawing:
+    return bench_bars.draw(chart, width, limit)
+
+
+def _draw_map(chart: bench_maps.Map, width: float, low: float, high: float) -> Drawing:
+    return bench_maps.draw(chart, width, low, high)
+
+
+def _draw_curves(
+    chart: bench_curves.CurveChart, width: float, reach: tuple[float, float]
+) -> Drawing:
+    return bench_curves.draw(chart, width, reach)
+
+
+def _draw_ladder(
+    rungs: list[bench_ladder.Rung], width: float, ends: tuple[float, float]
+) -> Drawing:
+    return bench_ladder.draw(rungs, width, ends)

@@ -1,0 +1,86 @@
+"""The colours of the bench page: one for each I/O path, the same in all figures, in light and in dark.
+
+Figures are drawn in the light colours. In the page each of them becomes a variable of the style sheet, so no two
+colours may be equal. Variants of a path have its hue. Names are told beside the marks everywhere, so that nothing
+depends on telling colours apart; they still differ in lightness, which colour blindness leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+# Name of the variable: (light, dark).
+COLOURS = {
+    "paper": ("#ffffff", "#1e1d1a"),
+    "ink": ("#22201c", "#e8e4dc"),
+    "soft": ("#6b665d", "#a39d92"),
+    "line": ("#e4e0d8", "#37342f"),
+    "neutral": ("#8c867b", "#8a847a"),
+    "neutral-2": ("#b1aba0", "#67625a"),
+    "pwrite": ("#3a6ea8", "#7fb0e2"),
+    "pwrite-dontcache": ("#86a9cf", "#4f7aa8"),
+    "buffered": ("#8a8032", "#c8bd6a"),
+    "direct": ("#bd6a1e", "#e59a55"),
+    "mmap": ("#7c5a9c", "#b898d6"),
+    "uring": ("#23807a", "#63c2ba"),
+    "uring-direct": ("#0e5450", "#9be0d8"),
+    "uring-sqpoll": ("#6db3ac", "#3f8f88"),
+    "gpudirect": ("#a63d5c", "#e2849f"),
+    "other-0": ("#5d7f3c", "#a3c880"),
+    "other-1": ("#5b6478", "#98a3bb"),
+    "other-2": ("#94644a", "#cf9f84"),
+    # Shades of one hue for the maps, from the least to the most.
+    "map-0": ("#eef2f6", "#23282d"),
+    "map-1": ("#d9e3ed", "#28333e"),
+    "map-2": ("#bfd1e2", "#2e4154"),
+    "map-3": ("#a0bbd5", "#36526e"),
+    "map-4": ("#7fa2c4", "#426a90"),
+    "map-5": ("#4e79a5", "#5585b3"),
+    "map-6": ("#335c88", "#72a3d1"),
+    # What is written on the shades: dark on light ones and the other way round.
+    "map-ink": ("#232019", "#e9e5dd"),
+    "map-ink-6": ("#fefefe", "#14130f"),
+}
+MAP_SHADES = 7
+PATHS = (
+    "pwrite",
+    "pwrite-dontcache",
+    "buffered",
+    "direct",
+    "mmap",
+    "uring",
+    "uring-direct",
+    "uring-sqpoll",
+    "gpudirect",
+)
+OTHERS = ("other-0", "other-1", "other-2")
+# Told apart on a line as well: a variant is dashed, in points on and off.
+DASHES = {
+    "pwrite-dontcache": (4.0, 2.0),
+    "uring-direct": (6.0, 2.0),
+    "uring-sqpoll": (1.5, 1.5),
+}
+
+
+def light(colour: str) -> str:
+    return COLOURS[colour][0]
+
+
+def of_paths(names: Iterable[str]) -> dict[str, str]:
+    """The colour of each path; those that are not known here share what is left, in the order of their names."""
+    unknown = sorted(set(names) - set(PATHS))
+    spare = {name: OTHERS[rank % len(OTHERS)] for rank, name in enumerate(unknown)}
+    return {name: name for name in PATHS} | spare
+
+
+def variables(dark: bool) -> str:
+    """The declarations of the style sheet."""
+    return " ".join(f"--f-{name}: {shades[dark]};" for name, shades in COLOURS.items())
+
+
+def variable_of(light_colour: str) -> str | None:
+    """The variable that stands for a light colour in the page."""
+    return _VARIABLES.get(light_colour.lower())
+
+
+_VARIABLES = {shades[0]: f"var(--f-{name})" for name, shades in COLOURS.items()}

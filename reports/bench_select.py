@@ -1,0 +1,265 @@
+"""Which results are compared with which, which of them answer the question of the best path, and which proved that
+they are what they say.
+
+Results are compared within a panel (read from the device, read warm, write) and a workload, and only where hashes,
+encryption and memory are the same. Of a path's block sizes, depths, threads and layouts the best stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+
+import bench_units as units
+from bench_statistics import has_interval, overlap
+from outcomes import Json
+
+
+@dataclass(frozen=True)
+class Panel:
+    name: str
+    title: str
+    op: str
+    caches: tuple[str, ...]
+    # The rungs of the ladder that can bind it.
+    rungs: tuple[str, ...]
+    # Whether it is shown, as not measured, where there is nothing in it.
+    always: bool = True
+
+
+WORK_RUNGS = ("memcpy", "crc32", "sha256", "secretbox", "host-to-device")
+PANELS = (
+    Panel(
+        "read-device",
+        "Read from the device",
+        "read",
+        ("cold", "direct"),
+        ("device-read", *WORK_RUNGS),
+    ),
+    Panel("read-warm", "Read from the page cache", "read", ("warm",), WORK_RUNGS),
+    Panel(
+        "read-other",
+        "Read, cache not stated",
+        "read",
+        ("none",),
+        ("device-read", *WORK_RUNGS),
+        always=False,
+    ),
+    Panel(
+        "write",
+        "Write",
+        "write",
+        ("none", "warm", "cold", "direct"),
+        ("device-write", *WORK_RUNGS),
+    ),
+)
+PROTECTIONS = (
+    ("none", False),
+    ("crc32", False),
+    ("both", False),
+    ("none", True),
+    ("crc32", True),
+    ("both", True),
+)
+MEMORIES = ("thp", "small-pages", "sink")
+# What a sample may lack, or have too much of, and still be of the cache state that it tells. The device counts what
+# others do meanwhile as well, and the file holds more than the tensors.
+MISSING_MAX = 0.05
+
+
+def headline(result: Json) -> Json:
+    """The rate that ranks a result: what is written counts when it is safe."""
+    rate: Json = result["durable_rate"] or result["rate"]
+    return rate
+
+
+def median_of(result: Json) -> float:
+    return float(headline(result)["median"])
+
+
+def protection_of(result: Json) -> tuple[str, bool]:
+    return result["verification"], result["encrypted"]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Medians and worst values over the samples; None where the machine did not tell."""
+
+    resident: float | None
+    device: float | None
+    state: str  # "proved", "contradicted", "not seen"
+
+
+def _shares(result: Json, member: str) -> list[float]:
+    if not result["bytes"]:
+        return []
+    return [
+        sample[member] / result["bytes"]
+        for sample in result["samples"]
+        if sample[member] is not None
+    ]
+
+
+def proof(result: Json) -> Proof:
+    """Whether the samples show the cache state that the result tells, by the sample that shows it worst."""
+    resident = [
+        sample["resident_share"]
+        for sample in result["samples"]
+        if sample["resident_share"] is not None
+    ]
+    written = result["op"] == "write"
+    device = _shares(result, "device_written_bytes" if written else "device_read_bytes")
+    most, least = MISSING_MAX, 1 - MISSING_MAX
+    seen, broken = [resident, device], False
+    if written:
+        seen = [device]
+        broken = min(device, default=1) < least
+    elif result["cache"] == "warm":
+        broken = min(resident, default=1) < least or max(device, default=0) > most
+    elif result["cache"] == "cold":
+        broken = max(resident, default=0) > most or min(device, default=1) < least
+    elif result["cache"] == "direct":
+        seen = [device]
+        broken = min(device, default=1) < least
+    else:
+        seen = [[]]
+    state = "contradicted" if broken else "proved" if all(seen) else "not seen"
+    return Proof(
+        median(resident) if resident else None,
+        median(device) if device else None,
+        state,
+    )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The best path of a panel and workload for one kind of protection."""
+
+    result: Json
+    settings: int  # how many results it is the best of
+    ties: tuple[
+        Json, ...
+    ]  # the best of other paths, which it cannot be told apart from
+    slower: tuple[Json, ...]  # the best of all others
+    decided: bool  # whether there were intervals to tell it by
+
+
+@dataclass(frozen=True)
+class Run:
+    """One result document among those that the page shows."""
+
+    document: Json
+    letter: str
+    name: str
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """All that were there to be measured, in the order of the registry, then others that results name."""
+        names = [path["name"] for path in self.document["io_paths"]]
+        names += [
+            result["io"]["actual"]
+            for result in self.document["results"]
+            if result["subject"] in ("codec", "raw")
+        ]
+        return list(dict.fromkeys(names))
+
+    @cached_property
+    def workloads(self) -> list[str]:
+        names = [workload["name"] for workload in self.document["workloads"]]
+        names += [result["workload"] for result in self.document["results"]]
+        return list(dict.fromkeys(names))
+
+    def why_unavailable(self, path: str) -> str | None:
+        for row in self.document["io_paths"]:
+            if row["name"] == path and not row["available"]:
+                return row["reason"] or "no reason given"
+        return None
+
+    def of(self, panel: Panel, workload: str, subject: str = "codec") -> list[Json]:
+        return [
+            result
+            for result in self.document["results"]
+            if result["subject"] == subject
+            and result["op"] == panel.op
+            and result["cache"] in panel.caches
+            and result["workload"] == workload
+        ]
+
+    def main_workload(self, panel: Panel) -> str | None:
+        """The first that was measured in the panel."""
+        for workload in self.workloads:
+            if self.of(panel, workload):
+                return workload
+        return None
+
+
+def usual_memory(results: Iterable[Json]) -> list[Json]:
+    """Those with the memory that a user has; other kinds of memory are another piece of work."""
+    results = list(results)
+    for memory in MEMORIES:
+        found = [result for result in results if result["memory"] == memory]
+        if found:
+            return found
+    return []
+
+
+def fastest(results: Iterable[Json]) -> Json:
+    return max(results, key=median_of)
+
+
+def best_of_paths(results: Iterable[Json]) -> list[Json]:
+    """The best of each path, the fastest first."""
+    paths: dict[str, list[Json]] = {}
+    for result in results:
+        paths.setdefault(result["io"]["actual"], []).append(result)
+    return sorted(map(fastest, paths.values()), key=median_of, reverse=True)
+
+
+def by_protection(results: list[Json]) -> list[list[Json]]:
+    """Results apart by hashes and encryption, the least work first; none of the lists is empty."""
+    apart = [
+        [result for result in results if protection_of(result) == protection]
+        for protection in PROTECTIONS
+    ]
+    return [members for members in apart if members]
+
+
+def answers(run: Run, panel: Panel, workload: str) -> list[Answer]:
+    """The best path for each kind of protection that was measured, the least work first.
+
+    A read whose samples contradict its cache state answers nothing.
+    """
+    candidates = [
+        result
+        for result in run.of(panel, workload)
+        if panel.op == "write" or proof(result).state != "contradicted"
+    ]
+    return [_answer(members) for members in by_protection(usual_memory(candidates))]
+
+
+def _answer(results: list[Json]) -> Answer:
+    best, *others = best_of_paths(results)
+    if not has_interval(headline(best)):
+        return Answer(best, len(results), (), tuple(others), False)
+    ties = [
+        other
+        for other in others
+        if not has_interval(headline(other)) or overlap(headline(best), headline(other))
+    ]
+    slower = [other for other in others if other not in ties]
+    return Answer(best, len(results), tuple(ties), tuple(slower), True)
+
+
+def contradicted(run: Run) -> list[Json]:
+    return [
+        result
+        for result in run.document["results"]
+        if proof(result).state == "contradicted"
+    ]
+
+
+def described(result: Json) -> str:
+    """A result in a few words."""
+    return f"{result['io']['actual']}, {units.protection(result)}"

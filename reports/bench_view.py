@@ -1,0 +1,184 @@
+"""What the page shows of one result or several, so that its template only lays out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import bench_palette as palette
+import bench_tables as tables
+from bench_figures import Figure, Figures, Slot, slug
+from bench_select import (
+    PANELS,
+    Answer,
+    Panel,
+    Run,
+    answers,
+    contradicted,
+    proof,
+)
+from outcomes import Json
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    lead: str
+    slots: list[Slot]
+
+
+def named(documents: list[Json]) -> list[Run]:
+    """The runs in the order given, each named by its directory and, where several have that, by what else is its own."""
+    alone = len(documents) == 1
+    places = [_place(document) for document in documents]
+    return [
+        Run(
+            document,
+            "" if alone else letter_of(index),
+            (
+                place
+                if places.count(place) == 1
+                else f"{place}, {document['started_at']}"
+            ),
+        )
+        for index, (document, place) in enumerate(zip(documents, places))
+    ]
+
+
+def letter_of(index: int) -> str:
+    number = index // len(LETTERS)
+    return LETTERS[index % len(LETTERS)] + (str(number) if number else "")
+
+
+def _place(document: Json) -> str:
+    storage = document["machine"]["storage"]
+    on = f" on {storage['device']}" if storage["device"] else ""
+    return f"{storage['directory']}, {storage['file_system']}{on}"
+
+
+def view(documents: list[Json]) -> tuple[Json, list[Figure]]:
+    """What the template needs, and the figures that become files of their own."""
+    runs = named(documents)
+    figures = Figures(runs)
+    throughput = Section(
+        "Throughput by path",
+        "A read ends with every tensor in newly allocated memory. Each path is shown with the block size, depth and "
+        "threads that were best for it; a bar is the median, and the line on it the 95 % interval.",
+        figures.throughput(),
+    )
+    ladder = figures.ladder()
+    sections = {
+        "throughput": throughput,
+        "maps": Section(
+            "Block size and depth",
+            "The stronger the shade, the faster; shades mean the same in all maps of the same work.",
+            figures.maps(),
+        ),
+        "latency": Section(
+            "Latency",
+            "How long one transfer takes, from the call to its end.",
+            figures.latency(),
+        ),
+        "cpu": Section(
+            "CPU time",
+            "What the cores spend on moving a GB, whether or not anyone waits for it.",
+            figures.cpu(),
+        ),
+        "peers": Section(
+            "Peers beside us",
+            "Others doing the same in the same run. The checks judge the ratios, with intervals.",
+            figures.peers(),
+        ),
+        "ladder": Section(
+            "Ceiling ladder",
+            "What the parts of this machine did alone in this run. Nothing that uses a part can be faster than it.",
+            [ladder] if ladder else [],
+        ),
+    }
+    facts = tables.facts(runs)
+    shown = {
+        "runs": [_run(run) for run in runs],
+        "several": len(runs) > 1,
+        "sections": sections,
+        "checks": tables.checks(runs),
+        "verdicts": list(tables.VERDICTS.values()),
+        "facts": facts,
+        "differences": [row["name"] for row in facts if row["differs"]],
+        "colours": figures.colours,
+        "light": palette.variables(dark=False),
+        "dark": palette.variables(dark=True),
+    }
+    drawn = [
+        figure
+        for section in sections.values()
+        for slot in section.slots
+        for figure in slot.figures
+        if figure
+    ]
+    return shown, drawn
+
+
+def _run(run: Run) -> Json:
+    places = _anchors(run)
+    return {
+        "letter": run.letter,
+        "name": run.name,
+        "document": run.document,
+        "command": shlex.join(run.document["command"]),
+        "answers": list(_answers(run)),
+        "tally": tables.tally(run),
+        "ceilings": tables.ceilings(run),
+        "latencies": tables.latencies(run),
+        "proofs": tables.proofs(run),
+        "contradicted": contradicted(run),
+        "peers": tables.peers(run),
+        "anchors": places,
+        "results": [
+            {
+                "result": result,
+                "anchor": places[result["id"]],
+                "samples": tables.sample_rows(result),
+                "proof": proof(result),
+                "shade": tables.PROOFS[proof(result).state],
+            }
+            for result in run.document["results"]
+        ],
+    }
+
+
+def _anchors(run: Run) -> dict[str, str]:
+    """Where the page tells about a result, by its id."""
+    prefix = f"result-{run.letter.lower()}-" if run.letter else "result-"
+    return {
+        result["id"]: f"{prefix}{index}-{slug(result['id'])}"
+        for index, result in enumerate(run.document["results"])
+    }
+
+
+def _answers(run: Run) -> Iterator[Json]:
+    """For each panel the workload that stands for it: the first that was measured."""
+    for panel in PANELS:
+        workload = run.main_workload(panel)
+        if workload is None and not panel.always:
+            continue
+        found = answers(run, panel, workload) if workload else []
+        yield {
+            "panel": panel,
+            "title": panel.title,
+            "workload": workload,
+            "best": found[0] if found else None,
+            "others": found[1:],
+            "why_not": "" if found else _why_not(panel, workload),
+        }
+
+
+def _why_not(panel: Panel, workload: str | None) -> str:
+    if workload is None:
+        return "Not measured."
+    return "Not answered: the samples of every result contradict the cache state that it tells."
+
+
+__all__ = ["Answer", "named", "view"]
