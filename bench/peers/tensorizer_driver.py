@@ -64,6 +64,10 @@ class Tensorizer:
         dtype = getattr(self._torch, tensor.dtype, None)
         if dtype is None:
             raise Refused(f"torch {self._torch.__version__} has no {tensor.dtype}")
+        if (
+            not tensor.data.size
+        ):  # numpy's strides of nothing are not those that torch wants
+            return self._torch.empty(tensor.shape, dtype=dtype)
         return self._torch.from_numpy(tensor.data).view(dtype).reshape(tensor.shape)
 
     def writer(self, request: Write) -> Callable[[], None]:
