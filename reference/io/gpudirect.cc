@@ -2,9 +2,10 @@
 //
 // Device memory moves by cuFileRead and cuFileWrite, on a descriptor that was opened with O_DIRECT and registered once.
 // Host memory (indexes, headers) moves by pread and pwrite on a second, buffered descriptor of the same file.
-// libcufile takes any offset and length. But a write that does not fill a block makes it read the block, change it
-// and write it back, and two threads that write neighbouring pieces would undo each other's bytes. So the ends of a
-// write are copied to the host and go through the page cache; aligned_io.h says why all this shows one content.
+// libcufile takes any offset and length. But a write that does not fill a block can only go directly when the block is
+// read, changed and written back, and nothing says that libcufile keeps two threads apart that write neighbouring
+// pieces of one block. So the ends of a write are copied to the host and go through the page cache; aligned_io.h says
+// why all this shows one content.
 // Threads need no coordination. Each gets a CUDA context when it first comes here.
 #include <fmt/format.h>
 #include <unistd.h>
