@@ -148,6 +148,30 @@ TEST_F(GpuDirectTest, NeighbouringPiecesOfSeveralThreads) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST_F(GpuDirectTest, NewThreadsNeedNoContextOfTheirOwn) {
+  const DeviceMemory memory = on_device(random_bytes(8'192, 13));
+  std::unique_ptr<File> file;
+  std::unique_ptr<TransferQueue> queue;
+  const std::array buffers = {memory.buffer()};
+  const std::vector<std::function<void()>> steps = {
+      [&] { file = create(); },
+      [&] { file->write_at(0, memory.buffer()); },
+      [&] { file->write_at(1, memory.buffer().sub(1, 10)); },
+      [&] { file->read_at(0, memory.buffer()); },
+      [&] { queue = file->make_queue(1); },
+      [&] { queue->register_memory(buffers); },
+      [&] { EXPECT_EQ(on_host(memory), random_bytes(8'192, 13)); },
+      [&] { queue.reset(); },
+      [&] { DeviceMemory(10); },
+  };
+  for (std::size_t step = 0; step < steps.size(); ++step) {
+    test::Caught result;
+    std::jthread([&] { result = caught(steps[step]); }).join();
+    EXPECT_EQ(result, Caught()) << "step " << step;
+  }
+  EXPECT_EQ(orders().memory_registered, 0);
+}
+
 TEST_F(GpuDirectTest, ReservesRoom) {
   const std::string name = new_name();
   const auto file = open_file(name, OpenMode::kCreate, "gpudirect");
