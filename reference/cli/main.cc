@@ -31,6 +31,7 @@ struct Sibling {
 constexpr std::array kSiblings = {
     Sibling{"tzmark-conform", "conform", "Run the conformance suite on an implementation"},
     Sibling{"tzmark-conform", "corpus", "List, check or export the cases of the suite"},
+    Sibling{"tzmark-bench", "bench", "Measure I/O paths, the codec on top of them, and others beside it"},
 };
 
 // Replaces this process by the sibling. Returns only if that fails.

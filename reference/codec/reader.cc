@@ -62,6 +62,7 @@ Reader Reader::open(const std::string& file_name, ReadOptions options) {
   return Reader(std::move(file), std::move(data_file), std::move(options));
 }
 
+std::string_view Reader::io_path() const { return state_->file->io_path(); }
 const FileHeader& Reader::header() const { return state_->index.header; }
 Layout Reader::layout() const { return state_->index.layout; }
 const TensorTable& Reader::tensors() const { return state_->index.tensors; }

@@ -134,7 +134,7 @@ void WritePlan::check_split() {
 }
 
 void WritePlan::check_hashes() const {
-  if (!options_.sha256 && (encrypted() || !options_.crc32)) {
+  if (!options_.unhashed && !options_.sha256 && (encrypted() || !options_.crc32)) {
     throw Error(ErrorCode::kUsage, "tensors need a hash: SHA-256 is the only one of an encrypted tensor");
   }
 }

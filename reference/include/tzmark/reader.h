@@ -111,6 +111,8 @@ class Reader final : public TensorSource {
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;
 
+  // By which the file is read, as in the registry.
+  std::string_view io_path() const;
   const FileHeader& header() const;
   Layout layout() const;
   const TensorTable& tensors() const;

@@ -24,6 +24,7 @@ struct WriteOptions {
   std::optional<Layout> layout;  // none: the lowest data version that the content needs
   bool crc32 = true;             // of unencrypted and of meta tensors
   bool sha256 = true;
+  bool unhashed = false;  // allow neither, though nobody can verify such a tensor
   std::optional<EncryptOptions> encrypt;
   std::uint64_t index_bytes_min = 0;  // room for an index that is longer than its entries
   bool split = false;                 // v5-segments: the data goes to a file of its own; FORMAT.md, appendix A

@@ -1,0 +1,481 @@
+// The checks: groups of subjects that run side by side, and the ratios between them.
+#include "cli/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "bytes/digest.h"
+#include "harness/memory.h"
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kGiB = 1 << 30;
+
+// Subjects that run in the same rounds, and what is concluded of them.
+class Group {
+ public:
+  Group(Workplace& place, const CheckOptions& options) : place_(place), options_(options) {}
+
+  using Index = std::size_t;
+
+  Index add(std::unique_ptr<Subject> subject) {
+    measured_.push_back({std::move(subject), {}, {}});
+    return measured_.size() - 1;
+  }
+
+  void run() { run_rounds(measured_, options_.rounds); }
+
+  std::vector<double> rates(Index i) const { return measured_[i].rates(); }
+  const std::string& why(Index i) const { return measured_[i].why; }
+  std::string id(Index i) const { return measured_[i].subject->description().id(); }
+
+  // The one with the highest median.
+  Index best(const std::vector<Index>& among) const {
+    return *std::ranges::max_element(among, {}, [&](Index i) { return median_interval(rates(i)).median; });
+  }
+
+  // Holds a against b in each round.
+  void ratio(std::string item, std::string name, Index a, Index b, double required, std::string note = {}) {
+    std::vector<double> ratios = rates(a);
+    const std::vector<double> others = rates(b);
+    const bool both = measured_[a].why.empty() && measured_[b].why.empty();
+    for (std::size_t i = 0; both && i < ratios.size(); ++i) ratios[i] /= others[i];
+    if (!both) note = why(a).empty() ? why(b) : why(a);
+    conclude({std::move(item), std::move(name), {id(a)}, {id(b)}, {}, required, false, {}, std::move(note)},
+             both ? std::move(ratios) : std::vector<double>());
+  }
+
+  // Holds a against what the steps on its way allow, whose rates are those of the same rounds: one after another on
+  // the same cores, or the device beside the cores.
+  void against_steps(std::string item, std::string name, Index a, Index path, const std::vector<Index>& steps,
+                     bool device_beside, double required) {
+    Check check{std::move(item), std::move(name), {id(a)}, {id(path)}, {}, required, false, {}, {}};
+    for (const Index step : steps) check.against.push_back(id(step));
+    for (const Index i : {a, path}) {
+      if (!why(i).empty()) check.note = why(i);
+    }
+    if (!check.note.empty()) return conclude(std::move(check), {});
+    std::vector<double> ratios = rates(a);
+    for (std::size_t i = 0; i < ratios.size(); ++i) {
+      double cpu_seconds = 0;  // of a byte
+      for (const Index step : steps) cpu_seconds += 1 / rates(step)[i];
+      const double path_rate = rates(path)[i];
+      const double expected = device_beside ? std::min(path_rate, 1 / cpu_seconds) : 1 / (1 / path_rate + cpu_seconds);
+      ratios[i] /= expected;
+    }
+    check.note = device_beside ? "of min(path, 1/sum of 1/step)" : "of 1/(1/path + sum of 1/step)";
+    conclude(std::move(check), std::move(ratios));
+  }
+
+  void conclude(Check check, std::vector<double> ratios) {
+    check.ratio = median_interval(std::move(ratios));
+    check.verdict = judge(check.ratio, check.required, check.at_most);
+    conclude_as_is(std::move(check));
+  }
+
+  void conclude_as_is(Check check) { checks_.push_back(std::move(check)); }
+
+  SharedContent content(Workload workload) {
+    workloads_.push_back(workload);
+    return std::make_shared<Content>(std::move(workload));
+  }
+
+  void finish(const GroupDone& done) {
+    done(workloads_, measured_, checks_);
+    measured_.clear();
+    place_.clear();
+  }
+
+  Workplace& place() { return place_; }
+  const CheckOptions& options() const { return options_; }
+  unsigned threads() const { return thread_count(0); }
+
+ private:
+  Workplace& place_;
+  const CheckOptions& options_;
+  std::vector<Workload> workloads_;
+  std::vector<Measured> measured_;
+  std::vector<Check> checks_;
+};
+
+// Eight tensors: what a checkpoint is mostly made of.
+Workload large_tensors(const CheckOptions& options) { return even_workload(8, options.scale_bytes / 8); }
+
+Cache cache_for(std::string_view io) { return is_direct(io) ? Cache::kDirect : Cache::kWarm; }
+
+std::vector<std::string> host_paths() {
+  std::vector<std::string> names;
+  for (const IoPath& path : io_paths()) {
+    if (path.name != "gpudirect") names.emplace_back(path.name);
+  }
+  return names;
+}
+
+// 1: our raw transfers do what fio does with the same parameters.
+void raw_against_fio(Group& group) {
+  const auto content = group.content(large_tensors(group.options()));
+  struct Pair {
+    std::string name;
+    std::size_t ours, fio;
+  };
+  std::vector<Pair> pairs;
+  for (const char* io : {"direct", "uring-direct"}) {
+    const Moving moving{.io = io, .queue_depth = 8};
+    pairs.push_back({fmt::format("raw {} read against fio", io),
+                     group.add(raw_read(group.place(), content, moving, Target::kSink, Cache::kDirect)),
+                     group.add(fio_run(group.place(), content, Operation::kRead, moving))});
+    pairs.push_back({fmt::format("raw {} write against fio", io), group.add(raw_write(group.place(), content, moving)),
+                     group.add(fio_run(group.place(), content, Operation::kWrite, moving))});
+  }
+  group.run();
+  for (const Pair& pair : pairs) group.ratio("1", pair.name, pair.ours, pair.fio, 0.95);
+}
+
+// 1: the codec costs next to nothing over its raw path.
+void codec_against_raw(Group& group) {
+  const auto content = group.content(large_tensors(group.options()));
+  struct Pair {
+    std::string name;
+    std::size_t codec, raw;
+  };
+  std::vector<Pair> pairs;
+  for (const std::string& io : host_paths()) {
+    const Moving moving{.io = io};
+    const Cache cache = cache_for(io);
+    pairs.push_back({fmt::format("codec {} read against raw", io),
+                     group.add(codec_read(group.place(), content, {}, moving, {.cache = cache})),
+                     group.add(raw_read(group.place(), content, moving, Target::kHugePages, cache))});
+    pairs.push_back({fmt::format("codec {} write against raw", io),
+                     group.add(codec_write(group.place(), content, {.crc32 = false, .sha256 = false}, moving)),
+                     group.add(raw_write(group.place(), content, moving))});
+  }
+  group.run();
+  for (const Pair& pair : pairs) group.ratio("1", pair.name, pair.codec, pair.raw, 0.95);
+}
+
+// 2: hashing and encryption cost what they cost alone, and overlap with the device.
+void steps_on_top(Group& group) {
+  const auto content = group.content(large_tensors(group.options()));
+  const std::size_t crc32 = group.add(ceiling(Rung::kCrc32, group.threads()));
+  const std::size_t sha256 = group.add(ceiling(Rung::kSha256, group.threads()));
+  const std::size_t secretbox = group.add(ceiling(Rung::kSecretbox, group.threads()));
+  group.add(ceiling(Rung::kMemcpy, group.threads()));
+  struct Row {
+    std::string name;
+    std::size_t codec, path;
+    std::vector<std::size_t> steps;
+    bool device_beside;
+  };
+  std::vector<Row> rows;
+  for (const std::string io : {"buffered", "mmap", "direct", "uring-direct"}) {
+    const Moving moving{.io = io};
+    const Cache cache = cache_for(io);
+    const bool device = is_direct(io);
+    const std::size_t read = group.add(raw_read(group.place(), content, moving, Target::kHugePages, cache));
+    const std::size_t write = group.add(raw_write(group.place(), content, moving));
+    const auto add_read = [&](const char* what, const Stored& stored, Verification verification,
+                              std::vector<std::size_t> steps) {
+      rows.push_back({fmt::format("{} read, {}", io, what),
+                      group.add(codec_read(group.place(), content, stored, moving,
+                                           {.verification = verification, .cache = cache})),
+                      read, std::move(steps), device});
+    };
+    const auto add_write = [&](const char* what, const Stored& stored, std::vector<std::size_t> steps) {
+      rows.push_back({fmt::format("{} write, {}", io, what),
+                      group.add(codec_write(group.place(), content, stored, moving)), write, std::move(steps), device});
+    };
+    const Stored sealed{.crc32 = false, .encrypted = true};
+    add_read("CRC32", {}, Verification::kCrc32, {crc32});
+    add_read("CRC32 and SHA-256", {}, Verification::kAll, {crc32, sha256});
+    add_read("encrypted", sealed, Verification::kNone, {secretbox});
+    add_read("encrypted and SHA-256", sealed, Verification::kAll, {secretbox, sha256});
+    add_write("CRC32", {.sha256 = false}, {crc32});
+    add_write("CRC32 and SHA-256", {}, {crc32, sha256});
+    add_write("encrypted", {.crc32 = false, .sha256 = false, .encrypted = true}, {secretbox});
+    add_write("encrypted and SHA-256", sealed, {secretbox, sha256});
+  }
+  group.run();
+  for (const Row& row : rows) {
+    group.against_steps("2", row.name, row.codec, row.path, row.steps, row.device_beside, 0.9);
+  }
+}
+
+// 3: whoever reads can afford to verify.
+void verified_against_unverified(Group& group) {
+  const auto content = group.content(large_tensors(group.options()));
+  const std::size_t crc32 = group.add(
+      codec_read(group.place(), content, {}, {}, {.verification = Verification::kCrc32, .cache = Cache::kWarm}));
+  const std::size_t none = group.add(codec_read(group.place(), content, {}, {}, {.cache = Cache::kWarm}));
+  group.run();
+  group.ratio("3", "read verified by CRC32 against unverified", crc32, none, 0.9, "warm cache");
+}
+
+// Starts a peer, or says why not.
+std::shared_ptr<Peer> start_peer(std::string_view name, std::string& why) {
+  const auto place = find_peer(name, why);
+  if (!place) return nullptr;
+  try {
+    return std::make_shared<Peer>(std::vector<std::string>{place->interpreter, place->driver});
+  } catch (const Error& error) {
+    if (error.error_class() != ErrorClass::kUnavailable) throw;
+    why = error.message();
+    return nullptr;
+  }
+}
+
+// A peer's reads at each number of readers, of which the best counts.
+std::vector<std::size_t> peer_reads(Group& group, const SharedContent& content, const std::shared_ptr<Peer>& peer,
+                                    const Stored& stored, Operation operation, bool verify) {
+  std::vector<std::size_t> reads;
+  for (const std::optional<unsigned> readers :
+       {std::optional<unsigned>(), std::optional(1U), std::optional(2U), std::optional(4U)}) {
+    if (operation == Operation::kOpen && readers) continue;
+    reads.push_back(group.add(peer_run(group.place(), content, peer, stored,
+                                       {.operation = operation, .verify = verify, .readers = readers})));
+  }
+  return reads;
+}
+
+struct PeerCheck {
+  std::string name;
+  std::vector<std::size_t> ours, peers;  // the best of each counts
+  double required;
+};
+
+void conclude_peers(Group& group, const std::vector<PeerCheck>& rows) {
+  for (const PeerCheck& row : rows) {
+    group.ratio("4", row.name, group.best(row.ours), group.best(row.peers), row.required, "warm cache, same bytes");
+  }
+}
+
+// 4: against upstream, on large tensors.
+void peers_on_large_tensors(Group& group, const std::shared_ptr<Peer>& peer) {
+  const auto content = group.content(large_tensors(group.options()));
+  const Stored sealed{.crc32 = false, .encrypted = true};
+  const auto ours_read = [&](const Stored& stored, Verification verification) {
+    return std::vector{group.add(codec_read(group.place(), content, stored, {}, {.verification = verification}))};
+  };
+  const auto peer_write = [&](const Stored& stored) {
+    return std::vector{group.add(peer_run(group.place(), content, peer, stored, {.operation = Operation::kWrite}))};
+  };
+  std::vector<std::size_t> writes;
+  for (const char* io : {"pwrite", "buffered", "uring", "direct", "uring-direct"}) {
+    writes.push_back(group.add(codec_write(group.place(), content, {}, {.io = io})));
+  }
+  const std::vector<std::size_t> their_writes = peer_write({});
+  const std::vector<PeerCheck> rows = {
+      {"read", ours_read({}, Verification::kNone), peer_reads(group, content, peer, {}, Operation::kRead, false), 2},
+      {"read verified", ours_read({}, Verification::kAll), peer_reads(group, content, peer, {}, Operation::kRead, true),
+       1.6},
+      {"write with both hashes, buffered", {writes[0]}, their_writes, 1.2},
+      {"write with both hashes, best path", writes, their_writes, 1.5},
+      {"write encrypted", {group.add(codec_write(group.place(), content, sealed, {}))}, peer_write(sealed), 1.6},
+      {"read encrypted", ours_read(sealed, Verification::kNone),
+       peer_reads(group, content, peer, sealed, Operation::kRead, false), 1.4}};
+  group.run();
+  conclude_peers(group, rows);
+}
+
+// 4: the same for many tensors.
+void peers_on_many_tensors(Group& group, const std::shared_ptr<Peer>& peer) {
+  const auto middle = group.content(even_workload(2'000, 256 << 10));
+  const auto tiny = group.content(even_workload(10'000, 64));
+  const auto ours_read = [&](const SharedContent& content) {
+    return std::vector{group.add(codec_read(group.place(), content, {}, {}, {}))};
+  };
+  const std::vector<PeerCheck> rows = {
+      {"read 2,000 tensors of 256 KiB", ours_read(middle), peer_reads(group, middle, peer, {}, Operation::kRead, false),
+       1.5},
+      {"write 2,000 tensors of 256 KiB",
+       {group.add(codec_write(group.place(), middle, {}, {}))},
+       {group.add(peer_run(group.place(), middle, peer, {}, {.operation = Operation::kWrite}))},
+       1.5},
+      {"read 10,000 tensors of 64 bytes", ours_read(tiny), peer_reads(group, tiny, peer, {}, Operation::kRead, false),
+       20},
+      {"open 10,000 tensors",
+       {group.add(codec_open(group.place(), tiny, {}, {}))},
+       peer_reads(group, tiny, peer, {}, Operation::kOpen, false),
+       10}};
+  group.run();
+  conclude_peers(group, rows);
+}
+
+// 5: memory of a read to a sink, of files of any size.
+void memory_to_a_sink(Group& group, const SharedContent& content) {
+  const std::string& file = group.place().file(content, {});
+  std::vector<double> ratios;
+  std::uint64_t most = 0;
+  const double limit = static_cast<double>(256 * kMiB + 256 * content->table().size());
+  for (unsigned i = 0; i < group.options().rounds.rounds; ++i) {
+    PeakMemory watch;
+    Reader::open(file, {}).scan({.verify = Verification::kAll});
+    most = std::max(most, watch.stop().anonymous_bytes);
+    ratios.push_back(static_cast<double>(most) / limit);
+  }
+  Check check{.item = "5",
+              .name = fmt::format("memory of a read to a sink, {} tensors, {} MiB", content->table().size(),
+                                  content->data_bytes() / kMiB),
+              .measured = {fmt::format("{} bytes at most", most)},
+              .against = {"256 MiB + 256 bytes a tensor"},
+              .required = 1,
+              .at_most = true,
+              .note = "anonymous memory, sampled each millisecond"};
+  group.conclude(std::move(check), std::move(ratios));
+}
+
+// 5: throughput does not depend on the size of the file.
+void sizes_of_files(Group& group) {
+  constexpr std::uint64_t kSmallBytes = 64 * kMiB;
+  const std::uint64_t large_bytes = std::min(8 * kGiB, group.options().scale_bytes * 16);
+  const auto small = group.content(even_workload(8, kSmallBytes / 8));
+  const auto large = group.content(even_workload(64, large_bytes / 64));
+  // As long a run for both, up to a point: many short ones are not one long one.
+  const auto repeat = static_cast<unsigned>(std::min<std::uint64_t>(16, large_bytes / kSmallBytes));
+  const auto read = [&](const SharedContent& content, unsigned times) {
+    return group.add(codec_read(group.place(), content, {}, {}, {.target = Target::kSink, .repeat = times}));
+  };
+  const std::size_t of_small = read(small, repeat);
+  const std::size_t of_large = read(large, 1);
+  group.run();
+  group.ratio("5", fmt::format("read to a sink, {} MiB against 64 MiB", large_bytes / kMiB), of_large, of_small, 0.85,
+              "warm cache, unverified");
+  memory_to_a_sink(group, large);
+}
+
+// 5: a tensor costs the same in a file of a thousand and of a million.
+void counts_of_tensors(Group& group) {
+  constexpr std::uint64_t kFew = 1'000, kMany = 1'000'000, kBytes = 64;
+  const auto few = group.content(even_workload(kFew, kBytes));
+  const auto many = group.content(even_workload(kMany, kBytes));
+  const std::size_t of_few = group.add(codec_read(group.place(), few, {}, {}, {.repeat = 200}));
+  const std::size_t of_many = group.add(codec_read(group.place(), many, {}, {}, {}));
+  group.run();
+  // All tensors have the same size, so that bytes per second count tensors.
+  std::vector<double> ratios = group.rates(of_few);
+  const std::vector<double> others = group.rates(of_many);
+  for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] /= others[i];
+  group.conclude({.item = "5",
+                  .name = "time per tensor, 1,000,000 against 1,000 tensors",
+                  .measured = {group.id(of_many)},
+                  .against = {group.id(of_few)},
+                  .required = 2,
+                  .at_most = true,
+                  .note = "warm cache, every tensor read"},
+                 std::move(ratios));
+  memory_to_a_sink(group, many);
+}
+
+Sha256Digest file_digest(const std::string& file_name) {
+  const auto file = open_file(file_name, OpenMode::kRead);
+  HostMemory memory(file->size());
+  file->read_at(0, memory.bytes());
+  return sha256(memory.bytes());
+}
+
+// 6: every path writes the same bytes and reads the same tensors.
+void same_bytes(Group& group) {
+  const auto content = group.content(make_workload("mixed", 32 * kMiB));
+  std::optional<Sha256Digest> first;
+  for (const std::string& io : host_paths()) {
+    Check check{.item = "6",
+                .name = fmt::format("{} writes and reads the same bytes", io),
+                .measured = {io},
+                .against = {"the bytes of pwrite"},
+                .required = 1};
+    const std::string name = group.place().new_name(".tensors");
+    try {
+      WriteOptions options = write_options({});
+      options.io_path = io;
+      write_file(name, content->table(), content->source(), options);
+      const Sha256Digest digest = file_digest(name);
+      if (!first) first = digest;
+      ReadOptions reading;
+      reading.io_path = io;
+      const LoadedTensors loaded = Reader::open(name, std::move(reading)).load();
+      bool same = digest == *first && loaded.size() == content->table().size();
+      for (std::size_t i = 0; same && i < loaded.size(); ++i) same = std::ranges::equal(loaded[i], (*content)[i]);
+      check.ratio = {.median = same ? 1.0 : 0.0, .low = same ? 1.0 : 0.0, .high = same ? 1.0 : 0.0, .samples = 1};
+      check.verdict = same ? Verdict::kPass : Verdict::kFail;
+      check.note = "faults at every call: ctest -R 'io_test|codec_test'";
+    } catch (const Error& error) {
+      if (error.error_class() != ErrorClass::kUnavailable) throw;
+      check.note = error.message();
+    }
+    group.conclude_as_is(std::move(check));
+  }
+}
+
+struct GroupOfChecks {
+  std::string_view item;
+  void (*run)(Group&);
+};
+
+constexpr GroupOfChecks kGroups[] = {
+    {"1", raw_against_fio},   {"1", codec_against_raw}, {"2", steps_on_top}, {"3", verified_against_unverified},
+    {"5", counts_of_tensors}, {"5", sizes_of_files},    {"6", same_bytes},
+};
+
+}  // namespace
+
+json to_json(const Check& check) {
+  const bool measured = check.verdict != Verdict::kNotMeasured;
+  return {{"item", check.item},
+          {"name", check.name},
+          {"measured", check.measured},
+          {"against", check.against},
+          {"ratio", measured ? to_json(check.ratio) : json(nullptr)},
+          {"required", check.required},
+          {"at_most", check.at_most},
+          {"verdict", verdict_name(check.verdict)},
+          {"note", check.note}};
+}
+
+void run_checks(const CheckOptions& options, const GroupDone& done) {
+  Workplace place(options.directory);
+  const auto wanted = [&](std::string_view item) {
+    return options.items.empty() || std::ranges::find(options.items, item) != options.items.end();
+  };
+  for (const GroupOfChecks& checks : kGroups) {
+    if (!wanted(checks.item)) continue;
+    Group group(place, options);
+    checks.run(group);
+    group.finish(done);
+  }
+  if (!wanted("4")) return;
+  std::string why = "left out, as asked";
+  const std::shared_ptr<Peer> peer = options.with_peers ? start_peer("tensorizer", why) : nullptr;
+  for (const auto run : {peers_on_large_tensors, peers_on_many_tensors}) {
+    Group group(place, options);
+    if (peer != nullptr) {
+      run(group, peer);
+    } else if (run == peers_on_large_tensors) {
+      group.conclude({.item = "4", .name = "against tensorizer", .required = 1, .note = why}, {});
+    }
+    group.finish(done);
+  }
+}
+
+std::string check_table(const std::vector<Check>& checks) {
+  std::string text = fmt::format("{:4} {:52} {:>7} {:>16} {:>9}  {}\n", "item", "what", "ratio", "95 % interval",
+                                 "required", "verdict");
+  for (const Check& check : checks) {
+    const bool measured = check.verdict != Verdict::kNotMeasured;
+    const std::string interval =
+        check.ratio.low ? fmt::format("{:.2f} - {:.2f}", *check.ratio.low, *check.ratio.high) : std::string("none");
+    text += fmt::format("{:4} {:52} {:>7} {:>16} {:>2} {:>6.2f}  {}{}\n", check.item, check.name,
+                        measured ? fmt::format("{:.2f}", check.ratio.median) : "-", measured ? interval : "-",
+                        check.at_most ? "<=" : ">=", check.required, verdict_name(check.verdict),
+                        measured || check.note.empty() ? "" : ": " + check.note);
+  }
+  return text;
+}
+
+}  // namespace tzmark::bench

@@ -1,0 +1,61 @@
+// tzmark-bench: the subcommands of tzmark that measure. Run by tzmark, its sibling.
+//
+// Exit status: 0 fine, 1 a check failed, 2 wrong usage, 3 the environment failed, 4 not available on this machine.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <new>
+#include <vector>
+
+#include "cli/commands.h"
+#include "tzmark/error.h"
+#include "tzmark/io.h"
+#include "tzmark/version.h"
+
+namespace tzmark::bench {
+
+void write_json(const std::string& file_name, const nlohmann::json& document) {
+  const std::string text = document.dump(1) + "\n";
+  AtomicFile file(file_name);
+  file.file().write_at(0, std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+namespace {
+
+constexpr int kExitUsage = 2;
+constexpr int kExitEnvironment = 3;
+
+int fail(int status, const char* what) {
+  fmt::print(stderr, "tzmark: {}\n", what);
+  return status;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Measures I/O paths, the codec on top of them, and others beside it.", "tzmark");
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(1);
+  std::vector<std::string> command = {"tzmark"};
+  command.insert(command.end(), argv + 1, argv + argc);
+  int status = 0;
+  add_bench(app, command, status);
+  try {
+    app.parse(argc, argv);
+    return status;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitUsage;
+  } catch (const Error& error) {
+    return fail(static_cast<int>(error.error_class()), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(kExitEnvironment, "error: out of memory");
+  } catch (const std::exception& error) {
+    return fail(kExitEnvironment, error.what());
+  }
+}
+
+}  // namespace
+}  // namespace tzmark::bench
+
+int main(int argc, char** argv) { return tzmark::bench::run(argc, argv); }

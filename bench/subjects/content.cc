@@ -1,0 +1,120 @@
+// Random tensors, and files of them.
+#include "subjects/content.h"
+
+#include <fmt/format.h>
+#include <sodium.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+
+Content::Content(Workload workload) : workload_(std::move(workload)) {
+  std::uint64_t end = 0;
+  offsets_.reserve(workload_.tensors.size() + 1);
+  for (const TensorShape& tensor : workload_.tensors) {
+    table_.add({tensor.name}, Kind::kStateDict, dtype_from_name(tensor.dtype), tensor.shape);
+    offsets_.push_back(end);
+    end += tensor.data_bytes();
+  }
+  offsets_.push_back(end);
+  memory_ = HostMemory(end);
+  // Bytes that no file system and no disk can compress.
+  constexpr unsigned char kSeed[randombytes_SEEDBYTES] = {'t', 'z', 'm', 'a', 'r', 'k'};
+  if (end > 0) randombytes_buf_deterministic(memory_.bytes().data(), memory_.bytes().size(), kSeed);
+}
+
+MemorySource Content::source() const {
+  std::vector<ConstBuffer> tensors;
+  tensors.reserve(table_.size());
+  for (std::size_t i = 0; i < table_.size(); ++i) tensors.emplace_back((*this)[i]);
+  return MemorySource(std::move(tensors));
+}
+
+std::string_view bench_key_hex() { return "746d61726b2062656e63682c206e6f742061207365637265742e2e2e2e2e2e2e"; }
+
+WriteOptions write_options(const Stored& stored) {
+  WriteOptions options;
+  options.layout = stored.layout;
+  options.crc32 = stored.crc32;
+  options.sha256 = stored.sha256;
+  options.unhashed = true;
+  if (stored.encrypted) options.encrypt.emplace(EncryptOptions{key_from_hex(bench_key_hex())});
+  return options;
+}
+
+ReadOptions read_options(bool encrypted) {
+  ReadOptions options;
+  if (encrypted) options.key.emplace(key_from_hex(bench_key_hex()));
+  return options;
+}
+
+void compare(const std::string& file_name, const Content& content, bool encrypted) {
+  const Reader reader = Reader::open(file_name, read_options(encrypted));
+  const LoadedTensors loaded = reader.load(Verification::kNone);
+  if (loaded.size() != content.table().size()) {
+    throw Error(ErrorCode::kFileChanged,
+                fmt::format("{} has {} tensors instead of {}", file_name, loaded.size(), content.table().size()));
+  }
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    const auto found = reader.find(content.workload().tensors[i].name);
+    if (!found || !std::ranges::equal(loaded[*found], content[i])) {
+      throw Error(ErrorCode::kFileChanged,
+                  fmt::format("{} holds other data of '{}'", file_name, content.workload().tensors[i].name));
+    }
+  }
+}
+
+Workplace::Workplace(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  directory_ = directory + "/tzmark-bench-XXXXXX";
+  if (::mkdtemp(directory_.data()) == nullptr) {
+    throw Error(ErrorCode::kOpenFailed,
+                fmt::format("cannot make a folder in {}: {}", directory, std::generic_category().message(errno)));
+  }
+}
+
+Workplace::~Workplace() {
+  std::error_code ignored;
+  std::filesystem::remove_all(directory_, ignored);
+}
+
+std::string Workplace::new_name(std::string_view suffix) {
+  return fmt::format("{}/{}{}", directory_, names_++, suffix);
+}
+
+const std::string& Workplace::file(const std::shared_ptr<const Content>& content, const Stored& stored) {
+  std::string& name = files_[{content, stored}];
+  if (name.empty()) {
+    const std::string made = new_name(".tensors");
+    write_file(made, content->table(), content->source(), write_options(stored));
+    compare(made, *content, stored.encrypted);
+    name = made;
+  }
+  return name;
+}
+
+const std::string& Workplace::raw_file(const std::shared_ptr<const Content>& content) {
+  std::string& name = raw_files_[content];
+  if (name.empty()) {
+    const std::string made = new_name(".raw");
+    const auto file = open_file(made, OpenMode::kCreate);
+    file->write_at(0, content->bytes());
+    file->sync();
+    name = made;
+  }
+  return name;
+}
+
+void Workplace::clear() {
+  files_.clear();
+  raw_files_.clear();
+  for (const auto& entry : std::filesystem::directory_iterator(directory_)) std::filesystem::remove_all(entry.path());
+}
+
+}  // namespace tzmark::bench

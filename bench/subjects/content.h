@@ -1,0 +1,84 @@
+// What is moved: the tensors of a workload with random bytes in them, and the files that hold them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tzmark/memory.h"
+#include "tzmark/writer.h"
+#include "workloads/workload.h"
+
+namespace tzmark::bench {
+
+// The tensors in memory, filled once from a seed. Immutable afterwards.
+class Content {
+ public:
+  explicit Content(Workload workload);
+
+  const Workload& workload() const { return workload_; }
+  const TensorTable& table() const { return table_; }
+  std::uint64_t data_bytes() const { return memory_.bytes().size(); }
+  std::span<const std::byte> bytes() const { return memory_.bytes(); }
+  // All tensors, one behind another.
+  std::span<const std::byte> operator[](std::size_t tensor) const {
+    return memory_.bytes().subspan(offsets_[tensor], offsets_[tensor + 1] - offsets_[tensor]);
+  }
+  MemorySource source() const;
+
+ private:
+  Workload workload_;
+  TensorTable table_;
+  std::vector<std::uint64_t> offsets_;
+  HostMemory memory_;
+};
+
+// What is stored beside the data, or done to it.
+struct Stored {
+  Layout layout = Layout::kV4;
+  bool crc32 = true;
+  bool sha256 = true;
+  bool encrypted = false;
+
+  auto operator<=>(const Stored&) const = default;
+};
+
+// The one key of the benchmark; it hides nothing.
+std::string_view bench_key_hex();
+
+// A folder of its own below the directory that is measured, gone with all in it when the object is.
+class Workplace {
+ public:
+  explicit Workplace(const std::string& directory);
+  ~Workplace();
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  const std::string& directory() const { return directory_; }
+  // A name that no other call has given.
+  std::string new_name(std::string_view suffix);
+  // A file with the content, made when it is first asked for, read back and compared, and synced.
+  const std::string& file(const std::shared_ptr<const Content>& content, const Stored& stored);
+  // The content's bytes alone in a file, for those who make their own of it.
+  const std::string& raw_file(const std::shared_ptr<const Content>& content);
+  // Removes all files but not the folder.
+  void clear();
+
+ private:
+  std::string directory_;
+  std::uint64_t names_ = 0;
+  // Keeps the content, so that no other can come to lie where it was.
+  std::map<std::pair<std::shared_ptr<const Content>, Stored>, std::string> files_;
+  std::map<std::shared_ptr<const Content>, std::string> raw_files_;
+};
+
+// Throws TZE-ENV-006 where the file does not hold exactly the content.
+void compare(const std::string& file_name, const Content& content, bool encrypted);
+
+// The options to write and to read what is so stored.
+WriteOptions write_options(const Stored& stored);
+ReadOptions read_options(bool encrypted);
+
+}  // namespace tzmark::bench

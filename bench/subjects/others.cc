@@ -1,0 +1,239 @@
+// Subjects that are not ours.
+#include "subjects/others.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "harness/fio.h"
+#include "tzmark/error.h"
+#include "tzmark/safetensors.h"
+
+namespace tzmark::bench {
+namespace {
+
+using nlohmann::json;
+
+class FioRun final : public Subject {
+ public:
+  FioRun(Workplace& place, SharedContent content, Operation operation, const Moving& moving)
+      : place_(place), content_(std::move(content)) {
+    Description& d = description_;
+    d.subject = "fio";
+    d.operation = operation;
+    d.io_requested = d.io_actual = moving.io;
+    d.workload = content_->workload().name;
+    d.block_bytes = moving.block_bytes;
+    d.queue_depth = moving.queue_depth;
+    d.threads = thread_count(moving.threads);
+    d.target = Target::kSink;
+    d.cache = operation == Operation::kRead ? Cache::kDirect : Cache::kNone;
+    job_.operation = operation == Operation::kRead ? FioOperation::kRead : FioOperation::kWrite;
+    job_.engine = moving.io == "direct" ? FioEngine::kPsync : FioEngine::kIoUring;
+    job_.bytes = content_->data_bytes() / moving.block_bytes * moving.block_bytes;
+    job_.block_bytes = moving.block_bytes;
+    job_.threads = thread_count(moving.threads);
+    job_.queue_depth = moving.queue_depth;
+    job_.direct = true;
+    job_.reserve = true;
+    d.bytes = job_.bytes;
+  }
+
+  void verify() override {
+    job_.file_name = description_.operation == Operation::kRead ? place_.raw_file(content_) : place_.new_name(".fio");
+  }
+
+  Sample run() override {
+    Sample sample;
+    if (description_.operation == Operation::kRead) {
+      sample.resident_share = make_cache_state(job_.file_name, Cache::kDirect);
+    } else {
+      std::filesystem::remove(job_.file_name);
+    }
+    const Stopwatch watch(place_.directory());
+    const FioResult result = run_fio(job_);
+    watch.stop_device(sample);
+    sample.elapsed_ns = result.elapsed_ns;
+    sample.cpu_ns = result.cpu_ns;
+    description_.bytes = result.bytes;
+    description_.peer = {{"name", "fio"}, {"version", result.version}, {"detail", ""}};
+    return sample;
+  }
+
+ private:
+  Workplace& place_;
+  const SharedContent content_;
+  FioJob job_;
+};
+
+class Ceiling final : public Subject {
+ public:
+  Ceiling(Rung rung, unsigned threads) : rung_(rung), threads_(threads) {
+    description_.subject = "ceiling";
+    description_.detail = rung_name(rung);
+    description_.threads = threads;
+    description_.workload = "memory";
+    description_.target = Target::kSink;
+  }
+
+  Sample run() override {
+    // The rate is what was measured; a sample says it as the time for a fixed amount.
+    constexpr std::uint64_t kBytes = std::uint64_t{1} << 30;
+    description_.bytes = kBytes;
+    Sample sample;
+    const double rate = measure_rate(rung_, threads_, std::chrono::milliseconds(150));
+    sample.elapsed_ns = static_cast<std::uint64_t>(static_cast<double>(kBytes) / rate * 1e9);
+    return sample;
+  }
+
+ private:
+  const Rung rung_;
+  const unsigned threads_;
+};
+
+// The tensors as a peer is told of them.
+json tensor_list(const Content& content, const std::string& data_file) {
+  json tensors = json::array();
+  std::uint64_t offset = 0;
+  for (const TensorShape& tensor : content.workload().tensors) {
+    tensors.push_back({{"name", tensor.name},
+                       {"dtype", tensor.dtype},
+                       {"shape", tensor.shape},
+                       {"offset", offset},
+                       {"length", tensor.data_bytes()}});
+    offset += tensor.data_bytes();
+  }
+  return {{"data", data_file}, {"tensors", std::move(tensors)}};
+}
+
+std::uint64_t sync_file(const std::string& file_name) {
+  const auto file = open_file(file_name, OpenMode::kModify);
+  const auto begin = std::chrono::steady_clock::now();
+  file->sync();
+  return static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count());
+}
+
+class PeerSubject final : public Subject {
+ public:
+  PeerSubject(Workplace& place, SharedContent content, std::shared_ptr<Peer> peer, const Stored& stored,
+              const PeerRun& run)
+      : place_(place), content_(std::move(content)), peer_(std::move(peer)), stored_(stored), run_(run) {
+    Description& d = description_;
+    const json& hello = peer_->hello();
+    d.subject = "peer";
+    d.detail = hello.at("peer").get<std::string>();
+    if (run.operation == Operation::kRead) {
+      d.detail += run.readers ? fmt::format(" readers={}", *run.readers) : " readers=default";
+    }
+    d.peer = {{"name", hello.at("peer")}, {"version", hello.at("version")}, {"detail", hello.at("detail")}};
+    d.operation = run.operation;
+    is_tensorizer_ = hello.at("formats").at(0) == "tensors";
+    if (is_tensorizer_) d.layout = std::string(layout_name(stored.layout));
+    d.workload = content_->workload().name;
+    d.verification = run.operation == Operation::kRead ? (run.verify ? (stored.encrypted ? "sha256" : "both") : "none")
+                     : run.operation == Operation::kWrite && is_tensorizer_ ? (stored.encrypted ? "sha256" : "both")
+                                                                            : "none";
+    d.encrypted = stored.encrypted;
+    d.target = Target::kSmallPages;
+    d.cache = run.operation == Operation::kWrite ? Cache::kNone : Cache::kWarm;
+    d.bytes = content_->data_bytes();
+    d.tensors = content_->table().size();
+  }
+
+  void verify() override {
+    if (run_.operation == Operation::kWrite) {
+      file_name_ = place_.new_name(is_tensorizer_ ? ".tensors" : ".safetensors");
+      const std::string list = place_.new_name(".json");
+      std::ofstream(list) << tensor_list(*content_, place_.raw_file(content_));
+      peer_->request({{"op", "prepare"}, {"spec", list}});
+      static_cast<void>(run());
+      if (is_tensorizer_) compare(file_name_, *content_, stored_.encrypted);
+      description_.verified_first = is_tensorizer_;
+      return;
+    }
+    file_name_ = is_tensorizer_ ? place_.file(content_, stored_) : safetensors_file();
+    const Sample sample = run();
+    static_cast<void>(sample);
+    // That its tensors are right is for the conformance suite; here it has to have read them all.
+    description_.verified_first = run_.operation == Operation::kOpen || bytes_read_ == content_->data_bytes();
+    if (!description_.verified_first) {
+      throw Error(ErrorCode::kFileChanged,
+                  fmt::format("the peer read {} bytes instead of {}", bytes_read_, content_->data_bytes()));
+    }
+  }
+
+  Sample run() override {
+    Sample sample;
+    json question = {{"op", name_of(run_.operation)}, {"file", file_name_}};
+    if (stored_.encrypted) question["key_hex"] = bench_key_hex();
+    if (run_.operation == Operation::kWrite) {
+      std::filesystem::remove(file_name_);
+      // The one that makes its tensors is the one that was verified last; there may be other subjects of this peer.
+      if (is_tensorizer_) question["hashes"] = "both";
+    } else {
+      sample.resident_share = make_cache_state(file_name_, Cache::kWarm);
+      question["verify"] = run_.verify;
+      if (run_.readers) question["readers"] = *run_.readers;
+    }
+    const Stopwatch watch(place_.directory());
+    const json answer = peer_->request(question);
+    sample.elapsed_ns = answer.at("elapsed_ns");
+    if (answer.contains("cpu_ns")) sample.cpu_ns = answer.at("cpu_ns").get<std::uint64_t>();
+    if (run_.operation == Operation::kWrite) sample.sync_ns = sync_file(file_name_);
+    watch.stop_device(sample);
+    bytes_read_ = answer.value("bytes", std::uint64_t{0});
+    return sample;
+  }
+
+ private:
+  std::string safetensors_file() {
+    const std::string name = place_.new_name(".safetensors");
+    const MemorySource source = content_->source();
+    write_safetensors(name, content_->table(), source, {});
+    return name;
+  }
+
+  Workplace& place_;
+  const SharedContent content_;
+  const std::shared_ptr<Peer> peer_;
+  const Stored stored_;
+  const PeerRun run_;
+  bool is_tensorizer_ = false;
+  std::string file_name_;
+  std::uint64_t bytes_read_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Subject> fio_run(Workplace& place, SharedContent content, Operation operation, const Moving& moving) {
+  return std::make_unique<FioRun>(place, std::move(content), operation, moving);
+}
+
+std::unique_ptr<Subject> ceiling(Rung rung, unsigned threads) { return std::make_unique<Ceiling>(rung, threads); }
+
+std::unique_ptr<Subject> peer_run(Workplace& place, SharedContent content, std::shared_ptr<Peer> peer,
+                                  const Stored& stored, const PeerRun& run) {
+  return std::make_unique<PeerSubject>(place, std::move(content), std::move(peer), stored, run);
+}
+
+std::optional<PeerPlace> find_peer(std::string_view name, std::string& why) {
+  const std::filesystem::path programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const bool is_tensorizer = name == "tensorizer";
+  const std::string release = is_tensorizer ? "tensorizer-2.11.1" : "safetensors-0.8.0";
+  const std::filesystem::path driver =
+      programs / fmt::format("../share/tzmark/bench/peers/{}_driver.py", is_tensorizer ? "tensorizer" : "safetensors");
+  // scripts/peers puts them into the build folder.
+  const std::filesystem::path interpreter = programs / "../peers" / release / "bin/python";
+  for (const auto& [path, what] : {std::pair{driver, "its driver"}, std::pair{interpreter, "scripts/peers makes it"}}) {
+    if (std::filesystem::exists(path)) continue;
+    why = fmt::format("{} is missing ({})",
+                      path.lexically_normal().filename() == "python" ? release : path.filename().string(), what);
+    return std::nullopt;
+  }
+  return PeerPlace{interpreter, driver};
+}
+
+}  // namespace tzmark::bench

@@ -1,0 +1,235 @@
+// The codec's subjects.
+#include "subjects/ours.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "harness/page_cache.h"
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+namespace {
+
+// More of a file than this in the cache, or less, is not what was asked for.
+constexpr double kColdShareMax = 0.02;
+constexpr double kWarmShareMin = 0.98;
+
+std::string verification_name(const Stored& stored) {
+  if (stored.crc32 && stored.sha256) return "both";
+  return stored.crc32 ? "crc32" : stored.sha256 ? "sha256" : "none";
+}
+
+std::string verification_name(Verification verification, const Stored& stored) {
+  switch (verification) {
+    case Verification::kNone:
+      return "none";
+    case Verification::kCrc32:
+      return "crc32";
+    case Verification::kAll:
+      break;
+  }
+  return stored.encrypted ? "sha256" : verification_name(stored);
+}
+
+// What all subjects of the codec have.
+class CodecSubject : public Subject {
+ protected:
+  CodecSubject(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving)
+      : place_(place), content_(std::move(content)), stored_(stored), moving_(moving) {
+    Description& d = description_;
+    d.subject = "codec";
+    d.io_requested = moving.io;
+    d.layout = std::string(layout_name(stored.layout));
+    d.workload = content_->workload().name;
+    d.block_bytes = moving.block_bytes;
+    d.queue_depth = moving.queue_depth;
+    d.threads = thread_count(moving.threads);
+    d.encrypted = stored.encrypted;
+    d.bytes = content_->data_bytes();
+    d.tensors = content_->table().size();
+    d.verified_first = true;
+  }
+
+  ReadOptions options() const {
+    ReadOptions options = read_options(stored_.encrypted);
+    options.io_path = moving_.io;
+    options.threads = moving_.threads;
+    options.piece_bytes = moving_.block_bytes;
+    options.queue_depth = moving_.queue_depth;
+    return options;
+  }
+
+  Workplace& place_;
+  const SharedContent content_;
+  const Stored stored_;
+  const Moving moving_;
+};
+
+class CodecRead final : public CodecSubject {
+ public:
+  CodecRead(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving, const Reading& reading)
+      : CodecSubject(place, std::move(content), stored, moving), reading_(reading) {
+    description_.operation = Operation::kRead;
+    description_.verification = verification_name(reading.verification, stored);
+    description_.cache = reading.cache;
+    description_.target = reading.target;
+    description_.bytes *= reading.repeat;
+    description_.tensors *= reading.repeat;
+  }
+
+  void verify() override {
+    file_name_ = place_.file(content_, stored_);
+    const Reader reader = Reader::open(file_name_, options());
+    description_.io_actual = reader.io_path();
+    const LoadedTensors loaded = reader.load(Verification::kAll);
+    for (std::size_t i = 0; i < loaded.size(); ++i) {
+      const auto found = reader.find(content_->workload().tensors[i].name);
+      if (!found || !std::ranges::equal(loaded[*found], (*content_)[i])) {
+        throw Error(ErrorCode::kFileChanged, "the bytes that were read are not those that were written");
+      }
+    }
+  }
+
+  Sample run() override {
+    Sample sample;
+    sample.resident_share = make_cache_state(file_name_, reading_.cache);
+    std::optional<LoadedTensors> loaded;  // given back behind the clock
+    const Stopwatch watch(place_.directory());
+    for (unsigned i = 0; i < reading_.repeat; ++i) loaded = read();
+    watch.stop(sample);
+    watch.stop_device(sample);
+    return sample;
+  }
+
+ private:
+  std::optional<LoadedTensors> read() const {
+    const Reader reader = Reader::open(file_name_, options());
+    if (reading_.target != Target::kSink) {
+      const bool huge = reading_.target == Target::kHugePages;
+      return reader.load(reading_.verification, huge ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall);
+    }
+    reader.scan({.verify = reading_.verification});
+    return std::nullopt;
+  }
+
+  const Reading reading_;
+  std::string file_name_;
+};
+
+class CodecOpen final : public CodecSubject {
+ public:
+  CodecOpen(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving)
+      : CodecSubject(place, std::move(content), stored, moving) {
+    description_.operation = Operation::kOpen;
+    description_.cache = Cache::kWarm;
+  }
+
+  void verify() override {
+    file_name_ = place_.file(content_, stored_);
+    const Reader reader = Reader::open(file_name_, options());
+    description_.io_actual = reader.io_path();
+    if (reader.tensors().size() != content_->table().size()) {
+      throw Error(ErrorCode::kFileChanged, "the file that was opened has another number of tensors");
+    }
+  }
+
+  Sample run() override {
+    Sample sample;
+    sample.resident_share = make_cache_state(file_name_, Cache::kWarm);
+    const Stopwatch watch(place_.directory());
+    const Reader reader = Reader::open(file_name_, options());
+    watch.stop(sample);
+    return sample;
+  }
+
+ private:
+  std::string file_name_;
+};
+
+class CodecWrite final : public CodecSubject {
+ public:
+  CodecWrite(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving)
+      : CodecSubject(place, std::move(content), stored, moving),
+        source_(content_->source()),
+        file_name_(place.new_name(".written")) {
+    description_.operation = Operation::kWrite;
+    description_.verification = verification_name(stored);
+  }
+
+  void verify() override {
+    static_cast<void>(run());
+    compare(file_name_, *content_, stored_.encrypted);
+    std::filesystem::remove(file_name_);
+  }
+
+  Sample run() override {
+    std::filesystem::remove(file_name_);
+    Sample sample;
+    WriteOptions options = write_options(stored_);
+    options.threads = moving_.threads;
+    options.piece_bytes = moving_.block_bytes;
+    options.queue_depth = moving_.queue_depth;
+    {
+      const Stopwatch watch(place_.directory());
+      const auto file = open_file(file_name_, OpenMode::kCreate, moving_.io);
+      write_tensors(*file, content_->table(), source_, options);
+      watch.stop(sample);
+      const auto begin = std::chrono::steady_clock::now();
+      file->sync();
+      sample.sync_ns = static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count());
+      watch.stop_device(sample);
+      description_.io_actual = file->io_path();
+    }
+    return sample;
+  }
+
+ private:
+  const MemorySource source_;
+  const std::string file_name_;
+};
+
+}  // namespace
+
+bool is_direct(std::string_view io) {
+  return io == "direct" || io == "uring-direct" || io == "uring-sqpoll" || io == "gpudirect";
+}
+
+unsigned thread_count(unsigned threads) {
+  return threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
+}
+
+double make_cache_state(const std::string& file_name, Cache cache) {
+  if (cache == Cache::kWarm) {
+    const double share = warm(file_name);
+    if (share < kWarmShareMin) {
+      throw Error(ErrorCode::kResource,
+                  fmt::format("only {:.0f} % of {} stay in the page cache", share * 100, file_name));
+    }
+    return share;
+  }
+  const double share = drop(file_name);
+  if (share > kColdShareMax) {
+    throw Error(ErrorCode::kResource,
+                fmt::format("{:.0f} % of {} stay in the page cache, so that no cold read can be timed", share * 100,
+                            file_name));
+  }
+  return share;
+}
+
+std::unique_ptr<Subject> codec_read(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving,
+                                    const Reading& reading) {
+  return std::make_unique<CodecRead>(place, std::move(content), stored, moving, reading);
+}
+std::unique_ptr<Subject> codec_write(Workplace& place, SharedContent content, const Stored& stored,
+                                     const Moving& moving) {
+  return std::make_unique<CodecWrite>(place, std::move(content), stored, moving);
+}
+std::unique_ptr<Subject> codec_open(Workplace& place, SharedContent content, const Stored& stored,
+                                    const Moving& moving) {
+  return std::make_unique<CodecOpen>(place, std::move(content), stored, moving);
+}
+
+}  // namespace tzmark::bench

@@ -1,0 +1,57 @@
+// The codec as a subject, and the raw path below it: the same transfers through the same File, without a codec.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "subjects/content.h"
+#include "subjects/subject.h"
+#include "tzmark/reader.h"
+
+namespace tzmark::bench {
+
+// How bytes are moved.
+struct Moving {
+  std::string io = "auto";
+  std::uint64_t block_bytes = 2 << 20;
+  unsigned queue_depth = 0;  // over all threads; 0: what suits the path
+  unsigned threads = 0;      // 0: one a core
+};
+
+struct Reading {
+  Verification verification = Verification::kNone;
+  Target target = Target::kHugePages;
+  Cache cache = Cache::kWarm;
+  // So often in one run, which then moves that many times the bytes: for what is too quick for one clock reading.
+  unsigned repeat = 1;
+};
+
+using SharedContent = std::shared_ptr<const Content>;
+
+// Opens the file and reads every tensor, into memory of its own or to a sink.
+std::unique_ptr<Subject> codec_read(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving,
+                                    const Reading& reading);
+// Writes a new file from memory, and syncs it apart.
+std::unique_ptr<Subject> codec_write(Workplace& place, SharedContent content, const Stored& stored,
+                                     const Moving& moving);
+// Opens the file, which reads and checks its index.
+std::unique_ptr<Subject> codec_open(Workplace& place, SharedContent content, const Stored& stored,
+                                    const Moving& moving);
+
+// Every byte of the content's plain v4 file once, in blocks, by as many threads as the codec would use.
+std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const Moving& moving, Target target,
+                                  Cache cache);
+// As many bytes as that into a new file.
+std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const Moving& moving);
+
+// Whether a path goes by the page cache, so that no file is warm for it.
+bool is_direct(std::string_view io);
+
+// How many threads 0 stands for.
+unsigned thread_count(unsigned threads);
+
+// Makes the state of the cache, and says what it then is. Throws TZE-ENV-006 if it cannot be made: a result that says
+// cold must not be warm.
+double make_cache_state(const std::string& file_name, Cache cache);
+
+}  // namespace tzmark::bench

@@ -1,0 +1,236 @@
+// The raw path: blocks of a file through a File and its queues, by threads that do nothing else.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "subjects/ours.h"
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+namespace {
+
+// Moves blocks of a file on several threads. The blocks of a file are numbered; each is moved once.
+class BlockMover {
+ public:
+  // memory_of: where block i lies, in memory that slot s of a thread may use alone.
+  using MemoryOf = std::function<std::byte*(std::uint64_t block, std::size_t slot)>;
+
+  BlockMover(File& file, Transfer::Kind kind, std::uint64_t bytes, const Moving& moving, MemoryOf memory_of)
+      : file_(file), kind_(kind), bytes_(bytes), moving_(moving), memory_of_(std::move(memory_of)) {
+    const unsigned threads = thread_count(moving.threads);
+    const unsigned wanted = moving.queue_depth != 0 ? moving.queue_depth : file.queue_depth_default();
+    const unsigned depth = wanted != 0 ? wanted : threads;
+    workers_ = file.is_asynchronous() ? threads : std::max(threads, depth);
+    queue_depth_ = file.is_asynchronous() ? (depth + threads - 1) / threads : 1;
+  }
+
+  std::size_t slot_count() const { return std::size_t{workers_} * queue_depth_; }
+
+  void run(LatencyHistogram& latency) {
+    {
+      std::vector<std::jthread> threads;
+      for (unsigned worker = 1; worker < workers_; ++worker) {
+        threads.emplace_back([this, worker, &latency] { work(worker, latency); });
+      }
+      work(0, latency);
+    }
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  struct Slot {
+    Transfer transfer;
+    std::chrono::steady_clock::time_point begin;
+    std::size_t number = 0;
+  };
+
+  void work(unsigned worker, LatencyHistogram& latency) try {
+    LatencyHistogram own;
+    std::vector<Slot> slots(queue_depth_);
+    for (std::size_t i = 0; i < slots.size(); ++i) slots[i].number = worker * std::size_t{queue_depth_} + i;
+    const auto queue = file_.make_queue(queue_depth_);
+    std::size_t fresh = 0;
+    while (fresh < slots.size() && start(slots[fresh], *queue)) ++fresh;
+    while (queue->in_flight() > 0) {
+      Transfer& done = queue->wait();
+      Slot& slot = *static_cast<Slot*>(done.owner);
+      own.record(std::chrono::steady_clock::now() - slot.begin);
+      if (done.error) std::rethrow_exception(done.error);
+      start(slot, *queue);
+    }
+    const std::lock_guard lock(mutex_);
+    latency.merge(own);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::current_exception();
+    next_block_ = bytes_;  // nobody takes another
+  }
+
+  bool start(Slot& slot, TransferQueue& queue) {
+    const std::uint64_t block = next_block_.fetch_add(1);
+    if (block >= (bytes_ + moving_.block_bytes - 1) / moving_.block_bytes) return false;
+    const std::uint64_t offset = block * moving_.block_bytes;
+    slot.transfer.kind = kind_;
+    slot.transfer.offset = offset;
+    slot.transfer.memory = {memory_of_(block, slot.number),
+                            static_cast<std::size_t>(std::min<std::uint64_t>(moving_.block_bytes, bytes_ - offset))};
+    slot.transfer.owner = &slot;
+    slot.begin = std::chrono::steady_clock::now();
+    queue.start(slot.transfer);
+    return true;
+  }
+
+  File& file_;
+  const Transfer::Kind kind_;
+  const std::uint64_t bytes_;
+  const Moving moving_;
+  const MemoryOf memory_of_;
+  unsigned workers_;
+  unsigned queue_depth_;
+  std::atomic<std::uint64_t> next_block_ = 0;
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+class RawSubject : public Subject {
+ protected:
+  RawSubject(Workplace& place, SharedContent content, const Moving& moving)
+      : place_(place), content_(std::move(content)), moving_(moving) {
+    Description& d = description_;
+    d.subject = "raw";
+    d.io_requested = moving.io;
+    d.workload = content_->workload().name;
+    d.block_bytes = moving.block_bytes;
+    d.queue_depth = moving.queue_depth;
+    d.threads = thread_count(moving.threads);
+    d.verified_first = true;
+    // Whole blocks, since that is what others who are held against it move.
+    d.bytes = content_->data_bytes() / moving.block_bytes * moving.block_bytes;
+    if (d.bytes == 0) d.bytes = content_->data_bytes();
+  }
+
+  // Memory for every slot of a mover, made when the first one says how many it has.
+  std::byte* slot_memory(const BlockMover& mover) {
+    const std::size_t bytes = mover.slot_count() * moving_.block_bytes;
+    if (slots_.bytes().size() < bytes) slots_ = HostMemory(bytes);
+    return slots_.bytes().data();
+  }
+
+  Workplace& place_;
+  const SharedContent content_;
+  const Moving moving_;
+  HostMemory slots_;
+};
+
+class RawRead final : public RawSubject {
+ public:
+  RawRead(Workplace& place, SharedContent content, const Moving& moving, Target target, Cache cache)
+      : RawSubject(place, std::move(content), moving), target_(target), cache_(cache) {
+    description_.operation = Operation::kRead;
+    description_.target = target;
+    description_.cache = cache;
+  }
+
+  void verify() override {
+    file_name_ = place_.raw_file(content_);
+    HostMemory memory(description_.bytes);
+    LatencyHistogram ignored;
+    read_into(&memory, ignored);
+    if (std::memcmp(memory.bytes().data(), content_->bytes().data(), description_.bytes) != 0) {
+      throw Error(ErrorCode::kFileChanged, "the bytes that were read are not those that were written");
+    }
+  }
+
+  Sample run() override {
+    Sample sample;
+    sample.resident_share = make_cache_state(file_name_, cache_);
+    HostMemory memory;
+    const Stopwatch watch(place_.directory());
+    if (target_ == Target::kSink) {
+      read_into(nullptr, latency_);
+    } else {
+      memory = HostMemory(description_.bytes,
+                          target_ == Target::kHugePages ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall);
+      read_into(&memory, latency_);
+    }
+    watch.stop(sample);
+    watch.stop_device(sample);
+    return sample;
+  }
+
+ private:
+  void read_into(HostMemory* memory, LatencyHistogram& latency) {
+    const auto file = open_file(file_name_, OpenMode::kRead, moving_.io);
+    description_.io_actual = file->io_path();
+    std::byte* slots = nullptr;
+    BlockMover mover(*file, Transfer::Kind::kRead, description_.bytes, moving_,
+                     [&](std::uint64_t block, std::size_t slot) {
+                       return memory != nullptr ? memory->bytes().data() + block * moving_.block_bytes
+                                                : slots + slot * moving_.block_bytes;
+                     });
+    if (memory == nullptr) slots = slot_memory(mover);
+    mover.run(latency);
+  }
+
+  const Target target_;
+  const Cache cache_;
+  std::string file_name_;
+};
+
+class RawWrite final : public RawSubject {
+ public:
+  RawWrite(Workplace& place, SharedContent content, const Moving& moving)
+      : RawSubject(place, std::move(content), moving), file_name_(place.new_name(".raw-written")) {
+    description_.operation = Operation::kWrite;
+  }
+
+  void verify() override {
+    static_cast<void>(run());
+    const auto file = open_file(file_name_, OpenMode::kRead);
+    HostMemory memory(description_.bytes);
+    file->read_at(0, memory.bytes());
+    if (file->size() != description_.bytes ||
+        std::memcmp(memory.bytes().data(), content_->bytes().data(), description_.bytes) != 0) {
+      throw Error(ErrorCode::kFileChanged, "the file does not hold the bytes that were written");
+    }
+    std::filesystem::remove(file_name_);
+  }
+
+  Sample run() override {
+    std::filesystem::remove(file_name_);
+    Sample sample;
+    const Stopwatch watch(place_.directory());
+    const auto file = open_file(file_name_, OpenMode::kCreate, moving_.io);
+    file->reserve(description_.bytes);
+    // A write leaves the memory as it is.
+    auto* const bytes = const_cast<std::byte*>(content_->bytes().data());
+    BlockMover mover(*file, Transfer::Kind::kWrite, description_.bytes, moving_,
+                     [&](std::uint64_t block, std::size_t) { return bytes + block * moving_.block_bytes; });
+    mover.run(latency_);
+    watch.stop(sample);
+    const auto begin = std::chrono::steady_clock::now();
+    file->sync();
+    sample.sync_ns = static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count());
+    watch.stop_device(sample);
+    description_.io_actual = file->io_path();
+    return sample;
+  }
+
+ private:
+  const std::string file_name_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const Moving& moving, Target target,
+                                  Cache cache) {
+  return std::make_unique<RawRead>(place, std::move(content), moving, target, cache);
+}
+std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const Moving& moving) {
+  return std::make_unique<RawWrite>(place, std::move(content), moving);
+}
+
+}  // namespace tzmark::bench

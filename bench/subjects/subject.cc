@@ -1,0 +1,109 @@
+// Names, ids and clocks.
+#include "subjects/subject.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include "harness/device.h"
+
+namespace tzmark::bench {
+namespace {
+
+std::uint64_t cpu_now_ns() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto ns = [](const timeval& time) {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_usec) * 1'000;
+  };
+  return ns(usage.ru_utime) + ns(usage.ru_stime);
+}
+
+std::string size_text(std::uint64_t bytes) {
+  if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{}MiB", bytes >> 20);
+  if (bytes % (1 << 10) == 0) return fmt::format("{}KiB", bytes >> 10);
+  return fmt::format("{}B", bytes);
+}
+
+}  // namespace
+
+std::string_view name_of(Operation operation) {
+  switch (operation) {
+    case Operation::kRead:
+      return "read";
+    case Operation::kWrite:
+      return "write";
+    case Operation::kOpen:
+      break;
+  }
+  return "open";
+}
+
+std::string_view name_of(Cache cache) {
+  switch (cache) {
+    case Cache::kWarm:
+      return "warm";
+    case Cache::kCold:
+      return "cold";
+    case Cache::kDirect:
+      return "direct";
+    case Cache::kNone:
+      break;
+  }
+  return "none";
+}
+
+std::string_view name_of(Target target) {
+  switch (target) {
+    case Target::kHugePages:
+      return "thp";
+    case Target::kSmallPages:
+      return "small-pages";
+    case Target::kSink:
+      break;
+  }
+  return "sink";
+}
+
+std::string Description::id() const {
+  std::string text = fmt::format("{} {} {}", subject, name_of(operation), workload);
+  const auto add = [&](const std::string& word) {
+    if (!word.empty()) text += " " + word;
+  };
+  add(detail);
+  add(io_requested);
+  if (layout) add(*layout);
+  if (block_bytes) add(size_text(*block_bytes));
+  if (queue_depth) add(fmt::format("d{}", *queue_depth));
+  if (threads) add(fmt::format("t{}", *threads));
+  if (verification != "none") add(verification);
+  if (encrypted) add("encrypted");
+  if (operation == Operation::kRead) {
+    add(std::string(name_of(cache)));
+    if (target != Target::kHugePages) add(std::string(name_of(target)));
+  }
+  return text;
+}
+
+Stopwatch::Stopwatch(const std::string& directory) : directory_(directory) {
+  if (const auto device = device_counters(directory_)) {
+    device_read_bytes_ = device->read_bytes;
+    device_written_bytes_ = device->written_bytes;
+  }
+  cpu_ns_ = cpu_now_ns();
+  begin_ = std::chrono::steady_clock::now();
+}
+
+void Stopwatch::stop(Sample& sample) const {
+  sample.elapsed_ns =
+      static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin_) / std::chrono::nanoseconds(1));
+  sample.cpu_ns = cpu_now_ns() - cpu_ns_;
+}
+
+void Stopwatch::stop_device(Sample& sample) const {
+  const auto device = device_counters(directory_);
+  if (!device || !device_read_bytes_) return;
+  sample.device_read_bytes = device->read_bytes - *device_read_bytes_;
+  sample.device_written_bytes = device->written_bytes - *device_written_bytes_;
+}
+
+}  // namespace tzmark::bench
