@@ -13,6 +13,7 @@ from bench_select import (
     Run,
     best_of_paths,
     by_protection,
+    counts_tensors,
     fastest,
     headline,
     proof,
@@ -23,7 +24,7 @@ from bench_statistics import median_interval
 from outcomes import Json
 
 # How strong the colour of a path is for each kind of protection: the more work, the paler.
-STRENGTH = dict(zip(PROTECTIONS, (1.0, 0.72, 0.5, 0.86, 0.6, 0.4)))
+STRENGTH = dict(zip(PROTECTIONS, (1.0, 0.75, 0.62, 0.5, 0.85, 0.62, 0.5, 0.4)))
 BEFORE_FSYNC = 0.4
 UNPROVED = "†"
 UNPROVED_NOTE = f"{UNPROVED} The samples contradict the cache state that is told."
@@ -70,6 +71,15 @@ def shown(run: Run, panel: Panel, workload: str) -> list[Json]:
         for result in members
         if result["io"]["actual"] == path
     ]
+
+
+def timed(run: Run, panel: Panel, workload: str) -> list[Json]:
+    """What tells the latency of its transfers: the codec's results that are shown, else the raw path's."""
+    found = [result for result in shown(run, panel, workload) if result["latency_ns"]]
+    if found:
+        return found
+    raw = [result for result in run.of(panel, workload, "raw") if result["latency_ns"]]
+    return best_of_paths(raw)
 
 
 def throughput(
@@ -223,9 +233,9 @@ def peers(run: Run, in_tensors: bool, colours: dict[str, str]) -> BarChart:
     measure = "operations_per_second" if in_tensors else "rate"
     results = [
         result
-        for result in run.document["results"]
+        for result in run.measured
         if result["subject"] in ("codec", "peer")
-        and (result["operations_per_second"] is not None) == in_tensors
+        and counts_tensors(result) == in_tensors
     ]
     done = [
         contest(result)

@@ -19,6 +19,7 @@ import bench_maps
 import bench_units
 from bench_canvas import Drawing
 from bench_select import PANELS, PROTECTIONS, Panel, Run, protection_of
+from outcomes import Json
 
 # Pixels: what a telephone has, half a page, and a whole one.
 NARROW, HALF, WIDE = 340, 476, 1012
@@ -181,18 +182,17 @@ class Figures:
         self, run: Run, panel: Panel, workload: str
     ) -> bench_curves.CurveChart | None:
         """A curve a path, all with the same hashes and encryption: the least that has a latency."""
-        timed = [
-            result
-            for result in bench_charts.shown(run, panel, workload)
-            if result["latency_ns"]
-        ]
+        timed = bench_charts.timed(run, panel, workload)
         if not timed:
             return None
         least = min(map(protection_of, timed), key=PROTECTIONS.index)
         chosen = [result for result in timed if protection_of(result) == least]
+        whose = bench_units.protection(chosen[0])
+        if chosen[0]["subject"] == "raw":
+            whose = "the raw path without the codec"
         return bench_curves.CurveChart(
             f"Latency, {panel.title[0].lower()}{panel.title[1:]}: {workload}",
-            f"Of one transfer, by percentile, logarithmic; {bench_units.protection(chosen[0])}, each path as it was fastest",
+            f"Of one transfer, by percentile, logarithmic; {whose}, each path as it was fastest",
             [
                 bench_curves.Curve(
                     result["io"]["actual"],
@@ -214,16 +214,28 @@ class Figures:
         return self.slot("ladder", [rungs or None for rungs in made], draw, WIDE)
 
     def rungs(self, run: Run) -> list[bench_ladder.Rung]:
+        """The fastest of each rung and cache state that was measured with as many threads."""
+        caches = {result["id"]: result["cache"] for result in run.document["results"]}
+        found: dict[tuple[str, str, int], Json] = {}
+        for ceiling in run.document["ceilings"]:
+            cache = bench_units.CACHES[caches.get(ceiling["note"] or "", "none")]
+            key = (ceiling["rung"], cache, ceiling["threads"])
+            if key not in found or _median(ceiling) > _median(found[key]):
+                found[key] = ceiling
         return [
             bench_ladder.Rung(
-                ceiling["rung"],
-                ceiling["threads"],
+                f"{name} {cache}".rstrip(),
+                threads,
                 ceiling["rate"],
-                self.colours.get(ceiling["rung"].partition("/")[2], "ink"),
+                self.colours.get(name.partition("/")[2], "ink"),
             )
-            for ceiling in run.document["ceilings"]
+            for (name, cache, threads), ceiling in found.items()
             if ceiling["rate"]["median"] > 0
         ]
+
+
+def _median(ceiling: Json) -> float:
+    return float(ceiling["rate"]["median"])
 
 
 def _draw_bars(chart: bench_bars.BarChart, width: float, limit: float) -> Drawing:

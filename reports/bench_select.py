@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 
-import bench_units as units
 from bench_statistics import has_interval, overlap
 from outcomes import Json
 
@@ -58,15 +57,19 @@ PANELS = (
 PROTECTIONS = (
     ("none", False),
     ("crc32", False),
+    ("sha256", False),
     ("both", False),
     ("none", True),
     ("crc32", True),
+    ("sha256", True),
     ("both", True),
 )
 MEMORIES = ("thp", "small-pages", "sink")
-# What a sample may lack, or have too much of, and still be of the cache state that it tells. The device counts what
-# others do meanwhile as well, and the file holds more than the tensors.
+# What a sample may lack, or have too much of, and still be of the cache state that it tells: the file holds more than
+# the tensors.
 MISSING_MAX = 0.05
+# Tensors this small on average are counted and not weighed.
+TINY_BYTES_MAX = 16 << 10
 
 
 def headline(result: Json) -> Json:
@@ -103,7 +106,10 @@ def _shares(result: Json, member: str) -> list[float]:
 
 
 def proof(result: Json) -> Proof:
-    """Whether the samples show the cache state that the result tells, by the sample that shows it worst."""
+    """Whether the samples show the cache state that the result tells, by the sample that shows it worst.
+
+    The device also counts what others do meanwhile. So of what it must not have done, the median sample decides.
+    """
     resident = [
         sample["resident_share"]
         for sample in result["samples"]
@@ -117,7 +123,8 @@ def proof(result: Json) -> Proof:
         seen = [device]
         broken = min(device, default=1) < least
     elif result["cache"] == "warm":
-        broken = min(resident, default=1) < least or max(device, default=0) > most
+        busy = median(device) > most if device else False
+        broken = min(resident, default=1) < least or busy
     elif result["cache"] == "cold":
         broken = max(resident, default=0) > most or min(device, default=1) < least
     elif result["cache"] == "direct":
@@ -166,6 +173,15 @@ class Run:
         return list(dict.fromkeys(names))
 
     @cached_property
+    def measured(self) -> list[Json]:
+        return [result for result in self.document["results"] if result["samples"]]
+
+    @cached_property
+    def unmeasured(self) -> list[Json]:
+        """What was to be measured and failed; its notes say why."""
+        return [result for result in self.document["results"] if not result["samples"]]
+
+    @cached_property
     def workloads(self) -> list[str]:
         names = [workload["name"] for workload in self.document["workloads"]]
         names += [result["workload"] for result in self.document["results"]]
@@ -180,7 +196,7 @@ class Run:
     def of(self, panel: Panel, workload: str, subject: str = "codec") -> list[Json]:
         return [
             result
-            for result in self.document["results"]
+            for result in self.measured
             if result["subject"] == subject
             and result["op"] == panel.op
             and result["cache"] in panel.caches
@@ -252,14 +268,13 @@ def _answer(results: list[Json]) -> Answer:
     return Answer(best, len(results), tuple(ties), tuple(slower), True)
 
 
+def counts_tensors(result: Json) -> bool:
+    """Whether tensors a second say more of a result than bytes a second do."""
+    if result["operations_per_second"] is None:
+        return False
+    mean_bytes = result["bytes"] / max(result["tensors"], 1)
+    return bool(result["op"] == "open" or mean_bytes < TINY_BYTES_MAX)
+
+
 def contradicted(run: Run) -> list[Json]:
-    return [
-        result
-        for result in run.document["results"]
-        if proof(result).state == "contradicted"
-    ]
-
-
-def described(result: Json) -> str:
-    """A result in a few words."""
-    return f"{result['io']['actual']}, {units.protection(result)}"
+    return [result for result in run.measured if proof(result).state == "contradicted"]

@@ -7,7 +7,14 @@ from math import log2
 
 import bench_charts as charts
 import bench_units as units
-from bench_select import PANELS, Panel, Run, headline, proof, usual_memory
+from bench_select import (
+    PANELS,
+    Panel,
+    Run,
+    counts_tensors,
+    proof,
+    usual_memory,
+)
 from outcomes import Json, Shade
 
 VERDICTS = {
@@ -113,9 +120,10 @@ def latencies(run: Run) -> list[Json]:
     rows = [
         {
             "title": f"{panel.title}: {workload}",
-            "results": [result for result in results if result["latency_ns"]],
+            "results": charts.timed(run, panel, workload),
         }
-        for panel, workload, results in panels(run)
+        for panel in PANELS
+        for workload in run.workloads
     ]
     return [row for row in rows if row["results"]]
 
@@ -123,7 +131,7 @@ def latencies(run: Run) -> list[Json]:
 def proofs(run: Run) -> list[Json]:
     """All results, those of one subject, cache state and path together, with the values furthest apart."""
     kinds: dict[tuple[str, str, str, str], list[Json]] = {}
-    for result in run.document["results"]:
+    for result in run.measured:
         kind = (
             result["subject"],
             result["op"],
@@ -158,18 +166,16 @@ def _extent(values: Iterable[float | None]) -> tuple[float, float] | None:
 def peers(run: Run) -> list[Json]:
     """Each peer result beside our fastest of the same work, with the ratio of the medians."""
     rows = []
-    for result in run.document["results"]:
+    for result in run.measured:
         if result["subject"] != "peer":
             continue
         ours = usual_memory(
             other
-            for other in run.document["results"]
+            for other in run.measured
             if other["subject"] == "codec"
             and charts.contest(other) == charts.contest(result)
-            and bool(other["operations_per_second"])
-            == bool(result["operations_per_second"])
         )
-        measure = "operations_per_second" if result["operations_per_second"] else "rate"
+        measure = "operations_per_second" if counts_tensors(result) else "rate"
         best = max(ours, key=lambda one: float(one[measure]["median"]), default=None)
         theirs = result[measure]["median"]
         rows.append(
@@ -266,7 +272,3 @@ def sample_rows(result: Json) -> list[Json]:
         }
         for sample in result["samples"]
     ]
-
-
-def shown_rate(result: Json) -> Json:
-    return headline(result)

@@ -31,7 +31,7 @@ import bench_select as select
 import bench_statistics as statistics
 import bench_tables as tables
 import bench_units as units
-from bench_figures import HALF, NARROW, WIDE
+from bench_figures import HALF, NARROW, WIDE, Figures
 from outcomes import Json
 from render_test import Elements
 from results import NotAResult
@@ -302,7 +302,8 @@ class Selection(unittest.TestCase):
         rows: tuple[tuple[str, str, Json, str], ...] = (
             ("read", "warm", {}, "proved"),
             ("read", "warm", {"resident_share": 0.5}, "contradicted"),
-            ("read", "warm", {"device_read_bytes": 10**8}, "contradicted"),
+            # Others may have used the device.
+            ("read", "warm", {"device_read_bytes": 10**8}, "proved"),
             ("read", "cold", {}, "proved"),
             ("read", "cold", {"resident_share": 0.5}, "contradicted"),
             ("read", "cold", {"device_read_bytes": 0}, "contradicted"),
@@ -314,6 +315,12 @@ class Selection(unittest.TestCase):
         for op, cache, change, state in rows:
             with self.subTest(f"{op} {cache} {change}"):
                 self.assertEqual(self.proved(op, cache, **change), state)
+
+    def test_a_device_busy_in_most_warm_samples(self) -> None:
+        result = samples.result(Random(1), "read", "pwrite", "warm", 1e9)
+        for sample in result["samples"][:5]:
+            sample["device_read_bytes"] = result["bytes"]
+        self.assertEqual(select.proof(result).state, "contradicted")
 
     def test_what_nobody_saw_is_not_proved(self) -> None:
         for result in samples.in_memory()["results"]:
@@ -547,6 +554,61 @@ class Page(BenchTest):
         self.assertGreater(page.count("Not measured"), 8)
         self.assertIn("this run had no checks", page)
         self.assertIn("Nothing was measured.", page)
+
+    def test_what_could_not_be_measured(self) -> None:
+        document = samples.in_memory()
+        failed = document["results"][0]
+        failed["samples"] = []
+        failed["rate"] = {"median": 0, "low": None, "high": None, "samples": 0}
+        failed["notes"] = ["not measured: no space"]
+        page = self.page(document)
+        self.assertIn("1 result: could not be measured", page)
+        self.assertIn("<dd>not measured: no space</dd>", page)
+        figures = "".join(re.findall(r"<svg.*?</svg>", page))
+        self.assertIn(">mmap</text>", figures)
+        self.assertNotIn(">0.00</text>", figures)
+
+    def test_latency_of_the_raw_path(self) -> None:
+        """Where the codec does not tell its own."""
+        random = Random(1)
+        raw = samples.result(random, "read", "mmap", "warm", 9e9, subject="raw")
+        codec = samples.result(random, "read", "mmap", "warm", 8e9)
+        for results, wanted in (([raw], [raw]), ([raw, codec], [codec])):
+            here = run({**samples.empty(), "results": results})
+            found = charts.timed(here, panel("read-warm"), "gpt2")
+            self.assertEqual(found, wanted)
+
+    def test_ladder_has_the_fastest_of_each_rung(self) -> None:
+        document = small()
+        document["results"][0]["id"] = "a warm one"
+        document["ceilings"] = [
+            {"rung": rung, "threads": 2, "rate": samples.rate(value), "note": note}
+            for rung, value, note in (
+                ("path-read/mmap", 1e9, "a warm one"),
+                ("path-read/mmap", 2e9, "a warm one"),
+                ("path-read/mmap", 3e9, None),
+                ("memcpy", 9e9, None),
+            )
+        ]
+        here = run(document)
+        self.assertEqual(
+            [(rung.name, rung.rate["median"]) for rung in Figures([here]).rungs(here)],
+            [("path-read/mmap warm", 2e9), ("path-read/mmap", 3e9), ("memcpy", 9e9)],
+        )
+
+    def test_tiny_tensors_are_counted(self) -> None:
+        random = Random(1)
+        tiny = samples.result(
+            random, "read", "pwrite", "warm", 1e8, bytes=640_000, tensors=10_000
+        )
+        tiny["operations_per_second"] = samples.rate(1.5e6)
+        large = samples.result(random, "read", "pwrite", "warm", 1e9)
+        large["operations_per_second"] = samples.rate(300)
+        here = run({**samples.empty(), "results": [tiny, large]})
+        colours = charts.path_colours([here])
+        (group,) = charts.peers(here, True, colours).groups
+        self.assertEqual([row.rate for row in group.rows], [samples.rate(1.5e6)])
+        self.assertEqual(charts.peers(here, False, colours).groups, [])
 
     def test_nothing_in_a_result_becomes_markup(self) -> None:
         def hostile(member: str, text: str) -> str:

@@ -31,7 +31,7 @@ class Section:
 
 
 def named(documents: list[Json]) -> list[Run]:
-    """The runs in the order given, each named by its directory and, where several have that, by what else is its own."""
+    """The runs in the order given, named by their directories and, where several have the same, by their start."""
     alone = len(documents) == 1
     places = [_place(document) for document in documents]
     return [
@@ -134,6 +134,7 @@ def _run(run: Run) -> Json:
         "latencies": tables.latencies(run),
         "proofs": tables.proofs(run),
         "contradicted": contradicted(run),
+        "unmeasured": run.unmeasured,
         "peers": tables.peers(run),
         "anchors": places,
         "results": [
