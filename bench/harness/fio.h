@@ -45,12 +45,14 @@ struct FioJob {
 };
 
 struct FioResult {
-  std::uint64_t elapsed_ns = 0;  // of the slowest job; fio tells whole milliseconds
-  std::uint64_t bytes = 0;       // what moved: the job's bytes, less what does not fill a block of each job
-  double rate = 0;               // bytes per second
-  std::uint64_t cpu_ns = 0;      // user and system, all jobs; without what kernel threads do for io_uring
-  LatencySummary latency;        // from submission to completion, each block
-  std::string version;           // "fio-3.33"
+  // Of the slowest job, each from its own start. fio rounds up to whole milliseconds (update_runtime in its backend.c),
+  // so that a pass of 100 ms may seem one percent slower than it was: let passes be long.
+  std::uint64_t elapsed_ns = 0;
+  std::uint64_t bytes = 0;   // what moved: the job's bytes, less what does not fill a block of each job
+  double rate = 0;           // bytes per second
+  std::uint64_t cpu_ns = 0;  // user and system, all jobs; without what kernel threads do for io_uring
+  LatencySummary latency;    // from submission to completion, each block
+  std::string version;       // "fio-3.33"
 };
 
 // Of the fio in PATH; nothing without one.
