@@ -91,6 +91,24 @@ TEST_P(FaultTest, InterruptedAndShortCallsAreForgiven) {
   }
 }
 
+TEST_P(FaultTest, ShortReadsAreNotTheEndOfTheFile) {
+  // Direct I/O reads from the start of the block: half of that ends before the first byte that was asked for.
+  const Bytes content = random_bytes(20'000, 10);
+  const auto file = open(content);
+  const Bytes expected(content.begin() + kOffset, content.begin() + kOffset + 50);
+  at_every_call(Fault::kShort, [&](Fault fault, std::uint64_t call) {
+    Bytes back(50);
+    Transfer transfer{Transfer::Kind::kRead, kOffset, std::span(back), nullptr, {}};
+    const SystemFault armed(fault, call);
+    EXPECT_EQ(caught([&] { EXPECT_EQ(read(*file, kOffset, 50), expected); }), test::Caught{});
+    const auto queue = file->make_queue(1);
+    queue->start(transfer);
+    EXPECT_FALSE(queue->wait().error);
+    EXPECT_EQ(back, expected);
+    return armed.is_met();
+  });
+}
+
 TEST_P(FaultTest, AWriteThatFailsIsOneErrorAndCanBeDoneAgain) {
   const Bytes content = random_bytes(kBytes, 3);
   for (const Fault kind : kFatal) {
