@@ -31,15 +31,19 @@ UNPROVED_NOTE = f"{UNPROVED} The samples contradict the cache state that is told
 
 
 def rungs(run: Run, panel: Panel) -> list[tuple[str, float]]:
-    """The rungs that can bind a panel, each at the most threads that it was measured with."""
+    """The rungs that can bind a panel, each as it was fastest with the most threads."""
     found: dict[str, Json] = {}
     for ceiling in run.document["ceilings"]:
         rung = ceiling["rung"]
-        if rung in panel.rungs and (
-            rung not in found or ceiling["threads"] > found[rung]["threads"]
-        ):
+        if rung not in panel.rungs:
+            continue
+        if rung not in found or _rank(ceiling) > _rank(found[rung]):
             found[rung] = ceiling
     return [(rung, ceiling["rate"]["median"]) for rung, ceiling in found.items()]
+
+
+def _rank(ceiling: Json) -> tuple[int, float]:
+    return ceiling["threads"], ceiling["rate"]["median"]
 
 
 def raw_rate(run: Run, panel: Panel, workload: str, path: str) -> float | None:

@@ -89,8 +89,8 @@ def _curves(
         canvas.line(points, curve.colour, 2, palette.DASHES.get(curve.path))
         for x, y in points:
             canvas.dot(x, y, curve.colour)
-        canvas.line([(columns[-1] + 5, end), (columns[-1] + 11, label)], "line", 1)
-        canvas.text(columns[-1] + 14, label + 4, _name(curve), curve.colour, SMALL)
+        canvas.line([(columns[-1] + 5, end), (columns[-1] + 11, label)], curve.colour)
+        canvas.text(columns[-1] + 14, label + 4, _name(curve), "ink", SMALL)
 
 
 def _tick(value_ns: float) -> str:

@@ -2,7 +2,7 @@
 
 Figures are drawn in the light colours. In the page each of them becomes a variable of the style sheet, so no two
 colours may be equal. Variants of a path have its hue. Names are told beside the marks everywhere, so that nothing
-depends on telling colours apart; they still differ in lightness, which colour blindness leaves.
+depends on telling colours apart; neighbours in hue still differ in lightness, which colour blindness leaves.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ COLOURS = {
     "ink": ("#22201c", "#e8e4dc"),
     "soft": ("#6b665d", "#a39d92"),
     "line": ("#e4e0d8", "#37342f"),
-    "neutral": ("#8c867b", "#8a847a"),
+    "neutral": ("#8f897f", "#8a847a"),
     "neutral-2": ("#b1aba0", "#67625a"),
-    "pwrite": ("#3a6ea8", "#7fb0e2"),
-    "pwrite-dontcache": ("#86a9cf", "#4f7aa8"),
-    "buffered": ("#8a8032", "#c8bd6a"),
-    "direct": ("#bd6a1e", "#e59a55"),
-    "mmap": ("#7c5a9c", "#b898d6"),
-    "uring": ("#23807a", "#63c2ba"),
-    "uring-direct": ("#0e5450", "#9be0d8"),
-    "uring-sqpoll": ("#6db3ac", "#3f8f88"),
-    "gpudirect": ("#a63d5c", "#e2849f"),
+    "pwrite": ("#2f62a3", "#6ba0da"),
+    "pwrite-dontcache": ("#80b2e6", "#41689a"),
+    "buffered": ("#b39d3f", "#dbd189"),
+    "direct": ("#ad571b", "#d67f40"),
+    "mmap": ("#ac8ccd", "#cab5e8"),
+    "uring": ("#25908a", "#57beb5"),
+    "uring-direct": ("#0b4340", "#c2f2ec"),
+    "uring-sqpoll": ("#6bb5ad", "#2a7d76"),
+    "gpudirect": ("#a2325c", "#f090a6"),
     "other-0": ("#5d7f3c", "#a3c880"),
     "other-1": ("#5b6478", "#98a3bb"),
     "other-2": ("#94644a", "#cf9f84"),

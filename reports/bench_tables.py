@@ -241,7 +241,7 @@ def _facts(document: Json) -> Iterator[tuple[str, str]]:
     yield "Huge pages", f"{_text(pages['enabled'])}, defrag {_text(pages['defrag'])}"
     yield "GPU", f"{gpu['name']}, driver {gpu['driver']}" if gpu else "none"
     yield "Kernel", f"{machine['kernel']}, {machine['architecture']}"
-    yield "Load average", ", ".join(f"{load:g}" for load in machine["load_average"])
+    yield "Load average", ", ".join(f"{load:.2f}" for load in machine["load_average"])
     for name, version in machine["versions"].items():
         yield name, _text(version)
     yield "tzmark", f"{tool['version']}, commit {tool['commit'][:12]}"

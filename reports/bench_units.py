@@ -25,6 +25,8 @@ def number(value: float) -> str:
         return f"{value:.1f}"
     if value >= 0.1 or value == 0:
         return f"{value:.2f}"
+    if value >= 0.01:
+        return f"{value:.3f}"
     return f"{value:.2g}" if value >= 0.0001 else f"{value:.0e}"
 
 
