@@ -77,7 +77,7 @@ class Write:
     """A request to write what was prepared. REQUIRES: hashes is "none", "crc32", "sha256" or "both"."""
 
     file: str
-    hashes: str
+    hashes: str = "none"
     key_hex: str | None = None
     sync: bool = False
 
@@ -179,10 +179,11 @@ def timed_sync_ns(file: str) -> int:
 def load_tensors(spec: str) -> list[Tensor]:
     """The tensors of a specification: {"data": FILE, "tensors": [{"name", "dtype", "shape", "offset", "length"}]}.
 
-    They lie one behind another or apart in the one raw file, whose name counts from the folder of the specification.
+    They lie one behind another or apart in the one raw file. Its name is like those in requests: where it is relative,
+    it counts from the folder in which the driver runs.
     """
     document = json.loads(Path(spec).read_bytes())
-    with (Path(spec).parent / document["data"]).open("rb") as data:
+    with open(document["data"], "rb") as data:
         return [load_tensor(entry, data) for entry in document["tensors"]]
 
 
@@ -307,7 +308,7 @@ def warm_up(peer: Peer) -> None:
         data.write_bytes(bytes(8))
         tensor = {"name": "x", "dtype": "float32", "shape": [2]}
         entry = tensor | {"offset": 0, "length": 8}
-        spec.write_text(json.dumps({"data": data.name, "tensors": [entry]}))
+        spec.write_text(json.dumps({"data": str(data), "tensors": [entry]}))
         driver = Driver(peer)
         requests = [{"op": "prepare", "spec": str(spec)}]
         for request in requests + peer.warm_up_requests(str(file)):

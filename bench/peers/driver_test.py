@@ -6,6 +6,7 @@ Implementations are played by small ones of the test's own, so that no package o
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -113,7 +114,8 @@ class Scratch(unittest.TestCase):
 
     def spec(self) -> str:
         path = self.folder / "spec.json"
-        path.write_text(json.dumps({"data": "data.bin", "tensors": self.entries}))
+        data = str(self.folder / "data.bin")
+        path.write_text(json.dumps({"data": data, "tensors": self.entries}))
         return str(path)
 
 
@@ -124,6 +126,16 @@ class Tensors(Scratch):
             [(t.name, t.dtype, t.shape, t.data.tobytes()) for t in loaded],
             [("b", "bfloat16", [1, 2], b"\6\7\10\11"), ("a", "int8", [3], b"\1\2\3")],
         )
+
+    def test_names_count_from_where_the_driver_runs(self) -> None:
+        spec = self.spec()
+        document = json.loads(Path(spec).read_text())
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        os.mkdir("deeper")
+        deeper = "deeper/spec.json"
+        Path(deeper).write_text(json.dumps(document | {"data": "data.bin"}))
+        self.assertEqual(len(driver.load_tensors(deeper)), 2)
 
     def test_have_the_length_of_their_shape(self) -> None:
         self.entries[0]["length"] = 3

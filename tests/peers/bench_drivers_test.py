@@ -134,9 +134,10 @@ class Case(unittest.TestCase):
                 "shape": shape,
                 "data_offsets": [begin, len(content)],
             }
-        (cls.scratch / f"{name}.bin").write_bytes(content)
+        data = cls.scratch / f"{name}.bin"
+        data.write_bytes(content)
         spec = cls.scratch / f"{name}.json"
-        spec.write_text(json.dumps({"data": f"{name}.bin", "tensors": entries}))
+        spec.write_text(json.dumps({"data": str(data), "tensors": entries}))
         text = json.dumps(header).encode()
         source = cls.scratch / f"{name}.safetensors"
         source.write_bytes(len(text).to_bytes(8, "little") + text + content)
