@@ -85,8 +85,10 @@ def small() -> Json:
         ),
         samples.peer(random, "read", "warm", 3e9, "none"),
     ]
+    results[0]["notes"] = ["a note"]
     made["results"] = results
     made["ceilings"] = made["ceilings"][-7:]
+    made["ceilings"][0]["note"] = "another"
     made["checks"] = [samples.check("pass", "1", "a", measured=[results[0]["id"]])]
     return made
 
@@ -120,13 +122,22 @@ class BenchTest(unittest.TestCase):
         )
 
 
+def page_of(document: Json) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "result.json")
+        file.write_text(json.dumps(document))
+        return bench.output([file], False)["index.html"].decode()
+
+
 @cache
 def whole_page() -> str:
     """The page of the largest sample, which several tests look at."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "result.json")
-        file.write_text(json.dumps(samples.document()))
-        return bench.output([file], False)["index.html"].decode()
+    return page_of(samples.document())
+
+
+@cache
+def small_page() -> str:
+    return page_of(small())
 
 
 def numbers(page: str) -> set[float]:
@@ -512,7 +523,7 @@ class Page(BenchTest):
         self.assertEqual(drawing.count("stroke: var(--f-ink)"), 3 * len(rows))
 
     def test_answers(self) -> None:
-        page = self.page(small())
+        page = small_page()
         head = page[page.index("<header>") : page.index("</header>")]
         text = " ".join(re.sub(r"<[^>]*>", " ", head).split())
         self.assertRegex(text, r"Read from the device: gpt2 direct 0\.87 GB/s")
@@ -617,16 +628,13 @@ class Page(BenchTest):
                 return text
             return text + HOSTILE
 
-        tame = small()
-        tame["results"][0]["notes"] = ["a note"]
-        tame["ceilings"][0]["note"] = "another"
-        wild = with_strings(tame, hostile)
+        wild = with_strings(small(), hostile)
         page = self.page(wild)
         elements = Elements(page)
         self.assertEqual(elements.open, [])
         self.assertEqual(
             sum(tag == "script" for tag, _ in elements.found),
-            sum(tag == "script" for tag, _ in Elements(self.page(tame)).found),
+            sum(tag == "script" for tag, _ in Elements(small_page()).found),
         )
         self.assertNotIn("<script src", page)
         self.assertIn("&lt;script src=//x onerror=y&gt;&amp;{{ 7*7 }}", page)
