@@ -129,6 +129,11 @@ class Matrix {
   }
 
   void add_path(const Moving& moving) {
+    if (moving.io == "gpudirect") {
+      if (wants("read")) add(device_read(place_, content_, moving));
+      if (wants("write")) add(device_write(place_, content_, moving));
+      return;
+    }
     const Cache cache = cache_for(options_, moving.io);
     const bool has_fio = options_.fio && (moving.io == "direct" || moving.io == "uring-direct");
     if (wants("read")) {
@@ -233,6 +238,10 @@ nlohmann::json run_matrix(const BenchOptions& options, const std::vector<std::st
   {
     const ProgressLine line(options.progress);
     run_rounds(measured, round_options(options, line));
+  }
+  // A path that was asked for and that this file system lacks is an error; one that was only there to be tried is not.
+  for (const Measured& m : measured) {
+    if (!options.io.empty() && !m.why.empty()) throw Error(ErrorCode::kUnavailable, m.why);
   }
   document.add_workload(content->workload());
   document.add(measured);

@@ -122,7 +122,7 @@ json to_json(const Measured& measured, const std::vector<Measured>& all) {
           {"cpu_seconds_per_gb", cpu_seconds_per_gb(measured)},
           {"latency_ns", to_json(measured.subject->latency().summary())},
           {"bound_by", bound_by(measured, all)},
-          {"gpudirect", nullptr},
+          {"gpudirect", d.gpudirect},
           {"notes", std::move(notes)}};
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <new>
@@ -37,12 +38,16 @@ int run(int argc, char** argv) {
   CLI::App app("Measures I/O paths, the codec on top of them, and others beside it.", "tzmark");
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
+  // tzmark runs this program under the name of the command that was asked for.
+  std::vector<std::string> words(argv, argv + argc);
+  if (words.front() != "bench") words.erase(words.begin());
   std::vector<std::string> command = {"tzmark"};
-  command.insert(command.end(), argv + 1, argv + argc);
+  command.insert(command.end(), words.begin(), words.end());
   int status = 0;
   add_bench(app, command, status);
   try {
-    app.parse(argc, argv);
+    std::ranges::reverse(words);
+    app.parse(words);
     return status;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kExitUsage;

@@ -109,13 +109,6 @@ json tensor_list(const Content& content, const std::string& data_file) {
   return {{"data", data_file}, {"tensors", std::move(tensors)}};
 }
 
-std::uint64_t sync_file(const std::string& file_name) {
-  const auto file = open_file(file_name, OpenMode::kModify);
-  const auto begin = std::chrono::steady_clock::now();
-  file->sync();
-  return static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count());
-}
-
 class PeerSubject final : public Subject {
  public:
   PeerSubject(Workplace& place, SharedContent content, std::shared_ptr<Peer> peer, const Stored& stored,
@@ -182,7 +175,7 @@ class PeerSubject final : public Subject {
     const json answer = peer_->request(question);
     sample.elapsed_ns = answer.at("elapsed_ns");
     if (answer.contains("cpu_ns")) sample.cpu_ns = answer.at("cpu_ns").get<std::uint64_t>();
-    if (run_.operation == Operation::kWrite) sample.sync_ns = sync_file(file_name_);
+    if (run_.operation == Operation::kWrite) sync(*open_file(file_name_, OpenMode::kModify), sample);
     watch.stop_device(sample);
     bytes_read_ = answer.value("bytes", std::uint64_t{0});
     return sample;

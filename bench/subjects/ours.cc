@@ -177,9 +177,7 @@ class CodecWrite final : public CodecSubject {
       const auto file = open_file(file_name_, OpenMode::kCreate, moving_.io);
       write_tensors(*file, content_->table(), source_, options);
       watch.stop(sample);
-      const auto begin = std::chrono::steady_clock::now();
-      file->sync();
-      sample.sync_ns = static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count());
+      sync(*file, sample);
       watch.stop_device(sample);
       description_.io_actual = file->io_path();
     }
@@ -199,6 +197,12 @@ bool is_direct(std::string_view io) {
 
 unsigned thread_count(unsigned threads) {
   return threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
+}
+
+void sync(File& file, Sample& sample) {
+  const auto begin = std::chrono::steady_clock::now();
+  file.sync();
+  sample.sync_ns = static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1));
 }
 
 double make_cache_state(const std::string& file_name, Cache cache) {

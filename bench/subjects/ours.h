@@ -44,11 +44,19 @@ std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const
 // As many bytes as that into a new file.
 std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const Moving& moving);
 
+// Raw transfers between a file and GPU memory, with an attestation of the way they took. The codec reads into host
+// memory, which the path gpudirect does not carry.
+std::unique_ptr<Subject> device_read(Workplace& place, SharedContent content, const Moving& moving);
+std::unique_ptr<Subject> device_write(Workplace& place, SharedContent content, const Moving& moving);
+
 // Whether a path goes by the page cache, so that no file is warm for it.
 bool is_direct(std::string_view io);
 
 // How many threads 0 stands for.
 unsigned thread_count(unsigned threads);
+
+// Times the fsync behind a write.
+void sync(File& file, Sample& sample);
 
 // Makes the state of the cache, and says what it then is. Throws TZE-ENV-006 if it cannot be made: a result that says
 // cold must not be warm.

@@ -8,6 +8,7 @@
 
 #include "subjects/ours.h"
 #include "tzmark/error.h"
+#include "tzmark/gpudirect.h"
 
 namespace tzmark::bench {
 namespace {
@@ -18,8 +19,14 @@ class BlockMover {
   // memory_of: where block i lies, in memory that slot s of a thread may use alone.
   using MemoryOf = std::function<std::byte*(std::uint64_t block, std::size_t slot)>;
 
-  BlockMover(File& file, Transfer::Kind kind, std::uint64_t bytes, const Moving& moving, MemoryOf memory_of)
-      : file_(file), kind_(kind), bytes_(bytes), moving_(moving), memory_of_(std::move(memory_of)) {
+  BlockMover(File& file, Transfer::Kind kind, std::uint64_t bytes, const Moving& moving, MemoryOf memory_of,
+             MemoryKind memory_kind = MemoryKind::kHost)
+      : file_(file),
+        kind_(kind),
+        bytes_(bytes),
+        moving_(moving),
+        memory_of_(std::move(memory_of)),
+        memory_kind_(memory_kind) {
     const unsigned threads = thread_count(moving.threads);
     const unsigned wanted = moving.queue_depth != 0 ? moving.queue_depth : file.queue_depth_default();
     const unsigned depth = wanted != 0 ? wanted : threads;
@@ -76,7 +83,8 @@ class BlockMover {
     slot.transfer.kind = kind_;
     slot.transfer.offset = offset;
     slot.transfer.memory = {memory_of_(block, slot.number),
-                            static_cast<std::size_t>(std::min<std::uint64_t>(moving_.block_bytes, bytes_ - offset))};
+                            static_cast<std::size_t>(std::min<std::uint64_t>(moving_.block_bytes, bytes_ - offset)),
+                            memory_kind_};
     slot.transfer.owner = &slot;
     slot.begin = std::chrono::steady_clock::now();
     queue.start(slot.transfer);
@@ -88,6 +96,7 @@ class BlockMover {
   const std::uint64_t bytes_;
   const Moving moving_;
   const MemoryOf memory_of_;
+  const MemoryKind memory_kind_;
   unsigned workers_;
   unsigned queue_depth_;
   std::atomic<std::uint64_t> next_block_ = 0;
@@ -110,6 +119,12 @@ class RawSubject : public Subject {
     // Whole blocks, since that is what others who are held against it move.
     d.bytes = content_->data_bytes() / moving.block_bytes * moving.block_bytes;
     if (d.bytes == 0) d.bytes = content_->data_bytes();
+  }
+
+  void require_same(std::span<const std::byte> bytes) const {
+    if (std::memcmp(bytes.data(), content_->bytes().data(), description_.bytes) != 0) {
+      throw Error(ErrorCode::kFileChanged, "the bytes that were moved are not those of the content");
+    }
   }
 
   // Memory for every slot of a mover, made when the first one says how many it has.
@@ -139,9 +154,7 @@ class RawRead final : public RawSubject {
     HostMemory memory(description_.bytes);
     LatencyHistogram ignored;
     read_into(&memory, ignored);
-    if (std::memcmp(memory.bytes().data(), content_->bytes().data(), description_.bytes) != 0) {
-      throw Error(ErrorCode::kFileChanged, "the bytes that were read are not those that were written");
-    }
+    require_same(memory.bytes());
   }
 
   Sample run() override {
@@ -189,13 +202,9 @@ class RawWrite final : public RawSubject {
 
   void verify() override {
     static_cast<void>(run());
-    const auto file = open_file(file_name_, OpenMode::kRead);
     HostMemory memory(description_.bytes);
-    file->read_at(0, memory.bytes());
-    if (file->size() != description_.bytes ||
-        std::memcmp(memory.bytes().data(), content_->bytes().data(), description_.bytes) != 0) {
-      throw Error(ErrorCode::kFileChanged, "the file does not hold the bytes that were written");
-    }
+    open_file(file_name_, OpenMode::kRead)->read_at(0, memory.bytes());
+    require_same(memory.bytes());
     std::filesystem::remove(file_name_);
   }
 
@@ -211,9 +220,7 @@ class RawWrite final : public RawSubject {
                      [&](std::uint64_t block, std::size_t) { return bytes + block * moving_.block_bytes; });
     mover.run(latency_);
     watch.stop(sample);
-    const auto begin = std::chrono::steady_clock::now();
-    file->sync();
-    sample.sync_ns = static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count());
+    sync(*file, sample);
     watch.stop_device(sample);
     description_.io_actual = file->io_path();
     return sample;
@@ -223,7 +230,119 @@ class RawWrite final : public RawSubject {
   const std::string file_name_;
 };
 
+// Between a file and GPU memory, which holds the whole content: what is read has to be there to be looked at.
+class DeviceSubject : public RawSubject {
+ protected:
+  DeviceSubject(Workplace& place, SharedContent content, const Moving& moving)
+      : RawSubject(place, std::move(content), moving) {
+    description_.target = Target::kDevice;
+  }
+
+  void make_memory() {
+    if (!memory_) memory_.emplace(description_.bytes);
+  }
+
+  void move(File& file, Transfer::Kind kind, LatencyHistogram& latency) {
+    description_.io_actual = file.io_path();
+    std::byte* const memory = memory_->buffer().data;
+    BlockMover mover(
+        file, kind, description_.bytes, moving_,
+        [&](std::uint64_t block, std::size_t) { return memory + block * moving_.block_bytes; }, MemoryKind::kDevice);
+    mover.run(latency);
+  }
+
+  // Moves once more, watched.
+  template <typename Pass>
+  void attest(Pass&& pass) {
+    GpuDirectObserver observer;
+    observer.begin();
+    pass();
+    const GpuDirectAttestation seen = observer.end();
+    description_.gpudirect = {{"route", seen.route},
+                              {"source", seen.source},
+                              {"p2p_bytes", seen.p2p_bytes},
+                              {"nvfs_bytes", seen.nvfs_bytes},
+                              {"posix_bytes", seen.posix_bytes}};
+    if (!seen.note.empty()) description_.notes.push_back(seen.note);
+  }
+
+  std::optional<DeviceMemory> memory_;
+};
+
+class DeviceRead final : public DeviceSubject {
+ public:
+  DeviceRead(Workplace& place, SharedContent content, const Moving& moving)
+      : DeviceSubject(place, std::move(content), moving) {
+    description_.operation = Operation::kRead;
+    description_.cache = Cache::kDirect;
+  }
+
+  void verify() override {
+    make_memory();
+    file_name_ = place_.raw_file(content_);
+    LatencyHistogram ignored;
+    attest([&] { move(*open_file(file_name_, OpenMode::kRead, moving_.io), Transfer::Kind::kRead, ignored); });
+    HostMemory host(description_.bytes);
+    memory_->copy_to_host(0, host.bytes());
+    require_same(host.bytes());
+  }
+
+  Sample run() override {
+    Sample sample;
+    sample.resident_share = make_cache_state(file_name_, Cache::kDirect);
+    const Stopwatch watch(place_.directory());
+    move(*open_file(file_name_, OpenMode::kRead, moving_.io), Transfer::Kind::kRead, latency_);
+    watch.stop(sample);
+    watch.stop_device(sample);
+    return sample;
+  }
+
+ private:
+  std::string file_name_;
+};
+
+class DeviceWrite final : public DeviceSubject {
+ public:
+  DeviceWrite(Workplace& place, SharedContent content, const Moving& moving)
+      : DeviceSubject(place, std::move(content), moving), file_name_(place.new_name(".device-written")) {
+    description_.operation = Operation::kWrite;
+  }
+
+  void verify() override {
+    make_memory();
+    memory_->copy_from_host(0, content_->bytes().first(description_.bytes));
+    attest([&] { static_cast<void>(run()); });
+    HostMemory host(description_.bytes);
+    open_file(file_name_, OpenMode::kRead)->read_at(0, host.bytes());
+    require_same(host.bytes());
+    std::filesystem::remove(file_name_);
+  }
+
+  Sample run() override {
+    std::filesystem::remove(file_name_);
+    Sample sample;
+    const Stopwatch watch(place_.directory());
+    const auto file = open_file(file_name_, OpenMode::kCreate, moving_.io);
+    file->reserve(description_.bytes);
+    move(*file, Transfer::Kind::kWrite, latency_);
+    watch.stop(sample);
+    sync(*file, sample);
+    watch.stop_device(sample);
+    return sample;
+  }
+
+ private:
+  const std::string file_name_;
+};
+
 }  // namespace
+
+std::unique_ptr<Subject> device_read(Workplace& place, SharedContent content, const Moving& moving) {
+  return std::make_unique<DeviceRead>(place, std::move(content), moving);
+}
+std::unique_ptr<Subject> device_write(Workplace& place, SharedContent content, const Moving& moving) {
+  return std::make_unique<DeviceWrite>(place, std::move(content), moving);
+}
 
 std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const Moving& moving, Target target,
                                   Cache cache) {

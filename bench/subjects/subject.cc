@@ -59,9 +59,11 @@ std::string_view name_of(Target target) {
     case Target::kSmallPages:
       return "small-pages";
     case Target::kSink:
+      return "sink";
+    case Target::kDevice:
       break;
   }
-  return "sink";
+  return "device";
 }
 
 std::string Description::id() const {
@@ -79,8 +81,8 @@ std::string Description::id() const {
   if (encrypted) add("encrypted");
   if (operation == Operation::kRead) {
     add(std::string(name_of(cache)));
-    if (target != Target::kHugePages) add(std::string(name_of(target)));
   }
+  if (target != Target::kHugePages && operation != Operation::kOpen) add(std::string(name_of(target)));
   return text;
 }
 

@@ -28,6 +28,7 @@ enum class Target : std::uint8_t {
   kHugePages,   // newly mapped memory, in huge pages where the system has them
   kSmallPages,  // newly mapped memory, in pages of the smallest size
   kSink,        // memory of fixed size that is filled again and again
+  kDevice,      // GPU memory of fixed size, for the path gpudirect
 };
 
 std::string_view name_of(Operation operation);
@@ -62,6 +63,7 @@ struct Description {
   std::uint64_t bytes = 0;
   std::uint64_t tensors = 0;
   bool verified_first = false;
+  nlohmann::json gpudirect;  // how the bytes went to a GPU, seen in a pass of its own; null for other paths
   std::vector<std::string> notes;
 
   // Tells results of one document apart.

@@ -129,8 +129,9 @@ class Pipeline {
     typename Job::Piece piece{};
     std::span<std::byte> memory;
     FileTransfers transfers;
-    std::size_t pending = 0;  // transfers that are not through
-    bool failed = false;      // one of them, so that nothing more is done with the piece
+    std::size_t pending = 0;         // transfers that are not through
+    bool failed = false;             // one of them, so that nothing more is done with the piece
+    TransferQueue* queue = nullptr;  // that carries them
   };
   enum class Kind { kNone, kRead, kProduce, kChain, kWrite };
   struct Task {
@@ -269,11 +270,33 @@ class Pipeline {
       return;
     }
     std::unique_lock lock(mutex_);
+    try {
+      work_with(queue.get(), lock);
+    } catch (...) {
+      // A queue that does not work any more gives back its memory when it goes; what it carried is lost.
+      if (!lock.owns_lock()) lock.lock();
+      fail_at({}, std::current_exception());
+      exhausted_ = true;
+      lock.unlock();
+      TransferQueue* const broken = queue.get();
+      queue.reset();
+      lock.lock();
+      for (Slot& s : slots_) {
+        if (s.queue != broken || s.pending == 0) continue;
+        s.pending = 0;
+        s.failed = true;
+        finish_move(s);
+      }
+      changed_.notify_all();
+    }
+  }
+
+  void work_with(TransferQueue* queue, std::unique_lock<std::mutex>& lock) {
     for (;;) {
-      const Task task = choose(!queue || queue->in_flight() < queue->depth());
+      const Task task = choose(queue == nullptr || queue->in_flight() < queue->depth());
       if (task.kind != Kind::kNone) {
-        perform(task, queue.get(), lock);
-      } else if (queue && queue->in_flight() > 0) {
+        perform(task, queue, lock);
+      } else if (queue != nullptr && queue->in_flight() > 0) {
         reap(*queue, lock);
       } else if (exhausted_ && used_ == 0) {
         changed_.notify_all();
@@ -295,6 +318,7 @@ class Pipeline {
       s.state = task.kind == Kind::kRead ? State::kReading : State::kWriting;
       // Nobody else may find it between two of its transfers.
       s.pending = 1;
+      s.queue = queue;
       move(s, task.kind, queue, lock);
       --s.pending;
       finish_move(s);

@@ -102,7 +102,8 @@ std::vector<int> chains(std::size_t count, unsigned seed) {
 // Moves bytes when it is asked for what is through, and the last started first: as little in order as a path may be.
 class LazyFile final : public File {
  public:
-  explicit LazyFile(File& inner) : inner_(inner) {}
+  // breaks_at: the number of the wait, over all queues, at which its queue breaks.
+  explicit LazyFile(File& inner, int breaks_at = -1) : inner_(inner), waits_left_(breaks_at) {}
   std::string_view io_path() const override { return "lazy"; }
   std::uint64_t size() const override { return inner_.size(); }
   bool is_asynchronous() const override { return true; }
@@ -110,11 +111,13 @@ class LazyFile final : public File {
   std::unique_ptr<TransferQueue> make_queue(unsigned depth) override {
     class Queue final : public TransferQueue {
      public:
-      Queue(File& file, unsigned depth) : file_(file), depth_(depth) {}
+      Queue(File& file, unsigned depth, std::atomic<int>& waits_left)
+          : file_(file), depth_(depth), waits_left_(waits_left) {}
       unsigned depth() const override { return depth_; }
       unsigned in_flight() const override { return static_cast<unsigned>(started_.size()); }
       void start(Transfer& transfer) override { started_.push_back(&transfer); }
       Transfer& wait() override {
+        if (waits_left_.fetch_sub(1) == 0) throw Error(ErrorCode::kResource, "broken");
         Transfer& last = *started_.back();
         started_.pop_back();
         const auto moves = file_.make_queue(1);
@@ -125,9 +128,10 @@ class LazyFile final : public File {
      private:
       File& file_;
       const unsigned depth_;
+      std::atomic<int>& waits_left_;
       std::vector<Transfer*> started_;
     };
-    return std::make_unique<Queue>(inner_, depth);
+    return std::make_unique<Queue>(inner_, depth, waits_left_);
   }
 
  protected:
@@ -137,6 +141,7 @@ class LazyFile final : public File {
 
  private:
   File& inner_;
+  std::atomic<int> waits_left_;
 };
 
 constexpr std::size_t kPieces = 300;
@@ -223,6 +228,20 @@ TEST_P(PipelineTest, AFailedTransferIsTheErrorOfItsPiece) {
       File* const file = is_lazy ? static_cast<File*>(&lazy) : &faulty;
       RecordingJob job(chains(kPieces, 5), file);
       EXPECT_THROW(Pipeline(job, options(), kWorkBytes, file).run(), Error);
+    }
+  }
+}
+
+TEST_P(PipelineTest, AQueueThatBreaksEndsTheRun) {
+  MemoryFile memory(content_);
+  for (const int breaks_at : {0, 1, 50}) {
+    LazyFile lazy(memory, breaks_at);
+    RecordingJob job(chains(kPieces, 5), &lazy);
+    try {
+      Pipeline(job, options(), kWorkBytes, &lazy).run();
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kResource);
     }
   }
 }

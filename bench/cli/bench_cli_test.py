@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Runs tzmark bench on little data: what it prints, the document that it writes, and how it says no."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
+TZMARK = Path(os.environ["TZMARK_BUILD_DIR"]) / "bin" / "tzmark"
+SCHEMA = json.loads((SOURCE / "reports/schema/bench.schema.json").read_text())
+
+
+class BenchTest(unittest.TestCase):
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory(prefix="tzmark-test-")
+        self.addCleanup(scratch.cleanup)
+        self.directory = Path(scratch.name)
+
+    def bench(
+        self, *arguments: str, status: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [TZMARK, "bench", *arguments], capture_output=True, text=True, timeout=300
+        )
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done
+
+    def document(self, *arguments: str, status: int = 0) -> dict[str, Any]:
+        result = self.directory / "result.json"
+        self.bench(
+            "--dir",
+            str(self.directory),
+            "--json",
+            str(result),
+            *arguments,
+            status=status,
+        )
+        document = json.loads(result.read_text())
+        jsonschema.validate(document, SCHEMA)
+        # The folder of its files is gone.
+        self.assertEqual(os.listdir(self.directory), ["result.json"])
+        return document
+
+    def test_lists_the_paths_with_reasons(self) -> None:
+        listed = self.bench("--list-io").stdout
+        for path in ("pwrite", "buffered", "direct", "mmap", "uring", "gpudirect"):
+            self.assertRegex(listed, rf"(?m)^{path} ")
+        self.assertEqual(
+            listed.count("available"), len(listed.splitlines()) // 2, listed
+        )
+
+    def test_measures_each_path_in_each_round(self) -> None:
+        document = self.document(
+            *("--workload", "mixed", "--scale", "4MiB", "--rounds", "6"),
+            *("--io", "pwrite,mmap", "--verify", "none,both", "--block", "256KiB,1MiB"),
+        )
+        results = {result["id"]: result for result in document["results"]}
+        self.assertEqual(len(results), len(document["results"]), "ids differ")
+        # Two paths and blocks, reads and writes, twice by the codec and once without it.
+        self.assertEqual(len(results), 2 * 2 * 2 * 3)
+        for name, result in results.items():
+            self.assertTrue(result["verified_first"], name)
+            self.assertEqual(result["io"]["requested"], result["io"]["actual"])
+            self.assertEqual([s["round"] for s in result["samples"]], list(range(6)))
+            rate = result["rate"]
+            self.assertLessEqual(rate["low"], rate["median"])
+            self.assertLessEqual(rate["median"], rate["high"])
+            by_hand = sorted(
+                result["bytes"] * 1e9 / sample["elapsed_ns"]
+                for sample in result["samples"]
+            )
+            self.assertAlmostEqual(
+                rate["median"],
+                (by_hand[2] + by_hand[3]) / 2,
+                delta=rate["median"] / 1e6,
+            )
+            if result["op"] == "read":
+                self.assertTrue(
+                    all(s["resident_share"] > 0.98 for s in result["samples"]), name
+                )
+                self.assertIsNone(result["durable_rate"])
+            else:
+                self.assertLessEqual(
+                    result["durable_rate"]["median"], rate["median"], name
+                )
+            if result["subject"] == "raw":
+                self.assertGreater(result["latency_ns"]["count"], 0)
+            else:
+                self.assertIn("rung", result["bound_by"])
+        rungs = {rung["rung"] for rung in document["ceilings"]}
+        for rung in ("memcpy", "crc32", "sha256", "secretbox", "path-read/mmap"):
+            self.assertIn(rung, rungs)
+        self.assertEqual(document["workloads"][0]["name"], "mixed")
+
+    def test_encrypts_and_reads_to_a_sink(self) -> None:
+        document = self.document(
+            *(
+                "--workload",
+                "one-huge",
+                "--scale",
+                "5MiB",
+                "--rounds",
+                "1",
+                "--encrypt",
+            ),
+            *("--io", "pwrite", "--memory", "sink", "--no-raw"),
+        )
+        self.assertEqual([r["encrypted"] for r in document["results"]], [True, True])
+        self.assertEqual(document["results"][0]["memory"], "sink")
+        self.assertIsNone(document["results"][0]["rate"]["low"], "one round has none")
+
+    def test_checks_that_every_path_gives_the_same_bytes(self) -> None:
+        document = self.document("--check", "--items", "6", "--rounds", "1")
+        verdicts = {check["name"]: check["verdict"] for check in document["checks"]}
+        self.assertEqual(verdicts["pwrite writes and reads the same bytes"], "pass")
+        self.assertNotIn("fail", verdicts.values())
+
+    def test_a_path_that_is_not_there_is_an_error(self) -> None:
+        where = ("--dir", str(self.directory), "--workload", "mixed", "--scale", "1MiB")
+        refused = self.bench(*where, "--io", "gpudirect", status=4).stderr
+        self.assertRegex(refused, "TZE-AVL-001.*gpudirect")
+        refused = self.bench(*where, "--io", "floppy", status=2).stderr
+        self.assertIn("there is no I/O path 'floppy'", refused)
+        self.assertEqual(os.listdir(self.directory), [])
+
+    def test_gpudirect_attests_the_way_that_bytes_took(self) -> None:
+        stand_ins = Path(os.environ["TZMARK_BUILD_DIR"]) / "tests/stand_in"
+        root = self.directory / "root"
+        for folder in ("run/udev", "proc"):
+            (root / folder).mkdir(parents=True)
+        (root / "proc/modules").touch()
+        environment = {
+            "TZMARK_CUDA_LIBRARY": str(stand_ins / "libtzmark_stand_in_cuda.so"),
+            "TZMARK_CUFILE_LIBRARY": str(stand_ins / "libtzmark_stand_in_cufile.so"),
+            "TZMARK_SYSTEM_ROOT": str(root),
+        }
+        result = self.directory / "result.json"
+        work = self.directory / "work"
+        with unittest.mock.patch.dict(os.environ, environment):
+            self.bench(
+                *("--dir", str(work), "--json", str(result), "--io", "gpudirect"),
+                *("--workload", "mixed", "--scale", "5MiB", "--rounds", "2"),
+            )
+        document = json.loads(result.read_text())
+        jsonschema.validate(document, SCHEMA)
+        for entry in document["results"]:
+            self.assertEqual(
+                (entry["subject"], entry["memory"]), ("raw", "device"), entry["id"]
+            )
+            seen = entry["gpudirect"]
+            self.assertEqual(seen["source"], "cuFileGetStatsL3")
+            moved = seen["p2p_bytes"] + seen["nvfs_bytes"] + seen["posix_bytes"]
+            self.assertEqual(moved, entry["bytes"])
+        self.assertEqual([e["op"] for e in document["results"]], ["read", "write"])
+
+    def test_wrong_usage(self) -> None:
+        self.assertIn("--dir", self.bench(status=2).stderr)
+        where = ("--dir", str(self.directory))
+        self.assertIn("gpt2", self.bench(*where, "--workload", "gpt5", status=2).stderr)
+        self.assertIn("v9", self.bench(*where, "--layout", "v9", status=2).stderr)
+        self.assertIn(
+            "TZE-ENV-001", self.bench("--dir", "/proc/nowhere", status=3).stderr
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
