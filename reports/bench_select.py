@@ -64,7 +64,8 @@ PROTECTIONS = (
     ("sha256", True),
     ("both", True),
 )
-MEMORIES = ("thp", "small-pages", "sink")
+# What a user has first: newly mapped memory, or that of a GPU for the paths that move bytes there.
+MEMORIES = (("thp", "device"), ("small-pages",), ("sink",))
 # What a sample may lack, or have too much of, and still be of the cache state that it tells: the file holds more than
 # the tensors.
 MISSING_MAX = 0.05
@@ -214,8 +215,8 @@ class Run:
 def usual_memory(results: Iterable[Json]) -> list[Json]:
     """Those with the memory that a user has; other kinds of memory are another piece of work."""
     results = list(results)
-    for memory in MEMORIES:
-        found = [result for result in results if result["memory"] == memory]
+    for memories in MEMORIES:
+        found = [result for result in results if result["memory"] in memories]
         if found:
             return found
     return []

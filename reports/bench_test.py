@@ -297,6 +297,29 @@ class Selection(unittest.TestCase):
         (found,) = select.answers(run(document), panel("read-warm"), "gpt2")
         self.assertEqual(found.result["io"]["actual"], "pwrite")
 
+    def test_memory_of_a_gpu_stands_beside_that_of_the_host(self) -> None:
+        random = Random(1)
+        routed = {"route": "p2p", "source": "cuFileGetStatsL3"}
+        counts = {"p2p_bytes": 5, "nvfs_bytes": 0, "posix_bytes": 0}
+        document = samples.empty()
+        document["results"] = [
+            samples.result(random, "read", "direct", "direct", 5e9),
+            samples.result(
+                random,
+                "read",
+                "gpudirect",
+                "direct",
+                9e9,
+                memory="device",
+                gpudirect={**routed, **counts},
+            ),
+        ]
+        jsonschema.validate(document, schema())
+        (found,) = select.answers(run(document), panel("read-device"), "gpt2")
+        self.assertEqual(found.result["io"]["actual"], "gpudirect")
+        self.assertEqual([one["io"]["actual"] for one in found.slower], ["direct"])
+        self.assertIn("GPU memory, direct, route p2p", units.setting(found.result))
+
     def proved(self, op: str, cache: str, **of_samples: object) -> str:
         result = samples.result(
             Random(1),

@@ -13,7 +13,12 @@ PROTECTIONS = {
     "sha256": "SHA-256",
     "both": "both hashes",
 }
-MEMORIES = {"thp": "", "small-pages": "small pages", "sink": "to a sink"}
+MEMORIES = {
+    "thp": "",
+    "small-pages": "small pages",
+    "sink": "to a sink",
+    "device": "GPU memory",
+}
 CACHES = {"warm": "warm", "cold": "cold", "direct": "direct", "none": ""}
 
 
