@@ -74,7 +74,7 @@ class Workplace {
   std::map<std::shared_ptr<const Content>, std::string> raw_files_;
 };
 
-// Throws TZE-ENV-006 where the file does not hold exactly the content.
+// Throws TZE-ENV-005 where the file does not hold exactly the content.
 void compare(const std::string& file_name, const Content& content, bool encrypted);
 
 // The options to write and to read what is so stored.

@@ -82,6 +82,7 @@ class CodecRead final : public CodecSubject {
 
   void verify() override {
     file_name_ = place_.file(content_, stored_);
+    make_cache_state(file_name_, reading_.cache);
     const Reader reader = Reader::open(file_name_, options());
     description_.io_actual = reader.io_path();
     const LoadedTensors loaded = reader.load(Verification::kAll);
@@ -216,7 +217,7 @@ double make_cache_state(const std::string& file_name, Cache cache) {
   }
   const double share = drop(file_name);
   if (share > kColdShareMax) {
-    throw Error(ErrorCode::kResource,
+    throw Error(ErrorCode::kUnavailable,
                 fmt::format("{:.0f} % of {} stay in the page cache, so that no cold read can be timed", share * 100,
                             file_name));
   }

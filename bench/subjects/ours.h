@@ -58,8 +58,8 @@ unsigned thread_count(unsigned threads);
 // Times the fsync behind a write.
 void sync(File& file, Sample& sample);
 
-// Makes the state of the cache, and says what it then is. Throws TZE-ENV-006 if it cannot be made: a result that says
-// cold must not be warm.
+// Makes the state of the cache, and says what it then is. Throws TZE-AVL-001 if it cannot be had here: a result that
+// says cold must not be warm.
 double make_cache_state(const std::string& file_name, Cache cache);
 
 }  // namespace tzmark::bench

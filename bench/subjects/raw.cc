@@ -34,6 +34,9 @@ class BlockMover {
     queue_depth_ = file.is_asynchronous() ? (depth + threads - 1) / threads : 1;
   }
 
+  // Memory that is filled or emptied again and again, which queues may tell the system about.
+  void reuse(MutableBuffer memory) { reused_ = memory; }
+
   std::size_t slot_count() const { return std::size_t{workers_} * queue_depth_; }
 
   void run(LatencyHistogram& latency) {
@@ -59,6 +62,7 @@ class BlockMover {
     std::vector<Slot> slots(queue_depth_);
     for (std::size_t i = 0; i < slots.size(); ++i) slots[i].number = worker * std::size_t{queue_depth_} + i;
     const auto queue = file_.make_queue(queue_depth_);
+    if (reused_.size > 0) queue->register_memory({&reused_, 1});
     std::size_t fresh = 0;
     while (fresh < slots.size() && start(slots[fresh], *queue)) ++fresh;
     while (queue->in_flight() > 0) {
@@ -97,6 +101,7 @@ class BlockMover {
   const Moving moving_;
   const MemoryOf memory_of_;
   const MemoryKind memory_kind_;
+  MutableBuffer reused_;
   unsigned workers_;
   unsigned queue_depth_;
   std::atomic<std::uint64_t> next_block_ = 0;
@@ -151,6 +156,7 @@ class RawRead final : public RawSubject {
 
   void verify() override {
     file_name_ = place_.raw_file(content_);
+    make_cache_state(file_name_, cache_);
     HostMemory memory(description_.bytes);
     LatencyHistogram ignored;
     read_into(&memory, ignored);
@@ -184,7 +190,10 @@ class RawRead final : public RawSubject {
                        return memory != nullptr ? memory->bytes().data() + block * moving_.block_bytes
                                                 : slots + slot * moving_.block_bytes;
                      });
-    if (memory == nullptr) slots = slot_memory(mover);
+    if (memory == nullptr) {
+      slots = slot_memory(mover);
+      mover.reuse(slots_.bytes());
+    }
     mover.run(latency);
   }
 
@@ -248,6 +257,7 @@ class DeviceSubject : public RawSubject {
     BlockMover mover(
         file, kind, description_.bytes, moving_,
         [&](std::uint64_t block, std::size_t) { return memory + block * moving_.block_bytes; }, MemoryKind::kDevice);
+    mover.reuse(memory_->buffer());
     mover.run(latency);
   }
 

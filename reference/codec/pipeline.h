@@ -140,8 +140,6 @@ class Pipeline {
   };
 
   static constexpr std::size_t kMemoryBytesMax = std::size_t{192} << 20;
-  // Worth telling the system about.
-  static constexpr std::size_t kRegisteredBytesMin = std::size_t{8} << 20;
   static constexpr std::size_t kPageBytes = 4096;
 
   unsigned transfers_in_flight(const PipelineOptions& options) const {
@@ -158,12 +156,7 @@ class Pipeline {
 
   std::unique_ptr<TransferQueue> make_queue() {
     if (file_ == nullptr) return nullptr;
-    auto queue = file_->make_queue(asynchronous_ ? (depth_ + thread_count_ - 1) / thread_count_ : 1);
-    if (asynchronous_ && memory_.bytes().size() >= kRegisteredBytesMin) {
-      const MutableBuffer all(memory_.bytes());
-      queue->register_memory({&all, 1});
-    }
-    return queue;
+    return file_->make_queue(asynchronous_ ? (depth_ + thread_count_ - 1) / thread_count_ : 1);
   }
 
   bool dropped(const Slot& s) const { return s.failed || (error_ && error_position_ < s.piece.position); }
