@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <system_error>
 
 #include "cli/check.h"
 #include "cli/commands.h"
@@ -92,10 +95,15 @@ Verification verification_of(std::string_view name) {
 // Builds the subjects of the matrix.
 class Matrix {
  public:
-  Matrix(const BenchOptions& options, Workplace& place, SharedContent content)
-      : options_(options), place_(place), content_(std::move(content)) {}
+  Matrix(BenchOptions options, Workplace& place, SharedContent content)
+      : options_(std::move(options)), place_(place), content_(std::move(content)) {}
 
   std::vector<Measured> subjects() {
+    for (unsigned& threads : options_.threads) threads = thread_count(threads);
+    drop_duplicates(options_.threads);
+    drop_duplicates(options_.block_bytes);
+    drop_duplicates(options_.queue_depths);
+    drop_duplicates(options_.verifications);
     for (const std::string& io : chosen_paths(options_)) {
       for (const std::uint64_t block : options_.block_bytes) {
         for (const unsigned depth : options_.queue_depths) {
@@ -116,6 +124,22 @@ class Matrix {
 
  private:
   void add(std::unique_ptr<Subject> subject) { subjects_.push_back({std::move(subject), {}, {}}); }
+
+  // What an encrypted file has no CRC32 for is the same once more.
+  std::vector<std::string> verifications() const {
+    std::vector<std::string> names = options_.verifications;
+    if (options_.encrypt && std::ranges::find(names, "crc32") != names.end()) {
+      throw Error(ErrorCode::kUsage, "encrypted files have no CRC32; --verify none or both");
+    }
+    return names;
+  }
+
+  template <typename T>
+  static void drop_duplicates(std::vector<T>& values) {
+    std::ranges::sort(values);
+    const auto rest = std::ranges::unique(values);
+    values.erase(rest.begin(), rest.end());
+  }
 
   bool wants(std::string_view operation) const {
     return std::ranges::find(options_.operations, operation) != options_.operations.end();
@@ -139,7 +163,7 @@ class Matrix {
     if (wants("read")) {
       // Hashes cost a file next to nothing, so that all reads are of one file.
       const Stored all = stored("both");
-      for (const std::string& verification : options_.verifications) {
+      for (const std::string& verification : verifications()) {
         add(codec_read(place_, content_, all, moving,
                        {.verification = verification_of(verification), .target = target_of(options_), .cache = cache}));
       }
@@ -147,7 +171,7 @@ class Matrix {
       if (has_fio) add(fio_run(place_, content_, Operation::kRead, moving));
     }
     if (wants("write")) {
-      for (const std::string& verification : options_.verifications) {
+      for (const std::string& verification : verifications()) {
         add(codec_write(place_, content_, stored(verification), moving));
       }
       if (!options_.no_raw) add(raw_write(place_, content_, moving));
@@ -162,10 +186,10 @@ class Matrix {
       std::string why;
       const auto found = find_peer(name, why);
       if (!found) throw Error(ErrorCode::kUnavailable, why);
-      const auto peer = std::make_shared<Peer>(std::vector<std::string>{found->interpreter, found->driver});
+      const auto peer = std::make_shared<RunningPeer>(*found);
       const Stored kept = is_tensorizer ? stored("both") : Stored{.encrypted = false};
       if (wants("read")) {
-        for (const std::string& verification : options_.verifications) {
+        for (const std::string& verification : verifications()) {
           const bool verify = verification != "none";
           if (verify && (!is_tensorizer || verification == "crc32")) continue;
           add(peer_run(place_, content_, peer, kept, {.operation = Operation::kRead, .verify = verify}));
@@ -175,7 +199,7 @@ class Matrix {
     }
   }
 
-  const BenchOptions& options_;
+  BenchOptions options_;
   Workplace& place_;
   const SharedContent content_;
   std::vector<Measured> subjects_;
@@ -229,6 +253,9 @@ nlohmann::json run_matrix(const BenchOptions& options, const std::vector<std::st
   if (!layout_from_name(options.layout)) {
     throw Error(ErrorCode::kUsage, fmt::format("there is no layout '{}'", options.layout));
   }
+  // If that fails, whoever uses the directory next says why.
+  std::error_code ignored;
+  std::filesystem::create_directories(options.directory, ignored);
   Workplace place(options.directory);
   Document document(command, options.directory);
   constexpr std::uint64_t kScaleBytes = 256 << 20;
@@ -251,6 +278,9 @@ nlohmann::json run_matrix(const BenchOptions& options, const std::vector<std::st
 }
 
 nlohmann::json run_all_checks(const BenchOptions& options, const std::vector<std::string>& command, int& status) {
+  // If that fails, whoever uses the directory next says why.
+  std::error_code ignored;
+  std::filesystem::create_directories(options.directory, ignored);
   Document document(command, options.directory);
   std::vector<Check> all;
   {
@@ -276,9 +306,15 @@ void run(const BenchOptions& options, const std::vector<std::string>& command, i
     return;
   }
   if (options.directory.empty()) throw Error(ErrorCode::kUsage, "--dir names the directory whose storage is measured");
+  // Opened first: nobody wants to hear after an hour that it cannot be written.
+  std::optional<AtomicFile> file;
+  if (!options.json_file.empty()) file.emplace(options.json_file);
   const nlohmann::json document =
       options.check ? run_all_checks(options, command, status) : run_matrix(options, command);
-  if (!options.json_file.empty()) write_json(options.json_file, document);
+  if (!file) return;
+  const std::string text = document.dump(1) + "\n";
+  file->file().write_at(0, std::as_bytes(std::span(text)));
+  file->commit();
 }
 
 std::string workload_names() {
@@ -310,10 +346,14 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
   bench->add_option("--layout", options->layout, "Layout of the files")->capture_default_str();
   bench->add_option("--block", options->block_bytes, "Bytes of a transfer, comma-separated (default 2MiB)")
       ->delimiter(',')
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{4096}, std::uint64_t{1} << 30));
   bench->add_option("--depth", options->queue_depths, "Transfers in flight over all threads; 0 is what suits the path")
-      ->delimiter(',');
-  bench->add_option("--threads", options->threads, "Threads that compute at a time; 0 is one a core")->delimiter(',');
+      ->delimiter(',')
+      ->check(CLI::Range(0U, 4096U));
+  bench->add_option("--threads", options->threads, "Threads that compute at a time; 0 is one a core")
+      ->delimiter(',')
+      ->check(CLI::Range(0U, 1024U));
   bench->add_option("--verify", options->verifications, "Hashes to store and to verify: none, crc32, both")
       ->delimiter(',')
       ->check(CLI::IsMember({"none", "crc32", "both"}));
@@ -332,7 +372,9 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
       ->capture_default_str();
   bench->add_option("--seed", options->seed, "Of the order within rounds")->capture_default_str();
   bench->add_flag("--check", options->check, "Hold the codec against its promises; exit 1 if one is broken");
-  bench->add_option("--items", options->items, "With --check: only these, comma-separated (1 to 6)")->delimiter(',');
+  bench->add_option("--items", options->items, "With --check: only these, comma-separated (1 to 6)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"1", "2", "3", "4", "5", "6"}));
   bench->add_option("--json", options->json_file, "Write the whole result to this file");
   bench->add_flag("--progress", options->progress, "Show progress on stderr even if that is no terminal");
   bench->callback([options, &command, &status] { run(*options, command, status); });

@@ -27,7 +27,6 @@ struct CheckOptions {
   std::string directory;
   std::uint64_t scale_bytes = 512 << 20;
   std::vector<std::string> items;  // none: all
-  bool with_peers = true;
   RoundOptions rounds;
 };
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -11,8 +10,5 @@ namespace tzmark::bench {
 // Each adds its subcommand to app, which runs as the subcommand's callback. command: the whole command line.
 // status is what the program ends with if nothing is thrown.
 void add_bench(CLI::App& app, const std::vector<std::string>& command, int& status);
-
-// Writes a JSON document whole or not at all.
-void write_json(const std::string& file_name, const nlohmann::json& document);
 
 }  // namespace tzmark::bench

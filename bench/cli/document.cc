@@ -38,7 +38,8 @@ double median_rate(const Measured& measured) { return median_interval(measured.r
 bool is_path_rung(const Measured& m, const Description& of) {
   const Description& d = m.subject->description();
   return d.subject == "raw" && d.operation == of.operation && d.io_actual == of.io_actual && !m.samples.empty() &&
-         d.target == of.target;
+         d.target == of.target && d.cache == of.cache && d.workload == of.workload && d.threads == of.threads &&
+         d.block_bytes == of.block_bytes && d.queue_depth == of.queue_depth;
 }
 
 bool is_rung(const Measured& m, Rung rung, const Description& of) {
@@ -120,7 +121,7 @@ json to_json(const Measured& measured, const std::vector<Measured>& all) {
           {"durable_rate", synced ? to_json(median_interval(measured.durable_rates())) : json(nullptr)},
           {"operations_per_second", operations_per_second(measured)},
           {"cpu_seconds_per_gb", cpu_seconds_per_gb(measured)},
-          {"latency_ns", to_json(measured.subject->latency().summary())},
+          {"latency_ns", to_json(measured.subject->latency())},
           {"bound_by", bound_by(measured, all)},
           {"gpudirect", d.gpudirect},
           {"notes", std::move(notes)}};

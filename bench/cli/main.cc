@@ -6,23 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <new>
 #include <vector>
 
 #include "cli/commands.h"
 #include "tzmark/error.h"
-#include "tzmark/io.h"
 #include "tzmark/version.h"
 
 namespace tzmark::bench {
-
-void write_json(const std::string& file_name, const nlohmann::json& document) {
-  const std::string text = document.dump(1) + "\n";
-  AtomicFile file(file_name);
-  file.file().write_at(0, std::as_bytes(std::span(text)));
-  file.commit();
-}
 
 namespace {
 

@@ -85,6 +85,10 @@ void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options) {
           try {
             measured.samples.push_back(measured.subject->run());
             state.SetIterationTime(static_cast<double>(measured.samples.back().elapsed_ns) / 1e9);
+          } catch (const Error& e) {
+            is_absence(e) ? give_up(measured, e) : void(error = std::current_exception());
+            state.SkipWithError("failed");
+            break;
           } catch (...) {
             if (!error) error = std::current_exception();
             state.SkipWithError("failed");

@@ -33,8 +33,8 @@ struct RoundOptions {
   std::function<void(const std::string& what)> progress;
 };
 
-// Verifies each subject, then runs the rounds. A subject that fails is left out of what follows and says why, and
-// whatever is wrong with its result is wrong with the whole run: those errors are thrown.
+// Verifies each subject, then runs the rounds. A subject that lacks something on this machine is left out of what
+// follows and says why. Any other error is thrown: what moves wrong bytes is not timed.
 void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options);
 
 }  // namespace tzmark::bench

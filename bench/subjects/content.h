@@ -16,15 +16,18 @@ namespace tzmark::bench {
 // The tensors in memory, filled once from a seed. Immutable afterwards.
 class Content {
  public:
-  explicit Content(Workload workload);
+  // memory_bytes_max: if the data is more, all tensors show the beginning of memory of that size. REQUIRES: none of
+  // them is larger.
+  explicit Content(Workload workload, std::uint64_t memory_bytes_max = ~std::uint64_t{0});
 
   const Workload& workload() const { return workload_; }
   const TensorTable& table() const { return table_; }
-  std::uint64_t data_bytes() const { return memory_.bytes().size(); }
+  std::uint64_t data_bytes() const { return offsets_.back(); }
+  // All tensors, one behind another. REQUIRES: they share no memory.
   std::span<const std::byte> bytes() const { return memory_.bytes(); }
-  // All tensors, one behind another.
   std::span<const std::byte> operator[](std::size_t tensor) const {
-    return memory_.bytes().subspan(offsets_[tensor], offsets_[tensor + 1] - offsets_[tensor]);
+    const std::uint64_t length = offsets_[tensor + 1] - offsets_[tensor];
+    return memory_.bytes().subspan(memory_.bytes().size() < data_bytes() ? 0 : offsets_[tensor], length);
   }
   MemorySource source() const;
 
@@ -59,7 +62,7 @@ class Workplace {
   const std::string& directory() const { return directory_; }
   // A name that no other call has given.
   std::string new_name(std::string_view suffix);
-  // A file with the content, made when it is first asked for, read back and compared, and synced.
+  // A file with the content, made when it is first asked for, synced, and verified by its hashes. REQUIRES: it has any.
   const std::string& file(const std::shared_ptr<const Content>& content, const Stored& stored);
   // The content's bytes alone in a file, for those who make their own of it.
   const std::string& raw_file(const std::shared_ptr<const Content>& content);

@@ -20,14 +20,13 @@ using nlohmann::json;
 class FioRun final : public Subject {
  public:
   FioRun(Workplace& place, SharedContent content, Operation operation, const Moving& moving)
-      : place_(place), content_(std::move(content)) {
+      : place_(place), content_(std::move(content)), moving_(moving) {
     Description& d = description_;
     d.subject = "fio";
     d.operation = operation;
     d.io_requested = d.io_actual = moving.io;
     d.workload = content_->workload().name;
     d.block_bytes = moving.block_bytes;
-    d.queue_depth = moving.queue_depth;
     d.threads = thread_count(moving.threads);
     d.target = Target::kSink;
     d.cache = operation == Operation::kRead ? Cache::kDirect : Cache::kNone;
@@ -36,15 +35,19 @@ class FioRun final : public Subject {
     job_.bytes = content_->data_bytes() / moving.block_bytes * moving.block_bytes;
     job_.block_bytes = moving.block_bytes;
     job_.threads = thread_count(moving.threads);
-    job_.queue_depth = moving.queue_depth;
     job_.direct = true;
     job_.reserve = true;
     d.bytes = job_.bytes;
   }
 
   void verify() override {
-    job_.file_name = description_.operation == Operation::kRead ? place_.raw_file(content_) : place_.new_name(".fio");
+    if (!fio_version()) throw Error(ErrorCode::kUnavailable, "there is no fio");
+    const std::string raw = place_.raw_file(content_);
+    description_.queue_depth = job_.queue_depth = queue_depth(*open_file(raw, OpenMode::kRead, moving_.io), moving_);
+    job_.file_name = description_.operation == Operation::kRead ? raw : place_.new_name(".fio");
   }
+
+  LatencySummary latency() const override { return last_latency_; }
 
   Sample run() override {
     Sample sample;
@@ -58,6 +61,7 @@ class FioRun final : public Subject {
     watch.stop_device(sample);
     sample.elapsed_ns = result.elapsed_ns;
     sample.cpu_ns = result.cpu_ns;
+    last_latency_ = result.latency;
     description_.bytes = result.bytes;
     description_.peer = {{"name", "fio"}, {"version", result.version}, {"detail", ""}};
     return sample;
@@ -66,7 +70,9 @@ class FioRun final : public Subject {
  private:
   Workplace& place_;
   const SharedContent content_;
+  const Moving moving_;
   FioJob job_;
+  LatencySummary last_latency_;
 };
 
 class Ceiling final : public Subject {
@@ -109,13 +115,20 @@ json tensor_list(const Content& content, const std::string& data_file) {
   return {{"data", data_file}, {"tensors", std::move(tensors)}};
 }
 
+// Whether memory that nobody gave advice on comes in huge pages.
+bool has_huge_pages_by_itself() {
+  std::string state;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), state);
+  return state.find("[always]") != std::string::npos;
+}
+
 class PeerSubject final : public Subject {
  public:
-  PeerSubject(Workplace& place, SharedContent content, std::shared_ptr<Peer> peer, const Stored& stored,
+  PeerSubject(Workplace& place, SharedContent content, std::shared_ptr<RunningPeer> peer, const Stored& stored,
               const PeerRun& run)
       : place_(place), content_(std::move(content)), peer_(std::move(peer)), stored_(stored), run_(run) {
     Description& d = description_;
-    const json& hello = peer_->hello();
+    const json& hello = peer_->process.hello();
     d.subject = "peer";
     d.detail = hello.at("peer").get<std::string>();
     if (run.operation == Operation::kRead) {
@@ -130,7 +143,7 @@ class PeerSubject final : public Subject {
                      : run.operation == Operation::kWrite && is_tensorizer_ ? (stored.encrypted ? "sha256" : "both")
                                                                             : "none";
     d.encrypted = stored.encrypted;
-    d.target = Target::kSmallPages;
+    d.target = has_huge_pages_by_itself() ? Target::kHugePages : Target::kSmallPages;
     d.cache = run.operation == Operation::kWrite ? Cache::kNone : Cache::kWarm;
     d.bytes = content_->data_bytes();
     d.tensors = content_->table().size();
@@ -141,7 +154,7 @@ class PeerSubject final : public Subject {
       file_name_ = place_.new_name(is_tensorizer_ ? ".tensors" : ".safetensors");
       const std::string list = place_.new_name(".json");
       std::ofstream(list) << tensor_list(*content_, place_.raw_file(content_));
-      peer_->request({{"op", "prepare"}, {"spec", list}});
+      list_ = list;
       static_cast<void>(run());
       if (is_tensorizer_) compare(file_name_, *content_, stored_.encrypted);
       description_.verified_first = is_tensorizer_;
@@ -164,15 +177,19 @@ class PeerSubject final : public Subject {
     if (stored_.encrypted) question["key_hex"] = bench_key_hex();
     if (run_.operation == Operation::kWrite) {
       std::filesystem::remove(file_name_);
-      // The one that makes its tensors is the one that was verified last; there may be other subjects of this peer.
-      if (is_tensorizer_) question["hashes"] = "both";
+      // It holds the tensors of one content at a time.
+      if (peer_->prepared != content_) {
+        peer_->process.request({{"op", "prepare"}, {"spec", list_}});
+        peer_->prepared = content_;
+      }
+      question["hashes"] = is_tensorizer_ ? "both" : "none";
     } else {
       sample.resident_share = make_cache_state(file_name_, Cache::kWarm);
       question["verify"] = run_.verify;
       if (run_.readers) question["readers"] = *run_.readers;
     }
     const Stopwatch watch(place_.directory());
-    const json answer = peer_->request(question);
+    const json answer = peer_->process.request(question);
     sample.elapsed_ns = answer.at("elapsed_ns");
     if (answer.contains("cpu_ns")) sample.cpu_ns = answer.at("cpu_ns").get<std::uint64_t>();
     if (run_.operation == Operation::kWrite) sync(*open_file(file_name_, OpenMode::kModify), sample);
@@ -191,11 +208,11 @@ class PeerSubject final : public Subject {
 
   Workplace& place_;
   const SharedContent content_;
-  const std::shared_ptr<Peer> peer_;
+  const std::shared_ptr<RunningPeer> peer_;
   const Stored stored_;
   const PeerRun run_;
   bool is_tensorizer_ = false;
-  std::string file_name_;
+  std::string file_name_, list_;
   std::uint64_t bytes_read_ = 0;
 };
 
@@ -207,7 +224,7 @@ std::unique_ptr<Subject> fio_run(Workplace& place, SharedContent content, Operat
 
 std::unique_ptr<Subject> ceiling(Rung rung, unsigned threads) { return std::make_unique<Ceiling>(rung, threads); }
 
-std::unique_ptr<Subject> peer_run(Workplace& place, SharedContent content, std::shared_ptr<Peer> peer,
+std::unique_ptr<Subject> peer_run(Workplace& place, SharedContent content, std::shared_ptr<RunningPeer> peer,
                                   const Stored& stored, const PeerRun& run) {
   return std::make_unique<PeerSubject>(place, std::move(content), std::move(peer), stored, run);
 }

@@ -24,6 +24,13 @@ struct PeerPlace {
 // Nothing where it was not installed; why says what is missing and what installs it.
 std::optional<PeerPlace> find_peer(std::string_view name, std::string& why);
 
+struct RunningPeer {
+  explicit RunningPeer(const PeerPlace& place) : process({place.interpreter, place.driver}) {}
+
+  Peer process;
+  SharedContent prepared;  // whose tensors it holds
+};
+
 struct PeerRun {
   Operation operation = Operation::kRead;
   bool verify = false;
@@ -31,7 +38,7 @@ struct PeerRun {
 };
 
 // REQUIRES: the peer reads v4 files. A safetensors peer gets a safetensors file of the same tensors.
-std::unique_ptr<Subject> peer_run(Workplace& place, SharedContent content, std::shared_ptr<Peer> peer,
+std::unique_ptr<Subject> peer_run(Workplace& place, SharedContent content, std::shared_ptr<RunningPeer> peer,
                                   const Stored& stored, const PeerRun& run);
 
 }  // namespace tzmark::bench

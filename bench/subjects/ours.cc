@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <thread>
+#include <vector>
 
 #include "harness/page_cache.h"
 #include "tzmark/error.h"
@@ -45,12 +46,16 @@ class CodecSubject : public Subject {
     d.layout = std::string(layout_name(stored.layout));
     d.workload = content_->workload().name;
     d.block_bytes = moving.block_bytes;
-    d.queue_depth = moving.queue_depth;
     d.threads = thread_count(moving.threads);
     d.encrypted = stored.encrypted;
     d.bytes = content_->data_bytes();
     d.tensors = content_->table().size();
     d.verified_first = true;
+  }
+
+  void describe(const File& file) {
+    description_.io_actual = file.io_path();
+    description_.queue_depth = queue_depth(file, moving_);
   }
 
   ReadOptions options() const {
@@ -78,13 +83,15 @@ class CodecRead final : public CodecSubject {
     description_.target = reading.target;
     description_.bytes *= reading.repeat;
     description_.tensors *= reading.repeat;
+    if (reading.repeat > 1) description_.notes.push_back(fmt::format("{} passes a sample", reading.repeat));
   }
 
   void verify() override {
     file_name_ = place_.file(content_, stored_);
     make_cache_state(file_name_, reading_.cache);
+    describe(*open_file(file_name_, OpenMode::kRead, moving_.io));
     const Reader reader = Reader::open(file_name_, options());
-    description_.io_actual = reader.io_path();
+    if (reading_.target == Target::kSink) return reader.verify();
     const LoadedTensors loaded = reader.load(Verification::kAll);
     for (std::size_t i = 0; i < loaded.size(); ++i) {
       const auto found = reader.find(content_->workload().tensors[i].name);
@@ -97,9 +104,9 @@ class CodecRead final : public CodecSubject {
   Sample run() override {
     Sample sample;
     sample.resident_share = make_cache_state(file_name_, reading_.cache);
-    std::optional<LoadedTensors> loaded;  // given back behind the clock
+    std::vector<std::optional<LoadedTensors>> loaded(reading_.repeat);  // given back behind the clock
     const Stopwatch watch(place_.directory());
-    for (unsigned i = 0; i < reading_.repeat; ++i) loaded = read();
+    for (auto& tensors : loaded) tensors = read();
     watch.stop(sample);
     watch.stop_device(sample);
     return sample;
@@ -130,8 +137,8 @@ class CodecOpen final : public CodecSubject {
 
   void verify() override {
     file_name_ = place_.file(content_, stored_);
+    describe(*open_file(file_name_, OpenMode::kRead, moving_.io));
     const Reader reader = Reader::open(file_name_, options());
-    description_.io_actual = reader.io_path();
     if (reader.tensors().size() != content_->table().size()) {
       throw Error(ErrorCode::kFileChanged, "the file that was opened has another number of tensors");
     }
@@ -173,15 +180,16 @@ class CodecWrite final : public CodecSubject {
     options.threads = moving_.threads;
     options.piece_bytes = moving_.block_bytes;
     options.queue_depth = moving_.queue_depth;
-    {
-      const Stopwatch watch(place_.directory());
-      const auto file = open_file(file_name_, OpenMode::kCreate, moving_.io);
-      write_tensors(*file, content_->table(), source_, options);
-      watch.stop(sample);
-      sync(*file, sample);
-      watch.stop_device(sample);
-      description_.io_actual = file->io_path();
-    }
+    // A piece is sealed whole, and so no message is longer.
+    if (options.encrypt) options.encrypt->chunk_bytes = std::min(options.encrypt->chunk_bytes, moving_.block_bytes);
+    const Stopwatch watch(place_.directory());
+    auto file = open_file(file_name_, OpenMode::kCreate, moving_.io);
+    write_tensors(*file, content_->table(), source_, options);
+    watch.stop(sample);
+    sync(*file, sample);
+    watch.stop_device(sample);
+    describe(*file);
+    close(std::move(file), sample);
     return sample;
   }
 
@@ -198,6 +206,19 @@ bool is_direct(std::string_view io) {
 
 unsigned thread_count(unsigned threads) {
   return threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
+}
+
+unsigned queue_depth(const File& file, const Moving& moving) {
+  if (moving.queue_depth != 0) return moving.queue_depth;
+  const unsigned suits = file.queue_depth_default();
+  return suits != 0 ? suits : thread_count(moving.threads);
+}
+
+void close(std::unique_ptr<File> file, Sample& sample) {
+  const auto begin = std::chrono::steady_clock::now();
+  file.reset();
+  sample.elapsed_ns +=
+      static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1));
 }
 
 void sync(File& file, Sample& sample) {

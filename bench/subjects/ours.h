@@ -52,11 +52,14 @@ std::unique_ptr<Subject> device_write(Workplace& place, SharedContent content, c
 // Whether a path goes by the page cache, so that no file is warm for it.
 bool is_direct(std::string_view io);
 
-// How many threads 0 stands for.
+// How many threads 0 stands for, and how many transfers in flight over all threads.
 unsigned thread_count(unsigned threads);
+unsigned queue_depth(const File& file, const Moving& moving);
 
 // Times the fsync behind a write.
 void sync(File& file, Sample& sample);
+// Lets a written file go, which is part of writing it.
+void close(std::unique_ptr<File> file, Sample& sample);
 
 // Makes the state of the cache, and says what it then is. Throws TZE-AVL-001 if it cannot be had here: a result that
 // says cold must not be warm.

@@ -28,8 +28,7 @@ class BlockMover {
         memory_of_(std::move(memory_of)),
         memory_kind_(memory_kind) {
     const unsigned threads = thread_count(moving.threads);
-    const unsigned wanted = moving.queue_depth != 0 ? moving.queue_depth : file.queue_depth_default();
-    const unsigned depth = wanted != 0 ? wanted : threads;
+    const unsigned depth = queue_depth(file, moving);
     workers_ = file.is_asynchronous() ? threads : std::max(threads, depth);
     queue_depth_ = file.is_asynchronous() ? (depth + threads - 1) / threads : 1;
   }
@@ -118,12 +117,16 @@ class RawSubject : public Subject {
     d.io_requested = moving.io;
     d.workload = content_->workload().name;
     d.block_bytes = moving.block_bytes;
-    d.queue_depth = moving.queue_depth;
     d.threads = thread_count(moving.threads);
     d.verified_first = true;
     // Whole blocks, since that is what others who are held against it move.
     d.bytes = content_->data_bytes() / moving.block_bytes * moving.block_bytes;
     if (d.bytes == 0) d.bytes = content_->data_bytes();
+  }
+
+  void describe(const File& file) {
+    description_.io_actual = file.io_path();
+    description_.queue_depth = queue_depth(file, moving_);
   }
 
   void require_same(std::span<const std::byte> bytes) const {
@@ -183,7 +186,7 @@ class RawRead final : public RawSubject {
  private:
   void read_into(HostMemory* memory, LatencyHistogram& latency) {
     const auto file = open_file(file_name_, OpenMode::kRead, moving_.io);
-    description_.io_actual = file->io_path();
+    describe(*file);
     std::byte* slots = nullptr;
     BlockMover mover(*file, Transfer::Kind::kRead, description_.bytes, moving_,
                      [&](std::uint64_t block, std::size_t slot) {
@@ -215,13 +218,14 @@ class RawWrite final : public RawSubject {
     open_file(file_name_, OpenMode::kRead)->read_at(0, memory.bytes());
     require_same(memory.bytes());
     std::filesystem::remove(file_name_);
+    latency_ = {};
   }
 
   Sample run() override {
     std::filesystem::remove(file_name_);
     Sample sample;
     const Stopwatch watch(place_.directory());
-    const auto file = open_file(file_name_, OpenMode::kCreate, moving_.io);
+    auto file = open_file(file_name_, OpenMode::kCreate, moving_.io);
     file->reserve(description_.bytes);
     // A write leaves the memory as it is.
     auto* const bytes = const_cast<std::byte*>(content_->bytes().data());
@@ -231,7 +235,8 @@ class RawWrite final : public RawSubject {
     watch.stop(sample);
     sync(*file, sample);
     watch.stop_device(sample);
-    description_.io_actual = file->io_path();
+    describe(*file);
+    close(std::move(file), sample);
     return sample;
   }
 
@@ -252,7 +257,7 @@ class DeviceSubject : public RawSubject {
   }
 
   void move(File& file, Transfer::Kind kind, LatencyHistogram& latency) {
-    description_.io_actual = file.io_path();
+    describe(file);
     std::byte* const memory = memory_->buffer().data;
     BlockMover mover(
         file, kind, description_.bytes, moving_,
@@ -326,18 +331,20 @@ class DeviceWrite final : public DeviceSubject {
     open_file(file_name_, OpenMode::kRead)->read_at(0, host.bytes());
     require_same(host.bytes());
     std::filesystem::remove(file_name_);
+    latency_ = {};
   }
 
   Sample run() override {
     std::filesystem::remove(file_name_);
     Sample sample;
     const Stopwatch watch(place_.directory());
-    const auto file = open_file(file_name_, OpenMode::kCreate, moving_.io);
+    auto file = open_file(file_name_, OpenMode::kCreate, moving_.io);
     file->reserve(description_.bytes);
     move(*file, Transfer::Kind::kWrite, latency_);
     watch.stop(sample);
     sync(*file, sample);
     watch.stop_device(sample);
+    close(std::move(file), sample);
     return sample;
   }
 

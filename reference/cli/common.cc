@@ -34,7 +34,8 @@ void InputOptions::add_to(CLI::App& command, Keys keys, const std::string& posit
 }
 
 void InputOptions::add_io_to(CLI::App& command) {
-  command.add_option("--io", io_path, "I/O path: auto, or one of those that tzmark bench --list-io tells")->capture_default_str();
+  command.add_option("--io", io_path, "I/O path: auto, or one of those that tzmark bench --list-io tells")
+      ->capture_default_str();
 }
 
 void InputOptions::add_keys_to(CLI::App& command) {

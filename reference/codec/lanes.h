@@ -22,6 +22,16 @@ inline std::size_t aligned_part_bytes(std::uint64_t data_offset, std::uint64_t o
   return piece_bytes - static_cast<std::size_t>((data_offset + offset + piece_bytes) % kPartAlignBytes);
 }
 
+// Where in a piece's memory bytes of the file go: as far behind the beginning of a page as they are in the file.
+inline std::span<std::byte> placed(std::span<std::byte> memory, std::uint64_t file_offset, std::size_t length) {
+  return memory.subspan(static_cast<std::size_t>(file_offset % kPartAlignBytes), length);
+}
+
+// Whether a path moves bytes between there and memory without a detour.
+inline bool moves_straight(const File& file, std::uint64_t file_offset, const std::byte* memory) {
+  return (reinterpret_cast<std::uintptr_t>(memory) - file_offset) % file.transfer_align_bytes() == 0;
+}
+
 // Either a part of one large tensor, or a run of small ones. Tensors are numbered in the order of the file.
 template <typename Large>
 struct TensorPiece : PipelinePiece {

@@ -20,7 +20,7 @@
 //   std::size_t reads(Piece&, std::span<std::byte> memory, FileTransfers&)    how many transfers it asks for
 //   void produce(Piece&, std::span<std::byte> memory), chain and consume alike
 //   std::size_t writes(Piece&, std::span<std::byte> memory, FileTransfers&)
-// Memory is empty for a piece that says it has its own.
+// Memory is that of a piece and a page more, and begins at a page. It is empty for a piece that says it has its own.
 #pragma once
 
 #include <algorithm>
@@ -101,13 +101,13 @@ class Pipeline {
         thread_count_(static_cast<unsigned>(std::min<std::uint64_t>(options.thread_count(), piece_count_))),
         depth_(transfers_in_flight(options)),
         worker_count_(asynchronous_ ? thread_count_ : std::max(thread_count_, depth_)),
-        memory_bytes_((options.piece_bytes + kPageBytes - 1) / kPageBytes * kPageBytes),
-        slots_(slot_count()),
+        memory_bytes_((options.piece_bytes + 2 * kPageBytes - 1) / kPageBytes * kPageBytes),
+        slots_(slot_count(options)),
         // Little work costs little memory, which a huge page would not be.
         memory_(slots_.size() * memory_bytes_,
                 piece_count_ > 1 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall) {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      slots_[i].memory = memory_.bytes().subspan(i * memory_bytes_, options.piece_bytes);
+      slots_[i].memory = memory_.bytes().subspan(i * memory_bytes_, memory_bytes_);
     }
   }
 
@@ -148,9 +148,11 @@ class Pipeline {
     return wanted != 0 ? static_cast<unsigned>(std::min<std::uint64_t>(wanted, piece_count_)) : thread_count_;
   }
 
-  std::size_t slot_count() const {
+  std::size_t slot_count(const PipelineOptions& options) const {
     const std::size_t wanted = std::size_t{depth_} + 2 * thread_count_ + 1;
-    const std::size_t affordable = std::max<std::size_t>(kMemoryBytesMax / memory_bytes_, thread_count_ + 2);
+    // A depth that was asked for is worth its memory.
+    const std::size_t affordable =
+        options.queue_depth != 0 ? wanted : std::max<std::size_t>(kMemoryBytesMax / memory_bytes_, thread_count_ + 2);
     return static_cast<std::size_t>(std::min<std::uint64_t>(std::min(wanted, affordable), piece_count_ + 1));
   }
 
@@ -361,11 +363,9 @@ class Pipeline {
       if (move.transfer.memory.size == 0) continue;
       if (move.file != file_) {
         lock.unlock();
-        const auto own = move.file->make_queue(1);
-        own->start(move.transfer);
-        own->wait();
+        error = move_at_once(move);
         lock.lock();
-        if (move.transfer.error) fail(s, move.transfer.error);
+        if (error) fail(s, error);
         continue;
       }
       while (queue->in_flight() == queue->depth()) reap(*queue, lock);
@@ -376,6 +376,19 @@ class Pipeline {
       Transfer* const done = asynchronous_ ? nullptr : &queue->wait();
       lock.lock();
       if (done != nullptr) settle(*done);
+    }
+  }
+
+  static std::exception_ptr move_at_once(const FileTransfer& move) {
+    try {
+      if (move.transfer.kind == Transfer::Kind::kRead) {
+        move.file->read_at(move.transfer.offset, move.transfer.memory);
+      } else {
+        move.file->write_at(move.transfer.offset, move.transfer.memory);
+      }
+      return nullptr;
+    } catch (...) {
+      return std::current_exception();
     }
   }
 

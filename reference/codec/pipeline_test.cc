@@ -73,7 +73,7 @@ class RecordingJob {
     transfers[0].transfer.offset = offset;
     transfers[0].transfer.memory = memory.first(100);
     transfers[1].transfer.offset = offset + 100;
-    transfers[1].transfer.memory = memory.subspan(100);
+    transfers[1].transfer.memory = memory.subspan(100, kPieceBytes - 100);
   }
 
   void step(Piece& piece, int stage) {

@@ -72,7 +72,7 @@ class ScanJob {
     }
     if (lanes_.empty()) return false;
     lanes_.take(piece);
-    piece.has_own_memory = into_ != nullptr;
+    piece.has_own_memory = goes_straight(piece);
     return true;
   }
 
@@ -81,22 +81,23 @@ class ScanJob {
     if (piece.large) {
       if (!piece.large->stream.is_read_raw(piece_limit_)) return 0;
       transfers[0].file = &state_.data();
-      transfers[0].transfer.offset = info(piece.first).data_offset + piece.offset;
+      transfers[0].transfer.offset = file_offset_of(piece);
       transfers[0].transfer.memory = target_of(piece, memory);
       return 1;
     }
     const Run& run = piece.run;
     transfers[0].file = state_.file.get();
     transfers[0].transfer.offset = run.front().begin;
+    memory = placed(memory, run.front().begin, run.bytes());
     transfers[0].transfer.memory = memory.first(run.front().bytes());
     transfers[1].file = &state_.data();
     transfers[1].transfer.offset = run.data().begin;
-    transfers[1].transfer.memory = memory.subspan(run.front().bytes(), run.data().bytes());
+    transfers[1].transfer.memory = memory.subspan(run.front().bytes());
     return 2;
   }
 
   void produce(Piece& piece, std::span<std::byte> memory) {
-    if (!piece.large) return scan_run(piece, memory);
+    if (!piece.large) return scan_run(piece, placed(memory, piece.run.front().begin, piece.run.bytes()));
     FileTensorStream& stream = piece.large->stream;
     const std::span<std::byte> target = target_of(piece, memory);
     if (stream.is_read_raw(piece_limit_)) {
@@ -105,6 +106,7 @@ class ScanJob {
       stream.read(piece.offset, target);
     }
     if (wants_crc32(*stream.expected())) piece.crc32 = crc32(0, target);
+    if (into_ && !piece.has_own_memory) std::ranges::copy(target, destination_of(piece));
   }
 
   void chain(Piece& piece, std::span<std::byte> memory) {
@@ -161,9 +163,19 @@ class ScanJob {
     return run.add(tensor.header_offset, header_end, tensor.data_offset, tensor.data_length, piece_limit_);
   }
 
+  // Of a part of a large tensor.
+  std::uint64_t file_offset_of(const Piece& piece) const { return info(piece.first).data_offset + piece.offset; }
+  std::byte* destination_of(const Piece& piece) const {
+    return into_(state_.index.in_file_order(piece.first)) + piece.offset;
+  }
+  bool goes_straight(const Piece& piece) const {
+    return into_ && moves_straight(state_.data(), file_offset_of(piece), destination_of(piece));
+  }
+
+  // Where its bytes are read to: where they are wanted, or memory of the piece that the path reaches straight.
   std::span<std::byte> target_of(const Piece& piece, std::span<std::byte> memory) const {
-    if (into_) return {into_(state_.index.in_file_order(piece.first)) + piece.offset, piece.length};
-    return memory.first(piece.length);
+    if (piece.has_own_memory) return {destination_of(piece), piece.length};
+    return placed(memory, file_offset_of(piece), piece.length);
   }
 
   // Small tensors whole, each on its own.
@@ -233,6 +245,7 @@ void Reader::read(std::size_t tensor, MutableBuffer out, Verification verify) co
   if (out.size != nominal) {
     throw Error(ErrorCode::kUsage, fmt::format("memory of {} bytes for a tensor of {}", out.size, nominal));
   }
+  if (out.kind == MemoryKind::kDevice) throw Error(ErrorCode::kUsage, "tensors are read into host memory");
   if (info.meta()) std::memset(out.data, 0, out.size);
   // A tensor's place in the file's order is needed only here, and only for files whose index is out of order.
   std::size_t place = tensor;

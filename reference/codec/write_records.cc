@@ -171,7 +171,10 @@ class WriteJob {
     if (lanes_.empty()) return false;
     lanes_.take(piece);
     const Record& record = piece.large->record;
-    piece.has_own_memory = !record.is_encrypted() && !record.in_memory().empty();
+    const auto in_memory = record.in_memory();
+    piece.has_own_memory =
+        !record.is_encrypted() && !in_memory.empty() &&
+        moves_straight(data_file_, piece.large->data_offset + piece.offset, in_memory.data() + piece.offset);
     return true;
   }
 
@@ -181,9 +184,9 @@ class WriteJob {
   }
 
   void produce(Piece& piece, std::span<std::byte> memory) {
-    if (!piece.large) return build_run(piece, memory);
+    if (!piece.large) return build_run(piece, placed(memory, piece.run.front().begin, piece.run.bytes()));
     Record& record = piece.large->record;
-    if (record.in_memory().empty()) record.read(piece.offset, memory.first(piece.length));
+    if (!reads_in_place(piece)) record.read(piece.offset, placed_part(piece, memory));
     piece.crc32 = record.crc32_of(plaintext_of(piece, memory));
   }
 
@@ -197,7 +200,7 @@ class WriteJob {
     if (piece.large) {
       LargeRecord& large = *piece.large;
       if (large.record.is_encrypted()) {
-        large.record.encrypt(piece.offset, plaintext_of(piece, memory), memory.first(piece.length));
+        large.record.encrypt(piece.offset, plaintext_of(piece, memory), placed_part(piece, memory));
       }
       // Whoever is ready last finds all MACs and hashes in place.
       piece.ends_record = large.bytes_left.fetch_sub(piece.length) == piece.length;
@@ -208,7 +211,7 @@ class WriteJob {
   std::size_t writes(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
     if (piece.large) {
       LargeRecord& large = *piece.large;
-      const auto data = large.record.is_encrypted() ? std::span<const std::byte>(memory.first(piece.length))
+      const auto data = large.record.is_encrypted() ? std::span<const std::byte>(placed_part(piece, memory))
                                                     : plaintext_of(piece, memory);
       plan_write(transfers[0], data_file_, large.data_offset + piece.offset, data);
       if (!piece.ends_record) return 1;
@@ -216,8 +219,9 @@ class WriteJob {
       return 2;
     }
     const Run& run = piece.run;
+    memory = placed(memory, run.front().begin, run.bytes());
     plan_write(transfers[0], file_, run.front().begin, memory.first(run.front().bytes()));
-    plan_write(transfers[1], data_file_, run.data().begin, memory.subspan(run.front().bytes(), run.data().bytes()));
+    plan_write(transfers[1], data_file_, run.data().begin, memory.subspan(run.front().bytes()));
     return 2;
   }
 
@@ -229,11 +233,17 @@ class WriteJob {
     transfer.transfer.memory = {const_cast<std::byte*>(bytes.data()), bytes.size()};
   }
 
-  // Of a part of a large tensor: where the source has it, or where it was read to.
+  // Whether a part of a large tensor is hashed, and then sealed or written, from where the source has it.
+  static bool reads_in_place(const Piece& piece) {
+    const Record& record = piece.large->record;
+    return piece.has_own_memory || (record.is_encrypted() && !record.in_memory().empty());
+  }
+  static std::span<std::byte> placed_part(const Piece& piece, std::span<std::byte> memory) {
+    return placed(memory, piece.large->data_offset + piece.offset, piece.length);
+  }
   static std::span<const std::byte> plaintext_of(const Piece& piece, std::span<std::byte> memory) {
-    const auto in_memory = piece.large->record.in_memory();
-    return in_memory.empty() ? std::span<const std::byte>(memory.first(piece.length))
-                             : in_memory.subspan(piece.offset, piece.length);
+    if (!reads_in_place(piece)) return placed_part(piece, memory);
+    return piece.large->record.in_memory().subspan(piece.offset, piece.length);
   }
 
   bool take_run(Piece& piece) {

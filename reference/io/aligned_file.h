@@ -35,6 +35,7 @@ class AlignedFile : public File {
   std::uint64_t size() const final { return size_.load(std::memory_order_relaxed); }
   // Allocates, so that writes need not extend the file one after the other. Where the file system cannot, they do.
   void reserve(std::uint64_t bytes) final;
+  std::size_t transfer_align_bytes() const final { return opened_.alignment.unit_bytes; }
 
   const OpenedFile& opened() const { return opened_; }
   // Called when bytes up to here are in the file.
