@@ -277,8 +277,8 @@ class Page:
     def _head(self) -> Iterator[str]:
         yield "# What releases of tensorizer get wrong"
         yield wrapped(
-            "All numbers here come from runs of the conformance suite, which `scripts/upstream-matrix` repeats;"
-            " [matrix.html](matrix.html) shows each case. Outcomes are those of"
+            "All numbers here come from runs of the conformance suite, which `scripts/upstream-matrix` repeats; it ends"
+            " with a page that shows each case. Outcomes are those of"
             " [PROTOCOL.md](../../conformance/PROTOCOL.md), rules those of [FORMAT.md](../../reference/FORMAT.md)."
             " Which exceptions count as a refusal, and which as a crash, is written in"
             " `conformance/adapters/tensorizer-python/refusals.py`."
