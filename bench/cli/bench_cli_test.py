@@ -163,6 +163,49 @@ class BenchTest(unittest.TestCase):
             self.assertEqual(moved, entry["bytes"])
         self.assertEqual([e["op"] for e in document["results"]], ["read", "write"])
 
+    def test_compare_finds_what_became_slower(self) -> None:
+        old = self.document(
+            *("--workload", "mixed", "--scale", "1MiB", "--rounds", "7", "--no-raw"),
+            *("--io", "pwrite", "--op", "read,write"),
+        )
+        # Samples that differ a little from each other, whatever this machine did.
+        for result in old["results"]:
+            for number, sample in enumerate(result["samples"]):
+                sample["elapsed_ns"] = 1_000_000 + 1_000 * number
+                sample["sync_ns"] = 500_000 if result["op"] == "write" else None
+
+        def compare(factor: float, *options: str) -> tuple[int, str]:
+            new = json.loads(json.dumps(old))
+            slowed = new["results"][0]
+            for sample in slowed["samples"]:
+                sample["elapsed_ns"] = int(sample["elapsed_ns"] * factor) + 1
+            for name, document in (("old", old), ("new", new)):
+                (self.directory / name).write_text(json.dumps(document))
+            done = subprocess.run(
+                [TZMARK, "compare", "old", "new", *options],
+                cwd=self.directory,
+                capture_output=True,
+                text=True,
+            )
+            return done.returncode, done.stdout
+
+        status, text = compare(1.0)
+        self.assertEqual((status, text.count("no difference shown")), (0, 3), text)
+        status, text = compare(1.2)
+        self.assertEqual((status, text.count("REGRESSION")), (1, 1), text)
+        self.assertEqual(compare(1.2, "--threshold", "0.3")[0], 0)
+        self.assertEqual(compare(1.2, "--alpha", "0.0001")[0], 0)
+        status, text = compare(0.5)
+        self.assertEqual((status, text.count("faster")), (0, 1), text)
+        (self.directory / "new").write_text("{}")
+        refused = subprocess.run(
+            [TZMARK, "compare", self.directory / "old", self.directory / "new"],
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(refused.returncode, 3)
+        self.assertIn("is no result of tzmark bench", refused.stderr)
+
     def test_wrong_usage(self) -> None:
         self.assertIn("--dir", self.bench(status=2).stderr)
         where = ("--dir", str(self.directory))

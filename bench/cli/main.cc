@@ -1,6 +1,7 @@
 // tzmark-bench: the subcommands of tzmark that measure. Run by tzmark, its sibling.
 //
-// Exit status: 0 fine, 1 a check failed, 2 wrong usage, 3 the environment failed, 4 not available on this machine.
+// Exit status: 0 fine, 1 a check failed or a regression, 2 wrong usage, 3 the environment failed, 4 not available on
+// this machine.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -31,11 +32,12 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   // tzmark runs this program under the name of the command that was asked for.
   std::vector<std::string> words(argv, argv + argc);
-  if (words.front() != "bench") words.erase(words.begin());
+  if (words.front() != "bench" && words.front() != "compare") words.erase(words.begin());
   std::vector<std::string> command = {"tzmark"};
   command.insert(command.end(), words.begin(), words.end());
   int status = 0;
   add_bench(app, command, status);
+  add_compare(app, status);
   try {
     std::ranges::reverse(words);
     app.parse(words);

@@ -44,6 +44,9 @@ class FioRun final : public Subject {
     if (!fio_version()) throw Error(ErrorCode::kUnavailable, "there is no fio");
     const std::string raw = place_.raw_file(content_);
     description_.queue_depth = job_.queue_depth = queue_depth(*open_file(raw, OpenMode::kRead, moving_.io), moving_);
+    if (job_.bytes < job_.block_bytes * job_.queue_depth) {
+      throw Error(ErrorCode::kUnavailable, "too little data for fio: less than a block for each transfer in flight");
+    }
     job_.file_name = description_.operation == Operation::kRead ? raw : place_.new_name(".fio");
   }
 

@@ -1,4 +1,4 @@
-"""Runs the commands of README.md as a newcomer would, in a copy of nothing but the build.
+"""Runs the commands of README.md as a newcomer would, in a folder with the build and the scripts.
 
 The commands of all `sh` blocks run in order, in one shell that stops at the first failure, in an empty directory in
 which `build` is this build. scripts/run and scripts/test are left out: what runs this test is one of the two.
@@ -32,6 +32,8 @@ def main() -> int:
         return 1
     with tempfile.TemporaryDirectory() as directory:
         (Path(directory) / "build").symlink_to(build)
+        for folder in ("scripts", "reports"):
+            (Path(directory) / folder).symlink_to(source / folder)
         script = "\n".join(["set -ex", *lines])
         return subprocess.run(["bash", "-c", script], cwd=directory).returncode
 
