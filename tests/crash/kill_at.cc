@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,6 +18,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+
+// Of liburing, whose header would bring its own inline functions.
+struct io_uring;
 
 namespace {
 
@@ -80,6 +84,22 @@ ssize_t pwrite(int fd, const void* bytes, size_t length, off_t offset) {
 ssize_t pwrite64(int fd, const void* bytes, size_t length, off64_t offset) {
   count();
   return ORIGINAL(pwrite64)(fd, bytes, length, offset);
+}
+
+ssize_t pwritev2(int fd, const iovec* parts, int part_count, off_t offset, int flags) {
+  count();
+  return ORIGINAL(pwritev2)(fd, parts, part_count, offset, flags);
+}
+
+// What is submitted may be reads; a kill there is one more moment to survive.
+int io_uring_submit(io_uring* ring) {
+  count();
+  return ORIGINAL(io_uring_submit)(ring);
+}
+
+int io_uring_submit_and_wait(io_uring* ring, unsigned completions) {
+  count();
+  return ORIGINAL(io_uring_submit_and_wait)(ring, completions);
 }
 
 ssize_t write(int fd, const void* bytes, size_t length) {
