@@ -188,7 +188,7 @@ class PeerSubject final : public Subject {
       question["hashes"] = is_tensorizer_ ? "both" : "none";
     } else {
       sample.resident_share = make_cache_state(file_name_, Cache::kWarm);
-      question["verify"] = run_.verify;
+      if (run_.operation == Operation::kRead) question["verify"] = run_.verify;
       if (run_.readers) question["readers"] = *run_.readers;
     }
     const Stopwatch watch(place_.directory());
