@@ -174,23 +174,16 @@ class CodecWrite final : public CodecSubject {
   }
 
   Sample run() override {
-    std::filesystem::remove(file_name_);
-    Sample sample;
     WriteOptions options = write_options(stored_);
     options.threads = moving_.threads;
     options.piece_bytes = moving_.block_bytes;
     options.queue_depth = moving_.queue_depth;
     // A piece is sealed whole, and so no message is longer.
     if (options.encrypt) options.encrypt->chunk_bytes = std::min(options.encrypt->chunk_bytes, moving_.block_bytes);
-    const Stopwatch watch(place_.directory());
-    auto file = open_file(file_name_, OpenMode::kCreate, moving_.io);
-    write_tensors(*file, content_->table(), source_, options);
-    watch.stop(sample);
-    sync(*file, sample);
-    watch.stop_device(sample);
-    describe(*file);
-    close(std::move(file), sample);
-    return sample;
+    return timed_write(place_, file_name_, moving_.io, [&](File& file) {
+      describe(file);
+      write_tensors(file, content_->table(), source_, options);
+    });
   }
 
  private:
@@ -214,11 +207,21 @@ unsigned queue_depth(const File& file, const Moving& moving) {
   return suits != 0 ? suits : thread_count(moving.threads);
 }
 
-void close(std::unique_ptr<File> file, Sample& sample) {
+Sample timed_write(const Workplace& place, const std::string& file_name, const std::string& io,
+                   const std::function<void(File&)>& fill) {
+  std::filesystem::remove(file_name);
+  Sample sample;
+  const Stopwatch watch(place.directory());
+  auto file = open_file(file_name, OpenMode::kCreate, io);
+  fill(*file);
+  watch.stop(sample);
+  sync(*file, sample);
+  watch.stop_device(sample);
   const auto begin = std::chrono::steady_clock::now();
   file.reset();
   sample.elapsed_ns +=
       static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1));
+  return sample;
 }
 
 void sync(File& file, Sample& sample) {

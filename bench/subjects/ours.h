@@ -1,6 +1,7 @@
 // The codec as a subject, and the raw path below it: the same transfers through the same File, without a codec.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -58,8 +59,10 @@ unsigned queue_depth(const File& file, const Moving& moving);
 
 // Times the fsync behind a write.
 void sync(File& file, Sample& sample);
-// Lets a written file go, which is part of writing it.
-void close(std::unique_ptr<File> file, Sample& sample);
+// Times writing a new file in the place of an old one: what fill does, and apart from it the fsync. Letting the file go
+// belongs to writing it.
+Sample timed_write(const Workplace& place, const std::string& file_name, const std::string& io,
+                   const std::function<void(File&)>& fill);
 
 // Makes the state of the cache, and says what it then is. Throws TZE-AVL-001 if it cannot be had here: a result that
 // says cold must not be warm.

@@ -222,22 +222,15 @@ class RawWrite final : public RawSubject {
   }
 
   Sample run() override {
-    std::filesystem::remove(file_name_);
-    Sample sample;
-    const Stopwatch watch(place_.directory());
-    auto file = open_file(file_name_, OpenMode::kCreate, moving_.io);
-    file->reserve(description_.bytes);
-    // A write leaves the memory as it is.
-    auto* const bytes = const_cast<std::byte*>(content_->bytes().data());
-    BlockMover mover(*file, Transfer::Kind::kWrite, description_.bytes, moving_,
-                     [&](std::uint64_t block, std::size_t) { return bytes + block * moving_.block_bytes; });
-    mover.run(latency_);
-    watch.stop(sample);
-    sync(*file, sample);
-    watch.stop_device(sample);
-    describe(*file);
-    close(std::move(file), sample);
-    return sample;
+    return timed_write(place_, file_name_, moving_.io, [&](File& file) {
+      describe(file);
+      file.reserve(description_.bytes);
+      // A write leaves the memory as it is.
+      auto* const bytes = const_cast<std::byte*>(content_->bytes().data());
+      BlockMover mover(file, Transfer::Kind::kWrite, description_.bytes, moving_,
+                       [&](std::uint64_t block, std::size_t) { return bytes + block * moving_.block_bytes; });
+      mover.run(latency_);
+    });
   }
 
  private:
@@ -335,17 +328,10 @@ class DeviceWrite final : public DeviceSubject {
   }
 
   Sample run() override {
-    std::filesystem::remove(file_name_);
-    Sample sample;
-    const Stopwatch watch(place_.directory());
-    auto file = open_file(file_name_, OpenMode::kCreate, moving_.io);
-    file->reserve(description_.bytes);
-    move(*file, Transfer::Kind::kWrite, latency_);
-    watch.stop(sample);
-    sync(*file, sample);
-    watch.stop_device(sample);
-    close(std::move(file), sample);
-    return sample;
+    return timed_write(place_, file_name_, moving_.io, [&](File& file) {
+      file.reserve(description_.bytes);
+      move(file, Transfer::Kind::kWrite, latency_);
+    });
   }
 
  private:
