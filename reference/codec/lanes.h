@@ -17,9 +17,11 @@ namespace tzmark {
 // page cache then move them without a detour.
 inline constexpr std::size_t kPartAlignBytes = 4096;
 
-// The length of a part that begins at offset of data that begins at data_offset, in parts of about piece_bytes.
-inline std::size_t aligned_part_bytes(std::uint64_t data_offset, std::uint64_t offset, std::size_t piece_bytes) {
-  return piece_bytes - static_cast<std::size_t>((data_offset + offset + piece_bytes) % kPartAlignBytes);
+// The length of a part that begins at place, in a file or in memory, so that it ends at a multiple of align_bytes and
+// has about piece_bytes. REQUIRES: align_bytes is not above piece_bytes.
+inline std::size_t aligned_part_bytes(std::uint64_t place, std::size_t piece_bytes,
+                                      std::size_t align_bytes = kPartAlignBytes) {
+  return piece_bytes - static_cast<std::size_t>((place + piece_bytes) % align_bytes);
 }
 
 // Where in a piece's memory bytes of the file go: as far behind the beginning of a page as they are in the file.

@@ -288,6 +288,8 @@ class Pipeline {
 
   void work_with(TransferQueue* queue, std::unique_lock<std::mutex>& lock) {
     for (;;) {
+      // What is through is seen before this thread computes, so that another one can go on with it.
+      if (asynchronous_) reap_what_is_through(*queue, lock);
       const Task task = choose(queue == nullptr || queue->in_flight() < queue->depth());
       if (task.kind != Kind::kNone) {
         perform(task, queue, lock);
@@ -396,8 +398,16 @@ class Pipeline {
     lock.unlock();
     Transfer& done = queue.wait();
     lock.lock();
-    Slot& s = settle(done);
-    finish_move(s);
+    finish_move(settle(done));
+  }
+  void reap_what_is_through(TransferQueue& queue, std::unique_lock<std::mutex>& lock) {
+    while (queue.in_flight() > 0) {
+      lock.unlock();
+      Transfer* const done = queue.poll();
+      lock.lock();
+      if (done == nullptr) return;
+      finish_move(settle(*done));
+    }
   }
 
   Slot& settle(Transfer& done) {

@@ -124,12 +124,18 @@ class LazyFile final : public File {
         moves->start(last);
         return moves->wait();
       }
+      // Every other time nothing is through yet.
+      Transfer* poll() override {
+        ready_ = !ready_;
+        return ready_ && !started_.empty() ? &wait() : nullptr;
+      }
 
      private:
       File& file_;
       const unsigned depth_;
       std::atomic<int>& waits_left_;
       std::vector<Transfer*> started_;
+      bool ready_ = false;
     };
     return std::make_unique<Queue>(inner_, depth, waits_left_);
   }

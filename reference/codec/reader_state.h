@@ -50,8 +50,8 @@ class FileTensorStream final : public TensorStream {
   std::size_t part_bytes(std::uint64_t offset, std::size_t limit) const;
   // Whether such parts are read as they lie in the file and then decrypted in place.
   bool is_read_raw(std::size_t limit) const;
-  // REQUIRES: a part, is_read_raw. Checks its MACs.
-  void decrypt(std::uint64_t offset, std::span<std::byte> data) const;
+  // From the bytes of the file to plaintext, which may be in their place. REQUIRES: a part, is_read_raw. Checks MACs.
+  void decrypt(std::uint64_t offset, std::span<const std::byte> data, std::span<std::byte> plaintext) const;
 
  private:
   void read_messages(std::uint64_t offset, MutableBuffer out);
@@ -69,8 +69,8 @@ class FileTensorStream final : public TensorStream {
   std::vector<bool> authenticated_;  // of messages that are larger than a piece
 };
 
-// Opens every message of a tensor whose whole ciphertext is in data, in place.
-void open_messages(const Cipher& cipher, const Key& key, std::span<std::byte> data, std::uint64_t first_message,
-                   std::uint64_t data_file_offset);
+// Opens messages of a tensor, the first one being first_message, into plaintext, which may be in their place.
+void open_messages(const Cipher& cipher, const Key& key, std::span<const std::byte> ciphertext,
+                   std::span<std::byte> plaintext, std::uint64_t first_message, std::uint64_t data_file_offset);
 
 }  // namespace tzmark

@@ -16,14 +16,25 @@ namespace {
 
 // A tensor that is too large to share a piece with others.
 struct LargeTensor {
-  LargeTensor(const Reader::State& state, std::size_t tensor, std::size_t limit)
-      : stream(state, tensor), piece_bytes(limit) {}
+  // destination: of its plaintext; none if nobody wants it.
+  LargeTensor(const Reader::State& state, std::size_t tensor, std::byte* destination)
+      : stream(state, tensor),
+        piece_bytes(state.options.piece_bytes),
+        first_byte(reinterpret_cast<std::uintptr_t>(destination)),
+        follows_destination(destination != nullptr && !state.index.header.encrypted &&
+                            state.data().transfer_align_bytes() == 1) {}
 
-  std::size_t part_bytes(std::uint64_t offset) const { return stream.part_bytes(offset, piece_bytes); }
+  std::size_t part_bytes(std::uint64_t offset) const {
+    if (!follows_destination) return stream.part_bytes(offset, piece_bytes);
+    return aligned_part_bytes(first_byte + offset, piece_bytes, std::min(piece_bytes, kHugePageBytes));
+  }
 
   Chain chain;
   FileTensorStream stream;
   const std::size_t piece_bytes;
+  const std::uintptr_t first_byte;
+  // Where the file does not bind its parts, no two of them share a huge page that is touched for the first time.
+  const bool follows_destination;
   TensorDigest digest;
   Sha256 plain;
 };
@@ -59,7 +70,8 @@ class ScanJob {
         if (take_run(piece)) return true;
         if (!lanes_.full()) {
           const std::size_t tensor = state_.index.in_file_order(next_);
-          lanes_.add(next_, std::make_shared<LargeTensor>(state_, tensor, piece_limit_), info(next_).data_length);
+          std::byte* const destination = into_ ? into_(tensor) : nullptr;
+          lanes_.add(next_, std::make_shared<LargeTensor>(state_, tensor, destination), info(next_).data_length);
           ++next_;
         }
       } catch (...) {
@@ -80,9 +92,7 @@ class ScanJob {
     if (piece.failure) std::rethrow_exception(piece.failure);
     if (piece.large) {
       if (!piece.large->stream.is_read_raw(piece_limit_)) return 0;
-      transfers[0].file = &state_.data();
-      transfers[0].transfer.offset = file_offset_of(piece);
-      transfers[0].transfer.memory = target_of(piece, memory);
+      plan_read(transfers[0], piece, memory);
       return 1;
     }
     const Run& run = piece.run;
@@ -99,20 +109,19 @@ class ScanJob {
   void produce(Piece& piece, std::span<std::byte> memory) {
     if (!piece.large) return scan_run(piece, placed(memory, piece.run.front().begin, piece.run.bytes()));
     FileTensorStream& stream = piece.large->stream;
-    const std::span<std::byte> target = target_of(piece, memory);
+    const std::span<std::byte> plaintext = plaintext_of(piece, memory);
     if (stream.is_read_raw(piece_limit_)) {
-      stream.decrypt(piece.offset, target);
+      stream.decrypt(piece.offset, target_of(piece, memory), plaintext);
     } else {
-      stream.read(piece.offset, target);
+      stream.read(piece.offset, plaintext);
     }
-    if (wants_crc32(*stream.expected())) piece.crc32 = crc32(0, target);
-    if (into_ && !piece.has_own_memory) std::ranges::copy(target, destination_of(piece));
+    if (wants_crc32(*stream.expected())) piece.crc32 = crc32(0, plaintext);
   }
 
   void chain(Piece& piece, std::span<std::byte> memory) {
     LargeTensor& tensor = *piece.large;
     const ExpectedHashes& expected = *tensor.stream.expected();
-    const std::span<const std::byte> data = target_of(piece, memory);
+    const std::span<const std::byte> data = plaintext_of(piece, memory);
     if (verifies()) {
       if (piece.offset == 0) begin(tensor.digest, expected);
       tensor.digest.add(data, piece.crc32);
@@ -172,10 +181,33 @@ class ScanJob {
     return into_ && moves_straight(state_.data(), file_offset_of(piece), destination_of(piece));
   }
 
+  // Of a part of a large tensor, as it lies in the file. Memory of the piece has room for the rest of the pages that
+  // the part begins and ends in: a path that moves whole ones then does so in one call.
+  void plan_read(FileTransfer& transfer, const Piece& piece, std::span<std::byte> memory) const {
+    File& file = state_.data();
+    std::uint64_t begin = file_offset_of(piece);
+    std::span<std::byte> target = target_of(piece, memory);
+    if (!piece.has_own_memory && file.transfer_align_bytes() > 1) {
+      std::uint64_t end = begin + piece.length + kPartAlignBytes - 1;
+      end = std::min(file.size(), end - end % kPartAlignBytes);
+      begin -= begin % kPartAlignBytes;
+      target = memory.first(static_cast<std::size_t>(end - begin));
+    }
+    transfer.file = &file;
+    transfer.transfer.offset = begin;
+    transfer.transfer.memory = target;
+  }
+
   // Where its bytes are read to: where they are wanted, or memory of the piece that the path reaches straight.
   std::span<std::byte> target_of(const Piece& piece, std::span<std::byte> memory) const {
     if (piece.has_own_memory) return {destination_of(piece), piece.length};
     return placed(memory, file_offset_of(piece), piece.length);
+  }
+
+  // Where its plaintext goes: where it is wanted, or over what was read.
+  std::span<std::byte> plaintext_of(const Piece& piece, std::span<std::byte> memory) const {
+    if (into_) return {destination_of(piece), piece.length};
+    return target_of(piece, memory);
   }
 
   // Small tensors whole, each on its own.
@@ -198,7 +230,7 @@ class ScanJob {
         digest.add(data, wants_crc32(expected) ? crc32(0, data) : 0);
         expected.check(digest.crc32(), digest.finish_sha256(), options_.verify);
       }
-      if (into_ && !data.empty()) std::ranges::copy(data, into_(index));
+      if (into_ && !data.empty()) std::memcpy(into_(index), data.data(), data.size());
       report(index, header, header_bytes, options_.plain_sha256 ? std::optional(sha256(data)) : std::nullopt);
     }
   }
@@ -210,7 +242,7 @@ class ScanJob {
       throw Error(ErrorCode::kCryptKeyMissing, "the file is encrypted and no key was given", crypt_at);
     }
     if (!header.crypt.cipher) return;
-    open_messages(*header.crypt.cipher, state_.keys.key_for(header.crypt, crypt_at), data, 0, tensor.data_offset);
+    open_messages(*header.crypt.cipher, state_.keys.key_for(header.crypt, crypt_at), data, data, 0, tensor.data_offset);
   }
 
   void report(std::size_t index, const TensorHeader& header, std::span<const std::byte> header_bytes,

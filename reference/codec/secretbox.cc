@@ -26,8 +26,10 @@ Nonce message_nonce(std::span<const std::byte, kNonceBytes> base, std::uint64_t 
   return nonce;
 }
 
-bool open_message(const Key& key, const Nonce& nonce, std::span<const std::byte> mac, std::span<std::byte> data) {
-  return crypto_secretbox_open_detached(raw(data), raw(data), raw(mac), data.size(), nonce.data(), key.data()) == 0;
+bool open_message(const Key& key, const Nonce& nonce, std::span<const std::byte> mac,
+                  std::span<const std::byte> ciphertext, std::span<std::byte> plaintext) {
+  return crypto_secretbox_open_detached(raw(plaintext), raw(ciphertext), raw(mac), ciphertext.size(), nonce.data(),
+                                        key.data()) == 0;
 }
 
 void seal_message(const Key& key, const Nonce& nonce, std::span<const std::byte> plaintext,

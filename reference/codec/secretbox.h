@@ -24,9 +24,10 @@ using Nonce = std::array<unsigned char, kNonceBytes>;
 // The nonce of message i: base + i, little-endian over all 24 bytes.
 Nonce message_nonce(std::span<const std::byte, kNonceBytes> base, std::uint64_t i);
 
-// In place. Returns false, with the data unchanged, if the MAC is wrong.
+// Writes plaintext of the same length, which may be in the ciphertext's place. Returns false, with nothing written, if
+// the MAC is wrong.
 [[nodiscard]] bool open_message(const Key& key, const Nonce& nonce, std::span<const std::byte> mac,
-                                std::span<std::byte> data);
+                                std::span<const std::byte> ciphertext, std::span<std::byte> plaintext);
 // Writes ciphertext of the same length, which may be in the plaintext's place, and the MAC.
 void seal_message(const Key& key, const Nonce& nonce, std::span<const std::byte> plaintext,
                   std::span<std::byte> ciphertext, std::span<std::byte> mac);

@@ -24,14 +24,20 @@ class SecretboxTest : public ::testing::TestWithParam<std::size_t> {
 };
 
 TEST_P(SecretboxTest, OpensWhatItSealed) {
-  ASSERT_TRUE(open_message(key_, nonce_, mac_, sealed_));
-  EXPECT_EQ(sealed_, plain_);
+  std::vector<std::byte> elsewhere(sealed_.size());
+  ASSERT_TRUE(open_message(key_, nonce_, mac_, sealed_, elsewhere));
+  EXPECT_EQ(elsewhere, plain_);
+  ASSERT_TRUE(open_message(key_, nonce_, mac_, sealed_, sealed_));
+  EXPECT_EQ(sealed_, plain_) << "in place";
 }
 
 TEST_P(SecretboxTest, AWrongMacLeavesTheDataAlone) {
   mac_[3] ^= std::byte{1};
   const auto before = sealed_;
-  EXPECT_FALSE(open_message(key_, nonce_, mac_, sealed_));
+  std::vector<std::byte> elsewhere(sealed_.size());
+  EXPECT_FALSE(open_message(key_, nonce_, mac_, sealed_, elsewhere));
+  EXPECT_EQ(elsewhere, std::vector<std::byte>(sealed_.size())) << "no plaintext is handed out";
+  EXPECT_FALSE(open_message(key_, nonce_, mac_, sealed_, sealed_));
   EXPECT_EQ(sealed_, before);
 }
 

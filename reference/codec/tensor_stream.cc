@@ -27,15 +27,16 @@ std::span<const std::byte> mac_of(const Cipher& cipher, std::uint64_t message) {
 
 }  // namespace
 
-void open_messages(const Cipher& cipher, const Key& key, std::span<std::byte> data, std::uint64_t first_message,
-                   std::uint64_t data_file_offset) {
-  for (std::uint64_t i = 0; !data.empty(); ++i) {
-    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(cipher.message_bytes, data.size()));
-    const std::uint64_t message = first_message + i;
-    if (!open_message(key, message_nonce(cipher.nonce, message), mac_of(cipher, message), data.first(length))) {
+void open_messages(const Cipher& cipher, const Key& key, std::span<const std::byte> ciphertext,
+                   std::span<std::byte> plaintext, std::uint64_t first_message, std::uint64_t data_file_offset) {
+  for (std::uint64_t message = first_message; !ciphertext.empty(); ++message) {
+    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(cipher.message_bytes, ciphertext.size()));
+    if (!open_message(key, message_nonce(cipher.nonce, message), mac_of(cipher, message), ciphertext.first(length),
+                      plaintext.first(length))) {
       throw_wrong_mac(message, data_file_offset + message * cipher.message_bytes);
     }
-    data = data.subspan(length);
+    ciphertext = ciphertext.subspan(length);
+    plaintext = plaintext.subspan(length);
   }
 }
 
@@ -56,7 +57,7 @@ FileTensorStream::FileTensorStream(const Reader::State& state, std::size_t tenso
 }
 
 std::size_t FileTensorStream::part_bytes(std::uint64_t offset, std::size_t limit) const {
-  if (!header_.crypt.cipher) return aligned_part_bytes(info_.data_offset, offset, limit);
+  if (!header_.crypt.cipher) return aligned_part_bytes(info_.data_offset + offset, limit);
   const std::uint64_t message = header_.crypt.cipher->message_bytes;
   // A part of a long message can start at multiples of 64 bytes only.
   return static_cast<std::size_t>(message <= limit ? limit / message * message : limit / 64 * 64);
@@ -66,10 +67,14 @@ bool FileTensorStream::is_read_raw(std::size_t limit) const {
   return !header_.crypt.cipher || header_.crypt.cipher->message_bytes <= limit;
 }
 
-void FileTensorStream::decrypt(std::uint64_t offset, std::span<std::byte> data) const {
-  if (!header_.crypt.cipher) return;
-  const Cipher& cipher = *header_.crypt.cipher;
-  open_messages(cipher, *key_, data, offset / cipher.message_bytes, info_.data_offset);
+void FileTensorStream::decrypt(std::uint64_t offset, std::span<const std::byte> data,
+                               std::span<std::byte> plaintext) const {
+  if (header_.crypt.cipher) {
+    const Cipher& cipher = *header_.crypt.cipher;
+    open_messages(cipher, *key_, data, plaintext, offset / cipher.message_bytes, info_.data_offset);
+  } else if (data.data() != plaintext.data()) {
+    std::memcpy(plaintext.data(), data.data(), data.size());
+  }
 }
 
 void FileTensorStream::read(std::uint64_t offset, MutableBuffer out) {
@@ -98,7 +103,7 @@ void FileTensorStream::read(std::uint64_t offset, MutableBuffer out) {
 
 void FileTensorStream::read_messages(std::uint64_t offset, MutableBuffer out) {
   state_.data().read_at(info_.data_offset + offset, out);
-  decrypt(offset, out.bytes());
+  decrypt(offset, out.bytes(), out.bytes());
 }
 
 void FileTensorStream::read_part(std::uint64_t offset, MutableBuffer out) {

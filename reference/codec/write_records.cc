@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "bytes/cursor.h"
 #include "codec/lanes.h"
 #include "codec/run.h"
 #include "codec/secretbox.h"
+#include "codec/shared_pages.h"
 #include "codec/tensor_digest.h"
 #include "tzmark/error.h"
 
@@ -121,7 +123,17 @@ struct LargeRecord {
 
   std::size_t part_bytes(std::uint64_t offset) const {
     if (chunk_bytes != 0) return piece_bytes / chunk_bytes * chunk_bytes;
-    return aligned_part_bytes(data_offset, offset, piece_bytes);
+    return aligned_part_bytes(data_offset + offset, piece_bytes);
+  }
+
+  // Whether the page around the place where the part that begins at offset meets the one before belongs to these two
+  // alone. REQUIRES: encrypted.
+  bool shares_page(std::uint64_t offset) const {
+    const std::uint64_t length = record.info().data_length;
+    if (offset == 0 || offset >= length) return false;
+    const std::uint64_t below = (data_offset + offset) % kPartAlignBytes;
+    const std::uint64_t part = part_bytes(offset);
+    return below != 0 && below <= part && kPartAlignBytes - below <= std::min(part, length - offset);
   }
 
   Chain chain;
@@ -131,6 +143,7 @@ struct LargeRecord {
   const std::size_t piece_bytes;
   const std::size_t chunk_bytes;          // of encryption; 0 without
   std::atomic<std::uint64_t> bytes_left;  // that are not ready to be written
+  SharedPages shared_pages;
 };
 
 class WriteJob {
@@ -138,6 +151,7 @@ class WriteJob {
   struct Piece : TensorPiece<LargeRecord> {
     Run run;
     std::uint32_t crc32 = 0;
+    std::uint64_t write_begin = 0, write_end = 0;  // in the file, of a part of a large tensor
     bool ends_record = false;
   };
 
@@ -199,8 +213,11 @@ class WriteJob {
   void consume(Piece& piece, std::span<std::byte> memory) {
     if (piece.large) {
       LargeRecord& large = *piece.large;
+      piece.write_begin = large.data_offset + piece.offset;
+      piece.write_end = piece.write_begin + piece.length;
       if (large.record.is_encrypted()) {
         large.record.encrypt(piece.offset, plaintext_of(piece, memory), placed_part(piece, memory));
+        if (data_file_.transfer_align_bytes() > 1) share_pages(piece, memory);
       }
       // Whoever is ready last finds all MACs and hashes in place.
       piece.ends_record = large.bytes_left.fetch_sub(piece.length) == piece.length;
@@ -211,9 +228,8 @@ class WriteJob {
   std::size_t writes(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
     if (piece.large) {
       LargeRecord& large = *piece.large;
-      const auto data = large.record.is_encrypted() ? std::span<const std::byte>(placed_part(piece, memory))
-                                                    : plaintext_of(piece, memory);
-      plan_write(transfers[0], data_file_, large.data_offset + piece.offset, data);
+      const auto data = large.record.is_encrypted() ? in_memory(piece, memory) : plaintext_of(piece, memory);
+      plan_write(transfers[0], data_file_, piece.write_begin, data);
       if (!piece.ends_record) return 1;
       plan_write(transfers[1], file_, plan_[piece.first].header_offset, large.record.header());
       return 2;
@@ -246,6 +262,36 @@ class WriteJob {
     return piece.large->record.in_memory().subspan(piece.offset, piece.length);
   }
 
+  // Where a place of the file lies in memory that holds the page which the piece begins in.
+  static std::size_t place_in_memory(const Piece& piece, std::uint64_t file_offset) {
+    const std::uint64_t begin = piece.large->data_offset + piece.offset;
+    return static_cast<std::size_t>(file_offset - (begin - begin % kPartAlignBytes));
+  }
+  // What is written of a part that has been encrypted.
+  static std::span<const std::byte> in_memory(const Piece& piece, std::span<std::byte> memory) {
+    return memory.subspan(place_in_memory(piece, piece.write_begin),
+                          static_cast<std::size_t>(piece.write_end - piece.write_begin));
+  }
+
+  // Has pages that parts share written whole, by one of them.
+  static void share_pages(Piece& piece, std::span<std::byte> memory) {
+    LargeRecord& large = *piece.large;
+    const auto complete = [&](std::uint64_t boundary, SharedPages::Half mine) {
+      const std::size_t page = place_in_memory(piece, boundary) / kPartAlignBytes * kPartAlignBytes;
+      return large.shared_pages.complete(boundary, mine, memory.subspan(page).first<kPartAlignBytes>());
+    };
+    const std::uint64_t begin = piece.write_begin;
+    const std::uint64_t end = piece.write_end;
+    if (large.shares_page(piece.offset)) {
+      piece.write_begin -= begin % kPartAlignBytes;
+      if (!complete(begin, SharedPages::Half::kUpper)) piece.write_begin += kPartAlignBytes;
+    }
+    if (large.shares_page(piece.offset + piece.length)) {
+      piece.write_end -= end % kPartAlignBytes;
+      if (complete(end, SharedPages::Half::kLower)) piece.write_end += kPartAlignBytes;
+    }
+  }
+
   bool take_run(Piece& piece) {
     piece.run = Run(plan_.layout());
     const std::size_t end = plan_.tensors().size();
@@ -262,7 +308,8 @@ class WriteJob {
   void build_run(const Piece& piece, std::span<std::byte> memory) {
     const Run& run = piece.run;
     // Between tensors there may be bytes that align the next one.
-    std::ranges::fill(memory.subspan(run.front().bytes(), run.data().bytes()), std::byte{0});
+    const std::span<std::byte> data_room = memory.subspan(run.front().bytes(), run.data().bytes());
+    std::memset(data_room.data(), 0, data_room.size());
     std::vector<std::byte> header;
     for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
       header.clear();

@@ -32,6 +32,7 @@ class SynchronousQueue final : public TransferQueue {
     done_ = &transfer;
   }
   Transfer& wait() override { return *std::exchange(done_, nullptr); }
+  Transfer* poll() override { return std::exchange(done_, nullptr); }
 
  private:
   File& file_;

@@ -197,6 +197,7 @@ class GpuDirectQueue final : public TransferQueue {
   unsigned in_flight() const override { return queue_->in_flight(); }
   void start(Transfer& transfer) override { queue_->start(transfer); }
   Transfer& wait() override { return queue_->wait(); }
+  Transfer* poll() override { return queue_->poll(); }
   // Memory that is refused (there is little of what a GPU shows to the bus) moves through buffers of libcufile.
   void register_memory(std::span<const MutableBuffer> buffers) override {
     for (const MutableBuffer& buffer : buffers) {

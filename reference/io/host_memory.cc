@@ -12,24 +12,29 @@
 namespace tzmark {
 namespace {
 
-constexpr std::size_t kHugePageBytes = 2 << 20;
+// The kernel aligns a mapping to huge pages by itself if it is made of whole ones.
+std::size_t mapped_bytes(std::size_t bytes) {
+  if (bytes < kHugePageBytes || bytes > ~std::size_t{0} - kHugePageBytes) return bytes;
+  return (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+}
 
 }  // namespace
 
 HostMemory::HostMemory(std::size_t bytes, Pages pages) : size_(bytes) {
   if (bytes == 0) return;
-  void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const std::size_t length = mapped_bytes(bytes);
+  void* const mapped = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) {
     throw Error(ErrorCode::kResource,
                 fmt::format("no memory of {} bytes: {}", bytes, std::generic_category().message(errno)));
   }
   data_ = static_cast<std::byte*>(mapped);
-  // The kernel aligns mappings of this size by itself. A refusal is no error: the pages are small then.
-  if (bytes >= kHugePageBytes) ::madvise(mapped, bytes, pages == Pages::kHuge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  // A refusal is no error: the pages are small then.
+  if (bytes >= kHugePageBytes) ::madvise(mapped, length, pages == Pages::kHuge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 HostMemory::~HostMemory() {
-  if (data_ != nullptr) ::munmap(data_, size_);
+  if (data_ != nullptr) ::munmap(data_, mapped_bytes(size_));
 }
 
 HostMemory::HostMemory(HostMemory&& other) noexcept

@@ -83,7 +83,9 @@ Ring::Ring(unsigned entries, Use use, const Ring* shared) {
   if (use == Use::kPolled) {
     result = init(entries, IORING_SETUP_SQPOLL, shared, ring_);
   } else if (use == Use::kOneThread) {
-    result = init(entries, IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN, nullptr, ring_);
+    // The flag tells reap whether the kernel has work to finish, so that it looks without a system call.
+    constexpr unsigned kFlags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
+    result = init(entries, kFlags, nullptr, ring_);
   }
   // Before Linux 6.1 there are no such flags.
   if (result == -EINVAL && use != Use::kPolled) result = init(entries, 0, nullptr, ring_);

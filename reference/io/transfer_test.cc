@@ -370,6 +370,26 @@ TEST_P(QueueTest, ErrorsBelongToTheirTransfers) {
   EXPECT_EQ(behind, part(content, 1'000, 5'000));
 }
 
+TEST_P(QueueTest, PollingFindsEveryTransferAndNeverWaits) {
+  const Bytes content = random_bytes(1'000'003, 16);
+  const auto file = open(content);
+  const auto queue = file->make_queue(8);
+  EXPECT_EQ(queue->poll(), nullptr) << "of an empty queue";
+  Bytes whole(content.size());
+  std::vector<Transfer> transfers;
+  for (const auto& [at, count] : pieces_of(content.size())) {
+    transfers.push_back({Transfer::Kind::kRead, at, std::span(whole).subspan(at, count), nullptr, {}});
+  }
+  std::set<Transfer*> through;
+  for (auto next = transfers.begin(); next != transfers.end() || queue->in_flight() > 0;) {
+    if (next != transfers.end() && queue->in_flight() < queue->depth()) queue->start(*next++);
+    while (Transfer* const done = queue->poll()) EXPECT_TRUE(through.insert(done).second);
+  }
+  EXPECT_EQ(through.size(), transfers.size());
+  expect_no_errors(transfers);
+  EXPECT_EQ(whole, content);
+}
+
 TEST_P(QueueTest, DestroyedItWaitsForWhatIsInFlight) {
   Bytes content = random_bytes(1'000'003, 15);
   for (int round = 0; round < 10; ++round) {

@@ -110,6 +110,14 @@ Transfer& UringQueue::wait() {
   return *slots_[number].transfer;
 }
 
+Transfer* UringQueue::poll() {
+  if (ready_count_ == 0 && in_flight() > 0) {
+    reap();
+    submit_what_is_worth_it();
+  }
+  return ready_count_ == 0 ? nullptr : &wait();
+}
+
 void UringQueue::begin_step(unsigned number) {
   Slot& slot = slots_[number];
   const Transfer& transfer = *slot.transfer;
@@ -182,10 +190,14 @@ void UringQueue::submit_what_is_worth_it() {
   unsubmitted_bytes_ = 0;
 }
 
+void UringQueue::reap() {
+  ring_.reap([this](std::uint64_t number, int result) { end_step(static_cast<unsigned>(number), result); });
+}
+
 void UringQueue::wait_for_some() {
   ring_.submit_and_wait();
   unsubmitted_bytes_ = 0;
-  ring_.reap([this](std::uint64_t number, int result) { end_step(static_cast<unsigned>(number), result); });
+  reap();
   submit_what_is_worth_it();
 }
 

@@ -23,6 +23,7 @@ class UringQueue final : public TransferQueue {
   unsigned in_flight() const override { return depth() - static_cast<unsigned>(free_.size()); }
   void start(Transfer& transfer) override;
   Transfer& wait() override;
+  Transfer* poll() override;
   void register_memory(std::span<const MutableBuffer> buffers) override;
 
  private:
@@ -49,6 +50,7 @@ class UringQueue final : public TransferQueue {
   bool advance(unsigned number, std::size_t moved);
   void finish(unsigned number, std::exception_ptr error = nullptr);
   void submit_what_is_worth_it();
+  void reap();
   void wait_for_some();
 
   AlignedFile& file_;

@@ -48,6 +48,8 @@ class TransferQueue {
   virtual void start(Transfer& transfer) = 0;
   // The next transfer that is through, whole or with its error. REQUIRES: in_flight() > 0.
   virtual Transfer& wait() = 0;
+  // The same, if one is through by now; nothing otherwise. Never waits.
+  virtual Transfer* poll() = 0;
   // Says what memory transfers will use, again and again, where a path gains from knowing that. Called once at most,
   // before the first start. A queue that is refused it by the system goes on without.
   virtual void register_memory(std::span<const MutableBuffer>) {}

@@ -8,6 +8,9 @@
 
 namespace tzmark {
 
+// Of the kernels that this is made for: the size of a large page, and what its address is a multiple of.
+inline constexpr std::size_t kHugePageBytes = 2 << 20;
+
 // Memory that the system has just mapped: zeros, aligned to a page, and costing nothing until it is touched. It goes
 // back to the system with the object. Moves and does not copy. For one owner at a time.
 class HostMemory {
