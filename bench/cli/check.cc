@@ -369,12 +369,12 @@ void sizes_of_files(Group& group) {
   const std::uint64_t large_bytes = std::min(8 * kGiB, group.options().scale_bytes * 16);
   const auto small = group.content(even_workload(8, kSmallBytes / 8));
   const auto large = group.content(even_workload(64, large_bytes / 64), large_bytes / 64);
-  // As long a run for both, up to a point: many short ones are not one long one.
-  const auto repeat = static_cast<unsigned>(std::min<std::uint64_t>(16, large_bytes / kSmallBytes));
+  // As many small ones as make a large one, up to a point.
+  const auto copies = static_cast<unsigned>(std::min<std::uint64_t>(16, large_bytes / kSmallBytes));
   const auto read = [&](const SharedContent& content, unsigned times) {
-    return group.add(codec_read(group.place(), content, {}, {}, {.target = Target::kSink, .repeat = times}));
+    return group.add(codec_read(group.place(), content, {}, {}, {.target = Target::kSink, .copies = times}));
   };
-  const std::size_t of_small = read(small, repeat);
+  const std::size_t of_small = read(small, copies);
   const std::size_t of_large = read(large, 1);
   group.run();
   // Neither may be much slower than the other.
@@ -400,7 +400,7 @@ void counts_of_tensors(Group& group) {
   const auto many = group.content(even_workload(kMany, kBytes));
   // A small file gets one thread in any case.
   const Moving moving{.threads = 1};
-  const std::size_t of_few = group.add(codec_read(group.place(), few, {}, moving, {.repeat = 200}));
+  const std::size_t of_few = group.add(codec_read(group.place(), few, {}, moving, {.copies = 200}));
   const std::size_t of_many = group.add(codec_read(group.place(), many, {}, moving, {}));
   group.run();
   // All tensors have the same size, so that bytes per second count tensors.

@@ -81,16 +81,20 @@ class CodecRead final : public CodecSubject {
     description_.verification = verification_name(reading.verification, stored);
     description_.cache = reading.cache;
     description_.target = reading.target;
-    description_.bytes *= reading.repeat;
-    description_.tensors *= reading.repeat;
-    if (reading.repeat > 1) description_.notes.push_back(fmt::format("{} passes a sample", reading.repeat));
+    description_.bytes *= reading.copies;
+    description_.tensors *= reading.copies;
+    if (reading.copies > 1) description_.notes.push_back(fmt::format("{} copies of the file a sample", reading.copies));
   }
 
   void verify() override {
-    file_name_ = place_.file(content_, stored_);
-    make_cache_state(file_name_, reading_.cache);
-    describe(*open_file(file_name_, OpenMode::kRead, moving_.io));
-    const Reader reader = Reader::open(file_name_, options());
+    file_names_ = {place_.file(content_, stored_)};
+    make_cache_state(file_names_.front(), reading_.cache);
+    describe(*open_file(file_names_.front(), OpenMode::kRead, moving_.io));
+    while (file_names_.size() < reading_.copies) {
+      file_names_.push_back(place_.new_name(".copy"));
+      std::filesystem::copy_file(file_names_.front(), file_names_.back());
+    }
+    const Reader reader = Reader::open(file_names_.front(), options());
     if (reading_.target == Target::kSink) return reader.verify();
     const LoadedTensors loaded = reader.load(Verification::kAll);
     for (std::size_t i = 0; i < loaded.size(); ++i) {
@@ -103,18 +107,22 @@ class CodecRead final : public CodecSubject {
 
   Sample run() override {
     Sample sample;
-    sample.resident_share = make_cache_state(file_name_, reading_.cache);
-    std::vector<std::optional<LoadedTensors>> loaded(reading_.repeat);  // given back behind the clock
+    std::vector<double> shares;
+    for (const std::string& name : file_names_) shares.push_back(make_cache_state(name, reading_.cache));
+    // The share that is furthest from what was asked for.
+    sample.resident_share =
+        reading_.cache == Cache::kWarm ? *std::ranges::min_element(shares) : *std::ranges::max_element(shares);
+    std::vector<std::optional<LoadedTensors>> loaded(file_names_.size());  // given back behind the clock
     const Stopwatch watch(place_.directory());
-    for (auto& tensors : loaded) tensors = read();
+    for (std::size_t i = 0; i < loaded.size(); ++i) loaded[i] = read(file_names_[i]);
     watch.stop(sample);
     watch.stop_device(sample);
     return sample;
   }
 
  private:
-  std::optional<LoadedTensors> read() const {
-    const Reader reader = Reader::open(file_name_, options());
+  std::optional<LoadedTensors> read(const std::string& file_name) const {
+    const Reader reader = Reader::open(file_name, options());
     if (reading_.target != Target::kSink) {
       const bool huge = reading_.target == Target::kHugePages;
       return reader.load(reading_.verification, huge ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall);
@@ -124,7 +132,7 @@ class CodecRead final : public CodecSubject {
   }
 
   const Reading reading_;
-  std::string file_name_;
+  std::vector<std::string> file_names_;
 };
 
 class CodecOpen final : public CodecSubject {

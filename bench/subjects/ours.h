@@ -23,8 +23,9 @@ struct Reading {
   Verification verification = Verification::kNone;
   Target target = Target::kHugePages;
   Cache cache = Cache::kWarm;
-  // So often in one run, which then moves that many times the bytes: for what is too quick for one clock reading.
-  unsigned repeat = 1;
+  // So many copies of the file in one run, one after the other: for what is too quick for one clock reading. The same
+  // file again and again would lie in the CPU's caches.
+  unsigned copies = 1;
 };
 
 using SharedContent = std::shared_ptr<const Content>;
