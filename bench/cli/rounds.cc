@@ -9,6 +9,7 @@
 #include <numeric>
 #include <random>
 
+#include "harness/memory.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -83,6 +84,7 @@ void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options) {
         say(fmt::format("round {} of {}, {}: {}", round + 1, options.rounds, number, id));
         for ([[maybe_unused]] auto iteration : state) {
           try {
+            touch_free_memory(measured.subject->description().bytes);
             measured.samples.push_back(measured.subject->run());
             state.SetIterationTime(static_cast<double>(measured.samples.back().elapsed_ns) / 1e9);
           } catch (const Error& e) {

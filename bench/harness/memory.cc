@@ -10,6 +10,7 @@
 
 #include "harness/small_file.h"
 #include "tzmark/error.h"
+#include "tzmark/memory.h"
 
 namespace tzmark::bench {
 namespace {
@@ -61,6 +62,18 @@ MemoryPeak PeakMemory::stop() {
   const auto above = [](std::uint64_t peak, std::uint64_t before) { return peak > before ? peak - before : 0; };
   return {above(anonymous_peak_bytes_, anonymous_before_bytes_),
           above(status_bytes(own_status(), "VmHWM"), resident_before_bytes_)};
+}
+
+std::uint64_t touch_free_memory(std::uint64_t bytes) {
+  constexpr std::size_t kPageBytes = 4096;
+  const auto free = labelled(read_text("/proc/meminfo").value_or(""), "MemFree");
+  if (!free) return 0;
+  bytes = std::min<std::uint64_t>(bytes, std::strtoull(free->c_str(), nullptr, 10) * 1024 / 2);
+  const HostMemory memory(bytes);
+  const std::span<std::byte> all = memory.bytes();
+  // A store that the compiler must not leave out.
+  for (std::size_t at = 0; at < all.size(); at += kPageBytes) *const_cast<volatile std::byte*>(&all[at]) = {};
+  return bytes;
 }
 
 }  // namespace tzmark::bench

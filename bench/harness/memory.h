@@ -1,4 +1,4 @@
-// How much memory an operation takes. Memory that a read fills for the first time is tzmark::HostMemory.
+// How much memory an operation takes, and the state of the memory that it gets.
 #pragma once
 
 #include <atomic>
@@ -36,5 +36,11 @@ class PeakMemory {
   std::atomic<std::uint64_t> anonymous_peak_bytes_ = 0;
   std::jthread sampler_;  // ends with the object
 };
+
+// Touches so many bytes of the system's free memory and gives them back, so that what runs next finds them as if they
+// had just been freed. Free memory of a virtual machine may have gone back to its host, and then costs several times as
+// much at the first touch: a matter of luck that has nothing to do with what is measured. Takes half of what is free at
+// most, so that nothing is driven out of the page cache. Returns how much it has touched.
+std::uint64_t touch_free_memory(std::uint64_t bytes);
 
 }  // namespace tzmark::bench

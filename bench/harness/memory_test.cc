@@ -55,5 +55,11 @@ TEST(PeakMemory, NothingIsLittle) {
   const PeakMemory ends_by_itself;
 }
 
+TEST(TouchFreeMemory, GivesBackWhatItTook) {
+  PeakMemory peak;
+  EXPECT_EQ(touch_free_memory(64 << 20), 64U << 20);
+  EXPECT_GE(peak.stop().resident_bytes, 60U << 20) << "it was touched";
+}
+
 }  // namespace
 }  // namespace tzmark::bench
