@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "harness/machine.h"
+#include "subjects/ours.h"
 #include "tzmark/io.h"
 #include "tzmark/version.h"
 
@@ -149,10 +150,14 @@ std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured) {
     if (m.samples.empty()) continue;
     if (d.subject == "ceiling") {
       rates.push_back({d.detail, d.threads.value_or(0), median_interval(m.rates()), ""});
-    } else if (d.subject == "raw") {
+      continue;
+    }
+    if (d.subject == "raw") {
       rates.push_back({fmt::format("path-{}/{}", name_of(d.operation), d.io_actual), d.threads.value_or(0),
                        median_interval(m.rates()), d.id()});
-    } else if (d.subject == "fio") {
+    }
+    // Nobody knows the device but by who reached it: the fastest of them counts.
+    if (d.subject == "fio" || (d.subject == "raw" && is_direct(d.io_actual))) {
       rates.push_back(
           {fmt::format("device-{}", name_of(d.operation)), d.threads.value_or(0), median_interval(m.rates()), d.id()});
     }
