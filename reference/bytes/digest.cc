@@ -1,8 +1,9 @@
-// CRC32 by ISA-L, combined by zlib; SHA-256 by OpenSSL.
+// CRC32 and CRC-64 by ISA-L, the former combined by zlib; SHA-256 by OpenSSL.
 #include "bytes/digest.h"
 
 #include <fmt/format.h>
 #include <isa-l/crc.h>
+#include <isa-l/crc64.h>
 #include <openssl/evp.h>
 #include <zlib.h>
 
@@ -20,6 +21,30 @@ namespace {
 __attribute__((target("avx"))) void clear_upper_halves() noexcept { _mm256_zeroupper(); }
 const bool kHasAvx = __builtin_cpu_supports("avx") != 0;
 #endif
+
+// CRC-64/XZ as a polynomial over GF(2), the highest power in the lowest bit.
+constexpr std::uint64_t kCrc64Polynomial = 0xC96C5795D7870F42;
+constexpr std::uint64_t kCrc64One = std::uint64_t{1} << 63;
+
+constexpr std::uint64_t crc64_multiply(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t product = 0;
+  for (; a != 0; a <<= 1) {
+    if ((a & kCrc64One) != 0) product ^= b;
+    b = (b >> 1) ^ ((b & 1) != 0 ? kCrc64Polynomial : 0);
+  }
+  return product;
+}
+
+// x^(8 * bytes): what as many further bytes multiply the CRC of those before them by.
+std::uint64_t crc64_shift(std::uint64_t bytes) {
+  std::uint64_t square = kCrc64One >> 8;
+  std::uint64_t shift = kCrc64One;
+  for (; bytes != 0; bytes >>= 1) {
+    if ((bytes & 1) != 0) shift = crc64_multiply(shift, square);
+    square = crc64_multiply(square, square);
+  }
+  return shift;
+}
 
 const EVP_MD* sha256_algorithm() {
   // Fetched once: a look-up by name at each tensor costs more than hashing a small one.
@@ -45,6 +70,23 @@ std::uint32_t crc32(std::uint32_t seed, std::span<const std::byte> bytes) noexce
 
 std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t b_bytes) noexcept {
   return static_cast<std::uint32_t>(::crc32_combine(a, b, static_cast<z_off_t>(b_bytes)));
+}
+
+std::uint64_t crc64(std::uint64_t seed, std::span<const std::byte> bytes) noexcept {
+  const std::uint64_t result =
+      crc64_ecma_refl(seed, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+#if defined(__x86_64__)
+  if (kHasAvx) clear_upper_halves();
+#endif
+  return result;
+}
+
+std::uint64_t crc64_combine(std::uint64_t a, std::uint64_t b, std::uint64_t b_bytes) noexcept {
+  return crc64_multiply(crc64_shift(b_bytes), a) ^ b;
+}
+
+std::uint64_t crc64_of_zeros(std::uint64_t bytes) noexcept {
+  return ~crc64_multiply(crc64_shift(bytes), ~std::uint64_t{0});
 }
 
 void Sha256::Free::operator()(evp_md_ctx_st* context) const noexcept { EVP_MD_CTX_free(context); }

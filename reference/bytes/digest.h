@@ -1,4 +1,4 @@
-// The two hashes of the format. Each object is for one thread at a time; the free functions are thread-safe.
+// The two hashes of the format, and the one of checkpoints. Each object is for one thread at a time; the free functions are thread-safe.
 #pragma once
 
 #include <array>
@@ -19,6 +19,15 @@ std::uint32_t crc32(std::uint32_t seed, std::span<const std::byte> bytes) noexce
 
 // CRC32 of a || b, given those of a and b and the length of b. Lets pieces be hashed at the same time.
 std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t b_bytes) noexcept;
+
+// CRC-64/XZ of bytes that follow others whose CRC-64 is seed; `7z h -scrcCRC64` shows the same number.
+std::uint64_t crc64(std::uint64_t seed, std::span<const std::byte> bytes) noexcept;
+
+// CRC-64 of a || b, as above.
+std::uint64_t crc64_combine(std::uint64_t a, std::uint64_t b, std::uint64_t b_bytes) noexcept;
+
+// CRC-64 of so many zeros: of a hole in a file.
+std::uint64_t crc64_of_zeros(std::uint64_t bytes) noexcept;
 
 // SHA-256 is a chain: one tensor's digest cannot use more than one core, whatever the tensor's size.
 class Sha256 {
