@@ -26,6 +26,16 @@ IoPath gpudirect_path();
 // What a read that finds the end of the file throws. missing_bytes: what it still wanted there.
 Error early_end(std::uint64_t missing_bytes, std::uint64_t offset);
 
+// What the action throws begins with the name of what it is about.
+template <typename Action>
+auto about(const std::string& name, Action&& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    throw Error(error.code(), name + ": " + error.message(), error.offset());
+  }
+}
+
 // Owns a file descriptor.
 class Descriptor {
  public:
