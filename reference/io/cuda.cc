@@ -31,6 +31,8 @@ std::string Cuda::start() {
   library.require(calls_.address_range, "cuMemGetAddressRange_v2");
   library.require(calls_.copy_to_device, "cuMemcpyHtoD_v2");
   library.require(calls_.copy_to_host, "cuMemcpyDtoH_v2");
+  library.require(calls_.pin, "cuMemHostRegister_v2");
+  library.require(calls_.unpin, "cuMemHostUnregister");
   library.look_for(calls_.error_name, "cuGetErrorName");
   if (!library.missing().empty()) return fmt::format("{} lacks {}", library.name(), fmt::join(library.missing(), ", "));
 

@@ -27,6 +27,8 @@ struct CudaCalls {
   int (*address_range)(std::uint64_t* base, std::size_t* bytes, std::uint64_t address) = nullptr;
   int (*copy_to_device)(std::uint64_t to, const void* from, std::size_t bytes) = nullptr;
   int (*copy_to_host)(void* to, std::uint64_t from, std::size_t bytes) = nullptr;
+  int (*pin)(void* memory, std::size_t bytes, unsigned flags) = nullptr;
+  int (*unpin)(void* memory) = nullptr;
   int (*error_name)(int error, const char** name) = nullptr;
 };
 

@@ -12,6 +12,13 @@ namespace {
 
 std::uint64_t address_of(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
 
+const Cuda& usable_cuda() {
+  const Cuda& cuda = Cuda::instance();
+  if (!cuda.why_unavailable().empty()) throw Error(ErrorCode::kUnavailable, cuda.why_unavailable());
+  cuda.make_context_current();
+  return cuda;
+}
+
 void check_copy(int error, const char* call) {
   if (error != 0) {
     throw Error(ErrorCode::kResource, fmt::format("{}: {}", call, Cuda::instance().error_text(error)));
@@ -23,9 +30,7 @@ void check_copy(int error, const char* call) {
 std::string DeviceMemory::why_unavailable() { return Cuda::instance().why_unavailable(); }
 
 DeviceMemory::DeviceMemory(std::size_t bytes) : size_(bytes) {
-  const Cuda& cuda = Cuda::instance();
-  if (!cuda.why_unavailable().empty()) throw Error(ErrorCode::kUnavailable, cuda.why_unavailable());
-  cuda.make_context_current();
+  const Cuda& cuda = usable_cuda();
   // The driver allocates no nothing.
   if (bytes == 0) return;
   std::uint64_t address = 0;
@@ -68,6 +73,36 @@ void DeviceMemory::copy_to_host(std::size_t offset, std::span<std::byte> bytes) 
   Cuda::instance().make_context_current();
   check_copy(Cuda::instance().calls().copy_to_host(bytes.data(), address_of(data_) + offset, bytes.size()),
              "cuMemcpyDtoH");
+}
+
+void copy_to_host(ConstBuffer from, std::span<std::byte> to) {
+  if (from.size == 0) return;
+  check_copy(usable_cuda().calls().copy_to_host(to.data(), address_of(from.data), from.size), "cuMemcpyDtoH");
+}
+
+PinnedRange::PinnedRange(std::span<std::byte> memory) {
+  const Cuda& cuda = usable_cuda();
+  if (memory.empty()) return;
+  if (const int error = cuda.calls().pin(memory.data(), memory.size(), 0); error != 0) {
+    throw Error(ErrorCode::kResource, fmt::format("pinning {} bytes: {}", memory.size(), cuda.error_text(error)));
+  }
+  memory_ = memory.data();
+}
+
+PinnedRange::~PinnedRange() {
+  if (memory_ == nullptr) return;
+  // As above: nothing could be done about a failure.
+  try {
+    static_cast<void>(usable_cuda().calls().unpin(memory_));
+  } catch (const Error&) {
+  }
+}
+
+PinnedRange::PinnedRange(PinnedRange&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
+
+PinnedRange& PinnedRange::operator=(PinnedRange&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  return *this;
 }
 
 }  // namespace tzmark

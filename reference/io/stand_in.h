@@ -44,6 +44,7 @@ struct StandInOrders {
 extern "C" {
 // Of the stand-in of libcuda. The bytes of device memory; null if they were not allocated, all of them in one piece.
 std::byte* tzmark_stand_in_device_bytes(std::uint64_t address, std::size_t bytes);
+std::size_t tzmark_stand_in_pinned_bytes();  // host memory, of all ranges
 bool tzmark_stand_in_has_context();
 // Of the stand-in of libcufile.
 tzmark::test::StandInOrders* tzmark_stand_in_orders();

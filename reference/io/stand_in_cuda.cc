@@ -26,6 +26,7 @@ struct Allocation {
 };
 std::mutex mutex;
 std::map<std::uint64_t, Allocation> allocations;
+std::map<void*, std::size_t> pinned;
 
 // The allocation that an address lies in, or the end. REQUIRES: the mutex is held.
 std::map<std::uint64_t, Allocation>::iterator find(std::uint64_t address) {
@@ -49,6 +50,13 @@ std::byte* tzmark_stand_in_device_bytes(std::uint64_t address, std::size_t bytes
   const auto found = find(address);
   if (found == allocations.end() || address + bytes > found->first + found->second.bytes) return nullptr;
   return found->second.content.data() + (address - found->first);
+}
+
+std::size_t tzmark_stand_in_pinned_bytes() {
+  const std::lock_guard lock(mutex);
+  std::size_t bytes = 0;
+  for (const auto& range : pinned) bytes += range.second;
+  return bytes;
 }
 
 bool tzmark_stand_in_has_context() { return context != nullptr; }
@@ -123,6 +131,17 @@ int cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes) {
   if (inside == nullptr) return kInvalidValue;
   std::memcpy(to, inside, bytes);
   return 0;
+}
+
+int cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned) {
+  if (context == nullptr) return kInvalidContext;
+  const std::lock_guard lock(mutex);
+  return bytes != 0 && pinned.emplace(memory, bytes).second ? 0 : kInvalidValue;
+}
+
+int cuMemHostUnregister(void* memory) {
+  const std::lock_guard lock(mutex);
+  return pinned.erase(memory) == 1 ? 0 : kInvalidValue;
 }
 
 int cuGetErrorName(int error, const char** name) {

@@ -73,4 +73,23 @@ class DeviceMemory {
   std::size_t size_ = 0;
 };
 
+// Copies device memory of anybody's to the host, and returns when it is there. REQUIRES: from.kind == kDevice, and
+// to.size() == from.size.
+void copy_to_host(ConstBuffer from, std::span<std::byte> to);
+
+// Keeps host memory of somebody else's where it is and in reach of the GPU, so that copies between both are fast, for
+// as long as it lives; the memory has to live longer. Moves and does not copy.
+class PinnedRange {
+ public:
+  PinnedRange() = default;
+  // Throws TZE-AVL-001 without a GPU, and TZE-ENV-006 if the system does not let so much be pinned.
+  explicit PinnedRange(std::span<std::byte> memory);
+  ~PinnedRange();
+  PinnedRange(PinnedRange&& other) noexcept;
+  PinnedRange& operator=(PinnedRange&& other) noexcept;
+
+ private:
+  std::byte* memory_ = nullptr;
+};
+
 }  // namespace tzmark
