@@ -75,7 +75,7 @@ bool same_sentence(std::string_view a, std::string_view b) {
 // this plus the last three digits of the id.
 const std::map<std::string_view, int> kAreas = {{"TZR-HDR", 100}, {"TZR-IDX", 200}, {"TZR-REC", 300}, {"TZR-SEG", 250},
                                                 {"TZR-TRM", 350}, {"TZR-NAM", 400}, {"TZR-DTY", 500}, {"TZR-HSH", 600},
-                                                {"TZR-CRY", 700}, {"ST", 800},      {"TZX-SPL", 870}};
+                                                {"TZR-CRY", 700}, {"ST", 800},      {"CKP", 850},     {"TZX-SPL", 870}};
 
 // The rest has no such order.
 const std::map<int, std::string_view> kNotAboutTheFormat = {

@@ -18,7 +18,8 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "io": frozenset({"bytes"}),
     "codec": frozenset({"bytes", "format", "io"}),
     "safetensors": frozenset({"bytes", "format", "io", "codec"}),
-    "cli": frozenset({"bytes", "format", "io", "codec", "safetensors"}),
+    "checkpoint": frozenset({"bytes", "format", "io", "codec", "safetensors"}),
+    "cli": frozenset({"bytes", "format", "io", "codec", "safetensors", "checkpoint"}),
 }
 
 # CMake's targets are called tzmark_FOLDER, but for the command itself.
@@ -31,6 +32,7 @@ BACKBONE = (
     ("tzmark_codec", "tzmark_format"),
     ("tzmark_codec", "tzmark_io"),
     ("tzmark_safetensors", "tzmark_codec"),
+    ("tzmark_checkpoint", "tzmark_safetensors"),
     ("tzmark_reference", "tzmark_codec"),
     ("tzmark", "tzmark_codec"),
     ("tzmark-conform", "tzmark_conformance_runner"),

@@ -28,6 +28,10 @@
 
 namespace tzmark {
 
+// Private to the library.
+class SnapshotPool;
+struct SaveTask;
+
 // A tensor in memory of any kind. data has exactly the bytes that shape and dtype say.
 struct CheckpointTensor {
   std::string name;
@@ -149,12 +153,13 @@ class AsyncCheckpointer {
   std::uint64_t snapshot_memory_bytes() const;  // held now, for this save or the next
 
  private:
-  struct Task;  // private to the library
-  SaveTimes run(Task task);
+  SaveTimes run(SaveTask task);
+  void take_snapshot(SaveTask& task);
   void finish_previous();
+  std::uint64_t write_buffer_bytes(std::uint64_t snapshot_bytes) const;
 
   CheckpointOptions options_;
-  std::unique_ptr<class SnapshotPool> pool_;
+  std::unique_ptr<SnapshotPool> pool_;
   SaveTimes times_;
   WriteReport report_;
   std::future<WriteReport> writing_;
@@ -188,8 +193,8 @@ struct LoadedCheckpoint {
 // Throws CKP-001 without a commit.json, CKP-002 for files that differ from it, CKP-004 for a sharded checkpoint.
 LoadedCheckpoint load_checkpoint(const std::string& directory, const CheckpointReadOptions& options = {});
 // Throws CKP-004 unless world_size ranks have saved it.
-LoadedCheckpoint load_distributed_checkpoint(const std::string& directory, std::uint32_t rank,
-                                             std::uint32_t world_size, const CheckpointReadOptions& options = {});
+LoadedCheckpoint load_distributed_checkpoint(const std::string& directory, std::uint32_t rank, std::uint32_t world_size,
+                                             const CheckpointReadOptions& options = {});
 
 struct CheckpointInfo {
   enum class Status : std::uint8_t {

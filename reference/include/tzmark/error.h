@@ -5,7 +5,7 @@
 // Rules with an id that begins with TZR- are requirements of the file format; reference/FORMAT.md states each of them
 // under the same id, and a test proves that both lists are the same. Ids that begin with TZE- are not about the
 // format: the environment failed, the caller asked for something wrong, or this machine cannot do it. ST- are the rules
-// of safetensors files, and TZX- those of an extension that is tzmark's own.
+// of safetensors files, CKP- those of checkpoints, and TZX- those of an extension that is tzmark's own.
 //
 // Thread-safety: an Error is a value; the table is constant.
 #pragma once
@@ -165,6 +165,17 @@ enum class ErrorClass : std::uint8_t {
   X(816, kStShardIndex, kFile, "ST-016", "the index of shards maps the names of tensors to files of its own folder")   \
   X(817, kStShardsDisagree, kFile, "ST-017", "the index of shards and the shards name the same tensors")               \
   X(818, kStUnwritable, kUsage, "ST-018", "a writer refuses what a safetensors file cannot hold")                      \
+  /* Checkpoints: reference/CHECKPOINTS.md states these */                                                             \
+  X(851, kCheckpointUncommitted, kFile, "CKP-001", "a checkpoint has the commit.json of a save that came to its end")  \
+  X(852, kCheckpointDamaged, kFile, "CKP-002",                                                                         \
+    "every file of a checkpoint has the size and the digest that commit.json gives")                                   \
+  X(853, kCheckpointState, kFile, "CKP-003",                                                                           \
+    "training_state.json is an object with a step, which commit.json and all ranks give too")                          \
+  X(854, kCheckpointWorld, kUsage, "CKP-004", "as many ranks load a sharded checkpoint as have saved it")              \
+  X(855, kCheckpointShards, kFile, "CKP-005",                                                                          \
+    "the shards of a checkpoint fit together, and no rank lacks a parameter")                                          \
+  X(856, kCheckpointPeer, kEnvironment, "CKP-006",                                                                     \
+    "a sharded save is committed only when every rank has written its shard of it")                                    \
   /* Split pairs, an extension of tzmark's own: FORMAT.md, appendix A */                                               \
   X(871, kSplitDataFile, kFile, "TZX-SPL-001",                                                                         \
     "the data file of a split pair begins with its own header of 4096 bytes")                                          \

@@ -1,0 +1,143 @@
+// One save after the other: wait, copy, and write behind the caller.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "checkpoint/save_task.h"
+#include "checkpoint/snapshot.h"
+#include "checkpoint/stopwatch.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+using checkpoint::TensorSet;
+
+// The most that a writer takes for pieces on their way, and the most transfers that a path keeps in flight by default.
+constexpr std::uint64_t kWriteBufferBytesMax = std::uint64_t{192} << 20;
+constexpr std::uint64_t kQueueDepthMax = 16;
+constexpr std::uint64_t kPageBytes = 4096;
+
+bool any_on_device(TensorViews tensors) {
+  return std::ranges::any_of(tensors, [](const CheckpointTensor& t) { return t.data.kind == MemoryKind::kDevice; });
+}
+
+}  // namespace
+
+AsyncCheckpointer::AsyncCheckpointer(CheckpointOptions options)
+    : options_(std::move(options)), pool_(std::make_unique<SnapshotPool>()) {
+  if (!options_.file_system) options_.file_system = system_file_system();
+  if (options_.retention.keep_latest == 0 && options_.retention.keep_every != 0) {
+    throw Error(ErrorCode::kUsage, "keep_every says what stays beside the latest, but keep_latest keeps everything");
+  }
+  if (options_.layout && options_.format != CheckpointOptions::Format::kTensors) {
+    throw Error(ErrorCode::kUsage, "a layout is one of .tensors files");
+  }
+}
+
+AsyncCheckpointer::~AsyncCheckpointer() {
+  if (writing_.valid()) writing_.wait();
+}
+
+void AsyncCheckpointer::reserve(std::uint64_t bytes) {
+  if (writing_.valid()) writing_.wait();
+  if (bytes > pool_->held_bytes()) checkpoint::touch(pool_->take(bytes, false), options_.threads);
+}
+
+std::uint64_t AsyncCheckpointer::snapshot_memory_bytes() const { return pool_->held_bytes(); }
+
+void AsyncCheckpointer::finish_previous() {
+  if (!writing_.valid()) return;
+  report_ = {};
+  try {
+    report_ = writing_.get();
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+}
+
+WriteReport AsyncCheckpointer::wait() {
+  finish_previous();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  return report_;
+}
+
+SaveTimes AsyncCheckpointer::save(const std::string& directory, TensorViews model, TensorViews optimizer,
+                                  const TrainingState& state) {
+  return run({.directory = directory, .model_views = model, .optimizer_views = optimizer, .state = state});
+}
+
+SaveTimes AsyncCheckpointer::save_distributed(const std::string& directory, std::uint32_t rank,
+                                              std::uint32_t world_size, TensorViews model, TensorViews optimizer,
+                                              const TrainingState& state, const Sharding& sharding,
+                                              const SaveGroup& group) {
+  return run({.directory = directory,
+              .model_views = model,
+              .optimizer_views = optimizer,
+              .state = state,
+              .sharding = sharding,
+              .rank = rank,
+              .world_size = world_size,
+              .group = group});
+}
+
+void AsyncCheckpointer::take_snapshot(SaveTask& task) {
+  task.check();
+  task.model = checkpoint::describe(task.model_views);
+  task.optimizer = checkpoint::describe(task.optimizer_views);
+  const std::uint64_t bytes = checkpoint::snapshot_bytes(task.model) + checkpoint::snapshot_bytes(task.optimizer);
+  if (options_.memory_limit_bytes != 0 && bytes + write_buffer_bytes(bytes) > options_.memory_limit_bytes) {
+    throw Error(ErrorCode::kResource,
+                fmt::format("a snapshot of {} bytes, and {} to write it, pass the limit of {} bytes", bytes,
+                            write_buffer_bytes(bytes), options_.memory_limit_bytes));
+  }
+  const bool pinned = any_on_device(task.model_views) || any_on_device(task.optimizer_views);
+  TensorSet* const sets[] = {&task.model, &task.optimizer};
+  checkpoint::copy_to_snapshot(sets, pool_->take(bytes, pinned), options_.threads);
+}
+
+SaveTimes AsyncCheckpointer::run(SaveTask task) {
+  checkpoint::Stopwatch watch;
+  times_ = {};
+  finish_previous();
+  times_.wait_ns = watch.lap_ns();
+  try {
+    take_snapshot(task);
+  } catch (...) {
+    // The other ranks must not wait for this one for ever.
+    if (task.sharding) {
+      writing_ = std::async(std::launch::async, [agree = task.group.agree] {
+        static_cast<void>(agree(false));
+        static_cast<void>(agree(false));
+        return WriteReport{};
+      });
+    }
+    throw;
+  }
+  times_.copy_ns = watch.lap_ns();
+  try {
+    writing_ =
+        std::async(std::launch::async, [this, task = std::move(task)]() mutable { return task.write(options_); });
+  } catch (const std::system_error& error) {
+    throw Error(ErrorCode::kResource, fmt::format("no thread to write in: {}", error.what()));
+  }
+  times_.submit_ns = watch.lap_ns();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  return times_;
+}
+
+// What writers need beside the snapshot: pieces that are on their way. The pipeline of the codec, which both formats go
+// through, makes so many, and no more than there is to write.
+std::uint64_t AsyncCheckpointer::write_buffer_bytes(std::uint64_t bytes) const {
+  const std::uint64_t piece_bytes = options_.piece_bytes + 2 * kPageBytes;
+  const std::uint64_t threads =
+      options_.threads != 0 ? options_.threads : std::max(1U, std::thread::hardware_concurrency());
+  const std::uint64_t pieces = std::max(threads, kQueueDepthMax) + 2 * threads + 1;
+  const std::uint64_t affordable = std::max(kWriteBufferBytesMax / piece_bytes, threads + 2);
+  return std::min({pieces, affordable, bytes / options_.piece_bytes + 2}) * piece_bytes;
+}
+
+}  // namespace tzmark

@@ -1,0 +1,147 @@
+// The checkpoints of a directory: which there are, which one is the newest, and whether one is whole.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "checkpoint/load.h"
+#include "checkpoint/names.h"
+#include "io/paths.h"
+
+namespace tzmark {
+namespace {
+
+using checkpoint::StoredCheckpoint;
+
+CheckpointInfo info_of(const std::string& directory, const checkpoint::CommitRecord& commit) {
+  CheckpointInfo info;
+  info.directory = directory;
+  info.status = CheckpointInfo::Status::kCommitted;
+  info.save_id = commit.save_id;
+  info.step = commit.step;
+  info.world_size = commit.world_size;
+  info.committed_unix_ns = commit.committed_unix_ns;
+  info.file_count = commit.files.size();
+  for (const checkpoint::FileRecord& file : commit.files) info.file_bytes += file.digest.bytes;
+  return info;
+}
+
+// What a directory is, if it has to do with checkpoints at all.
+std::optional<CheckpointInfo> look_at(FileSystem& files, const std::string& parent, const std::string& name) {
+  CheckpointInfo info;
+  info.directory = parent + "/" + name;
+  if (checkpoint::is_temporary_name(name)) {
+    info.status = CheckpointInfo::Status::kTemporary;
+    info.problem = "it has a temporary name";
+    return info;
+  }
+  const auto has = [&](std::string_view entry) {
+    return files.kind(fmt::format("{}/{}", info.directory, entry)) == EntryKind::kFile;
+  };
+  if (has(checkpoint::kCommitName)) {
+    const std::string commit = fmt::format("{}/{}", info.directory, checkpoint::kCommitName);
+    try {
+      return info_of(info.directory,
+                     checkpoint::parse_commit(read_small_file(files, commit, checkpoint::kRecordBytesMax)));
+    } catch (const Error& error) {
+      // A disk that cannot be read says nothing about the checkpoint, and one that is too large is none of ours.
+      if (error.error_class() != ErrorClass::kFile && error.code() != ErrorCode::kResource) throw;
+      info.problem = fmt::format("{}: {}", checkpoint::kCommitName, error.message());
+      return info;
+    }
+  }
+  if (!has(checkpoint::kStateName) && !has(checkpoint::kShardingName)) return std::nullopt;
+  info.problem = fmt::format("there is no {}", checkpoint::kCommitName);
+  return info;
+}
+
+std::shared_ptr<FileSystem> files_of(const std::shared_ptr<FileSystem>& chosen) {
+  return chosen ? chosen : system_file_system();
+}
+
+}  // namespace
+
+std::vector<CheckpointInfo> list_checkpoints(const std::string& parent, const CheckpointReadOptions& options) {
+  const auto files = files_of(options.file_system);
+  std::vector<CheckpointInfo> found;
+  for (const DirectoryEntry& entry : files->list(parent)) {
+    if (entry.kind != EntryKind::kDirectory) continue;
+    if (auto info = look_at(*files, parent, entry.name)) found.push_back(std::move(*info));
+  }
+  std::ranges::stable_sort(found, {}, [](const CheckpointInfo& info) {
+    return std::tuple(info.status == CheckpointInfo::Status::kCommitted, info.step, info.committed_unix_ns);
+  });
+  return found;
+}
+
+std::optional<CheckpointInfo> find_newest_checkpoint(const std::string& parent, const CheckpointReadOptions& options) {
+  auto found = list_checkpoints(parent, options);
+  if (found.empty() || found.back().status != CheckpointInfo::Status::kCommitted) return std::nullopt;
+  return std::move(found.back());
+}
+
+std::optional<std::string> read_latest_checkpoint(const std::string& parent, const CheckpointReadOptions& options) {
+  // As long as any file's name may be, and the end of the line.
+  constexpr std::uint64_t kLatestBytesMax = 256;
+  const auto files = files_of(options.file_system);
+  const std::string latest = fmt::format("{}/{}", parent, checkpoint::kLatestName);
+  if (files->kind(latest) == EntryKind::kNone) return std::nullopt;
+  std::string name = read_small_file(*files, latest, kLatestBytesMax);
+  if (name.ends_with('\n')) name.pop_back();
+  if (name.empty() || name.find('/') != std::string::npos) {
+    throw Error(ErrorCode::kCheckpointUncommitted, fmt::format("{}: it names no checkpoint beside it", latest));
+  }
+  return fmt::format("{}/{}", parent, name);
+}
+
+CheckpointInfo verify_checkpoint(const std::string& directory, const CheckpointReadOptions& options) {
+  const StoredCheckpoint stored(directory, options);
+  if (!stored.commit()) {
+    throw Error(ErrorCode::kCheckpointUncommitted,
+                fmt::format("{}: without {} there is nothing to check it against", directory, checkpoint::kCommitName));
+  }
+  for (const checkpoint::FileRecord& file : stored.commit()->files) {
+    stored.read(file.name, *stored.open(file.name), {});
+  }
+  for (std::uint32_t rank = 0; rank < std::max(1U, stored.world_size()); ++rank) {
+    const std::string prefix = stored.prefix(rank);
+    static_cast<void>(stored.state(prefix));
+    const auto model = stored.tensors_name(prefix, checkpoint::kModel);
+    if (!model) {
+      throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: there is no file of the model", stored.path(prefix)));
+    }
+    for (const auto& name : {model, stored.tensors_name(prefix, checkpoint::kOptimizer)}) {
+      if (name) about(stored.path(*name), [&] { checkpoint::TensorFile(*name, stored.open(*name)); });
+    }
+  }
+  return info_of(directory, *stored.commit());
+}
+
+std::vector<std::string> clean_stale_checkpoints(const std::string& parent,
+                                                 const std::shared_ptr<FileSystem>& file_system) {
+  const auto files = files_of(file_system);
+  std::vector<std::string> removed;
+  bool synced = false;
+  for (const DirectoryEntry& entry : files->list(parent)) {
+    if (!checkpoint::is_temporary_name(entry.name)) continue;
+    const std::string name = parent + "/" + entry.name;
+    const bool is_directory = entry.kind == EntryKind::kDirectory;
+    const bool is_latest =
+        entry.kind == EntryKind::kFile &&
+        entry.name.starts_with(std::string(checkpoint::kLatestName) + std::string(checkpoint::kTemporaryMark));
+    if (!is_directory && !is_latest) continue;
+    const auto lock = is_directory ? files->lock_alone(name) : nullptr;
+    if (is_directory && !lock) continue;
+    // It may be an old checkpoint whose successor's name is not durable yet.
+    if (!std::exchange(synced, true)) files->sync_directory(parent);
+    if (is_directory) {
+      remove_tree(*files, name);
+    } else {
+      files->remove_file(name);
+    }
+    removed.push_back(name);
+  }
+  return removed;
+}
+
+}  // namespace tzmark

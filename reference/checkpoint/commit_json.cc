@@ -1,0 +1,127 @@
+// commit.json and the manifests of ranks: who wrote what.
+#include <algorithm>
+#include <set>
+
+#include "bytes/cursor.h"
+#include "bytes/digest.h"
+#include "checkpoint/json.h"
+#include "checkpoint/names.h"
+#include "checkpoint/records.h"
+#include "checkpoint/sharding_json.h"
+
+namespace tzmark::checkpoint {
+namespace {
+
+constexpr std::uint32_t kVersion = 1;
+constexpr const char* kOwnDigest = "crc64_of_this";
+
+std::string hex(std::uint64_t crc64) { return fmt::format("{:016x}", crc64); }
+
+std::uint64_t parse_hex(const std::string& text, ErrorCode code) {
+  const auto digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  if (text.size() != 16 || !std::ranges::all_of(text, digit)) throw Error(code, "a crc64 is not 16 hex digits");
+  return std::stoull(text, nullptr, 16);
+}
+
+// The spelling without blanks, keys in order, so that equal content has an equal digest.
+std::uint64_t digest_of(const Json& json) { return crc64(0, as_bytes(json.dump())); }
+
+Json files_json(const std::vector<FileRecord>& files) {
+  Json array = Json::array();
+  for (const FileRecord& file : files) {
+    array.push_back({{"name", file.name}, {"bytes", file.digest.bytes}, {"crc64", hex(file.digest.crc64)}});
+  }
+  return array;
+}
+
+// NAME, or rank_N/NAME: a record must not lead out of its checkpoint.
+bool is_file_name(std::string_view name) {
+  const std::size_t slash = name.find('/');
+  if (slash != std::string_view::npos) {
+    if (!name.starts_with("rank_")) return false;
+    name.remove_prefix(slash + 1);
+  }
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
+         name.find('\0') == std::string_view::npos;
+}
+
+std::vector<FileRecord> files_of(const Json& array, ErrorCode code) {
+  if (!array.is_array()) throw Error(code, "files is not a list");
+  std::vector<FileRecord> files;
+  std::set<std::string> names;
+  for (const Json& entry : array) {
+    FileRecord file{
+        string_member(entry, "name", code),
+        {unsigned_member<std::uint64_t>(entry, "bytes", code), parse_hex(string_member(entry, "crc64", code), code)}};
+    if (!is_file_name(file.name)) throw Error(code, fmt::format("'{}' is no name of a file in it", file.name));
+    if (!names.insert(file.name).second) throw Error(code, fmt::format("{} is listed twice", file.name));
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+void check_version(const Json& json, ErrorCode code) {
+  const auto version = unsigned_member<std::uint32_t>(json, "version", code);
+  if (version != kVersion) throw Error(code, fmt::format("it is of version {}, and {} is known", version, kVersion));
+}
+
+// What the file says must hash to what it says that it hashes to.
+void check_own_digest(Json json, ErrorCode code) {
+  const std::uint64_t stated = parse_hex(string_member(json, kOwnDigest, code), code);
+  json.erase(kOwnDigest);
+  if (digest_of(json) != stated) throw Error(code, "its content is not what its own digest says");
+}
+
+std::string spell_with_digest(Json json) {
+  json[kOwnDigest] = hex(digest_of(json));
+  return spell(json);
+}
+
+}  // namespace
+
+std::string spell_commit(const CommitRecord& record) {
+  return spell_with_digest({{"version", kVersion},
+                            {"save_id", record.save_id},
+                            {"step", record.step},
+                            {"world_size", record.world_size},
+                            {"committed_unix_ns", record.committed_unix_ns},
+                            {"files", files_json(record.files)}});
+}
+
+CommitRecord parse_commit(std::string_view text) {
+  constexpr ErrorCode kCode = ErrorCode::kCheckpointUncommitted;
+  return with_json(text, kCode, [](const Json& json) {
+    check_version(json, kCode);
+    check_own_digest(json, kCode);
+    return CommitRecord{string_member(json, "save_id", kCode), unsigned_member<std::uint64_t>(json, "step", kCode),
+                        unsigned_member<std::uint32_t>(json, "world_size", kCode),
+                        unsigned_member<std::uint64_t>(json, "committed_unix_ns", kCode),
+                        files_of(member(json, "files", kCode), kCode)};
+  });
+}
+
+std::string spell_manifest(const RankManifest& manifest) {
+  return spell_with_digest({{"version", kVersion},
+                            {"save_id", manifest.save_id},
+                            {"step", manifest.step},
+                            {"rank", manifest.rank},
+                            {"world_size", manifest.world_size},
+                            {"sharding", sharding_json(manifest.sharding)},
+                            {"files", files_json(manifest.files)}});
+}
+
+RankManifest parse_manifest(std::string_view text) {
+  constexpr ErrorCode kCode = ErrorCode::kCheckpointPeer;
+  return with_json(text, kCode, [](const Json& json) {
+    check_version(json, kCode);
+    check_own_digest(json, kCode);
+    return RankManifest{string_member(json, "save_id", kCode),
+                        unsigned_member<std::uint64_t>(json, "step", kCode),
+                        unsigned_member<std::uint32_t>(json, "rank", kCode),
+                        unsigned_member<std::uint32_t>(json, "world_size", kCode),
+                        sharding_of(member(json, "sharding", kCode)),
+                        files_of(member(json, "files", kCode), kCode)};
+  });
+}
+
+}  // namespace tzmark::checkpoint

@@ -1,0 +1,57 @@
+// A File that knows the CRC-64 of what was written to it, in whatever order and by however many threads.
+//
+// The digest is of the bytes in memory, taken just before each write, so that a file that later has another one was
+// damaged on its way or after. Reads pass through. Same threads as any File; digest() is for when all writes are over.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tzmark/io.h"
+
+namespace tzmark::checkpoint {
+
+struct FileDigest {
+  std::uint64_t bytes = 0;
+  std::uint64_t crc64 = 0;
+
+  friend bool operator==(const FileDigest&, const FileDigest&) = default;
+};
+
+class DigestFile final : public File {
+ public:
+  // The inner file is new and empty, and outlives this one.
+  explicit DigestFile(File& inner) : inner_(inner) {}
+
+  // Of all that was written; what nobody wrote, in between, is zeros. Throws TZE-ENV-003 if a byte was written twice,
+  // since nobody knows which of both writes it has now, or if the file does not end where the last write did.
+  FileDigest digest() const;
+
+  std::string_view io_path() const override { return inner_.io_path(); }
+  std::uint64_t size() const override { return inner_.size(); }
+  std::unique_ptr<TransferQueue> make_queue(unsigned depth) override;
+  bool is_asynchronous() const override { return inner_.is_asynchronous(); }
+  unsigned queue_depth_default() const override { return inner_.queue_depth_default(); }
+  std::size_t transfer_align_bytes() const override { return inner_.transfer_align_bytes(); }
+  void reserve(std::uint64_t bytes) override { inner_.reserve(bytes); }
+
+  void note(std::uint64_t offset, ConstBuffer written);
+
+ protected:
+  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override;
+  std::size_t write_some(std::uint64_t offset, ConstBuffer in) override;
+  void sync_all() override { inner_.sync(); }
+
+ private:
+  struct Piece {
+    std::uint64_t offset, bytes, crc64;
+  };
+
+  File& inner_;
+  std::mutex mutex_;
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace tzmark::checkpoint

@@ -1,0 +1,202 @@
+// The order of a commit: content, names within, commit.json, names, the checkpoint's own name, the parent.
+#include "checkpoint/save.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "bytes/cursor.h"
+#include "bytes/digest.h"
+#include "checkpoint/load.h"
+#include "io/paths.h"
+#include "tzmark/safetensors.h"
+
+namespace tzmark::checkpoint {
+namespace {
+
+constexpr int kLockTriesMax = 100;
+
+std::uint64_t write_format(File& file, const TensorTable& tensors, const TensorSource& source,
+                           const CheckpointOptions& options) {
+  if (options.format == CheckpointOptions::Format::kSafetensors) {
+    SafetensorsWriteOptions write;
+    write.threads = options.threads;
+    write.piece_bytes = options.piece_bytes;
+    return write_safetensors(file, tensors, source, write);
+  }
+  WriteOptions write;
+  write.layout = options.layout;
+  write.sha256 = options.sha256;
+  write.threads = options.threads;
+  write.piece_bytes = options.piece_bytes;
+  return write_tensors(file, tensors, source, write).file_bytes;
+}
+
+std::uint64_t unix_now_ns() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+}  // namespace
+
+PendingCheckpoint::PendingCheckpoint(FileSystem& files, const std::string& directory, std::string save_id,
+                                     const CheckpointOptions& options, Writer writer)
+    : files_(files),
+      options_(options),
+      place_(place_of(directory)),
+      save_id_(std::move(save_id)),
+      temporary_(place_.temporary(save_id_)),
+      writer_(writer) {
+  check_save_id(save_id_);
+  const EntryKind existing = files_.kind(place_.directory());
+  if (existing != EntryKind::kNone && options_.existing == CheckpointOptions::Existing::kRefuse) {
+    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: it exists already", directory));
+  }
+  if (existing != EntryKind::kNone && existing != EntryKind::kDirectory) {
+    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: only a directory can be replaced", directory));
+  }
+  // Until it is locked, a program that clears up may take the new directory for one that nobody uses.
+  for (int tries = 0; !lock_; ++tries) {
+    if (tries == kLockTriesMax) throw Error(ErrorCode::kFileLocked, fmt::format("{}: it is in use", temporary_));
+    if (!files_.make_directory(temporary_) && writer_ == Writer::kAlone) {
+      throw Error(ErrorCode::kOpenFailed, fmt::format("{}: it exists already", temporary_));
+    }
+    lock_ = files_.lock_shared(temporary_);
+  }
+}
+
+PendingCheckpoint::~PendingCheckpoint() {
+  if (stays_ || writer_ == Writer::kOtherRank) return;
+  try {
+    if (!renames_ || holds_own_commit()) remove_tree(files_, temporary_);
+  } catch (const std::exception&) {
+    // What is left has a temporary name, and clean_stale_checkpoints removes it.
+  }
+}
+
+// Whether a rename that failed has really left everything where it was.
+bool PendingCheckpoint::holds_own_commit() {
+  return parse_commit(read_small_file(files_, within(std::string(kCommitName)), kRecordBytesMax)).save_id == save_id_;
+}
+
+std::vector<FileRecord> PendingCheckpoint::write(const Content& content) { return write_content("", content); }
+
+void PendingCheckpoint::write_rank(std::uint32_t rank, std::uint32_t world_size, const Content& content,
+                                   const Sharding& sharding) {
+  const std::string directory = rank_directory(rank);
+  if (!files_.make_directory(within(directory))) {
+    throw Error(ErrorCode::kUsage, fmt::format("{}: save id {} has been used before", within(directory), save_id_));
+  }
+  RankManifest manifest{save_id_, content.state->step, rank, world_size, sharding, {}};
+  manifest.files = write_content(directory + "/", content);
+  if (manifest.sharding.owned_params.empty()) {
+    for (std::size_t i = 0; i < content.model->size(); ++i) {
+      manifest.sharding.owned_params.push_back(plain_name((*content.model)[i]));
+    }
+  }
+  write_record(directory + "/" + std::string(kManifestName), spell_manifest(manifest));
+  files_.sync_directory(within(directory));
+}
+
+std::vector<FileRecord> PendingCheckpoint::write_content(const std::string& prefix, const Content& content) {
+  std::vector<FileRecord> written;
+  written.push_back(write_tensors_file(prefix, kModel, *content.model, *content.model_source));
+  if (content.optimizer != nullptr && content.optimizer->size() > 0) {
+    written.push_back(write_tensors_file(prefix, kOptimizer, *content.optimizer, *content.optimizer_source));
+  }
+  written.push_back(write_record(prefix + std::string(kStateName), spell_state(*content.state)));
+  return written;
+}
+
+FileRecord PendingCheckpoint::write_tensors_file(const std::string& prefix, std::string_view stem,
+                                                 const TensorTable& tensors, const TensorSource& source) {
+  const bool safetensors = options_.format == CheckpointOptions::Format::kSafetensors;
+  const std::string name = fmt::format("{}{}.{}", prefix, stem, safetensors ? "safetensors" : "tensors");
+  const auto file = files_.create_file(within(name), options_.io_path);
+  return about(within(name), [&] {
+    DigestFile digesting(*file);
+    const std::uint64_t file_bytes = write_format(digesting, tensors, source, options_);
+    file->sync();
+    const FileDigest digest = digesting.digest();
+    if (digest.bytes != file_bytes) throw Error(ErrorCode::kWriteFailed, "not all of it was written", digest.bytes);
+    written_bytes_ += digest.bytes;
+    return FileRecord{name, digest};
+  });
+}
+
+FileRecord PendingCheckpoint::write_record(const std::string& name, const std::string& text) {
+  write_small_file(files_, within(name), text);
+  written_bytes_ += text.size();
+  return {name, {text.size(), crc64(0, as_bytes(text))}};
+}
+
+std::vector<FileRecord> PendingCheckpoint::gather(std::uint32_t world_size, std::uint64_t step) {
+  ShardingMeta meta;
+  std::vector<FileRecord> written;
+  for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+    const std::string name = rank_directory(rank) + "/" + std::string(kManifestName);
+    if (files_.kind(within(name)) != EntryKind::kFile) {
+      throw Error(ErrorCode::kCheckpointPeer, fmt::format("{}: rank {} has not written it", within(name), rank));
+    }
+    const std::string text = read_small_file(files_, within(name), kRecordBytesMax);
+    RankManifest manifest = about(within(name), [&] { return parse_manifest(text); });
+    if (manifest.save_id != save_id_ || manifest.step != step || manifest.rank != rank ||
+        manifest.world_size != world_size) {
+      throw Error(
+          ErrorCode::kCheckpointPeer,
+          fmt::format("{}: it is of rank {} of {} in save {} of step {}, and not of rank {} of {} in save {} of "
+                      "step {}",
+                      within(name), manifest.rank, manifest.world_size, manifest.save_id, manifest.step, rank,
+                      world_size, save_id_, step));
+    }
+    meta.shards.push_back(std::move(manifest.sharding));
+    for (FileRecord& file : manifest.files) written.push_back(std::move(file));
+    written.push_back({name, {text.size(), crc64(0, as_bytes(text))}});
+  }
+  written.push_back(write_record(std::string(kShardingName), spell_sharding(meta)));
+  return written;
+}
+
+void PendingCheckpoint::commit(std::uint64_t step, std::uint32_t world_size, std::vector<FileRecord> written) {
+  const CommitRecord record{save_id_, step, world_size, unix_now_ns(), std::move(written)};
+  write_record(std::string(kCommitName), spell_commit(record));
+  files_.sync_directory(temporary_);
+  const bool replaces = take_name();
+  point_latest(files_, place_);
+  if (replaces) remove_tree(files_, temporary_);
+}
+
+// Returns whether the temporary name is now that of an old checkpoint.
+bool PendingCheckpoint::take_name() {
+  const std::string directory = place_.directory();
+  const bool exchanges = files_.kind(directory) != EntryKind::kNone;
+  if (exchanges && options_.existing == CheckpointOptions::Existing::kRefuse) {
+    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: somebody else has made it", directory));
+  }
+  renames_ = true;
+  if (exchanges) {
+    files_.exchange(temporary_, directory);
+  } else {
+    files_.rename_directory(temporary_, directory);
+  }
+  // Until the parent is durable, a loss of power may take the exchange back: both checkpoints have to stay.
+  stays_ = true;
+  files_.sync_directory(place_.parent);
+  return exchanges;
+}
+
+void point_latest(FileSystem& files, const Place& place) {
+  const std::string latest = place.beside(kLatestName);
+  const std::string temporary = fmt::format("{}{}{}", latest, kTemporaryMark, new_save_id());
+  try {
+    write_small_file(files, temporary, place.name + "\n");
+    files.replace_file(temporary, latest);
+  } catch (...) {
+    if (files.kind(temporary) == EntryKind::kFile) files.remove_file(temporary);
+    throw;
+  }
+  files.sync_directory(place.parent);
+}
+
+}  // namespace tzmark::checkpoint

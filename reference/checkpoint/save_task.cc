@@ -1,0 +1,100 @@
+// Writing what one save is about, alone or as one rank of several.
+#include "checkpoint/save_task.h"
+
+#include <fmt/format.h>
+
+#include "checkpoint/retention.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+
+using checkpoint::PendingCheckpoint;
+using checkpoint::Stopwatch;
+
+void SaveTask::check() const {
+  checkpoint::place_of(directory);
+  checkpoint::spell_state(state);
+  if (!sharding) return;
+  checkpoint::check_save_id(group.save_id);
+  if (rank >= world_size) {
+    throw Error(ErrorCode::kUsage, fmt::format("there is no rank {} of {}", rank, world_size));
+  }
+}
+
+template <typename Action>
+void SaveTask::with_content(Action&& action) const {
+  const MemorySource model_source(model.data), optimizer_source(optimizer.data);
+  action({&model.table, &model_source, &optimizer.table, &optimizer_source, &state});
+}
+
+void SaveTask::write_alone(const CheckpointOptions& options, WriteReport& report, Stopwatch& watch) const {
+  PendingCheckpoint pending(*options.file_system, directory, checkpoint::new_save_id(), options,
+                            checkpoint::Writer::kAlone);
+  with_content([&](const checkpoint::Content& content) {
+    auto written = pending.write(content);
+    report.drain_ns = watch.lap_ns();
+    pending.commit(state.step, 0, std::move(written));
+  });
+  report.file_bytes = pending.written_bytes();
+  report.commit_ns = watch.lap_ns();
+}
+
+void SaveTask::write_shard(const CheckpointOptions& options, WriteReport& report, Stopwatch& watch) const {
+  std::optional<PendingCheckpoint> pending;
+  std::exception_ptr own_error;
+  const auto attempt = [&](auto&& action) {
+    try {
+      if (!own_error) action();
+    } catch (...) {
+      own_error = std::current_exception();
+    }
+    return !own_error;
+  };
+  const bool first = rank == 0;
+  const bool mine = attempt([&] {
+    pending.emplace(*options.file_system, directory, group.save_id, options,
+                    first ? checkpoint::Writer::kFirstRank : checkpoint::Writer::kOtherRank);
+    with_content(
+        [&](const checkpoint::Content& content) { pending->write_rank(rank, world_size, content, *sharding); });
+  });
+  report.drain_ns = watch.lap_ns();
+  bool all = false;
+  try {
+    all = group.agree(mine);
+    if (all && first) {
+      all = attempt([&] { pending->commit(state.step, world_size, pending->gather(world_size, state.step)); });
+    }
+    all = group.agree(all);
+  } catch (...) {
+    // Nobody knows what the others do now.
+    if (pending) pending->leave();
+    if (!own_error) throw;
+  }
+  report.commit_ns = watch.lap_ns();
+  if (pending) report.file_bytes = pending->written_bytes();
+  if (own_error) std::rethrow_exception(own_error);
+  if (!all) {
+    throw Error(ErrorCode::kCheckpointPeer, fmt::format("{}: another rank has failed, and nothing was committed for "
+                                                        "certain",
+                                                        directory));
+  }
+}
+
+WriteReport SaveTask::write(const CheckpointOptions& options) const {
+  WriteReport report;
+  report.snapshot_bytes = model.bytes() + optimizer.bytes();
+  Stopwatch watch;
+  if (sharding) {
+    write_shard(options, report, watch);
+  } else {
+    write_alone(options, report, watch);
+  }
+  if (rank == 0) {
+    checkpoint::apply_retention(options.file_system, checkpoint::place_of(directory), options.retention,
+                                options.threads);
+    report.retention_ns = watch.lap_ns();
+  }
+  return report;
+}
+
+}  // namespace tzmark

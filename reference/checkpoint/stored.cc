@@ -1,0 +1,169 @@
+// The records of a checkpoint on disk, and its files as the records say.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "bytes/cursor.h"
+#include "bytes/digest.h"
+#include "checkpoint/load.h"
+#include "checkpoint/names.h"
+#include "io/paths.h"
+
+namespace tzmark::checkpoint {
+namespace {
+
+constexpr std::size_t kPieceBytes = 4 << 20;
+
+// Reads a file in pieces, on several threads, and returns the digest of all of them.
+class DigestPass {
+ public:
+  DigestPass(File& file, std::span<std::byte> into) : file_(file), into_(into), bytes_(file.size()) {
+    pieces_.resize(static_cast<std::size_t>((bytes_ + kPieceBytes - 1) / kPieceBytes));
+  }
+
+  FileDigest run(unsigned threads) {
+    if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+    const auto count = std::min<std::size_t>(threads, pieces_.size());
+    {
+      std::vector<std::jthread> helpers;
+      for (std::size_t i = 1; i < count; ++i) helpers.emplace_back([this] { work(); });
+      work();
+    }
+    if (error_) std::rethrow_exception(error_);
+    FileDigest all;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      all.crc64 = crc64_combine(all.crc64, pieces_[i], length(i));
+      all.bytes += length(i);
+    }
+    return all;
+  }
+
+ private:
+  std::size_t length(std::size_t piece) const {
+    return static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, bytes_ - std::uint64_t{piece} * kPieceBytes));
+  }
+
+  void work() {
+    try {
+      std::vector<std::byte> own(into_.empty() && !pieces_.empty() ? length(0) : 0);
+      for (std::size_t i = next_++; i < pieces_.size(); i = next_++) {
+        const auto memory = into_.empty() ? std::span(own).first(length(i)) : into_.subspan(i * kPieceBytes, length(i));
+        file_.read_at(std::uint64_t{i} * kPieceBytes, memory);
+        pieces_[i] = crc64(0, memory);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+      next_ = pieces_.size();
+    }
+  }
+
+  File& file_;
+  const std::span<std::byte> into_;
+  const std::uint64_t bytes_;
+  std::vector<std::uint64_t> pieces_;
+  std::atomic<std::size_t> next_ = 0;
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+StoredCheckpoint::StoredCheckpoint(std::string directory, const CheckpointReadOptions& options)
+    : directory_(std::move(directory)),
+      options_(options),
+      files_(options.file_system ? options.file_system : system_file_system()) {
+  if (files_->kind(directory_) != EntryKind::kDirectory) {
+    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: there is no such directory", directory_));
+  }
+  const std::string commit = path(std::string(kCommitName));
+  if (files_->kind(commit) == EntryKind::kFile) {
+    const std::string text = read_small_file(*files_, commit, kRecordBytesMax);
+    commit_ = about(commit, [&] { return parse_commit(text); });
+  } else if (options_.commit == CheckpointReadOptions::Commit::kRequired) {
+    throw Error(ErrorCode::kCheckpointUncommitted, fmt::format("{}: it is missing", commit));
+  }
+  if (has(std::string(kShardingName))) {
+    const std::string text = small_file(std::string(kShardingName));
+    sharding_ = about(path(std::string(kShardingName)), [&] { return parse_sharding(text); });
+  }
+  if (commit_ && commit_->world_size != world_size()) {
+    throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: it says that there are {} ranks, and {} says {}",
+                                                           commit, commit_->world_size, kShardingName, world_size()));
+  }
+}
+
+// With a commit.json, only what that lists belongs to the checkpoint.
+bool StoredCheckpoint::has(const std::string& name) const {
+  if (!commit_) return files_->kind(path(name)) == EntryKind::kFile;
+  return std::ranges::find(commit_->files, name, &FileRecord::name) != commit_->files.end();
+}
+
+const FileDigest* StoredCheckpoint::expected(const std::string& name) const {
+  if (!commit_) return nullptr;
+  const auto found = std::ranges::find(commit_->files, name, &FileRecord::name);
+  if (found == commit_->files.end()) {
+    throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: {} does not list it", path(name), kCommitName));
+  }
+  return &found->digest;
+}
+
+std::string StoredCheckpoint::prefix(std::uint32_t rank) const {
+  return world_size() == 0 ? "" : rank_directory(rank) + "/";
+}
+
+std::optional<std::string> StoredCheckpoint::tensors_name(const std::string& prefix, std::string_view stem) const {
+  for (const std::string_view ending : {".safetensors", ".tensors"}) {
+    std::string name = fmt::format("{}{}{}", prefix, stem, ending);
+    if (has(name)) return name;
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<File> StoredCheckpoint::open(const std::string& name) const {
+  const FileDigest* const wanted = expected(name);
+  if (files_->kind(path(name)) != EntryKind::kFile) {
+    throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: there is no such file", path(name)));
+  }
+  if (options_.from_device) files_->forget_cached(path(name));
+  auto file = files_->read_file(path(name), options_.io_path);
+  if (wanted != nullptr && file->size() != wanted->bytes) {
+    throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: it has {} bytes, and {} says {}", path(name),
+                                                           file->size(), kCommitName, wanted->bytes));
+  }
+  return file;
+}
+
+void StoredCheckpoint::read(const std::string& name, File& file, std::span<std::byte> into) const {
+  const FileDigest* const wanted = expected(name);
+  const FileDigest found = about(path(name), [&] { return DigestPass(file, into).run(options_.threads); });
+  if (wanted != nullptr && found != *wanted) {
+    throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: its CRC-64 is {:016x}, and {} says {:016x}", path(name),
+                                                           found.crc64, kCommitName, wanted->crc64));
+  }
+}
+
+std::string StoredCheckpoint::small_file(const std::string& name) const {
+  const auto file = open(name);
+  if (file->size() > kRecordBytesMax) {
+    throw Error(ErrorCode::kResource, fmt::format("{}: {} bytes are too many", path(name), file->size()));
+  }
+  std::string text(static_cast<std::size_t>(file->size()), '\0');
+  read(name, *file, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+TrainingState StoredCheckpoint::state(const std::string& prefix) const {
+  const std::string name = prefix + std::string(kStateName);
+  const std::string text = small_file(name);
+  TrainingState state = about(path(name), [&] { return parse_state(text); });
+  if (commit_ && commit_->step != state.step) {
+    throw Error(ErrorCode::kCheckpointState, fmt::format("{}: it is of step {}, and {} of step {}", path(name),
+                                                         state.step, kCommitName, commit_->step));
+  }
+  return state;
+}
+
+}  // namespace tzmark::checkpoint
