@@ -1,9 +1,11 @@
 // Preloaded into tzmark by the crash tests: counts the calls that change something on disk, in all threads, and kills
-// the process at one of them.
+// the process at one of them, or lets one fail.
 //
 // TZMARK_TEST_KILL_AT=N    SIGKILL in the place of call N, counted from 1. N covers "behind call N - 1" as well.
 // TZMARK_TEST_STOP_AT=N    SIGSTOP in front of call N, which is made when the process is continued.
+// TZMARK_TEST_FAIL_AT=N    Call N is not made and fails, with the errno that TZMARK_TEST_FAIL_WITH has.
 // TZMARK_TEST_COUNT_TO=F   At exit, the number of calls is written to the file F.
+// TZMARK_TEST_NAMES_TO=F   At exit, the names of the calls in their order, one a line.
 //
 // Only calls that tzmark itself makes come by here; crash_test.py checks that it makes no other.
 #include <dlfcn.h>
@@ -12,7 +14,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
@@ -25,19 +29,27 @@ struct io_uring;
 namespace {
 
 std::atomic<long> calls = 0;
+std::array<std::atomic<const char*>, 1 << 16> names;  // of the first calls
 
 long number_in(const char* variable) {
   const char* const text = std::getenv(variable);
   return text == nullptr ? 0 : std::atol(text);
 }
 
-void count() {
+// Returns whether the call has to fail, with errno set.
+bool fails(const char* name) {
   static const long kill_at = number_in("TZMARK_TEST_KILL_AT");
   static const long stop_at = number_in("TZMARK_TEST_STOP_AT");
+  static const long fail_at = number_in("TZMARK_TEST_FAIL_AT");
+  static const long fail_with = number_in("TZMARK_TEST_FAIL_WITH");
   const long call = ++calls;
+  if (static_cast<std::size_t>(call) <= names.size()) names[call - 1] = name;
   if (call == stop_at) ::raise(SIGSTOP);
   // Threads that come later must not overtake the signal.
   while (kill_at != 0 && call >= kill_at) ::kill(::getpid(), SIGKILL);
+  if (call != fail_at) return false;
+  errno = static_cast<int>(fail_with);
+  return true;
 }
 
 bool is_regular(int fd) {
@@ -53,11 +65,23 @@ Function* original(const char* name) {
   return function;
 }
 
-__attribute__((destructor)) void report() {
-  const char* const name = std::getenv("TZMARK_TEST_COUNT_TO");
+// Writes what the function does to the file that a variable names, if it does.
+template <typename Write>
+void report_to(const char* variable, Write&& write) {
+  const char* const name = std::getenv(variable);
   if (name == nullptr) return;
   std::FILE* const file = std::fopen(name, "w");
-  if (file == nullptr || std::fprintf(file, "%ld\n", calls.load()) < 0 || std::fclose(file) != 0) ::abort();
+  if (file == nullptr || !write(file) || std::fclose(file) != 0) ::abort();
+}
+
+__attribute__((destructor)) void report() {
+  report_to("TZMARK_TEST_COUNT_TO", [](std::FILE* file) { return std::fprintf(file, "%ld\n", calls.load()) > 0; });
+  report_to("TZMARK_TEST_NAMES_TO", [](std::FILE* file) {
+    const auto count = static_cast<std::size_t>(calls.load());
+    if (count > names.size()) return false;
+    for (std::size_t i = 0; i < count; ++i) std::fprintf(file, "%s\n", names[i].load());
+    return std::ferror(file) == 0;
+  });
 }
 
 }  // namespace
@@ -71,69 +95,69 @@ __attribute__((destructor)) void report() {
     va_start(arguments, flags);       \
     mode = va_arg(arguments, mode_t); \
     va_end(arguments);                \
-    count();                          \
+    if (fails(__func__)) return -1;   \
   }
 
 extern "C" {
 
 ssize_t pwrite(int fd, const void* bytes, size_t length, off_t offset) {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(pwrite)(fd, bytes, length, offset);
 }
 
 ssize_t pwrite64(int fd, const void* bytes, size_t length, off64_t offset) {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(pwrite64)(fd, bytes, length, offset);
 }
 
 ssize_t pwritev2(int fd, const iovec* parts, int part_count, off_t offset, int flags) {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(pwritev2)(fd, parts, part_count, offset, flags);
 }
 
 // What is submitted may be reads; a kill there is one more moment to survive.
 int io_uring_submit(io_uring* ring) {
-  count();
+  if (fails(__func__)) return -errno;
   return ORIGINAL(io_uring_submit)(ring);
 }
 
 int io_uring_submit_and_wait(io_uring* ring, unsigned completions) {
-  count();
+  if (fails(__func__)) return -errno;
   return ORIGINAL(io_uring_submit_and_wait)(ring, completions);
 }
 
 ssize_t write(int fd, const void* bytes, size_t length) {
-  if (is_regular(fd)) count();
+  if (is_regular(fd) && fails(__func__)) return -1;
   return ORIGINAL(write)(fd, bytes, length);
 }
 
 int ftruncate(int fd, off_t length) noexcept {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(ftruncate)(fd, length);
 }
 
 int ftruncate64(int fd, off64_t length) noexcept {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(ftruncate64)(fd, length);
 }
 
 int fallocate(int fd, int mode, off_t offset, off_t length) {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(fallocate)(fd, mode, offset, length);
 }
 
 int fallocate64(int fd, int mode, off64_t offset, off64_t length) {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(fallocate64)(fd, mode, offset, length);
 }
 
 int fsync(int fd) {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(fsync)(fd);
 }
 
 int fdatasync(int fd) {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(fdatasync)(fd);
 }
 
@@ -162,32 +186,47 @@ int openat64(int folder, const char* name, int flags, ...) {
 }
 
 int mkostemp(char* name, int flags) {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(mkostemp)(name, flags);
 }
 
 int rename(const char* from, const char* to) noexcept {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(rename)(from, to);
 }
 
+int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
+  if (fails(__func__)) return -1;
+  return ORIGINAL(renameat2)(from_folder, from, to_folder, to, flags);
+}
+
+int mkdir(const char* name, mode_t mode) noexcept {
+  if (fails(__func__)) return -1;
+  return ORIGINAL(mkdir)(name, mode);
+}
+
+int rmdir(const char* name) noexcept {
+  if (fails(__func__)) return -1;
+  return ORIGINAL(rmdir)(name);
+}
+
 int link(const char* from, const char* to) noexcept {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(link)(from, to);
 }
 
 int unlink(const char* name) noexcept {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(unlink)(name);
 }
 
 int fchmod(int fd, mode_t mode) noexcept {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(fchmod)(fd, mode);
 }
 
 int fchown(int fd, uid_t owner, gid_t group) noexcept {
-  count();
+  if (fails(__func__)) return -1;
   return ORIGINAL(fchown)(fd, owner, group);
 }
 
