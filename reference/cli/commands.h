@@ -25,6 +25,8 @@ void add_dump(CLI::App& app);
 void add_verify(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_extract(CLI::App& app);
+// arguments: the whole command line, for the program that takes over from this one under MPI.
+void add_checkpoint(CLI::App& app, char** arguments);
 
 // An error and the file that it is about.
 struct FileError {

@@ -1,25 +1,16 @@
 // tzmark: one command with subcommands. What is not about a single file is done by sibling programs, as git does.
 //
 // Exit status: 0 fine, 1 the file fails, 2 wrong usage, 3 the environment failed, 4 not available on this machine.
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <array>
 #include <csignal>
-#include <cstdio>
-#include <filesystem>
-#include <new>
-#include <system_error>
-#include <vector>
+#include <string_view>
 
 #include "cli/commands.h"
+#include "cli/run_app.h"
+#include "cli/sibling.h"
 #include "tzmark/version.h"
 
 namespace {
-
-constexpr int kExitUsage = 2;
-constexpr int kExitEnvironment = 3;
-constexpr int kExitUnavailable = 4;
 
 struct Sibling {
   const char* program;
@@ -35,22 +26,6 @@ constexpr std::array kSiblings = {
     Sibling{"tzmark-bench", "compare", "Hold one result of bench against another; exit 1 on a regression"},
 };
 
-// Replaces this process by the sibling. Returns only if that fails.
-int run_sibling(const Sibling& sibling, int argc, char** argv) {
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
-  const std::string program = self.parent_path() / sibling.program;
-  std::vector<char*> arguments(argv + 1, argv + argc);
-  arguments.push_back(nullptr);
-  ::execv(program.c_str(), arguments.data());
-  fmt::print(stderr, "tzmark: {}: not available: {}\n", program, std::generic_category().message(errno));
-  return kExitUnavailable;
-}
-
-int report(const std::string& context, const tzmark::Error& error) {
-  fmt::print(stderr, "tzmark: {}{}{}\n", context, context.empty() ? "" : ": ", error.what());
-  return static_cast<int>(error.error_class());
-}
-
 int run(int argc, char** argv) {
   CLI::App app("Reads, checks and writes .tensors files of every data version.", "tzmark");
   app.set_version_flag("--version", tzmark::version_text());
@@ -62,23 +37,10 @@ int run(int argc, char** argv) {
   tzmark::cli::add_extract(app);
   tzmark::cli::add_append(app);
   tzmark::cli::add_edit(app);
+  tzmark::cli::add_checkpoint(app, argv);
   // Listed for --help only: they have been run before any option is looked at.
   for (const Sibling& sibling : kSiblings) app.add_subcommand(sibling.command, sibling.summary);
-  try {
-    app.parse(argc, argv);
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;
-  } catch (const tzmark::cli::FileError& error) {
-    return report(error.file_name, error.error);
-  } catch (const tzmark::Error& error) {
-    return report("", error);
-  } catch (const std::bad_alloc&) {
-    return report("", tzmark::Error(tzmark::ErrorCode::kResource, "out of memory"));
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "tzmark: error: {}\n", error.what());
-    return kExitEnvironment;
-  }
+  return tzmark::cli::run_app(app, argc, argv);
 }
 
 }  // namespace
@@ -86,7 +48,8 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   if (argc > 1) {
     for (const Sibling& sibling : kSiblings) {
-      if (argv[1] == std::string_view(sibling.command)) return run_sibling(sibling, argc, argv);
+      if (argv[1] != std::string_view(sibling.command)) continue;
+      return tzmark::cli::run_guarded([&]() -> int { tzmark::cli::become_sibling(sibling.program, argv + 1); });
     }
   }
   return run(argc, argv);

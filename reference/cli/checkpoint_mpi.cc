@@ -1,0 +1,83 @@
+// tzmark-checkpoint-mpi: what tzmark checkpoint simulate --mpi becomes. A program of its own, so that tzmark links no
+// MPI. Run by tzmark, its sibling.
+//
+// Exit status: that of tzmark. A rank that fails ends the others, which would wait for it.
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <cstdio>
+#include <vector>
+
+#include "cli/checkpoint_commands.h"
+#include "cli/run_app.h"
+#include "tzmark/error.h"
+#include "tzmark/version.h"
+
+namespace tzmark::cli {
+namespace {
+
+// Failing calls end the program: that is what MPI does unless told otherwise.
+class MpiRanks final : public Ranks {
+ public:
+  MpiRanks() {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    // The background threads talk beside the loop.
+    MPI_Comm_dup(MPI_COMM_WORLD, &background_);
+  }
+  ~MpiRanks() override { MPI_Comm_free(&background_); }
+
+  bool sharded() const override { return true; }
+  std::uint32_t rank() const override { return static_cast<std::uint32_t>(rank_); }
+  std::uint32_t size() const override { return static_cast<std::uint32_t>(size_); }
+
+  std::string from_first(std::string text) override {
+    auto length = static_cast<unsigned long long>(text.size());
+    MPI_Bcast(&length, 1, MPI_UNSIGNED_LONG_LONG, 0, MPI_COMM_WORLD);
+    text.resize(length);
+    MPI_Bcast(text.data(), static_cast<int>(length), MPI_CHAR, 0, MPI_COMM_WORLD);
+    return text;
+  }
+
+  bool agree(bool mine) override {
+    const int own = mine ? 1 : 0;
+    int all = 0;
+    MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_LAND, background_);
+    return all != 0;
+  }
+
+ private:
+  int rank_ = 0;
+  int size_ = 1;
+  MPI_Comm background_ = MPI_COMM_NULL;
+};
+
+int run(int argc, char** argv, int thread_level) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  CLI::App app("Saves sharded checkpoints from the ranks of an MPI program.", "tzmark");
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(1);
+  CLI::App* group = app.add_subcommand("checkpoint");
+  group->require_subcommand(1);
+  add_checkpoint_simulate(*group, [thread_level](const SimulateOptions& options) {
+    if (thread_level < MPI_THREAD_MULTIPLE) {
+      throw Error(ErrorCode::kUnavailable, "this MPI does not let several threads call it (MPI_THREAD_MULTIPLE)");
+    }
+    MpiRanks ranks;
+    simulate(options, ranks);
+  });
+  return run_app(app, argc, argv, fmt::format("rank {}", rank));
+}
+
+}  // namespace
+}  // namespace tzmark::cli
+
+int main(int argc, char** argv) {
+  int thread_level = MPI_THREAD_SINGLE;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &thread_level);
+  const int status = tzmark::cli::run(argc, argv, thread_level);
+  if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
+  MPI_Finalize();
+  return status;
+}

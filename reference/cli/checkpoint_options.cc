@@ -1,0 +1,34 @@
+// The options that commands of tzmark checkpoint share.
+#include <fmt/format.h>
+
+#include "cli/checkpoint_commands.h"
+#include "cli/commands.h"
+
+namespace tzmark::cli {
+
+void add_write_options(CLI::App& command, CheckpointOptions& options) {
+  command
+      .add_option_function<std::string>(
+          "--layout",
+          [&options](const std::string& name) {
+            options.format =
+                name == "safetensors" ? CheckpointOptions::Format::kSafetensors : CheckpointOptions::Format::kTensors;
+            if (name == "safetensors" || name == "auto") return;
+            options.layout = layout_from_name(name);
+            if (!options.layout) throw Error(ErrorCode::kUsage, fmt::format("there is no layout '{}'", name));
+          },
+          "Of the files: safetensors, or .tensors in a layout as convert knows them; auto is the lowest that the "
+          "content needs")
+      ->default_str("safetensors");
+  command.add_option("--io", options.io_path, "I/O path: auto, or one of those that tzmark bench --list-io tells")
+      ->capture_default_str();
+  command.add_option("--threads", options.threads, "Threads that copy and write; 0 is one a core")
+      ->capture_default_str();
+}
+
+void add_read_options(CLI::App& command, CheckpointReadOptions& options) {
+  command.add_flag("--from-device", options.from_device,
+                   "Forget what the system has cached of the files, so that the device is asked");
+}
+
+}  // namespace tzmark::cli

@@ -1,0 +1,192 @@
+// The simulated training loop.
+#include "cli/simulation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include "cli/simulated_model.h"
+#include "tzmark/error.h"
+
+namespace tzmark::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::uint64_t nanoseconds(Clock::duration time) {
+  return static_cast<std::uint64_t>(time / std::chrono::nanoseconds(1));
+}
+
+// Work of the processor alone, always the same, so that what disturbs it shows in its time.
+class Computation {
+ public:
+  // Finds out how much work that is, on a machine that is idle as yet.
+  explicit Computation(double ms) {
+    if (ms <= 0) return;
+    constexpr std::uint64_t kProbe = 1 << 22;
+    auto fastest = Clock::duration::max();
+    for (int i = 0; i < 5; ++i) {
+      const auto begin = Clock::now();
+      multiply(kProbe);
+      fastest = std::min(fastest, Clock::now() - begin);
+    }
+    const double probe_ms = std::chrono::duration<double, std::milli>(fastest).count();
+    multiplications_ = static_cast<std::uint64_t>(ms / probe_ms * static_cast<double>(kProbe));
+  }
+
+  void run() { multiply(multiplications_); }
+
+ private:
+  // Each waits for the one before.
+  void multiply(std::uint64_t times) {
+    std::uint64_t value = sink_;
+    for (std::uint64_t i = 0; i < times; ++i) value = value * 0x9E3779B97F4A7C15 + i;
+    sink_ = value;
+  }
+
+  std::uint64_t multiplications_ = 0;
+  volatile std::uint64_t sink_ = 1;
+};
+
+std::string new_run_id() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+class Simulation {
+ public:
+  Simulation(const SimulationOptions& options, Ranks& ranks, const SimulationEvents& events)
+      : options_(options),
+        ranks_(ranks),
+        events_(events),
+        computation_(options.step_ms),
+        model_options_{.state_bytes = options.state_mib << 20,
+                       .seed = options.seed,
+                       .strategy = ranks.sharded() ? options.strategy : Sharding::Strategy::kReplicated,
+                       .rank = ranks.rank(),
+                       .world_size = ranks.size(),
+                       .owned = {}},
+        model_(model_options_),
+        checkpointer_(options.checkpoints) {}
+
+  SimulationResult run() {
+    result_.rank = ranks_.rank();
+    result_.world_size = ranks_.sharded() ? ranks_.size() : 0;
+    std::uint64_t step = begin();
+    result_.state_bytes = model_.data_bytes();
+    checkpointer_.reserve(model_.memory_bytes());
+    events_.started(result_);
+    while (step < options_.steps) {
+      const auto begin = Clock::now();
+      model_.advance();
+      computation_.run();
+      ++step;
+      result_.steps.push_back({begin, Clock::now()});
+      if (step % options_.interval == 0) save(step);
+    }
+    finish_save();
+    result_.snapshot_memory_bytes = checkpointer_.snapshot_memory_bytes();
+    return std::move(result_);
+  }
+
+ private:
+  // Cleans up, and goes on where the newest checkpoint is. Rank 0 looks, so that all ranks see the same.
+  std::uint64_t begin() {
+    std::string newest;
+    if (ranks_.rank() == 0) {
+      files_->make_directory(options_.directory);
+      result_.removed = clean_stale_checkpoints(options_.directory, files_);
+      if (const auto found = find_newest_checkpoint(options_.directory)) newest = found->directory;
+      run_id_ = new_run_id();
+    }
+    run_id_ = ranks_.from_first(run_id_);
+    newest = ranks_.from_first(newest);
+    if (newest.empty()) return 0;
+    const LoadedCheckpoint loaded =
+        ranks_.sharded() ? load_distributed_checkpoint(newest, ranks_.rank(), ranks_.size()) : load_checkpoint(newest);
+    if (loaded.state.metadata != metadata()) {
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("{} is of a simulation with other options; give the same, or another directory", newest));
+    }
+    // Whoever has dealt the shards out may have done so in another way.
+    for (const CheckpointTensor& weight : loaded.model) model_options_.owned.push_back(weight.name);
+    model_ = SimulatedModel(model_options_);
+    model_.load(loaded, loaded.state.step);
+    result_.resumed_from = loaded.state.step;
+    return loaded.state.step;
+  }
+
+  std::map<std::string, std::string> metadata() const {
+    return {{"seed", std::to_string(options_.seed)},
+            {"state_mib", std::to_string(options_.state_mib)},
+            {"strategy", ranks_.sharded() ? std::string(strategy_name(options_.strategy)) : "none"}};
+  }
+
+  TrainingState state(std::uint64_t step) const {
+    return {.step = step,
+            .epoch = step / 1000,
+            .learning_rate = 1e-3 / static_cast<double>(1 + step),
+            .metadata = metadata()};
+  }
+
+  void save(std::uint64_t step) {
+    const std::uint64_t waited_ns = finish_save();
+    SimulatedSave save{.step = step, .directory = fmt::format("{}/step-{:08}", options_.directory, step)};
+    if (ranks_.sharded()) {
+      save.times = checkpointer_.save_distributed(
+          save.directory, ranks_.rank(), ranks_.size(), model_.model(), model_.optimizer(), state(step),
+          model_.sharding(), {fmt::format("{}-{}", run_id_, step), [this](bool mine) { return ranks_.agree(mine); }});
+    } else {
+      save.times = checkpointer_.save(save.directory, model_.model(), model_.optimizer(), state(step));
+    }
+    save.returned = Clock::now();
+    save.times.wait_ns += waited_ns;
+    result_.saves.push_back(std::move(save));
+    in_flight_ = true;
+  }
+
+  // save would wait as well, but only who waits is told what was written. Returns for how long.
+  std::uint64_t finish_save() {
+    if (!in_flight_) return 0;
+    const auto begin = Clock::now();
+    in_flight_ = false;
+    result_.saves.back().report = checkpointer_.wait();
+    const std::uint64_t waited_ns = nanoseconds(Clock::now() - begin);
+    events_.durable(result_.saves.back());
+    return waited_ns;
+  }
+
+  const SimulationOptions& options_;
+  Ranks& ranks_;
+  const SimulationEvents& events_;
+  Computation computation_;
+  SimulatedModelOptions model_options_;
+  SimulatedModel model_;
+  AsyncCheckpointer checkpointer_;
+  const std::shared_ptr<FileSystem> files_ = system_file_system();
+  std::string run_id_;
+  bool in_flight_ = false;
+  SimulationResult result_;
+};
+
+}  // namespace
+
+std::string_view strategy_name(Sharding::Strategy strategy) {
+  switch (strategy) {
+    case Sharding::Strategy::kReplicated:
+      return "replicated";
+    case Sharding::Strategy::kZeroPartitioned:
+      return "zero";
+    case Sharding::Strategy::kTensorParallel:
+      return "tensor-parallel";
+  }
+  return {};
+}
+
+SimulationResult run_simulation(const SimulationOptions& options, Ranks& ranks, const SimulationEvents& events) {
+  return Simulation(options, ranks, events).run();
+}
+
+}  // namespace tzmark::cli

@@ -1,0 +1,66 @@
+// A simulated training loop: steps that change every tensor and take time, and a checkpoint every so many of them.
+//
+// Thread-safety: for one thread at a time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/ranks.h"
+#include "tzmark/checkpoint.h"
+
+namespace tzmark::cli {
+
+struct SimulationOptions {
+  std::string directory;  // of the checkpoints; made if its parent is there
+  std::uint64_t steps = 0;
+  double step_ms = 0;  // of computing, in one thread, beside the change of the tensors
+  std::uint64_t state_mib = 0;
+  std::uint64_t interval = 0;  // steps
+  std::uint64_t seed = 0;
+  Sharding::Strategy strategy = Sharding::Strategy::kZeroPartitioned;  // of sharded ones
+  CheckpointOptions checkpoints;
+};
+
+struct SimulatedStep {
+  std::chrono::steady_clock::time_point begin, end;
+};
+
+struct SimulatedSave {
+  std::uint64_t step = 0;
+  std::string directory;
+  SaveTimes times = {};  // wait_ns is all of the waiting
+  WriteReport report = {};
+  std::chrono::steady_clock::time_point returned = {};  // from here on it is written beside the steps
+
+  std::uint64_t stall_ns() const { return times.wait_ns + times.copy_ns + times.submit_ns; }
+};
+
+struct SimulationResult {
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 0;               // 0: not sharded
+  std::vector<std::string> removed;           // what died saves had left
+  std::optional<std::uint64_t> resumed_from;  // step
+  std::uint64_t state_bytes = 0;              // of this rank
+  std::uint64_t snapshot_memory_bytes = 0;
+  std::vector<SimulatedStep> steps;
+  std::vector<SimulatedSave> saves;
+};
+
+// What people want to know while it runs. Called from the thread of the loop.
+struct SimulationEvents {
+  std::function<void(const SimulationResult&)> started;
+  std::function<void(const SimulatedSave&)> durable;
+};
+
+// Goes on from the newest checkpoint in the directory, or begins at step 0. Returns when everything is durable.
+// Throws kUsage for a directory with checkpoints of another simulation.
+SimulationResult run_simulation(const SimulationOptions& options, Ranks& ranks, const SimulationEvents& events);
+
+std::string_view strategy_name(Sharding::Strategy strategy);  // "replicated", "zero", "tensor-parallel"
+
+}  // namespace tzmark::cli
