@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""Do checkpoints of a training run survive kill -9 at any moment, a full disk, and a disk that fails?
+
+Random moments: a simulated training run is killed again and again, in one directory. After each death the newest
+committed checkpoint is the one that the run has called durable last, or the next; every committed one is whole, and has
+the content of the step that it names, computed without tzmark; the next start removes what the save left and goes on.
+
+Faults: a run that saves one checkpoint after another is repeated, and each time another of its calls that change
+something on disk fails, with ENOSPC and with EIO. It exits with status 3 and says so on one line; until the call that
+renames, nothing is committed; the older checkpoint is whole, and the next start finds nothing stale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from simulations import Simulations, durable_steps
+from subject import ENVIRONMENT, FINE, Wrong, require
+
+SOURCE = Path(os.environ.get("TZMARK_SOURCE_DIR", Path(__file__).resolve().parents[2]))
+BUILD = Path(os.environ.get("TZMARK_BUILD_DIR", SOURCE / "build"))
+
+COMMIT = "renameat2"
+# Calls without which a save can do: room that is made beforehand, and tidying up that the next start does as well.
+DISPENSABLE = {"fallocate", "fallocate64"}
+
+
+def killed_at_random(
+    program: Path, scratch: Path, count: int, seed: int
+) -> tuple[str, list[str]]:
+    """Kills a run at random times. Returns what was seen, and what was wrong."""
+    interval, numbers = 2, random.Random(seed)
+    runs = Simulations(
+        program,
+        scratch / "random",
+        ("--state-mib", "8", "--step-ms", "4", "--interval", str(interval))
+        + ("--keep-latest", "2", "--seed", str(seed)),
+    )
+    output = scratch / "output"
+    seen: Counter[str] = Counter()
+    wrong = []
+    newest = 0
+    for i in range(count):
+        process = runs.start(1 << 40, output)
+        delay = numbers.uniform(0, 0.4)
+        time.sleep(delay)
+        process.kill()
+        try:
+            require(process.wait() == -signal.SIGKILL, f"it exits {process.returncode}")
+            durable = max([newest, *durable_steps(output.read_text())])
+            died_in_a_save = bool(runs.directory.exists() and runs.temporary())
+            steps = runs.check_committed() if runs.directory.exists() else []
+            newest = max(steps, default=0)
+            require(
+                newest in (durable, durable + interval),
+                f"step {durable} was durable, and the newest checkpoint is of step {newest}",
+            )
+            seen["died in a save"] += died_in_a_save
+            seen["newest was called durable"] += newest == durable
+            seen["newest is the next"] += newest > durable
+            runs.check_restart(newest)
+        except Wrong as what:
+            wrong.append(f"kill {i}, after {delay:.3f} s: {what}")
+            shutil.rmtree(runs.directory, ignore_errors=True)
+            newest = 0
+    if count >= 20 and not wrong and not (len(seen) == 3 and all(seen.values())):
+        wrong.append(f"not every outcome came up: {dict(seen)}")
+    shutil.rmtree(runs.directory, ignore_errors=True)
+    return f"{count} kills, newest step {newest}; {dict(seen)}", wrong
+
+
+class Faults:
+    """A run that goes on from one checkpoint, saves the next and deletes the first, while calls fail."""
+
+    def __init__(
+        self, program: Path, library: Path, scratch: Path, layout: str
+    ) -> None:
+        self._base = scratch / f"base-{layout}"
+        self._library = library
+        self._names = scratch / "names"
+        self._runs = Simulations(
+            program,
+            scratch / f"faults-{layout}",
+            ("--state-mib", "1", "--step-ms", "0", "--interval", "5")
+            + ("--keep-latest", "1", "--threads", "1", "--layout", layout),
+        )
+        self._has_content = layout == "safetensors"
+        ended = self._runs.run(5)
+        require(ended.status == FINE, f"it exits {ended.status}: {ended.errors}")
+        self._runs.directory.rename(self._base)
+
+    def attempt(self, call: int, error: int) -> str | None:
+        """Lets a call fail. Returns what came of it: "NAME: status"; nothing if there is no such call."""
+        directory = self._runs.directory
+        shutil.rmtree(directory, ignore_errors=True)
+        shutil.copytree(self._base, directory, symlinks=True)
+        ended = self._runs.run(
+            10,
+            LD_PRELOAD=self._library,
+            TZMARK_TEST_FAIL_AT=call,
+            TZMARK_TEST_FAIL_WITH=error,
+            TZMARK_TEST_NAMES_TO=self._names,
+        )
+        names = self._names.read_text().split()
+        if call > len(names):
+            require(ended.status == FINE, f"it exits {ended.status}: {ended.errors}")
+            require(COMMIT in names, f"{COMMIT} is not called")
+            return None
+        name = names[call - 1]
+        lines = ended.errors.splitlines()
+        committed = COMMIT in names[: call - 1]
+        steps = self._steps()
+        if ended.status == FINE:
+            require(name in DISPENSABLE or committed, f"{name} fails and nobody minds")
+            require(10 in steps, "it says that all is well, and has not saved")
+        else:
+            require(ended.status == ENVIRONMENT, f"it exits {ended.status}: {lines}")
+            errors = [line for line in lines if line.startswith("tzmark: ")]
+            others = [line for line in lines if not line.startswith("resumed from ")]
+            require(errors == others and len(errors) == 1, f"it says {lines}")
+            require("error TZE-ENV-" in errors[0], f"it says {errors[0]}")
+            if not committed:
+                require(steps == [5], f"{name} fails, and there are {steps}")
+        require(bool(steps) and max(steps) in (5, 10), f"there are {steps}")
+        self._runs.check_restart(max(steps))
+        return f"{name}: {ended.status}"
+
+    def _steps(self) -> list[int]:
+        if self._has_content:
+            return self._runs.check_committed()
+        steps = []
+        for entry in self._runs.listed():
+            if entry["status"] == "committed":
+                self._runs.verify(Path(entry["directory"]))
+                steps.append(entry["step"])
+        return steps
+
+
+def failing_everywhere(
+    program: Path, library: Path, scratch: Path, layout: str
+) -> tuple[str, list[str]]:
+    """Each call fails once with each error."""
+    faults = Faults(program, library, scratch, layout)
+    outcomes: Counter[str] = Counter()
+    wrong = []
+    for error in (errno.ENOSPC, errno.EIO):
+        call = 1
+        while True:
+            try:
+                outcome = faults.attempt(call, error)
+                if outcome is None:
+                    break
+                outcomes[outcome] += 1
+            except Wrong as what:
+                wrong.append(f"{errno.errorcode[error]} at call {call}: {what}")
+            call += 1
+    for needed in ("pwrite", "fsync", COMMIT, "mkdir"):
+        if outcomes[f"{needed}: {ENVIRONMENT}"] == 0:
+            wrong.append(f"{needed} never failed: {dict(outcomes)}")
+    said = ", ".join(f"{name} x {n}" for name, n in sorted(outcomes.items()))
+    return f"{outcomes.total()} faults ({said})", wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tzmark", type=Path, default=BUILD / "bin/tzmark")
+    parser.add_argument(
+        "--kill-at", type=Path, default=BUILD / "tests/libtzmark_kill_at.so"
+    )
+    parser.add_argument(
+        "--random", type=int, default=30, help="how many kills; default 30"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the random times; default 1"
+    )
+    options = parser.parse_args()
+    failures = 0
+
+    def report(name: str, check: Callable[[], tuple[str, list[str]]]) -> None:
+        nonlocal failures
+        started = time.monotonic()
+        try:
+            said, wrong = check()
+        except Wrong as what:
+            said, wrong = "wrong", [str(what)]
+        print(f"{name}: {said}; {time.monotonic() - started:.0f} s", flush=True)
+        for what in wrong:
+            print(f"    FAILED {what}", flush=True)
+        failures += len(wrong)
+
+    with tempfile.TemporaryDirectory(prefix="tzmark-checkpoint-", dir=BUILD) as here:
+        scratch = Path(here)
+        for layout in ("safetensors", "v5-segments"):
+            report(
+                f"failing calls, {layout}",
+                lambda: failing_everywhere(
+                    options.tzmark, options.kill_at, scratch, layout
+                ),
+            )
+        report(
+            f"killed at random times, seed {options.seed}",
+            lambda: killed_at_random(
+                options.tzmark, scratch, options.random, options.seed
+            ),
+        )
+    print("all is well" if failures == 0 else f"{failures} FAILED")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
