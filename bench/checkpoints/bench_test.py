@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Runs the benchmark of the checkpointer on little data: what it prints, and the document that it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import jsonschema
+
+SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
+PROGRAM = Path(os.environ["TZMARK_BUILD_DIR"]) / "bin/tzmark-checkpoint-bench"
+SCHEMA = json.loads(
+    (SOURCE / "reports/schema/checkpoint-bench.schema.json").read_text()
+)
+
+
+class CheckpointBenchTest(unittest.TestCase):
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory(prefix="tzmark-test-")
+        self.addCleanup(scratch.cleanup)
+        self.directory = Path(scratch.name)
+
+    def bench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [PROGRAM, *arguments], capture_output=True, text=True, timeout=300
+        )
+
+    def test_measures_each_part_in_each_round(self) -> None:
+        result = self.directory / "result.json"
+        done = self.bench(
+            *("--dir", str(self.directory), "--json", str(result), "--rounds", "6"),
+            *("--scale", "16MiB", "--step-ms", "0.1", "--threads", "2"),
+        )
+        # So little data proves nothing about speed, and a broken promise is status 1.
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        # The folder of its files is gone.
+        self.assertEqual(os.listdir(self.directory), ["result.json"])
+        document = json.loads(result.read_text())
+        jsonschema.validate(document, SCHEMA)
+        self.assertEqual(len(document["rounds"]), 6)
+        for part in document["rounds"]:
+            # Each save of the rounds waits for nobody.
+            self.assertLess(part["wait_ns"], part["copy_ns"])
+            self.assertGreaterEqual(part["snapshot_bytes"], document["state_bytes"])
+            self.assertGreater(part["file_bytes"], document["state_bytes"])
+            for name in ("copy_ns", "drain_ns", "memcpy_ns", "plain_write_ns"):
+                self.assertGreater(part[name], 0, name)
+        checks = {check["name"]: check for check in document["checks"]}
+        self.assertEqual(
+            list(checks),
+            ["copy", "drain", "memory", "step, one thread", "step, all cores"],
+        )
+        by_hand = sorted(p["memcpy_ns"] / p["copy_ns"] for p in document["rounds"])
+        ratio = checks["copy"]["ratio"]
+        self.assertAlmostEqual(ratio["median"], (by_hand[2] + by_hand[3]) / 2)
+        self.assertEqual((ratio["low"], ratio["high"]), (by_hand[0], by_hand[-1]))
+        fails = any(check["verdict"] == "fail" for check in checks.values())
+        self.assertEqual(done.returncode, 1 if fails else 0, done.stdout)
+        for name, check in checks.items():
+            verdict = check["verdict"] or "told"
+            self.assertRegex(done.stdout, rf"(?m)^{name} .* {verdict} ")
+
+    def test_wrong_usage(self) -> None:
+        for arguments, status in (
+            ((), 2),
+            (("--dir", str(self.directory), "--rounds", "0"), 2),
+            (("--dir", str(self.directory), "--workload", "none"), 2),
+            (("--dir", "/dev/null/below"), 3),
+        ):
+            done = self.bench(*arguments)
+            self.assertEqual(done.returncode, status, arguments)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v"])

@@ -1,0 +1,30 @@
+// What the checkpoints of the benchmark hold: the model of a workload, and the optimizer that goes with it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "subjects/content.h"
+#include "tzmark/checkpoint.h"
+
+namespace tzmark::bench {
+
+// The model's tensors, and two of float32 for each of them, in memory, filled once. Immutable afterwards.
+class State {
+ public:
+  // Of at most so many bytes in all. Throws kUsage as make_workload does.
+  State(const std::string& workload, std::uint64_t bytes_max);
+
+  const Content& model() const { return model_; }
+  const Content& optimizer() const { return optimizer_; }
+  TensorViews model_views() const { return model_views_; }
+  TensorViews optimizer_views() const { return optimizer_views_; }
+  std::uint64_t data_bytes() const { return model_.data_bytes() + optimizer_.data_bytes(); }
+
+ private:
+  Content model_, optimizer_;
+  std::vector<CheckpointTensor> model_views_, optimizer_views_;
+};
+
+}  // namespace tzmark::bench
