@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "checkpoint/load.h"
 #include "checkpoint/names.h"
@@ -123,22 +124,13 @@ std::vector<std::string> clean_stale_checkpoints(const std::string& parent,
   std::vector<std::string> removed;
   bool synced = false;
   for (const DirectoryEntry& entry : files->list(parent)) {
-    if (!checkpoint::is_temporary_name(entry.name)) continue;
+    if (entry.kind != EntryKind::kDirectory || !checkpoint::is_temporary_name(entry.name)) continue;
     const std::string name = parent + "/" + entry.name;
-    const bool is_directory = entry.kind == EntryKind::kDirectory;
-    const bool is_latest =
-        entry.kind == EntryKind::kFile &&
-        entry.name.starts_with(std::string(checkpoint::kLatestName) + std::string(checkpoint::kTemporaryMark));
-    if (!is_directory && !is_latest) continue;
-    const auto lock = is_directory ? files->lock_alone(name) : nullptr;
-    if (is_directory && !lock) continue;
+    const auto lock = files->lock_alone(name);
+    if (!lock) continue;
     // It may be an old checkpoint whose successor's name is not durable yet.
     if (!std::exchange(synced, true)) files->sync_directory(parent);
-    if (is_directory) {
-      remove_tree(*files, name);
-    } else {
-      files->remove_file(name);
-    }
+    remove_tree(*files, name);
     removed.push_back(name);
   }
   return removed;

@@ -128,7 +128,7 @@ void consolidate_checkpoint(const std::string& directory, const std::string& out
                             checkpoint::Writer::kAlone);
   auto written = pending.write({&merged.model().table, &merged.model().source, &merged.optimizer().table,
                                 &merged.optimizer().source, &merged.state()});
-  pending.commit(merged.state().step, 0, std::move(written));
+  pending.commit(merged.state().step, 0, std::move(written), checkpoint::Latest::kStays);
 }
 
 void reshard_checkpoint(const std::string& directory, const std::string& out_directory, std::uint32_t world_size,
@@ -147,7 +147,8 @@ void reshard_checkpoint(const std::string& directory, const std::string& out_dir
                        {&model.table, &model.source, &optimizer.table, &optimizer.source, &merged.state()},
                        reshard.sharding(rank));
   }
-  pending.commit(merged.state().step, world_size, pending.gather(world_size, merged.state().step));
+  pending.commit(merged.state().step, world_size, pending.gather(world_size, merged.state().step),
+                 checkpoint::Latest::kStays);
 }
 
 }  // namespace tzmark

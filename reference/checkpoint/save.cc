@@ -70,7 +70,7 @@ PendingCheckpoint::~PendingCheckpoint() {
   if (stays_ || writer_ == Writer::kOtherRank) return;
   try {
     if (!renames_ || holds_own_commit()) remove_tree(files_, temporary_);
-  } catch (const std::exception&) {
+  } catch (...) {
     // What is left has a temporary name, and clean_stale_checkpoints removes it.
   }
 }
@@ -158,12 +158,18 @@ std::vector<FileRecord> PendingCheckpoint::gather(std::uint32_t world_size, std:
   return written;
 }
 
-void PendingCheckpoint::commit(std::uint64_t step, std::uint32_t world_size, std::vector<FileRecord> written) {
+void PendingCheckpoint::commit(std::uint64_t step, std::uint32_t world_size, std::vector<FileRecord> written,
+                               Latest latest) {
+  // The file that becomes `latest` is made where nobody takes it for a dead save's, and durable with all the others.
+  if (latest == Latest::kMoves) write_small_file(files_, within(std::string(kLatestName)), place_.name + "\n");
   const CommitRecord record{save_id_, step, world_size, unix_now_ns(), std::move(written)};
   write_record(std::string(kCommitName), spell_commit(record));
   files_.sync_directory(temporary_);
   const bool replaces = take_name();
-  point_latest(files_, place_);
+  if (latest == Latest::kMoves) {
+    files_.replace_file(fmt::format("{}/{}", place_.directory(), kLatestName), place_.beside(kLatestName));
+    files_.sync_directory(place_.parent);
+  }
   if (replaces) remove_tree(files_, temporary_);
 }
 
@@ -184,19 +190,6 @@ bool PendingCheckpoint::take_name() {
   stays_ = true;
   files_.sync_directory(place_.parent);
   return exchanges;
-}
-
-void point_latest(FileSystem& files, const Place& place) {
-  const std::string latest = place.beside(kLatestName);
-  const std::string temporary = fmt::format("{}{}{}", latest, kTemporaryMark, new_save_id());
-  try {
-    write_small_file(files, temporary, place.name + "\n");
-    files.replace_file(temporary, latest);
-  } catch (...) {
-    if (files.kind(temporary) == EntryKind::kFile) files.remove_file(temporary);
-    throw;
-  }
-  files.sync_directory(place.parent);
 }
 
 }  // namespace tzmark::checkpoint

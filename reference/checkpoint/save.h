@@ -27,6 +27,9 @@ struct Content {
 // Who writes the checkpoint: one alone, or the ranks together, of which the first one commits.
 enum class Writer : std::uint8_t { kAlone, kFirstRank, kOtherRank };
 
+// Whether the file `latest` beside the checkpoint is to name it.
+enum class Latest : std::uint8_t { kMoves, kStays };
+
 class PendingCheckpoint {
  public:
   // Makes the temporary directory, or comes to that of the other ranks. Throws if the checkpoint is not to be written:
@@ -46,9 +49,9 @@ class PendingCheckpoint {
   // rank that is missing, or of another save.
   std::vector<FileRecord> gather(std::uint32_t world_size, std::uint64_t step);
 
-  // When this returns, the checkpoint is durable under its name, `latest` names it, and one that it has replaced is
-  // gone. world_size: 0 if it is not sharded.
-  void commit(std::uint64_t step, std::uint32_t world_size, std::vector<FileRecord> written);
+  // When this returns, the checkpoint is durable under its name, `latest` names it if it is to, and one that it has
+  // replaced is gone. world_size: 0 if it is not sharded.
+  void commit(std::uint64_t step, std::uint32_t world_size, std::vector<FileRecord> written, Latest latest);
 
   // For a first rank that does not know what the others do: leaves everything to clean_stale_checkpoints.
   void leave() { stays_ = true; }
@@ -76,8 +79,5 @@ class PendingCheckpoint {
   bool renames_ = false;                 // so that it may not be ours
   std::uint64_t written_bytes_ = 0;
 };
-
-// Makes the file `latest` name a checkpoint that is committed.
-void point_latest(FileSystem& files, const Place& place);
 
 }  // namespace tzmark::checkpoint

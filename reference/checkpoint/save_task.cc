@@ -33,7 +33,7 @@ void SaveTask::write_alone(const CheckpointOptions& options, WriteReport& report
   with_content([&](const checkpoint::Content& content) {
     auto written = pending.write(content);
     report.drain_ns = watch.lap_ns();
-    pending.commit(state.step, 0, std::move(written));
+    pending.commit(state.step, 0, std::move(written), checkpoint::Latest::kMoves);
   });
   report.file_bytes = pending.written_bytes();
   report.commit_ns = watch.lap_ns();
@@ -62,7 +62,9 @@ void SaveTask::write_shard(const CheckpointOptions& options, WriteReport& report
   try {
     all = group.agree(mine);
     if (all && first) {
-      all = attempt([&] { pending->commit(state.step, world_size, pending->gather(world_size, state.step)); });
+      all = attempt([&] {
+        pending->commit(state.step, world_size, pending->gather(world_size, state.step), checkpoint::Latest::kMoves);
+      });
     }
     all = group.agree(all);
   } catch (...) {

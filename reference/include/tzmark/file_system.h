@@ -55,7 +55,7 @@ class FileSystem {
   virtual void sync_directory(const std::string& name) = 0;
   // Both are in the same directory. Fails if there is a file or a directory with anything in it under the new name.
   virtual void rename_directory(const std::string& from, const std::string& to) = 0;
-  // The file under the new name, if there is one, is gone at the same moment.
+  // The file under the new name, if there is one, is gone at the same moment. It may come from another directory.
   virtual void replace_file(const std::string& from, const std::string& to) = 0;
   // Each has the other's name, at one moment.
   virtual void exchange(const std::string& a, const std::string& b) = 0;
