@@ -1,0 +1,269 @@
+// Tests of saves by several ranks, which are threads here: one commit, or none.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "checkpoint/test_disk.h"
+#include "checkpoint/test_hooks.h"
+#include "checkpoint/test_models.h"
+
+namespace tzmark {
+namespace {
+
+using test::Call;
+using test::caught;
+using test::failure;
+using test::small_model;
+using test::small_optimizer;
+using test::state_at;
+using test::ThreadGroup;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct PowerCut {};
+
+Sharding zero() {
+  Sharding sharding;
+  sharding.strategy = Sharding::Strategy::kZeroPartitioned;
+  return sharding;
+}
+
+test::Model model_of(std::uint32_t rank, std::uint64_t step) {
+  test::Model model;
+  model.add("w." + std::to_string(rank), "float32", {4, 4}, 100 * step + rank);
+  return model;
+}
+
+// A checkpointer for each rank.
+class Ranks {
+ public:
+  Ranks(std::uint32_t count, const std::vector<CheckpointOptions>& options) {
+    for (std::uint32_t rank = 0; rank < count; ++rank) {
+      all_.push_back(std::make_unique<AsyncCheckpointer>(options[rank % options.size()]));
+    }
+  }
+  Ranks(std::uint32_t count, const CheckpointOptions& options = {}) : Ranks(count, std::vector{options}) {}
+
+  void save(const std::string& directory, std::uint64_t step, ThreadGroup& group) {
+    for (std::uint32_t rank = 0; rank < all_.size(); ++rank) save_rank(rank, directory, step, group.group());
+  }
+  void save_rank(std::uint32_t rank, const std::string& directory, std::uint64_t step, const SaveGroup& group) {
+    all_[rank]->save_distributed(directory, rank, static_cast<std::uint32_t>(all_.size()), model_of(rank, step), {},
+                                 state_at(step), zero(), group);
+  }
+  // The message of each rank's error.
+  std::vector<std::string> wait() {
+    std::vector<std::string> messages;
+    for (const auto& rank : all_) messages.push_back(test::message_of([&] { rank->wait(); }));
+    return messages;
+  }
+  AsyncCheckpointer& operator[](std::uint32_t rank) { return *all_[rank]; }
+
+ private:
+  std::vector<std::unique_ptr<AsyncCheckpointer>> all_;
+};
+
+TEST(SaveDistributed, WritesOneCheckpointOfAllRanks) {
+  const test::TestDirectory directory;
+  ThreadGroup group("id-1", 3);
+  Ranks ranks(3);
+  ranks.save(directory / "a", 5, group);
+  EXPECT_THAT(ranks.wait(), ElementsAre("", "", ""));
+  EXPECT_EQ(group.calls(), 6U);
+  EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
+  const CheckpointInfo info = verify_checkpoint(directory / "a");
+  EXPECT_EQ(info.save_id, "id-1");
+  EXPECT_EQ(info.world_size, 3U);
+  EXPECT_EQ(info.file_count, 3 * 3 + 1U);
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    const LoadedCheckpoint loaded = load_distributed_checkpoint(directory / "a", rank, 3);
+    EXPECT_EQ(test::content_of(loaded.model), model_of(rank, 5).content());
+    EXPECT_EQ(loaded.state, state_at(5));
+    EXPECT_EQ(loaded.sharding->strategy, Sharding::Strategy::kZeroPartitioned);
+    EXPECT_EQ(loaded.sharding->owned_params, std::vector<std::string>{"w." + std::to_string(rank)});
+  }
+}
+
+TEST(SaveDistributed, IsLoadedByAsManyRanksAsSavedIt) {
+  const test::TestDirectory directory;
+  ThreadGroup group("id-1", 2);
+  Ranks ranks(2);
+  ranks.save(directory / "a", 5, group);
+  ranks.wait();
+  const auto world = failure(ErrorCode::kCheckpointWorld);
+  EXPECT_EQ(caught([&] { load_distributed_checkpoint(directory / "a", 0, 1); }), world);
+  EXPECT_EQ(caught([&] { load_distributed_checkpoint(directory / "a", 0, 3); }), world);
+  EXPECT_EQ(caught([&] { load_distributed_checkpoint(directory / "a", 2, 2); }), world);
+  EXPECT_EQ(caught([&] { load_checkpoint(directory / "a"); }), world);
+  AsyncCheckpointer alone;
+  alone.save(directory / "b", small_model(1), {}, state_at(1));
+  alone.wait();
+  EXPECT_EQ(caught([&] { load_distributed_checkpoint(directory / "b", 0, 1); }), world);
+}
+
+TEST(SaveDistributed, CommitsNothingIfOneRankFails) {
+  for (const std::uint32_t failing : {0U, 1U}) {
+    const test::TestDirectory directory;
+    std::vector<CheckpointOptions> options(2);
+    std::atomic<bool> fails = false;
+    options[failing].file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
+      if (fails && call.kind == Call::Kind::kSync) throw Error(ErrorCode::kSyncFailed, "Input/output error");
+      return true;
+    });
+    Ranks ranks(2, options);
+    ThreadGroup first("id-1", 2), second("id-2", 2), third("id-3", 2);
+    ranks.save(directory / "a", 1, first);
+    EXPECT_THAT(ranks.wait(), ElementsAre("", ""));
+    fails = true;
+    ranks.save(directory / "a", 2, second);
+    const auto messages = ranks.wait();
+    EXPECT_THAT(messages[failing], HasSubstr("Input/output error"));
+    EXPECT_THAT(messages[1 - failing], HasSubstr("another rank has failed"));
+    EXPECT_EQ(verify_checkpoint(directory / "a").step, 1U);
+    EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
+    fails = false;
+    ranks.save(directory / "a", 3, third);
+    EXPECT_THAT(ranks.wait(), ElementsAre("", ""));
+    EXPECT_EQ(verify_checkpoint(directory / "a").step, 3U);
+  }
+}
+
+TEST(SaveDistributed, LetsNobodyWaitForARankThatCannotEvenCopy) {
+  const test::TestDirectory directory;
+  Ranks ranks(2);
+  ThreadGroup group("id-1", 2);
+  test::Model wrong;
+  wrong.add("w", "float32", {2}, test::Bytes(7));
+  EXPECT_EQ(
+      caught([&] { ranks[0].save_distributed(directory / "a", 0, 2, wrong, {}, state_at(1), zero(), group.group()); }),
+      failure(ErrorCode::kUsage));
+  ranks.save_rank(1, directory / "a", 1, group.group());
+  const auto messages = ranks.wait();
+  EXPECT_EQ(messages[0], "");
+  EXPECT_THAT(messages[1], HasSubstr("another rank has failed"));
+  EXPECT_EQ(group.calls(), 4U);
+  EXPECT_EQ(system_file_system()->kind(directory / "a"), EntryKind::kNone);
+  clean_stale_checkpoints(directory.name());
+  EXPECT_TRUE(directory.entries().empty());
+}
+
+TEST(SaveDistributed, TellsRanksOfDifferentSavesAndStepsApart) {
+  const test::TestDirectory directory;
+  {
+    Ranks ranks(2);
+    ThreadGroup group("id-1", 2);
+    ranks.save_rank(0, directory / "a", 1, group.group());
+    ranks.save_rank(1, directory / "a", 2, group.group());
+    const auto messages = ranks.wait();
+    EXPECT_THAT(messages[0], HasSubstr("step 2"));
+    EXPECT_NE(messages[1], "");
+  }
+  {
+    // They agree, but each means another save.
+    Ranks ranks(2);
+    ThreadGroup group("id-1", 2);
+    SaveGroup other = group.group();
+    other.save_id = "id-2";
+    ranks.save_rank(0, directory / "a", 1, group.group());
+    ranks.save_rank(1, directory / "a", 1, other);
+    EXPECT_THAT(ranks.wait()[0], HasSubstr("rank 1 has not written it"));
+  }
+  EXPECT_EQ(system_file_system()->kind(directory / "a"), EntryKind::kNone);
+}
+
+TEST(SaveDistributed, RefusesARankOfAnotherSaveThatWasPutIntoTheCheckpoint) {
+  const test::TestDirectory directory;
+  Ranks ranks(2);
+  ThreadGroup first("id-1", 2), second("id-2", 2);
+  ranks.save(directory / "a", 1, first);
+  ranks.save(directory / "b", 2, second);
+  ranks.wait();
+  std::filesystem::remove_all(directory / "a/rank_1");
+  std::filesystem::rename(directory / "b/rank_1", directory / "a/rank_1");
+  EXPECT_EQ(caught([&] { load_distributed_checkpoint(directory / "a", 1, 2); }),
+            failure(ErrorCode::kCheckpointDamaged));
+  EXPECT_EQ(caught([&] { verify_checkpoint(directory / "a"); }), failure(ErrorCode::kCheckpointDamaged));
+  EXPECT_EQ(caught([&] { verify_checkpoint(directory / "b"); }), failure(ErrorCode::kCheckpointDamaged));
+}
+
+TEST(SaveDistributed, RefusesASaveIdThatWasUsedBefore) {
+  const test::TestDirectory directory;
+  std::filesystem::create_directories(directory / "a.tmp-id-1/rank_0");
+  Ranks ranks(1);
+  ThreadGroup group("id-1", 1);
+  ranks.save(directory / "a", 1, group);
+  EXPECT_THAT(ranks.wait()[0], HasSubstr("has been used before"));
+  for (const char* id : {"", "a/b", "a b", "\n"}) {
+    ThreadGroup wrong(id, 1);
+    EXPECT_EQ(caught([&] { ranks.save(directory / "a", 1, wrong); }), failure(ErrorCode::kUsage)) << id;
+    ranks.wait();
+  }
+}
+
+TEST(SaveDistributed, ReportsAGroupThatIsBroken) {
+  const test::TestDirectory directory;
+  Ranks ranks(1);
+  unsigned calls = 0;
+  ranks.save_rank(0, directory / "a", 1, {"id-1", [&](bool) -> bool {
+                                            ++calls;
+                                            throw Error(ErrorCode::kResource, "a peer is gone");
+                                          }});
+  EXPECT_THAT(ranks.wait(), ElementsAre("a peer is gone"));
+  EXPECT_EQ(calls, 1U);
+  EXPECT_EQ(system_file_system()->kind(directory / "a"), EntryKind::kNone);
+}
+
+TEST(SaveDistributed, LosesNothingWhenThePowerGoesAtAnyCall) {
+  bool through = false;
+  std::uint64_t cut = 0;
+  for (; !through; ++cut) {
+    const auto disk = std::make_shared<test::ModelDisk>();
+    disk->make_directory("/run");
+    disk->sync_directory("/");
+    std::atomic<std::uint64_t> calls = 0;
+    std::atomic<bool> counts = false;
+    CheckpointOptions options;
+    options.threads = 1;
+    options.file_system = std::make_shared<test::HookedFiles>(disk, [&](const Call&) {
+      if (counts && calls++ >= cut) throw PowerCut();
+      return true;
+    });
+    Ranks ranks(2, options);
+    ThreadGroup first("id-1", 2), second("id-2", 2);
+    ranks.save("/run/a", 1, first);
+    ASSERT_THAT(ranks.wait(), ElementsAre("", ""));
+    counts = true;
+    ranks.save("/run/a", 2, second);
+    bool all_fine = true;
+    for (const std::uint32_t rank : {0U, 1U}) {
+      try {
+        all_fine = test::message_of([&] { ranks[rank].wait(); }).empty() && all_fine;
+      } catch (const PowerCut&) {
+        all_fine = false;
+      }
+    }
+    through = calls <= cut;
+    ASSERT_EQ(all_fine, through);
+    ASSERT_TRUE(disk->violations().empty()) << disk->violations().front();
+    using Loss = test::ModelDisk::Loss;
+    for (std::uint64_t seed = 0; seed < 8; ++seed) {
+      const auto loss = seed == 0 ? Loss::kEverything : seed == 1 ? Loss::kContents : Loss::kSome;
+      CheckpointReadOptions read;
+      read.file_system = disk->restarted(loss, seed);
+      const auto newest = find_newest_checkpoint("/run", read);
+      ASSERT_TRUE(newest) << "cut at call " << cut;
+      ASSERT_TRUE(newest->step == 2 || !through);
+      verify_checkpoint(newest->directory, read);
+      for (const std::uint32_t rank : {0U, 1U}) {
+        const LoadedCheckpoint loaded = load_distributed_checkpoint(newest->directory, rank, 2, read);
+        ASSERT_EQ(test::content_of(loaded.model), model_of(rank, newest->step).content());
+      }
+    }
+  }
+  EXPECT_GT(cut, 40U);
+}
+
+}  // namespace
+}  // namespace tzmark

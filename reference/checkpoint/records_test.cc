@@ -1,0 +1,143 @@
+// Tests of the JSON files of a checkpoint.
+#include "checkpoint/records.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bytes/caught.h"
+#include "checkpoint/test_models.h"
+
+namespace tzmark::checkpoint {
+namespace {
+
+using test::caught;
+using test::failure;
+
+TEST(TrainingStateJson, ComesBackAsItWas) {
+  TrainingState state = test::state_at((std::uint64_t{1} << 63) + 1);
+  state.learning_rate = 0.1;
+  EXPECT_EQ(parse_state(spell_state(state)), state);
+}
+
+TEST(TrainingStateJson, NeedsAStepAndNothingElse) {
+  const TrainingState state = parse_state(R"({"step": 3, "unknown": {"a": 1}})");
+  EXPECT_EQ(state.step, 3U);
+  EXPECT_EQ(state.version, 2U);
+  EXPECT_EQ(state.epoch, 0U);
+  EXPECT_EQ(state.learning_rate, 0);
+  for (const char* text : {R"({"epoch": 3})", R"({"step": -1})", R"({"step": 1.5})", R"({"step": "1"})", "[]", "",
+                           R"({"step": 1, "metadata": {"a": 1}})", R"({"step": 1, "learning_rate": "a"})",
+                           R"({"step": 18446744073709551616})", R"({"step": 1, "version": 4294967296})"}) {
+    EXPECT_EQ(caught([&] { parse_state(text); }), failure(ErrorCode::kCheckpointState)) << text;
+  }
+}
+
+TEST(TrainingStateJson, IsRefusedWhenItIsNestedTooDeep) {
+  const std::string deep = R"({"step": 1, "a": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
+  EXPECT_EQ(caught([&] { parse_state(deep); }), failure(ErrorCode::kCheckpointState));
+}
+
+ShardingMeta two_shards() {
+  ShardingMeta meta{std::vector<Sharding>(2)};
+  for (Sharding& shard : meta.shards) {
+    shard.strategy = Sharding::Strategy::kTensorParallel;
+    shard.split_dims = {{"w", 1}};
+  }
+  meta.shards[0].owned_params = {"w", "b"};
+  return meta;
+}
+
+TEST(ShardingJson, ComesBackAsItWas) {
+  ShardingMeta meta = two_shards();
+  EXPECT_EQ(parse_sharding(spell_sharding(meta)).shards, meta.shards);
+  meta.shards[1].strategy = Sharding::Strategy::kZeroPartitioned;
+  meta.shards[1].zero_stage = 1;
+  meta.shards[0].strategy = Sharding::Strategy::kReplicated;
+  EXPECT_EQ(parse_sharding(spell_sharding(meta)).shards, meta.shards);
+}
+
+TEST(ShardingJson, ReadsBothForms) {
+  const ShardingMeta shards = parse_sharding(
+      R"({"version": 1, "world_size": 2, "shards": [
+          {"world_size": 2, "rank": 1, "owned_params": ["b"], "strategy": {"ZeroPartitioned": {"stage": 3}}},
+          {"world_size": 2, "rank": 0, "owned_params": ["a"], "strategy": {"ZeroPartitioned": {"stage": 3}},
+           "split_dims": {}}]})");
+  ASSERT_EQ(shards.world_size(), 2U);
+  EXPECT_EQ(shards.shards[0].owned_params, std::vector<std::string>{"a"});
+  EXPECT_EQ(shards.shards[1].strategy, Sharding::Strategy::kZeroPartitioned);
+  const ShardingMeta one =
+      parse_sharding(R"({"version": 2, "world_size": 3, "strategy": "TensorParallel", "split_dims": {"w": 0}})");
+  ASSERT_EQ(one.world_size(), 3U);
+  EXPECT_EQ(one.shards[2].split_dims.at("w"), 0U);
+}
+
+TEST(ShardingJson, RefusesWhatDoesNotFitTogether) {
+  const std::string shard = R"({"world_size": 2, "rank": 0, "owned_params": [], "strategy": "Replicated"})";
+  for (const std::string& text :
+       {std::string("{}"), std::string(R"({"world_size": 0, "strategy": "Replicated"})"),
+        std::string(R"({"world_size": 4000000000, "strategy": "Replicated"})"),
+        std::string(R"({"world_size": 2, "strategy": "Other"})"), R"({"world_size": 2, "shards": [)" + shard + "]}",
+        R"({"world_size": 2, "shards": [)" + shard + "," + shard + "]}",
+        std::string(R"({"world_size": 1, "strategy": "TensorParallel", "split_dims": [1]})"),
+        std::string(R"({"world_size": 1, "strategy": "TensorParallel", "split_dims": {"w": -1}})")}) {
+    EXPECT_EQ(caught([&] { parse_sharding(text); }), failure(ErrorCode::kCheckpointShards)) << text;
+  }
+}
+
+CommitRecord some_commit() {
+  return {"id-1",
+          5,
+          2,
+          123456789,
+          {{"rank_0/model.safetensors", {17, 0x995dc9bbdf1939fa}}, {"sharding_meta.json", {2, 3}}}};
+}
+
+TEST(CommitJson, ComesBackAsItWas) {
+  const CommitRecord record = some_commit(), read = parse_commit(spell_commit(record));
+  EXPECT_EQ(read.save_id, record.save_id);
+  EXPECT_EQ(read.step, record.step);
+  EXPECT_EQ(read.world_size, record.world_size);
+  EXPECT_EQ(read.committed_unix_ns, record.committed_unix_ns);
+  EXPECT_EQ(read.files, record.files);
+  EXPECT_THAT(spell_commit(record), testing::HasSubstr("995dc9bbdf1939fa"));
+}
+
+TEST(CommitJson, NoticesEveryBitThatIsTurnedAndEveryByteThatIsMissing) {
+  const std::string text = spell_commit(some_commit());
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged = text;
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
+      EXPECT_EQ(caught([&] { parse_commit(damaged); }), failure(ErrorCode::kCheckpointUncommitted)) << damaged;
+    }
+    // Without its last line break it says the same.
+    if (at + 1 == text.size()) break;
+    EXPECT_EQ(caught([&] { parse_commit(text.substr(0, at)); }), failure(ErrorCode::kCheckpointUncommitted));
+  }
+}
+
+TEST(CommitJson, RefusesNamesThatLeadElsewhere) {
+  for (const char* name : {"../a", "/etc/passwd", "rank_0/../../a", "a/b", "rank_0/", "..", ".", "", "rank_0/a/b"}) {
+    CommitRecord record = some_commit();
+    record.files[0].name = name;
+    EXPECT_EQ(caught([&] { parse_commit(spell_commit(record)); }), failure(ErrorCode::kCheckpointUncommitted)) << name;
+  }
+  CommitRecord twice = some_commit();
+  twice.files[1].name = twice.files[0].name;
+  EXPECT_EQ(caught([&] { parse_commit(spell_commit(twice)); }), failure(ErrorCode::kCheckpointUncommitted));
+}
+
+TEST(ManifestJson, ComesBackAsItWas) {
+  RankManifest manifest{"id", 4, 1, 2, two_shards().shards[0], some_commit().files};
+  const RankManifest read = parse_manifest(spell_manifest(manifest));
+  EXPECT_EQ(read.save_id, "id");
+  EXPECT_EQ(read.step, 4U);
+  EXPECT_EQ(read.rank, 1U);
+  EXPECT_EQ(read.world_size, 2U);
+  EXPECT_EQ(read.sharding, manifest.sharding);
+  EXPECT_EQ(read.files, manifest.files);
+  EXPECT_EQ(caught([&] { parse_manifest("{}"); }), failure(ErrorCode::kCheckpointPeer));
+}
+
+}  // namespace
+}  // namespace tzmark::checkpoint
