@@ -181,5 +181,51 @@ TEST(ToHex, TwoLowerCaseDigitsAByte) {
   EXPECT_EQ(to_hex(bytes), "000fa5ff");
 }
 
+// Bit by bit, as CRC-64/XZ is defined.
+std::uint64_t crc64_by_definition(std::span<const std::byte> bytes) {
+  std::uint64_t state = ~std::uint64_t{0};
+  for (const std::byte b : bytes) {
+    state ^= std::to_integer<std::uint64_t>(b);
+    for (int bit = 0; bit < 8; ++bit) state = (state >> 1) ^ ((state & 1) != 0 ? 0xC96C5795D7870F42 : 0);
+  }
+  return ~state;
+}
+
+TEST(Crc64, HasTheKnownValues) {
+  EXPECT_EQ(crc64(0, {}), 0U);
+  EXPECT_EQ(crc64(0, as_bytes("123456789")), 0x995DC9BBDF1939FAU);
+  EXPECT_EQ(crc64_by_definition(as_bytes("123456789")), 0x995DC9BBDF1939FAU);
+}
+
+TEST(Crc64, AgreesWithItsDefinitionAtEveryLength) {
+  const auto bytes = random_bytes(600, 11);
+  for (std::size_t length = 0; length <= bytes.size(); ++length) {
+    const auto part = std::span(bytes).first(length);
+    ASSERT_EQ(crc64(0, part), crc64_by_definition(part)) << length;
+  }
+}
+
+TEST(Crc64, GoesOnWhereItWasAndCombinesAtEverySplit) {
+  const auto bytes = random_bytes(300, 12);
+  const std::uint64_t whole = crc64(0, bytes);
+  for (std::size_t split = 0; split <= bytes.size(); ++split) {
+    const auto a = std::span(bytes).first(split), b = std::span(bytes).subspan(split);
+    ASSERT_EQ(crc64(crc64(0, a), b), whole) << split;
+    ASSERT_EQ(crc64_combine(crc64(0, a), crc64(0, b), b.size()), whole) << split;
+  }
+  EXPECT_NE(crc64_combine(crc64(0, bytes), crc64(0, bytes), bytes.size() - 1),
+            crc64_combine(crc64(0, bytes), crc64(0, bytes), bytes.size()));
+}
+
+TEST(Crc64, KnowsZerosWithoutReadingThem) {
+  for (const std::size_t length : {0U, 1U, 7U, 4096U, 1'000'003U}) {
+    EXPECT_EQ(crc64_of_zeros(length), crc64(0, std::vector<std::byte>(length))) << length;
+  }
+  // Beyond what fits into memory, by doubling.
+  std::uint64_t doubled = crc64_of_zeros(1 << 20);
+  for (int bits = 20; bits < 50; ++bits) doubled = crc64_combine(doubled, doubled, std::uint64_t{1} << bits);
+  EXPECT_EQ(crc64_of_zeros(std::uint64_t{1} << 50), doubled);
+}
+
 }  // namespace
 }  // namespace tzmark

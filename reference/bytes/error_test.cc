@@ -43,7 +43,9 @@ std::map<std::string, Statement> statements(const std::string& document) {
   std::map<std::string, Statement> found;
   std::istringstream lines(document);
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("- **TZ") && !line.starts_with("- **ST-")) continue;
+    if (!line.starts_with("- **TZ") && !line.starts_with("- **ST-") && !line.starts_with("- **CKP-")) {
+      continue;
+    }
     std::string_view rest = line;
     const auto until = [&](std::string_view mark) {
       const std::size_t at = rest.find(mark);
@@ -162,6 +164,19 @@ TEST(SafetensorsDocument, StatesTheRulesOfTheTableAndNoOthers) {
   // Without its quotes Markdown would print __metadata__ in bold.
   std::erase(document, '`');
   expect_states_rules(document, {"ST-"});
+}
+
+TEST(CheckpointsDocument, StatesTheRulesOfTheTable) {
+  const auto stated = statements(test::read_source_file("reference/CHECKPOINTS.md"));
+  std::size_t rules = 0;
+  for (const ErrorInfo& row : table()) {
+    if (!row.rule.starts_with("CKP-")) continue;
+    ++rules;
+    ASSERT_TRUE(stated.contains(std::string(row.rule))) << row.rule;
+    EXPECT_TRUE(same_sentence(stated.at(std::string(row.rule)).text, row.text)) << row.rule;
+  }
+  EXPECT_EQ(stated.size(), rules);
+  EXPECT_GE(rules, 6U);
 }
 
 TEST(FormatDocument, NamesNoRuleThatDoesNotExist) {
