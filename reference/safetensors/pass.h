@@ -19,6 +19,10 @@ class PassedTensor {
   virtual ~PassedTensor() = default;
   // Any thread, any order. What it returns is handed to hash.
   virtual std::uint32_t read(std::uint64_t offset, std::span<std::byte> data) = 0;
+  // The whole data, if it lies in host memory for as long as the tensor lives: then it is looked at, and not read.
+  virtual std::span<const std::byte> in_memory() const { return {}; }
+  // What read would return of a part of in_memory().
+  virtual std::uint32_t look(std::span<const std::byte>) const { return 0; }
   // In order, one at a time.
   virtual void hash(std::span<const std::byte> data, std::uint32_t read_result) = 0;
   // After the last hash.
@@ -75,6 +79,7 @@ class PassJob {
     }
     if (lanes_.empty()) return false;
     lanes_.take(piece);
+    piece.has_own_memory = !piece.large->tensor->in_memory().empty();
     return true;
   }
 
@@ -84,6 +89,10 @@ class PassJob {
   }
 
   void produce(Piece& piece, std::span<std::byte> memory) {
+    if (piece.has_own_memory) {
+      piece.read_result = piece.large->tensor->look(data_of(piece, memory));
+      return;
+    }
     if (piece.large) {
       piece.read_result = piece.large->tensor->read(piece.offset, memory.first(piece.length));
       return;
@@ -99,17 +108,22 @@ class PassJob {
 
   void chain(Piece& piece, std::span<std::byte> memory) {
     PassedTensor& tensor = *piece.large->tensor;
-    tensor.hash(memory.first(piece.length), piece.read_result);
+    tensor.hash(data_of(piece, memory), piece.read_result);
     if (piece.offset + piece.length == pass_.length(piece.first)) tensor.finish();
   }
 
   void consume(Piece& piece, std::span<std::byte> memory) {
-    pass_.put(piece.first, piece.offset, memory.first(piece.length));
+    pass_.put(piece.first, piece.offset, data_of(piece, memory));
   }
 
   std::size_t writes(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
 
  private:
+  static std::span<const std::byte> data_of(const Piece& piece, std::span<std::byte> memory) {
+    if (!piece.has_own_memory) return memory.first(piece.length);
+    return piece.large->tensor->in_memory().subspan(static_cast<std::size_t>(piece.offset), piece.length);
+  }
+
   bool take_run(Piece& piece) {
     while (next_ < pass_.count() && pass_.length(next_) <= piece_bytes_ - piece.length) {
       piece.length += static_cast<std::size_t>(pass_.length(next_++));

@@ -171,7 +171,8 @@ class Plan {
 // One tensor on its way into a file. What the source says that it hashes to is checked.
 class WrittenTensor final : public safetensors::PassedTensor {
  public:
-  WrittenTensor(std::unique_ptr<TensorStream> stream, bool verify) : stream_(std::move(stream)) {
+  WrittenTensor(std::unique_ptr<TensorStream> stream, std::uint64_t length, bool verify)
+      : stream_(std::move(stream)), length_(length) {
     if (verify) expected_ = stream_->expected();
     if (expected_ != nullptr) {
       digest_.begin(expected_->hashed_header(), expected_->wants_crc32(), expected_->wants_sha256());
@@ -180,6 +181,13 @@ class WrittenTensor final : public safetensors::PassedTensor {
 
   std::uint32_t read(std::uint64_t offset, std::span<std::byte> data) override {
     stream_->read(offset, data);
+    return look(data);
+  }
+  std::span<const std::byte> in_memory() const override {
+    const auto data = stream_->in_memory();
+    return data.size() == length_ ? data : std::span<const std::byte>();
+  }
+  std::uint32_t look(std::span<const std::byte> data) const override {
     return expected_ != nullptr && expected_->wants_crc32() ? crc32(0, data) : 0;
   }
   void hash(std::span<const std::byte> data, std::uint32_t crc32_of_data) override {
@@ -191,6 +199,7 @@ class WrittenTensor final : public safetensors::PassedTensor {
 
  private:
   const std::unique_ptr<TensorStream> stream_;
+  const std::uint64_t length_;
   const ExpectedHashes* expected_ = nullptr;
   TensorDigest digest_;
 };
@@ -204,7 +213,7 @@ class WritePass final : public safetensors::Pass {
   std::size_t count() const override { return shard_.tensors.size(); }
   std::uint64_t length(std::size_t i) const override { return tensors_[shard_.tensors[i]].data_length; }
   std::unique_ptr<safetensors::PassedTensor> open(std::size_t i) override {
-    return std::make_unique<WrittenTensor>(source_.open(shard_.tensors[i]), options_.verify_source);
+    return std::make_unique<WrittenTensor>(source_.open(shard_.tensors[i]), length(i), options_.verify_source);
   }
   void put(std::size_t i, std::uint64_t offset, std::span<const std::byte> data) override {
     file_.write_at(shard_.data_offsets[i] + offset, data);
