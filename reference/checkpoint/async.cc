@@ -108,7 +108,7 @@ SaveTimes AsyncCheckpointer::run(SaveTask task) {
     take_snapshot(task);
   } catch (...) {
     // The other ranks must not wait for this one for ever.
-    if (task.sharding) {
+    if (task.sharding && task.group.agree) {
       writing_ = std::async(std::launch::async, [agree = task.group.agree] {
         static_cast<void>(agree(false));
         static_cast<void>(agree(false));

@@ -202,6 +202,13 @@ TEST(SaveDistributed, RefusesASaveIdThatWasUsedBefore) {
   }
 }
 
+TEST(SaveDistributed, RefusesAGroupThatCannotAgree) {
+  const test::TestDirectory directory;
+  Ranks ranks(1);
+  EXPECT_EQ(caught([&] { ranks.save_rank(0, directory / "a", 1, {"id-1", {}}); }), failure(ErrorCode::kUsage));
+  EXPECT_THAT(ranks.wait(), ElementsAre(""));
+}
+
 TEST(SaveDistributed, ReportsAGroupThatIsBroken) {
   const test::TestDirectory directory;
   Ranks ranks(1);

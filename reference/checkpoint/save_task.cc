@@ -15,6 +15,7 @@ void SaveTask::check() const {
   checkpoint::place_of(directory);
   checkpoint::spell_state(state);
   if (!sharding) return;
+  if (!group.agree) throw Error(ErrorCode::kUsage, "ranks that save together need a way to agree");
   checkpoint::check_save_id(group.save_id);
   if (rank >= world_size) {
     throw Error(ErrorCode::kUsage, fmt::format("there is no rank {} of {}", rank, world_size));
