@@ -1,4 +1,5 @@
-// The two hashes of the format, and the one of checkpoints. Each object is for one thread at a time; the free functions are thread-safe.
+// The two hashes of the format, and the one of checkpoints. Each object is for one thread at a time; the free functions
+// are thread-safe.
 #pragma once
 
 #include <array>

@@ -14,6 +14,7 @@ GOOD = {
     "tzmark_io": {"tzmark_bytes"},
     "tzmark_codec": {"tzmark_format", "tzmark_io"},
     "tzmark_safetensors": {"tzmark_codec"},
+    "tzmark_checkpoint": {"tzmark_safetensors"},
     "tzmark_reference": {"tzmark_codec"},
     "tzmark": {"tzmark_codec"},
     "tzmark-conform": {"tzmark_conformance_runner"},
