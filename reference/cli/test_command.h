@@ -51,8 +51,7 @@ class CliTest : public ::testing::Test {
   }
 
   Result run(std::vector<std::string> arguments, const std::string& input = "/dev/null") const {
-    const std::string program = std::string(std::getenv("TZMARK_BUILD_DIR")) + "/bin/tzmark";
-    arguments.insert(arguments.begin(), program);
+    arguments.insert(arguments.begin(), program_);
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
@@ -62,7 +61,7 @@ class CliTest : public ::testing::Test {
       ::dup2(::open(input.c_str(), O_RDONLY), 0);
       ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
       ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-      ::execv(program.c_str(), argv.data());
+      ::execv(program_.c_str(), argv.data());
       ::_exit(127);
     }
     int status = 0;
@@ -71,6 +70,7 @@ class CliTest : public ::testing::Test {
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), slurp(out), slurp(err), usage.ru_maxrss};
   }
 
+  std::string program_ = std::string(std::getenv("TZMARK_BUILD_DIR")) + "/bin/tzmark";
   fs::path folder_;
 };
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Do sharded checkpoints survive the death of one rank of an MPI program?
 
-Four ranks save under mpirun, and one of them is killed with SIGKILL while a save goes on. A save that not all ranks have
-finished is never committed: the newest checkpoint is the one before, or the killed rank was through with its shard. All
-committed ones verify, and put together they have the content of their step. The next run removes what was left and goes
-on. Afterwards the checkpoints are dealt out to two ranks, who go on from them.
+Four ranks save under mpirun, and one of them is killed with SIGKILL while a save goes on. A save that not all ranks
+have finished is never committed: the newest checkpoint is the one before, or the killed rank was through with its
+shard. All committed ones verify, and put together they have the content of their step. The next run removes what was
+left and goes on. Afterwards the checkpoints are dealt out to two ranks, who go on from them.
 
 Exits with status 77, which CTest counts as skipped, where there is no mpirun or tzmark was built without MPI.
 """

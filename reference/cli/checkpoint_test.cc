@@ -1,0 +1,157 @@
+// tzmark checkpoint as its users meet it: what it prints, what it leaves, and how it says no.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/test_command.h"
+
+namespace tzmark {
+namespace {
+
+using nlohmann::json;
+using test::Result;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class CheckpointCliTest : public test::CliTest {
+ protected:
+  Result simulate(int steps, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {
+        "checkpoint", "simulate", path("run"),  "--steps", std::to_string(steps), "--state-mib", "1",
+        "--step-ms",  "0",        "--interval", "2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  }
+
+  json listed() const {
+    const Result result = run({"checkpoint", "list", path("run"), "--json"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json::parse(result.out);
+  }
+
+  std::string step(int number) const {
+    char name[16];
+    std::snprintf(name, sizeof name, "step-%08d", number);
+    return path("run") + "/" + name;
+  }
+
+  void flip_last_byte(const std::string& name) const {
+    std::fstream file(name, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-1, std::ios::end);
+    const char byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(-1, std::ios::end);
+    file.put(byte);
+  }
+};
+
+TEST_F(CheckpointCliTest, SavesListsAndVerifies) {
+  const Result result = simulate(5);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "there is no checkpoint; this begins at step 0\n");
+  EXPECT_THAT(result.out, HasSubstr(step(2) + ": durable, "));
+  const json list = listed();
+  ASSERT_EQ(list["checkpoints"].size(), 2);
+  EXPECT_EQ(list["checkpoints"][1]["step"], 4);
+  EXPECT_EQ(list["checkpoints"][1]["status"], "committed");
+  EXPECT_EQ(list["latest"], step(4));
+  EXPECT_THAT(run({"checkpoint", "list", path("run")}).out, HasSubstr("latest: " + step(4)));
+  for (const std::string& name : {path("run"), step(4)}) {
+    const Result verified = run({"checkpoint", "verify", name, "--from-device"});
+    EXPECT_EQ(verified.status, 0) << verified.err;
+    EXPECT_THAT(verified.out, HasSubstr(step(4) + ": step 4, not sharded, 3 files, "));
+  }
+}
+
+TEST_F(CheckpointCliTest, VerifyTellsWhatIsDamagedFromWhatIsNotThere) {
+  ASSERT_EQ(simulate(4).status, 0);
+  flip_last_byte(step(4) + "/optimizer.safetensors");
+  const Result damaged = run({"checkpoint", "verify", path("run")});
+  EXPECT_EQ(damaged.status, 1);
+  EXPECT_THAT(damaged.err, HasSubstr("error CKP-002"));
+  EXPECT_THAT(damaged.err, HasSubstr("optimizer.safetensors"));
+  EXPECT_EQ(run({"checkpoint", "verify", step(2)}).status, 0);
+  fs::remove(step(2) + "/commit.json");
+  const Result uncommitted = run({"checkpoint", "verify", step(2)});
+  EXPECT_EQ(uncommitted.status, 1);
+  EXPECT_THAT(uncommitted.err, HasSubstr("error CKP-001"));
+  fs::create_directory(path("empty"));
+  EXPECT_EQ(run({"checkpoint", "verify", path("empty")}).status, 3);
+  EXPECT_EQ(run({"checkpoint", "verify", path("missing")}).status, 3);
+  EXPECT_EQ(run({"checkpoint", "list", path("missing")}).status, 3);
+}
+
+TEST_F(CheckpointCliTest, GoesOnFromTheNewestAndKeepsWhatItShould) {
+  ASSERT_EQ(simulate(4).status, 0);
+  // What a save that died leaves.
+  fs::create_directory(step(6) + ".tmp-0123");
+  const Result result = simulate(10, {"--keep-latest", "1", "--keep-every", "4"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("step-00000006.tmp-0123\n"));
+  EXPECT_THAT(result.err, EndsWith("resumed from the checkpoint of step 4\n"));
+  const json list = listed();
+  std::vector<int> steps;
+  for (const json& entry : list["checkpoints"]) steps.push_back(entry["step"]);
+  EXPECT_EQ(steps, (std::vector{4, 8, 10}));
+}
+
+TEST_F(CheckpointCliTest, RefusesTheCheckpointsOfAnotherSimulation) {
+  ASSERT_EQ(simulate(2).status, 0);
+  const Result result = simulate(4, {"--seed", "7"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("error TZE-USE-001"));
+}
+
+TEST_F(CheckpointCliTest, WritesAnyLayout) {
+  ASSERT_EQ(simulate(2, {"--layout", "v5-segments", "--io", "buffered"}).status, 0);
+  EXPECT_EQ(run({"verify", step(2) + "/model.tensors"}).status, 0);
+  ASSERT_EQ(simulate(4, {"--layout", "auto"}).status, 0);
+  EXPECT_EQ(run({"verify", step(4) + "/optimizer.tensors"}).status, 0);
+}
+
+TEST_F(CheckpointCliTest, TellsWhatItMeasured) {
+  const Result result = simulate(6, {"--json", path("result.json"), "--memory-limit", "64MiB"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const json document = json::parse(test::slurp(path("result.json")));
+  EXPECT_EQ(document["options"]["memory_limit_bytes"], 64 << 20);
+  EXPECT_EQ(document["steps"]["all"]["count"], 6);
+  ASSERT_EQ(document["saves"].size(), 3);
+  for (const json& save : document["saves"]) {
+    EXPECT_EQ(save["stall_ns"].get<std::uint64_t>(), save["wait_ns"].get<std::uint64_t>() +
+                                                         save["copy_ns"].get<std::uint64_t>() +
+                                                         save["submit_ns"].get<std::uint64_t>());
+    EXPECT_GT(save["drain_ns"], 0);
+    EXPECT_GE(save["file_bytes"], document["state_bytes"]);
+  }
+  EXPECT_GE(document["peak_resident_bytes"], document["snapshot_memory_bytes"]);
+}
+
+TEST_F(CheckpointCliTest, WrongUsageAndTooLittleMemory) {
+  EXPECT_EQ(run({"checkpoint"}).status, 2);
+  EXPECT_EQ(simulate(2, {"--layout", "v9"}).status, 2);
+  EXPECT_EQ(simulate(2, {"--interval", "0"}).status, 2);
+  EXPECT_EQ(simulate(2, {"--keep-every", "4"}).status, 2);
+  EXPECT_EQ(simulate(2, {"--io", "telepathy"}).status, 2);
+  const Result result = simulate(2, {"--memory-limit", "1MiB"});
+  EXPECT_EQ(result.status, 3);
+  EXPECT_THAT(result.err, HasSubstr("error TZE-ENV-006"));
+  ASSERT_EQ(simulate(2).status, 0);
+  EXPECT_NE(run({"checkpoint", "consolidate", path("run"), path("whole")}).status, 0);
+  EXPECT_FALSE(fs::exists(path("whole")));
+}
+
+TEST_F(CheckpointCliTest, SaysWhereThereIsNoMpi) {
+  fs::create_directory(path("bin"));
+  fs::copy_file(program_, path("bin/tzmark"));
+  program_ = path("bin/tzmark");
+  const Result result = simulate(2, {"--mpi"});
+  EXPECT_EQ(result.status, 4);
+  EXPECT_THAT(result.err, HasSubstr("error TZE-AVL-001"));
+  EXPECT_THAT(result.err, HasSubstr("tzmark-checkpoint-mpi"));
+}
+
+}  // namespace
+}  // namespace tzmark
