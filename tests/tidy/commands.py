@@ -12,6 +12,7 @@ from pathlib import Path
 FENCED_SH = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ASSIGNMENT = re.compile(r"\w+=")
 SEPARATORS = {"|", "||", "&&", ";", "&"}
+TAKES_COMMAND = re.compile(r"^Usage: .* SUBCOMMAND$", re.MULTILINE)
 REDIRECTION = re.compile(r"[<>]+&?")
 
 
@@ -85,12 +86,14 @@ class Checker:
         if not (self._build / "bin" / tool).is_file():
             return f"the build makes no {tool}"
         subcommands: tuple[str, ...] = ()
-        if tool == "tzmark" and arguments and not arguments[0].startswith("-"):
-            subcommands = arguments[:1]
-            if not re.search(
-                rf"^ +{re.escape(arguments[0])}\b", self._help(tool), re.MULTILINE
-            ):
-                return f"tzmark has no command {arguments[0]}"
+        for argument in arguments if tool == "tzmark" else ():
+            # A command, or one of a group of commands.
+            text = self._help(tool, *subcommands)
+            if argument.startswith("-") or not TAKES_COMMAND.search(text):
+                break
+            if not re.search(rf"^ +{re.escape(argument)}\b", text, re.MULTILINE):
+                return f"{' '.join((tool, *subcommands))} has no command {argument}"
+            subcommands = (*subcommands, argument)
         text = self._help(tool, *subcommands)
         for argument in arguments:
             option = argument.split("=")[0]

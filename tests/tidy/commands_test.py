@@ -38,6 +38,7 @@ class Checking(unittest.TestCase):
             ("scripts/test", "--preset", "asan-ubsan"),
             ("build/bin/tzmark", "dump", "FILE"),
             ("tzmark", "convert", "IN", "OUT", "--layout", "v4"),
+            ("tzmark", "checkpoint", "simulate", "DIR", "--steps", "10"),
             ("ls", "--no-such-option"),
         ):
             with self.subTest(words=words):
@@ -51,6 +52,8 @@ class Checking(unittest.TestCase):
             ("build/bin/nothing",),
             ("build/bin/tzmark", "nothing"),
             ("tzmark", "dump", "--nothing", "FILE"),
+            ("tzmark", "checkpoint", "nothing", "DIR"),
+            ("tzmark", "checkpoint", "list", "DIR", "--steps", "10"),
         ):
             with self.subTest(words=words):
                 self.assertIsNotNone(self.checker.wrong(words))

@@ -48,7 +48,7 @@ REFERENCE_USERS = frozenset({"conformance/adapters/reference"})
 BENCH_STRANGERS = ("reference", "conformance")
 
 # Folders under bench/ whose headers are included by that name. Its cli/ shares the name with that of the reference.
-BENCH_FOLDERS = frozenset({"workloads", "harness", "subjects"})
+BENCH_FOLDERS = frozenset({"checkpoints", "workloads", "harness", "subjects"})
 
 Graph = dict[str, set[str]]
 
