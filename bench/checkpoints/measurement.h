@@ -27,7 +27,7 @@ struct MeasurementOptions {
 
 // Of steps of computing: alone, and beside a save that is written.
 struct Interference {
-  double idle_ns = 0;  // medians; 0 where no step came to its end
+  double idle_ns = 0;  // means; 0 where no step came to its end
   double draining_ns = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -72,6 +73,19 @@ void list(const std::string& directory, bool as_json) {
   print(document.dump(1) + "\n");
 }
 
+void verify(const std::string& directory, const CheckpointReadOptions& reading) {
+  const std::string checkpoint = find_checkpoint(directory, reading);
+  if (checkpoint != directory) {
+    for (const CheckpointInfo& other : list_checkpoints(directory, reading)) {
+      if (other.status != Status::kUncommitted) continue;
+      fmt::print(stderr, "passed over {}: {}\n", other.directory, other.problem);
+    }
+  }
+  const CheckpointInfo info = verify_checkpoint(checkpoint, reading);
+  print(fmt::format("{}: step {}, {}, {} files, {}, all sizes and digests are right\n", checkpoint, info.step,
+                    ranks_of(info), info.file_count, human_bytes(info.file_bytes)));
+}
+
 }  // namespace
 
 void add_checkpoint_list(CLI::App& group) {
@@ -95,12 +109,7 @@ void add_checkpoint_verify(CLI::App& group) {
   CLI::App* command = group.add_subcommand("verify", "Read a checkpoint, or the newest of a directory, and check it");
   command->add_option("DIR", options->directory, "A checkpoint, or the directory that checkpoints are in")->required();
   add_read_options(*command, options->reading);
-  command->callback([options] {
-    const std::string checkpoint = find_checkpoint(options->directory, options->reading);
-    const CheckpointInfo info = verify_checkpoint(checkpoint, options->reading);
-    print(fmt::format("{}: step {}, {}, {} files, {}, all sizes and digests are right\n", checkpoint, info.step,
-                      ranks_of(info), info.file_count, human_bytes(info.file_bytes)));
-  });
+  command->callback([options] { verify(options->directory, options->reading); });
 }
 
 }  // namespace tzmark::cli

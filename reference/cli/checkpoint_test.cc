@@ -78,6 +78,7 @@ TEST_F(CheckpointCliTest, VerifyTellsWhatIsDamagedFromWhatIsNotThere) {
   const Result uncommitted = run({"checkpoint", "verify", step(2)});
   EXPECT_EQ(uncommitted.status, 1);
   EXPECT_THAT(uncommitted.err, HasSubstr("error CKP-001"));
+  EXPECT_THAT(run({"checkpoint", "verify", path("run")}).err, HasSubstr("passed over " + step(2) + ": "));
   fs::create_directory(path("empty"));
   EXPECT_EQ(run({"checkpoint", "verify", path("empty")}).status, 3);
   EXPECT_EQ(run({"checkpoint", "verify", path("missing")}).status, 3);

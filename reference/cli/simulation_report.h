@@ -14,6 +14,7 @@ namespace tzmark::cli {
 // Of the steps that a set has; in nanoseconds.
 struct StepSummary {
   std::size_t count = 0;
+  std::uint64_t mean_ns = 0;  // what the loop feels: a median would not show few steps that are held up for long
   std::uint64_t median_ns = 0;
   std::uint64_t p99_ns = 0;  // the smallest that 99 % of the steps do not exceed
 };
@@ -22,7 +23,7 @@ struct StepSummary {
 // A step at the edge of a save is in neither of the latter.
 struct StepTimes {
   StepSummary all, draining, idle;
-  std::optional<double> slow_down;  // the median of draining over that of idle, if there are both
+  std::optional<double> slow_down;  // the mean of draining over that of idle, if there are both
 };
 
 StepTimes step_times(const SimulationResult& result);
