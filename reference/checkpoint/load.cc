@@ -66,7 +66,7 @@ LoadedCheckpoint load_shard(const StoredCheckpoint& stored, std::uint32_t rank) 
   if (const auto optimizer = stored.tensors_name(prefix, kOptimizer)) {
     loaded.optimizer = load_tensors(stored, *optimizer, loaded.memory);
   }
-  if (stored.sharding()) loaded.sharding = stored.sharding()->shards[rank];
+  if (stored.sharding()) loaded.sharding = stored.sharding()->of(rank);
   if (stored.commit()) loaded.save_id = stored.commit()->save_id;
   return loaded;
 }
@@ -92,6 +92,9 @@ TensorFile::TensorFile(const std::string& name, std::unique_ptr<File> file) {
     return;
   }
   tensors_.emplace(std::move(file));
+  if (tensors_->header().encrypted) {
+    throw Error(ErrorCode::kCryptKeyMissing, "it is encrypted, and a checkpoint comes without a key");
+  }
   table_ = writable_table(*tensors_);
   for (std::size_t i = 0; i < table_.size(); ++i) {
     if (table_[i].meta()) {

@@ -160,23 +160,48 @@ void merge(MergedTensors& merged, const NameIndex& index, const NameIndex& model
 
 // What the records promise has to be there.
 void check_promises(const NameIndex& model, const ShardingMeta& meta) {
-  for (std::size_t rank = 0; rank < meta.shards.size(); ++rank) {
-    const Sharding& shard = meta.shards[rank];
+  for (std::size_t rank = 0; rank < meta.world_size(); ++rank) {
+    const Sharding& shard = meta.of(rank);
     for (const std::string& name : shard.owned_params) model.at(rank, name);
     for (const auto& split : shard.split_dims) {
       if (shard.strategy == Sharding::Strategy::kTensorParallel) model.at(rank, split.first);
     }
-    if (shard.strategy != meta.shards[0].strategy || shard.split_dims != meta.shards[0].split_dims) {
+    if (shard.strategy != meta.of(0).strategy || shard.split_dims != meta.of(0).split_dims) {
       refuse(fmt::format("ranks 0 and {} were sharded in different ways", rank));
     }
   }
 }
 
+// A file whose errors begin with its name: what is read from it ends up in another one, which would be blamed.
+class NamedFile final : public File {
+ public:
+  NamedFile(std::string name, std::unique_ptr<File> file) : name_(std::move(name)), file_(std::move(file)) {}
+  std::string_view io_path() const override { return file_->io_path(); }
+  std::uint64_t size() const override { return file_->size(); }
+  std::size_t transfer_align_bytes() const override { return file_->transfer_align_bytes(); }
+
+ protected:
+  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
+    about(name_, [&] { file_->read_at(offset, out); });
+    return out.size;
+  }
+  std::size_t write_some(std::uint64_t, ConstBuffer) override {
+    throw Error(ErrorCode::kWriteFailed, name_ + ": this file is only read");
+  }
+  void sync_all() override {}
+
+ private:
+  const std::string name_;
+  const std::unique_ptr<File> file_;
+};
+
 std::unique_ptr<TensorFile> open_tensors(const StoredCheckpoint& stored, std::uint32_t rank, std::string_view stem) {
   const auto name = stored.tensors_name(stored.prefix(rank), stem);
   if (!name) return nullptr;
   if (stored.commit()) stored.read(*name, *stored.open(*name), {});
-  return about(stored.path(*name), [&] { return std::make_unique<TensorFile>(*name, stored.open(*name)); });
+  return about(stored.path(*name), [&] {
+    return std::make_unique<TensorFile>(*name, std::make_unique<NamedFile>(stored.path(*name), stored.open(*name)));
+  });
 }
 
 }  // namespace
@@ -185,7 +210,7 @@ MergedCheckpoint::MergedCheckpoint(const StoredCheckpoint& stored) {
   if (stored.world_size() == 0) {
     throw Error(ErrorCode::kCheckpointWorld, fmt::format("{}: it is not sharded", stored.directory()));
   }
-  sharding_ = stored.sharding()->shards[0];
+  sharding_ = stored.sharding()->of(0);
   for (std::uint32_t rank = 0; rank < stored.world_size(); ++rank) {
     const TrainingState state = stored.state(stored.prefix(rank));
     if (rank == 0) state_ = state;
@@ -196,6 +221,13 @@ MergedCheckpoint::MergedCheckpoint(const StoredCheckpoint& stored) {
     model_files_.push_back(open_tensors(stored, rank, kModel));
     if (!model_files_.back()) refuse(fmt::format("{}: rank {} has no model", stored.directory(), rank));
     optimizer_files_.push_back(open_tensors(stored, rank, kOptimizer));
+  }
+  // Without a commit.json a file that got lost looks like one that was never there.
+  const auto lacks = [](const std::unique_ptr<TensorFile>& file) { return file == nullptr; };
+  const auto lacking = std::ranges::find_if(optimizer_files_, lacks);
+  if (!stored.commit() && lacking != optimizer_files_.end() && !std::ranges::all_of(optimizer_files_, lacks)) {
+    refuse(fmt::format("{}: rank {} has no optimizer, and others have", stored.directory(),
+                       lacking - optimizer_files_.begin()));
   }
   about(stored.directory(), [&] {
     const NameIndex model(model_files_), optimizer(optimizer_files_);

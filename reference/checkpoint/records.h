@@ -20,11 +20,13 @@ inline constexpr std::uint64_t kRecordBytesMax = std::uint64_t{64} << 20;
 std::string spell_state(const TrainingState& state);
 TrainingState parse_state(std::string_view text);
 
-// sharding_meta.json: how each rank was sharded, in their order.
+// sharding_meta.json: how each rank was sharded.
 struct ShardingMeta {
-  std::vector<Sharding> shards;
+  std::vector<Sharding> shards;  // in the order of the ranks; or one alone, which all of them have
+  std::uint32_t shared_by = 0;   // so many ranks in that case, which a small file may claim; 0: each has its own
 
-  std::uint32_t world_size() const { return static_cast<std::uint32_t>(shards.size()); }
+  std::uint32_t world_size() const { return shared_by != 0 ? shared_by : static_cast<std::uint32_t>(shards.size()); }
+  const Sharding& of(std::size_t rank) const { return shared_by != 0 ? shards.front() : shards[rank]; }
 };
 std::string spell_sharding(const ShardingMeta& meta);
 // Reads both forms: with a list of shards, and with one strategy for all. Throws CKP-005.

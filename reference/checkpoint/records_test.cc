@@ -38,7 +38,7 @@ TEST(TrainingStateJson, IsRefusedWhenItIsNestedTooDeep) {
 }
 
 ShardingMeta two_shards() {
-  ShardingMeta meta{std::vector<Sharding>(2)};
+  ShardingMeta meta{std::vector<Sharding>(2), 0};
   for (Sharding& shard : meta.shards) {
     shard.strategy = Sharding::Strategy::kTensorParallel;
     shard.split_dims = {{"w", 1}};
@@ -68,7 +68,8 @@ TEST(ShardingJson, ReadsBothForms) {
   const ShardingMeta one =
       parse_sharding(R"({"version": 2, "world_size": 3, "strategy": "TensorParallel", "split_dims": {"w": 0}})");
   ASSERT_EQ(one.world_size(), 3U);
-  EXPECT_EQ(one.shards[2].split_dims.at("w"), 0U);
+  EXPECT_EQ(one.of(2).split_dims.at("w"), 0U);
+  EXPECT_EQ(one.shards.size(), 1U) << "memory in proportion to what a small file claims";
 }
 
 TEST(ShardingJson, RefusesWhatDoesNotFitTogether) {

@@ -71,7 +71,7 @@ Sharding sharding_of(const Json& json) {
 std::string spell_sharding(const ShardingMeta& meta) {
   Json shards = Json::array();
   for (std::uint32_t rank = 0; rank < meta.world_size(); ++rank) {
-    Json shard = sharding_json(meta.shards[rank]);
+    Json shard = sharding_json(meta.of(rank));
     shard["world_size"] = meta.world_size();
     shard["rank"] = rank;
     shards.push_back(std::move(shard));
@@ -82,12 +82,12 @@ std::string spell_sharding(const ShardingMeta& meta) {
 ShardingMeta parse_sharding(std::string_view text) {
   return with_json(text, kCode, [](const Json& json) {
     const std::uint32_t world_size = parse_world_size(json);
-    if (!json.contains("shards")) return ShardingMeta{std::vector<Sharding>(world_size, sharding_of(json))};
+    if (!json.contains("shards")) return ShardingMeta{{sharding_of(json)}, world_size};
     const Json& shards = json["shards"];
     if (!shards.is_array() || shards.size() != world_size) {
       throw Error(kCode, fmt::format("there are not {} shards, as world_size says", world_size));
     }
-    ShardingMeta meta{std::vector<Sharding>(world_size)};
+    ShardingMeta meta{std::vector<Sharding>(world_size), 0};
     std::vector<bool> seen(world_size);
     for (const Json& shard : shards) {
       const auto rank = unsigned_member<std::uint32_t>(shard, "rank", kCode);
