@@ -9,6 +9,7 @@
 #include "checkpoint/save_task.h"
 #include "checkpoint/snapshot.h"
 #include "checkpoint/stopwatch.h"
+#include "codec/pipeline.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -20,9 +21,27 @@ using checkpoint::TensorSet;
 constexpr std::uint64_t kWriteBufferBytesMax = std::uint64_t{192} << 20;
 constexpr std::uint64_t kQueueDepthMax = 16;
 constexpr std::uint64_t kPageBytes = 4096;
+// What memory could hold at all; sums of them do not overflow.
+constexpr std::uint64_t kPieceBytesMax = std::uint64_t{1} << 40;
+constexpr unsigned kThreadsMax = 1 << 16;
 
 bool any_on_device(TensorViews tensors) {
   return std::ranges::any_of(tensors, [](const CheckpointTensor& t) { return t.data.kind == MemoryKind::kDevice; });
+}
+
+// Runs it in the background. Throws TZE-ENV-006 without a thread to be had; agree, if there is one, has then told the
+// other ranks, so that they do not wait for this one for ever.
+template <typename Work>
+std::future<WriteReport> start(Work&& work, const std::function<bool(bool)>& agree) {
+  try {
+    return std::async(std::launch::async, std::forward<Work>(work));
+  } catch (const std::system_error& error) {
+    if (agree) {
+      static_cast<void>(agree(false));
+      static_cast<void>(agree(false));
+    }
+    throw Error(ErrorCode::kResource, fmt::format("no thread to write in: {}", error.what()));
+  }
 }
 
 }  // namespace
@@ -30,6 +49,11 @@ bool any_on_device(TensorViews tensors) {
 AsyncCheckpointer::AsyncCheckpointer(CheckpointOptions options)
     : options_(std::move(options)), pool_(std::make_unique<SnapshotPool>()) {
   if (!options_.file_system) options_.file_system = system_file_system();
+  PipelineOptions{.threads = options_.threads, .piece_bytes = options_.piece_bytes}.check();
+  if (options_.piece_bytes > kPieceBytesMax || options_.threads > kThreadsMax) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("at most {} threads, with pieces of at most {} bytes", kThreadsMax, kPieceBytesMax));
+  }
   if (options_.retention.keep_latest == 0 && options_.retention.keep_every != 0) {
     throw Error(ErrorCode::kUsage, "keep_every says what stays beside the latest, but keep_latest keeps everything");
   }
@@ -104,26 +128,23 @@ SaveTimes AsyncCheckpointer::run(SaveTask task) {
   times_ = {};
   finish_previous();
   times_.wait_ns = watch.lap_ns();
+  const std::function<bool(bool)> agree = task.sharding ? task.group.agree : nullptr;
   try {
     take_snapshot(task);
   } catch (...) {
     // The other ranks must not wait for this one for ever.
-    if (task.sharding && task.group.agree) {
-      writing_ = std::async(std::launch::async, [agree = task.group.agree] {
+    if (agree) {
+      const auto tell = [agree] {
         static_cast<void>(agree(false));
         static_cast<void>(agree(false));
         return WriteReport{};
-      });
+      };
+      writing_ = start(tell, agree);
     }
     throw;
   }
   times_.copy_ns = watch.lap_ns();
-  try {
-    writing_ =
-        std::async(std::launch::async, [this, task = std::move(task)]() mutable { return task.write(options_); });
-  } catch (const std::system_error& error) {
-    throw Error(ErrorCode::kResource, fmt::format("no thread to write in: {}", error.what()));
-  }
+  writing_ = start([this, task = std::move(task)]() mutable { return task.write(options_); }, agree);
   times_.submit_ns = watch.lap_ns();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   return times_;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "tzmark/dtype.h"
@@ -22,8 +23,12 @@ std::span<std::byte> SnapshotPool::take(std::uint64_t bytes, bool pinned) {
     memory_ = HostMemory(static_cast<std::size_t>(bytes));
   }
   if (pinned && !pinned_) {
-    pinned_range_ = PinnedRange(memory_.bytes());
-    pinned_ = true;
+    try {
+      pinned_range_ = PinnedRange(memory_.bytes());
+      pinned_ = true;
+    } catch (const Error&) {
+      // The system limits how much may be pinned. Copies from the GPU are slower then, and as good.
+    }
   }
   return memory_.bytes().first(static_cast<std::size_t>(bytes));
 }
@@ -58,8 +63,14 @@ void share_out(std::uint64_t bytes, unsigned threads, const Work& work) {
   };
   {
     std::vector<std::jthread> helpers;
-    for (unsigned i = 1; i < count; ++i) helpers.emplace_back(part, i);
+    unsigned started = 1;
+    try {
+      for (; started < count; ++started) helpers.emplace_back(part, started);
+    } catch (const std::system_error&) {
+      // The system has no more threads; this one does what they would have done.
+    }
     part(0);
+    for (unsigned i = started; i < count; ++i) part(i);
   }
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "bytes/cursor.h"
@@ -28,7 +29,11 @@ class DigestPass {
     const auto count = std::min<std::size_t>(threads, pieces_.size());
     {
       std::vector<std::jthread> helpers;
-      for (std::size_t i = 1; i < count; ++i) helpers.emplace_back([this] { work(); });
+      try {
+        for (std::size_t i = 1; i < count; ++i) helpers.emplace_back([this] { work(); });
+      } catch (const std::system_error&) {
+        // The system has no more threads; those that there are do all of it.
+      }
       work();
     }
     if (error_) std::rethrow_exception(error_);
@@ -75,7 +80,8 @@ StoredCheckpoint::StoredCheckpoint(std::string directory, const CheckpointReadOp
     : directory_(std::move(directory)),
       options_(options),
       files_(options.file_system ? options.file_system : system_file_system()) {
-  if (files_->kind(directory_) != EntryKind::kDirectory) {
+  // The slash lets a link to a directory count as one.
+  if (files_->kind(directory_ + "/") != EntryKind::kDirectory) {
     throw Error(ErrorCode::kOpenFailed, fmt::format("{}: there is no such directory", directory_));
   }
   const std::string commit = path(std::string(kCommitName));

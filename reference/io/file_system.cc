@@ -57,7 +57,7 @@ class SystemFiles final : public FileSystem {
   bool make_directory(const std::string& name) override {
     if (::mkdir(name.c_str(), 0777) == 0) return true;
     const int error = errno;
-    if (error == EEXIST && kind(name) == EntryKind::kDirectory) return false;
+    if (error == EEXIST && kind(name + "/") == EntryKind::kDirectory) return false;  // or a link to one
     errno = error;
     throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot make the directory", name));
   }
