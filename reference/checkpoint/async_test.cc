@@ -5,6 +5,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "checkpoint/test_disk.h"
@@ -240,6 +241,51 @@ TEST(AsyncCheckpointer, RefusesWhatMakesNoSense) {
   options = {};
   options.retention.keep_every = 10;
   EXPECT_EQ(caught([&] { AsyncCheckpointer refused(options); }), failure(ErrorCode::kUsage));
+  for (const std::size_t piece_bytes : {std::size_t{0}, std::size_t{4095}, SIZE_MAX}) {
+    options = {};
+    options.piece_bytes = piece_bytes;
+    EXPECT_EQ(caught([&] { AsyncCheckpointer refused(options); }), failure(ErrorCode::kUsage)) << piece_bytes;
+  }
+}
+
+TEST(AsyncCheckpointer, CommitsNoRecordThatNoReaderTakes) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  TrainingState state = state_at(1);
+  state.metadata["note"] = std::string((std::size_t{64} << 20) + 1, 'a');
+  checkpointer.save(directory / "a", small_model(1), {}, state);
+  EXPECT_EQ(caught([&] { checkpointer.wait(); }), failure(ErrorCode::kResource));
+  EXPECT_TRUE(directory.entries().empty());
+}
+
+TEST(AsyncCheckpointer, KeepsTheOldCheckpointIfTheNewOneIsNotWholeOnDisk) {
+  const test::TestDirectory directory;
+  bool damages = false;
+  CheckpointOptions options;
+  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
+    if (damages && call.kind == Call::Kind::kSync && call.what.ends_with("model.safetensors")) {
+      test::write_whole(call.what.substr(std::string("sync ").size()), test::Bytes(50));
+    }
+    return true;
+  });
+  AsyncCheckpointer checkpointer(options);
+  checkpointer.save(directory / "a", small_model(1), {}, state_at(1));
+  checkpointer.wait();
+  damages = true;
+  checkpointer.save(directory / "a", small_model(2), {}, state_at(2));
+  EXPECT_THAT(test::message_of([&] { checkpointer.wait(); }), HasSubstr("it stays as it was"));
+  expect_checkpoint(directory / "a", small_model(1), state_at(1));
+  EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
+}
+
+TEST(LoadCheckpoint, FollowsALink) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  checkpointer.save(directory / "a", small_model(1), {}, state_at(1));
+  checkpointer.wait();
+  std::filesystem::create_directory_symlink("a", directory / "current");
+  expect_checkpoint(directory / "current", small_model(1), state_at(1));
+  EXPECT_FALSE(system_file_system()->make_directory(directory / "current"));
 }
 
 TEST(AsyncCheckpointer, RefusesADirectoryThatIsThereIfItIsToldTo) {

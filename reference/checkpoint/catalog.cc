@@ -56,6 +56,15 @@ std::optional<CheckpointInfo> look_at(FileSystem& files, const std::string& pare
   return info;
 }
 
+// Whether a directory of a temporary name holds only what saves make. Other programs may use such names too.
+bool is_all_ours(FileSystem& files, const std::string& directory, bool in_rank = false) {
+  return std::ranges::all_of(files.list(directory), [&](const DirectoryEntry& entry) {
+    if (entry.kind == EntryKind::kFile) return checkpoint::is_own_file_name(entry.name);
+    return entry.kind == EntryKind::kDirectory && !in_rank && checkpoint::is_rank_directory_name(entry.name) &&
+           is_all_ours(files, directory + "/" + entry.name, true);
+  });
+}
+
 std::shared_ptr<FileSystem> files_of(const std::shared_ptr<FileSystem>& chosen) {
   return chosen ? chosen : system_file_system();
 }
@@ -67,7 +76,12 @@ std::vector<CheckpointInfo> list_checkpoints(const std::string& parent, const Ch
   std::vector<CheckpointInfo> found;
   for (const DirectoryEntry& entry : files->list(parent)) {
     if (entry.kind != EntryKind::kDirectory) continue;
-    if (auto info = look_at(*files, parent, entry.name)) found.push_back(std::move(*info));
+    try {
+      if (auto info = look_at(*files, parent, entry.name)) found.push_back(std::move(*info));
+    } catch (const Error&) {
+      // What a retention has taken away since is none of them.
+      if (files->kind(parent + "/" + entry.name) != EntryKind::kNone) throw;
+    }
   }
   std::ranges::stable_sort(found, {}, [](const CheckpointInfo& info) {
     return std::tuple(info.status == CheckpointInfo::Status::kCommitted, info.step, info.committed_unix_ns);
@@ -89,10 +103,13 @@ std::optional<std::string> read_latest_checkpoint(const std::string& parent, con
   if (files->kind(latest) == EntryKind::kNone) return std::nullopt;
   std::string name = read_small_file(*files, latest, kLatestBytesMax);
   if (name.ends_with('\n')) name.pop_back();
-  if (name.empty() || name.find('/') != std::string::npos) {
-    throw Error(ErrorCode::kCheckpointUncommitted, fmt::format("{}: it names no checkpoint beside it", latest));
+  const std::string directory = fmt::format("{}/{}", parent, name);
+  try {
+    if (checkpoint::place_of(directory).name == name) return directory;
+  } catch (const Error&) {
+    // No checkpoint may be called so.
   }
-  return fmt::format("{}/{}", parent, name);
+  throw Error(ErrorCode::kCheckpointUncommitted, fmt::format("{}: it names no checkpoint beside it", latest));
 }
 
 CheckpointInfo verify_checkpoint(const std::string& directory, const CheckpointReadOptions& options) {
@@ -122,14 +139,14 @@ std::vector<std::string> clean_stale_checkpoints(const std::string& parent,
                                                  const std::shared_ptr<FileSystem>& file_system) {
   const auto files = files_of(file_system);
   std::vector<std::string> removed;
-  bool synced = false;
   for (const DirectoryEntry& entry : files->list(parent)) {
     if (entry.kind != EntryKind::kDirectory || !checkpoint::is_temporary_name(entry.name)) continue;
     const std::string name = parent + "/" + entry.name;
     const auto lock = files->lock_alone(name);
-    if (!lock) continue;
-    // It may be an old checkpoint whose successor's name is not durable yet.
-    if (!std::exchange(synced, true)) files->sync_directory(parent);
+    if (!lock || !is_all_ours(*files, name)) continue;
+    // It may be an old checkpoint whose successor's name is not durable yet. Only what was locked before the sync is
+    // known to have its temporary name durable after it.
+    files->sync_directory(parent);
     remove_tree(*files, name);
     removed.push_back(name);
   }

@@ -99,6 +99,41 @@ TEST(Catalog, FindsEveryDamageAndNamesTheFile) {
   }
 }
 
+TEST(Catalog, FindsEveryDamageOfAShardedCheckpoint) {
+  const test::TestDirectory directory;
+  test::ThreadGroup group("id-1", 2);
+  {
+    AsyncCheckpointer ranks[2];
+    for (const std::uint32_t rank : {0U, 1U}) {
+      ranks[rank].save_distributed(directory / "a", rank, 2, small_model(1), small_optimizer(1), state_at(1), {},
+                                   group.group());
+    }
+    for (AsyncCheckpointer& rank : ranks) rank.wait();
+  }
+  const auto expect_found = [&](const std::string& name) {
+    const std::string message = test::message_of([&] { verify_checkpoint(directory / "a"); });
+    EXPECT_THAT(message, HasSubstr(name));
+    EXPECT_EQ(caught([&] { verify_checkpoint(directory / "a"); }), failure(ErrorCode::kCheckpointDamaged)) << message;
+  };
+  for (const char* name : {"sharding_meta.json", "rank_0/manifest.json", "rank_1/manifest.json",
+                           "rank_1/model.safetensors", "rank_1/optimizer.safetensors", "rank_1/training_state.json"}) {
+    const std::string file = directory / "a/" + name;
+    const test::Bytes good = test::read_whole(file);
+    for (std::size_t at = 0; at < good.size(); at += good.size() / 10) {
+      test::Bytes damaged = good;
+      damaged[at] ^= std::byte{1};
+      test::write_whole(file, damaged);
+      expect_found(name);
+    }
+    test::write_whole(file, std::span(good).first(good.size() - 1));
+    expect_found(name);
+    std::filesystem::remove(file);
+    expect_found(name);
+    test::write_whole(file, good);
+    verify_checkpoint(directory / "a");
+  }
+}
+
 TEST(Catalog, NoticesAFileOfAnotherSave) {
   const test::TestDirectory directory;
   AsyncCheckpointer checkpointer;
@@ -163,7 +198,8 @@ TEST(Retention, DeletesNothingIfTheNewOneIsNotWholeOnDisk) {
   save_steps(checkpointer, directory, {1});
   damages = true;
   checkpointer.save(directory / "step-2", small_model(2), {}, state_at(2));
-  EXPECT_NE(caught([&] { checkpointer.wait(); }), test::Caught());
+  EXPECT_THAT(test::message_of([&] { checkpointer.wait(); }),
+              testing::StartsWith((directory / "step-2") + ": the checkpoint itself is durable"));
   EXPECT_EQ(verify_checkpoint(directory / "step-1").step, 1U);
 }
 
@@ -187,22 +223,84 @@ TEST(CleanStale, RemovesWhatDeadSavesLeftAndNothingElse) {
   EXPECT_EQ(verify_checkpoint(directory / "step-1").step, 1U);
 }
 
+TEST(CleanStale, LeavesAloneWhatNoSaveMakes) {
+  const test::TestDirectory directory;
+  std::filesystem::create_directories(directory / "a.tmp-1/rank_0/mine");
+  std::filesystem::create_directories(directory / "b.tmp-notes");
+  test::write_whole(directory / "b.tmp-notes/model.safetensors", test::Bytes(10));
+  test::write_whole(directory / "b.tmp-notes/thesis.txt", test::Bytes(10));
+  std::filesystem::create_directories(directory / "c.tmp-1/rank_x");
+  EXPECT_THAT(clean_stale_checkpoints(directory.name()), ElementsAre());
+  EXPECT_THAT(directory.entries(), ElementsAre("a.tmp-1", "b.tmp-notes", "c.tmp-1"));
+}
+
+// At every call, also while the temporary name is that of the old checkpoint. Only a directory that was made, and not
+// locked yet, looks like a dead save's; then the save makes another one.
 TEST(CleanStale, LeavesASaveThatGoesOnAlone) {
   const test::TestDirectory directory;
+  std::filesystem::create_directory(directory / "run");
+  unsigned locks = 0, calls = 0;
   std::size_t cleaned = 0;
   CheckpointOptions options;
   options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
-    // The directory is there and locked once something is written into it.
-    if (call.kind == Call::Kind::kWrite) cleaned += clean_stale_checkpoints(directory / "run").size();
+    ++calls;
+    if (call.kind == Call::Kind::kLock && ++locks > 2) return true;
+    cleaned += clean_stale_checkpoints(directory / "run").size();
     return true;
   });
   options.threads = 1;
-  std::filesystem::create_directory(directory / "run");
   AsyncCheckpointer checkpointer(options);
   checkpointer.save(directory / "run/a", small_model(1), {}, state_at(1));
   checkpointer.wait();
-  EXPECT_EQ(cleaned, 0U);
-  EXPECT_EQ(verify_checkpoint(directory / "run/a").step, 1U);
+  EXPECT_EQ(cleaned, 2U);
+  checkpointer.save(directory / "run/a", small_model(2), {}, state_at(2));
+  checkpointer.wait();
+  EXPECT_EQ(cleaned, 2U);
+  EXPECT_GT(calls, 40U);
+  EXPECT_EQ(verify_checkpoint(directory / "run/a").step, 2U);
+}
+
+TEST(CleanStale, MakesNoSaveFailWhileItHoldsTheNewDirectory) {
+  const test::TestDirectory directory;
+  unsigned locks = 0;
+  std::unique_ptr<DirectoryLock> cleaner;
+  CheckpointOptions options;
+  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
+    if (call.kind != Call::Kind::kLock) return true;
+    if (++locks == 1) cleaner = system_file_system()->lock_alone(call.what.substr(std::string("lock ").size()));
+    if (locks == 3) cleaner.reset();
+    return true;
+  });
+  AsyncCheckpointer checkpointer(options);
+  checkpointer.save(directory / "a", small_model(1), {}, state_at(1));
+  checkpointer.wait();
+  EXPECT_GE(locks, 3U);
+  EXPECT_EQ(verify_checkpoint(directory / "a").step, 1U);
+}
+
+TEST(Catalog, PassesOverWhatIsGoneByNow) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  save_steps(checkpointer, directory, {1, 2});
+  CheckpointReadOptions options;
+  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
+    if (call.what == "open " + (directory / "step-1/commit.json")) {
+      std::filesystem::rename(directory / "step-1", directory / "step-1.tmp-old");
+    }
+    return true;
+  });
+  const auto all = list_checkpoints(directory.name(), options);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].step, 2U);
+}
+
+TEST(Catalog, RefusesALatestThatNamesNoCheckpoint) {
+  const test::TestDirectory directory;
+  for (const char* name : {".", "..", "a/b", "", "a/", "latest", "a.tmp-1"}) {
+    test::write_whole(directory / "latest", std::as_bytes(std::span(std::string_view(name))));
+    EXPECT_EQ(caught([&] { read_latest_checkpoint(directory.name()); }), failure(ErrorCode::kCheckpointUncommitted))
+        << name;
+  }
 }
 
 }  // namespace

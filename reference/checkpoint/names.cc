@@ -55,4 +55,20 @@ bool is_temporary_name(std::string_view name) {
   return mark != std::string_view::npos && mark != 0 && is_save_id(name.substr(mark + kTemporaryMark.size()));
 }
 
+bool is_own_file_name(std::string_view name) {
+  for (const std::string_view known : {kCommitName, kStateName, kShardingName, kManifestName, kLatestName}) {
+    if (name == known) return true;
+  }
+  for (const std::string_view stem : {kModel, kOptimizer}) {
+    if (name.starts_with(stem) && name.substr(stem.size()).starts_with('.')) return true;
+  }
+  return false;
+}
+
+bool is_rank_directory_name(std::string_view name) {
+  constexpr std::string_view kPrefix = "rank_";
+  return name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
+         name.find_first_not_of("0123456789", kPrefix.size()) == std::string_view::npos;
+}
+
 }  // namespace tzmark::checkpoint

@@ -36,5 +36,8 @@ std::string new_save_id();
 // Throws kUsage for one that is not as SaveGroup says.
 void check_save_id(std::string_view id);
 bool is_temporary_name(std::string_view name);
+// Whether a save makes entries of this name: at the top of a checkpoint, or in the directory of a rank.
+bool is_own_file_name(std::string_view name);
+bool is_rank_directory_name(std::string_view name);
 
 }  // namespace tzmark::checkpoint

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "bytes/cursor.h"
@@ -16,6 +17,7 @@ namespace tzmark::checkpoint {
 namespace {
 
 constexpr int kLockTriesMax = 100;
+constexpr std::chrono::milliseconds kLockPause{1};
 
 std::uint64_t write_format(File& file, const TensorTable& tensors, const TensorSource& source,
                            const CheckpointOptions& options) {
@@ -56,13 +58,39 @@ PendingCheckpoint::PendingCheckpoint(FileSystem& files, const std::string& direc
   if (existing != EntryKind::kNone && existing != EntryKind::kDirectory) {
     throw Error(ErrorCode::kOpenFailed, fmt::format("{}: only a directory can be replaced", directory));
   }
-  // Until it is locked, a program that clears up may take the new directory for one that nobody uses.
+  lock_temporary();
+}
+
+// Until it is locked, a program that clears up may take the new directory for one that nobody uses, lock it, and remove
+// it.
+void PendingCheckpoint::lock_temporary() {
+  bool is_ours = false;
   for (int tries = 0; !lock_; ++tries) {
     if (tries == kLockTriesMax) throw Error(ErrorCode::kFileLocked, fmt::format("{}: it is in use", temporary_));
-    if (!files_.make_directory(temporary_) && writer_ == Writer::kAlone) {
+    if (tries > 0) std::this_thread::sleep_for(kLockPause);
+    is_ours = files_.make_directory(temporary_) || is_ours;
+    if (!is_ours && writer_ == Writer::kAlone) {
       throw Error(ErrorCode::kOpenFailed, fmt::format("{}: it exists already", temporary_));
     }
-    lock_ = files_.lock_shared(temporary_);
+    try {
+      lock_ = files_.lock_shared(temporary_);
+    } catch (...) {
+      // Another rank may have written into it by now: then it cannot be removed, and stays.
+      try {
+        if (is_ours) files_.remove_directory(temporary_);
+      } catch (const Error&) {
+      }
+      throw;
+    }
+  }
+}
+
+void PendingCheckpoint::abandon() noexcept {
+  try {
+    if (!own_rank_.empty()) remove_tree(files_, std::exchange(own_rank_, {}));
+    files_.remove_directory(temporary_);
+  } catch (...) {
+    // Other ranks have not taken theirs back yet, or the disk refuses.
   }
 }
 
@@ -88,9 +116,11 @@ void PendingCheckpoint::write_rank(std::uint32_t rank, std::uint32_t world_size,
   if (!files_.make_directory(within(directory))) {
     throw Error(ErrorCode::kUsage, fmt::format("{}: save id {} has been used before", within(directory), save_id_));
   }
+  own_rank_ = within(directory);
   RankManifest manifest{save_id_, content.state->step, rank, world_size, sharding, {}};
   manifest.files = write_content(directory + "/", content);
-  if (manifest.sharding.owned_params.empty()) {
+  // In the other strategies every rank has every name; listing them for each rank would only fill the records.
+  if (sharding.strategy == Sharding::Strategy::kZeroPartitioned && manifest.sharding.owned_params.empty()) {
     for (std::size_t i = 0; i < content.model->size(); ++i) {
       manifest.sharding.owned_params.push_back(plain_name((*content.model)[i]));
     }
@@ -126,6 +156,10 @@ FileRecord PendingCheckpoint::write_tensors_file(const std::string& prefix, std:
 }
 
 FileRecord PendingCheckpoint::write_record(const std::string& name, const std::string& text) {
+  if (text.size() > kRecordBytesMax) {
+    throw Error(ErrorCode::kResource, fmt::format("{}: {} bytes, and no reader takes more than {}", within(name),
+                                                  text.size(), kRecordBytesMax));
+  }
   write_small_file(files_, within(name), text);
   written_bytes_ += text.size();
   return {name, {text.size(), crc64(0, as_bytes(text))}};
@@ -170,7 +204,25 @@ void PendingCheckpoint::commit(std::uint64_t step, std::uint32_t world_size, std
     files_.replace_file(fmt::format("{}/{}", place_.directory(), kLatestName), place_.beside(kLatestName));
     files_.sync_directory(place_.parent);
   }
-  if (replaces) remove_tree(files_, temporary_);
+  if (replaces) {
+    remove_tree(files_, temporary_);
+    old_lock_.reset();
+  }
+}
+
+// An old checkpoint gives way only to one that the disk has really got.
+void PendingCheckpoint::require_good_copy() {
+  CheckpointReadOptions options;
+  options.from_device = true;
+  options.threads = options_.threads;
+  // The caller keeps the file system.
+  options.file_system = std::shared_ptr<FileSystem>(std::shared_ptr<FileSystem>(), &files_);
+  try {
+    verify_checkpoint(temporary_, options);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: it stays as it was, for what was to replace it is not whole on disk: {}",
+                                          place_.directory(), error.message()));
+  }
 }
 
 // Returns whether the temporary name is now that of an old checkpoint.
@@ -179,6 +231,12 @@ bool PendingCheckpoint::take_name() {
   const bool exchanges = files_.kind(directory) != EntryKind::kNone;
   if (exchanges && options_.existing == CheckpointOptions::Existing::kRefuse) {
     throw Error(ErrorCode::kOpenFailed, fmt::format("{}: somebody else has made it", directory));
+  }
+  if (exchanges) {
+    require_good_copy();
+    // Under the temporary name it would look like what a dead save has left.
+    old_lock_ = files_.lock_shared(directory);
+    if (!old_lock_) throw Error(ErrorCode::kFileLocked, fmt::format("{}: somebody removes it", directory));
   }
   renames_ = true;
   if (exchanges) {

@@ -53,6 +53,10 @@ class PendingCheckpoint {
   // replaced is gone. world_size: 0 if it is not sharded.
   void commit(std::uint64_t step, std::uint32_t world_size, std::vector<FileRecord> written, Latest latest);
 
+  // For a rank of a save that has failed on any of them before the commit: takes back what this one has written, and
+  // the temporary directory if that is the last in it. Throws nothing: what stays, clean_stale_checkpoints removes.
+  void abandon() noexcept;
+
   // For a first rank that does not know what the others do: leaves everything to clean_stale_checkpoints.
   void leave() { stays_ = true; }
 
@@ -65,6 +69,8 @@ class PendingCheckpoint {
                                 const TensorSource& source);
   FileRecord write_record(const std::string& name, const std::string& text);
   std::vector<FileRecord> write_content(const std::string& prefix, const Content& content);
+  void lock_temporary();
+  void require_good_copy();
   bool take_name();
   bool holds_own_commit();
 
@@ -74,9 +80,11 @@ class PendingCheckpoint {
   const std::string save_id_;
   const std::string temporary_;
   const Writer writer_;
-  std::unique_ptr<DirectoryLock> lock_;  // while it is held, nobody takes the directory for one of a dead process
-  bool stays_ = false;                   // whatever lies under the temporary name
-  bool renames_ = false;                 // so that it may not be ours
+  std::unique_ptr<DirectoryLock> lock_;      // while it is held, nobody takes the directory for one of a dead process
+  std::unique_ptr<DirectoryLock> old_lock_;  // the same for the checkpoint that this one replaces, until it is gone
+  std::string own_rank_;                     // the directory that write_rank has made
+  bool stays_ = false;                       // whatever lies under the temporary name
+  bool renames_ = false;                     // so that it may not be ours
   std::uint64_t written_bytes_ = 0;
 };
 

@@ -62,6 +62,8 @@ void SaveTask::write_shard(const CheckpointOptions& options, WriteReport& report
   bool all = false;
   try {
     all = group.agree(mine);
+    // Between the two meetings nobody else is at work there; after the second one the name may be another checkpoint's.
+    if (!all && pending) pending->abandon();
     if (all && first) {
       all = attempt([&] {
         pending->commit(state.step, world_size, pending->gather(world_size, state.step), checkpoint::Latest::kMoves);
@@ -93,8 +95,14 @@ WriteReport SaveTask::write(const CheckpointOptions& options) const {
     write_alone(options, report, watch);
   }
   if (rank == 0) {
-    checkpoint::apply_retention(options.file_system, checkpoint::place_of(directory), options.retention,
-                                options.threads);
+    try {
+      checkpoint::apply_retention(options.file_system, checkpoint::place_of(directory), options.retention,
+                                  options.threads);
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("{}: the checkpoint itself is durable, and deleting older ones has failed: "
+                                            "{}",
+                                            directory, error.message()));
+    }
     report.retention_ns = watch.lap_ns();
   }
   return report;

@@ -12,7 +12,7 @@ namespace tzmark::test {
 
 // One call that is about to happen.
 struct Call {
-  enum class Kind { kLook, kRead, kWrite, kSync, kSyncDirectory, kChange };
+  enum class Kind { kLook, kLock, kRead, kWrite, kSync, kSyncDirectory, kChange };
   Kind kind;
   std::string what;  // for people: "rename a b"
 };
@@ -33,7 +33,10 @@ class HookedFiles final : public FileSystem {
     hook_({Call::Kind::kLook, "open " + name});
     return std::make_unique<HookedFile>(inner_->read_file(name, io_path), hook_, name);
   }
-  void forget_cached(const std::string& name) override { inner_->forget_cached(name); }
+  void forget_cached(const std::string& name) override {
+    hook_({Call::Kind::kLook, "forget " + name});
+    inner_->forget_cached(name);
+  }
   bool make_directory(const std::string& name) override {
     hook_({Call::Kind::kChange, "make " + name});
     return inner_->make_directory(name);
@@ -69,8 +72,14 @@ class HookedFiles final : public FileSystem {
     hook_({Call::Kind::kLook, "list " + name});
     return inner_->list(name);
   }
-  std::unique_ptr<DirectoryLock> lock_shared(const std::string& name) override { return inner_->lock_shared(name); }
-  std::unique_ptr<DirectoryLock> lock_alone(const std::string& name) override { return inner_->lock_alone(name); }
+  std::unique_ptr<DirectoryLock> lock_shared(const std::string& name) override {
+    hook_({Call::Kind::kLock, "lock " + name});
+    return inner_->lock_shared(name);
+  }
+  std::unique_ptr<DirectoryLock> lock_alone(const std::string& name) override {
+    hook_({Call::Kind::kLock, "lock alone " + name});
+    return inner_->lock_alone(name);
+  }
 
  private:
   class HookedFile final : public File {
