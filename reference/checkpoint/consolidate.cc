@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 
 #include "checkpoint/merge.h"
@@ -112,6 +113,22 @@ class Reshard {
   const std::vector<std::uint32_t> owners_;
 };
 
+// Beside its source it would be of the same step, and so the newest there, and retention would count it as one of the
+// run's own.
+void require_another_parent(const std::string& directory, const std::string& out_directory) {
+  namespace fs = std::filesystem;
+  const auto whole = [](const fs::path& path) {
+    std::error_code error;
+    fs::path found = fs::weakly_canonical(path, error);
+    return error ? path.lexically_normal() : found;
+  };
+  const fs::path parent = whole(directory).parent_path();
+  if (whole(checkpoint::place_of(out_directory).parent) == parent) {
+    throw Error(ErrorCode::kUsage, fmt::format("{}: it would lie beside {}, and count as a checkpoint of the same run",
+                                               out_directory, directory));
+  }
+}
+
 CheckpointOptions with_files(CheckpointOptions options) {
   if (!options.file_system) options.file_system = system_file_system();
   return options;
@@ -121,6 +138,7 @@ CheckpointOptions with_files(CheckpointOptions options) {
 
 void consolidate_checkpoint(const std::string& directory, const std::string& out_directory,
                             const CheckpointReadOptions& from, const CheckpointOptions& to) {
+  require_another_parent(directory, out_directory);
   const checkpoint::StoredCheckpoint stored(directory, from);
   const MergedCheckpoint merged(stored);
   const CheckpointOptions options = with_files(to);
@@ -134,6 +152,7 @@ void consolidate_checkpoint(const std::string& directory, const std::string& out
 void reshard_checkpoint(const std::string& directory, const std::string& out_directory, std::uint32_t world_size,
                         const CheckpointReadOptions& from, const CheckpointOptions& to) {
   if (world_size == 0) throw Error(ErrorCode::kUsage, "there is no world of 0 ranks");
+  require_another_parent(directory, out_directory);
   const checkpoint::StoredCheckpoint stored(directory, from);
   const MergedCheckpoint merged(stored);
   const Reshard reshard(merged, world_size);

@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <filesystem>
+#include <utility>
 
+#include "checkpoint/test_hooks.h"
 #include "checkpoint/test_models.h"
 
 namespace tzmark {
@@ -33,6 +36,7 @@ Sharding by(Strategy strategy, std::map<std::string, std::uint64_t> split_dims =
 
 void save(const std::string& directory, const std::vector<Shard>& shards, const Sharding& sharding,
           const CheckpointOptions& options = {}) {
+  std::filesystem::create_directories(std::filesystem::path(directory).parent_path());
   ThreadGroup group("id-1", static_cast<unsigned>(shards.size()));
   std::vector<std::unique_ptr<AsyncCheckpointer>> ranks;
   for (std::uint32_t rank = 0; rank < shards.size(); ++rank) {
@@ -45,11 +49,11 @@ void save(const std::string& directory, const std::vector<Shard>& shards, const 
 
 std::string consolidation_error(const std::vector<Shard>& shards, const Sharding& sharding) {
   const test::TestDirectory directory;
-  save(directory / "in", shards, sharding);
-  EXPECT_EQ(caught([&] { consolidate_checkpoint(directory / "in", directory / "out"); }),
+  save(directory / "from/in", shards, sharding);
+  EXPECT_EQ(caught([&] { consolidate_checkpoint(directory / "from/in", directory / "out"); }),
             failure(ErrorCode::kCheckpointShards));
-  EXPECT_EQ(directory.entries(), (std::vector<std::string>{"in", "latest"}));
-  return test::message_of([&] { consolidate_checkpoint(directory / "in", directory / "out"); });
+  EXPECT_EQ(directory.entries(), (std::vector<std::string>{"from"}));
+  return test::message_of([&] { consolidate_checkpoint(directory / "from/in", directory / "out"); });
 }
 
 // Tensors of three dimensions, whose parts along one are cut out element by element.
@@ -99,8 +103,8 @@ TEST(Consolidate, JoinsTensorParallelShardsAlongEveryDimension) {
       const TensorParallelCase parallel(along, {1, 3, size});
       CheckpointOptions options;
       options.format = format;
-      save(directory / "in", parallel.shards, by(Strategy::kTensorParallel, {{"w", along}}), options);
-      consolidate_checkpoint(directory / "in", directory / "out", {}, options);
+      save(directory / "from/in", parallel.shards, by(Strategy::kTensorParallel, {{"w", along}}), options);
+      consolidate_checkpoint(directory / "from/in", directory / "out", {}, options);
       verify_checkpoint(directory / "out");
       const LoadedCheckpoint out = load_checkpoint(directory / "out");
       EXPECT_EQ(out.state, state_at(9));
@@ -119,8 +123,8 @@ TEST(Reshard, CutsTensorParallelShardsForAnotherWorldAndBack) {
     const test::TestDirectory directory;
     const std::uint64_t size = TensorParallelCase(0, {4}).shape[along];
     const TensorParallelCase parallel(along, {1, size});
-    save(directory / "in", parallel.shards, by(Strategy::kTensorParallel, {{"w", along}}));
-    reshard_checkpoint(directory / "in", directory / "two", 2);
+    save(directory / "from/in", parallel.shards, by(Strategy::kTensorParallel, {{"w", along}}));
+    reshard_checkpoint(directory / "from/in", directory / "two", 2);
     verify_checkpoint(directory / "two");
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       const LoadedCheckpoint shard = load_distributed_checkpoint(directory / "two", rank, 2);
@@ -130,10 +134,10 @@ TEST(Reshard, CutsTensorParallelShardsForAnotherWorldAndBack) {
       EXPECT_EQ(content_of(shard.optimizer).at("w.step"), test::random_bytes(8, 4));
       EXPECT_EQ(shard.sharding->split_dims.at("w"), along);
     }
-    EXPECT_EQ(caught([&] { reshard_checkpoint(directory / "in", directory / "seven", 7); }),
+    EXPECT_EQ(caught([&] { reshard_checkpoint(directory / "from/in", directory / "seven", 7); }),
               failure(ErrorCode::kUsage));
-    consolidate_checkpoint(directory / "two", directory / "out");
-    EXPECT_EQ(content_of(load_checkpoint(directory / "out").model).at("w"), parallel.w);
+    consolidate_checkpoint(directory / "two", directory / "from/out");
+    EXPECT_EQ(content_of(load_checkpoint(directory / "from/out").model).at("w"), parallel.w);
   }
 }
 
@@ -165,8 +169,8 @@ std::vector<Shard> replicas() {
 
 TEST(Consolidate, TakesAReplicaAfterComparingThemAll) {
   const test::TestDirectory directory;
-  save(directory / "in", replicas(), by(Strategy::kReplicated));
-  consolidate_checkpoint(directory / "in", directory / "out");
+  save(directory / "from/in", replicas(), by(Strategy::kReplicated));
+  consolidate_checkpoint(directory / "from/in", directory / "out");
   const LoadedCheckpoint out = load_checkpoint(directory / "out");
   EXPECT_EQ(content_of(out.model), small_model(4).content());
   EXPECT_EQ(content_of(out.optimizer), small_optimizer(4).content());
@@ -176,7 +180,7 @@ TEST(Consolidate, TakesAReplicaAfterComparingThemAll) {
   auto missing = replicas();
   missing[1].model.add("more", "uint8", {1}, 1);
   EXPECT_THAT(consolidation_error(missing, by(Strategy::kReplicated)), HasSubstr("rank 0 lacks 'more'"));
-  reshard_checkpoint(directory / "in", directory / "two", 2);
+  reshard_checkpoint(directory / "from/in", directory / "two", 2);
   EXPECT_EQ(content_of(load_distributed_checkpoint(directory / "two", 1, 2).model), small_model(4).content());
 }
 
@@ -193,8 +197,8 @@ std::vector<Shard> partitions() {
 
 TEST(Consolidate, UnitesWhatZeroHasPartitioned) {
   const test::TestDirectory directory;
-  save(directory / "in", partitions(), by(Strategy::kZeroPartitioned));
-  consolidate_checkpoint(directory / "in", directory / "out");
+  save(directory / "from/in", partitions(), by(Strategy::kZeroPartitioned));
+  consolidate_checkpoint(directory / "from/in", directory / "out");
   const LoadedCheckpoint out = load_checkpoint(directory / "out");
   ASSERT_EQ(out.model.size(), 3U);
   EXPECT_EQ(content_of(out.model).at("layer.2"), test::random_bytes(102 * 3 * 4, 2));
@@ -214,8 +218,8 @@ TEST(Consolidate, UnitesWhatZeroHasPartitioned) {
 TEST(Reshard, DealsZeroPartitionsOutByBytesAndNothingGetsLost) {
   for (const std::uint32_t world_size : {1U, 2U, 5U}) {
     const test::TestDirectory directory;
-    save(directory / "in", partitions(), by(Strategy::kZeroPartitioned));
-    reshard_checkpoint(directory / "in", directory / "new", world_size);
+    save(directory / "from/in", partitions(), by(Strategy::kZeroPartitioned));
+    reshard_checkpoint(directory / "from/in", directory / "new", world_size);
     verify_checkpoint(directory / "new");
     std::size_t tensors = 0;
     for (std::uint32_t rank = 0; rank < world_size; ++rank) {
@@ -227,8 +231,8 @@ TEST(Reshard, DealsZeroPartitionsOutByBytesAndNothingGetsLost) {
       }
     }
     EXPECT_EQ(tensors, 3U);
-    consolidate_checkpoint(directory / "new", directory / "out");
-    EXPECT_EQ(content_of(load_checkpoint(directory / "out").model).at("layer.1"), test::random_bytes(101 * 12, 1));
+    consolidate_checkpoint(directory / "new", directory / "from/out");
+    EXPECT_EQ(content_of(load_checkpoint(directory / "from/out").model).at("layer.1"), test::random_bytes(101 * 12, 1));
   }
 }
 
@@ -239,8 +243,8 @@ TEST(Reshard, LeavesTheModelWholeWhereOnlyTheOptimizerIsPartitioned) {
   shards[1].optimizer = small_optimizer(4);
   Sharding sharding = by(Strategy::kZeroPartitioned);
   sharding.zero_stage = 1;
-  save(directory / "in", shards, sharding);
-  reshard_checkpoint(directory / "in", directory / "two", 2);
+  save(directory / "from/in", shards, sharding);
+  reshard_checkpoint(directory / "from/in", directory / "two", 2);
   std::size_t states = 0;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     const LoadedCheckpoint shard = load_distributed_checkpoint(directory / "two", rank, 2);
@@ -252,36 +256,83 @@ TEST(Reshard, LeavesTheModelWholeWhereOnlyTheOptimizerIsPartitioned) {
 
 TEST(Consolidate, FindsDamageBeforeItWritesAnything) {
   const test::TestDirectory directory;
-  save(directory / "in", replicas(), by(Strategy::kReplicated));
-  Bytes bytes = test::read_whole(directory / "in/rank_2/optimizer.safetensors");
+  save(directory / "from/in", replicas(), by(Strategy::kReplicated));
+  Bytes bytes = test::read_whole(directory / "from/in/rank_2/optimizer.safetensors");
   bytes.back() ^= std::byte{1};
-  test::write_whole(directory / "in/rank_2/optimizer.safetensors", bytes);
-  EXPECT_EQ(caught([&] { consolidate_checkpoint(directory / "in", directory / "out"); }),
+  test::write_whole(directory / "from/in/rank_2/optimizer.safetensors", bytes);
+  EXPECT_EQ(caught([&] { consolidate_checkpoint(directory / "from/in", directory / "out"); }),
             failure(ErrorCode::kCheckpointDamaged));
   EXPECT_EQ(system_file_system()->kind(directory / "out"), EntryKind::kNone);
+}
+
+TEST(Consolidate, RefusesToPutItsResultBesideItsSource) {
+  const test::TestDirectory directory;
+  save(directory / "from/in", replicas(), by(Strategy::kReplicated));
+  std::filesystem::create_directory_symlink(directory / "from", directory / "link");
+  for (const char* out : {"from/out", "from/../from/out/", "link/out", "from/in"}) {
+    EXPECT_EQ(caught([&] { consolidate_checkpoint(directory / "from/in", directory / out); }),
+              failure(ErrorCode::kUsage));
+    EXPECT_EQ(caught([&] { reshard_checkpoint(directory / "link/in", directory / out, 2); }),
+              failure(ErrorCode::kUsage));
+  }
+  EXPECT_EQ(list_checkpoints(directory / "from").size(), 1U);
+}
+
+TEST(Consolidate, NamesTheSourceThatCannotBeRead) {
+  const test::TestDirectory directory;
+  save(directory / "from/in", replicas(), by(Strategy::kReplicated));
+  // The last pieces that are read of it are those that are written.
+  unsigned reads = 0, reads_max = UINT_MAX;
+  CheckpointReadOptions options;
+  options.threads = 1;
+  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const test::Call& call) {
+    if (call.kind == test::Call::Kind::kRead && call.what.ends_with("rank_0/model.safetensors") &&
+        ++reads >= reads_max) {
+      throw Error(ErrorCode::kReadFailed, "Input/output error");
+    }
+    return true;
+  });
+  CheckpointOptions to;
+  to.threads = 1;
+  consolidate_checkpoint(directory / "from/in", directory / "out", options, to);
+  reads_max = std::exchange(reads, 0);
+  EXPECT_THAT(test::message_of([&] { consolidate_checkpoint(directory / "from/in", directory / "out", options, to); }),
+              HasSubstr("from/in/rank_0/model.safetensors: Input/output error"));
+}
+
+TEST(Consolidate, NoticesAnOptimizerThatGotLostWhereNothingListsTheFiles) {
+  const test::TestDirectory directory;
+  save(directory / "from/in", partitions(), by(Strategy::kZeroPartitioned));
+  std::filesystem::remove(directory / "from/in/commit.json");
+  CheckpointReadOptions options;
+  options.commit = CheckpointReadOptions::Commit::kNotRequired;
+  consolidate_checkpoint(directory / "from/in", directory / "out", options);
+  std::filesystem::remove(directory / "from/in/rank_1/optimizer.safetensors");
+  EXPECT_THAT(test::message_of([&] { consolidate_checkpoint(directory / "from/in", directory / "again", options); }),
+              HasSubstr("rank 1 has no optimizer"));
 }
 
 // As other programs write them: the short form of sharding_meta.json, and no commit.json.
 TEST(Consolidate, ReadsShardsWithoutCommitIfItIsAskedTo) {
   const test::TestDirectory directory;
   const TensorParallelCase parallel(1, {2, 6});
-  save(directory / "in", parallel.shards, by(Strategy::kTensorParallel, {{"w", 1}}));
-  std::filesystem::remove(directory / "in/commit.json");
+  save(directory / "from/in", parallel.shards, by(Strategy::kTensorParallel, {{"w", 1}}));
+  std::filesystem::remove(directory / "from/in/commit.json");
   for (const char* rank : {"rank_0", "rank_1"})
-    std::filesystem::remove(directory / (std::string("in/") + rank + "/manifest.json"));
+    std::filesystem::remove(directory / (std::string("from/in/") + rank + "/manifest.json"));
   const std::string meta = R"({"version": 2, "world_size": 2, "strategy": "TensorParallel", "split_dims": {"w": 1}})";
-  test::write_whole(directory / "in/sharding_meta.json", std::as_bytes(std::span(meta)));
-  EXPECT_EQ(caught([&] { consolidate_checkpoint(directory / "in", directory / "out"); }),
+  test::write_whole(directory / "from/in/sharding_meta.json", std::as_bytes(std::span(meta)));
+  EXPECT_EQ(caught([&] { consolidate_checkpoint(directory / "from/in", directory / "out"); }),
             failure(ErrorCode::kCheckpointUncommitted));
   CheckpointReadOptions options;
   options.commit = CheckpointReadOptions::Commit::kNotRequired;
-  consolidate_checkpoint(directory / "in", directory / "out", options);
+  consolidate_checkpoint(directory / "from/in", directory / "out", options);
   EXPECT_EQ(content_of(load_checkpoint(directory / "out").model).at("w"), parallel.w);
-  EXPECT_EQ(load_distributed_checkpoint(directory / "in", 1, 2, options).state, state_at(9));
-  EXPECT_EQ(caught([&] { load_distributed_checkpoint(directory / "in", 1, 3, options); }),
+  EXPECT_EQ(load_distributed_checkpoint(directory / "from/in", 1, 2, options).state, state_at(9));
+  EXPECT_EQ(caught([&] { load_distributed_checkpoint(directory / "from/in", 1, 3, options); }),
             failure(ErrorCode::kCheckpointWorld));
-  std::filesystem::remove_all(directory / "in/rank_1");
-  EXPECT_EQ(caught([&] { load_distributed_checkpoint(directory / "in", 1, 2, options); }),
+  std::filesystem::remove_all(directory / "from/in/rank_1");
+  EXPECT_EQ(caught([&] { load_distributed_checkpoint(directory / "from/in", 1, 2, options); }),
             failure(ErrorCode::kCheckpointDamaged));
 }
 
