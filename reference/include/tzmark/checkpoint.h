@@ -32,7 +32,9 @@ namespace tzmark {
 class SnapshotPool;
 struct SaveTask;
 
-// A tensor in memory of any kind. data has exactly the bytes that shape and dtype say.
+// A tensor in memory of any kind. data has exactly the bytes that shape and dtype say. Device memory must be complete:
+// whoever computes it on a stream synchronizes before save, which knows of no streams. A copy from there goes through
+// pinned memory, or through ordinary memory where the system does not let so much be pinned.
 struct CheckpointTensor {
   std::string name;
   std::string dtype;  // torch's name without "torch.": "bfloat16"
@@ -61,7 +63,7 @@ struct Sharding {
   };
   Strategy strategy = Strategy::kReplicated;
   std::uint32_t zero_stage = 3;                     // of kZeroPartitioned
-  std::vector<std::string> owned_params;            // of this rank; empty: the names of its model
+  std::vector<std::string> owned_params;            // of this rank; empty: all that its model has
   std::map<std::string, std::uint64_t> split_dims;  // of kTensorParallel: parameter to dimension, equal on all ranks
 
   friend bool operator==(const Sharding&, const Sharding&) = default;
@@ -78,7 +80,8 @@ struct SaveGroup {
 };
 
 // Which checkpoints beside the one that was just written stay; the others are deleted, oldest first. The new one is
-// read back from disk and checked before the first deletion.
+// read back from disk and checked before the first deletion. A failure here is thrown although the new checkpoint is
+// durable, and says so; of several ranks, on rank 0 alone.
 struct Retention {
   std::size_t keep_latest = 0;   // by step; 0: all of them
   std::uint64_t keep_every = 0;  // and those whose step is a multiple of this, too; 0: none
@@ -87,7 +90,9 @@ struct Retention {
 struct CheckpointOptions {
   enum class Format : std::uint8_t { kSafetensors, kTensors };
   enum class Existing : std::uint8_t {
-    kExchange,  // the old checkpoint of that name is there until the new one takes its place in one moment
+    // The old checkpoint of that name is there until the new one takes its place in one moment, after it has been read
+    // back from disk and found whole. Otherwise the old one stays, and the save fails.
+    kExchange,
     kRefuse,
   };
   Format format = Format::kSafetensors;
@@ -179,7 +184,8 @@ struct CheckpointReadOptions {
   std::shared_ptr<FileSystem> file_system;  // none: the system's
 };
 
-// A checkpoint, or one rank's shard of it, in memory. Moves and does not copy.
+// A checkpoint, or one rank's shard of it, in memory. Moves and does not copy. The tensors lie as they do in the file:
+// files of other programs may leave them unaligned, so that their data has to be copied before it is used as numbers.
 struct LoadedCheckpoint {
   TrainingState state;
   std::vector<CheckpointTensor> model;      // in the order of their file
@@ -225,12 +231,14 @@ std::optional<std::string> read_latest_checkpoint(const std::string& parent, con
 CheckpointInfo verify_checkpoint(const std::string& directory, const CheckpointReadOptions& options = {});
 
 // Removes what saves that have died, and deletions that were interrupted, left behind; returns the names. Leaves alone
-// what a living process works on. One rank calls it when a program starts.
+// what a living process works on, and directories with anything in them that no save makes. One rank calls it when a
+// program starts.
 std::vector<std::string> clean_stale_checkpoints(const std::string& parent,
                                                  const std::shared_ptr<FileSystem>& file_system = nullptr);
 
 // Puts a sharded checkpoint together to one that is not, or deals it out to another number of ranks. Tensors are
-// streamed: memory in proportion to one piece, not to the model. Throws CKP-005 for shards that do not fit together.
+// streamed: memory in proportion to one piece, not to the model. Throws CKP-005 for shards that do not fit together,
+// and kUsage if the two directories have one parent: there the result would count as a checkpoint of the same run.
 //   Replicated       rank 0's, after the ranks are found to be equal
 //   ZeroPartitioned  all tensors; what several ranks have must be equal. Dealt out by bytes
 //   TensorParallel   joined, or cut, along split_dims. Optimizer entries NAME.ANYTHING of the shape of NAME follow it
