@@ -65,6 +65,8 @@ void add_checkpoint_simulate(CLI::App& group, std::function<void(const SimulateO
   command->add_option("--interval", options->interval, "Steps from one checkpoint to the next")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command->add_flag("--same-name", options->same_name,
+                    "Save to DIR/last always, in place of the checkpoint before, and not to DIR/step-N");
   command
       ->add_option("--keep-latest", options->checkpoints.retention.keep_latest,
                    "How many checkpoints stay; 0 is all of them")

@@ -99,6 +99,18 @@ TEST_F(CheckpointCliTest, GoesOnFromTheNewestAndKeepsWhatItShould) {
   EXPECT_EQ(steps, (std::vector{4, 8, 10}));
 }
 
+TEST_F(CheckpointCliTest, ReplacesTheCheckpointBeforeUnderOneName) {
+  ASSERT_EQ(simulate(4, {"--same-name"}).status, 0);
+  const Result result = simulate(7, {"--same-name"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, EndsWith("resumed from the checkpoint of step 4\n"));
+  const json list = listed();
+  ASSERT_EQ(list["checkpoints"].size(), 1);
+  EXPECT_EQ(list["checkpoints"][0]["directory"], path("run") + "/last");
+  EXPECT_EQ(list["checkpoints"][0]["step"], 6);
+  EXPECT_EQ(run({"checkpoint", "verify", path("run")}).status, 0);
+}
+
 TEST_F(CheckpointCliTest, RefusesTheCheckpointsOfAnotherSimulation) {
   ASSERT_EQ(simulate(2).status, 0);
   const Result result = simulate(4, {"--seed", "7"});

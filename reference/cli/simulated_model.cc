@@ -115,7 +115,7 @@ void SimulatedModel::add(const std::string& name, std::uint64_t rows, std::uint6
 
 // Goes to the rank that has least; every rank comes to the same result.
 bool SimulatedModel::is_own(const std::string& name, std::uint64_t bytes) {
-  if (!options_.owned.empty()) return std::ranges::find(options_.owned, name) != options_.owned.end();
+  if (options_.owned) return std::ranges::find(*options_.owned, name) != options_.owned->end();
   const auto least = std::ranges::min_element(rank_bytes_);
   *least += bytes;
   return least - rank_bytes_.begin() == static_cast<std::ptrdiff_t>(options_.rank);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,8 @@ struct SimulatedModelOptions {
   Sharding::Strategy strategy = Sharding::Strategy::kReplicated;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
-  // Of kZeroPartitioned: the weights of this rank, as an earlier run has dealt them out; empty: dealt out here.
-  std::vector<std::string> owned;
+  // Of kZeroPartitioned: the weights of this rank, as they were dealt out before; nothing: they are dealt out here.
+  std::optional<std::vector<std::string>> owned;
 };
 
 class SimulatedModel {

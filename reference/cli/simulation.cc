@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
-#include <random>
 
+#include "checkpoint/names.h"
 #include "cli/simulated_model.h"
 #include "tzmark/error.h"
 
@@ -50,9 +51,11 @@ class Computation {
   volatile std::uint64_t sink_ = 1;
 };
 
-std::string new_run_id() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
+// Where the entry of a directory is.
+std::string parent_of(const std::string& directory) {
+  std::filesystem::path path = directory;
+  if (!path.has_filename()) path = path.parent_path();  // it ends in a slash
+  return path.has_parent_path() ? path.parent_path().string() : ".";
 }
 
 class Simulation {
@@ -67,7 +70,7 @@ class Simulation {
                        .strategy = ranks.sharded() ? options.strategy : Sharding::Strategy::kReplicated,
                        .rank = ranks.rank(),
                        .world_size = ranks.size(),
-                       .owned = {}},
+                       .owned = std::nullopt},
         model_(model_options_),
         checkpointer_(options.checkpoints) {}
 
@@ -96,10 +99,11 @@ class Simulation {
   std::uint64_t begin() {
     std::string newest;
     if (ranks_.rank() == 0) {
-      files_->make_directory(options_.directory);
+      // A checkpoint is durable when all directories above it are.
+      if (files_->make_directory(options_.directory)) files_->sync_directory(parent_of(options_.directory));
       result_.removed = clean_stale_checkpoints(options_.directory, files_);
       if (const auto found = find_newest_checkpoint(options_.directory)) newest = found->directory;
-      run_id_ = new_run_id();
+      run_id_ = checkpoint::new_save_id();
     }
     run_id_ = ranks_.from_first(run_id_);
     newest = ranks_.from_first(newest);
@@ -110,8 +114,9 @@ class Simulation {
       throw Error(ErrorCode::kUsage,
                   fmt::format("{} is of a simulation with other options; give the same, or another directory", newest));
     }
-    // Whoever has dealt the shards out may have done so in another way.
-    for (const CheckpointTensor& weight : loaded.model) model_options_.owned.push_back(weight.name);
+    // Whoever has dealt the shards out may have done so in another way, and this rank may have got nothing.
+    model_options_.owned.emplace();
+    for (const CheckpointTensor& weight : loaded.model) model_options_.owned->push_back(weight.name);
     model_ = SimulatedModel(model_options_);
     model_.load(loaded, loaded.state.step);
     result_.resumed_from = loaded.state.step;
@@ -133,7 +138,8 @@ class Simulation {
 
   void save(std::uint64_t step) {
     const std::uint64_t waited_ns = finish_save();
-    SimulatedSave save{.step = step, .directory = fmt::format("{}/step-{:08}", options_.directory, step)};
+    const std::string name = options_.same_name ? "last" : fmt::format("step-{:08}", step);
+    SimulatedSave save{.step = step, .directory = fmt::format("{}/{}", options_.directory, name)};
     if (ranks_.sharded()) {
       save.times = checkpointer_.save_distributed(
           save.directory, ranks_.rank(), ranks_.size(), model_.model(), model_.optimizer(), state(step),

@@ -21,6 +21,7 @@ struct SimulationOptions {
   double step_ms = 0;  // of computing, in one thread, beside the change of the tensors
   std::uint64_t state_mib = 0;
   std::uint64_t interval = 0;  // steps
+  bool same_name = false;      // each checkpoint takes the place of the one before
   std::uint64_t seed = 0;
   Sharding::Strategy strategy = Sharding::Strategy::kZeroPartitioned;  // of sharded ones
   CheckpointOptions checkpoints;
