@@ -20,7 +20,7 @@ struct MeasurementOptions {
   std::string io_path = "auto";
   unsigned threads = 0;
   double step_ms = 2;
-  unsigned rounds = 7;
+  unsigned rounds = 9;
   std::uint64_t seed = 1;
   std::function<void(const std::string& what)> progress;  // for people; may be empty
 };
