@@ -20,6 +20,7 @@ class DigestQueue final : public TransferQueue {
     inner_->start(transfer);
   }
   Transfer& wait() override { return inner_->wait(); }
+  Transfer* poll() override { return inner_->poll(); }
   void register_memory(std::span<const MutableBuffer> memory) override { inner_->register_memory(memory); }
 
  private:
