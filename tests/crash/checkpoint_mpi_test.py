@@ -23,7 +23,7 @@ from collections import Counter
 from pathlib import Path
 
 from simulated import check_content
-from simulations import Simulations, durable_steps
+from simulations import SAME_NAME, Simulations
 from subject import FINE, Wrong, require
 
 SOURCE = Path(os.environ.get("TZMARK_SOURCE_DIR", Path(__file__).resolve().parents[2]))
@@ -43,13 +43,13 @@ def mpirun(ranks: int) -> tuple[str, ...]:
 
 
 def simulations(
-    program: Path, directory: Path, strategy: str, ranks: int
+    program: Path, directory: Path, strategy: str, ranks: int, *more: str
 ) -> Simulations:
     options = ("--mpi", "--strategy", strategy, "--state-mib", "48", "--step-ms", "1")
     return Simulations(
         program,
         directory,
-        (*options, "--interval", str(INTERVAL), "--keep-latest", "2"),
+        (*options, "--interval", str(INTERVAL), "--keep-latest", "2", *more),
         mpirun(ranks),
     )
 
@@ -77,8 +77,7 @@ def check_committed(runs: Simulations, scratch: Path) -> list[int]:
     for step in steps[-1:]:
         whole = scratch / "whole"
         shutil.rmtree(whole, ignore_errors=True)
-        sharded = runs.directory / f"step-{step:08}"
-        ended = runs.command("consolidate", sharded, whole)
+        ended = runs.command("consolidate", runs.checkpoint(step), whole)
         require(
             ended.status == FINE, f"consolidate exits {ended.status}: {ended.errors}"
         )
@@ -122,7 +121,7 @@ def kill_a_rank(
     while processes_of_ranks(runs.directory) and time.monotonic() < deadline:
         time.sleep(0.01)
     require(not processes_of_ranks(runs.directory), "ranks outlive the killed one")
-    durable = max([newest, *durable_steps(output.read_text())])
+    durable = runs.durable_step(newest, output.read_text())
     was_left = bool(runs.temporary())
     steps = check_committed(runs, scratch)
     now = max(steps, default=0)
@@ -143,7 +142,7 @@ def elapsed_drain(program: Path, scratch: Path) -> float:
     process = runs.start(INTERVAL, scratch / "output")
     wait_for_save(runs)
     begin = time.monotonic()
-    while not (runs.directory / f"step-{INTERVAL:08}").exists():
+    while not runs.checkpoint(INTERVAL).exists():
         require(time.monotonic() - begin < 60, "a save takes more than a minute")
         time.sleep(0.0005)
     drain = time.monotonic() - begin
@@ -153,27 +152,29 @@ def elapsed_drain(program: Path, scratch: Path) -> float:
 
 
 def kill_ranks(program: Path, scratch: Path, count: int, seed: int) -> list[str]:
-    """Kills one rank again and again, each strategy in turn. Returns what was wrong."""
+    """Kills one rank again and again, each strategy in turn, with new names and with one. Returns what was wrong."""
     numbers = random.Random(seed)
     drain = elapsed_drain(program, scratch)
-    newest = dict.fromkeys(STRATEGIES, 0)
+    ways = [
+        (strategy, names) for names in ((), (SAME_NAME,)) for strategy in STRATEGIES
+    ]
+    newest = dict.fromkeys(ways, 0)
     seen: Counter[str] = Counter()
     wrong = []
     for i in range(count):
-        strategy = STRATEGIES[i % len(STRATEGIES)]
-        runs = simulations(program, scratch / strategy, strategy, RANKS)
+        strategy, names = way = ways[i % len(ways)]
+        directory = scratch / "".join((strategy, *names))
+        runs = simulations(program, directory, strategy, RANKS, *names)
         rank, delay = numbers.randrange(RANKS), numbers.uniform(0, drain)
         try:
-            what, newest[strategy] = kill_a_rank(
-                runs, scratch, newest[strategy], rank, delay
-            )
+            what, newest[way] = kill_a_rank(runs, scratch, newest[way], rank, delay)
             seen[what] += 1
         except Wrong as problem:
             wrong.append(
-                f"{strategy}, rank {rank} killed after {delay:.3f} s: {problem}"
+                f"{directory.name}, rank {rank} killed after {delay:.3f} s: {problem}"
             )
             shutil.rmtree(runs.directory, ignore_errors=True)
-            newest[strategy] = 0
+            newest[way] = 0
     if not wrong and seen["not committed"] == 0:
         wrong.append(f"no kill has kept a save from being committed: {dict(seen)}")
     print(
@@ -197,7 +198,7 @@ def go_on_with_two(program: Path, scratch: Path) -> list[str]:
             ended = two.command(
                 "reshard",
                 four.directory,
-                two.directory / f"step-{INTERVAL:08}",
+                two.checkpoint(INTERVAL),
                 "--world-size=2",
             )
             require(

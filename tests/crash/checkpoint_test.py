@@ -7,7 +7,9 @@ the content of the step that it names, computed without tzmark; the next start r
 
 Faults: a run that saves one checkpoint after another is repeated, and each time another of its calls that change
 something on disk fails, with ENOSPC and with EIO. It exits with status 3 and says so on one line; until the call that
-renames, nothing is committed; the older checkpoint is whole, and the next start finds nothing stale.
+renames, nothing is committed and nothing stays behind; the older checkpoint is whole, and the next start cleans up.
+
+Both with a new name for each checkpoint, and with one name, where each takes the place of the one before.
 """
 
 from __future__ import annotations
@@ -25,19 +27,22 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from simulations import Simulations, durable_steps
+from simulations import SAME_NAME, Simulations
 from subject import ENVIRONMENT, FINE, Wrong, require
 
 SOURCE = Path(os.environ.get("TZMARK_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 BUILD = Path(os.environ.get("TZMARK_BUILD_DIR", SOURCE / "build"))
 
 COMMIT = "renameat2"
-# Calls without which a save can do: room that is made beforehand, and tidying up that the next start does as well.
+# Calls without which a save can do: room that is made beforehand.
 DISPENSABLE = {"fallocate", "fallocate64"}
+REMOVING = {"unlink", "rmdir"}
+# More than a save makes: who gets so far has lost count.
+CALLS_MAX = 200
 
 
 def killed_at_random(
-    program: Path, scratch: Path, count: int, seed: int
+    program: Path, scratch: Path, count: int, seed: int, *more: str
 ) -> tuple[str, list[str]]:
     """Kills a run at random times. Returns what was seen, and what was wrong."""
     interval, numbers = 2, random.Random(seed)
@@ -45,7 +50,7 @@ def killed_at_random(
         program,
         scratch / "random",
         ("--state-mib", "8", "--step-ms", "4", "--interval", str(interval))
-        + ("--keep-latest", "2", "--seed", str(seed)),
+        + ("--keep-latest", "2", "--seed", str(seed), *more),
     )
     output = scratch / "output"
     seen: Counter[str] = Counter()
@@ -58,7 +63,7 @@ def killed_at_random(
         process.kill()
         try:
             require(process.wait() == -signal.SIGKILL, f"it exits {process.returncode}")
-            durable = max([newest, *durable_steps(output.read_text())])
+            durable = runs.durable_step(newest, output.read_text())
             died_in_a_save = bool(runs.directory.exists() and runs.temporary())
             steps = runs.check_committed() if runs.directory.exists() else []
             newest = max(steps, default=0)
@@ -80,11 +85,27 @@ def killed_at_random(
     return f"{count} kills, newest step {newest}; {dict(seen)}", wrong
 
 
+def made_durable(program: Path, library: Path, scratch: Path) -> tuple[str, list[str]]:
+    """A directory that is made for the checkpoints is durable, too, before there is anything in it."""
+    names = scratch / "names"
+    runs = Simulations(
+        program,
+        scratch / "first",
+        ("--state-mib", "1", "--step-ms", "0", "--interval", "1", "--threads", "1"),
+    )
+    ended = runs.run(1, LD_PRELOAD=library, TZMARK_TEST_NAMES_TO=names)
+    require(ended.status == FINE, f"it exits {ended.status}: {ended.errors}")
+    first = names.read_text().split()[:3]
+    shutil.rmtree(runs.directory)
+    require(first == ["mkdir", "fsync", "mkdir"], f"it begins with {first}")
+    return "its directory is durable", []
+
+
 class Faults:
     """A run that goes on from one checkpoint, saves the next and deletes the first, while calls fail."""
 
     def __init__(
-        self, program: Path, library: Path, scratch: Path, layout: str
+        self, program: Path, library: Path, scratch: Path, layout: str, *more: str
     ) -> None:
         self._base = scratch / f"base-{layout}"
         self._library = library
@@ -93,7 +114,7 @@ class Faults:
             program,
             scratch / f"faults-{layout}",
             ("--state-mib", "1", "--step-ms", "0", "--interval", "5")
-            + ("--keep-latest", "1", "--threads", "1", "--layout", layout),
+            + ("--keep-latest", "1", "--threads", "1", "--layout", layout, *more),
         )
         self._has_content = layout == "safetensors"
         ended = self._runs.run(5)
@@ -122,7 +143,7 @@ class Faults:
         committed = COMMIT in names[: call - 1]
         steps = self._steps()
         if ended.status == FINE:
-            require(name in DISPENSABLE or committed, f"{name} fails and nobody minds")
+            require(name in DISPENSABLE, f"{name} fails and nobody minds")
             require(10 in steps, "it says that all is well, and has not saved")
         else:
             require(ended.status == ENVIRONMENT, f"it exits {ended.status}: {lines}")
@@ -132,6 +153,8 @@ class Faults:
             require("error TZE-ENV-" in errors[0], f"it says {errors[0]}")
             if not committed:
                 require(steps == [5], f"{name} fails, and there are {steps}")
+                left = self._runs.temporary()
+                require(name in REMOVING or not left, f"{name} fails and leaves {left}")
         require(bool(steps) and max(steps) in (5, 10), f"there are {steps}")
         self._runs.check_restart(max(steps))
         return f"{name}: {ended.status}"
@@ -148,15 +171,14 @@ class Faults:
 
 
 def failing_everywhere(
-    program: Path, library: Path, scratch: Path, layout: str
+    program: Path, library: Path, scratch: Path, layout: str, *more: str
 ) -> tuple[str, list[str]]:
     """Each call fails once with each error."""
-    faults = Faults(program, library, scratch, layout)
+    faults = Faults(program, library, scratch, layout, *more)
     outcomes: Counter[str] = Counter()
     wrong = []
     for error in (errno.ENOSPC, errno.EIO):
-        call = 1
-        while True:
+        for call in range(1, CALLS_MAX):
             try:
                 outcome = faults.attempt(call, error)
                 if outcome is None:
@@ -164,7 +186,6 @@ def failing_everywhere(
                 outcomes[outcome] += 1
             except Wrong as what:
                 wrong.append(f"{errno.errorcode[error]} at call {call}: {what}")
-            call += 1
     for needed in ("pwrite", "fsync", COMMIT, "mkdir"):
         if outcomes[f"{needed}: {ENVIRONMENT}"] == 0:
             wrong.append(f"{needed} never failed: {dict(outcomes)}")
@@ -201,19 +222,26 @@ def main() -> int:
 
     with tempfile.TemporaryDirectory(prefix="tzmark-checkpoint-", dir=BUILD) as here:
         scratch = Path(here)
-        for layout in ("safetensors", "v5-segments"):
+        report(
+            "first save",
+            lambda: made_durable(options.tzmark, options.kill_at, scratch),
+        )
+        for way in (("safetensors",), ("v5-segments",), ("safetensors", SAME_NAME)):
             report(
-                f"failing calls, {layout}",
+                f"failing calls, {' '.join(way)}",
                 lambda: failing_everywhere(
-                    options.tzmark, options.kill_at, scratch, layout
+                    options.tzmark, options.kill_at, scratch, *way
                 ),
             )
-        report(
-            f"killed at random times, seed {options.seed}",
-            lambda: killed_at_random(
-                options.tzmark, scratch, options.random, options.seed
-            ),
-        )
+            for left in ("base", "faults"):
+                shutil.rmtree(scratch / f"{left}-{way[0]}")
+        for names in ((), (SAME_NAME,)):
+            report(
+                " ".join(("killed at random times, seed", str(options.seed), *names)),
+                lambda: killed_at_random(
+                    options.tzmark, scratch, options.random, options.seed, *names
+                ),
+            )
     print("all is well" if failures == 0 else f"{failures} FAILED")
     return 1 if failures else 0
 

@@ -14,7 +14,8 @@ from typing import Any
 from simulated import check_content
 from subject import FINE, Ended, require
 
-DURABLE = re.compile(r"/step-(\d+): durable", re.MULTILINE)
+SAME_NAME = "--same-name"
+DURABLE = re.compile(r"/(?:step-\d+|last): durable", re.MULTILINE)
 RESUMED = re.compile(r"^resumed from the checkpoint of step (\d+)$", re.MULTILINE)
 
 
@@ -26,6 +27,16 @@ class Simulations:
     directory: Path
     options: tuple[str, ...]
     launcher: tuple[str, ...] = ()
+
+    def checkpoint(self, step: int) -> Path:
+        """Where the checkpoint of a step is, or comes."""
+        same = SAME_NAME in self.options
+        return self.directory / ("last" if same else f"step-{step:08}")
+
+    def durable_step(self, begin: int, output: str) -> int:
+        """The newest step that a run from step begin, at which there is a checkpoint, has called durable."""
+        interval = int(self.options[self.options.index("--interval") + 1])
+        return begin + interval * len(DURABLE.findall(output))
 
     def words(self, steps: int) -> list[str]:
         return [
@@ -85,7 +96,7 @@ class Simulations:
             if entry["status"] == "committed":
                 checkpoint = Path(entry["directory"])
                 require(
-                    checkpoint.name == f"step-{entry['step']:08}",
+                    checkpoint == self.checkpoint(entry["step"]),
                     f"{checkpoint.name} is of step {entry['step']}",
                 )
                 self.verify(checkpoint)
@@ -109,8 +120,3 @@ class Simulations:
         )
         left = self.temporary()
         require(not left, f"the next run leaves {left}")
-
-
-def durable_steps(output: str) -> list[int]:
-    """The steps that a run has called durable."""
-    return [int(step) for step in DURABLE.findall(output)]
