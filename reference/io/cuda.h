@@ -1,4 +1,5 @@
-// The few calls of libcuda that moving bytes needs. The library is loaded when it is first asked for.
+// The few calls of libcuda that moving bytes and running kernels needs. The library is loaded when it is first asked
+// for.
 //
 // TZMARK_CUDA_LIBRARY names another library than libcuda.so.1, for tests. GPU 0 is used; CUDA_VISIBLE_DEVICES says
 // which one that is. All functions may be called from any threads. No child of this process can use the GPU: do not
@@ -14,7 +15,8 @@
 
 namespace tzmark {
 
-// CUresult, CUdevice: int. CUcontext: a pointer. CUdeviceptr: an address in 64 bits.
+// CUresult, CUdevice, CUdevice_attribute: int. CUcontext, CUstream, CUmodule, CUfunction: pointers. CUdeviceptr: an
+// address in 64 bits.
 struct CudaCalls {
   int (*init)(unsigned flags) = nullptr;
   int (*device_count)(int* count) = nullptr;
@@ -29,6 +31,17 @@ struct CudaCalls {
   int (*copy_to_host)(void* to, std::uint64_t from, std::size_t bytes) = nullptr;
   int (*pin)(void* memory, std::size_t bytes, unsigned flags) = nullptr;
   int (*unpin)(void* memory) = nullptr;
+  int (*create_stream)(void** stream, unsigned flags) = nullptr;
+  int (*destroy_stream)(void* stream) = nullptr;
+  int (*wait_for_stream)(void* stream) = nullptr;
+  int (*start_copy_to_device)(std::uint64_t to, const void* from, std::size_t bytes, void* stream) = nullptr;
+  int (*start_copy_to_host)(void* to, std::uint64_t from, std::size_t bytes, void* stream) = nullptr;
+  int (*start_fill)(std::uint64_t to, unsigned char value, std::size_t bytes, void* stream) = nullptr;
+  int (*attribute)(int* value, int attribute, int device) = nullptr;
+  int (*load_module)(void** module, const void* image) = nullptr;
+  int (*function)(void** function, void* module, const char* name) = nullptr;
+  int (*launch)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                unsigned block_z, unsigned shared_bytes, void* stream, void** parameters, void** extra) = nullptr;
   int (*error_name)(int error, const char** name) = nullptr;
 };
 
@@ -48,6 +61,8 @@ class Cuda {
   std::string error_text(int error) const;
   // Where the allocation begins that an address lies in; the address itself if it lies in none.
   std::uint64_t allocation_base(std::uint64_t address) const;
+  // Of the GPU that is used. which: a CUdevice_attribute. Throws TZE-ENV-006.
+  int attribute(int which) const;
 
   const CudaCalls& calls() const { return calls_; }
 
@@ -57,7 +72,28 @@ class Cuda {
 
   CudaCalls calls_;
   void* context_ = nullptr;  // the primary one, retained once and never released
+  int device_ = 0;
   std::string why_unavailable_;
 };
+
+// An order of work on the GPU that waits for nothing outside of it. For one thread at a time, which has a context
+// (make_context_current), as has whoever destroys it. Calls throw TZE-ENV-006.
+class CudaStream {
+ public:
+  CudaStream();
+  ~CudaStream();
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  void* get() const { return stream_; }
+  // Returns when all that was started is done.
+  void wait() const;
+
+ private:
+  void* stream_ = nullptr;
+};
+
+// Throws TZE-ENV-006, with the name of the call, for an error of libcuda.
+void check_cuda(int error, const char* call);
 
 }  // namespace tzmark

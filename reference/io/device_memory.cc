@@ -19,12 +19,6 @@ const Cuda& usable_cuda() {
   return cuda;
 }
 
-void check_copy(int error, const char* call) {
-  if (error != 0) {
-    throw Error(ErrorCode::kResource, fmt::format("{}: {}", call, Cuda::instance().error_text(error)));
-  }
-}
-
 }  // namespace
 
 std::string DeviceMemory::why_unavailable() { return Cuda::instance().why_unavailable(); }
@@ -64,20 +58,20 @@ MutableBuffer DeviceMemory::buffer() const { return {data_, size_, MemoryKind::k
 void DeviceMemory::copy_from_host(std::size_t offset, std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
   Cuda::instance().make_context_current();
-  check_copy(Cuda::instance().calls().copy_to_device(address_of(data_) + offset, bytes.data(), bytes.size()),
+  check_cuda(Cuda::instance().calls().copy_to_device(address_of(data_) + offset, bytes.data(), bytes.size()),
              "cuMemcpyHtoD");
 }
 
 void DeviceMemory::copy_to_host(std::size_t offset, std::span<std::byte> bytes) const {
   if (bytes.empty()) return;
   Cuda::instance().make_context_current();
-  check_copy(Cuda::instance().calls().copy_to_host(bytes.data(), address_of(data_) + offset, bytes.size()),
+  check_cuda(Cuda::instance().calls().copy_to_host(bytes.data(), address_of(data_) + offset, bytes.size()),
              "cuMemcpyDtoH");
 }
 
 void copy_to_host(ConstBuffer from, std::span<std::byte> to) {
   if (from.size == 0) return;
-  check_copy(usable_cuda().calls().copy_to_host(to.data(), address_of(from.data), from.size), "cuMemcpyDtoH");
+  check_cuda(usable_cuda().calls().copy_to_host(to.data(), address_of(from.data), from.size), "cuMemcpyDtoH");
 }
 
 PinnedRange::PinnedRange(std::span<std::byte> memory) {

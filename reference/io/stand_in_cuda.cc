@@ -16,8 +16,10 @@
 
 namespace {
 
-constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kInvalidDevice = 101, kInvalidContext = 201;
+constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kInvalidDevice = 101, kInvalidContext = 201,
+              kNotSupported = 801;
 char context_object = 0;
+char stream_object = 0;
 thread_local void* context = nullptr;
 
 struct Allocation {
@@ -131,6 +133,37 @@ int cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes) {
   if (inside == nullptr) return kInvalidValue;
   std::memcpy(to, inside, bytes);
   return 0;
+}
+
+// There is nothing beside the caller to go on with: what is started is done.
+int cuStreamCreate(void** stream, unsigned) {
+  if (context == nullptr) return kInvalidContext;
+  *stream = &stream_object;
+  return 0;
+}
+int cuStreamDestroy_v2(void*) { return 0; }
+int cuStreamSynchronize(void* stream) { return stream == &stream_object ? 0 : kInvalidValue; }
+int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, void*) {
+  return cuMemcpyHtoD_v2(to, from, bytes);
+}
+int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, void*) {
+  return cuMemcpyDtoH_v2(to, from, bytes);
+}
+int cuMemsetD8Async(std::uint64_t to, unsigned char value, std::size_t bytes, void*) {
+  std::byte* const inside = tzmark_stand_in_device_bytes(to, bytes);
+  if (context == nullptr) return kInvalidContext;
+  if (inside == nullptr) return kInvalidValue;
+  std::memset(inside, value, bytes);
+  return 0;
+}
+int cuDeviceGetAttribute(int* value, int, int) {
+  *value = 2;
+  return 0;
+}
+int cuModuleLoadData(void**, const void*) { return kNotSupported; }
+int cuModuleGetFunction(void**, void*, const char*) { return kNotSupported; }
+int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**) {
+  return kNotSupported;
 }
 
 int cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned) {
