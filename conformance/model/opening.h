@@ -41,11 +41,14 @@ class Opener {
   // REQUIRES: the tensor's data_offset is known.
   std::vector<std::byte> open(std::size_t tensor);
 
- private:
   using Key = std::array<std::uint8_t, 32>;
+
+  // What opens this tensor, as its header says. Notes why there is none, and throws as open does.
+  std::optional<Key> key_for(std::size_t tensor, const Record& header);
+
+ private:
   using Derivation = std::tuple<std::uint64_t, std::uint64_t, std::int32_t, std::string>;
 
-  std::optional<Key> key_for(std::size_t tensor, const Record& header);
   std::optional<Key> derive(std::size_t tensor, const Record& body);
 
   Bytes file_;

@@ -1,0 +1,13 @@
+// The work behind put_together() of mend.h, for take_apart().
+//
+// Thread-safety: a pure function.
+#pragma once
+
+#include "mend.h"
+
+namespace tzmark::conformance::mutation {
+
+// Without sealing, hashes are what they were, and data is neither hashed nor encrypted.
+std::vector<std::byte> put_together(const Draft& draft, bool sealing, std::vector<Site>* sites);
+
+}  // namespace tzmark::conformance::mutation
