@@ -1,0 +1,73 @@
+// Salsa20 and HSalsa20, as libsodium's XSalsa20 uses them. What a kernel needs of them; nothing is in memory.
+#pragma once
+
+#include "gpu/device.h"
+
+namespace tzmark::gpu {
+
+constexpr unsigned kSalsa20Words = 16;
+constexpr unsigned kSalsa20Bytes = 4 * kSalsa20Words;
+
+TZMARK_DEVICE inline std::uint32_t rotate_left(std::uint32_t value, unsigned bits) {
+  return shift_pair(value, value, 32 - bits);
+}
+
+TZMARK_DEVICE inline void salsa20_quarter(std::uint32_t& a, std::uint32_t& b, std::uint32_t& c, std::uint32_t& d) {
+  b ^= rotate_left(a + d, 7);
+  c ^= rotate_left(b + a, 9);
+  d ^= rotate_left(c + b, 13);
+  a ^= rotate_left(d + c, 18);
+}
+
+// The state that a key and 16 bytes of input make.
+TZMARK_DEVICE inline void salsa20_state(const std::uint32_t (&key)[8], const std::uint32_t (&input)[4],
+                                        std::uint32_t (&state)[kSalsa20Words]) {
+  state[0] = 0x61707865;  // "expand 32-byte k"
+  state[5] = 0x3320646e;
+  state[10] = 0x79622d32;
+  state[15] = 0x6b206574;
+  for (unsigned i = 0; i < 4; ++i) {
+    state[1 + i] = key[i];
+    state[6 + i] = input[i];
+    state[11 + i] = key[4 + i];
+  }
+}
+
+TZMARK_DEVICE inline void salsa20_rounds(std::uint32_t (&x)[kSalsa20Words]) {
+  for (unsigned pair = 0; pair < 10; ++pair) {
+    salsa20_quarter(x[0], x[4], x[8], x[12]);
+    salsa20_quarter(x[5], x[9], x[13], x[1]);
+    salsa20_quarter(x[10], x[14], x[2], x[6]);
+    salsa20_quarter(x[15], x[3], x[7], x[11]);
+    salsa20_quarter(x[0], x[1], x[2], x[3]);
+    salsa20_quarter(x[5], x[6], x[7], x[4]);
+    salsa20_quarter(x[10], x[11], x[8], x[9]);
+    salsa20_quarter(x[15], x[12], x[13], x[14]);
+  }
+}
+
+// The key of Salsa20 that XSalsa20 makes of its own and the first 16 bytes of its nonce.
+TZMARK_DEVICE inline void hsalsa20(const std::uint32_t (&key)[8], const std::uint32_t (&input)[4],
+                                   std::uint32_t (&subkey)[8]) {
+  std::uint32_t x[kSalsa20Words];
+  salsa20_state(key, input, x);
+  salsa20_rounds(x);
+  for (unsigned i = 0; i < 4; ++i) {
+    subkey[i] = x[5 * i];
+    subkey[4 + i] = x[6 + i];
+  }
+}
+
+// Block number of the key stream. nonce: the last 8 bytes of that of XSalsa20.
+TZMARK_DEVICE inline void salsa20_block(const std::uint32_t (&key)[8], const std::uint32_t (&nonce)[2],
+                                        std::uint64_t number, std::uint32_t (&stream)[kSalsa20Words]) {
+  const std::uint32_t input[4] = {nonce[0], nonce[1], static_cast<std::uint32_t>(number),
+                                  static_cast<std::uint32_t>(number >> 32)};
+  std::uint32_t start[kSalsa20Words];
+  salsa20_state(key, input, start);
+  for (unsigned i = 0; i < kSalsa20Words; ++i) stream[i] = start[i];
+  salsa20_rounds(stream);
+  for (unsigned i = 0; i < kSalsa20Words; ++i) stream[i] += start[i];
+}
+
+}  // namespace tzmark::gpu
