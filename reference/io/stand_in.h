@@ -39,13 +39,42 @@ struct StandInOrders {
   std::atomic<int> statistics_level = 0;
 };
 
+// What the stand-in of libcuda can be told. Every call counts that may fail where there is a GPU: not those that free.
+struct StandInCudaOrders {
+  // The call of this number, from 0, fails with that CUresult.
+  std::int64_t fail_call = -1;
+  int fail_with = 2;
+  // Kernels are taken, and nothing comes of it.
+  bool forgets_launches = false;
+  // Bytes to look for in what is freed.
+  const std::byte* secret = nullptr;
+  std::size_t secret_bytes = 0;
+
+  std::atomic<std::int64_t> calls = 0;
+  std::atomic<std::int64_t> launches = 0;
+  std::atomic<std::int64_t> allocations = 0;  // not freed yet
+  std::atomic<std::int64_t> streams = 0;      // not destroyed yet
+  std::atomic<std::int64_t> secrets_left = 0;
+};
+
+// A kernel that the stand-in of libcuda can launch.
+struct StandInKernel {
+  const char* name;
+  unsigned threads;  // of a block
+  void (*run)(unsigned blocks, const void* arguments);
+};
+
 }  // namespace tzmark::test
+
+// Null if there is no such kernel. Of the same library as the stand-in, but of the folder that has the kernels.
+const tzmark::test::StandInKernel* tzmark_stand_in_kernel(const char* name);
 
 extern "C" {
 // Of the stand-in of libcuda. The bytes of device memory; null if they were not allocated, all of them in one piece.
 std::byte* tzmark_stand_in_device_bytes(std::uint64_t address, std::size_t bytes);
 std::size_t tzmark_stand_in_pinned_bytes();  // host memory, of all ranges
 bool tzmark_stand_in_has_context();
+tzmark::test::StandInCudaOrders* tzmark_stand_in_cuda_orders();
 // Of the stand-in of libcufile.
 tzmark::test::StandInOrders* tzmark_stand_in_orders();
 }

@@ -16,10 +16,13 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "bytes": frozenset(),
     "format": frozenset({"bytes"}),
     "io": frozenset({"bytes"}),
-    "codec": frozenset({"bytes", "format", "io"}),
-    "safetensors": frozenset({"bytes", "format", "io", "codec"}),
-    "checkpoint": frozenset({"bytes", "format", "io", "codec", "safetensors"}),
-    "cli": frozenset({"bytes", "format", "io", "codec", "safetensors", "checkpoint"}),
+    "gpu": frozenset({"bytes", "io"}),
+    "codec": frozenset({"bytes", "format", "io", "gpu"}),
+    "safetensors": frozenset({"bytes", "format", "io", "gpu", "codec"}),
+    "checkpoint": frozenset({"bytes", "format", "io", "gpu", "codec", "safetensors"}),
+    "cli": frozenset(
+        {"bytes", "format", "io", "gpu", "codec", "safetensors", "checkpoint"}
+    ),
 }
 
 # CMake's targets are called tzmark_FOLDER, but for the command itself.
@@ -30,7 +33,8 @@ BACKBONE = (
     ("tzmark_format", "tzmark_bytes"),
     ("tzmark_io", "tzmark_bytes"),
     ("tzmark_codec", "tzmark_format"),
-    ("tzmark_codec", "tzmark_io"),
+    ("tzmark_gpu", "tzmark_io"),
+    ("tzmark_codec", "tzmark_gpu"),
     ("tzmark_safetensors", "tzmark_codec"),
     ("tzmark_checkpoint", "tzmark_safetensors"),
     ("tzmark_reference", "tzmark_codec"),

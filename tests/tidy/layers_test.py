@@ -12,7 +12,8 @@ from tree import SOURCE_DIR, project_files, read_text
 GOOD = {
     "tzmark_format": {"tzmark_bytes", "fmt::fmt"},
     "tzmark_io": {"tzmark_bytes"},
-    "tzmark_codec": {"tzmark_format", "tzmark_io"},
+    "tzmark_gpu": {"tzmark_io"},
+    "tzmark_codec": {"tzmark_format", "tzmark_gpu"},
     "tzmark_safetensors": {"tzmark_codec"},
     "tzmark_checkpoint": {"tzmark_safetensors"},
     "tzmark_reference": {"tzmark_codec"},
@@ -80,6 +81,9 @@ class TheChecks(unittest.TestCase):
         for path, included, is_wrong in (
             ("reference/bytes/a.cc", "io/paths.h", True),
             ("reference/io/a.cc", "format/name.h", True),
+            ("reference/io/a.cc", "gpu/compute.h", True),
+            ("reference/gpu/a.cc", "codec/secretbox.h", True),
+            ("reference/gpu/a.cu", "gpu/crc32.h", False),
             ("reference/codec/a.cc", "io/paths.h", False),
             ("reference/codec/a.cc", "codec/b.h", False),
             ("conformance/runner/a.cc", "tzmark/error.h", True),

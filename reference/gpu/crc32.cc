@@ -1,0 +1,78 @@
+// CRC32 on the GPU: ranges become segments, of which each block of threads gets several.
+#include "gpu/crc32.h"
+
+#include <algorithm>
+
+#include "bytes/digest.h"
+#include "gpu/compute.h"
+#include "gpu/work.h"
+
+namespace tzmark {
+namespace {
+
+using gpu::Crc32Segment;
+
+constexpr unsigned kBlocksPerProcessor = 2;
+
+// So many segments for a block that no block waits long for the last; none so small that its end costs more than its
+// bytes, nor so large that its words could not be counted in 32 bits.
+constexpr std::size_t kSegmentsPerBlock = 16;
+constexpr std::size_t kSegmentBytesMin = std::size_t{128} << 10, kSegmentBytesMax = std::size_t{4} << 20;
+
+// In the order of the ranges, and within a range in that of its bytes.
+std::vector<Crc32Segment> make_segments(std::span<const ConstBuffer> ranges, unsigned blocks) {
+  std::size_t total_bytes = 0;
+  for (const ConstBuffer& range : ranges) total_bytes += range.size;
+  const std::size_t share_bytes = total_bytes / (blocks * kSegmentsPerBlock);
+  const std::size_t segment_bytes =
+      std::clamp(share_bytes / gpu::kCrc32RoundBytes * gpu::kCrc32RoundBytes, kSegmentBytesMin, kSegmentBytesMax);
+  const std::uint32_t whole_shift = gpu::crc32_shift(segment_bytes);
+  std::vector<Crc32Segment> segments;
+  for (std::size_t range = 0; range < ranges.size(); ++range) {
+    const std::uint64_t begin = reinterpret_cast<std::uintptr_t>(ranges[range].data);
+    const std::size_t first = segments.size();
+    for (std::size_t at = 0; at < ranges[range].size; at += segment_bytes) {
+      const std::size_t bytes = std::min(segment_bytes, ranges[range].size - at);
+      segments.push_back({begin + at, static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(range),
+                          gpu::kCrc32One, at == 0 ? gpu::kCrc32Prefix : 0});
+    }
+    // The last segment alone may be smaller, so those before it are whole ones apart.
+    for (std::size_t i = segments.size(); i-- > first + 1;) {
+      segments[i - 1].shift = i + 1 == segments.size() ? gpu::crc32_shift(segments[i].bytes)
+                                                       : gpu::crc32_multiply(segments[i].shift, whole_shift);
+    }
+  }
+  return segments;
+}
+
+}  // namespace
+
+const std::string& why_no_device_compute() { return gpu::Kernels::instance().why_unavailable(); }
+
+std::vector<std::uint32_t> crc32_on_device(std::span<const ConstBuffer> ranges) {
+  static constexpr gpu::Crc32Constants kConstants = gpu::make_crc32_constants();
+  const gpu::Kernels& kernels = gpu::Kernels::instance();
+  const unsigned blocks_max = std::max(1U, kernels.processors() * kBlocksPerProcessor);
+  // Both outlive the work that copies them.
+  const std::vector<Crc32Segment> segments = make_segments(ranges, blocks_max);
+  std::vector<std::uint32_t> results(ranges.size());
+  const auto segment_bytes = std::as_bytes(std::span(segments));
+  const auto result_bytes = std::as_writable_bytes(std::span(results));
+  const std::size_t results_at = gpu::next_place(segment_bytes.size());
+  gpu::Work work(results_at + result_bytes.size());
+  if (segments.empty()) return results;
+  work.upload(0, segment_bytes);
+  work.clear(results_at, result_bytes.size());
+  work.launch(kernels.crc32(), static_cast<unsigned>(std::min<std::size_t>(segments.size(), blocks_max)),
+              gpu::kCrc32Threads,
+              gpu::Crc32Arguments{work.pointer<const Crc32Segment>(0), segments.size(),
+                                  work.pointer<std::uint32_t>(results_at), kConstants});
+  work.download(result_bytes, results_at);
+  work.finish();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (ranges[i].size != 0) results[i] = ~results[i];
+  }
+  return results;
+}
+
+}  // namespace tzmark

@@ -1,0 +1,104 @@
+// What becomes of the two calls when libcuda fails: one clear error, nothing leaked, and no key on the GPU.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <sodium.h>
+
+#include <functional>
+
+#include "bytes/caught.h"
+#include "gpu/test_device.h"
+#include "tzmark/error.h"
+
+namespace tzmark::test {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+class StandInFailures : public ::testing::Test {
+ protected:
+  StandInFailures() : memory_(on_device(random_bytes(1'000, 1))) {
+    std::ranges::copy(random_bytes(key_.size(), 2), key_.begin());
+    // Loads kernels, which is done once.
+    EXPECT_EQ(why_no_device_compute(), "");
+    orders().secret = key_.data();
+    orders().secret_bytes = key_.size();
+    orders().secrets_left = 0;
+  }
+  ~StandInFailures() override {
+    orders().fail_call = -1;
+    orders().forgets_launches = false;
+    orders().secret = nullptr;
+  }
+
+  static StandInCudaOrders& orders() { return stand_in_orders(); }
+
+  void compute_crc() const {
+    const std::array ranges = {ConstBuffer(memory_.buffer()), ConstBuffer(memory_.buffer().sub(1, 10))};
+    static_cast<void>(crc32_on_device(ranges));
+  }
+  void open() const {
+    const std::array<SealedMessage, 2> messages = {SealedMessage{memory_.buffer().sub(0, 500), {}, {}},
+                                                   SealedMessage{memory_.buffer().sub(500, 500), {}, {}}};
+    EXPECT_EQ(open_on_device(key_, messages), (std::vector<std::size_t>{0, 1}));
+  }
+
+  // Lets each call of libcuda fail in turn, until none is left. Returns how many did.
+  static int fail_each(const std::function<void()>& action) {
+    const std::int64_t allocations = orders().allocations, streams = orders().streams;
+    int failed = 0;
+    for (bool done = false; !done; ++failed) {
+      orders().calls = 0;
+      orders().fail_call = failed;
+      std::string message;
+      try {
+        action();
+        done = orders().calls <= failed;
+        EXPECT_TRUE(done) << "call " << failed << " failed, and nobody said so";
+        done = true;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kResource);
+        message = error.message();
+        EXPECT_THAT(message, ContainsRegex("^(cu[A-Z][A-Za-z0-9]+|[0-9]+ bytes of GPU memory): "
+                                           "CUDA_ERROR_OUT_OF_MEMORY \\(2\\)$"));
+      }
+      EXPECT_EQ(orders().allocations, allocations) << "at call " << failed << ": " << message;
+      EXPECT_EQ(orders().streams, streams) << "at call " << failed << ": " << message;
+      EXPECT_EQ(orders().secrets_left, 0) << "at call " << failed << ": " << message;
+    }
+    return failed - 1;
+  }
+
+  DeviceMemory memory_;
+  std::array<std::byte, 32> key_;
+};
+
+// Memory, stream, upload, clear, launch, download, wipe, wait.
+TEST_F(StandInFailures, OfCrc32) {
+  EXPECT_EQ(fail_each([&] { compute_crc(); }), 8);
+}
+
+// One upload more: key and messages.
+TEST_F(StandInFailures, OfOpening) {
+  EXPECT_EQ(fail_each([&] { open(); }), 9);
+}
+
+TEST_F(StandInFailures, TheStandInSeesAKeyThatStays) {
+  { const DeviceMemory memory = on_device(Bytes(key_.begin(), key_.end())); }
+  EXPECT_EQ(orders().secrets_left, 1);
+}
+
+TEST_F(StandInFailures, AKernelThatDoesNothingOpensNothing) {
+  orders().forgets_launches = true;
+  EXPECT_EQ(caught([&] { open(); }), failure(ErrorCode::kResource));
+}
+
+TEST_F(StandInFailures, OneLaunchForManyRanges) {
+  const std::int64_t launches = orders().launches;
+  compute_crc();
+  open();
+  EXPECT_EQ(orders().launches, launches + 2);
+}
+
+}  // namespace
+}  // namespace tzmark::test

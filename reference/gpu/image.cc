@@ -1,0 +1,23 @@
+// The kernels as nvcc made them, in a build that has nvcc. TZMARK_GPU_IMAGE is the file.
+#include "gpu/image.h"
+
+// By the assembler, since no array in C++ can be filled from a file.
+asm(R"(
+  .pushsection .rodata
+  .balign 16
+  .local tzmark_gpu_image_begin
+  .local tzmark_gpu_image_end
+tzmark_gpu_image_begin:
+  .incbin ")" TZMARK_GPU_IMAGE R"("
+tzmark_gpu_image_end:
+  .byte 0
+  .popsection
+)");
+
+extern "C" const std::byte tzmark_gpu_image_begin[], tzmark_gpu_image_end[];
+
+namespace tzmark::gpu {
+
+std::span<const std::byte> image() { return {tzmark_gpu_image_begin, tzmark_gpu_image_end}; }
+
+}  // namespace tzmark::gpu

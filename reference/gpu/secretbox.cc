@@ -1,0 +1,62 @@
+// Opening messages on the GPU.
+#include "gpu/secretbox.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "gpu/compute.h"
+#include "gpu/work.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+constexpr unsigned kBlocksPerProcessor = 4;
+
+gpu::SecretboxMessage for_kernel(const SealedMessage& message) {
+  gpu::SecretboxMessage result{reinterpret_cast<std::uintptr_t>(message.data.data), message.data.size, {}, {}};
+  std::memcpy(result.nonce, message.nonce.data(), message.nonce.size());
+  std::memcpy(result.mac, message.mac.data(), message.mac.size());
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::size_t> open_on_device(std::span<const std::byte, 32> key, std::span<const SealedMessage> messages) {
+  const gpu::Kernels& kernels = gpu::Kernels::instance();
+  // These outlive the work that copies them.
+  std::vector<gpu::SecretboxMessage> described(messages.size());
+  std::ranges::transform(messages, described.begin(), for_kernel);
+  std::vector<std::uint32_t> results(messages.size());
+  const auto described_bytes = std::as_bytes(std::span(described));
+  const auto result_bytes = std::as_writable_bytes(std::span(results));
+  const std::size_t messages_at = gpu::next_place(key.size());
+  const std::size_t results_at = gpu::next_place(messages_at + described_bytes.size());
+  gpu::Work work(results_at + result_bytes.size());
+  if (messages.empty()) return {};
+  work.upload(0, key);
+  work.upload(messages_at, described_bytes);
+  work.clear(results_at, result_bytes.size());
+  work.launch(kernels.secretbox(),
+              static_cast<unsigned>(
+                  std::min<std::size_t>(messages.size(), std::size_t{kernels.processors()} * kBlocksPerProcessor)),
+              gpu::kSecretboxThreads,
+              gpu::SecretboxArguments{work.pointer<const std::uint32_t>(0),
+                                      work.pointer<const gpu::SecretboxMessage>(messages_at), messages.size(),
+                                      work.pointer<std::uint32_t>(results_at)});
+  work.download(result_bytes, results_at);
+  work.finish();
+  std::vector<std::size_t> wrong;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i] == gpu::kSecretboxWrongMac) wrong.push_back(i);
+    // Silence is not a right MAC.
+    if (results[i] != gpu::kSecretboxWrongMac && results[i] != gpu::kSecretboxOpened) {
+      throw Error(ErrorCode::kResource, fmt::format("the GPU did not judge message {} of {}", i, messages.size()));
+    }
+  }
+  return wrong;
+}
+
+}  // namespace tzmark
