@@ -1,8 +1,9 @@
-// tzmark-conform: runs the conformance suite (conform.h), or hands out its cases (corpus.h).
+// tzmark-conform: runs the conformance suite (conform.h), hands out its cases (corpus.h), or shrinks a file on which an
+// implementation fails (minimize_command.h).
 //
-// Exit status: 0 all is well; 1 a case failed in a way that is not known, none ran, or a file of the corpus is wrong;
-// 2 wrong usage; 3 the environment failed (corpus missing or changed, adapter not startable, report not writable);
-// 4 the HTML page cannot be made on this machine.
+// Exit status: 0 all is well; 1 a case failed in a way that is not known, none ran, a file of the corpus is wrong, or
+// the implementation does not fail on the file that should be shrunk; 2 wrong usage; 3 the environment failed (corpus
+// missing or changed, adapter not startable, report not writable); 4 the HTML page cannot be made on this machine.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -11,10 +12,12 @@
 #include <filesystem>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 #include "conform.h"
 #include "corpus.h"
 #include "errors.h"
+#include "minimize_command.h"
 #include "page.h"
 
 namespace tzmark::conformance {
@@ -64,6 +67,22 @@ int corpus_main(int argc, char** argv) {
   return run([&](const fs::path& prefix) { return run_corpus(arguments, prefix); });
 }
 
+int minimize_main(int argc, char** argv) {
+  MinimizeArguments arguments;
+  CLI::App app("Makes the smallest file with which an implementation fails as it does with a given one.",
+               "tzmark minimize");
+  add_minimize_options(app, arguments);
+  app.footer(
+      "Exit status: 0 a file is written, 1 the implementation does not fail on FILE, 2 wrong usage,\n"
+      "3 the environment failed.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return run([&](const fs::path& prefix) { return run_minimize(arguments, prefix, cancelled); });
+}
+
 int conform_main(int argc, char** argv) {
   ConformArguments arguments;
   CLI::App app("Runs the tzmark conformance suite on an implementation of the tensorizer file format.",
@@ -71,7 +90,7 @@ int conform_main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("tzmark-conform ") + TZMARK_VERSION);
   add_conform_options(app, arguments);
   app.footer(
-      "tzmark-conform corpus lists, checks and exports the cases.\n"
+      "tzmark-conform corpus lists, checks and exports the cases; tzmark-conform minimize shrinks a failing file.\n"
       "Exit status: 0 all passed, 1 a case failed or none ran, 2 wrong usage, 3 the environment failed,\n"
       "4 the HTML page cannot be made here.");
   try {
@@ -86,8 +105,11 @@ int conform_main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   // tzmark runs this program under the name of the command that was asked for.
-  if (argc > 0 && argv[0] == std::string_view("corpus")) return corpus_main(argc, argv);
-  if (argc > 1 && argv[1] == std::string_view("corpus")) return corpus_main(argc - 1, argv + 1);
+  for (const auto& [name, command] :
+       {std::pair(std::string_view("corpus"), &corpus_main), std::pair(std::string_view("minimize"), &minimize_main)}) {
+    if (argc > 0 && argv[0] == name) return command(argc, argv);
+    if (argc > 1 && argv[1] == name) return command(argc - 1, argv + 1);
+  }
   return conform_main(argc, argv);
 }
 

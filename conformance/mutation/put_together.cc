@@ -291,9 +291,12 @@ class File {
     if (!first_data_) data_start_ = at + draft_->data_gap.bytes.size();
     for (const Placed& placed : places_) {
       Offsets& offsets = offsets_[placed.tensor];
-      (placed.is_data ? offsets.data : offsets.header) = placed.offset - (!segments        ? 0
-                                                                          : placed.is_data ? data_start_
-                                                                                           : header_start_);
+      const std::uint64_t base = !segments ? 0 : placed.is_data ? data_start_ : header_start_;
+      (placed.is_data ? offsets.data : offsets.header) = placed.offset - base;
+      // Data that cannot be found should begin there all the same.
+      if (!placed.is_data && !draft_->layout->headers_first && !draft_->tensors[placed.tensor].data_place) {
+        offsets.data = placed.offset + records_[placed.tensor].header().bytes().size();
+      }
     }
   }
 

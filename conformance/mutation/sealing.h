@@ -13,6 +13,9 @@ namespace tzmark::conformance::mutation {
 // The bytes of a hash value over the header's part and the plaintext; nothing if the format has no such type.
 std::optional<std::string> hash_of(std::uint8_t type, std::string_view hashed_header, model::Bytes plaintext);
 
+// Whether a chunk says that it encrypts the data.
+bool has_cipher(const std::vector<DraftChunk>& chunks);
+
 // The chunk that encrypts the data; null if there is none that can.
 const DraftChunk* cipher_of(const std::vector<DraftChunk>& chunks);
 

@@ -249,9 +249,11 @@ class Taking {
         chunk.extra_macs = static_cast<std::int64_t>(chunk.macs.size() / crypto_secretbox_MACBYTES - needed);
       }
       if (tensor.data.bytes.empty() || tensor.sealed || !tensor.header_place) continue;
-      if (cipher && messages_of(*cipher, cipher->chunk_size, tensor.data.bytes.size()) > 0) {
-        tensor.key = opener.key_for(i, *reading_->tensors[i].header);
-      }
+      // Without a cipher, and with one that makes no messages, data is as it is.
+      const bool plain = cipher ? messages_of(*cipher, cipher->chunk_size, tensor.data.bytes.size()) == 0
+                                : !tensor.header.raw_crypt && !has_cipher(tensor.header.chunks);
+      if (plain) continue;
+      if (cipher) tensor.key = opener.key_for(i, *reading_->tensors[i].header);
       tensor.sealed = !tensor.key;
       if (tensor.key) tensor.data = slice_of(opener.open(i));
     }
@@ -297,6 +299,24 @@ class Taking {
   std::uint64_t at_ = 0;  // up to where the file is taken
 };
 
+std::ptrdiff_t headers_read(const model::Reading& reading) {
+  return std::count_if(reading.tensors.begin(), reading.tensors.end(),
+                       [](const model::Tensor& tensor) { return tensor.header && tensor.header->whole; });
+}
+
+// Where a file of data version 5 fits none of its layouts, the one in which more of it can be read.
+model::Reading read(model::Bytes file, const model::Record& header, const std::set<std::string>& without) {
+  const std::uint64_t version = header.find("data version")->number;
+  if (version != 5) return model::read_as(file, header, model::layout_of_version(version), without);
+  model::Reading reading = model::read_version_5(file, header, without);
+  if (reading.layout->segments || !reading.notes.refused()) return reading;
+  for (const std::string_view other : {"v5-headers-first", "v5-long-dims"}) {
+    model::Reading again = model::read_as(file, header, model::layout_named(other), without);
+    if (headers_read(again) > headers_read(reading)) reading = std::move(again);
+  }
+  return reading;
+}
+
 }  // namespace
 
 std::optional<Draft> take_apart(model::Bytes file, const model::Secret& secret) {
@@ -306,9 +326,7 @@ std::optional<Draft> take_apart(model::Bytes file, const model::Secret& secret) 
   const model::Record header = model::walk(file, model::kFileHeader, 0,
                                            std::min<std::uint64_t>(kFileHeaderBytes, file.size()), nullptr, "", notes);
   if (!header.whole) return std::nullopt;
-  const std::uint64_t version = header.find("data version")->number;
-  model::Reading reading = version == 5 ? model::read_version_5(file, header, without)
-                                        : model::read_as(file, header, model::layout_of_version(version), without);
+  model::Reading reading = read(file, header, without);
   // The index has not been found.
   if (reading.index_begin == 0) return std::nullopt;
   return Taking(file, secret, header, reading).take();

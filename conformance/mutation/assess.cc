@@ -1,0 +1,123 @@
+// What a reader has to make of any file; see assess.h.
+#include "assess.h"
+
+#include <algorithm>
+#include <set>
+
+#include "choices.h"
+#include "explain.h"
+
+namespace tzmark::conformance::mutation {
+namespace {
+
+using model::Defect;
+using model::Description;
+
+constexpr std::size_t kManyDims = 32;
+// What a reader may well have in memory, however small the file is.
+constexpr std::uint64_t kLargeClaimBytes = 1 << 24;
+
+void add_rules(const Description& description, bool (*refuses)(const Defect&), std::vector<std::string>& rules) {
+  for (const Defect& defect : description.defects) {
+    if (refuses(defect) && std::find(rules.begin(), rules.end(), defect.rule) == rules.end()) {
+      rules.push_back(defect.rule);
+    }
+  }
+}
+
+bool has(const Description& description, bool (*test)(const Defect&)) {
+  return std::any_of(description.defects.begin(), description.defects.end(), test);
+}
+
+// Whether readers that leave the checks of these rules out agree on what is in the file.
+bool is_clear(const std::set<std::string>& rules) {
+  static const std::set<std::string> harmless = {"TZR-IDX-003", "TZR-IDX-005", "TZR-IDX-012", "TZR-REC-004",
+                                                 "TZR-REC-006", "TZR-TRM-001", "TZR-TRM-002", "TZR-DTY-002"};
+  return rules.empty() || (rules.size() == 1 && harmless.contains(*rules.begin()));
+}
+
+// As much as can be said where nothing is wrong with the structure.
+Verdict verdict_of(const Description& description) {
+  if (has(description, [](const Defect& d) { return d.kind == Defect::Kind::kStructure; })) return Verdict::kInvalid;
+  if (has(description, model::refuses_decode)) return Verdict::kAuthenticationFailure;
+  return has(description, model::refuses_verify) ? Verdict::kIntegrityFailure : Verdict::kValid;
+}
+
+bool claims_much(const Json& tensor) {
+  double elements = 1;
+  for (const Json& dim : tensor["shape"])
+    elements *= static_cast<double>(std::max<std::uint64_t>(dim.get<std::uint64_t>(), 1));
+  return elements > static_cast<double>(kLargeClaimBytes);
+}
+
+std::vector<std::string> features_of(const Description& description) {
+  const Json& document = description.document;
+  const auto any = [&](const auto& test) {
+    return std::any_of(document["tensors"].begin(), document["tensors"].end(), test);
+  };
+  const auto wire = [](const Json& tensor) { return tensor["wire_dtype"].get<std::string>(); };
+  const auto has_chunk = [&](char type) {
+    return std::any_of(description.fields.begin(), description.fields.end(), [&](const model::Field& field) {
+      return field.name == "chunk_type" && field.value.starts_with(type);
+    });
+  };
+  std::vector<std::string> features;
+  const auto add = [&](const char* feature, bool there) {
+    if (there) features.emplace_back(feature);
+  };
+  add("big-endian", any([&](const Json& t) { return wire(t).starts_with('>') && !t["dtype"].is_null(); }));
+  add("encryption", document["encrypted"] == true);
+  add("foreign-dtype", any([](const Json& t) { return t["dtype"].is_null(); }));
+  add("large-claim", any(claims_much));
+  add("many-dims", any([](const Json& t) { return t["shape"].size() > kManyDims; }));
+  add("meta", any([](const Json& t) { return t["meta"] == true; }));
+  add("opaque-dtype", any([&](const Json& t) { return wire(t).find('\0') != std::string::npos; }));
+  add("passphrase", has_chunk('1'));
+  add("sequential-cipher", has_chunk('3'));
+  add("structured-names", any([](const Json& t) { return t["path"].size() != 1 || !t["path"].front().is_string(); }));
+  return features;
+}
+
+}  // namespace
+
+Assessment assess(model::Bytes file, const std::optional<std::string>& key_hex,
+                  const std::optional<std::string>& passphrase) {
+  Assessment assessment;
+  Case& item = assessment.item;
+  item.key_hex = key_hex;
+  item.passphrase = passphrase;
+  item.size_bytes = file.size();
+  item.tier = "MUST";
+  const model::Secret secret = secret_of(item);
+  assessment.description = model::describe(file, secret);
+  Description& description = assessment.description;
+  item.layout = description.layout.empty() ? "v1" : description.layout;
+  item.verdict = verdict_of(description);
+  add_rules(description, model::refuses_verify, item.rules);
+  const Description* content = &description;
+  Description lenient;
+  std::set<std::string> open_rules;
+  if (item.verdict == Verdict::kInvalid) {
+    if (const auto open = choice_in_refused(file, description)) {
+      lenient = model::describe(file, secret, open->rules);
+      content = &lenient;
+      open_rules = open->rules;
+      item.verdict = verdict_of(lenient);
+      item.open_choice = open->choice;
+    }
+  }
+  if (content->document.is_null()) {
+    item.open_choice.reset();
+    return assessment;
+  }
+  if (!item.open_choice && item.verdict == Verdict::kValid) {
+    item.open_choice = choice_in_accepted(file, secret, description);
+  }
+  if (item.verdict == Verdict::kValid && item.open_choice) item.verdict = Verdict::kImplementationDefined;
+  if (item.verdict != Verdict::kImplementationDefined) item.open_choice.reset();
+  if (is_clear(open_rules)) assessment.expected = content->document;
+  item.features = features_of(*content);
+  return assessment;
+}
+
+}  // namespace tzmark::conformance::mutation

@@ -1,0 +1,147 @@
+// What an implementation does wrong with a file; see failure.h.
+#include "failure.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "assess.h"
+#include "explain.h"
+#include "scratch_file.h"
+#include "text.h"
+
+namespace tzmark::conformance::mutation {
+namespace {
+
+constexpr std::uint64_t kBytesASecond = 10 << 20;
+constexpr std::uint64_t kMemoryLeastBytes = 64 << 20;
+constexpr std::uint64_t kMemoryFactor = 8;
+
+// What a message says of every file: up to a colon, without numbers and what is in quotation marks.
+std::string general(std::string_view message) {
+  std::string text;
+  char quote = '\0';
+  for (const char c : message.substr(0, message.find(':'))) {
+    if (quote != '\0') {
+      if (c == quote) quote = '\0';
+    } else if (c == '\'' || c == '"' || c == '`') {
+      quote = c;
+    } else if (!std::isdigit(static_cast<unsigned char>(c))) {
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::string_view last_line(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
+  const std::size_t newline = text.rfind('\n');
+  return newline == text.npos ? text : text.substr(newline + 1);
+}
+
+// "/tensors/3/shape/0" as "/tensors/shape".
+std::string member_of(const std::string& pointer) {
+  std::string member;
+  for (std::size_t at = 0; at < pointer.size();) {
+    const std::size_t end = std::min(pointer.find('/', at + 1), pointer.size());
+    const std::string word = pointer.substr(at, end - at);
+    if (word.size() < 2 || !std::isdigit(static_cast<unsigned char>(word[1]))) member += word;
+    at = end;
+  }
+  return member;
+}
+
+std::string sign_of(const Step& step) {
+  switch (step.outcome) {
+    case Outcome::kRejectedValid:
+      return step.answer.rejection.rule.value_or(general(step.answer.rejection.message));
+    case Outcome::kWrongData:
+      return step.difference ? member_of(step.difference->pointer) : "";
+    case Outcome::kCrash: {
+      if (step.process.end == ProcessEnd::kSignaled) return std::to_string(step.process.signal);
+      if (step.answer.caught) return general(step.answer.text);
+      return general(step.answer.text) + "; " + general(last_line(step.process.stderr_tail));
+    }
+    default:
+      return "";
+  }
+}
+
+std::string first_rule(const model::Description& description, Command command) {
+  const auto refuses = gives_content(command) ? model::refuses_decode : model::refuses_verify;
+  const auto found = std::find_if(description.defects.begin(), description.defects.end(), refuses);
+  return found == description.defects.end() ? "" : found->rule;
+}
+
+class Inquiry {
+ public:
+  Inquiry(const Adapter& adapter, model::Bytes file, const FileSecret& secret, const AskLimits& limits)
+      : adapter_(&adapter), file_(file), secret_(&secret), limits_(&limits) {
+    assessment_ = assess(file, secret.key_hex, secret.passphrase);
+  }
+
+  const std::vector<std::string>& broken() const { return assessment_.item.rules; }
+  std::string rule(Command command) const { return first_rule(assessment_.description, command); }
+
+  std::optional<Failure> ask(Command command) {
+    if (!adapter_->profile().has(command) || excuse(assessment_.item, adapter_->profile())) return std::nullopt;
+    if (!scratch_) scratch_.emplace(model::text_of(file_));
+    Feed feed;
+    feed.bytes = file_;
+    Question question{command, scratch_->path(), {}, secret_->key_hex, secret_->passphrase, nullptr};
+    if (command == Command::kStream) question.feed = &feed;
+    const auto elapsed_max = limits_->elapsed_max.value_or(std::chrono::seconds(10 + file_.size() / kBytesASecond));
+    Step step = adapter_->ask(question, elapsed_max,
+                              limits_->memory_max_bytes.value_or(kMemoryLeastBytes + kMemoryFactor * file_.size()));
+    judge_step(assessment_.item, assessment_.expected, adapter_->profile(), step);
+    if (!is_failure(step.outcome)) return std::nullopt;
+    return Failure{command,    step.outcome, rule(command), sign_of(step), {broken().begin(), broken().end()},
+                   step.reason};
+  }
+
+ private:
+  const Adapter* adapter_;
+  model::Bytes file_;
+  const FileSecret* secret_;
+  const AskLimits* limits_;
+  Assessment assessment_;
+  std::optional<ScratchFile> scratch_;
+};
+
+}  // namespace
+
+model::Secret to_model(const FileSecret& secret) {
+  Case item;
+  item.key_hex = secret.key_hex;
+  item.passphrase = secret.passphrase;
+  return secret_of(item);
+}
+
+bool is_same_reason(const Failure& a, const Failure& b) {
+  const bool breaks_more = !std::includes(a.broken.begin(), a.broken.end(), b.broken.begin(), b.broken.end());
+  return a.command == b.command && a.outcome == b.outcome && a.rule == b.rule && a.sign == b.sign && !breaks_more;
+}
+
+std::optional<Failure> find_failure(const Adapter& adapter, model::Bytes file, const FileSecret& secret,
+                                    const std::vector<Command>& commands, const AskLimits& limits) {
+  Inquiry inquiry(adapter, file, secret, limits);
+  std::optional<Failure> worst;
+  for (const Command command : commands) {
+    std::optional<Failure> failure = inquiry.ask(command);
+    if (failure && (!worst || failure->outcome < worst->outcome)) worst = std::move(failure);
+  }
+  return worst;
+}
+
+bool fails_alike(const Adapter& adapter, model::Bytes file, const FileSecret& secret, const Failure& failure,
+                 const AskLimits& limits) {
+  Inquiry inquiry(adapter, file, secret, limits);
+  const auto& broken = inquiry.broken();
+  const bool breaks_more = std::any_of(broken.begin(), broken.end(),
+                                       [&](const std::string& rule) { return !failure.broken.contains(rule); });
+  if (breaks_more || inquiry.rule(failure.command) != failure.rule) return false;
+  const std::optional<Failure> now = inquiry.ask(failure.command);
+  return now && is_same_reason(failure, *now);
+}
+
+}  // namespace tzmark::conformance::mutation
