@@ -46,6 +46,47 @@ TEST_F(CliTest, ExitStatusTellsWhoIsToBlame) {
   EXPECT_THAT(run({"--version"}).out, MatchesRegex("tzmark [0-9.]+ \\(commit [^)]+\\)\n(.*\n)*"));
 }
 
+// The library that commands take for libcuda while it lives.
+class CudaLibrary {
+ public:
+  explicit CudaLibrary(const char* name) { ::setenv("TZMARK_CUDA_LIBRARY", name, 1); }
+  ~CudaLibrary() { ::unsetenv("TZMARK_CUDA_LIBRARY"); }
+  CudaLibrary(const CudaLibrary&) = delete;
+  CudaLibrary& operator=(const CudaLibrary&) = delete;
+};
+
+TEST_F(CliTest, VerifyLoadsIntoGpuMemory) {
+  test::Content content = test::three_tensors();
+  content.add({"large"}, "uint8", {3'000'001});
+  auto bytes = content.write();
+  const std::string good = write("good", bytes);
+  bytes[bytes.size() - 1'000'000] ^= std::byte{1};
+  const std::string bad = write("bad", bytes);
+  {
+    const CudaLibrary none("/nowhere/libcuda.so");
+    const Result result = run({"verify", "--device", good});
+    EXPECT_EQ(result.status, 4);
+    EXPECT_THAT(result.err, HasSubstr("TZE-AVL-001"));
+    EXPECT_THAT(result.err, HasSubstr("there is no CUDA driver"));
+  }
+  const CudaLibrary stand_in(TZMARK_STAND_IN_CUDA);
+  std::vector<const char*> everyone = {"auto", "host"};
+#ifdef TZMARK_HAS_KERNELS
+  everyone.push_back("device");
+#else
+  EXPECT_EQ(run({"verify", "--device", "--compute", "device", good}).status, 4);
+#endif
+  for (const char* compute : everyone) {
+    const Result whole = run({"verify", "--device", "--compute", compute, good});
+    EXPECT_EQ(whole.status, 0) << whole.err;
+    EXPECT_THAT(whole.out, HasSubstr("in GPU memory"));
+    EXPECT_EQ(run({"verify", "--device", "--compute", compute, bad}).err, run({"verify", bad}).err);
+  }
+  EXPECT_EQ(run({"verify", "--compute", "host", good}).status, 2);
+  EXPECT_EQ(run({"verify", "--device", "--structure-only", good}).status, 2);
+  EXPECT_EQ(run({"verify", "--device", path("x.safetensors")}).status, 2);
+}
+
 TEST_F(CliTest, ErrorsAreOneLineWithFileRuleAndByte) {
   auto damaged = test::three_tensors().write();
   damaged[5] = std::byte{6};

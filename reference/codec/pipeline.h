@@ -38,6 +38,7 @@
 #include <vector>
 
 #include "tzmark/error.h"
+#include "tzmark/gpudirect.h"
 #include "tzmark/io.h"
 #include "tzmark/memory.h"
 
@@ -49,6 +50,9 @@ struct PipelineOptions {
   unsigned threads = 0;  // that compute at a time; 0: as many as the machine has cores
   std::size_t piece_bytes = kDefaultPieceBytes;
   unsigned queue_depth = 0;  // transfers in flight, over all threads; 0: what suits the path
+  bool pins_memory = false;  // so that copies between pieces and a GPU are fast
+  // Memory of the job's own that transfers use.
+  MutableBuffer registered = {};
 
   // Throws kUsage for a size of pieces that is too small to hold anything.
   void check() const;
@@ -104,8 +108,9 @@ class Pipeline {
         memory_bytes_((options.piece_bytes + 2 * kPageBytes - 1) / kPageBytes * kPageBytes),
         slots_(slot_count(options)),
         // Little work costs little memory, which a huge page would not be.
-        memory_(slots_.size() * memory_bytes_,
-                piece_count_ > 1 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall) {
+        memory_(slots_.size() * memory_bytes_, piece_count_ > 1 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall),
+        pinned_(options.pins_memory ? PinnedRange(memory_.bytes()) : PinnedRange()),
+        registered_(options.registered) {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       slots_[i].memory = memory_.bytes().subspan(i * memory_bytes_, memory_bytes_);
     }
@@ -158,7 +163,9 @@ class Pipeline {
 
   std::unique_ptr<TransferQueue> make_queue() {
     if (file_ == nullptr) return nullptr;
-    return file_->make_queue(asynchronous_ ? (depth_ + thread_count_ - 1) / thread_count_ : 1);
+    auto queue = file_->make_queue(asynchronous_ ? (depth_ + thread_count_ - 1) / thread_count_ : 1);
+    if (registered_.size > 0) queue->register_memory({&registered_, 1});
+    return queue;
   }
 
   bool dropped(const Slot& s) const { return s.failed || (error_ && error_position_ < s.piece.position); }
@@ -441,6 +448,8 @@ class Pipeline {
   const std::size_t memory_bytes_;  // of a slot, whole pages
   std::vector<Slot> slots_;
   const HostMemory memory_;
+  const PinnedRange pinned_;
+  const MutableBuffer registered_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -27,11 +27,24 @@ Reader::State::State(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadOptio
       options(std::move(o)),
       keys(std::exchange(options.key, std::nullopt), options.key_derivation_limits),
       index(read_index(*file, data_file.get())) {
-  PipelineOptions{options.threads, options.piece_bytes, options.queue_depth}.check();
+  pipeline_options().check();
   if (keys.has_key() && !index.header.encrypted) {
     throw Error(ErrorCode::kCryptNotEncrypted, "a key was given, but the file is not encrypted",
                 offsetof(FileHeaderWire, feature_flags));
   }
+}
+
+void Reader::State::check_room(std::size_t tensor, std::size_t bytes) const {
+  const TensorInfo info = index.tensors[tensor];
+  const std::uint64_t nominal = *nominal_bytes(info.shape, info.dtype.item_bytes);
+  if (bytes != nominal) {
+    throw Error(ErrorCode::kUsage, fmt::format("memory of {} bytes for a tensor of {}", bytes, nominal));
+  }
+}
+
+std::size_t Reader::State::place_in_file(std::size_t tensor) const {
+  if (index.file_order.empty()) return tensor;
+  return static_cast<std::size_t>(std::ranges::find(index.file_order, tensor) - index.file_order.begin());
 }
 
 Reader::Reader(std::unique_ptr<File> file, ReadOptions options)

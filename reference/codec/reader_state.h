@@ -28,10 +28,17 @@ struct Reader::State {
 
   // Where the data is.
   File& data() const { return data_file ? *data_file : *file; }
+  // Throws kUsage if memory of that size is not what a tensor takes.
+  void check_room(std::size_t tensor, std::size_t bytes) const;
+  // Which tensor of the file it is, counted in the order in which they lie there.
+  std::size_t place_in_file(std::size_t tensor) const;
+  PipelineOptions pipeline_options() const {
+    return {.threads = options.threads, .piece_bytes = options.piece_bytes, .queue_depth = options.queue_depth};
+  }
   // Takes about that much through a job's pieces.
   template <typename Job>
   void run(Job& job, std::uint64_t work_bytes) const {
-    Pipeline(job, {options.threads, options.piece_bytes, options.queue_depth}, work_bytes, &data()).run();
+    Pipeline(job, pipeline_options(), work_bytes, &data()).run();
   }
 };
 
@@ -48,6 +55,9 @@ class FileTensorStream final : public TensorStream {
   // How long a part of the data that begins at offset is at most, so that no byte is read twice. REQUIRES: offset is 0
   // or where another part ends.
   std::size_t part_bytes(std::uint64_t offset, std::size_t limit) const;
+  const std::optional<Cipher>& cipher() const { return header_.crypt.cipher; }
+  const Key& key() const { return *key_; }  // REQUIRES: cipher()
+  std::uint64_t data_offset() const { return info_.data_offset; }
   // Whether such parts are read as they lie in the file and then decrypted in place.
   bool is_read_raw(std::size_t limit) const;
   // From the bytes of the file to plaintext, which may be in their place. REQUIRES: a part, is_read_raw. Checks MACs.
@@ -68,6 +78,8 @@ class FileTensorStream final : public TensorStream {
   std::mutex mutex_;
   std::vector<bool> authenticated_;  // of messages that are larger than a piece
 };
+
+[[noreturn]] void throw_wrong_mac(std::uint64_t message, std::uint64_t file_offset);
 
 // Opens messages of a tensor, the first one being first_message, into plaintext, which may be in their place.
 void open_messages(const Cipher& cipher, const Key& key, std::span<const std::byte> ciphertext,

@@ -52,8 +52,12 @@ void TensorDigest::begin(std::span<const std::byte> hashed_header, bool want_crc
 }
 
 void TensorDigest::add(std::span<const std::byte> data, std::uint32_t crc32_of_data) {
-  if (want_crc32_) crc32_ = crc32_combine(crc32_, crc32_of_data, data.size());
+  add_crc32(crc32_of_data, data.size());
   if (want_sha256_) sha256_.update(data);
+}
+
+void TensorDigest::add_crc32(std::uint32_t crc32_of_data, std::uint64_t data_bytes) {
+  if (want_crc32_) crc32_ = crc32_combine(crc32_, crc32_of_data, data_bytes);
 }
 
 }  // namespace tzmark

@@ -46,6 +46,9 @@ class TensorDigest {
   void begin(std::span<const std::byte> hashed_header, bool want_crc32, bool want_sha256);
   // crc32_of_data is crc32(0, data), which another thread may have computed; it is not looked at if not wanted.
   void add(std::span<const std::byte> data, std::uint32_t crc32_of_data);
+  // The same for data that lies where the CPU does not get at it. REQUIRES: SHA-256 is not wanted.
+  void add_crc32(std::uint32_t crc32_of_data, std::uint64_t data_bytes);
+  bool wants_sha256() const { return want_sha256_; }
   std::uint32_t crc32() const { return crc32_; }
   Sha256Digest finish_sha256() { return want_sha256_ ? sha256_.finish() : Sha256Digest{}; }
 

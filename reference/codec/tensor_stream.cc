@@ -15,17 +15,17 @@ namespace {
 // The bytes that a message larger than a piece is authenticated by.
 constexpr std::size_t kAuthenticateBytes = 256 << 10;
 
-[[noreturn]] void throw_wrong_mac(std::uint64_t message, std::uint64_t file_offset) {
-  throw Error(ErrorCode::kCryptMac,
-              fmt::format("the MAC of message {} is wrong: another key, or the data was changed", message),
-              file_offset);
-}
-
 std::span<const std::byte> mac_of(const Cipher& cipher, std::uint64_t message) {
   return cipher.macs.subspan(message * kMacBytes, kMacBytes);
 }
 
 }  // namespace
+
+void throw_wrong_mac(std::uint64_t message, std::uint64_t file_offset) {
+  throw Error(ErrorCode::kCryptMac,
+              fmt::format("the MAC of message {} is wrong: another key, or the data was changed", message),
+              file_offset);
+}
 
 void open_messages(const Cipher& cipher, const Key& key, std::span<const std::byte> ciphertext,
                    std::span<std::byte> plaintext, std::uint64_t first_message, std::uint64_t data_file_offset) {

@@ -14,6 +14,7 @@
 #include "codec/secretbox.h"
 #include "codec/shared_pages.h"
 #include "codec/tensor_digest.h"
+#include "gpu/compute.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -57,15 +58,33 @@ class Record {
     return plaintext.size() == info_.data_length ? plaintext : std::span<const std::byte>();
   }
 
+  // The plaintext where the source has it on a GPU; empty if it does not.
+  ConstBuffer in_device_memory() const {
+    const ConstBuffer plaintext = stream_->in_device_memory();
+    return plaintext.size == info_.data_length ? plaintext : ConstBuffer();
+  }
+  // Whether all hashes that are wanted can be computed there.
+  bool can_be_hashed_on_device() const {
+    if (digest_.wants_sha256() || source_digest_) return false;
+    return !want_crc32_ || why_no_device_compute().empty();
+  }
+
   // Any thread, any order.
   void read(std::uint64_t offset, std::span<std::byte> data) { stream_->read(offset, data); }
   std::uint32_t crc32_of(std::span<const std::byte> data) const { return want_crc32_ ? crc32(0, data) : 0; }
+  // REQUIRES: can_be_hashed_on_device().
+  std::uint32_t crc32_on_device_of(ConstBuffer data) const {
+    return want_crc32_ ? crc32_on_device({&data, 1}).front() : 0;
+  }
 
   // In order.
   void hash(std::span<const std::byte> data, std::uint32_t crc32_of_data) {
     digest_.add(data, crc32_of_data);
     if (source_digest_) source_digest_->add(data, crc32_of_data);
   }
+
+  // REQUIRES: can_be_hashed_on_device().
+  void hash(std::uint32_t crc32_of_data, std::uint64_t data_bytes) { digest_.add_crc32(crc32_of_data, data_bytes); }
 
   // When all data is hashed: checks the source, fills in the hashes.
   void finish_hashes() {
@@ -114,11 +133,15 @@ class Record {
 
 // A tensor that is too large to share a piece with others.
 struct LargeRecord {
-  LargeRecord(const WritePlan& plan, std::size_t tensor, const TensorSource& source, const WriteOptions& options)
+  LargeRecord(const WritePlan& plan, std::size_t tensor, const TensorSource& source, const WriteOptions& options,
+              const File& data_file)
       : record(plan, tensor, source, options.verify_source, header),
         data_offset(plan[tensor].data_offset),
         piece_bytes(options.piece_bytes),
         chunk_bytes(record.is_encrypted() ? static_cast<std::size_t>(options.encrypt->chunk_bytes) : 0),
+        on_device(record.is_encrypted() || !data_file.moves_device_memory() ? ConstBuffer()
+                                                                            : record.in_device_memory()),
+        hashed_on_device(on_device.size > 0 && record.can_be_hashed_on_device()),
         bytes_left(record.info().data_length) {}
 
   std::size_t part_bytes(std::uint64_t offset) const {
@@ -142,6 +165,8 @@ struct LargeRecord {
   const std::uint64_t data_offset;
   const std::size_t piece_bytes;
   const std::size_t chunk_bytes;          // of encryption; 0 without
+  const ConstBuffer on_device;            // from where it is written; empty if it goes by the host
+  const bool hashed_on_device;            // so that the host needs no copy
   std::atomic<std::uint64_t> bytes_left;  // that are not ready to be written
   SharedPages shared_pages;
 };
@@ -171,7 +196,7 @@ class WriteJob {
       if (take_run(piece)) return true;
       if (!lanes_.full()) {
         try {
-          lanes_.add(next_, std::make_shared<LargeRecord>(plan_, next_, source_, options_),
+          lanes_.add(next_, std::make_shared<LargeRecord>(plan_, next_, source_, options_, data_file_),
                      plan_.tensors()[next_].data_length);
         } catch (...) {
           // It counts where it stands, behind pieces that are still to come.
@@ -187,8 +212,9 @@ class WriteJob {
     const Record& record = piece.large->record;
     const auto in_memory = record.in_memory();
     piece.has_own_memory =
-        !record.is_encrypted() && !in_memory.empty() &&
-        moves_straight(data_file_, piece.large->data_offset + piece.offset, in_memory.data() + piece.offset);
+        piece.large->hashed_on_device ||
+        (!record.is_encrypted() && !in_memory.empty() &&
+         moves_straight(data_file_, piece.large->data_offset + piece.offset, in_memory.data() + piece.offset));
     return true;
   }
 
@@ -200,13 +226,21 @@ class WriteJob {
   void produce(Piece& piece, std::span<std::byte> memory) {
     if (!piece.large) return build_run(piece, placed(memory, piece.run.front().begin, piece.run.bytes()));
     Record& record = piece.large->record;
+    if (piece.large->hashed_on_device) {
+      piece.crc32 = record.crc32_on_device_of(piece.large->on_device.sub(piece.offset, piece.length));
+      return;
+    }
     if (!reads_in_place(piece)) record.read(piece.offset, placed_part(piece, memory));
     piece.crc32 = record.crc32_of(plaintext_of(piece, memory));
   }
 
   void chain(Piece& piece, std::span<std::byte> memory) {
     Record& record = piece.large->record;
-    record.hash(plaintext_of(piece, memory), piece.crc32);
+    if (piece.large->hashed_on_device) {
+      record.hash(piece.crc32, piece.length);
+    } else {
+      record.hash(plaintext_of(piece, memory), piece.crc32);
+    }
     if (piece.offset + piece.length == record.info().data_length) record.finish_hashes();
   }
 
@@ -228,8 +262,7 @@ class WriteJob {
   std::size_t writes(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
     if (piece.large) {
       LargeRecord& large = *piece.large;
-      const auto data = large.record.is_encrypted() ? in_memory(piece, memory) : plaintext_of(piece, memory);
-      plan_write(transfers[0], data_file_, piece.write_begin, data);
+      plan_write(transfers[0], data_file_, piece.write_begin, written_data(piece, memory));
       if (!piece.ends_record) return 1;
       plan_write(transfers[1], file_, plan_[piece.first].header_offset, large.record.header());
       return 2;
@@ -242,11 +275,18 @@ class WriteJob {
   }
 
  private:
-  static void plan_write(FileTransfer& transfer, File& file, std::uint64_t offset, std::span<const std::byte> bytes) {
+  static void plan_write(FileTransfer& transfer, File& file, std::uint64_t offset, ConstBuffer bytes) {
     transfer.file = &file;
     transfer.transfer.offset = offset;
     // A write leaves the memory as it is.
-    transfer.transfer.memory = {const_cast<std::byte*>(bytes.data()), bytes.size()};
+    transfer.transfer.memory = {const_cast<std::byte*>(bytes.data), bytes.size, bytes.kind};
+  }
+
+  // Of a part of a large tensor.
+  static ConstBuffer written_data(const Piece& piece, std::span<std::byte> memory) {
+    if (piece.large->on_device.size > 0) return piece.large->on_device.sub(piece.offset, piece.length);
+    if (piece.large->record.is_encrypted()) return in_memory(piece, memory);
+    return plaintext_of(piece, memory);
   }
 
   // Whether a part of a large tensor is hashed, and then sealed or written, from where the source has it.
@@ -339,7 +379,13 @@ class WriteJob {
 void write_records(File& file, File& data_file, const WritePlan& plan, const TensorSource& source,
                    const WriteOptions& options) {
   WriteJob job(file, data_file, plan, source, options);
-  Pipeline(job, {options.threads, options.piece_bytes, options.queue_depth}, plan.file_bytes(), &data_file).run();
+  Pipeline(job,
+           {.threads = options.threads,
+            .piece_bytes = options.piece_bytes,
+            .queue_depth = options.queue_depth,
+            .pins_memory = source.is_on_device()},
+           plan.file_bytes(), &data_file)
+      .run();
 }
 
 }  // namespace tzmark

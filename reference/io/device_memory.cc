@@ -74,6 +74,19 @@ void copy_to_host(ConstBuffer from, std::span<std::byte> to) {
   check_cuda(usable_cuda().calls().copy_to_host(to.data(), address_of(from.data), from.size), "cuMemcpyDtoH");
 }
 
+void copy_from_host(std::span<const std::byte> from, MutableBuffer to) {
+  if (from.empty()) return;
+  check_cuda(usable_cuda().calls().copy_to_device(address_of(to.data), from.data(), from.size()), "cuMemcpyHtoD");
+}
+
+void fill_with_zeros(MutableBuffer memory) {
+  if (memory.size == 0) return;
+  const Cuda& cuda = usable_cuda();
+  const CudaStream stream;
+  check_cuda(cuda.calls().start_fill(address_of(memory.data), 0, memory.size, stream.get()), "cuMemsetD8Async");
+  stream.wait();
+}
+
 PinnedRange::PinnedRange(std::span<std::byte> memory) {
   const Cuda& cuda = usable_cuda();
   if (memory.empty()) return;

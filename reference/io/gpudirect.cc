@@ -74,6 +74,7 @@ class GpuDirectFile final : public File {
         edges_(opened_.alignment) {}
 
   std::string_view io_path() const override { return "gpudirect"; }
+  bool moves_device_memory() const override { return true; }
   std::uint64_t size() const override { return size_.load(std::memory_order_relaxed); }
   // cuFileRead returns when the bytes are there: a thread a transfer, and each mostly waits.
   unsigned queue_depth_default() const override { return 8; }

@@ -77,6 +77,12 @@ class DeviceMemory {
 // to.size() == from.size.
 void copy_to_host(ConstBuffer from, std::span<std::byte> to);
 
+// The other way. REQUIRES: to.kind == kDevice, and from.size() == to.size.
+void copy_from_host(std::span<const std::byte> from, MutableBuffer to);
+
+// Returns when the memory is all zeros. REQUIRES: memory.kind == kDevice.
+void fill_with_zeros(MutableBuffer memory);
+
 // Keeps host memory of somebody else's where it is and in reach of the GPU, so that copies between both are fast, for
 // as long as it lives; the memory has to live longer. Moves and does not copy.
 class PinnedRange {

@@ -83,6 +83,8 @@ class File {
   virtual unsigned queue_depth_default() const { return 0; }
   // What offsets in the file and addresses in memory have to agree modulo, so that bytes move without a detour.
   virtual std::size_t transfer_align_bytes() const { return 1; }
+  // Whether it moves bytes between storage and GPU memory by itself; other paths refuse buffers of that kind.
+  virtual bool moves_device_memory() const { return false; }
   // Says how large the file will be, to a path that writes better into room that is there. Throws TZE-ENV rules if
   // there is no room. The size may be the new one at once.
   virtual void reserve(std::uint64_t bytes);

@@ -57,6 +57,8 @@ class TensorStream {
   virtual void read(std::uint64_t offset, MutableBuffer out) = 0;
   // The whole plaintext, if it lies in host memory for as long as the stream lives: then nobody has to copy it.
   virtual std::span<const std::byte> in_memory() const { return {}; }
+  // The same in GPU memory.
+  virtual ConstBuffer in_device_memory() const { return {}; }
   // What the source says that header and data hash to, if it says so; a writer that copies the tensor checks it.
   virtual const class ExpectedHashes* expected() const { return nullptr; }
 };
@@ -66,7 +68,12 @@ class TensorSource {
  public:
   virtual ~TensorSource() = default;
   virtual std::unique_ptr<TensorStream> open(std::size_t tensor) const = 0;
+  // Whether streams copy from a GPU, which goes faster to memory that is pinned for it.
+  virtual bool is_on_device() const { return false; }
 };
+
+class DeviceTensors;
+struct DeviceReadOptions;
 
 struct ScanOptions {
   Verification verify = Verification::kNone;
@@ -143,6 +150,11 @@ class Reader final : public TensorSource {
   // Every tensor into memory that is allocated for them.
   LoadedTensors load(Verification verify = Verification::kAll,
                      HostMemory::Pages pages = HostMemory::Pages::kHuge) const;
+
+  // As read and load, into GPU memory: see tzmark/device.h. What a failed call leaves in memory of the caller may not
+  // be used. REQUIRES: out.kind == kDevice.
+  void read_into_device(std::size_t tensor, MutableBuffer out, const DeviceReadOptions& options) const;
+  DeviceTensors load_into_device(const DeviceReadOptions& options) const;
 
   // Reads the tensor's header and checks it; MACs are checked as data is read, hashes are not.
   std::unique_ptr<TensorStream> open(std::size_t tensor) const override;

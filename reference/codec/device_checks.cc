@@ -1,0 +1,174 @@
+// Batches of messages and of parts to be hashed, for the GPU.
+#include "codec/device_checks.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <optional>
+#include <thread>
+
+#include "codec/secretbox.h"
+#include "gpu/compute.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+// Messages of 2 MiB are opened by a few hundred threads each; so many of them keep a large GPU busy.
+constexpr std::size_t kBatchBytes = std::size_t{256} << 20;
+
+}  // namespace
+
+DeviceChecks::DeviceChecks(const Reader::State& state, Verification verify, DeviceCopies& copies)
+    : state_(state), verify_(verify), has_kernels_(why_no_device_compute().empty()), copies_(copies) {
+  if (state.index.header.encrypted && !has_kernels_) {
+    throw Error(ErrorCode::kUnavailable, "the file cannot be decrypted on the GPU: " + why_no_device_compute());
+  }
+}
+
+void DeviceChecks::add(std::size_t number, const std::shared_ptr<LargeTensor>& large, MutableBuffer tensor,
+                       std::uint64_t offset, std::size_t length) {
+  std::vector<Job> batch;
+  {
+    const std::lock_guard lock(mutex_);
+    Tensor& known = tensors_.try_emplace(number, Tensor{large, tensor}).first->second;
+    known.arrived_bytes += length;
+    const auto& cipher = large->stream.cipher();
+    if (!cipher || large->stream.is_read_raw(large->piece_bytes)) {
+      waiting_.push_back({&known, {offset, length, 0}});
+    } else if (known.arrived_bytes == tensor.size) {
+      // A message that is longer than a part has to be there whole.
+      waiting_.push_back({&known, {0, tensor.size, 0}});
+      length = tensor.size;
+    } else {
+      return;
+    }
+    waiting_bytes_ += length;
+    if (waiting_bytes_ < kBatchBytes) return;
+    batch.swap(waiting_);
+    waiting_bytes_ = 0;
+  }
+  check(batch);
+}
+
+void DeviceChecks::finish() {
+  check(waiting_);
+  waiting_.clear();
+  std::vector<Tensor*> order;
+  for (auto& [number, tensor] : tensors_) order.push_back(&tensor);
+
+  // SHA-256 takes a core a tensor, so that tensors are dealt with side by side.
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < order.size(); i = next++) {
+      if (order[i]->failure) continue;
+      try {
+        verify(*order[i]);
+      } catch (...) {
+        order[i]->failure = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    const std::size_t threads = std::min<std::size_t>(state_.pipeline_options().thread_count(), order.size());
+    for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(work);
+    work();
+  }
+  for (const Tensor* tensor : order) {
+    if (tensor->failure) std::rethrow_exception(tensor->failure);
+  }
+}
+
+void DeviceChecks::check(std::vector<Job>& batch) {
+  open(batch);
+  compute_crc32(batch);
+  const std::lock_guard lock(mutex_);
+  for (const Job& job : batch) job.tensor->checked.push_back(job.part);
+}
+
+void DeviceChecks::open(const std::vector<Job>& batch) {
+  struct Origin {
+    Tensor* tensor;
+    std::uint64_t message;
+  };
+  struct Messages {
+    std::vector<SealedMessage> sealed;
+    std::vector<Origin> origins;
+  };
+  // Tensors of one file may have keys that were derived with different salts.
+  std::map<const Key*, Messages> by_key;
+  for (const auto& [tensor, part] : batch) {
+    const auto& cipher = tensor->large->stream.cipher();
+    if (!cipher) continue;
+    Messages& messages = by_key[&tensor->large->stream.key()];
+    for (std::uint64_t at = part.offset; at < part.offset + part.length; at += cipher->message_bytes) {
+      const std::uint64_t number = at / cipher->message_bytes;
+      const auto length =
+          static_cast<std::size_t>(std::min<std::uint64_t>(cipher->message_bytes, part.offset + part.length - at));
+      SealedMessage& message = messages.sealed.emplace_back();
+      message.data = tensor->memory.sub(at, length);
+      const Nonce nonce = message_nonce(cipher->nonce, number);
+      std::memcpy(message.nonce.data(), nonce.data(), nonce.size());
+      std::memcpy(message.mac.data(), cipher->macs.data() + number * kMacBytes, kMacBytes);
+      messages.origins.push_back({tensor, number});
+    }
+  }
+  for (const auto& [key, messages] : by_key) {
+    const std::span<const std::byte, kKeyBytes> key_bytes(reinterpret_cast<const std::byte*>(key->data()), kKeyBytes);
+    for (const std::size_t wrong : open_on_device(key_bytes, messages.sealed)) {
+      const auto [tensor, message] = messages.origins[wrong];
+      const std::lock_guard lock(mutex_);
+      if (tensor->failure && tensor->failed_message < message) continue;
+      tensor->failed_message = message;
+      try {
+        throw_wrong_mac(message,
+                        tensor->large->stream.data_offset() + message * tensor->large->stream.cipher()->message_bytes);
+      } catch (...) {
+        tensor->failure = std::current_exception();
+      }
+    }
+  }
+}
+
+void DeviceChecks::compute_crc32(std::vector<Job>& batch) const {
+  if (!has_kernels_) return;
+  std::vector<ConstBuffer> ranges;
+  std::vector<Job*> wanting;
+  for (Job& job : batch) {
+    if (!wants_crc32(*job.tensor)) continue;
+    ranges.push_back(job.tensor->memory.sub(job.part.offset, job.part.length));
+    wanting.push_back(&job);
+  }
+  if (ranges.empty()) return;
+  const std::vector<std::uint32_t> sums = crc32_on_device(ranges);
+  for (std::size_t i = 0; i < sums.size(); ++i) wanting[i]->part.crc32 = sums[i];
+}
+
+void DeviceChecks::verify(Tensor& tensor) const {
+  if (verify_ == Verification::kNone) return;
+  const ExpectedHashes& expected = tensor.expected();
+  TensorDigest digest;
+  digest.begin(expected.hashed_header(), wants_crc32(tensor), wants_sha256(tensor));
+  if (wants_sha256(tensor) || (wants_crc32(tensor) && !has_kernels_)) {
+    hash_on_host(tensor, digest);
+  } else {
+    std::ranges::sort(tensor.checked);
+    for (const Part& part : tensor.checked) digest.add_crc32(part.crc32, part.length);
+  }
+  expected.check(digest.crc32(), digest.finish_sha256(), verify_);
+}
+
+void DeviceChecks::hash_on_host(Tensor& tensor, TensorDigest& digest) const {
+  copies_.with([&](DeviceCopy& copy) {
+    const std::span<std::byte> room = copy.staging();
+    for (std::size_t at = 0; at < tensor.memory.size;) {
+      const std::span<std::byte> piece = room.first(std::min(room.size(), tensor.memory.size - at));
+      copy.to_host(piece, tensor.memory.data + at);
+      digest.add(piece, wants_crc32(tensor) ? crc32(0, piece) : 0);
+      at += piece.size();
+    }
+  });
+}
+
+}  // namespace tzmark

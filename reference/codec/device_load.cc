@@ -1,0 +1,177 @@
+// Reading tensors into GPU memory: through pinned memory and a copy, or straight by the path gpudirect.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codec/device_checks.h"
+#include "codec/device_copies.h"
+#include "codec/scan_job.h"
+#include "gpu/compute.h"
+#include "tzmark/device.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+using DeviceTargetOf = std::function<MutableBuffer(std::size_t tensor)>;
+
+// Who checks and decrypts.
+bool computes_on_device(const Reader::State& state, const DeviceReadOptions& options) {
+  const bool passes_by = state.data().moves_device_memory();
+  switch (options.compute) {
+    case DeviceCompute::kHost:
+      if (passes_by) {
+        throw Error(ErrorCode::kUsage,
+                    fmt::format("nothing is computed on the host with the I/O path {}", state.data().io_path()));
+      }
+      return false;
+    case DeviceCompute::kDevice:
+      if (!why_no_device_compute().empty()) throw Error(ErrorCode::kUnavailable, why_no_device_compute());
+      return true;
+    case DeviceCompute::kAuto:
+      break;
+  }
+  return passes_by || (options.verify != Verification::kAll && why_no_device_compute().empty());
+}
+
+// What reading into host memory does, and then a copy; parts of large tensors may be left as they are for the GPU.
+class DeviceJob {
+ public:
+  using Piece = ScanJob::Piece;
+
+  DeviceJob(const Reader::State& state, const DeviceReadOptions& options, std::size_t first, std::size_t end,
+            DeviceTargetOf into)
+      : state_(state),
+        scan_(state, {.verify = options.verify}, first, end, {}, {}),
+        on_device_(computes_on_device(state, options)),
+        straight_(state.data().moves_device_memory()),
+        into_(std::move(into)),
+        copies_(state.options.piece_bytes) {
+    if (on_device_) checks_.emplace(state, options.verify, copies_);
+  }
+
+  // Pieces are about to go through a pipeline: what that needs beside what the Reader was told. registered: what all
+  // of them are read into.
+  PipelineOptions pipeline_options(MutableBuffer registered) const {
+    PipelineOptions options = state_.pipeline_options();
+    options.pins_memory = !straight_;
+    if (straight_) options.registered = registered;
+    return options;
+  }
+
+  bool next(Piece& piece, const Position* before) {
+    if (!scan_.next(piece, before)) return false;
+    if (left_to_device(piece)) {
+      piece.chain = nullptr;
+      piece.has_own_memory = straight_;
+    }
+    return true;
+  }
+
+  std::size_t reads(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
+    if (!left_to_device(piece)) return scan_.reads(piece, memory, transfers);
+    if (straight_) {
+      transfers[0].file = &state_.data();
+      transfers[0].transfer.offset = scan_.file_offset_of(piece);
+      transfers[0].transfer.memory = target_of(piece);
+    } else {
+      scan_.plan_read(transfers[0], piece, memory);
+    }
+    return 1;
+  }
+
+  void produce(Piece& piece, std::span<std::byte> memory) {
+    if (left_to_device(piece)) return;
+    if (piece.large) return scan_.produce(piece, memory);
+    copies_.with([&](DeviceCopy& copy) {
+      scan_.scan_run(piece, memory, [&](std::size_t tensor, std::span<const std::byte> data) {
+        copy.gather(into_(tensor).data, data);
+      });
+      copy.flush();
+    });
+  }
+
+  void chain(Piece& piece, std::span<std::byte> memory) { scan_.chain(piece, memory); }
+
+  void consume(Piece& piece, std::span<std::byte> memory) {
+    if (piece.large && !piece.has_own_memory) {
+      copies_.with([&](DeviceCopy& copy) { copy.to_device(target_of(piece).data, scan_.plaintext_of(piece, memory)); });
+    }
+    if (left_to_device(piece)) {
+      checks_->add(piece.first, piece.large, tensor_of(piece), piece.offset, piece.length);
+    }
+    scan_.consume(piece, memory);
+  }
+
+  std::size_t writes(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
+
+  // What could not be checked piece by piece.
+  void finish() {
+    if (checks_) checks_->finish();
+  }
+
+ private:
+  bool left_to_device(const Piece& piece) const { return on_device_ && piece.large; }
+  MutableBuffer tensor_of(const Piece& piece) const { return into_(state_.index.in_file_order(piece.first)); }
+  MutableBuffer target_of(const Piece& piece) const { return tensor_of(piece).sub(piece.offset, piece.length); }
+
+  const Reader::State& state_;
+  ScanJob scan_;
+  const bool on_device_;
+  const bool straight_;
+  const DeviceTargetOf into_;
+  DeviceCopies copies_;
+  std::optional<DeviceChecks> checks_;
+};
+
+void require_gpu() {
+  if (const std::string why = DeviceMemory::why_unavailable(); !why.empty()) throw Error(ErrorCode::kUnavailable, why);
+}
+
+}  // namespace
+
+void Reader::read_into_device(std::size_t tensor, MutableBuffer out, const DeviceReadOptions& options) const {
+  require_gpu();
+  const TensorInfo info = tensors()[tensor];
+  state_->check_room(tensor, out.size);
+  if (out.kind != MemoryKind::kDevice) throw Error(ErrorCode::kUsage, "the memory is not of a GPU");
+  if (info.meta()) {
+    fill_with_zeros(out);
+    out = out.sub(0, 0);
+  }
+  const std::size_t place = state_->place_in_file(tensor);
+  DeviceJob job(*state_, options, place, place + 1, [&](std::size_t) { return out; });
+  Pipeline(job, job.pipeline_options(out), info.data_length, &state_->data()).run();
+  job.finish();
+}
+
+DeviceTensors Reader::load_into_device(const DeviceReadOptions& options) const {
+  require_gpu();
+  DeviceTensors loaded(tensors());
+  DeviceJob job(*state_, options, 0, tensors().size(), [&](std::size_t tensor) { return loaded[tensor]; });
+  Pipeline(job, job.pipeline_options(loaded.all()), file_bytes(), &state_->data()).run();
+  job.finish();
+  return loaded;
+}
+
+DeviceTensors::DeviceTensors(const TensorTable& tensors) : memory_(0) {
+  // What any vector instruction wants of its operands.
+  constexpr std::uint64_t kAlignBytes = 64;
+  // A large tensor that lies in the file on such a boundary is as far behind a page here as it is there: then
+  // gpudirect moves it without a buffer between.
+  constexpr std::uint64_t kPageBytes = 4096;
+  constexpr std::uint64_t kLargeBytes = 1 << 20;
+  places_.reserve(tensors.size());
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorInfo tensor = tensors[i];
+    if (tensor.data_length >= kLargeBytes && tensor.data_offset % kAlignBytes == 0) {
+      end += (tensor.data_offset - end) % kPageBytes;
+    }
+    places_.push_back({end, tensor.data_length});
+    end += (tensor.data_length + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+  }
+  memory_ = DeviceMemory(end);
+}
+
+}  // namespace tzmark

@@ -1,0 +1,33 @@
+// Tensors of GPU memory as streams for a writer.
+#include <fmt/format.h>
+
+#include "tzmark/device.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+class DeviceStream final : public TensorStream {
+ public:
+  explicit DeviceStream(ConstBuffer tensor) : tensor_(tensor) {}
+
+  void read(std::uint64_t offset, MutableBuffer out) override {
+    if (offset > tensor_.size || out.size > tensor_.size - offset) {
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("{} bytes at {} of a tensor of {} bytes", out.size, offset, tensor_.size));
+    }
+    copy_to_host(tensor_.sub(offset, out.size), out.bytes());
+  }
+  ConstBuffer in_device_memory() const override { return tensor_; }
+
+ private:
+  const ConstBuffer tensor_;
+};
+
+}  // namespace
+
+std::unique_ptr<TensorStream> DeviceSource::open(std::size_t tensor) const {
+  return std::make_unique<DeviceStream>(tensors_.at(tensor));
+}
+
+}  // namespace tzmark

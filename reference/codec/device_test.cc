@@ -1,0 +1,260 @@
+// Tensors on their way into GPU memory and back, by every path, over the stand-ins of libcuda and libcufile. The
+// kernels that the stand-in runs are the ones of the GPU, compiled for the host.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "codec/test_corpus.h"
+#include "codec/test_device.h"
+#include "io/test_stand_in.h"
+
+namespace tzmark {
+namespace {
+
+using test::on_host;
+using test::open_by;
+using test::several_sizes;
+using test::views_of;
+
+struct Failure {
+  std::string rule;
+  std::optional<std::uint64_t> offset;
+  bool operator==(const Failure&) const = default;
+};
+
+// What action fails with; nothing if it does not.
+template <typename Action>
+std::optional<Failure> failure_of(Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return Failure{std::string(error.rule()), error.offset()};
+  }
+  return std::nullopt;
+}
+
+class DeviceTest : public test::PathTest {
+ protected:
+  static bool is_gpudirect() { return GetParam() == "gpudirect"; }
+
+  std::string write(const test::Content& content, std::uint64_t chunk_bytes, Layout layout = Layout::kV4) {
+    const std::string name = new_name();
+    test::write_to(name, content, chunk_bytes, layout);
+    return name;
+  }
+  static Reader open(const std::string& name, bool encrypted, std::size_t piece_bytes) {
+    return open_by(GetParam(), name, encrypted, piece_bytes);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(EveryPath, DeviceTest, ::testing::ValuesIn(test::disk_paths()), test::test_name);
+
+TEST_P(DeviceTest, WhatIsLoadedIsWhatWasWritten) {
+  const test::Content content = several_sizes();
+  for (const Layout layout : {Layout::kV4, Layout::kV5Segments, Layout::kV5HeadersFirst}) {
+    for (const std::uint64_t chunk_bytes : {0, 5'056, 65'536, 299'968}) {
+      const std::string name = write(content, chunk_bytes, layout);
+      for (const std::size_t piece_bytes : {65'536, 2'097'152}) {
+        const Reader reader = open(name, chunk_bytes != 0, piece_bytes);
+        for (const DeviceCompute compute : {DeviceCompute::kAuto, DeviceCompute::kHost, DeviceCompute::kDevice}) {
+          if (compute == DeviceCompute::kHost && is_gpudirect()) continue;
+          for (const Verification verify : {Verification::kNone, Verification::kCrc32, Verification::kAll}) {
+            // Encrypted tensors have none.
+            if (verify == Verification::kCrc32 && chunk_bytes != 0) continue;
+            SCOPED_TRACE(fmt::format("{}, chunks of {}, pieces of {}, compute {}, verify {}", layout_name(layout),
+                                     chunk_bytes, piece_bytes, static_cast<int>(compute), static_cast<int>(verify)));
+            test::expect_same(content, reader.load_into_device({.verify = verify, .compute = compute}));
+          }
+        }
+      }
+      std::filesystem::remove(name);
+    }
+  }
+}
+
+TEST_P(DeviceTest, OneTensorGoesIntoMemoryOfTheCaller) {
+  const test::Content content = several_sizes();
+  const Reader reader = open(write(content, 0), false, 65'536);
+  for (std::size_t i = 0; i + 1 < content.data.size(); ++i) {
+    const DeviceMemory memory(content.data[i].size() + 2);
+    reader.read_into_device(i, memory.buffer().sub(1, content.data[i].size()), {});
+    EXPECT_EQ(on_host(memory.buffer().sub(1, content.data[i].size())), content.data[i]);
+  }
+  const std::size_t meta = content.data.size() - 1;
+  DeviceMemory memory(28);
+  memory.copy_from_host(0, std::vector(28, std::byte{1}));
+  reader.read_into_device(meta, memory.buffer(), {.verify = Verification::kNone});
+  EXPECT_EQ(on_host(memory.buffer()), std::vector(28, std::byte{}));
+
+  const DeviceMemory small(5);
+  EXPECT_EQ(test::error_of([&] { reader.read_into_device(1, small.buffer(), {}); }), ErrorCode::kUsage);
+  std::vector<std::byte> host(600'000);
+  EXPECT_EQ(test::error_of([&] { reader.read_into_device(1, std::span(host), {}); }), ErrorCode::kUsage);
+}
+
+TEST_P(DeviceTest, TheHostComputesNothingOfWhatPassesItBy) {
+  const Reader reader = open(write(several_sizes(), 0), false, 65'536);
+  const auto error = test::error_of([&] { reader.load_into_device({.compute = DeviceCompute::kHost}); });
+  EXPECT_EQ(error, is_gpudirect() ? std::optional(ErrorCode::kUsage) : std::nullopt);
+}
+
+TEST_P(DeviceTest, DamageIsFoundAsOnTheHost) {
+  const test::Content content = several_sizes();
+  for (const std::uint64_t chunk_bytes : {0, 5'056, 299'968}) {
+    const std::string name = write(content, chunk_bytes);
+    const TensorTable table = open(name, chunk_bytes != 0, 65'536).tensors();
+    // In the middle of a large tensor, at its ends, and in a small one; two at a time, of which the first one counts.
+    const std::vector<std::vector<std::uint64_t>> places = {{table[1].data_offset + 345'678},
+                                                            {table[1].data_offset},
+                                                            {table[10].data_offset + 300'002},
+                                                            {table[4].data_offset + 17},
+                                                            {table[7].data_offset + 9, table[6].data_offset + 1}};
+    for (const auto& damaged : places) {
+      const auto file = open_file(name, OpenMode::kModify);
+      const auto damage = [&] {
+        for (const std::uint64_t place : damaged) {
+          std::vector<std::byte> byte = test::read(*file, place, 1);
+          byte[0] ^= std::byte{0x10};
+          file->write_at(place, std::span(byte));
+        }
+      };
+      damage();
+      const Reader reader = open(name, chunk_bytes != 0, 65'536);
+      for (const Verification verify : {Verification::kCrc32, Verification::kAll}) {
+        if (verify == Verification::kCrc32 && chunk_bytes != 0) continue;
+        const auto expected = failure_of([&] { reader.load(verify); });
+        ASSERT_TRUE(expected);
+        for (const DeviceCompute compute : {DeviceCompute::kAuto, DeviceCompute::kHost, DeviceCompute::kDevice}) {
+          if (compute == DeviceCompute::kHost && is_gpudirect()) continue;
+          const auto found = failure_of([&] { reader.load_into_device({.verify = verify, .compute = compute}); });
+          ASSERT_TRUE(found);
+          EXPECT_EQ(found->rule, expected->rule);
+          EXPECT_EQ(found->offset, expected->offset);
+        }
+      }
+      damage();
+    }
+    std::filesystem::remove(name);
+  }
+}
+
+TEST_P(DeviceTest, AWriterTakesTensorsFromTheGpu) {
+  const test::Content content = several_sizes();
+  const std::string first = write(content, 0);
+  const DeviceTensors loaded = open(first, false, 65'536).load_into_device({});
+  const DeviceSource source(views_of(loaded));
+  for (const bool sha256 : {false, true}) {
+    for (const std::uint64_t chunk_bytes : {0, 65'536}) {
+      // An encrypted tensor has no other hash.
+      if (chunk_bytes != 0 && !sha256) continue;
+      WriteOptions writing;
+      writing.layout = Layout::kV4;
+      writing.sha256 = sha256;
+      writing.piece_bytes = 65'536;
+      if (chunk_bytes != 0) writing.encrypt = test::with_key(chunk_bytes);
+      const std::string host_name = new_name();
+      write_file(host_name, content.table, content.source(), writing);
+      writing.io_path = GetParam();
+      const std::string name = new_name();
+      write_file(name, content.table, source, writing);
+      if (chunk_bytes == 0) {
+        const auto size = std::filesystem::file_size(host_name);
+        ASSERT_EQ(std::filesystem::file_size(name), size);
+        EXPECT_EQ(test::read(*open_file(name, OpenMode::kRead), 0, size),
+                  test::read(*open_file(host_name, OpenMode::kRead), 0, size));
+      }
+      const Reader written = open(name, chunk_bytes != 0, 65'536);
+      written.verify();
+      test::expect_same(content, written.load_into_device({.verify = Verification::kNone}));
+    }
+  }
+}
+
+// The others read as pwrite does, as far as this is concerned.
+class DeviceCorpusTest : public DeviceTest {};
+
+INSTANTIATE_TEST_SUITE_P(TwoPaths, DeviceCorpusTest, ::testing::Values("pwrite", "gpudirect"), test::test_name);
+
+TEST_P(DeviceCorpusTest, EveryFileIsReadAsOnTheHost) {
+  for (const nlohmann::json& test : test::manifest().at("cases")) {
+    if (!test.contains("path")) continue;
+    SCOPED_TRACE(test.at("id").get<std::string>());
+    ReadOptions options = test::read_options(test);
+    options.io_path = GetParam();
+    options.piece_bytes = 4096;
+    std::optional<Reader> reader;
+    if (failure_of([&] {
+          reader = Reader::open(test::corpus_folder() + test.at("path").get<std::string>(), std::move(options));
+        })) {
+      continue;  // that is no affair of the GPU
+    }
+    for (const Verification verify : {Verification::kNone, Verification::kAll}) {
+      std::optional<LoadedTensors> on_host_memory;
+      std::optional<DeviceTensors> on_device;
+      const auto expected = failure_of([&] { on_host_memory = reader->load(verify); });
+      const auto found = failure_of(
+          [&] { on_device = reader->load_into_device({.verify = verify, .compute = DeviceCompute::kDevice}); });
+      ASSERT_EQ(found.has_value(), expected.has_value());
+      if (expected) {
+        EXPECT_EQ(found->rule, expected->rule);
+        continue;
+      }
+      for (std::size_t i = 0; i < on_host_memory->size(); ++i) {
+        EXPECT_TRUE(std::ranges::equal(on_host((*on_device)[i]), (*on_host_memory)[i])) << i;
+      }
+    }
+  }
+}
+
+// What is left registered is looked for after each test.
+class DeviceFaultTest : public test::GpuDirectTest {
+ protected:
+  // Lets each call of libcufile fail that action makes.
+  static void fail_each_call(const std::function<void()>& action) {
+    orders().calls = 0;
+    action();
+    const std::int64_t calls = orders().calls;
+    EXPECT_GT(calls, 10);
+    int failures = 0;
+    for (std::int64_t call = 0; call < calls; ++call) {
+      orders().calls = 0;
+      orders().fail_call = call;
+      try {
+        action();
+      } catch (const Error& error) {
+        ++failures;
+        EXPECT_THAT(error.error_class(), ::testing::AnyOf(ErrorClass::kEnvironment, ErrorClass::kUnavailable));
+        EXPECT_THAT(error.what(), ::testing::HasSubstr("cuFile"));
+      }
+      EXPECT_EQ(orders().files_registered, 0);
+      EXPECT_EQ(orders().memory_registered, 0);
+    }
+    orders().fail_call = -1;
+    // Memory that cannot be registered is no error: it moves all the same.
+    EXPECT_GE(failures, calls / 2);
+  }
+};
+
+TEST_F(DeviceFaultTest, EachFailedCallWhileLoadingIsOneClearError) {
+  const std::string name = new_name();
+  test::write_to(name, several_sizes(), 65'536);
+  fail_each_call([&] { open_by("gpudirect", name, true, 65'536).load_into_device({.verify = Verification::kNone}); });
+}
+
+TEST_F(DeviceFaultTest, EachFailedCallWhileWritingIsOneClearError) {
+  const test::Content content = several_sizes();
+  const std::string name = new_name();
+  test::write_to(name, content, 0);
+  const DeviceTensors loaded = open_by("pwrite", name, false, 65'536).load_into_device({});
+  WriteOptions writing;
+  writing.io_path = "gpudirect";
+  writing.sha256 = false;
+  writing.piece_bytes = 65'536;
+  const std::string written = new_name();
+  fail_each_call([&] {
+    std::filesystem::remove(written);
+    write_file(written, content.table, DeviceSource(views_of(loaded)), writing);
+  });
+}
+
+}  // namespace
+}  // namespace tzmark

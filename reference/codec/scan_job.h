@@ -1,0 +1,277 @@
+// Reading tensors piece by piece: large ones in parts, small ones in runs; decrypting and hashing them. The job of a
+// pipeline, which every call of the Reader that reads data in bulk runs. Private to the codec.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "codec/lanes.h"
+#include "codec/reader_state.h"
+#include "codec/run.h"
+#include "tzmark/error.h"
+#include "tzmark/reader.h"
+
+namespace tzmark {
+
+// A tensor that is too large to share a piece with others.
+struct LargeTensor {
+  // destination: of its plaintext; none if nobody wants it.
+  LargeTensor(const Reader::State& state, std::size_t tensor, std::byte* destination)
+      : stream(state, tensor),
+        piece_bytes(state.options.piece_bytes),
+        first_byte(reinterpret_cast<std::uintptr_t>(destination)),
+        follows_destination(destination != nullptr && !state.index.header.encrypted &&
+                            state.data().transfer_align_bytes() == 1) {}
+
+  std::size_t part_bytes(std::uint64_t offset) const {
+    if (!follows_destination) return stream.part_bytes(offset, piece_bytes);
+    return aligned_part_bytes(first_byte + offset, piece_bytes, std::min(piece_bytes, kHugePageBytes));
+  }
+
+  Chain chain;
+  FileTensorStream stream;
+  const std::size_t piece_bytes;
+  const std::uintptr_t first_byte;
+  // Where the file does not bind its parts, no two of them share a huge page that is touched for the first time.
+  const bool follows_destination;
+  TensorDigest digest;
+  Sha256 plain;
+};
+
+// Where the plaintext of a tensor goes: memory of its data_length bytes.
+using TargetOf = std::function<std::byte*(std::size_t tensor)>;
+
+class ScanJob {
+ public:
+  struct Piece : TensorPiece<LargeTensor> {
+    Run run;
+    std::uint32_t crc32 = 0;
+  };
+
+  // Tensors are counted in file order. into: none if nobody wants the data.
+  ScanJob(const Reader::State& state, const ScanOptions& options, std::size_t first, std::size_t end,
+          const std::function<void(const ScannedTensor&)>& done, TargetOf into)
+      : state_(state),
+        options_(options),
+        piece_limit_(state.options.piece_bytes),
+        next_(first),
+        end_(end),
+        lanes_(options.verify == Verification::kAll || options.plain_sha256 ? thread_count(state) : 1),
+        done_(done),
+        into_(std::move(into)) {}
+
+  bool next(Piece& piece, const Position* before) {
+    const bool more = next_ < end_ && (before == nullptr || Position{next_, 0} < *before);
+    if (more && lanes_.newcomers_turn()) {
+      piece.first = next_;
+      piece.position = {next_, 0};
+      try {
+        if (take_run(piece)) return true;
+        if (!lanes_.full()) {
+          const std::size_t tensor = state_.index.in_file_order(next_);
+          std::byte* const destination = into_ ? into_(tensor) : nullptr;
+          lanes_.add(next_, std::make_shared<LargeTensor>(state_, tensor, destination), info(next_).data_length);
+          ++next_;
+        }
+      } catch (...) {
+        if (piece.count > 0) return true;  // then the next piece begins with what failed
+        // It counts where it stands, behind pieces that are still to come.
+        piece.failure = std::current_exception();
+        next_ = end_;
+        return true;
+      }
+    }
+    if (lanes_.empty()) return false;
+    lanes_.take(piece);
+    piece.has_own_memory = goes_straight(piece);
+    return true;
+  }
+
+  std::size_t reads(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
+    if (piece.failure) std::rethrow_exception(piece.failure);
+    if (piece.large) {
+      if (!piece.large->stream.is_read_raw(piece_limit_)) return 0;
+      plan_read(transfers[0], piece, memory);
+      return 1;
+    }
+    const Run& run = piece.run;
+    transfers[0].file = state_.file.get();
+    transfers[0].transfer.offset = run.front().begin;
+    memory = placed(memory, run.front().begin, run.bytes());
+    transfers[0].transfer.memory = memory.first(run.front().bytes());
+    transfers[1].file = &state_.data();
+    transfers[1].transfer.offset = run.data().begin;
+    transfers[1].transfer.memory = memory.subspan(run.front().bytes());
+    return 2;
+  }
+
+  void produce(Piece& piece, std::span<std::byte> memory) {
+    if (!piece.large) {
+      return scan_run(piece, memory, [&](std::size_t tensor, std::span<const std::byte> data) {
+        if (into_) std::memcpy(into_(tensor), data.data(), data.size());
+      });
+    }
+    FileTensorStream& stream = piece.large->stream;
+    const std::span<std::byte> plaintext = plaintext_of(piece, memory);
+    if (stream.is_read_raw(piece_limit_)) {
+      stream.decrypt(piece.offset, target_of(piece, memory), plaintext);
+    } else {
+      stream.read(piece.offset, plaintext);
+    }
+    if (wants_crc32(*stream.expected())) piece.crc32 = crc32(0, plaintext);
+  }
+
+  void chain(Piece& piece, std::span<std::byte> memory) {
+    LargeTensor& tensor = *piece.large;
+    const ExpectedHashes& expected = *tensor.stream.expected();
+    const std::span<const std::byte> data = plaintext_of(piece, memory);
+    if (verifies()) {
+      if (piece.offset == 0) begin(tensor.digest, expected);
+      tensor.digest.add(data, piece.crc32);
+    }
+    if (options_.plain_sha256) tensor.plain.update(data);
+    const std::size_t index = state_.index.in_file_order(piece.first);
+    if (piece.offset + piece.length < state_.index.tensors[index].data_length) return;
+    if (verifies()) expected.check(tensor.digest.crc32(), tensor.digest.finish_sha256(), options_.verify);
+    report(index, tensor.stream.header(), tensor.stream.header_bytes(),
+           options_.plain_sha256 ? std::optional(tensor.plain.finish()) : std::nullopt);
+  }
+
+  void consume(Piece& piece, std::span<std::byte>) {
+    if (!state_.options.progress) return;
+    state_.options.progress(piece.large ? piece.length : piece.run.bytes());
+  }
+
+  std::size_t writes(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
+
+  // What produce does with a run: small tensors whole, each on its own. deliver(tensor, plaintext) is called for those
+  // that have data.
+  template <typename Deliver>
+  void scan_run(const Piece& piece, std::span<std::byte> memory, Deliver&& deliver) {
+    const Run& run = piece.run;
+    memory = placed(memory, run.front().begin, run.bytes());
+    TensorHeader header;
+    TensorDigest digest;
+    for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
+      const std::size_t index = state_.index.in_file_order(i);
+      const TensorInfo tensor = state_.index.tensors[index];
+      const auto header_bytes =
+          decode_header(state_.index, index,
+                        memory.subspan(run.header_at(tensor.header_offset), header_room(state_.index, index)), header);
+      const auto data = tensor.data_length == 0 ? std::span<std::byte>()
+                                                : memory.subspan(run.data_at(tensor.data_offset), tensor.data_length);
+      decrypt(tensor, header, data);
+      if (verifies()) {
+        const ExpectedHashes expected(state_.index.layout, header_bytes, header, tensor.header_offset);
+        begin(digest, expected);
+        digest.add(data, wants_crc32(expected) ? crc32(0, data) : 0);
+        expected.check(digest.crc32(), digest.finish_sha256(), options_.verify);
+      }
+      if (!data.empty()) deliver(index, data);
+      report(index, header, header_bytes, options_.plain_sha256 ? std::optional(sha256(data)) : std::nullopt);
+    }
+  }
+
+  // Of a part of a large tensor, as it lies in the file. Memory of the piece has room for the rest of the pages that
+  // the part begins and ends in: a path that moves whole ones then does so in one call.
+  void plan_read(FileTransfer& transfer, const Piece& piece, std::span<std::byte> memory) const {
+    File& file = state_.data();
+    std::uint64_t begin = file_offset_of(piece);
+    std::span<std::byte> target = target_of(piece, memory);
+    if (!piece.has_own_memory && file.transfer_align_bytes() > 1) {
+      std::uint64_t end = begin + piece.length + kPartAlignBytes - 1;
+      end = std::min(file.size(), end - end % kPartAlignBytes);
+      begin -= begin % kPartAlignBytes;
+      target = memory.first(static_cast<std::size_t>(end - begin));
+    }
+    transfer.file = &file;
+    transfer.transfer.offset = begin;
+    transfer.transfer.memory = target;
+  }
+
+  // Of a part of a large tensor: where it is in the file, and where its plaintext is after produce.
+  std::uint64_t file_offset_of(const Piece& piece) const { return info(piece.first).data_offset + piece.offset; }
+  std::span<std::byte> plaintext_of(const Piece& piece, std::span<std::byte> memory) const {
+    if (into_) return {destination_of(piece), piece.length};
+    return target_of(piece, memory);
+  }
+
+ private:
+  static std::size_t thread_count(const Reader::State& state) {
+    return PipelineOptions{.threads = state.options.threads}.thread_count();
+  }
+
+  bool verifies() const { return options_.verify != Verification::kNone; }
+  bool wants_crc32(const ExpectedHashes& expected) const { return verifies() && expected.wants_crc32(); }
+  void begin(TensorDigest& digest, const ExpectedHashes& expected) const {
+    const bool wants_sha256 = options_.verify == Verification::kAll && expected.wants_sha256();
+    digest.begin(expected.hashed_header(), wants_crc32(expected), wants_sha256);
+  }
+
+  TensorInfo info(std::size_t i) const { return state_.index.tensors[state_.index.in_file_order(i)]; }
+
+  bool take_run(Piece& piece) {
+    piece.run = Run(state_.index.layout);
+    while (next_ < end_ && add_to(piece.run, next_)) {
+      ++next_;
+      ++piece.count;
+    }
+    if (piece.count == 0) return false;
+    lanes_.pass_turn();
+    return true;
+  }
+
+  bool add_to(Run& run, std::size_t i) const {
+    const TensorInfo tensor = info(i);
+    const std::uint64_t header_end = tensor.header_offset + header_room(state_.index, state_.index.in_file_order(i));
+    return run.add(tensor.header_offset, header_end, tensor.data_offset, tensor.data_length, piece_limit_);
+  }
+
+  // Of a part of a large tensor.
+  std::byte* destination_of(const Piece& piece) const {
+    return into_(state_.index.in_file_order(piece.first)) + piece.offset;
+  }
+  bool goes_straight(const Piece& piece) const {
+    return into_ && moves_straight(state_.data(), file_offset_of(piece), destination_of(piece));
+  }
+
+  // Where its bytes are read to: where they are wanted, or memory of the piece that the path reaches straight.
+  std::span<std::byte> target_of(const Piece& piece, std::span<std::byte> memory) const {
+    if (piece.has_own_memory) return {destination_of(piece), piece.length};
+    return placed(memory, file_offset_of(piece), piece.length);
+  }
+
+  void decrypt(const TensorInfo& tensor, const TensorHeader& header, std::span<std::byte> data) const {
+    if (!state_.index.header.encrypted) return;
+    const std::uint64_t crypt_at = tensor.header_offset + header.crypt_begin;
+    if (!state_.keys.has_key()) {
+      throw Error(ErrorCode::kCryptKeyMissing, "the file is encrypted and no key was given", crypt_at);
+    }
+    if (!header.crypt.cipher) return;
+    open_messages(*header.crypt.cipher, state_.keys.key_for(header.crypt, crypt_at), data, data, 0, tensor.data_offset);
+  }
+
+  void report(std::size_t index, const TensorHeader& header, std::span<const std::byte> header_bytes,
+              std::optional<Sha256Digest> plain) {
+    if (!done_) return;
+    if (state_.index.tensors[index].meta()) plain.reset();
+    const std::lock_guard lock(done_mutex_);
+    done_({index, header, header_bytes, plain});
+  }
+
+  const Reader::State& state_;
+  const ScanOptions options_;
+  const std::size_t piece_limit_;
+  std::size_t next_;
+  const std::size_t end_;
+  Lanes<LargeTensor> lanes_;
+  const std::function<void(const ScannedTensor&)> done_;
+  std::mutex done_mutex_;
+  const TargetOf into_;
+};
+
+}  // namespace tzmark
