@@ -13,6 +13,7 @@
 #include "cli/check.h"
 #include "cli/commands.h"
 #include "cli/document.h"
+#include "gpu/compute.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -21,8 +22,8 @@ namespace {
 struct BenchOptions {
   bool list_io = false, check = false, encrypt = false, fio = false, peers = false, no_raw = false, progress = false;
   std::string directory, json_file;
-  std::string workload = "gpt2", layout = "v4", memory = "thp", cache = "auto";
-  std::uint64_t scale_bytes = 0;
+  std::string workload = "gpt2", layout = "v4", memory = "thp", cache = "auto", compute = "auto";
+  std::uint64_t scale_bytes = 0, gpu_set_bytes = kGpuWorkingSetBytes;
   std::vector<std::string> io, operations = {"read", "write"}, verifications = {"none"}, items;
   std::vector<std::uint64_t> block_bytes = {2 << 20};
   std::vector<unsigned> queue_depths = {0}, threads = {0};
@@ -84,7 +85,13 @@ Cache cache_for(const BenchOptions& options, std::string_view io) {
 
 Target target_of(const BenchOptions& options) {
   if (options.memory == "sink") return Target::kSink;
+  if (options.memory == "device") return Target::kDevice;
   return options.memory == "thp" ? Target::kHugePages : Target::kSmallPages;
+}
+
+DeviceCompute compute_of(const BenchOptions& options) {
+  if (options.compute == "auto") return DeviceCompute::kAuto;
+  return options.compute == "host" ? DeviceCompute::kHost : DeviceCompute::kDevice;
 }
 
 Verification verification_of(std::string_view name) {
@@ -99,6 +106,9 @@ class Matrix {
       : options_(std::move(options)), place_(place), content_(std::move(content)) {}
 
   std::vector<Measured> subjects() {
+    if (const std::string why = DeviceMemory::why_unavailable(); to_device() && !why.empty()) {
+      throw Error(ErrorCode::kUnavailable, why);
+    }
     for (unsigned& threads : options_.threads) threads = thread_count(threads);
     drop_duplicates(options_.threads);
     drop_duplicates(options_.block_bytes);
@@ -118,12 +128,21 @@ class Matrix {
         add(ceiling(rung, thread_count(threads)));
       }
     }
+    if (to_device()) add_gpu_ceilings();
     if (options_.peers) add_peers();
     return std::move(subjects_);
   }
 
  private:
   void add(std::unique_ptr<Subject> subject) { subjects_.push_back({std::move(subject), {}, {}}); }
+
+  bool to_device() const { return options_.memory == "device"; }
+
+  void add_gpu_ceilings() {
+    std::vector<GpuRung> rungs = {GpuRung::kCopy, GpuRung::kFill};
+    if (why_no_device_compute().empty()) rungs.insert(rungs.end(), {GpuRung::kCrc32, GpuRung::kSecretbox});
+    for (const GpuRung rung : rungs) add(ceiling(rung, options_.gpu_set_bytes));
+  }
 
   // What an encrypted file has no CRC32 for is the same once more.
   std::vector<std::string> verifications() const {
@@ -153,11 +172,12 @@ class Matrix {
   }
 
   void add_path(const Moving& moving) {
-    if (moving.io == "gpudirect") {
+    if (moving.io == "gpudirect" && !options_.no_raw) {
       if (wants("read")) add(device_read(place_, content_, moving));
       if (wants("write")) add(device_write(place_, content_, moving));
-      return;
     }
+    // Only GPU memory is what that path is for.
+    if (moving.io == "gpudirect" && !to_device()) return;
     const Cache cache = cache_for(options_, moving.io);
     const bool has_fio = options_.fio && (moving.io == "direct" || moving.io == "uring-direct");
     if (wants("read")) {
@@ -165,16 +185,22 @@ class Matrix {
       const Stored all = stored("both");
       for (const std::string& verification : verifications()) {
         add(codec_read(place_, content_, all, moving,
-                       {.verification = verification_of(verification), .target = target_of(options_), .cache = cache}));
+                       {.verification = verification_of(verification),
+                        .target = target_of(options_),
+                        .cache = cache,
+                        .compute = compute_of(options_)}));
       }
-      if (!options_.no_raw) add(raw_read(place_, content_, moving, target_of(options_), cache));
+      // Of a way to the GPU by the host the first half is what can be read without the second.
+      if (!options_.no_raw && moving.io != "gpudirect") {
+        add(raw_read(place_, content_, moving, to_device() ? Target::kSink : target_of(options_), cache));
+      }
       if (has_fio) add(fio_run(place_, content_, Operation::kRead, moving));
     }
     if (wants("write")) {
       for (const std::string& verification : verifications()) {
-        add(codec_write(place_, content_, stored(verification), moving));
+        add(codec_write(place_, content_, stored(verification), moving, to_device()));
       }
-      if (!options_.no_raw) add(raw_write(place_, content_, moving));
+      if (!options_.no_raw && moving.io != "gpudirect") add(raw_write(place_, content_, moving));
       if (has_fio) add(fio_run(place_, content_, Operation::kWrite, moving));
     }
   }
@@ -192,10 +218,12 @@ class Matrix {
         for (const std::string& verification : verifications()) {
           const bool verify = verification != "none";
           if (verify && (!is_tensorizer || verification == "crc32")) continue;
-          add(peer_run(place_, content_, peer, kept, {.operation = Operation::kRead, .verify = verify}));
+          add(peer_run(place_, content_, peer, kept,
+                       {.operation = Operation::kRead, .verify = verify, .into_device = to_device()}));
         }
       }
-      if (wants("write")) add(peer_run(place_, content_, peer, kept, {.operation = Operation::kWrite}));
+      // What is in GPU memory they copy to the host by themselves, or not at all.
+      if (wants("write") && !to_device()) add(peer_run(place_, content_, peer, kept, {.operation = Operation::kWrite}));
     }
   }
 
@@ -239,9 +267,9 @@ void print_results(const nlohmann::json& document) {
               : fmt::format("{} ({:.0f} %)", bound["rung"].get<std::string>(), 100 * bound["share"].get<double>()));
   }
   for (const nlohmann::json& rung : document["ceilings"]) {
-    if (rung["rung"].get<std::string>().find('-') != std::string::npos) continue;
-    print(fmt::format("ceiling {} t{}", rung["rung"].get<std::string>(), rung["threads"].get<unsigned>()), rung["rate"],
-          "", "");
+    const auto name = rung["rung"].get<std::string>();
+    if (name.starts_with("path-") || name.starts_with("device-")) continue;
+    print(fmt::format("ceiling {} t{}", name, rung["threads"].get<unsigned>()), rung["rate"], "", "");
   }
 }
 
@@ -288,6 +316,7 @@ nlohmann::json run_all_checks(const BenchOptions& options, const std::vector<std
     const ProgressLine line(options.progress);
     CheckOptions checks{.directory = options.directory, .items = options.items, .rounds = round_options(options, line)};
     if (options.scale_bytes != 0) checks.scale_bytes = options.scale_bytes;
+    checks.gpu_set_bytes = options.gpu_set_bytes;
     run_checks(checks, [&](const auto& workloads, const auto& measured, const auto& concluded) {
       for (const Workload& workload : workloads) document.add_workload(workload);
       document.add(measured);
@@ -362,9 +391,22 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
   bench->add_option("--cache", options->cache, "Before a read: auto (warm; for direct paths cold), warm, cold")
       ->check(CLI::IsMember({"auto", "warm", "cold"}))
       ->capture_default_str();
-  bench->add_option("--memory", options->memory, "Where reads end: thp (new memory, huge pages), small-pages, sink")
-      ->check(CLI::IsMember({"thp", "small-pages", "sink"}))
+  bench
+      ->add_option("--memory", options->memory,
+                   "Where reads end: thp (new memory, huge pages), small-pages, sink, or device (GPU memory, where "
+                   "writes begin then too)")
+      ->check(CLI::IsMember({"thp", "small-pages", "sink", "device"}))
       ->capture_default_str();
+  bench
+      ->add_option("--compute", options->compute,
+                   "With --memory device: who checks and decrypts what is read, the host, the device, or auto")
+      ->check(CLI::IsMember({"auto", "host", "device"}))
+      ->capture_default_str();
+  bench
+      ->add_option("--gpu-set", options->gpu_set_bytes,
+                   "With --memory device or --check: the GPU memory that the ceilings go over (default 1GiB)")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{4096}, std::uint64_t{1} << 40));
   bench->add_flag("--no-raw", options->no_raw, "Leave out the raw path, which is the ceiling of each path");
   bench->add_flag("--fio", options->fio, "Also fio, with the parameters of the direct paths");
   bench->add_flag("--peers", options->peers, "Also tensorizer and safetensors; scripts/peers installs them");
@@ -373,9 +415,9 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
       ->capture_default_str();
   bench->add_option("--seed", options->seed, "Of the order within rounds")->capture_default_str();
   bench->add_flag("--check", options->check, "Hold the codec against its promises; exit 1 if one is broken");
-  bench->add_option("--items", options->items, "With --check: only these, comma-separated (1 to 6)")
+  bench->add_option("--items", options->items, "With --check: only these, comma-separated (1 to 7)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"1", "2", "3", "4", "5", "6"}));
+      ->check(CLI::IsMember({"1", "2", "3", "4", "5", "6", "7"}));
   bench->add_option("--json", options->json_file, "Write the whole result to this file");
   bench->add_flag("--progress", options->progress, "Show progress on stderr even if that is no terminal");
   bench->callback([options, &command, &status] { run(*options, command, status); });

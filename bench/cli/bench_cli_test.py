@@ -133,17 +133,23 @@ class BenchTest(unittest.TestCase):
         self.assertIn("there is no I/O path 'floppy'", refused)
         self.assertEqual(os.listdir(self.directory), [])
 
-    def test_gpudirect_attests_the_way_that_bytes_took(self) -> None:
+    def stand_ins(self) -> dict[str, str]:
+        """What makes this machine look as if it had a GPU and libcufile."""
         stand_ins = Path(os.environ["TZMARK_BUILD_DIR"]) / "tests/stand_in"
-        root = self.directory / "root"
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        root = Path(folder.name)
         for folder in ("run/udev", "proc"):
             (root / folder).mkdir(parents=True)
         (root / "proc/modules").touch()
-        environment = {
+        return {
             "TZMARK_CUDA_LIBRARY": str(stand_ins / "libtzmark_stand_in_cuda.so"),
             "TZMARK_CUFILE_LIBRARY": str(stand_ins / "libtzmark_stand_in_cufile.so"),
             "TZMARK_SYSTEM_ROOT": str(root),
         }
+
+    def test_gpudirect_attests_the_way_that_bytes_took(self) -> None:
+        environment = self.stand_ins()
         result = self.directory / "result.json"
         work = self.directory / "work"
         with unittest.mock.patch.dict(os.environ, environment):
@@ -162,6 +168,44 @@ class BenchTest(unittest.TestCase):
             moved = seen["p2p_bytes"] + seen["nvfs_bytes"] + seen["posix_bytes"]
             self.assertEqual(moved, entry["bytes"])
         self.assertEqual([e["op"] for e in document["results"]], ["read", "write"])
+
+    def test_the_codec_moves_bytes_to_and_from_gpu_memory(self) -> None:
+        with unittest.mock.patch.dict(os.environ, self.stand_ins()):
+            # The GPU is a processor here, and slow.
+            document = self.document(
+                *("--memory", "device", "--io", "gpudirect,pwrite"),
+                *("--verify", "none,crc32", "--workload", "mixed"),
+                *("--scale", "5MiB", "--rounds", "1", "--gpu-set", "2MiB"),
+            )
+        codec = [e for e in document["results"] if e["subject"] == "codec"]
+        self.assertEqual(
+            sorted((e["io"]["actual"], e["op"], e["verification"]) for e in codec),
+            sorted(
+                (io, op, verification)
+                for io in ("gpudirect", "pwrite")
+                for op in ("read", "write")
+                for verification in ("none", "crc32")
+            ),
+        )
+        for entry in codec:
+            self.assertEqual(entry["memory"], "device", entry["id"])
+            self.assertTrue(entry["verified_first"], entry["id"])
+            if entry["io"]["actual"] != "gpudirect":
+                self.assertIsNone(entry["gpudirect"], entry["id"])
+                continue
+            self.assertEqual(entry["gpudirect"]["source"], "cuFileGetStatsL3")
+        rungs = {rung["rung"] for rung in document["ceilings"]}
+        self.assertLessEqual(
+            {"gpu-copy", "gpu-fill", "gpu-crc32", "gpu-secretbox"}, rungs
+        )
+
+    def test_gpu_memory_without_a_gpu_is_an_error(self) -> None:
+        nowhere = {"TZMARK_CUDA_LIBRARY": "/nowhere/libcuda.so"}
+        with unittest.mock.patch.dict(os.environ, nowhere):
+            refused = self.bench(
+                *("--dir", str(self.directory), "--memory", "device"), status=4
+            ).stderr
+        self.assertRegex(refused, "TZE-AVL-001.*there is no CUDA driver")
 
     def test_compare_finds_what_became_slower(self) -> None:
         old = self.document(

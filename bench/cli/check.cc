@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "bytes/digest.h"
+#include "cli/check_group.h"
 #include "harness/memory.h"
 #include "tzmark/error.h"
 
@@ -18,136 +19,6 @@ using nlohmann::json;
 
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kGiB = 1 << 30;
-
-// Subjects that run in the same rounds, and what is concluded of them.
-class Group {
- public:
-  Group(Workplace& place, const CheckOptions& options) : place_(place), options_(options) {}
-
-  using Index = std::size_t;
-
-  Index add(std::unique_ptr<Subject> subject) {
-    measured_.push_back({std::move(subject), {}, {}});
-    return measured_.size() - 1;
-  }
-
-  void run() { run_rounds(measured_, options_.rounds); }
-
-  std::vector<double> rates(Index i) const { return measured_[i].rates(); }
-  const std::string& why(Index i) const { return measured_[i].why; }
-  std::string id(Index i) const { return measured_[i].subject->description().id(); }
-
-  // Of each round the rate of the one that was best in the other rounds: who is chosen by what is then judged would
-  // owe it to chance in part.
-  std::vector<double> best_rates(const std::vector<Index>& among) const {
-    std::vector<double> best;
-    for (std::size_t round = 0; round < options_.rounds.rounds; ++round) {
-      double best_median = -1;
-      double rate = 0;
-      for (const Index i : among) {
-        std::vector<double> others = rates(i);
-        if (round >= others.size()) continue;
-        const double its = others[round];
-        if (others.size() > 1) others.erase(others.begin() + static_cast<std::ptrdiff_t>(round));
-        if (const double median = median_interval(std::move(others)).median; median > best_median) {
-          best_median = median;
-          rate = its;
-        }
-      }
-      if (best_median >= 0) best.push_back(rate);
-    }
-    return best;
-  }
-
-  // Holds the best of ours against the best of theirs in each round.
-  void best_ratio(Check check, const std::vector<Index>& ours, const std::vector<Index>& theirs) {
-    for (const Index i : ours) check.measured.push_back(id(i));
-    for (const Index i : theirs) check.against.push_back(id(i));
-    std::vector<double> ratios = best_rates(ours);
-    const std::vector<double> others = best_rates(theirs);
-    ratios.resize(std::min(ratios.size(), others.size()));
-    for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] /= others[i];
-    if (ratios.empty()) check.note = others.empty() ? why(theirs.front()) : why(ours.front());
-    conclude(std::move(check), std::move(ratios));
-  }
-
-  // Holds a against b in each round.
-  void ratio(std::string item, std::string name, Index a, Index b, double required, std::string note = {}) {
-    std::vector<double> ratios = rates(a);
-    const std::vector<double> others = rates(b);
-    const bool both = measured_[a].why.empty() && measured_[b].why.empty();
-    for (std::size_t i = 0; both && i < ratios.size(); ++i) ratios[i] /= others[i];
-    if (!both) note = why(a).empty() ? why(b) : why(a);
-    conclude({std::move(item), std::move(name), {id(a)}, {id(b)}, {}, required, false, {}, std::move(note)},
-             both ? std::move(ratios) : std::vector<double>());
-  }
-
-  // Holds a against what the steps on its way allow, whose rates are those of the same rounds: one after another on
-  // the same cores, or the device beside the cores.
-  void against_steps(std::string item, std::string name, Index a, Index path, const std::vector<Index>& steps,
-                     bool device_beside, double required) {
-    Check check{std::move(item), std::move(name), {id(a)}, {id(path)}, {}, required, false, {}, {}};
-    for (const Index step : steps) check.against.push_back(id(step));
-    for (const Index i : {a, path}) {
-      if (!why(i).empty()) check.note = why(i);
-    }
-    if (!check.note.empty()) return conclude(std::move(check), {});
-    std::vector<double> ratios = rates(a);
-    for (std::size_t i = 0; i < ratios.size(); ++i) {
-      double cpu_seconds = 0;  // of a byte
-      for (const Index step : steps) cpu_seconds += 1 / rates(step)[i];
-      const double path_rate = rates(path)[i];
-      const double expected = device_beside ? std::min(path_rate, 1 / cpu_seconds) : 1 / (1 / path_rate + cpu_seconds);
-      ratios[i] /= expected;
-    }
-    check.note = device_beside ? "of min(path, 1/sum of 1/step)" : "of 1/(1/path + sum of 1/step)";
-    conclude(std::move(check), std::move(ratios));
-  }
-
-  void conclude(Check check, std::vector<double> ratios) {
-    check.ratio = median_interval(std::move(ratios));
-    check.verdict = judge(check.ratio, check.required, check.at_most);
-    conclude_as_is(std::move(check));
-  }
-
-  void conclude_as_is(Check check) { checks_.push_back(std::move(check)); }
-
-  SharedContent content(Workload workload, std::uint64_t memory_bytes_max = ~std::uint64_t{0}) {
-    workloads_.push_back(workload);
-    return std::make_shared<Content>(std::move(workload), memory_bytes_max);
-  }
-
-  void finish(const GroupDone& done) {
-    done(workloads_, measured_, checks_);
-    measured_.clear();
-    place_.clear();
-  }
-
-  Workplace& place() { return place_; }
-  const CheckOptions& options() const { return options_; }
-  unsigned threads() const { return thread_count(0); }
-
- private:
-  Workplace& place_;
-  const CheckOptions& options_;
-  std::vector<Workload> workloads_;
-  std::vector<Measured> measured_;
-  std::vector<Check> checks_;
-};
-
-// As many large matrices as a small transformer has: enough that the last one, whose SHA-256 only one core can take,
-// is a small share.
-Workload large_tensors(const CheckOptions& options) { return even_workload(32, options.scale_bytes / 32); }
-
-Cache cache_for(std::string_view io) { return is_direct(io) ? Cache::kDirect : Cache::kWarm; }
-
-std::vector<std::string> host_paths() {
-  std::vector<std::string> names;
-  for (const IoPath& path : io_paths()) {
-    if (path.name != "gpudirect") names.emplace_back(path.name);
-  }
-  return names;
-}
 
 // 1: our raw transfers do what fio does with the same parameters.
 void raw_against_fio(Group& group) {
@@ -248,33 +119,6 @@ void verified_against_unverified(Group& group) {
   group.ratio("3", "read verified by CRC32 against unverified", crc32, none, 0.9, "warm cache");
 }
 
-// Starts a peer, or says why not.
-std::shared_ptr<RunningPeer> start_peer(std::string_view name, std::string& why) {
-  const auto place = find_peer(name, why);
-  if (!place) return nullptr;
-  try {
-    return std::make_shared<RunningPeer>(*place);
-  } catch (const Error& error) {
-    if (error.error_class() != ErrorClass::kUnavailable) throw;
-    why = error.message();
-    return nullptr;
-  }
-}
-
-// A peer's reads at each number of readers, of which the best counts.
-std::vector<std::size_t> peer_reads(Group& group, const SharedContent& content,
-                                    const std::shared_ptr<RunningPeer>& peer, const Stored& stored, Operation operation,
-                                    bool verify) {
-  std::vector<std::size_t> reads;
-  for (const std::optional<unsigned> readers :
-       {std::optional<unsigned>(), std::optional(1U), std::optional(2U), std::optional(4U)}) {
-    if (operation == Operation::kOpen && readers) continue;
-    reads.push_back(group.add(peer_run(group.place(), content, peer, stored,
-                                       {.operation = operation, .verify = verify, .readers = readers})));
-  }
-  return reads;
-}
-
 struct PeerCheck {
   std::string name;
   std::vector<std::size_t> ours, peers;  // the best of each counts
@@ -305,14 +149,12 @@ void peers_on_large_tensors(Group& group, const std::shared_ptr<RunningPeer>& pe
   }
   const std::vector<std::size_t> their_writes = peer_write({});
   const std::vector<PeerCheck> rows = {
-      {"read", ours_read({}, Verification::kNone), peer_reads(group, content, peer, {}, Operation::kRead, false), 2},
-      {"read verified", ours_read({}, Verification::kAll), peer_reads(group, content, peer, {}, Operation::kRead, true),
-       1.6},
+      {"read", ours_read({}, Verification::kNone), peer_reads(group, content, peer, {}, {}), 2},
+      {"read verified", ours_read({}, Verification::kAll), peer_reads(group, content, peer, {}, {.verify = true}), 1.6},
       {"write with both hashes, pwrite", {writes[0]}, their_writes, 1.2},
       {"write with both hashes, best path", writes, their_writes, 1.5},
       {"write encrypted", {group.add(codec_write(group.place(), content, sealed, {}))}, peer_write(sealed), 1.6},
-      {"read encrypted", ours_read(sealed, Verification::kNone),
-       peer_reads(group, content, peer, sealed, Operation::kRead, false), 1.4}};
+      {"read encrypted", ours_read(sealed, Verification::kNone), peer_reads(group, content, peer, sealed, {}), 1.4}};
   group.run();
   conclude_peers(group, rows);
 }
@@ -325,17 +167,15 @@ void peers_on_many_tensors(Group& group, const std::shared_ptr<RunningPeer>& pee
     return std::vector{group.add(codec_read(group.place(), content, {}, {}, {}))};
   };
   const std::vector<PeerCheck> rows = {
-      {"read 2,000 tensors of 256 KiB", ours_read(middle), peer_reads(group, middle, peer, {}, Operation::kRead, false),
-       1.5},
+      {"read 2,000 tensors of 256 KiB", ours_read(middle), peer_reads(group, middle, peer, {}, {}), 1.5},
       {"write 2,000 tensors of 256 KiB",
        {group.add(codec_write(group.place(), middle, {}, {}))},
        {group.add(peer_run(group.place(), middle, peer, {}, {.operation = Operation::kWrite}))},
        1.5},
-      {"read 10,000 tensors of 64 bytes", ours_read(tiny), peer_reads(group, tiny, peer, {}, Operation::kRead, false),
-       20},
+      {"read 10,000 tensors of 64 bytes", ours_read(tiny), peer_reads(group, tiny, peer, {}, {}), 20},
       {"open 10,000 tensors",
        {group.add(codec_open(group.place(), tiny, {}, {}))},
-       peer_reads(group, tiny, peer, {}, Operation::kOpen, false),
+       peer_reads(group, tiny, peer, {}, {.operation = Operation::kOpen}),
        10}};
   group.run();
   conclude_peers(group, rows);
@@ -483,7 +323,7 @@ struct GroupOfChecks {
 
 constexpr GroupOfChecks kGroups[] = {
     {"1", raw_against_fio},   {"1", codec_against_raw}, {"2", steps_on_top}, {"3", verified_against_unverified},
-    {"5", counts_of_tensors}, {"5", sizes_of_files},    {"6", same_bytes},
+    {"5", counts_of_tensors}, {"5", sizes_of_files},    {"6", same_bytes},   {"7", gpu_memory},
 };
 
 }  // namespace

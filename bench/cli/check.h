@@ -26,6 +26,7 @@ nlohmann::json to_json(const Check& check);
 struct CheckOptions {
   std::string directory;
   std::uint64_t scale_bytes = 512 << 20;
+  std::size_t gpu_set_bytes = kGpuWorkingSetBytes;
   std::vector<std::string> items;  // none: all
   RoundOptions rounds;
 };

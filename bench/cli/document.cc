@@ -39,13 +39,20 @@ double median_rate(const Measured& measured) { return median_interval(measured.r
 bool is_path_rung(const Measured& m, const Description& of) {
   const Description& d = m.subject->description();
   return d.subject == "raw" && d.operation == of.operation && d.io_actual == of.io_actual && !m.samples.empty() &&
-         d.target == of.target && d.cache == of.cache && d.workload == of.workload && d.threads == of.threads &&
+         // What goes to a GPU by way of the host is held against reading to where no memory is new.
+         (d.target == of.target || (of.target == Target::kDevice && d.target == Target::kSink)) &&
+         d.cache == of.cache && d.workload == of.workload && d.threads == of.threads &&
          d.block_bytes == of.block_bytes && d.queue_depth == of.queue_depth;
 }
 
 bool is_rung(const Measured& m, Rung rung, const Description& of) {
   const Description& d = m.subject->description();
   return d.subject == "ceiling" && d.detail == rung_name(rung) && !m.samples.empty() && d.threads == of.threads;
+}
+
+bool is_rung(const Measured& m, GpuRung rung) {
+  const Description& d = m.subject->description();
+  return d.subject == "ceiling" && d.detail == rung_name(rung) && !m.samples.empty();
 }
 
 // The slowest of the steps that a result is made of, and what part of it was reached.
@@ -64,6 +71,11 @@ json bound_by(const Measured& measured, const std::vector<Measured>& all) {
   };
   for (const Measured& m : all) {
     if (is_path_rung(m, d)) consider(m, fmt::format("path-{}/{}", name_of(d.operation), d.io_actual));
+    if (d.target == Target::kDevice) {
+      // Which side computes is the codec's choice, so that only what none of both ways gets around counts.
+      if (d.io_actual != "gpudirect" && is_rung(m, GpuRung::kCopy)) consider(m, "gpu-copy");
+      continue;
+    }
     if (crc32 && is_rung(m, Rung::kCrc32, d)) consider(m, "crc32");
     if (sha256 && is_rung(m, Rung::kSha256, d)) consider(m, "sha256");
     if (d.encrypted && is_rung(m, Rung::kSecretbox, d)) consider(m, "secretbox");

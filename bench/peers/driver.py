@@ -6,7 +6,8 @@ each gets one line on stdout:
 
 - prepare: spec. Makes the tensors that the file says, in memory. To be asked before the first write.
 - write: file, hashes, key_hex, sync. Closing the file belongs to it; the fsync that may follow is timed apart.
-- read: file, verify, readers, key_hex, lazy. Afterwards each tensor lies in memory that was allocated for it.
+- read: file, verify, readers, key_hex, lazy, device. Afterwards each tensor lies in memory that was allocated for it,
+  on the device ("cpu" or "cuda").
 - open: file, key_hex. The index alone, and what else the implementation reads at that point.
 - quit.
 
@@ -91,6 +92,7 @@ class Read:
     readers: int | None = None
     key_hex: str | None = None
     lazy: bool = False
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)

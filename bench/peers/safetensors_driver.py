@@ -100,19 +100,37 @@ class Safetensors:
             raise Refused("it reads in one thread")
         refuse_key(request.key_hex)
         framework = self._framework(request.file)
+        on_gpu = request.device == "cuda"
+        if on_gpu:
+            framework = self._framework_of_gpu()
 
         def read() -> Loaded:
-            with self._library.safe_open(request.file, framework) as opened:
+            with self._library.safe_open(
+                request.file, framework, device=request.device
+            ) as opened:
                 if request.lazy:
                     names = opened.keys()
                     tensors = {name: opened.get_tensor(name) for name in names}
                 else:
                     tensors = opened.get_tensors()
-                if framework == "torch":
+                if on_gpu:
+                    import torch
+
+                    torch.cuda.synchronize()
+                elif framework == "torch":
                     tensors = {name: tensors[name].clone() for name in tensors}
             return Loaded(tensors, framework)
 
         return read
+
+    def _framework_of_gpu(self) -> str:
+        if "torch" in self._frameworks:
+            import torch
+
+            if torch.cuda.is_available():
+                return "torch"
+            raise Refused(f"torch {torch.__version__} has no GPU here")
+        raise Refused("only torch reads to a GPU, and it is not installed")
 
     def opener(self, request: Open) -> Callable[[], Any]:
         refuse_key(request.key_hex)
@@ -131,7 +149,10 @@ class Safetensors:
     def content(self, result: Loaded) -> Content:
         if result.framework == "torch":
             sizes = [t.numel() * t.element_size() for t in result.tensors.values()]
-            copied = "torch, copied out of the mapping"
+            on_gpu = any(t.is_cuda for t in result.tensors.values())
+            copied = (
+                "torch, on the GPU" if on_gpu else "torch, copied out of the mapping"
+            )
         else:
             sizes = [tensor.nbytes for tensor in result.tensors.values()]
             copied = "numpy"

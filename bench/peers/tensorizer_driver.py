@@ -92,10 +92,13 @@ class Tensorizer:
     def reader(self, request: Read) -> Callable[[], TensorDeserializer]:
         decryption = self._decryption(request.key_hex)
 
+        if request.device == "cuda" and not self._torch.cuda.is_available():
+            raise Refused(f"torch {self._torch.__version__} has no GPU here")
+
         def read() -> TensorDeserializer:
             deserializer = self._library.TensorDeserializer(
                 request.file,
-                device="cpu",
+                device=request.device,
                 lazy_load=request.lazy,
                 num_readers=request.readers,
                 verify_hash=request.verify,
@@ -104,6 +107,8 @@ class Tensorizer:
             if request.lazy:
                 # It keeps what it hands out, so that the tensors are all in memory afterwards, as without "lazy".
                 deque(deserializer.read_tensors(), maxlen=0)
+            if request.device == "cuda":
+                self._torch.cuda.synchronize()
             return deserializer
 
         return read

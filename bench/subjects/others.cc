@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "harness/fio.h"
 #include "tzmark/error.h"
@@ -80,12 +82,15 @@ class FioRun final : public Subject {
 
 class Ceiling final : public Subject {
  public:
-  Ceiling(Rung rung, unsigned threads) : rung_(rung), threads_(threads) {
+  // measure: bytes per second, found in about so long.
+  Ceiling(std::string_view name, unsigned threads, Target target,
+          std::function<double(std::chrono::nanoseconds)> measure)
+      : measure_(std::move(measure)) {
     description_.subject = "ceiling";
-    description_.detail = rung_name(rung);
+    description_.detail = name;
     description_.threads = threads;
     description_.workload = "memory";
-    description_.target = Target::kSink;
+    description_.target = target;
   }
 
   Sample run() override {
@@ -93,14 +98,13 @@ class Ceiling final : public Subject {
     constexpr std::uint64_t kBytes = std::uint64_t{1} << 30;
     description_.bytes = kBytes;
     Sample sample;
-    const double rate = measure_rate(rung_, threads_, std::chrono::milliseconds(150));
+    const double rate = measure_(std::chrono::milliseconds(150));
     sample.elapsed_ns = static_cast<std::uint64_t>(static_cast<double>(kBytes) / rate * 1e9);
     return sample;
   }
 
  private:
-  const Rung rung_;
-  const unsigned threads_;
+  const std::function<double(std::chrono::nanoseconds)> measure_;
 };
 
 // The tensors as a peer is told of them.
@@ -146,7 +150,9 @@ class PeerSubject final : public Subject {
                      : run.operation == Operation::kWrite && is_tensorizer_ ? (stored.encrypted ? "sha256" : "both")
                                                                             : "none";
     d.encrypted = stored.encrypted;
-    d.target = has_huge_pages_by_itself() ? Target::kHugePages : Target::kSmallPages;
+    d.target = run.into_device              ? Target::kDevice
+               : has_huge_pages_by_itself() ? Target::kHugePages
+                                            : Target::kSmallPages;
     d.cache = run.operation == Operation::kWrite ? Cache::kNone : Cache::kWarm;
     d.bytes = content_->data_bytes();
     d.tensors = content_->table().size();
@@ -190,6 +196,7 @@ class PeerSubject final : public Subject {
       sample.resident_share = make_cache_state(file_name_, Cache::kWarm);
       if (run_.operation == Operation::kRead) question["verify"] = run_.verify;
       if (run_.readers) question["readers"] = *run_.readers;
+      if (run_.into_device) question["device"] = "cuda";
     }
     const Stopwatch watch(place_.directory());
     const json answer = peer_->process.request(question);
@@ -225,7 +232,15 @@ std::unique_ptr<Subject> fio_run(Workplace& place, SharedContent content, Operat
   return std::make_unique<FioRun>(place, std::move(content), operation, moving);
 }
 
-std::unique_ptr<Subject> ceiling(Rung rung, unsigned threads) { return std::make_unique<Ceiling>(rung, threads); }
+std::unique_ptr<Subject> ceiling(Rung rung, unsigned threads) {
+  return std::make_unique<Ceiling>(rung_name(rung), threads, Target::kSink,
+                                   [=](std::chrono::nanoseconds time) { return measure_rate(rung, threads, time); });
+}
+std::unique_ptr<Subject> ceiling(GpuRung rung, std::size_t working_set_bytes) {
+  return std::make_unique<Ceiling>(rung_name(rung), 1, Target::kDevice, [=](std::chrono::nanoseconds time) {
+    return measure_rate(rung, time, working_set_bytes);
+  });
+}
 
 std::unique_ptr<Subject> peer_run(Workplace& place, SharedContent content, std::shared_ptr<RunningPeer> peer,
                                   const Stored& stored, const PeerRun& run) {
@@ -239,7 +254,9 @@ std::optional<PeerPlace> find_peer(std::string_view name, std::string& why) {
   const std::filesystem::path driver =
       programs / fmt::format("../share/tzmark/bench/peers/{}_driver.py", is_tensorizer ? "tensorizer" : "safetensors");
   // scripts/peers puts them into the build folder.
-  const std::filesystem::path interpreter = programs / "../peers" / release / "bin/python";
+  const char* const elsewhere = std::getenv("TZMARK_PEERS");
+  const std::filesystem::path peers = elsewhere != nullptr ? std::filesystem::path(elsewhere) : programs / "../peers";
+  const std::filesystem::path interpreter = peers / release / "bin/python";
   for (const auto& [path, what] : {std::pair{driver, "its driver"}, std::pair{interpreter, "scripts/peers makes it"}}) {
     if (std::filesystem::exists(path)) continue;
     why = fmt::format("{} is missing ({})",

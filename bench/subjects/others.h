@@ -6,6 +6,7 @@
 #include <string>
 
 #include "harness/ceilings.h"
+#include "harness/gpu_ceilings.h"
 #include "harness/peer.h"
 #include "subjects/ours.h"
 
@@ -16,6 +17,7 @@ std::unique_ptr<Subject> fio_run(Workplace& place, SharedContent content, Operat
 
 // One step on so many threads for about so long; the sample's bytes are those that it did. bytes is what a second does.
 std::unique_ptr<Subject> ceiling(Rung rung, unsigned threads);
+std::unique_ptr<Subject> ceiling(GpuRung rung, std::size_t working_set_bytes);
 
 // Where the drivers and their interpreters are: beside this program and in the checkout that it was built from.
 struct PeerPlace {
@@ -35,6 +37,7 @@ struct PeerRun {
   Operation operation = Operation::kRead;
   bool verify = false;
   std::optional<unsigned> readers = std::nullopt;  // none: what the peer chooses by itself
+  bool into_device = false;                        // a read that ends in GPU memory
 };
 
 // REQUIRES: the peer reads v4 files. A safetensors peer gets a safetensors file of the same tensors.

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "harness/page_cache.h"
@@ -83,6 +85,9 @@ class CodecRead final : public CodecSubject {
     description_.target = reading.target;
     description_.bytes *= reading.copies;
     description_.tensors *= reading.copies;
+    if (reading.compute != DeviceCompute::kAuto) {
+      description_.detail = reading.compute == DeviceCompute::kHost ? "compute=host" : "compute=device";
+    }
     if (reading.copies > 1) description_.notes.push_back(fmt::format("{} copies of the file a sample", reading.copies));
   }
 
@@ -96,6 +101,7 @@ class CodecRead final : public CodecSubject {
     }
     const Reader reader = Reader::open(file_names_.front(), options());
     if (reading_.target == Target::kSink) return reader.verify();
+    if (reading_.target == Target::kDevice) return verify_device(reader);
     const LoadedTensors loaded = reader.load(Verification::kAll);
     for (std::size_t i = 0; i < loaded.size(); ++i) {
       const auto found = reader.find(content_->workload().tensors[i].name);
@@ -112,7 +118,7 @@ class CodecRead final : public CodecSubject {
     // The share that is furthest from what was asked for.
     sample.resident_share =
         reading_.cache == Cache::kWarm ? *std::ranges::min_element(shares) : *std::ranges::max_element(shares);
-    std::vector<std::optional<LoadedTensors>> loaded(file_names_.size());  // given back behind the clock
+    std::vector<Loaded> loaded(file_names_.size());  // given back behind the clock
     const Stopwatch watch(place_.directory());
     for (std::size_t i = 0; i < loaded.size(); ++i) loaded[i] = read(file_names_[i]);
     watch.stop(sample);
@@ -121,14 +127,42 @@ class CodecRead final : public CodecSubject {
   }
 
  private:
-  std::optional<LoadedTensors> read(const std::string& file_name) const {
+  using Loaded = std::variant<std::monostate, LoadedTensors, DeviceTensors>;
+
+  // All of it, with all hashes, and then as it will be timed.
+  void verify_device(const Reader& reader) {
+    const auto require_same = [&](const DeviceTensors& loaded) {
+      for (std::size_t i = 0; i < loaded.size(); ++i) {
+        const auto found = reader.find(content_->workload().tensors[i].name);
+        std::vector<std::byte> bytes(found ? loaded[*found].size : 0);
+        if (found) copy_to_host(loaded[*found], bytes);
+        if (!found || !std::ranges::equal(bytes, (*content_)[i])) {
+          throw Error(ErrorCode::kFileChanged, "the bytes on the GPU are not those that were written");
+        }
+      }
+    };
+    require_same(reader.load_into_device({.verify = Verification::kAll, .compute = reading_.compute}));
+    std::optional<DeviceTensors> loaded;
+    const auto load = [&] { loaded = reader.load_into_device(device_options()); };
+    if (reader.io_path() == "gpudirect") {
+      attest(description_, load);
+    } else {
+      load();
+    }
+    require_same(*loaded);
+  }
+
+  DeviceReadOptions device_options() const { return {.verify = reading_.verification, .compute = reading_.compute}; }
+
+  Loaded read(const std::string& file_name) const {
     const Reader reader = Reader::open(file_name, options());
+    if (reading_.target == Target::kDevice) return reader.load_into_device(device_options());
     if (reading_.target != Target::kSink) {
       const bool huge = reading_.target == Target::kHugePages;
       return reader.load(reading_.verification, huge ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall);
     }
     reader.scan({.verify = reading_.verification});
-    return std::nullopt;
+    return std::monostate();
   }
 
   const Reading reading_;
@@ -167,16 +201,32 @@ class CodecOpen final : public CodecSubject {
 
 class CodecWrite final : public CodecSubject {
  public:
-  CodecWrite(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving)
+  CodecWrite(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving, bool from_device)
       : CodecSubject(place, std::move(content), stored, moving),
-        source_(content_->source()),
+        from_device_(from_device),
         file_name_(place.new_name(".written")) {
     description_.operation = Operation::kWrite;
+    if (from_device) description_.target = Target::kDevice;
     description_.verification = verification_name(stored);
   }
 
   void verify() override {
-    static_cast<void>(run());
+    if (from_device_) {
+      memory_.emplace(content_->table());
+      std::vector<ConstBuffer> tensors;
+      for (std::size_t i = 0; i < memory_->size(); ++i) {
+        copy_from_host((*content_)[i], (*memory_)[i]);
+        tensors.emplace_back((*memory_)[i]);
+      }
+      source_ = std::make_unique<DeviceSource>(std::move(tensors));
+    } else {
+      source_ = std::make_unique<MemorySource>(content_->source());
+    }
+    if (from_device_ && moving_.io == "gpudirect") {
+      attest(description_, [&] { static_cast<void>(run()); });
+    } else {
+      static_cast<void>(run());
+    }
     compare(file_name_, *content_, stored_.encrypted);
     std::filesystem::remove(file_name_);
   }
@@ -190,13 +240,15 @@ class CodecWrite final : public CodecSubject {
     if (options.encrypt) options.encrypt->chunk_bytes = std::min(options.encrypt->chunk_bytes, moving_.block_bytes);
     return timed_write(place_, file_name_, moving_.io, [&](File& file) {
       describe(file);
-      write_tensors(file, content_->table(), source_, options);
+      write_tensors(file, content_->table(), *source_, options);
     });
   }
 
  private:
-  const MemorySource source_;
+  const bool from_device_;
   const std::string file_name_;
+  std::optional<DeviceTensors> memory_;
+  std::unique_ptr<TensorSource> source_;
 };
 
 }  // namespace
@@ -261,8 +313,8 @@ std::unique_ptr<Subject> codec_read(Workplace& place, SharedContent content, con
   return std::make_unique<CodecRead>(place, std::move(content), stored, moving, reading);
 }
 std::unique_ptr<Subject> codec_write(Workplace& place, SharedContent content, const Stored& stored,
-                                     const Moving& moving) {
-  return std::make_unique<CodecWrite>(place, std::move(content), stored, moving);
+                                     const Moving& moving, bool from_device) {
+  return std::make_unique<CodecWrite>(place, std::move(content), stored, moving, from_device);
 }
 std::unique_ptr<Subject> codec_open(Workplace& place, SharedContent content, const Stored& stored,
                                     const Moving& moving) {

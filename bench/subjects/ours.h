@@ -7,6 +7,7 @@
 
 #include "subjects/content.h"
 #include "subjects/subject.h"
+#include "tzmark/device.h"
 #include "tzmark/reader.h"
 
 namespace tzmark::bench {
@@ -23,6 +24,7 @@ struct Reading {
   Verification verification = Verification::kNone;
   Target target = Target::kHugePages;
   Cache cache = Cache::kWarm;
+  DeviceCompute compute = DeviceCompute::kAuto;  // with target kDevice
   // So many copies of the file in one run, one after the other: for what is too quick for one clock reading. The same
   // file again and again would lie in the CPU's caches.
   unsigned copies = 1;
@@ -33,9 +35,9 @@ using SharedContent = std::shared_ptr<const Content>;
 // Opens the file and reads every tensor, into memory of its own or to a sink.
 std::unique_ptr<Subject> codec_read(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving,
                                     const Reading& reading);
-// Writes a new file from memory, and syncs it apart.
+// Writes a new file from memory, that of a GPU if from_device, and syncs it apart.
 std::unique_ptr<Subject> codec_write(Workplace& place, SharedContent content, const Stored& stored,
-                                     const Moving& moving);
+                                     const Moving& moving, bool from_device = false);
 // Opens the file, which reads and checks its index.
 std::unique_ptr<Subject> codec_open(Workplace& place, SharedContent content, const Stored& stored,
                                     const Moving& moving);
@@ -46,10 +48,12 @@ std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const
 // As many bytes as that into a new file.
 std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const Moving& moving);
 
-// Raw transfers between a file and GPU memory, with an attestation of the way they took. The codec reads into host
-// memory, which the path gpudirect does not carry.
+// Raw transfers between a file and GPU memory, with an attestation of the way they took.
 std::unique_ptr<Subject> device_read(Workplace& place, SharedContent content, const Moving& moving);
 std::unique_ptr<Subject> device_write(Workplace& place, SharedContent content, const Moving& moving);
+
+// Does once, observed, what moves bytes by the path gpudirect, and puts into the description the way that they took.
+void attest(Description& description, const std::function<void()>& pass);
 
 // Whether a path goes by the page cache, so that no file is warm for it.
 bool is_direct(std::string_view io);

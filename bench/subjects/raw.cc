@@ -259,21 +259,6 @@ class DeviceSubject : public RawSubject {
     mover.run(latency);
   }
 
-  // Moves once more, watched.
-  template <typename Pass>
-  void attest(Pass&& pass) {
-    GpuDirectObserver observer;
-    observer.begin();
-    pass();
-    const GpuDirectAttestation seen = observer.end();
-    description_.gpudirect = {{"route", seen.route},
-                              {"source", seen.source},
-                              {"p2p_bytes", seen.p2p_bytes},
-                              {"nvfs_bytes", seen.nvfs_bytes},
-                              {"posix_bytes", seen.posix_bytes}};
-    if (!seen.note.empty()) description_.notes.push_back(seen.note);
-  }
-
   std::optional<DeviceMemory> memory_;
 };
 
@@ -289,7 +274,8 @@ class DeviceRead final : public DeviceSubject {
     make_memory();
     file_name_ = place_.raw_file(content_);
     LatencyHistogram ignored;
-    attest([&] { move(*open_file(file_name_, OpenMode::kRead, moving_.io), Transfer::Kind::kRead, ignored); });
+    attest(description_,
+           [&] { move(*open_file(file_name_, OpenMode::kRead, moving_.io), Transfer::Kind::kRead, ignored); });
     HostMemory host(description_.bytes);
     memory_->copy_to_host(0, host.bytes());
     require_same(host.bytes());
@@ -319,7 +305,7 @@ class DeviceWrite final : public DeviceSubject {
   void verify() override {
     make_memory();
     memory_->copy_from_host(0, content_->bytes().first(description_.bytes));
-    attest([&] { static_cast<void>(run()); });
+    attest(description_, [&] { static_cast<void>(run()); });
     HostMemory host(description_.bytes);
     open_file(file_name_, OpenMode::kRead)->read_at(0, host.bytes());
     require_same(host.bytes());
@@ -339,6 +325,19 @@ class DeviceWrite final : public DeviceSubject {
 };
 
 }  // namespace
+
+void attest(Description& description, const std::function<void()>& pass) {
+  GpuDirectObserver observer;
+  observer.begin();
+  pass();
+  const GpuDirectAttestation seen = observer.end();
+  description.gpudirect = {{"route", seen.route},
+                           {"source", seen.source},
+                           {"p2p_bytes", seen.p2p_bytes},
+                           {"nvfs_bytes", seen.nvfs_bytes},
+                           {"posix_bytes", seen.posix_bytes}};
+  if (!seen.note.empty()) description.notes.push_back(seen.note);
+}
 
 std::unique_ptr<Subject> device_read(Workplace& place, SharedContent content, const Moving& moving) {
   return std::make_unique<DeviceRead>(place, std::move(content), moving);

@@ -28,7 +28,7 @@ enum class Target : std::uint8_t {
   kHugePages,   // newly mapped memory, in huge pages where the system has them
   kSmallPages,  // newly mapped memory, in pages of the smallest size
   kSink,        // memory of fixed size that is filled again and again
-  kDevice,      // GPU memory of fixed size, for the path gpudirect
+  kDevice,      // GPU memory: of raw paths of fixed size, of the codec newly allocated
 };
 
 std::string_view name_of(Operation operation);

@@ -1,0 +1,108 @@
+// 7: what is read into GPU memory, held against the copy, the kernels, and upstream.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/check_group.h"
+#include "gpu/compute.h"
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+namespace {
+
+constexpr double kOpenedBytesPerSecond = 100e9;
+
+Check not_measured(std::string name, double required, std::string why) {
+  return {.item = "7", .name = std::move(name), .required = required, .note = std::move(why)};
+}
+
+// In each round the codec's way by the host against the slower of its two halves.
+void against_halves(Group& group, std::string name, std::size_t codec, std::size_t storage, std::size_t copy) {
+  for (const std::size_t i : {codec, storage, copy}) {
+    if (!group.why(i).empty()) return group.conclude(not_measured(std::move(name), 0.9, group.why(i)), {});
+  }
+  std::vector<double> ratios = group.rates(codec);
+  for (std::size_t i = 0; i < ratios.size(); ++i) {
+    ratios[i] /= std::min(group.rates(storage)[i], group.rates(copy)[i]);
+  }
+  group.conclude({.item = "7",
+                  .name = std::move(name),
+                  .measured = {group.id(codec)},
+                  .against = {group.id(storage), group.id(copy)},
+                  .required = 0.9,
+                  .note = "of min(path into memory that is there, pinned copy)"},
+                 std::move(ratios));
+}
+
+}  // namespace
+
+void gpu_memory(Group& group) {
+  if (const std::string why = DeviceMemory::why_unavailable(); !why.empty()) {
+    return group.conclude_as_is(not_measured("GPU memory", 1, why));
+  }
+  const auto content = group.content(large_tensors(group.options()));
+  const std::size_t gpu_bytes = group.options().gpu_set_bytes;
+  const std::size_t copy = group.add(ceiling(GpuRung::kCopy, gpu_bytes));
+  group.add(ceiling(GpuRung::kFill, gpu_bytes));
+  const auto read = [&](const std::string& io, Verification verification) {
+    return group.add(codec_read(group.place(), content, {}, {.io = io},
+                                {.verification = verification, .target = Target::kDevice, .cache = cache_for(io)}));
+  };
+  struct Row {
+    std::string io;
+    std::size_t codec, verified, storage;
+  };
+  std::vector<Row> rows;
+  for (const char* io : {"pwrite", "uring-direct"}) {
+    rows.push_back({io, read(io, Verification::kNone), read(io, Verification::kCrc32),
+                    group.add(raw_read(group.place(), content, {.io = io}, Target::kSink, cache_for(io)))});
+  }
+  std::vector<std::size_t> ways = {copy};
+  std::vector<std::size_t> ours = {rows[0].codec};
+  const auto paths = io_paths();
+  const auto gpudirect = std::ranges::find(paths, "gpudirect", &IoPath::name);
+  const std::string why_no_gpudirect = gpudirect->why_unavailable();
+  if (why_no_gpudirect.empty()) {
+    ways.push_back(group.add(device_read(group.place(), content, {.io = "gpudirect"})));
+    ours.push_back(read("gpudirect", Verification::kNone));
+  }
+  const std::string& why_no_kernels = why_no_device_compute();
+  std::size_t crc32 = 0, opened = 0;
+  if (why_no_kernels.empty()) {
+    crc32 = group.add(ceiling(GpuRung::kCrc32, gpu_bytes));
+    opened = group.add(ceiling(GpuRung::kSecretbox, gpu_bytes));
+  }
+  std::string why_no_peer;
+  std::vector<std::size_t> theirs;
+  if (const auto peer = start_peer("tensorizer", why_no_peer)) {
+    theirs = peer_reads(group, content, peer, {}, {.into_device = true});
+  }
+  group.run();
+
+  for (const Row& row : rows) {
+    against_halves(group, fmt::format("{} to the GPU", row.io), row.codec, row.storage, copy);
+    against_halves(group, fmt::format("{} to the GPU, CRC32 verified", row.io), row.verified, row.storage, copy);
+  }
+  const std::string of_crc32 = "CRC32 on the GPU against the fastest way there";
+  const std::string of_opened = "messages opened on the GPU against 100 GB/s";
+  if (why_no_kernels.empty()) {
+    group.best_ratio({.item = "7", .name = of_crc32, .required = 20}, {crc32}, ways);
+    std::vector<double> ratios = group.rates(opened);
+    for (double& ratio : ratios) ratio /= kOpenedBytesPerSecond;
+    group.conclude(
+        {.item = "7", .name = of_opened, .measured = {group.id(opened)}, .required = 1, .note = group.why(opened)},
+        std::move(ratios));
+  } else {
+    group.conclude(not_measured(of_crc32, 20, why_no_kernels), {});
+    group.conclude(not_measured(of_opened, 1, why_no_kernels), {});
+  }
+  const std::string of_peer = "read to the GPU against tensorizer";
+  if (theirs.empty()) {
+    group.conclude(not_measured(of_peer, 2, why_no_peer), {});
+  } else {
+    group.best_ratio({.item = "7", .name = of_peer, .required = 2, .note = "warm cache, same bytes, best of each side"},
+                     ours, theirs);
+  }
+}
+
+}  // namespace tzmark::bench

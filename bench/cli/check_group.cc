@@ -1,0 +1,44 @@
+// What groups of checks have in common.
+#include "cli/check_group.h"
+
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+
+Workload large_tensors(const CheckOptions& options) { return even_workload(32, options.scale_bytes / 32); }
+
+Cache cache_for(std::string_view io) { return is_direct(io) ? Cache::kDirect : Cache::kWarm; }
+
+std::vector<std::string> host_paths() {
+  std::vector<std::string> names;
+  for (const IoPath& path : io_paths()) {
+    if (path.name != "gpudirect") names.emplace_back(path.name);
+  }
+  return names;
+}
+
+std::shared_ptr<RunningPeer> start_peer(std::string_view name, std::string& why) {
+  const auto place = find_peer(name, why);
+  if (!place) return nullptr;
+  try {
+    return std::make_shared<RunningPeer>(*place);
+  } catch (const Error& error) {
+    if (error.error_class() != ErrorClass::kUnavailable) throw;
+    why = error.message();
+    return nullptr;
+  }
+}
+
+std::vector<std::size_t> peer_reads(Group& group, const SharedContent& content,
+                                    const std::shared_ptr<RunningPeer>& peer, const Stored& stored, PeerRun reading) {
+  std::vector<std::size_t> reads;
+  for (const std::optional<unsigned> readers :
+       {std::optional<unsigned>(), std::optional(1U), std::optional(2U), std::optional(4U)}) {
+    if (reading.operation == Operation::kOpen && readers) continue;
+    reading.readers = readers;
+    reads.push_back(group.add(peer_run(group.place(), content, peer, stored, reading)));
+  }
+  return reads;
+}
+
+}  // namespace tzmark::bench
