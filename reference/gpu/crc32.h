@@ -154,7 +154,7 @@ TZMARK_DEVICE inline Words crc32_word(const Crc32Words& words, std::uint32_t num
   const std::uint64_t address = words.first + std::uint64_t{number} * kCrc32WordBytes;
   if (address >= words.begin) return load_words(address);
   Words word{};
-  for (unsigned i = 0; i < kCrc32WordBytes; ++i) {
+  TZMARK_UNROLL for (unsigned i = 0; i < kCrc32WordBytes; ++i) {
     word.word[i / 4] |= std::uint32_t{crc32_byte(words, address + i)} << (8 * (i % 4));
   }
   return word;

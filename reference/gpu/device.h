@@ -25,55 +25,48 @@ struct Words {
   std::uint32_t word[4];
 };
 
-#ifdef __CUDA_ARCH__
-// That it is global memory saves the GPU the question.
-template <typename Value>
-__device__ const Value* device_pointer(std::uint64_t address) {
-  const Value* const pointer = reinterpret_cast<const Value*>(address);
-  __builtin_assume(__isGlobal(pointer));
-  return pointer;
-}
-#endif
-
 TZMARK_DEVICE inline std::uint8_t load_byte(std::uint64_t address) {
   return *reinterpret_cast<const std::uint8_t*>(address);
 }
 
+// What is global memory has to be said: of an address that comes from memory the compiler does not know.
+
 // REQUIRES: address is a multiple of 4.
 TZMARK_DEVICE inline std::uint32_t load_word(std::uint64_t address) {
-#ifdef __CUDA_ARCH__
-  return *device_pointer<std::uint32_t>(address);
-#else
   std::uint32_t word;
+#ifdef __CUDA_ARCH__
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(address) : "memory");
+#else
   std::memcpy(&word, reinterpret_cast<const void*>(address), sizeof word);
-  return word;
 #endif
+  return word;
 }
 
 // REQUIRES: address is a multiple of 16.
 TZMARK_DEVICE inline Words load_words(std::uint64_t address) {
-#ifdef __CUDA_ARCH__
-  const uint4 words = *device_pointer<uint4>(address);
-  return {{words.x, words.y, words.z, words.w}};
-#else
   Words words;
+#ifdef __CUDA_ARCH__
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.word[0]), "=r"(words.word[1]), "=r"(words.word[2]), "=r"(words.word[3])
+               : "l"(address)
+               : "memory");
+#else
   std::memcpy(&words, reinterpret_cast<const void*>(address), sizeof words);
+#endif
   return words;
+}
+
+// REQUIRES: address is a multiple of 4.
+TZMARK_DEVICE inline void store_word(std::uint64_t address, std::uint32_t word) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.global.u32 [%0], %1;" : : "l"(address), "r"(word) : "memory");
+#else
+  std::memcpy(reinterpret_cast<void*>(address), &word, sizeof word);
 #endif
 }
 
 TZMARK_DEVICE inline void xor_byte(std::uint64_t address, std::uint8_t with) {
   *reinterpret_cast<std::uint8_t*>(address) ^= with;
-}
-
-// REQUIRES: address is a multiple of 4.
-TZMARK_DEVICE inline void xor_word(std::uint64_t address, std::uint32_t with) {
-  const std::uint32_t word = load_word(address) ^ with;
-#ifdef __CUDA_ARCH__
-  *const_cast<std::uint32_t*>(device_pointer<std::uint32_t>(address)) = word;
-#else
-  std::memcpy(reinterpret_cast<void*>(address), &word, sizeof word);
-#endif
 }
 
 // For words of device memory that several blocks write.

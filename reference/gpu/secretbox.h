@@ -68,7 +68,7 @@ TZMARK_DEVICE inline Limbs message_block(const SecretboxMessage& message, std::u
     // At the edges, where whole words would reach beyond the message.
     const unsigned bytes =
         end - address < kPoly1305BlockBytes ? static_cast<unsigned>(end - address) : kPoly1305BlockBytes;
-    for (unsigned i = 0; i < kPoly1305BlockBytes; ++i) {
+    TZMARK_UNROLL for (unsigned i = 0; i < kPoly1305BlockBytes; ++i) {
       if (i < bytes) words.word[i / 4] |= std::uint32_t{load_byte(address + i)} << (8 * (i % 4));
       if (i == bytes) words.word[i / 4] |= std::uint32_t{1} << (8 * (i % 4));
     }
@@ -128,11 +128,21 @@ TZMARK_DEVICE inline void xor_stream(const SecretboxShared& shared, std::uint64_
     xor_byte(words_begin + 4 * words + thread, stream_byte(shared, at + head + 4 * words + thread));
   }
   const unsigned first = (at + head) / 4, shift = 8 * ((at + head) % 4);
-  for (unsigned i = thread; i < words; i += kSecretboxThreads) {
-    const std::uint32_t low = shared.stream[stream_word(first + i)];
-    // There is a next word of the stream wherever a part of it is wanted.
-    const std::uint32_t high = shift == 0 ? 0 : shared.stream[stream_word(first + i + 1)];
-    xor_word(words_begin + 4 * i, shift_pair(low, high, shift));
+  constexpr unsigned kAhead = 8;  // loads under way at the same time
+  for (unsigned done = thread; done < words; done += kAhead * kSecretboxThreads) {
+    std::uint32_t word[kAhead] = {};
+    TZMARK_UNROLL for (unsigned k = 0; k < kAhead; ++k) {
+      const unsigned i = done + k * kSecretboxThreads;
+      if (i < words) word[k] = load_word(words_begin + 4 * i);
+    }
+    TZMARK_UNROLL for (unsigned k = 0; k < kAhead; ++k) {
+      const unsigned i = done + k * kSecretboxThreads;
+      if (i >= words) continue;
+      const std::uint32_t low = shared.stream[stream_word(first + i)];
+      // There is a next word of the stream wherever a part of it is wanted.
+      const std::uint32_t high = shift == 0 ? 0 : shared.stream[stream_word(first + i + 1)];
+      store_word(words_begin + 4 * i, word[k] ^ shift_pair(low, high, shift));
+    }
   }
 }
 

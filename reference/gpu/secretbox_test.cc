@@ -34,7 +34,10 @@ class Messages {
     const Bytes between = random_bytes(gap, seed);
     sealed_.insert(sealed_.end(), between.begin(), between.end());
     opened_.insert(opened_.end(), between.begin(), between.end());
-    const Bytes plain = random_bytes(bytes, seed + 1);
+    Bytes plain = random_bytes(bytes, seed + 1);
+    // libsodium wants an address even of nothing.
+    plain.reserve(1);
+    sealed_.reserve(sealed_.size() + bytes + 1);
     opened_.insert(opened_.end(), plain.begin(), plain.end());
     places_.push_back({sealed_.size(), bytes});
     sealed_.resize(sealed_.size() + bytes);
