@@ -79,6 +79,19 @@ int print_repro(const Manifest& manifest, const Adapter& adapter, const std::str
   throw UsageError(fmt::format("the corpus has no case '{}'", id));
 }
 
+int run_against(const ConformArguments& arguments, const Manifest& manifest, const std::vector<Case>& cases,
+                const Adapter& adapter, const std::atomic<bool>& cancelled) {
+  const AgainstRun run{.manifest = &manifest,
+                       .cases = &cases,
+                       .first = &adapter,
+                       .options = suite_options(arguments),
+                       .one_shot = arguments.one_shot,
+                       .findings = arguments.findings,
+                       .json_file = arguments.json_file};
+  const Progress progress(cases.size());
+  return run_against(arguments.against, run, cancelled, std::cref(progress));
+}
+
 // Compares the run with the list of known failures, and writes the list anew if that is asked for.
 void judge_known(const ConformArguments& arguments, SuiteRun& run) {
   const bool to_be_made = arguments.fix_known && !fs::exists(arguments.known_file);
@@ -138,6 +151,9 @@ void add_conform_options(CLI::App& app, ConformArguments& arguments) {
   app.add_option("--repro", arguments.repro_case, "print the command that repeats this case, and run no case")
       ->type_name("CASE");
   app.add_flag("--list", arguments.list, "print the cases (id, layout, verdict, features) and run nothing");
+  app.add_option("--findings", arguments.findings, "write a case for each difference found into this new folder")
+      ->type_name("DIR");
+  add_against_options(app, arguments.against);
 }
 
 int run_conform(const ConformArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
@@ -150,6 +166,7 @@ int run_conform(const ConformArguments& arguments, const fs::path& prefix, const
   }
   const Adapter adapter = start_adapter(arguments, prefix, cancelled);
   if (!arguments.repro_case.empty()) return print_repro(manifest, adapter, arguments.repro_case);
+  if (arguments.against.wanted()) return run_against(arguments, manifest, cases, adapter, cancelled);
   for (const std::string& feature : stale_exclusions(manifest, adapter.profile())) {
     fmt::print(stderr, "tzmark-conform: the adapter lacks '{}', a feature that no case has\n", feature);
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "against_command.h"
 #include "suite.h"
 
 namespace tzmark::conformance {
@@ -29,6 +30,8 @@ struct ConformArguments {
   std::string junit_file;
   std::string repro_case;
   bool list = false;
+  std::string findings;
+  AgainstArguments against;
 };
 
 void add_conform_options(CLI::App& app, ConformArguments& arguments);

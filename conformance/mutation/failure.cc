@@ -39,18 +39,6 @@ std::string_view last_line(std::string_view text) {
   return newline == text.npos ? text : text.substr(newline + 1);
 }
 
-// "/tensors/3/shape/0" as "/tensors/shape".
-std::string member_of(const std::string& pointer) {
-  std::string member;
-  for (std::size_t at = 0; at < pointer.size();) {
-    const std::size_t end = std::min(pointer.find('/', at + 1), pointer.size());
-    const std::string word = pointer.substr(at, end - at);
-    if (word.size() < 2 || !std::isdigit(static_cast<unsigned char>(word[1]))) member += word;
-    at = end;
-  }
-  return member;
-}
-
 std::string sign_of(const Step& step) {
   switch (step.outcome) {
     case Outcome::kRejectedValid:
@@ -90,9 +78,7 @@ class Inquiry {
     feed.bytes = file_;
     Question question{command, scratch_->path(), {}, secret_->key_hex, secret_->passphrase, nullptr};
     if (command == Command::kStream) question.feed = &feed;
-    const auto elapsed_max = limits_->elapsed_max.value_or(std::chrono::seconds(10 + file_.size() / kBytesASecond));
-    Step step = adapter_->ask(question, elapsed_max,
-                              limits_->memory_max_bytes.value_or(kMemoryLeastBytes + kMemoryFactor * file_.size()));
+    Step step = adapter_->ask(question, limits_->elapsed_for(file_.size()), limits_->memory_for(file_.size()));
     judge_step(assessment_.item, assessment_.expected, adapter_->profile(), step);
     if (!is_failure(step.outcome)) return std::nullopt;
     return Failure{command,    step.outcome, rule(command), sign_of(step), {broken().begin(), broken().end()},
@@ -109,6 +95,25 @@ class Inquiry {
 };
 
 }  // namespace
+
+std::string member_of(const std::string& pointer) {
+  std::string member;
+  for (std::size_t at = 0; at < pointer.size();) {
+    const std::size_t end = std::min(pointer.find('/', at + 1), pointer.size());
+    const std::string word = pointer.substr(at, end - at);
+    if (word.size() < 2 || !std::isdigit(static_cast<unsigned char>(word[1]))) member += word;
+    at = end;
+  }
+  return member;
+}
+
+std::chrono::nanoseconds AskLimits::elapsed_for(std::uint64_t file_bytes) const {
+  return elapsed_max.value_or(std::chrono::seconds(10 + file_bytes / kBytesASecond));
+}
+
+std::uint64_t AskLimits::memory_for(std::uint64_t file_bytes) const {
+  return memory_max_bytes.value_or(kMemoryLeastBytes + kMemoryFactor * file_bytes);
+}
 
 model::Secret to_model(const FileSecret& secret) {
   Case item;

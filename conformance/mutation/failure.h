@@ -39,11 +39,17 @@ struct Failure {
   std::string reason;            // one line for people
 };
 
+// A JSON pointer without the numbers in it: "/tensors/shape" of "/tensors/3/shape/0".
+std::string member_of(const std::string& pointer);
+
 bool is_same_reason(const Failure& a, const Failure& b);
 
 struct AskLimits {
   std::optional<std::chrono::nanoseconds> elapsed_max;  // nothing: 10 s, and a second for every 10 MiB
   std::optional<std::uint64_t> memory_max_bytes;        // nothing: 64 MiB, and eight times the size of the file
+
+  std::chrono::nanoseconds elapsed_for(std::uint64_t file_bytes) const;
+  std::uint64_t memory_for(std::uint64_t file_bytes) const;
 };
 
 // Asks for the given commands, so far as the profile has them, and returns the worst failure; nothing if there is none.

@@ -87,20 +87,6 @@ void judge_rejected(const Case& item, Step& step) {
       rejection.rule && std::find(item.rules.begin(), item.rules.end(), *rejection.rule) == item.rules.end();
 }
 
-Outcome outcome_without_answer(ProcessEnd end) {
-  switch (end) {
-    case ProcessEnd::kTimedOut:
-    case ProcessEnd::kInputBroken:
-      return Outcome::kHang;
-    case ProcessEnd::kMemoryBroken:
-      return Outcome::kMemory;
-    case ProcessEnd::kOutputBroken:
-      return Outcome::kOutput;
-    default:
-      return Outcome::kCrash;
-  }
-}
-
 // What is judged the same for every command; accepted judges an acceptance.
 template <typename Accepted>
 void judge_answer(const Case& item, Step& step, const Accepted& accepted) {
@@ -130,6 +116,20 @@ std::string_view name_of(Outcome outcome) {
                                                                   "rejected-valid", "pass",   "implementation-defined",
                                                                   "skipped"};
   return kNames[static_cast<std::size_t>(outcome)];
+}
+
+Outcome outcome_without_answer(ProcessEnd end) {
+  switch (end) {
+    case ProcessEnd::kTimedOut:
+    case ProcessEnd::kInputBroken:
+      return Outcome::kHang;
+    case ProcessEnd::kMemoryBroken:
+      return Outcome::kMemory;
+    case ProcessEnd::kOutputBroken:
+      return Outcome::kOutput;
+    default:
+      return Outcome::kCrash;
+  }
 }
 
 void judge_step(const Case& item, const std::optional<Json>& expected, const Profile& profile, Step& step) {

@@ -33,6 +33,9 @@ inline constexpr std::size_t kOutcomeCount = 10;
 // As reports spell it, "accepted-invalid".
 std::string_view name_of(Outcome outcome);
 
+// Of a process that gave no answer.
+Outcome outcome_without_answer(ProcessEnd end);
+
 inline bool is_failure(Outcome outcome) { return outcome < Outcome::kPass; }
 
 // Where a failure shows in a file, as the model of the format sees it.
