@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "errors.h"
+#include "odd_sizes.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -33,6 +34,9 @@ using Clock = std::chrono::steady_clock;
 // process is sampled more often, because what ends after a few milliseconds would not be seen otherwise.
 constexpr std::chrono::nanoseconds kSampleIntervalMin = std::chrono::milliseconds(2);
 constexpr std::chrono::nanoseconds kSampleIntervalMax = std::chrono::milliseconds(5);
+
+// How often a pipe is looked at that has to be empty before the next piece goes into it.
+constexpr std::chrono::nanoseconds kPieceInterval = std::chrono::microseconds(200);
 
 constexpr int kDismissalMilliseconds = 1000;
 
@@ -322,16 +326,29 @@ class Child {
   // Waits for output, the end of the child or the time of the next sample. Returns whether the child has ended.
   bool wait_for_event() {
     // A negative descriptor is left out.
-    const int writable = unsent_.empty() && !feed_ ? -1 : stdin_.get();
+    const bool piece_lies_there = room_bytes() == 0;
+    const int writable = (unsent_.empty() && !feed_) || piece_lies_there ? -1 : stdin_.get();
     std::array<pollfd, 4> events = {{{exit_notice_.get(), POLLIN, 0},
                                      {stdout_.get(), POLLIN, 0},
                                      {stderr_.get(), POLLIN, 0},
                                      {writable, POLLOUT, 0}}};
-    const auto interval =
-        std::clamp<std::chrono::nanoseconds>((Clock::now() - started_) / 8, kSampleIntervalMin, kSampleIntervalMax);
+    const auto interval = piece_lies_there ? kPieceInterval
+                                           : std::clamp<std::chrono::nanoseconds>(
+                                                 (Clock::now() - started_) / 8, kSampleIntervalMin, kSampleIntervalMax);
     const timespec timeout = {0, interval.count()};
     if (::ppoll(events.data(), events.size(), &timeout, nullptr) < 0 && errno != EINTR) fail("ppoll");
     return (events[0].revents & POLLIN) != 0;
+  }
+
+  std::uint64_t waiting_bytes() const {
+    int bytes = 0;
+    return stdin_.open() && ::ioctl(stdin_.get(), FIONREAD, &bytes) == 0 ? static_cast<std::uint64_t>(bytes) : 0;
+  }
+
+  // How much may go into the pipe now; 0 while a piece lies in it.
+  std::uint64_t room_bytes() const {
+    if (!feed_ || !feed_->piece_seed) return std::numeric_limits<std::uint64_t>::max();
+    return waiting_bytes() > 0 ? 0 : odd_piece_bytes(*feed_->piece_seed, given_bytes_, feed_->bytes.size());
   }
 
   // Gives as much of the line or the feed as the pipe takes.
@@ -348,7 +365,9 @@ class Child {
         }
         return;
       }
-      const ssize_t written = ::write(stdin_.get(), unsent_.data(), unsent_.size());
+      const std::uint64_t given = std::min<std::uint64_t>(unsent_.size(), room_bytes());
+      if (given == 0) break;
+      const ssize_t written = ::write(stdin_.get(), unsent_.data(), given);
       if (written > 0) {
         unsent_.remove_prefix(static_cast<std::size_t>(written));
         given_bytes_ += static_cast<std::uint64_t>(written);
@@ -364,9 +383,7 @@ class Child {
   }
 
   void note_taken() {
-    int waiting_bytes = 0;
-    if (!stdin_.open() || ::ioctl(stdin_.get(), FIONREAD, &waiting_bytes) != 0) return;
-    result_.stdin_taken_bytes = given_bytes_ - static_cast<std::uint64_t>(waiting_bytes);
+    if (stdin_.open()) result_.stdin_taken_bytes = given_bytes_ - waiting_bytes();
   }
 
   // Takes what is in the pipes, but at most so much at a time that the limits are looked at in between.

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +50,8 @@ struct Feed {
   std::span<const std::byte> bytes;
   bool endless = false;
   std::uint64_t taken_max_bytes = std::numeric_limits<std::uint64_t>::max();
+  // Gives odd numbers of bytes (odd_sizes.h), each when the one before has been read, so that reads are short.
+  std::optional<std::uint64_t> piece_seed = std::nullopt;
 };
 
 struct ProcessResult {

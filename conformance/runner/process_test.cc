@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "errors.h"
@@ -55,6 +56,31 @@ TEST_F(ProcessTest, KeepsOutputLargerThanAPipe) {
   const ProcessResult result = python("import sys; sys.stdout.write('x' * 5_000_000)");
   EXPECT_EQ(result.end, ProcessEnd::kExited);
   EXPECT_EQ(result.stdout_text, std::string(5'000'000, 'x'));
+}
+
+// Every read gives an odd number of bytes, at most half of them, the same ones each time, and all of them in the end.
+TEST_F(ProcessTest, AFeedInPiecesMakesReadsShort) {
+  const std::string content(3001, 'x');
+  Feed feed;
+  feed.bytes = std::as_bytes(std::span(content));
+  feed.piece_seed = 20;
+  const std::vector<std::string> reader = {python_program(), "-I", "-c",
+                                           "import os\nwhile data := os.read(0, 100000): print(len(data))"};
+  const ProcessResult result = run_process(reader, {}, kNotCancelled, &feed);
+  EXPECT_EQ(result.stdin_taken_bytes, content.size());
+  std::istringstream lines(result.stdout_text);
+  std::size_t total_bytes = 0;
+  std::size_t reads = 0;
+  for (std::size_t bytes = 0; lines >> bytes; ++reads) {
+    EXPECT_LE(bytes, content.size() / 2);
+    total_bytes += bytes;
+    EXPECT_TRUE(bytes % 2 == 1 || total_bytes == content.size()) << bytes;
+  }
+  EXPECT_EQ(total_bytes, content.size());
+  EXPECT_GT(reads, 2u);
+  EXPECT_EQ(run_process(reader, {}, kNotCancelled, &feed).stdout_text, result.stdout_text);
+  feed.piece_seed = 21;
+  EXPECT_NE(run_process(reader, {}, kNotCancelled, &feed).stdout_text, result.stdout_text);
 }
 
 TEST_F(ProcessTest, StdinIsEmpty) { EXPECT_EQ(shell("cat; echo end").stdout_text, "end\n"); }
