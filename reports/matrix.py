@@ -113,6 +113,8 @@ def _result(case: Json, stderr: Table) -> Json:
 def _step(step: Json, stderr: Table) -> Json:
     kept = {member: step[member] for member in STEP}
     text = step["stderr_tail"].rstrip() if step["outcome"] in UNANSWERED else ""
+    if step["shape"] != "file":
+        kept["shape"] = step["shape"]
     kept["stderr"] = stderr.add(_last_lines(text)) if text else None
     return kept
 

@@ -26,7 +26,10 @@ RENDER = (sys.executable, "-B", FOLDER / "render.py")
 VOID = {"meta", "input", "br"}
 HOSTILE = "\"'><script src=//x onerror=y>&{{ 7*7 }}</style></script>"
 # Members whose values the schema lists; all others can hold anything.
-LISTED = {"schema", "outcome", "verdict", "command", "operation", "kind", "end"}
+LISTED = {
+    *("schema", "outcome", "verdict", "command", "operation", "kind", "end"),
+    "shape",
+}
 
 
 class Elements(HTMLParser):
@@ -184,6 +187,12 @@ class AnyPage(RenderTest):
                 # Four failures have annotated bytes; one byte of each is the defect.
                 self.assertEqual(len(marked), 4)
 
+    def test_says_in_which_shape_a_case_failed(self) -> None:
+        failed = sample.misread_in_pieces(sample.case("pieces", ["TZR-IDX-001"]))
+        for kind, page in self.pages(sample.result([failed])).items():
+            with self.subTest(kind):
+                self.assertIn("decode (short-reads)", page)
+
     def test_shows_known_failures_and_other_rules_apart(self) -> None:
         for kind, page in self.pages(sample.result(sample.every_kind())).items():
             with self.subTest(kind):
@@ -225,6 +234,15 @@ class AnyPage(RenderTest):
 
 
 class OneResult(RenderTest):
+    def test_counts_by_shape_where_there_are_several(self) -> None:
+        result = sample.result(sample.every_kind())
+        self.assertNotIn("<dt>Shapes</dt>", self.page(result))
+        result["shapes"].append(
+            {"shape": "pipe", "passed": 3, "failed": 1, "skipped": 2}
+        )
+        page = self.page(result)
+        self.assertIn("pipe: 3 passed, 1 failed, 2 skipped; seed 20", page)
+
     def test_worst_come_first(self) -> None:
         page = self.page(sample.result(list(reversed(sample.every_kind()))))
         outcomes = [
@@ -425,10 +443,10 @@ class Refusals(RenderTest):
             "[" * 100_000,
             [],
             {},
-            {"schema": "tzmark-bench", "schema_version": 2},
-            {**result, "schema_version": 1},
-            {**result, "schema_version": 3},
-            {**result, "schema_version": "2"},
+            {"schema": "tzmark-bench", "schema_version": 3},
+            {**result, "schema_version": 2},
+            {**result, "schema_version": 4},
+            {**result, "schema_version": "3"},
         ):
             for command in ("conformance", "matrix"):
                 with self.subTest(str(document)[:60], command=command):

@@ -10,7 +10,7 @@ from outcomes import Json
 
 CONFORMANCE = "tzmark-conformance"
 MATRIX = "tzmark-conformance-matrix"
-VERSIONS = {CONFORMANCE: 2, MATRIX: 1}
+VERSIONS = {CONFORMANCE: 3, MATRIX: 1}
 
 
 class NotAResult(Exception):

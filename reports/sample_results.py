@@ -27,6 +27,7 @@ def no_answer(text: str) -> Json:
 def step(command: str, outcome: str, answer: Json, **members: object) -> Json:
     return {
         "command": command,
+        "shape": "file",
         "outcome": outcome,
         "reason": None,
         "answer": answer,
@@ -182,15 +183,30 @@ def chosen(item: Json, choice: str) -> Json:
     }
 
 
+def misread_in_pieces(item: Json) -> Json:
+    """The case, refused only where reads are short."""
+    short = step("decode", "rejected-valid", rejected(None, "cut off"))
+    short["shape"] = "short-reads"
+    return {
+        **item,
+        "outcome": "rejected-valid",
+        "reason": "decode (short-reads): rejected with no rule: cut off",
+        "steps": [step("decode", "pass", ACCEPTED), short],
+    }
+
+
+def totals(cases: list[Json]) -> Json:
+    kinds = {outcome.name: outcome.kind for outcome in OUTCOMES}
+    came = [kinds[case["outcome"]] for case in cases]
+    return {kind: came.count(kind) for kind in ("passed", "failed", "skipped")}
+
+
 def summary(cases: list[Json]) -> Json:
     counts = {
         outcome.name: sum(case["outcome"] == outcome.name for case in cases)
         for outcome in OUTCOMES
     }
-    of_kind = {
-        kind: sum(counts[outcome.name] for outcome in OUTCOMES if outcome.kind == kind)
-        for kind in ("passed", "failed", "skipped")
-    }
+    of_kind = totals(cases)
     known_count = sum(case["known"] is not None for case in cases)
     return {
         **of_kind,
@@ -205,7 +221,7 @@ def result(cases: list[Json], name: str = "tensors-js", version: str = "0.3.0") 
     cited = sorted({rule for case in cases for rule in case["rules"]})
     return {
         "schema": "tzmark-conformance",
-        "schema_version": 2,
+        "schema_version": 3,
         "tzmark_version": "0.1.0",
         "started": "2026-01-02T03:04:05Z",
         "elapsed_ns": 1_500_000_000,
@@ -242,7 +258,9 @@ def result(cases: list[Json], name: str = "tensors-js", version: str = "0.3.0") 
             "jobs": 2,
             "elapsed_max_ns": None,
             "memory_max_bytes": None,
+            "seed": 20,
         },
+        "shapes": [{"shape": "file", **totals(cases)}],
         "summary": summary(cases),
         "cases": cases,
     }

@@ -19,7 +19,7 @@ def view(result: Json) -> Json:
         "result": result,
         "profile": profile,
         "abilities": [
-            (title, {"lacks": [], "omits": [], **profile[part]})
+            (title, {"lacks": [], "omits": [], "shapes": [], **profile[part]})
             for title, part in (("Reads", "reads"), ("Writes", "writes"))
             if part in profile
         ],

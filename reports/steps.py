@@ -30,6 +30,12 @@ def question(command: str) -> str:
     return "decode" if command == "stream" else command
 
 
+def label(step: Json) -> str:
+    """The command, and the shape of the file if it was not the plain one."""
+    shape = step.get("shape", "file")
+    return step["command"] if shape == "file" else f"{step['command']} ({shape})"
+
+
 def got(step: Json) -> str:
     """What the implementation did, in words."""
     answer = step["answer"]
@@ -61,7 +67,7 @@ def answers(verdict: str, steps: list[Json]) -> list[Json]:
         }
         same = next((other for other in told if other["answer"] == answer), None)
         if same:
-            same["commands"].append(step["command"])
+            same["commands"].append(label(step))
         else:
-            told.append({"commands": [step["command"]], "answer": answer})
+            told.append({"commands": [label(step)], "answer": answer})
     return told

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -55,8 +56,10 @@ Adapter start_adapter(const ConformArguments& arguments, const fs::path& prefix,
   return Adapter(argv, cancelled, arguments.one_shot ? Form::kOneShot : Form::kAny, std::move(profile));
 }
 
-SuiteOptions suite_options(const ConformArguments& arguments) {
+SuiteOptions suite_options(const ConformArguments& arguments, const fs::path& prefix) {
   SuiteOptions options;
+  options.shaping = {
+      .shapes = parse_shapes(arguments.shapes), .seed = arguments.seed, .tools = prefix / "libexec/tzmark"};
   options.jobs = arguments.jobs;
   if (arguments.timeout_seconds > 0) {
     options.elapsed_max =
@@ -68,28 +71,42 @@ SuiteOptions suite_options(const ConformArguments& arguments) {
 }
 
 // Prints the command that repeats one case.
-int print_repro(const Manifest& manifest, const Adapter& adapter, const std::string& id) {
+int print_repro(const Manifest& manifest, const Adapter& adapter, const ShapeOptions& shaping, const std::string& id) {
   for (const Case& item : manifest.cases) {
     if (item.id != id) continue;
     CaseResult unknown;
     unknown.item = item;
-    fmt::print("{}\n", repro_command(manifest, item, adapter, decisive_command(unknown, adapter.profile())));
+    fmt::print("{}\n", repro_command(manifest, item, adapter, shaping,
+                                     decisive_step(unknown, adapter.profile(), shaping.shapes)));
     return 0;
   }
   throw UsageError(fmt::format("the corpus has no case '{}'", id));
 }
 
 int run_against(const ConformArguments& arguments, const Manifest& manifest, const std::vector<Case>& cases,
-                const Adapter& adapter, const std::atomic<bool>& cancelled) {
+                const Adapter& adapter, const SuiteOptions& options, const std::atomic<bool>& cancelled) {
+  if (options.shaping.shapes != std::vector<Shape>{Shape::kFile}) {
+    throw UsageError("--against compares on plain files, without --shape");
+  }
   const AgainstRun run{.manifest = &manifest,
                        .cases = &cases,
                        .first = &adapter,
-                       .options = suite_options(arguments),
+                       .options = options,
                        .one_shot = arguments.one_shot,
                        .findings = arguments.findings,
                        .json_file = arguments.json_file};
   const Progress progress(cases.size());
   return run_against(arguments.against, run, cancelled, std::cref(progress));
+}
+
+// Throws UnavailableError if this machine cannot put files into one of the shapes.
+void check_shapes(const ShapeOptions& shaping, const Manifest& manifest, const std::atomic<bool>& cancelled) {
+  if (std::find(shaping.shapes.begin(), shaping.shapes.end(), Shape::kReadOnly) == shaping.shapes.end()) return;
+  std::vector<std::string> command = read_only_prefix(shaping, manifest.directory);
+  command.push_back("true");
+  const ProcessResult process = run_process(command, {}, cancelled);
+  if (process.end == ProcessEnd::kExited && process.exit_status == 0) return;
+  throw UnavailableError(fmt::format("the shape read-only: {}", one_line(process.stderr_tail, 1000)));
 }
 
 // Compares the run with the list of known failures, and writes the list anew if that is asked for.
@@ -136,6 +153,12 @@ void add_conform_options(CLI::App& app, ConformArguments& arguments) {
       ->type_name("BYTES[KiB|MiB|GiB]")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
+  app.add_option("--shape", arguments.shapes,
+                 "shapes that files are put into, with commas between them: file, pipe, short-reads, read-only, offset "
+                 "(default: file)")
+      ->type_name("SHAPES");
+  app.add_option("--seed", arguments.seed, "what the sizes of short reads and the offsets hang on (default: 20)")
+      ->type_name("N");
   app.add_flag("--one-shot", arguments.one_shot, "start the adapter for each question, even if it can serve");
   app.add_option("--keep", arguments.kept, "keep specification, data and result of encode cases, a folder a case")
       ->type_name("DIR");
@@ -164,9 +187,11 @@ int run_conform(const ConformArguments& arguments, const fs::path& prefix, const
     print_cases(cases);
     return 0;
   }
+  const SuiteOptions options = suite_options(arguments, prefix);
+  check_shapes(options.shaping, manifest, cancelled);
   const Adapter adapter = start_adapter(arguments, prefix, cancelled);
-  if (!arguments.repro_case.empty()) return print_repro(manifest, adapter, arguments.repro_case);
-  if (arguments.against.wanted()) return run_against(arguments, manifest, cases, adapter, cancelled);
+  if (!arguments.repro_case.empty()) return print_repro(manifest, adapter, options.shaping, arguments.repro_case);
+  if (arguments.against.wanted()) return run_against(arguments, manifest, cases, adapter, options, cancelled);
   for (const std::string& feature : stale_exclusions(manifest, adapter.profile())) {
     fmt::print(stderr, "tzmark-conform: the adapter lacks '{}', a feature that no case has\n", feature);
   }
@@ -174,7 +199,7 @@ int run_conform(const ConformArguments& arguments, const fs::path& prefix, const
   SuiteRun run{.manifest = &manifest,
                .adapter = &adapter,
                .selection = arguments.selection,
-               .options = suite_options(arguments),
+               .options = options,
                .started = std::chrono::system_clock::now(),
                .results = {},
                .known_problems = {}};

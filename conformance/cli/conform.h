@@ -21,6 +21,8 @@ struct ConformArguments {
   unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
   double timeout_seconds = 0;
   std::uint64_t memory_bytes = 0;
+  std::string shapes = "file";
+  std::uint64_t seed = ShapeOptions().seed;
   bool one_shot = false;
   std::string kept;
   std::string known_file;

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,14 @@ SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 BUILD = Path(os.environ["TZMARK_BUILD_DIR"])
 CONFORM = BUILD / "bin/tzmark-conform"
 FAKE_ADAPTER = SOURCE / "conformance/runner/testdata/fake_adapter.py"
+# Whether this machine lets the suite mount a folder read-only for a process.
+HAS_READ_ONLY = (
+    subprocess.run(
+        [BUILD / "libexec/tzmark/tzmark-read-only", SOURCE, "true"],
+        capture_output=True,
+    ).returncode
+    == 0
+)
 SCHEMA = json.loads((SOURCE / "reports/schema/conformance.schema.json").read_text())
 
 CONTENT: Json = {
@@ -373,6 +382,111 @@ class ConformTest(unittest.TestCase):
             rejected = case == "integrity-failure"
             self.assertEqual(repeated.returncode, int(rejected), repeated.stderr)
         self.assertEqual(self.run_on_corpus("--repro", "nothing").returncode, 2)
+
+    # Shapes of files.
+
+    def moved_program(self) -> Path:
+        """The program in a place of its own, where what it needs for shapes is missing."""
+        (self.folder / "bin").mkdir()
+        (self.folder / "libexec/tzmark").mkdir(parents=True)
+        program = self.folder / "bin/tzmark-conform"
+        shutil.copy(CONFORM, program)
+        return program
+
+    def test_shapes_that_are_none(self) -> None:
+        for shapes in ("fifo", "", "file, pipe"):
+            run = self.run_on_corpus("--shape", shapes)
+            self.assertEqual(run.returncode, 2, shapes)
+        self.assertIn("there is no shape ' pipe'", run.stderr)
+
+    @unittest.skipUnless(HAS_READ_ONLY, "no read-only mount can be had here")
+    def test_reports_say_in_which_shape_a_case_failed(self) -> None:
+        file, junit, page = (self.folder / name for name in ("j", "x", "h"))
+        run = self.run_on_corpus(
+            *("--shape", "read-only,short-reads,file,pipe"),
+            *("--json", file, "--junit", junit, "--html", page),
+            behaviours=("valid=open-for-writing",),
+        )
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn("decode (read-only): exit status 1", run.stdout)
+        self.assertIn("\nshape read-only: 5 passed, 1 failed, 0 skipped", run.stdout)
+        self.assertIn("\nshape pipe: 0 passed, 0 failed, 6 skipped", run.stdout)
+        result = json.loads(file.read_text())
+        validator = jsonschema.Draft202012Validator(SCHEMA)
+        self.assertEqual([error.message for error in validator.iter_errors(result)], [])
+        self.assertEqual(
+            [each["shape"] for each in result["shapes"]],
+            ["file", "pipe", "short-reads", "read-only"],
+        )
+        outcomes = {
+            (step["shape"], step["command"]): step["outcome"]
+            for step in result["cases"][0]["steps"]
+        }
+        self.assertEqual(outcomes.pop(("read-only", "decode")), "crash")
+        self.assertEqual(outcomes.pop(("read-only", "verify")), "crash")
+        self.assertEqual(set(outcomes.values()), {"pass"})
+        self.assertIn("tzmark-read-only", result["cases"][0]["repro"])
+        for report in (junit, page):
+            self.assertIn("decode (read-only)", report.read_text(), report.name)
+
+    def test_a_shape_that_nobody_takes_is_no_pass(self) -> None:
+        run = self.run_on_corpus("--shape", "offset")
+        self.assertEqual((run.returncode, "no case ran" in run.stderr), (1, True))
+        self.assertIn("its profile does not have the shape offset", run.stdout)
+
+    def test_reads_that_were_not_shortened_are_no_pass(self) -> None:
+        blind = self.folder / "adapter.sh"
+        blind.write_text(
+            """case $1 in
+capabilities)
+  echo '{"protocol": 1, "name": "n", "version": "1", "commands": ["verify"], "reads": {"layouts": ["v1"]}}' ;;
+*) echo '{"verified": true}' ;;
+esac
+"""
+        )
+        # Without its library, a program is to the suite what a static program is.
+        for program, command, reason in (
+            (CONFORM, f"sh {blind}", "no read of the file came by the library"),
+            (self.moved_program(), adapter(), "that shortens reads was not loaded"),
+        ):
+            run = subprocess.run(
+                [program, "--corpus", self.corpus, "--adapter", command]
+                + ["--only", "valid", "--shape", "short-reads"],
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(run.returncode, 1, run.stdout)
+            self.assertIn(reason, run.stdout)
+            self.assertIn("0 passed, 0 failed, 1 skipped", run.stdout)
+
+    def test_a_machine_without_read_only_mounts(self) -> None:
+        program = self.moved_program()
+        helper = self.folder / "libexec/tzmark/tzmark-read-only"
+        helper.write_text("#!/bin/sh\necho 'no mount namespace' >&2\nexit 125\n")
+        helper.chmod(0o755)
+        run = subprocess.run(
+            [program, "--corpus", self.corpus, "--adapter", adapter()]
+            + ["--shape", "file,read-only"],
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual((run.returncode, run.stdout), (4, ""))
+        self.assertIn("the shape read-only: no mount namespace", run.stderr)
+
+    def test_repro_puts_the_file_into_its_shape(self) -> None:
+        shapes = ["short-reads"] + (["read-only"] if HAS_READ_ONLY else [])
+        lines = [
+            self.run_on_corpus("--repro", "valid", "--shape", shape).stdout
+            for shape in shapes
+        ]
+        for shape in ("pipe", "offset"):
+            line = conform("--repro", "dtype-float16", "--shape", shape).stdout
+            self.assertIn({"pipe": "mkfifo", "offset": " --offset "}[shape], line)
+            lines.append(line)
+        for line in lines:
+            run = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn("tensors", json.loads(run.stdout))
 
     # The corpus as a product.
 

@@ -3,7 +3,8 @@
 //
 // Exit status: 0 all is well; 1 a case failed in a way that is not known, none ran, a file of the corpus is wrong, or
 // the implementation does not fail on the file that should be shrunk; 2 wrong usage; 3 the environment failed (corpus
-// missing or changed, adapter not startable, report not writable); 4 the HTML page cannot be made on this machine.
+// missing or changed, adapter not startable, report not writable); 4 this machine cannot make the HTML page, or a shape
+// that was asked for.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -92,7 +93,7 @@ int conform_main(int argc, char** argv) {
   app.footer(
       "tzmark-conform corpus lists, checks and exports the cases; tzmark-conform minimize shrinks a failing file.\n"
       "Exit status: 0 all passed, 1 a case failed or none ran, 2 wrong usage, 3 the environment failed,\n"
-      "4 the HTML page cannot be made here.");
+      "4 the HTML page, or a shape of files, cannot be made here.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

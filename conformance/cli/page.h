@@ -3,16 +3,9 @@
 
 #include <atomic>
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 
 namespace tzmark::conformance {
-
-// This machine lacks what an option needs.
-class UnavailableError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 // The interpreter is python3, or what the environment variable TZMARK_PYTHON names. Throws UnavailableError if it or
 // Jinja2 is missing, EnvironmentError if the page cannot be made for another reason.

@@ -36,15 +36,24 @@ Json request_of(const Question& question, std::uint64_t id) {
   }
   if (question.key_hex) request["key_hex"] = *question.key_hex;
   if (question.passphrase) request["passphrase"] = *question.passphrase;
+  if (question.part) {
+    request["offset"] = question.part->offset;
+    request["length"] = question.part->length;
+  }
   return request;
 }
 
-// The words behind the adapter's own, but for the key.
+// The words behind the adapter's own, but for the key and the part of a file.
 std::vector<std::string> words_of(const Question& question) {
   std::vector<std::string> words = {std::string(name_of(question.command))};
   if (question.command != Command::kStream) words.push_back(question.file.string());
   if (question.command == Command::kEncode) words.push_back(question.out.string());
   return words;
+}
+
+std::vector<std::string> part_words(const Question& question) {
+  if (!question.part) return {};
+  return {"--offset", std::to_string(question.part->offset), "--length", std::to_string(question.part->length)};
 }
 
 const char* key_option(const Question& question) { return question.key_hex ? "--key-file" : "--passphrase-file"; }
@@ -80,20 +89,23 @@ Step Adapter::ask(const Question& question, std::chrono::nanoseconds elapsed_max
 }
 
 std::string Adapter::shell_command(const Question& question) const {
-  std::vector<std::string> words = argv_;
+  std::vector<std::string> words = question.prefix;
+  words.insert(words.end(), argv_.begin(), argv_.end());
   for (std::string& word : words_of(question)) words.push_back(std::move(word));
   std::string command = join_command(words);
   if (question.key_hex || question.passphrase) {
     const std::string& secret = question.key_hex ? *question.key_hex : *question.passphrase;
     command += fmt::format(" {} <(printf %s {})", key_option(question), join_command({secret}));
   }
+  if (question.part) command += " " + join_command(part_words(question));
   if (question.command == Command::kStream) command += " < " + join_command({question.file.string()});
   return command;
 }
 
 Step Adapter::ask_process(const Question& question, std::chrono::nanoseconds elapsed_max,
                           std::uint64_t memory_max_bytes) const {
-  std::vector<std::string> argv = argv_;
+  std::vector<std::string> argv = question.prefix;
+  argv.insert(argv.end(), argv_.begin(), argv_.end());
   for (std::string& word : words_of(question)) argv.push_back(std::move(word));
   std::unique_ptr<ScratchFile> secret;
   if (question.key_hex || question.passphrase) {
@@ -101,6 +113,7 @@ Step Adapter::ask_process(const Question& question, std::chrono::nanoseconds ela
     argv.push_back(key_option(question));
     argv.push_back(secret->path().string());
   }
+  for (std::string& word : part_words(question)) argv.push_back(std::move(word));
   Step step;
   step.command = question.command;
   step.process = run_process(
@@ -110,8 +123,9 @@ Step Adapter::ask_process(const Question& question, std::chrono::nanoseconds ela
   return step;
 }
 
-std::unique_ptr<Adapter::Service> Adapter::start_service() const {
-  std::vector<std::string> command = argv_;
+std::unique_ptr<Adapter::Service> Adapter::start_service(const std::vector<std::string>& prefix) const {
+  std::vector<std::string> command = prefix;
+  command.insert(command.end(), argv_.begin(), argv_.end());
   command.push_back("serve");
   auto service = std::make_unique<Service>();
   service->server = std::make_unique<Server>(command, cancelled_);
@@ -127,18 +141,18 @@ std::unique_ptr<Adapter::Service> Adapter::start_service() const {
   return service;
 }
 
-std::unique_ptr<Adapter::Service>& Adapter::service_of_this_thread() const {
+std::unique_ptr<Adapter::Service>& Adapter::service_of_this_thread(const std::vector<std::string>& prefix) const {
   const std::lock_guard lock(mutex_);
-  return services_[std::this_thread::get_id()];
+  return services_[{std::this_thread::get_id(), prefix}];
 }
 
 Step Adapter::ask_service(const Question& question, std::chrono::nanoseconds elapsed_max,
                           std::uint64_t memory_max_bytes) const {
-  std::unique_ptr<Service>& service = service_of_this_thread();
+  std::unique_ptr<Service>& service = service_of_this_thread(question.prefix);
   // What earlier questions left in its memory is not this one's fault, and must not hide what this one takes.
   if (service && service->server->rss_bytes() > service->idle_rss_bytes + kServiceGrowthMaxBytes) service.reset();
   // A process may end between two questions, or with an earlier thread of this id.
-  if (!service || !service->server->ready()) service = start_service();
+  if (!service || !service->server->ready()) service = start_service(question.prefix);
   const auto exchange = [&](std::uint64_t id) {
     return service->server->exchange(
         request_of(question, id).dump(-1, ' ', false, Json::error_handler_t::replace),
@@ -151,7 +165,7 @@ Step Adapter::ask_service(const Question& question, std::chrono::nanoseconds ela
   const bool ended = step.process.end == ProcessEnd::kExited || step.process.end == ProcessEnd::kSignaled;
   if (ended && step.process.stdin_taken_bytes == 0) {
     // It ended by itself before it read the question, which is as if it had ended a moment earlier.
-    service = start_service();
+    service = start_service(question.prefix);
     id = service->next_id++;
     step.process = exchange(id);
   }

@@ -8,12 +8,13 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "judge.h"
@@ -22,6 +23,12 @@
 
 namespace tzmark::conformance {
 
+// Where a file lies in a larger one.
+struct Part {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+};
+
 // One command on one file.
 struct Question {
   Command command = Command::kDecode;
@@ -29,7 +36,9 @@ struct Question {
   std::filesystem::path out;   // of encode: the file to be written
   std::optional<std::string> key_hex;
   std::optional<std::string> passphrase;
-  const Feed* feed = nullptr;  // of stream: the file's bytes, on stdin
+  const Feed* feed = nullptr;               // of stream: the file's bytes, on stdin
+  std::optional<Part> part = std::nullopt;  // of the file, if that is larger than what is asked about
+  std::vector<std::string> prefix = {};     // words in front of the adapter's own, of a program that becomes the rest
 };
 
 enum class Form {
@@ -71,8 +80,8 @@ class Adapter {
                    std::uint64_t memory_max_bytes) const;
   Step ask_service(const Question& question, std::chrono::nanoseconds elapsed_max,
                    std::uint64_t memory_max_bytes) const;
-  std::unique_ptr<Service> start_service() const;
-  std::unique_ptr<Service>& service_of_this_thread() const;
+  std::unique_ptr<Service> start_service(const std::vector<std::string>& prefix) const;
+  std::unique_ptr<Service>& service_of_this_thread(const std::vector<std::string>& prefix) const;
 
   std::vector<std::string> argv_;
   const std::atomic<bool>& cancelled_;
@@ -82,9 +91,9 @@ class Adapter {
   std::uint64_t idle_rss_bytes_ = 0;
   std::chrono::nanoseconds idle_elapsed_{0};
 
-  // A process dies with the thread that started it, so every thread has its own.
+  // A process dies with the thread that started it, so every thread has its own, and one for each prefix.
   mutable std::mutex mutex_;
-  mutable std::unordered_map<std::thread::id, std::unique_ptr<Service>> services_;
+  mutable std::map<std::pair<std::thread::id, std::vector<std::string>>, std::unique_ptr<Service>> services_;
 };
 
 }  // namespace tzmark::conformance

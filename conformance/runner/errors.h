@@ -1,4 +1,4 @@
-// The two ways in which a run of the suite can fail without saying anything about the adapter's answers.
+// The ways in which a run of the suite can fail without saying anything about the adapter's answers.
 //
 // Thread-safety: exceptions are values.
 #pragma once
@@ -15,6 +15,12 @@ class EnvironmentError : public std::runtime_error {
 
 // The caller asked for something that cannot be asked.
 class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// This machine lacks what an option needs.
+class UnavailableError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };

@@ -134,6 +134,10 @@ Outcome outcome_without_answer(ProcessEnd end) {
 
 void judge_step(const Case& item, const std::optional<Json>& expected, const Profile& profile, Step& step) {
   judge_answer(item, step, [&] { judge_accepted(item, expected, profile, step); });
+  if (step.outcome == Outcome::kPass && !step.untried.empty()) {
+    step.outcome = Outcome::kSkipped;
+    step.reason = step.untried;
+  }
   step.reason = one_line(step.reason, kReasonMaxBytes);
 }
 
@@ -189,7 +193,7 @@ CaseJudgement judge_case(const Case& item, const std::vector<Step>& steps) {
   if (decisive.outcome == Outcome::kPass) {
     return {item.verdict == Verdict::kImplementationDefined ? Outcome::kImplementationDefined : Outcome::kPass, ""};
   }
-  return {decisive.outcome, fmt::format("{}: {}", name_of(decisive.command), decisive.reason)};
+  return {decisive.outcome, fmt::format("{}: {}", label(decisive.command, decisive.shape), decisive.reason)};
 }
 
 }  // namespace tzmark::conformance

@@ -12,6 +12,7 @@
 #include "manifest.h"
 #include "model.h"
 #include "protocol.h"
+#include "shape.h"
 
 namespace tzmark::conformance {
 
@@ -52,9 +53,10 @@ struct WrittenFile {
   std::string sha256;
 };
 
-// One command run for one case.
+// One command run for one case, with its file in one shape.
 struct Step {
   Command command = Command::kDecode;
+  Shape shape = Shape::kFile;
   ProcessResult process;
   Answer answer;
   Outcome outcome = Outcome::kSkipped;
@@ -62,6 +64,7 @@ struct Step {
   std::optional<Difference> difference;    // of wrong data
   std::optional<Explanation> explanation;  // of failures, where there is something to show
   std::optional<WrittenFile> written;      // of encode
+  std::string untried;                     // why a pass says nothing of the shape; empty if it does
   bool cites_other_rule = false;           // refused as it should, but for a rule that is not among the case's
 };
 

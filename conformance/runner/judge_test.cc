@@ -56,6 +56,19 @@ TEST(JudgeStep, EveryVerdictAgainstAcceptance) {
   EXPECT_EQ(accept(Verdict::kIntegrityFailure, Command::kVerify), Outcome::kAcceptedInvalid);
 }
 
+// A pass without the reads that were to be short says nothing; a failure says what it says.
+TEST(JudgeStep, AShapeThatWasNotTriedIsSkipped) {
+  Step step;
+  step.shape = Shape::kShortReads;
+  step.untried = "nothing was read";
+  step.answer = accepted();
+  judge_step(case_of(Verdict::kValid), kExpected, profile_of(), step);
+  EXPECT_EQ(step.outcome, Outcome::kSkipped);
+  EXPECT_EQ(judge_case(case_of(Verdict::kValid), {step}).reason, "decode (short-reads): nothing was read");
+  judge_step(case_of(Verdict::kInvalid), std::nullopt, profile_of(), step);
+  EXPECT_EQ(step.outcome, Outcome::kAcceptedInvalid);
+}
+
 TEST(JudgeStep, EveryVerdictAgainstRejection) {
   for (const Command command : {Command::kDecode, Command::kVerify}) {
     EXPECT_EQ(judged(Verdict::kValid, command, rejected()).outcome, Outcome::kRejectedValid);

@@ -18,6 +18,7 @@ constexpr int kProtocolVersion = 1;
 const std::set<std::string> kCommands = {"decode", "verify", "stream", "encode", "serve"};
 const std::set<std::string> kReaderMayOmit = {"layout", "wire_dtype", "crc32_field", "sha256_field", "module_index"};
 const std::set<std::string> kWriterMayOmit = {"module_index"};
+const std::set<std::string> kClaimedShapes = {"pipe", "offset"};
 // One that is misspelt would skip every case of its layout in silence.
 const std::set<std::string> kLayouts = {"v1",          "v2",           "v3",         "v4", "v5-headers-first",
                                         "v5-segments", "v5-long-dims", "safetensors"};
@@ -156,11 +157,14 @@ Json parse_served_line(std::uint64_t id, std::string_view line) {
 
 Abilities parse_abilities(const Json& profile, const char* name, const std::set<std::string>& omittable) {
   const Json& object = profile.at(name);
-  refuse_unknown_members(object, {"layouts", "lacks", "omits"}, name);
+  std::set<std::string> members = {"layouts", "lacks", "omits"};
+  if (name == std::string_view("reads")) members.insert("shapes");
+  refuse_unknown_members(object, members, name);
   Abilities abilities = {object.at("layouts").get<std::set<std::string>>(), string_set(object, "lacks"),
-                         string_set(object, "omits")};
+                         string_set(object, "omits"), string_set(object, "shapes")};
   refuse_unknown_values(abilities.layouts, kLayouts, "layouts");
   refuse_unknown_values(abilities.omits, omittable, "omits");
+  refuse_unknown_values(abilities.shapes, kClaimedShapes, "shapes");
   return abilities;
 }
 

@@ -12,6 +12,7 @@ namespace tzmark::conformance {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 Answer answer(Command command, int exit_status, const std::string& stdout_text) {
@@ -140,6 +141,10 @@ TEST(Profile, IsRead) {
   EXPECT_THAT(profile.reads.layouts, UnorderedElementsAre("v1", "v2"));
   EXPECT_THAT(profile.reads.lacks, UnorderedElementsAre("meta"));
   EXPECT_THAT(profile.reads.omits, UnorderedElementsAre("layout"));
+  EXPECT_THAT(profile.reads.shapes, IsEmpty());
+  Json with_shapes = profile.document;
+  with_shapes["reads"]["shapes"] = {"offset", "pipe"};
+  EXPECT_THAT(parse_profile(with_shapes.dump()).reads.shapes, UnorderedElementsAre("pipe", "offset"));
   EXPECT_TRUE(profile.has(Command::kDecode));
   EXPECT_FALSE(profile.has(Command::kVerify));
   EXPECT_FALSE(profile.serves());
@@ -174,6 +179,9 @@ TEST(Profile, MistakesAreRefused) {
            Row{R"({"op": "replace", "path": "/commands", "value": ["encode"]})", "key 'writes' not found"},
            Row{R"({"op": "add", "path": "/writes", "value": {"layouts": [], "omits": ["layout"]}})",
                "'layout' in omits"},
+           Row{R"({"op": "add", "path": "/writes", "value": {"layouts": [], "shapes": ["pipe"]}})",
+               "unknown member 'shapes'"},
+           Row{R"({"op": "add", "path": "/reads/shapes", "value": ["file"]})", "'file' in shapes"},
            Row{R"({"op": "replace", "path": "/reads/layouts", "value": ["V4"]})", "'V4' in layouts"},
            Row{R"({"op": "add", "path": "/reads/lack", "value": []})", "unknown member 'lack'"},
            Row{R"({"op": "add", "path": "/lacks", "value": []})", "unknown member 'lacks'"},

@@ -37,9 +37,13 @@ struct Totals {
 
   std::size_t ran() const { return passed + failed; }
   void add(const CaseResult& result);
+  void add(Outcome outcome);
 };
 
 Totals totals_of(const std::vector<CaseResult>& results);
+
+// The cases of a run in one shape alone: by the worst of its steps there, and skipped where there are none.
+Totals totals_in(const std::vector<CaseResult>& results, Shape shape);
 
 // Ends in the line "N passed, N failed, N skipped".
 std::string text_report(const SuiteRun& run);

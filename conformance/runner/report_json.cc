@@ -9,7 +9,7 @@
 namespace tzmark::conformance {
 namespace {
 
-constexpr int kResultVersion = 2;
+constexpr int kResultVersion = 3;
 constexpr std::size_t kValueMaxBytes = 1000;
 constexpr std::size_t kStderrMaxBytes = 4000;
 
@@ -78,6 +78,7 @@ std::string tail(const std::string& text, std::size_t max_bytes) {
 
 Json describe(const Step& step) {
   return {{"command", name_of(step.command)},
+          {"shape", name_of(step.shape)},
           {"outcome", name_of(step.outcome)},
           {"reason", or_null(step.reason)},
           {"answer", describe(step.answer)},
@@ -112,7 +113,8 @@ Json describe(const SuiteRun& run, const CaseResult& result) {
           {"choice", or_null(result.choice())},
           {"cites_other_rule", result.cites_other_rule()},
           {"known", or_null(result.known)},
-          {"repro", repro_command(*run.manifest, item, *run.adapter, decisive_command(result, run.adapter->profile()))},
+          {"repro", repro_command(*run.manifest, item, *run.adapter, run.options.shaping,
+                                  decisive_step(result, run.adapter->profile(), run.options.shaping.shapes))},
           {"steps", std::move(steps)}};
 }
 
@@ -133,6 +135,17 @@ Json describe_summary(const std::vector<CaseResult>& results) {
           {"unknown", totals.failed - totals.known},
           {"outcomes", outcomes},
           {"cites_other_rule", other_rule}};
+}
+
+// What came of the cases in each shape of the run.
+Json describe_shapes(const SuiteRun& run) {
+  Json shapes = Json::array();
+  for (const Shape shape : run.options.shaping.shapes) {
+    const Totals totals = totals_in(run.results, shape);
+    shapes.push_back(
+        {{"shape", name_of(shape)}, {"passed", totals.passed}, {"failed", totals.failed}, {"skipped", totals.skipped}});
+  }
+  return shapes;
 }
 
 // The rules that the cases of the run are about.
@@ -177,7 +190,9 @@ std::string json_report(const SuiteRun& run) {
         {"rules", run.selection.rules},
         {"jobs", options.jobs},
         {"elapsed_max_ns", options.elapsed_max ? Json(options.elapsed_max->count()) : Json()},
-        {"memory_max_bytes", or_null(options.memory_max_bytes)}}},
+        {"memory_max_bytes", or_null(options.memory_max_bytes)},
+        {"seed", options.shaping.seed}}},
+      {"shapes", describe_shapes(run)},
       {"summary", describe_summary(run.results)},
       {"cases", std::move(cases)},
   };

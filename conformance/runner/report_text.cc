@@ -122,6 +122,19 @@ std::string failures(const std::vector<CaseResult>& results) {
   return text;
 }
 
+// A line for each shape, where there are others than the plain file.
+std::string by_shape(const SuiteRun& run) {
+  const std::vector<Shape>& shapes = run.options.shaping.shapes;
+  if (shapes == std::vector<Shape>{Shape::kFile}) return "";
+  std::string text;
+  for (const Shape shape : shapes) {
+    const Totals totals = totals_in(run.results, shape);
+    text += fmt::format("shape {}: {} passed, {} failed, {} skipped\n", name_of(shape), totals.passed, totals.failed,
+                        totals.skipped);
+  }
+  return text;
+}
+
 std::string remarks(const std::vector<CaseResult>& results) {
   std::map<std::string, std::size_t> choices;
   std::map<std::string, std::size_t> skips;
@@ -140,20 +153,30 @@ std::string remarks(const std::vector<CaseResult>& results) {
 
 }  // namespace
 
+void Totals::add(Outcome outcome) {
+  ++(outcome == Outcome::kSkipped ? skipped : is_failure(outcome) ? failed : passed);
+}
+
 void Totals::add(const CaseResult& result) {
-  if (result.outcome == Outcome::kSkipped) {
-    ++skipped;
-  } else if (is_failure(result.outcome)) {
-    ++failed;
-    if (result.known) ++known;
-  } else {
-    ++passed;
-  }
+  add(result.outcome);
+  if (is_failure(result.outcome) && result.known) ++known;
 }
 
 Totals totals_of(const std::vector<CaseResult>& results) {
   Totals totals;
   for (const CaseResult& result : results) totals.add(result);
+  return totals;
+}
+
+Totals totals_in(const std::vector<CaseResult>& results, Shape shape) {
+  Totals totals;
+  for (const CaseResult& result : results) {
+    std::vector<Step> steps;
+    std::copy_if(result.steps.begin(), result.steps.end(), std::back_inserter(steps), [&](const Step& step) {
+      return (step.command == Command::kEncode ? Shape::kFile : step.shape) == shape;
+    });
+    totals.add(judge_case(result.item, steps).outcome);
+  }
   return totals;
 }
 
@@ -168,7 +191,7 @@ std::string text_report(const SuiteRun& run) {
   std::string text =
       fmt::format("{} {}: passed/run by feature and layout, +Ns for N skipped\n\n", profile.name, profile.version);
   text += matrix(run.results) + "\n";
-  for (const std::string& section : {failures(run.results), remarks(run.results)}) {
+  for (const std::string& section : {failures(run.results), remarks(run.results), by_shape(run)}) {
     if (!section.empty()) text += section + "\n";
   }
   for (const std::string& problem : run.known_problems) text += fmt::format("known failures: {}\n", problem);

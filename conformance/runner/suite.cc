@@ -27,38 +27,59 @@ Question question_of(const Manifest& manifest, const Case& item, Command command
           .feed = nullptr};
 }
 
+// The command of this suite that runs one case.
+std::vector<std::string> own_command(const Manifest& manifest, const Case& item, const Adapter& adapter) {
+  return {"tzmark", "conform", "--adapter", join_command(adapter.argv()), "--corpus", manifest.directory.string(),
+          "--only", item.id};
+}
+
 // The model knows the .tensors format alone.
 model::Description describe_read(std::span<const std::byte> file, const Case& item) {
   return item.layout == "safetensors" ? model::Description{} : model::describe(file, secret_of(item));
 }
 
-void run_read_case(const Manifest& manifest, const Case& item, const Adapter& adapter,
-                   std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes, std::vector<Step>& steps) {
+void run_read_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const std::vector<Shape>& shapes,
+                   Stage& stage, std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes,
+                   std::vector<Step>& steps) {
   const std::optional<Json> expected = load_expected(manifest, item);
   const std::vector<std::byte> content = read_file(manifest.directory / item.path);
   // Where a refusal can be known from the first bytes, the rest has no end.
   Feed feed = {.bytes = content, .endless = item.pipe_max_bytes.has_value()};
   if (item.pipe_max_bytes) feed.taken_max_bytes = *item.pipe_max_bytes;
-  for (const Command command : {Command::kDecode, Command::kVerify, Command::kStream}) {
-    if (!adapter.profile().has(command)) continue;
-    Question question = question_of(manifest, item, command);
-    if (command == Command::kStream) question.feed = &feed;
-    Step step = adapter.ask(question, elapsed_max, memory_max_bytes);
-    judge_step(item, expected, adapter.profile(), step);
-    if (is_failure(step.outcome)) {
-      step.explanation = explain(item, step, content, describe_read(content, item));
+  for (const Shape shape : shapes) {
+    for (const Command command : commands_in(shape, adapter.profile())) {
+      Question question = question_of(manifest, item, command);
+      if (command == Command::kStream) question.feed = &feed;
+      Step step = stage.ask(shape, question, manifest, content, adapter, elapsed_max, memory_max_bytes);
+      judge_step(item, expected, adapter.profile(), step);
+      if (is_failure(step.outcome)) {
+        step.explanation = explain(item, step, content, describe_read(content, item));
+      }
+      steps.push_back(std::move(step));
     }
-    steps.push_back(std::move(step));
   }
 }
 
+// Why a case is not asked in any of these shapes; nothing if it is.
+std::optional<std::string> absence_from_all(const Case& item, const Profile& profile,
+                                            const std::vector<Shape>& shapes) {
+  for (const Shape shape : shapes) {
+    if (item.operation == Operation::kEncode ? shape == Shape::kFile : !commands_in(shape, profile).empty()) {
+      return std::nullopt;
+    }
+  }
+  return item.operation == Operation::kEncode ? "is written, which has no other shape" : absence(shapes.front());
+}
+
 CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const SuiteOptions& options,
-                    Nonces& nonces) {
+                    Stage& stage, Nonces& nonces) {
   CaseResult result;
   result.item = item;
   // Also for cases that are skipped: a corpus that has changed is not one to report on.
   check_case_file(manifest, item);
-  if (const auto reason = excuse(item, adapter.profile())) {
+  auto reason = excuse(item, adapter.profile());
+  if (!reason) reason = absence_from_all(item, adapter.profile(), options.shaping.shapes);
+  if (reason) {
     result.reason = *reason;
     return result;
   }
@@ -68,7 +89,7 @@ CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& a
     result.steps.push_back(
         run_encode_case(manifest, item, adapter, elapsed_max, memory_max_bytes, options.kept, nonces));
   } else {
-    run_read_case(manifest, item, adapter, elapsed_max, memory_max_bytes, result.steps);
+    run_read_case(manifest, item, adapter, options.shaping.shapes, stage, elapsed_max, memory_max_bytes, result.steps);
   }
   const CaseJudgement judgement = judge_case(item, result.steps);
   result.outcome = judgement.outcome;
@@ -102,7 +123,7 @@ std::string CaseResult::choice() const {
   for (const Step& step : steps) {
     same = same && step.answer.kind == steps.front().answer.kind;
     if (!text.empty()) text += ", ";
-    text += fmt::format("{} by {}", name_of(step.answer.kind), name_of(step.command));
+    text += fmt::format("{} by {}", name_of(step.answer.kind), label(step.command, step.shape));
   }
   return same ? std::string(name_of(steps.front().answer.kind)) : text;
 }
@@ -125,9 +146,11 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
   std::exception_ptr first_error;
 
   const auto work = [&] {
+    std::optional<Stage> stage;
     for (std::size_t i = 0; !cancelled && (i = next++) < cases.size();) {
       try {
-        CaseResult result = run_case(manifest, cases[i], adapter, options, nonces);
+        if (!stage) stage.emplace(options.shaping);
+        CaseResult result = run_case(manifest, cases[i], adapter, options, *stage, nonces);
         // A process that was stopped on the user's behalf says nothing about the adapter.
         if (cancelled) return;
         // Of all that was printed only the judgement is needed from here on.
@@ -159,22 +182,33 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
   return finished;
 }
 
-std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter, Command command) {
-  if (item.operation == Operation::kRead) return adapter.shell_command(question_of(manifest, item, command));
-  return join_command({"tzmark", "conform", "--adapter", join_command(adapter.argv()), "--corpus",
-                       manifest.directory.string(), "--only", item.id, "--keep", "kept"});
+std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter,
+                          const ShapeOptions& shaping, const Decisive& step) {
+  std::vector<std::string> own = own_command(manifest, item, adapter);
+  if (item.operation == Operation::kEncode) {
+    own.insert(own.end(), {"--keep", "kept"});
+    return join_command(own);
+  }
+  if (step.command == Command::kStream && step.shape == Shape::kShortReads) {
+    own.insert(own.end(), {"--shape", std::string(name_of(step.shape)), "--seed", std::to_string(shaping.seed)});
+    return join_command(own);
+  }
+  return shaped_shell_command(step.shape, question_of(manifest, item, step.command), manifest, adapter, shaping);
 }
 
-Command decisive_command(const CaseResult& result, const Profile& profile) {
-  if (result.item.operation == Operation::kEncode) return Command::kEncode;
+Decisive decisive_step(const CaseResult& result, const Profile& profile, const std::vector<Shape>& shapes) {
+  if (result.item.operation == Operation::kEncode) return {Command::kEncode, Shape::kFile};
   for (const Step& step : result.steps) {
-    if (step.outcome == result.outcome && is_failure(step.outcome)) return step.command;
+    if (step.outcome == result.outcome && is_failure(step.outcome)) return {step.command, step.shape};
   }
-  if (result.item.verdict == Verdict::kIntegrityFailure && profile.has(Command::kVerify)) return Command::kVerify;
-  for (const Command command : {Command::kDecode, Command::kVerify}) {
-    if (profile.has(command)) return command;
+  for (const Shape shape : shapes) {
+    const std::vector<Command> commands = commands_in(shape, profile);
+    if (commands.empty()) continue;
+    const bool to_be_verified = result.item.verdict == Verdict::kIntegrityFailure &&
+                                std::find(commands.begin(), commands.end(), Command::kVerify) != commands.end();
+    return {to_be_verified ? Command::kVerify : commands.front(), shape};
   }
-  return Command::kStream;
+  return {Command::kStream, shapes.front()};
 }
 
 std::vector<std::string> stale_exclusions(const Manifest& manifest, const Profile& profile) {

@@ -14,6 +14,7 @@
 #include "adapter.h"
 #include "judge.h"
 #include "manifest.h"
+#include "stage.h"
 
 namespace tzmark::conformance {
 
@@ -33,6 +34,7 @@ struct SuiteOptions {
   std::optional<std::uint64_t> memory_max_bytes;
   // Where the files of encode cases stay, in a folder each.
   std::optional<std::filesystem::path> kept;
+  ShapeOptions shaping = {};
 };
 
 struct CaseResult {
@@ -49,21 +51,25 @@ struct CaseResult {
   std::string choice() const;
 };
 
-// Runs decode and verify, so far as the adapter has them, or encode on each case. The results are in the order of the
-// cases. Throws EnvironmentError if a file of the corpus is not the one that the manifest means, or a process cannot be
-// started. If cancelled becomes true, the cases that are not through yet are left out. Progress is called after each
-// case.
+// Runs decode, verify and stream in each shape, so far as the adapter has them, or encode on each case. The results are
+// in the order of the cases. Throws EnvironmentError if a file of the corpus is not the one that the manifest means, or
+// a process cannot be started. If cancelled becomes true, the cases that are not through yet are left out. Progress is
+// called after each case.
 std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Case>& cases, const Adapter& adapter,
                                   const SuiteOptions& options, const std::atomic<bool>& cancelled,
                                   const std::function<void(std::size_t done)>& progress);
 
-// The command line that repeats a case: what the adapter was asked, or, for an encode case, this suite's own with that
-// case alone, because its specification has to be made into files first. command is the one that failed, or the one
-// that tells most.
-std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter, Command command);
+// What of a case is worth repeating: the step that failed, or the one that tells most.
+struct Decisive {
+  Command command = Command::kDecode;
+  Shape shape = Shape::kFile;
+};
+Decisive decisive_step(const CaseResult& result, const Profile& profile, const std::vector<Shape>& shapes);
 
-// The command of a case's results that repro_command is to repeat.
-Command decisive_command(const CaseResult& result, const Profile& profile);
+// The command line that repeats a step: what the adapter was asked, or this suite's own with that case alone where more
+// is needed than a shell has: a specification that has to be made into files, or stdin with pauses.
+std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter,
+                          const ShapeOptions& shaping, const Decisive& step);
 
 // Features that the profile lacks although no case of the manifest has them: spelling mistakes, or out of date.
 std::vector<std::string> stale_exclusions(const Manifest& manifest, const Profile& profile);

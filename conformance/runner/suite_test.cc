@@ -157,6 +157,43 @@ TEST(Suite, Stream) {
   EXPECT_THAT(results.at("late").reason, HasSubstr("still did not refuse"));
 }
 
+// One that takes the first read of stdin for all of it, and is right about whole files.
+TEST(Suite, StreamInPieces) {
+  TestCorpus corpus;
+  corpus.add("right", "valid");
+  corpus.add("hasty", "valid");
+  const std::string profile = R"({"protocol": 1, "name": "fake", "version": "1", "commands": ["stream"],
+                                  "reads": {"layouts": ["v1"]}})";
+  SuiteOptions options;
+  options.shaping.shapes = {Shape::kFile, Shape::kShortReads};
+  const auto results = run(
+      corpus,
+      {"--profile", profile, "--streamed-corpus", corpus.directory().string(), "--case", "hasty=refuse-after-one-read"},
+      options);
+  EXPECT_EQ(results.at("right").outcome, Outcome::kPass) << results.at("right").reason;
+  const CaseResult& hasty = results.at("hasty");
+  EXPECT_THAT(hasty.reason, HasSubstr("stream (short-reads): rejected"));
+  ASSERT_EQ(hasty.steps.size(), 2u);
+  EXPECT_EQ(hasty.steps[0].outcome, Outcome::kPass);
+}
+
+TEST(Suite, DecisiveStepIsOfAShape) {
+  Profile profile;
+  profile.commands = {"decode", "verify"};
+  CaseResult result;
+  EXPECT_EQ(decisive_step(result, profile, {Shape::kPipe, Shape::kReadOnly}).shape, Shape::kReadOnly);
+  result.item.verdict = Verdict::kIntegrityFailure;
+  EXPECT_EQ(decisive_step(result, profile, {Shape::kFile}).command, Command::kVerify);
+  result.outcome = Outcome::kCrash;
+  for (const Shape shape : {Shape::kFile, Shape::kOffset}) {
+    Step step;
+    step.shape = shape;
+    step.outcome = shape == Shape::kOffset ? Outcome::kCrash : Outcome::kPass;
+    result.steps.push_back(step);
+  }
+  EXPECT_EQ(decisive_step(result, profile, {Shape::kFile, Shape::kOffset}).shape, Shape::kOffset);
+}
+
 // The file of FORMAT.md's worked example, and one that is no file of the format.
 TEST(Suite, Encode) {
   TestCorpus corpus;

@@ -11,6 +11,7 @@
 
 #include "encode.h"
 #include "safetensors.h"
+#include "source.h"
 #include "tzmark/canonical.h"
 #include "tzmark/crypto.h"
 #include "tzmark/error.h"
@@ -32,6 +33,7 @@ struct Question {
   std::string file;  // of encode: the specification
   std::string out;   // of encode
   std::optional<KeySource> key;
+  std::optional<Part> part;  // of the file, which is larger
 };
 
 // Names and messages may quote bytes of a hostile file.
@@ -48,13 +50,14 @@ Json capabilities() {
           {"name", "tzmark reference"},
           {"version", version()},
           {"commands", {"decode", "verify", "encode", "serve"}},
-          {"reads", {{"layouts", with_safetensors}}},
+          {"reads", {{"layouts", with_safetensors}, {"shapes", {"pipe", "offset"}}}},
           {"writes", {{"layouts", layouts}}}};
 }
 
 Json accepted_safetensors(const Question& question) {
-  if (question.command == "decode") return {{"decoded", decode_safetensors(question.file)}};
-  verify_safetensors(question.file);
+  const SafetensorsReader reader(open_source(question.file, question.part));
+  if (question.command == "decode") return {{"decoded", decode_safetensors(reader)}};
+  reader.verify();
   return {{"verified", true}};
 }
 
@@ -66,7 +69,7 @@ Json accepted(Question& question) {
   if (is_safetensors_name(question.file)) return accepted_safetensors(question);
   ReadOptions options;
   options.key = std::move(question.key);
-  const Reader reader = Reader::open(question.file, std::move(options));
+  const Reader reader(open_source(question.file, question.part), std::move(options));
   if (question.command == "decode") return {{"decoded", Json::parse(canonical_json(reader))}};
   if (question.command != "verify") throw Error(ErrorCode::kUsage, "unknown command " + question.command);
   reader.verify();
@@ -107,6 +110,9 @@ Question question_of(const Json& request) {
   question.out = request.value("out", "");
   if (request.contains("key_hex")) question.key.emplace(key_from_hex(request["key_hex"].get<std::string>()));
   if (request.contains("passphrase")) question.key.emplace(Passphrase(request["passphrase"].get<std::string>()));
+  if (request.contains("offset")) {
+    question.part = Part{request["offset"].get<std::uint64_t>(), request.at("length").get<std::uint64_t>()};
+  }
   return question;
 }
 
@@ -130,11 +136,30 @@ struct KeyArguments {
   std::optional<std::string> passphrase_file;
 };
 
+void add_part_options(CLI::App& command, std::optional<Part>& part) {
+  const auto assign = [&part](std::uint64_t Part::*member) {
+    return [&part, member](const std::uint64_t& number) {
+      if (!part) part.emplace();
+      (*part).*member = number;
+    };
+  };
+  CLI::Option* const offset =
+      command.add_option_function<std::uint64_t>("--offset", assign(&Part::offset), "where in FILE the file begins");
+  CLI::Option* const length =
+      command.add_option_function<std::uint64_t>("--length", assign(&Part::length), "how many bytes it has");
+  offset->needs(length);
+  length->needs(offset);
+}
+
 void add_command(CLI::App& app, const char* name, const char* summary, Question& question, KeyArguments& key) {
   CLI::App& command = *app.add_subcommand(name, summary);
   command.callback([&question, name] { question.command = name; });
   command.add_option("FILE", question.file, "the file; for encode, its specification")->required();
-  if (name == std::string_view("encode")) command.add_option("OUT", question.out)->required();
+  if (name == std::string_view("encode")) {
+    command.add_option("OUT", question.out)->required();
+  } else {
+    add_part_options(command, question.part);
+  }
   CLI::Option_group& group = *command.add_option_group("key");
   group.add_option("--key-file", key.key_file, "32 raw bytes or 64 hexadecimal digits")->type_name("F");
   group.add_option("--passphrase-file", key.passphrase_file)->type_name("F");

@@ -1,14 +1,12 @@
 // Safetensors files as the adapter protocol wants them told; see safetensors.h.
 #include "safetensors.h"
 
-#include "tzmark/safetensors.h"
-
 namespace tzmark::adapter {
 
 using Json = nlohmann::ordered_json;
 
-Json decode_safetensors(const std::string& file) {
-  const Json printed = Json::parse(canonical_json(SafetensorsReader::open(file)));
+Json decode_safetensors(const SafetensorsReader& reader) {
+  const Json printed = Json::parse(canonical_json(reader));
   Json tensors = Json::array();
   for (const Json& tensor : printed.at("tensors")) {
     tensors.push_back({{"path", tensor.at("path")},
@@ -25,7 +23,5 @@ Json decode_safetensors(const std::string& file) {
   }
   return {{"data_version", nullptr}, {"layout", "safetensors"}, {"encrypted", false}, {"tensors", std::move(tensors)}};
 }
-
-void verify_safetensors(const std::string& file) { SafetensorsReader::open(file).verify(); }
 
 }  // namespace tzmark::adapter

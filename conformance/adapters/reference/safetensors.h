@@ -2,15 +2,13 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <string>
+
+#include "tzmark/safetensors.h"
 
 namespace tzmark::adapter {
 
 // Canonical JSON in the protocol's form: what .tensors files have and these lack is null, or what a converter would
 // take for it. Throws tzmark::Error.
-nlohmann::ordered_json decode_safetensors(const std::string& file);
-
-// Throws tzmark::Error.
-void verify_safetensors(const std::string& file);
+nlohmann::ordered_json decode_safetensors(const SafetensorsReader& reader);
 
 }  // namespace tzmark::adapter

@@ -53,7 +53,10 @@ class Question:
             return
         if command == "stream":
             # Tests give streamed files no key, and their content names them.
-            name = sys.stdin.buffer.read(64).split(b"\0")[0].decode()
+            first = os.read(0, 64)
+            more = sys.stdin.buffer.read(max(64 - len(first), 0))
+            name = (first + more).split(b"\0")[0].decode()
+            self.came_at_once = len(first) >= len(name)
             self.corpus = file
             self.case = next(
                 case
@@ -237,6 +240,19 @@ def read_on(question: Question) -> NoReturn:
     honest(question)
 
 
+def refuse_after_one_read(question: Question) -> NoReturn:
+    """Of stdin, takes the first read for all of it."""
+    if not question.came_at_once:
+        reject(question)
+    honest(question)
+
+
+def open_for_writing(question: Question) -> NoReturn:
+    """Opens the file to write to it, which is not needed to read it."""
+    with question.file.open("r+b"):
+        honest(question)
+
+
 def leave_file_behind(question: Question) -> NoReturn:
     """Rejects a specification, but leaves a file under the name of the result."""
     assert question.out
@@ -304,6 +320,8 @@ BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "flood-stderr": flood_stderr,
     "leave-child-behind": leave_child_behind,
     "read-on": read_on,
+    "refuse-after-one-read": refuse_after_one_read,
+    "open-for-writing": open_for_writing,
     "leave-file-behind": leave_file_behind,
     "leave-fifo": leave_fifo,
     "leave-endless-file": leave_endless_file,

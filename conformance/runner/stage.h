@@ -1,0 +1,67 @@
+// Puts the file of a question into a shape, and asks.
+//
+// Thread-safety: one object belongs to one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "adapter.h"
+#include "manifest.h"
+#include "scratch_file.h"
+#include "shape.h"
+
+namespace tzmark::conformance {
+
+// What shapes are made with.
+struct ShapeOptions {
+  std::vector<Shape> shapes = {Shape::kFile};
+  std::uint64_t seed = 20;      // of odd sizes and offsets
+  std::filesystem::path tools;  // the folder with the programs of conformance/shapes
+};
+
+// Where a file of that many bytes lies in a larger one: at an odd offset, and something lies behind it.
+struct Room {
+  std::uint64_t before_bytes = 0;
+  std::uint64_t behind_bytes = 0;
+};
+Room room_around(std::uint64_t seed, std::uint64_t file_bytes);
+
+// What fills the room, so that no part of it looks like a file of the format.
+inline constexpr char kRoomFiller = 'x';
+
+class Stage {
+ public:
+  // options has to outlive the object. Throws EnvironmentError if there is no place for temporary files.
+  explicit Stage(const ShapeOptions& options);
+
+  // The question's file lies in the corpus, with this content. Throws EnvironmentError as Adapter::ask does, and if
+  // the file cannot be put into the shape.
+  Step ask(Shape shape, Question question, const Manifest& manifest, std::span<const std::byte> content,
+           const Adapter& adapter, std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes);
+
+ private:
+  // Processes that have loaded the library, and reads that came by it.
+  struct Counts {
+    std::uint64_t loads = 0;
+    std::uint64_t reads = 0;
+  };
+  Counts counts() const;
+
+  const ShapeOptions& options_;
+  ScratchFile count_file_;
+};
+
+// The words that start a command for which the corpus is on a read-only mount.
+std::vector<std::string> read_only_prefix(const ShapeOptions& options, const std::filesystem::path& corpus);
+
+// The line for a shell with process substitution that puts the file of a question into a shape and asks. stdin comes
+// without the pauses that make its reads short.
+std::string shaped_shell_command(Shape shape, Question question, const Manifest& manifest, const Adapter& adapter,
+                                 const ShapeOptions& options);
+
+}  // namespace tzmark::conformance
