@@ -14,11 +14,13 @@ import sys
 import failing  # noqa: F401, as are the others: importing them enters their mutants
 import glancing  # noqa: F401
 import listing  # noqa: F401
+import shaping  # noqa: F401
 import trusting  # noqa: F401
 import writing  # noqa: F401
 from mutant import MUTANTS, Json, Mutant, Question, Reference
 
 KEY_OPTIONS = {"--key-file": "key_hex", "--passphrase-file": "passphrase"}
+PART_OPTIONS = {"--offset": "offset", "--length": "length"}
 FILE_ARGUMENTS = {"decode": ["file"], "verify": ["file"], "encode": ["spec", "out"]}
 STATUS = {"rejected": 1, "unsupported": 2}
 
@@ -48,8 +50,11 @@ def answer_once(
     names = FILE_ARGUMENTS.get(command, [])
     request: Json = {"command": command, **dict(zip(names, arguments))}
     options = arguments[len(names) :]
-    for option, path in zip(options[::2], options[1::2]):
-        with open(path, encoding="utf-8") as secret:
+    for option, value in zip(options[::2], options[1::2]):
+        if option in PART_OPTIONS:
+            request[PART_OPTIONS[option]] = int(value)
+            continue
+        with open(value, encoding="utf-8") as secret:
             request[KEY_OPTIONS[option]] = secret.read()
     given = answer(mutant, reference, request)
     print(json.dumps(given.get("capabilities") or given.get("decoded") or given))

@@ -57,12 +57,12 @@ class Question:
             {name: value for name, value in changed.items() if value is not None}
         )
 
-    def right_answer_about(self, file: bytes) -> Json:
-        """What the reference would say to the request if the file were this one."""
+    def right_answer_about(self, file: bytes, **changes: Any) -> Json:
+        """What the reference would say to the request, or to a changed one, if the file were this one."""
         with tempfile.NamedTemporaryFile(prefix="tzmark-mutant-") as copy:
             copy.write(file)
             copy.flush()
-            return self.right_answer(file=copy.name)
+            return self.right_answer(file=copy.name, **changes)
 
     def is_about_reading(self) -> bool:
         return self.command in ("decode", "verify")
@@ -86,6 +86,8 @@ class Mutant:
     commands: tuple[str, ...] = ("decode", "verify", "encode", "serve")
     # Whether it is none: a control, which has to pass.
     is_right: bool = False
+    # The shape of files in which it makes its mistake, and in no other.
+    shape: str | None = None
 
 
 MUTANTS: dict[str, Mutant] = {}
@@ -114,7 +116,8 @@ def enter(
     name = function.__name__.replace("_", "-")
     chosen = about(rules) if options is None else options
     mutant = Mutant(name, function.__doc__ or "", rules, answer, chosen, **details)
-    if not mutant.wrong or name in MUTANTS or bool(rules) == mutant.is_right:
+    is_known = bool(rules) or mutant.shape is not None
+    if not mutant.wrong or name in MUTANTS or is_known == mutant.is_right:
         raise ValueError(f"mutant {name} is double, or lacks its description or rules")
     MUTANTS[name] = mutant
 
@@ -129,6 +132,14 @@ def answers(
         return function
 
     return decorate
+
+
+def misreads(shape: str) -> Callable[[Answerer], Answerer]:
+    """Enters a function that answers every question, and wrongly where files come in that shape."""
+    # Plain and encrypted files, such that are cut off, and such that no pipe holds at once.
+    ids = ("dtype-f*", "crypt-*", "malformed-trunc-*", "tensorizer-2.0.0-*")
+    chosen = tuple(word for pattern in ids for word in only(pattern))
+    return answers(options=chosen, shape=shape)
 
 
 @answers(options=only("*"), is_right=True)

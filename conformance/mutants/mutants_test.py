@@ -1,7 +1,8 @@
 """The suite catches every mutant, and every rule that can be broken alone is watched by some case.
 
-For each mutant of MUTANTS some case has to fail that is about one of its rules, or whose explanation names one; the
-controls have to pass. And for each MUST rule of the format one of three has to hold:
+For each mutant of MUTANTS some case has to fail that is about one of its rules, or whose explanation names one; one
+that misreads a shape of files has to fail in that shape and in no other; the controls have to pass. And for each MUST
+rule of the format one of three has to hold:
 
 - the model fails when it runs without the rule (tzmark-adapter-model --without RULE),
 - a mutant breaks it that has it as its first rule, where the rule binds writers or what a reader does,
@@ -33,7 +34,15 @@ SOURCE = Path(os.environ.get("TZMARK_SOURCE_DIR", HERE.parents[1]))
 BUILD = Path(os.environ.get("TZMARK_BUILD_DIR", SOURCE / "build"))
 CONFORM = BUILD / "bin/tzmark-conform"
 REFERENCE = BUILD / "libexec/tzmark/tzmark-adapter-reference"
+READ_ONLY = BUILD / "libexec/tzmark/tzmark-read-only"
 MODEL = BUILD / "libexec/tzmark/tzmark-adapter-model"
+
+# Whether this machine lets the suite mount a folder read-only for a process.
+HAS_READ_ONLY = (
+    subprocess.run([READ_ONLY, SOURCE, "true"], capture_output=True).returncode == 0
+)
+SHAPES = ("file", "pipe", "short-reads", "read-only", "offset")
+PASSING = ("pass", "implementation-defined", "skipped")
 
 # What was found: the line to print, and whether that is as it has to be.
 Finding = tuple[str, bool]
@@ -53,10 +62,9 @@ def failed_cases(command: Iterable[str | Path], options: Iterable[str]) -> list[
         if done.returncode not in (0, 1):
             raise SuiteError(f"status {done.returncode}, {done.stderr.strip()}")
         cases = json.loads(Path(result.name).read_bytes())["cases"]
-    passing = ("pass", "implementation-defined", "skipped")
     if all(case["outcome"] == "skipped" for case in cases):
         raise SuiteError("no case ran")
-    return [case for case in cases if case["outcome"] not in passing]
+    return [case for case in cases if case["outcome"] not in PASSING]
 
 
 def names_mistake(case: Json, mutant: Mutant) -> bool:
@@ -70,8 +78,29 @@ def caught(name: str, cases: list[Json]) -> str:
     return f"{name}: caught by {len(cases)} cases{first}"
 
 
+def failing_shapes(cases: list[Json]) -> set[str]:
+    """The shapes in which some step of these cases failed."""
+    return {
+        step["shape"]
+        for case in cases
+        for step in case["steps"]
+        if step["outcome"] not in PASSING
+    }
+
+
+def judge_shape_mutant(mutant: Mutant, command: list[str | Path]) -> Finding:
+    shapes = [shape for shape in SHAPES if shape != "read-only" or HAS_READ_ONLY]
+    if mutant.shape not in shapes:
+        return f"{mutant.name}: not judged, no read-only mount can be had here", True
+    failed = failed_cases(command, [*mutant.options, "--shape", ",".join(shapes)])
+    found = failing_shapes(failed)
+    return f"{caught(mutant.name, failed)}, in {sorted(found)}", found == {mutant.shape}
+
+
 def judge_mutant(mutant: Mutant) -> Finding:
     command = [sys.executable, "-B", HERE / "adapter.py", mutant.name, REFERENCE]
+    if mutant.shape:
+        return judge_shape_mutant(mutant, command)
     failed = failed_cases(command, mutant.options)
     if mutant.is_right:
         return caught(mutant.name, failed), not failed
