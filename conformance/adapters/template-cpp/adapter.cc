@@ -6,11 +6,12 @@
 
 using Json = nlohmann::json;
 
-const Json kProfile = {{"protocol", 1},
-                       {"name", "my reader"},
-                       {"version", "0.1"},
-                       {"commands", {"decode", "verify", "serve"}},
-                       {"reads", {{"layouts", {"v1"}}, {"lacks", Json::array()}, {"omits", Json::array()}}}};
+const Json kProfile = {
+    {"protocol", 1},
+    {"name", "my reader"},
+    {"version", "0.1"},
+    {"commands", {"decode", "verify", "serve"}},
+    {"reads", {{"layouts", {"v1"}}, {"lacks", Json::array()}, {"omits", Json::array()}, {"shapes", Json::array()}}}};
 
 // Thrown by read() for a file that is wrong. Whatever else it throws counts as a crash.
 struct Rejected {

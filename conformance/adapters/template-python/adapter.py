@@ -12,7 +12,7 @@ PROFILE = {
     "name": "my reader",
     "version": "0.1",
     "commands": ["decode", "verify", "serve"],
-    "reads": {"layouts": ["v1"], "lacks": [], "omits": []},
+    "reads": {"layouts": ["v1"], "lacks": [], "omits": [], "shapes": []},
 }
 KEY_OPTIONS = {"--key-file": "key_hex", "--passphrase-file": "passphrase"}
 
