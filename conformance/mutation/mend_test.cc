@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <random>
 #include <string_view>
 
 #include "corpus_files.h"
@@ -47,6 +48,26 @@ TEST(Draft, GivesEveryFileBack) {
     ++taken;
   }
   EXPECT_GT(taken, 1000);
+}
+
+TEST(Draft, OfADamagedFileGivesItBackOrIsNone) {
+  std::mt19937 random(7);
+  std::size_t taken = 0;
+  for (const CorpusCase& item : corpus_cases()) {
+    // A damaged key derivation may ask for a second and a GiB each time.
+    if (!is_tensors(item) || item.secret.passphrase) continue;
+    std::vector<std::byte> file = model::bytes_of(item.file);
+    if (file.size() < 65 || file.size() > 4096) continue;
+    for (int round = 0; round < 10; ++round) {
+      file[random() % file.size()] = static_cast<std::byte>(random() % 2 == 0 ? 0xff : random() % 256);
+      if (round % 5 == 4) file.resize(file.size() - random() % 16);
+      const std::optional<Draft> draft = take_apart(file, item.secret);
+      if (!draft) continue;
+      ++taken;
+      ASSERT_EQ(put_together(*draft), file) << item.id << ", round " << round;
+    }
+  }
+  EXPECT_GT(taken, 5000);
 }
 
 TEST(Draft, OfAValidFileDeviatesInOffsetsOfNoDataAlone) {

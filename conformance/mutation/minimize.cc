@@ -103,6 +103,7 @@ class DraftShrinker {
   // Tries one change; where that is wrong with the numbers as much off as before, with the same numbers.
   template <typename Change>
   bool change(const Change& change) {
+    if (asking_->is_late()) return false;
     Draft candidate = best_;
     change(candidate);
     if (ask(candidate)) return true;
