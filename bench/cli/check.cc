@@ -324,6 +324,7 @@ struct GroupOfChecks {
 constexpr GroupOfChecks kGroups[] = {
     {"1", raw_against_fio},   {"1", codec_against_raw}, {"2", steps_on_top}, {"3", verified_against_unverified},
     {"5", counts_of_tensors}, {"5", sizes_of_files},    {"6", same_bytes},   {"7", gpu_memory},
+    {"7", gpu_against_peer},
 };
 
 }  // namespace

@@ -16,6 +16,13 @@ Check not_measured(std::string name, double required, std::string why) {
   return {.item = "7", .name = std::move(name), .required = required, .note = std::move(why)};
 }
 
+std::size_t gpu_read(Group& group, const SharedContent& content, const std::string& io, Verification verification) {
+  return group.add(codec_read(group.place(), content, {}, {.io = io},
+                              {.verification = verification, .target = Target::kDevice, .cache = cache_for(io)}));
+}
+
+bool has_gpudirect() { return std::ranges::find(io_paths(), "gpudirect", &IoPath::name)->why_unavailable().empty(); }
+
 // In each round the codec's way by the host against the slower of its two halves.
 void against_halves(Group& group, std::string name, std::size_t codec, std::size_t storage, std::size_t copy) {
   for (const std::size_t i : {codec, storage, copy}) {
@@ -45,8 +52,7 @@ void gpu_memory(Group& group) {
   const std::size_t copy = group.add(ceiling(GpuRung::kCopy, gpu_bytes));
   group.add(ceiling(GpuRung::kFill, gpu_bytes));
   const auto read = [&](const std::string& io, Verification verification) {
-    return group.add(codec_read(group.place(), content, {}, {.io = io},
-                                {.verification = verification, .target = Target::kDevice, .cache = cache_for(io)}));
+    return gpu_read(group, content, io, verification);
   };
   struct Row {
     std::string io;
@@ -58,24 +64,12 @@ void gpu_memory(Group& group) {
                     group.add(raw_read(group.place(), content, {.io = io}, Target::kSink, cache_for(io)))});
   }
   std::vector<std::size_t> ways = {copy};
-  std::vector<std::size_t> ours = {rows[0].codec};
-  const auto paths = io_paths();
-  const auto gpudirect = std::ranges::find(paths, "gpudirect", &IoPath::name);
-  const std::string why_no_gpudirect = gpudirect->why_unavailable();
-  if (why_no_gpudirect.empty()) {
-    ways.push_back(group.add(device_read(group.place(), content, {.io = "gpudirect"})));
-    ours.push_back(read("gpudirect", Verification::kNone));
-  }
+  if (has_gpudirect()) ways.push_back(group.add(device_read(group.place(), content, {.io = "gpudirect"})));
   const std::string& why_no_kernels = why_no_device_compute();
   std::size_t crc32 = 0, opened = 0;
   if (why_no_kernels.empty()) {
     crc32 = group.add(ceiling(GpuRung::kCrc32, gpu_bytes));
     opened = group.add(ceiling(GpuRung::kSecretbox, gpu_bytes));
-  }
-  std::string why_no_peer;
-  std::vector<std::size_t> theirs;
-  if (const auto peer = start_peer("tensorizer", why_no_peer)) {
-    theirs = peer_reads(group, content, peer, {}, {.into_device = true});
   }
   group.run();
 
@@ -96,13 +90,21 @@ void gpu_memory(Group& group) {
     group.conclude(not_measured(of_crc32, 20, why_no_kernels), {});
     group.conclude(not_measured(of_opened, 1, why_no_kernels), {});
   }
-  const std::string of_peer = "read to the GPU against tensorizer";
-  if (theirs.empty()) {
-    group.conclude(not_measured(of_peer, 2, why_no_peer), {});
-  } else {
-    group.best_ratio({.item = "7", .name = of_peer, .required = 2, .note = "warm cache, same bytes, best of each side"},
-                     ours, theirs);
-  }
+}
+
+void gpu_against_peer(Group& group) {
+  const std::string name = "read to the GPU against tensorizer";
+  if (!DeviceMemory::why_unavailable().empty()) return;  // which is said once
+  std::string why;
+  const auto peer = start_peer("tensorizer", why);
+  if (peer == nullptr) return group.conclude_as_is(not_measured(name, 2, why));
+  const auto content = group.content(large_tensors(group.options()));
+  std::vector<std::size_t> ours = {gpu_read(group, content, "pwrite", Verification::kNone)};
+  if (has_gpudirect()) ours.push_back(gpu_read(group, content, "gpudirect", Verification::kNone));
+  const std::vector<std::size_t> theirs = peer_reads(group, content, peer, {}, {.into_device = true});
+  group.run();
+  group.best_ratio({.item = "7", .name = name, .required = 2, .note = "warm cache, same bytes, best of each side"},
+                   ours, theirs);
 }
 
 }  // namespace tzmark::bench

@@ -141,7 +141,8 @@ std::shared_ptr<RunningPeer> start_peer(std::string_view name, std::string& why)
 std::vector<std::size_t> peer_reads(Group& group, const SharedContent& content,
                                     const std::shared_ptr<RunningPeer>& peer, const Stored& stored, PeerRun reading);
 
-// 7: GPU memory.
+// 7: GPU memory, by itself and beside upstream.
 void gpu_memory(Group& group);
+void gpu_against_peer(Group& group);
 
 }  // namespace tzmark::bench

@@ -73,7 +73,8 @@ json bound_by(const Measured& measured, const std::vector<Measured>& all) {
     if (is_path_rung(m, d)) consider(m, fmt::format("path-{}/{}", name_of(d.operation), d.io_actual));
     if (d.target == Target::kDevice) {
       // Which side computes is the codec's choice, so that only what none of both ways gets around counts.
-      if (d.io_actual != "gpudirect" && is_rung(m, GpuRung::kCopy)) consider(m, "gpu-copy");
+      if (d.operation == Operation::kRead && d.io_actual != "gpudirect" && is_rung(m, GpuRung::kCopy))
+        consider(m, "host-to-device");
       continue;
     }
     if (crc32 && is_rung(m, Rung::kCrc32, d)) consider(m, "crc32");

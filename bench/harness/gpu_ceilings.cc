@@ -98,9 +98,9 @@ class Opening {
 std::string_view rung_name(GpuRung rung) {
   switch (rung) {
     case GpuRung::kCopy:
-      return "gpu-copy";
+      return "host-to-device";
     case GpuRung::kFill:
-      return "gpu-fill";
+      return "gpu-memory";
     case GpuRung::kCrc32:
       return "gpu-crc32";
     case GpuRung::kSecretbox:

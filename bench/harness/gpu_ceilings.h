@@ -15,7 +15,7 @@ enum class GpuRung : std::uint8_t {
   kSecretbox,  // gpu/compute.h, as the codec: messages of 2 MiB, checked and opened in place
 };
 
-// As the result document calls it: "gpu-copy", "gpu-fill", "gpu-crc32", "gpu-secretbox".
+// As the result document calls it: "host-to-device", "gpu-memory", "gpu-crc32", "gpu-secretbox".
 std::string_view rung_name(GpuRung rung);
 
 // More than the caches of a large GPU hold.
