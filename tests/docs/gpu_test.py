@@ -1,0 +1,97 @@
+"""Runs the commands of docs/gpu.md in order, in an empty directory, with stand-ins of libcuda and libcufile in the place
+of a GPU. What scripts/gpu-baseline keeps has to be whole, and right.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarking_test import joined
+from readme_test import commands
+
+KEPT = {
+    "bench.json",
+    "bench.txt",
+    "bench-encrypted.txt",
+    "checks.json",
+    "checks.txt",
+    "commands.txt",
+    "corpus-and-paths.txt",
+    "encrypted.json",
+    "kernels.txt",
+    "steps.txt",
+    "version.txt",
+}
+
+
+def stand_ins(build: Path, root: Path) -> dict[str, str]:
+    """What makes this machine look as if it had a GPU and libcufile."""
+    for folder in ("run/udev", "proc"):
+        (root / folder).mkdir(parents=True)
+    (root / "proc/modules").touch()
+    folder = build / "tests/stand_in"
+    return {
+        "TZMARK_CUDA_LIBRARY": str(folder / "libtzmark_stand_in_cuda.so"),
+        "TZMARK_CUFILE_LIBRARY": str(folder / "libtzmark_stand_in_cufile.so"),
+        "TZMARK_SYSTEM_ROOT": str(root),
+        # All of them are tests of their own.
+        "GTEST_FILTER": "Crc32*Edges*:*OneTensor*/pwrite",
+    }
+
+
+def problems(baseline: Path) -> list[str]:
+    """What is wrong with a folder that scripts/gpu-baseline left."""
+    left = {path.name for path in baseline.iterdir()}
+    found = [f"{name} is missing" for name in sorted(KEPT - left)]
+    steps = (baseline / "steps.txt").read_text().splitlines()
+    # Ratios that need a GPU fail where a processor takes its place.
+    wrong = [s for s in steps if not s.endswith("right") and s.split()[0] != "checks"]
+    found += [f"a step failed: {step}" for step in wrong]
+    results = json.loads((baseline / "bench.json").read_text())["results"]
+    if not any(r["subject"] == "codec" and r["memory"] == "device" for r in results):
+        found.append("the bench did not measure GPU memory")
+    checks = json.loads((baseline / "checks.json").read_text())["checks"]
+    if not any("CRC32 on the GPU" in check["name"] for check in checks):
+        found.append("the checks say nothing of CRC32")
+    return found
+
+
+def main() -> int:
+    source = Path(os.environ["TZMARK_SOURCE_DIR"])
+    build = Path(os.environ["TZMARK_BUILD_DIR"])
+    lines = joined(commands((source / "docs/gpu.md").read_text(encoding="utf-8")))
+    last = lines.pop()
+    if not last.startswith("scripts/gpu-baseline baseline "):
+        print("docs/gpu.md ends with another command than it did")
+        return 1
+    with tempfile.TemporaryDirectory() as directory:
+        here = Path(directory) / "here"
+        here.mkdir()
+        (here / "build").symlink_to(build)
+        for name in ("scripts", "reports", "LICENSE"):
+            (here / name).symlink_to(source / name)
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment |= stand_ins(build, Path(directory) / "root")
+        script = "\n".join(["set -ex", *lines])
+        status = subprocess.run(
+            ["bash", "-c", script], cwd=here, env=environment
+        ).returncode
+        if status != 0:
+            return status
+        subprocess.run(["bash", "-xc", last], cwd=here, env=environment)
+        found = problems(here / "baseline")
+        for text in found:
+            print(text)
+        if found:
+            for name in ("steps", "kernels", "corpus-and-paths", "bench", "checks"):
+                print(f"--- {name}", (here / f"baseline/{name}.txt").read_text())
+        return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

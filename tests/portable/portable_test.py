@@ -1,0 +1,113 @@
+"""What scripts/portable makes runs in a root with nothing in it but glibc, and is small.
+
+The root is entered by chroot in a mount namespace of its own, which needs to be root, or user namespaces. Where neither
+is to be had the test is skipped and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
+BUILD = Path(os.environ["TZMARK_BUILD_DIR"])
+BYTES_MAX = 30 << 20
+# The parts of glibc that programs of any kind load.
+GLIBC = re.compile(r"/(?:ld-linux[^/]*|lib(?:c|m|dl|rt|pthread)\.so[^/]*)$")
+ENTER = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
+STEPS = """set -e
+mount --rbind /proc "$1/proc"
+mount --rbind /dev "$1/dev"
+mount -t tmpfs none "$1/tmp"
+root=$1
+shift
+exec chroot "$root" "$@"
+"""
+
+
+def glibc_files(program: Path) -> set[Path]:
+    """Where the system keeps what a program loads of glibc."""
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
+    words = {word for word in listed.split() if word.startswith("/")}
+    return {Path(word) for word in words if GLIBC.search(word)}
+
+
+class PortableTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="tzmark-test-")
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.folder = self.root / "tzmark"
+        # From the build that this test belongs to, which need not be the checkout's own.
+        here = self.root / "checkout"
+        here.mkdir()
+        (here / "build").symlink_to(BUILD)
+        (here / "LICENSE").symlink_to(SOURCE / "LICENSE")
+        (here / "scripts").symlink_to(SOURCE / "scripts")
+        subprocess.run(
+            ["scripts/portable", self.folder, "--corpus"], cwd=here, check=True
+        )
+
+    def test_it_is_small(self) -> None:
+        sizes = {
+            path.name: path.stat().st_size
+            for path in self.folder.rglob("*")
+            if path.is_file() and path.name != "corpus.tar.gz"
+        }
+        self.assertIn("tzmark-bench", sizes)
+        self.assertLess(sum(sizes.values()), BYTES_MAX, sizes)
+
+    def test_it_runs_where_nothing_else_is(self) -> None:
+        if subprocess.run([*ENTER, "true"], capture_output=True).returncode != 0:
+            self.skipTest("neither root nor a user namespace is to be had")
+        for folder in ("dev", "proc", "tmp"):
+            (self.root / folder).mkdir()
+        for program in (self.folder / "bin").iterdir():
+            for file in glibc_files(program):
+                place = self.root / file.relative_to("/")
+                place.parent.mkdir(parents=True, exist_ok=True)
+                if not place.exists():
+                    shutil.copy(file, place)
+        share = self.folder / "share/tzmark"
+        with tarfile.open(share / "corpus.tar.gz") as corpus:
+            corpus.extractall(share)
+        file = (
+            "/tzmark/share/tzmark/corpus/upstream/tensorizer-2.11.1/state-dict.tensors"
+        )
+        self.assertIn("compiled in", self.run_inside("tzmark", "--version"))
+        self.assertIn("all hashes are right", self.run_inside("tzmark", "verify", file))
+        self.assertIn(
+            "0 failed", self.run_inside("tzmark", "conform", "--only", "hash-*")
+        )
+        measured = self.run_inside(
+            *("tzmark", "bench", "--dir", "/tmp", "--scale", "1MiB"),
+            *("--rounds", "1", "--io", "pwrite"),
+        )
+        self.assertIn("codec read", measured)
+        # What is there is the machine's, and what is not has to be said.
+        said = self.run_inside("tzmark", "verify", "--device", file, status=4)
+        self.assertIn("there is no CUDA driver", said)
+
+    def run_inside(self, program: str, *arguments: str, status: int = 0) -> str:
+        done = subprocess.run(
+            [
+                *ENTER,
+                *("sh", "-c", STEPS, "sh", self.root, f"/tzmark/bin/{program}"),
+                *arguments,
+            ],
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout + done.stderr
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
