@@ -148,9 +148,9 @@ class DraftShrinker {
 
   bool shrink_tensor(std::size_t i) {
     bool changed = false;
-    for (const auto step : {&DraftShrinker::shrink_shape, &DraftShrinker::shrink_data, &DraftShrinker::shrink_names,
-                            &DraftShrinker::shrink_hashes, &DraftShrinker::shrink_chunks, &DraftShrinker::shrink_header,
-                            &DraftShrinker::drop_deviations}) {
+    for (const auto step : {&DraftShrinker::shrink_shape, &DraftShrinker::shrink_rows, &DraftShrinker::shrink_data,
+                            &DraftShrinker::shrink_names, &DraftShrinker::shrink_hashes, &DraftShrinker::shrink_chunks,
+                            &DraftShrinker::shrink_header, &DraftShrinker::drop_deviations}) {
       changed = (this->*step)(i) || changed;
     }
     return changed;
@@ -186,6 +186,20 @@ class DraftShrinker {
       changed = reduce_number(number, dim_to) || changed;
     }
     return changed;
+  }
+
+  // Where it is the data that counts, and not its beginning.
+  bool shrink_rows(std::size_t i) {
+    const DraftTensor& tensor = best_.tensors[i];
+    const std::uint64_t rows = tensor.shape.empty() ? 0 : tensor.shape.front();
+    if (rows < 2 || tensor.data.bytes.empty() || tensor.data.bytes.size() % rows != 0) return false;
+    const std::uint64_t row_bytes = tensor.data.bytes.size() / rows;
+    return reduce(rows, [&](std::size_t begin, std::size_t end) {
+      return change_tensor(i, [&](DraftTensor& changed) {
+        changed.data = without(changed.data, begin * row_bytes, end * row_bytes);
+        changed.shape.front() -= end - begin;
+      });
+    });
   }
 
   bool shrink_data(std::size_t i) {

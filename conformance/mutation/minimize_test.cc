@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "corpus_files.h"
+#include "mend.h"
 #include "reduce.h"
 
 namespace tzmark::conformance::mutation {
@@ -93,6 +94,34 @@ TEST(Minimize, FindsTheTensorsThatAreNeeded) {
   const model::Description description = model::describe(minimized.file, many->secret);
   EXPECT_EQ(description.document["tensors"].size(), wanted.size());
   EXPECT_LT(minimized.file.size(), file.size() / 2);
+}
+
+TEST(Minimize, FindsTheDataThatCounts) {
+  const auto cases = model::corpus_cases();
+  const auto plain =
+      std::find_if(cases.begin(), cases.end(), [](const auto& c) { return c.id == "malformed-base-v1"; });
+  ASSERT_NE(plain, cases.end());
+  const std::vector<std::byte> file = model::bytes_of(plain->file);
+  std::optional<Draft> draft = take_apart(file, {});
+  ASSERT_TRUE(draft);
+  std::vector<std::byte> data(100'000);
+  data[77'777] = std::byte{0xab};
+  draft->tensors.back().dtype = "|u1";
+  draft->tensors.back().shape = {1000, 100};
+  draft->tensors.back().data = slice_of(data);
+  const std::vector<std::byte> large = put_together(*draft);
+  const auto holds = [](model::Bytes candidate) {
+    if (!refusals(candidate, {}).empty()) return false;
+    const auto fields = model::describe(candidate, {}).fields;
+    return std::any_of(fields.begin(), fields.end(), [&](const model::Field& field) {
+      const auto bytes = candidate.subspan(field.offset, field.size);
+      return field.name == "data" && std::find(bytes.begin(), bytes.end(), std::byte{0xab}) != bytes.end();
+    });
+  };
+  ASSERT_TRUE(holds(large));
+  const Minimized minimized = minimize(large, {}, holds);
+  EXPECT_TRUE(holds(minimized.file));
+  EXPECT_LT(minimized.file.size(), 200);
 }
 
 TEST(Minimize, ShrinksWhatHasNoStructure) {
