@@ -109,6 +109,41 @@ void check_shapes(const ShapeOptions& shaping, const Manifest& manifest, const s
   throw UnavailableError(fmt::format("the shape read-only: {}", one_line(process.stderr_tail, 1000)));
 }
 
+// The words that begin a command line which asks the same adapter.
+std::vector<std::string> asking_words(const ConformArguments& arguments) {
+  std::vector<std::string> words = {"tzmark", "conform"};
+  if (!arguments.adapter_command.empty()) words.insert(words.end(), {"--adapter", arguments.adapter_command});
+  if (!arguments.profile_file.empty()) words.insert(words.end(), {"--profile", arguments.profile_file});
+  if (arguments.one_shot) words.emplace_back("--one-shot");
+  return words;
+}
+
+// The same about the same cases, which mutants are made of.
+std::vector<std::string> repeating_words(const ConformArguments& arguments) {
+  std::vector<std::string> words = asking_words(arguments);
+  if (!arguments.corpus.empty()) words.insert(words.end(), {"--corpus", arguments.corpus});
+  for (const std::string& pattern : arguments.selection.ids) words.insert(words.end(), {"--only", pattern});
+  for (const std::string& layout : arguments.selection.layouts) words.insert(words.end(), {"--layout", layout});
+  for (const std::string& rule : arguments.selection.rules) words.insert(words.end(), {"--rule", rule});
+  return words;
+}
+
+int run_mutants(const ConformArguments& arguments, const std::vector<Case>& cases, SuiteRun& run,
+                const std::atomic<bool>& cancelled) {
+  const Progress progress(arguments.mutate.mutants);
+  if (run.options.shaping.shapes != std::vector<Shape>{Shape::kFile}) {
+    throw UsageError("--mutate asks about plain files, without --shape");
+  }
+  const MutateRun mutate{.suite = &run,
+                         .cases = &cases,
+                         .seed = arguments.seed,
+                         .ask = join_command(asking_words(arguments)),
+                         .repeat = join_command(repeating_words(arguments)),
+                         .findings = arguments.findings,
+                         .json_file = arguments.json_file};
+  return run_mutate(arguments.mutate, mutate, cancelled, std::cref(progress));
+}
+
 // Compares the run with the list of known failures, and writes the list anew if that is asked for.
 void judge_known(const ConformArguments& arguments, SuiteRun& run) {
   const bool to_be_made = arguments.fix_known && !fs::exists(arguments.known_file);
@@ -157,7 +192,7 @@ void add_conform_options(CLI::App& app, ConformArguments& arguments) {
                  "shapes that files are put into, with commas between them: file, pipe, short-reads, read-only, offset "
                  "(default: file)")
       ->type_name("SHAPES");
-  app.add_option("--seed", arguments.seed, "what the sizes of short reads and the offsets hang on (default: 20)")
+  app.add_option("--seed", arguments.seed, "what short reads, offsets and mutants hang on (default: 20)")
       ->type_name("N");
   app.add_flag("--one-shot", arguments.one_shot, "start the adapter for each question, even if it can serve");
   app.add_option("--keep", arguments.kept, "keep specification, data and result of encode cases, a folder a case")
@@ -174,15 +209,20 @@ void add_conform_options(CLI::App& app, ConformArguments& arguments) {
   app.add_option("--repro", arguments.repro_case, "print the command that repeats this case, and run no case")
       ->type_name("CASE");
   app.add_flag("--list", arguments.list, "print the cases (id, layout, verdict, features) and run nothing");
-  app.add_option("--findings", arguments.findings, "write a case for each difference found into this new folder")
+  app.add_option("--findings", arguments.findings,
+                 "write a case for each difference or sort of failing mutant into this new folder")
       ->type_name("DIR");
   add_against_options(app, arguments.against);
+  add_mutate_options(app, arguments.mutate);
 }
 
 int run_conform(const ConformArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
   const fs::path share = prefix / "share/tzmark";
   const Manifest manifest = load_manifest(arguments.corpus.empty() ? share / "corpus" : fs::path(arguments.corpus));
   const std::vector<Case> cases = select_cases(manifest, arguments.selection);
+  if (!arguments.findings.empty() && !arguments.mutate.wanted() && !arguments.against.wanted()) {
+    throw UsageError("--findings goes with --mutate, --mutant or --against");
+  }
   if (arguments.list) {
     print_cases(cases);
     return 0;
@@ -203,6 +243,7 @@ int run_conform(const ConformArguments& arguments, const fs::path& prefix, const
                .started = std::chrono::system_clock::now(),
                .results = {},
                .known_problems = {}};
+  if (arguments.mutate.wanted()) return run_mutants(arguments, cases, run, cancelled);
   const auto began = std::chrono::steady_clock::now();
   {
     const Progress progress(cases.size());

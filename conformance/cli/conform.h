@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "against_command.h"
+#include "mutate.h"
 #include "suite.h"
 
 namespace tzmark::conformance {
@@ -34,6 +35,7 @@ struct ConformArguments {
   bool list = false;
   std::string findings;
   AgainstArguments against;
+  MutateArguments mutate;
 };
 
 void add_conform_options(CLI::App& app, ConformArguments& arguments);

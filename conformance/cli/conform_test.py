@@ -658,5 +658,63 @@ esac
             self.assertEqual(run.returncode, 3, content)
 
 
+class MutationTest(unittest.TestCase):
+    """The whole corpus, as mutants are made of valid files."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="tzmark-mutation-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        model = BUILD / "libexec/tzmark/tzmark-adapter-model"
+        self.lax = shlex.join([str(model), "--without", "TZR-REC-009"])
+
+    def result(self, *options: str | Path) -> tuple[int, Json]:
+        done = conform(*options, "--json", self.folder / "result.json")
+        result = json.loads((self.folder / "result.json").read_bytes())
+        jsonschema.validate(result, SCHEMA)
+        return done.returncode, result["mutation"]
+
+    def test_reference_passes(self) -> None:
+        status, mutation = self.result("--mutate", "300", "--seed", "5")
+        self.assertEqual((status, mutation["failures"]), (0, []))
+        self.assertEqual((mutation["mutants"], mutation["seed"]), (300, 5))
+        self.assertGreater(mutation["all"]["refused"], 100)
+
+    def test_findings_are_small_and_fail_again(self) -> None:
+        found = self.folder / "found"
+        status, mutation = self.result(
+            "--adapter", self.lax, "--mutate", "400", "--findings", found
+        )
+        self.assertEqual(status, 1)
+        self.assertEqual({f["rule"] for f in mutation["failures"]}, {"TZR-REC-009"})
+        for failure in mutation["failures"]:
+            self.assertLess(Path(failure["file"]).stat().st_size, 400)
+        manifest = json.loads((found / "manifest.json").read_bytes())
+        schema = json.loads((SOURCE / "corpus/manifest.schema.json").read_bytes())
+        jsonschema.validate(manifest, schema)
+        again = conform("--adapter", self.lax, "--corpus", found)
+        self.assertIn(f"0 passed, {len(manifest['cases'])} failed", again.stdout)
+
+    def test_one_mutant_is_repeated(self) -> None:
+        _, mutation = self.result(
+            "--adapter", self.lax, "--mutate", "400", "--stop-at-first"
+        )
+        repeat = shlex.split(mutation["failures"][0]["repeat"])
+        self.assertEqual(repeat[:2], ["tzmark", "conform"])
+        done = conform(*repeat[2:])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("breaks TZR-REC-009 at byte", done.stdout)
+
+    def test_wrong_usage(self) -> None:
+        for options in (
+            ["--findings", "x"],
+            ["--mutate", "0"],
+            ["--mutate", "5", "--mutant", "5"],
+            ["--stop-at-first"],
+            ["--mutate", "5", "--junit", "x"],
+        ):
+            self.assertEqual(conform(*options).returncode, 2, options)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

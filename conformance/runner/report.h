@@ -49,6 +49,8 @@ Totals totals_in(const std::vector<CaseResult>& results, Shape shape);
 std::string text_report(const SuiteRun& run);
 
 // reports/schema/conformance.schema.json describes it.
+Json result_document(const SuiteRun& run);
+std::string text_of_result(const Json& document);
 std::string json_report(const SuiteRun& run);
 
 std::string junit_report(const SuiteRun& run);

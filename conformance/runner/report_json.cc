@@ -164,11 +164,11 @@ Json describe_rules(const SuiteRun& run) {
 
 }  // namespace
 
-std::string json_report(const SuiteRun& run) {
+Json result_document(const SuiteRun& run) {
   const SuiteOptions& options = run.options;
   Json cases = Json::array();
   for (const CaseResult& result : run.results) cases.push_back(describe(run, result));
-  const Json document = {
+  return {
       {"schema", "tzmark-conformance"},
       {"schema_version", kResultVersion},
       {"tzmark_version", TZMARK_VERSION},
@@ -196,6 +196,11 @@ std::string json_report(const SuiteRun& run) {
       {"summary", describe_summary(run.results)},
       {"cases", std::move(cases)},
   };
+}
+
+std::string json_report(const SuiteRun& run) { return text_of_result(result_document(run)); }
+
+std::string text_of_result(const Json& document) {
   // What an adapter prints need not be UTF-8; JSON has to be.
   return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -1,0 +1,83 @@
+// The model's opinion is the corpus's: verdict, features and content of every case.
+#include "assess.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "canonical.h"
+#include "file_content.h"
+
+namespace tzmark::conformance::mutation {
+namespace {
+
+// Where the corpus knows from its recipe what nobody can tell by the file: that a tensor had data once, that a gap was
+// meant, that upstream writes such names, or that a change leaves a choice which others like it do not leave.
+const std::set<std::string> kKnownBetter = {
+    "detection-two-layouts-no-terminator",    "headers-first-header-length-into-gap",
+    "malformed-enc-tensor-to-meta",           "malformed-header-extra-bytes",
+    "malformed-v5r-metadata-start-moved",     "malformed-version-5-classic-layout",
+    "segments-header-length-into-gap",        "structured-large-integer",
+    "tensorizer-2.11.1-name-empty",           "tensorizer-2.7.2-name-empty",
+    "tensorizer-relative-offsets-name-empty", "tensorizer-v3.0.0-dev-name-empty",
+};
+
+class AssessTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    manifest_ = load_manifest(std::filesystem::path(std::getenv("TZMARK_BUILD_DIR")) / "share/tzmark/corpus");
+  }
+
+  template <typename Check>
+  void for_each_file(const Check& check) const {
+    for (const Case& item : manifest_.cases) {
+      if (item.operation != Operation::kRead) continue;
+      const std::vector<std::byte> file = read_file(manifest_.directory / item.path);
+      check(item, assess(file, item.key_hex, item.passphrase));
+    }
+  }
+
+  Manifest manifest_;
+};
+
+// What has to be refused, whatever the reason, is judged alike.
+Verdict plain(Verdict verdict) {
+  const bool refused = verdict == Verdict::kMalformed || verdict == Verdict::kAuthenticationFailure;
+  return refused ? Verdict::kInvalid : verdict;
+}
+
+TEST_F(AssessTest, GivesTheVerdictOfEveryCase) {
+  std::set<std::string> differ;
+  for_each_file([&](const Case& item, const Assessment& assessment) {
+    if (plain(item.verdict) != plain(assessment.item.verdict)) differ.insert(item.id);
+  });
+  EXPECT_EQ(differ, kKnownBetter);
+}
+
+TEST_F(AssessTest, GivesTheFeaturesOfEveryValidCase) {
+  for_each_file([&](const Case& item, const Assessment& assessment) {
+    if (item.verdict != Verdict::kValid) return;
+    std::vector<std::string> features = item.features;
+    std::vector<std::string> got = assessment.item.features;
+    // What is large is a matter of the case.
+    for (auto* list : {&features, &got}) {
+      list->erase(std::remove(list->begin(), list->end(), "large-claim"), list->end());
+      list->erase(std::remove(list->begin(), list->end(), "large-index"), list->end());
+      std::sort(list->begin(), list->end());
+    }
+    EXPECT_EQ(got, features) << item.id;
+  });
+}
+
+TEST_F(AssessTest, ExpectsTheContentOfEveryCase) {
+  for_each_file([&](const Case& item, const Assessment& assessment) {
+    const std::optional<Json> expected = load_expected(manifest_, item);
+    if (!expected || !assessment.expected) return;
+    EXPECT_EQ(first_difference(*expected, *assessment.expected, {}).has_value(), false) << item.id;
+  });
+}
+
+}  // namespace
+}  // namespace tzmark::conformance::mutation

@@ -1,0 +1,120 @@
+// Mutants are the same on every machine, reach every part and every rule, and tell what they are.
+#include "mutate.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "assess.h"
+#include "explain.h"
+#include "sha256.h"
+#include "test_corpus.h"
+#include "test_seeds.h"
+
+namespace tzmark::conformance::mutation {
+namespace {
+
+TEST(MakeMutant, IsTheSameOnEveryMachine) {
+  const std::string content = worked_example();
+  const auto bytes = std::as_bytes(std::span(content));
+  Case item;
+  item.id = "worked-example";
+  std::vector<std::vector<Seed>> seeds(1);
+  Seed& seed = seeds[0].emplace_back();
+  seed.item = &item;
+  seed.bytes.assign(bytes.begin(), bytes.end());
+  seed.description = model::describe(seed.bytes, {});
+  seed.draft = take_apart(seed.bytes, {});
+  put_together(*seed.draft, &seed.sites);
+  std::string all;
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    const Mutant mutant = make_mutant(seeds, 7, i);
+    all += sha256_of(mutant.bytes) + mutant.change;
+  }
+  // Whoever changes the mutators changes this too, and every mutant that somebody wrote down.
+  EXPECT_EQ(sha256_of(std::as_bytes(std::span(all))),
+            "f419f2731df49c2105e5333f1730e9de3b41c12cdc61b53da325c66f8a7a437a");
+}
+
+TEST(MakeMutant, FollowsTheSeedOfTheRun) {
+  const auto& seeds = test_seeds().lists;
+  std::size_t same = 0;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(make_mutant(seeds, 1, i).bytes, make_mutant(seeds, 1, i).bytes);
+    if (make_mutant(seeds, 1, i).bytes == make_mutant(seeds, 2, i).bytes) ++same;
+  }
+  EXPECT_LT(same, 10u);
+}
+
+TEST(MakeMutant, ReachesEveryPartRawAndMended) {
+  std::set<std::pair<Part, bool>> reached;
+  std::set<std::string> layouts;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const Mutant mutant = make_mutant(test_seeds().lists, 1, i);
+    reached.emplace(mutant.part, mutant.mended);
+    layouts.insert(mutant.seed->item->layout);
+    EXPECT_NE(mutant.change, "") << i;
+  }
+  // Keys are neither.
+  EXPECT_EQ(reached.size(), 2 * kPartCount - 1);
+  EXPECT_EQ(layouts.size(), 7u);
+}
+
+TEST(MakeMutant, MendedOnesBreakOneRuleOrNone) {
+  std::size_t mended = 0;
+  std::size_t few = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const Mutant mutant = make_mutant(test_seeds().lists, 1, i);
+    if (!mutant.mended) continue;
+    const Assessment assessment = assess(mutant.bytes, mutant.key_hex, mutant.passphrase);
+    ++mended;
+    if (assessment.item.rules.size() <= 1) ++few;
+  }
+  EXPECT_GT(few, mended * 8 / 10);
+}
+
+// Whether a reader that leaves a rule out would be caught by the file.
+bool catches(const Mutant& mutant, const Assessment& assessment, const std::string& rule) {
+  const auto without = model::describe(mutant.bytes, secret_of(assessment.item), {rule});
+  const auto refuses = [](const model::Description& description, bool (*test)(const model::Defect&)) {
+    return std::any_of(description.defects.begin(), description.defects.end(), test);
+  };
+  const bool decodes =
+      refuses(assessment.description, model::refuses_decode) && !refuses(without, model::refuses_decode);
+  return decodes || !refuses(without, model::refuses_verify);
+}
+
+// Rules that no mutant breaks in such a way that every reader has to refuse it. FORMAT.md 11.2 leaves the first to the
+// reader, other rules imply the second, the third says what a reader may do with a right file, and for the fourth a
+// file has to be made that reads in two ways, which no small change of another does.
+const std::set<std::string> kOutOfReach = {"TZR-IDX-012", "TZR-REC-005", "TZR-DTY-005", "TZR-HDR-008"};
+
+TEST(MakeMutant, CatchesReadersThatLeaveARuleOut) {
+  constexpr std::uint64_t kMutants = 20000;
+  const Manifest& manifest = test_seeds().manifest;
+  std::map<std::string, std::uint64_t> first;
+  for (std::uint64_t i = 0; i < kMutants; ++i) {
+    const Mutant mutant = make_mutant(test_seeds().lists, 1, i);
+    const Assessment assessment = assess(mutant.bytes, mutant.key_hex, mutant.passphrase);
+    if (assessment.item.verdict == Verdict::kValid || assessment.item.verdict == Verdict::kImplementationDefined) {
+      continue;
+    }
+    for (const std::string& rule : assessment.item.rules) {
+      if (!first.contains(rule) && catches(mutant, assessment, rule)) first[rule] = i;
+    }
+  }
+  std::set<std::string> missed;
+  for (const auto& [id, rule] : manifest.rules) {
+    if (!id.starts_with("TZR-") || rule.level != "MUST" || rule.binds == "writer") continue;
+    const auto found = first.find(id);
+    fmt::print("without {}: {}\n", id, found == first.end() ? "not caught" : fmt::format("mutant {}", found->second));
+    if (found == first.end()) missed.insert(id);
+  }
+  EXPECT_EQ(missed, kOutOfReach);
+}
+
+}  // namespace
+}  // namespace tzmark::conformance::mutation

@@ -1,0 +1,304 @@
+// Gives mutants to an adapter; see mutation_run.h.
+#include "mutation_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <tuple>
+#include <unordered_set>
+
+#include "explain.h"
+#include "file_content.h"
+#include "scratch_folder.h"
+#include "sha256.h"
+
+namespace tzmark::conformance::mutation {
+namespace {
+
+using SeedLists = std::vector<std::vector<Seed>>;
+
+// A sentence for the manifest.
+std::string reason_of(const Trial& trial) {
+  std::string text = fmt::format("A {} change of {}: {}", trial.mutant.mended ? "mended" : "raw",
+                                 trial.mutant.seed->item->id, one_line(trial.mutant.change, 200));
+  const auto& defects = trial.assessment.description.defects;
+  const auto broken = std::find_if(defects.begin(), defects.end(), model::refuses_verify);
+  if (broken != defects.end()) text += fmt::format("; {}", one_line(broken->message, 200));
+  while (text.ends_with('.')) text.pop_back();
+  return text + ".";
+}
+
+void complete_case(const MutationOptions& options, Trial& trial) {
+  Case& item = trial.assessment.item;
+  const Case& base = *trial.mutant.seed->item;
+  item.id = mutant_id(options.seed, trial.number);
+  item.origin = {{"base", base.id}, {"mutation", one_line(trial.mutant.change, 500)}};
+  item.why = reason_of(trial);
+  item.memory_max_bytes = options.suite.memory_max_bytes.value_or(base.memory_max_bytes);
+  item.elapsed_max = options.suite.elapsed_max.value_or(base.elapsed_max);
+  if (item.rules.empty()) item.rules = base.rules;
+}
+
+bool has_to_be_refused(Verdict verdict) {
+  return verdict != Verdict::kValid && verdict != Verdict::kImplementationDefined;
+}
+
+// A file that nobody may read is no matter of the profile, but what it was made of is.
+std::optional<std::string> excuse_of(const Trial& trial, const Profile& profile) {
+  if (auto reason = excuse(*trial.mutant.seed->item, profile)) return reason;
+  const Verdict verdict = trial.assessment.item.verdict;
+  const bool never_read = has_to_be_refused(verdict) && verdict != Verdict::kIntegrityFailure;
+  return never_read ? std::nullopt : excuse(trial.assessment.item, profile);
+}
+
+class Asker {
+ public:
+  Asker(const Adapter& adapter, const MutationOptions& options) : adapter_(&adapter), options_(&options) {}
+
+  void ask(Trial& trial) const {
+    trial.assessment = assess(trial.mutant.bytes, trial.mutant.key_hex, trial.mutant.passphrase);
+    complete_case(*options_, trial);
+    const Case& item = trial.assessment.item;
+    const Profile& profile = adapter_->profile();
+    if (const auto reason = excuse_of(trial, profile)) {
+      trial.judgement.reason = *reason;
+      return;
+    }
+    const std::filesystem::path file = folder_.path() / "mutant.tensors";
+    const auto& bytes = trial.mutant.bytes;
+    write_file(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    for (const Command command : {Command::kDecode, Command::kVerify}) {
+      if (!profile.has(command)) continue;
+      const Question question{command, file, {}, item.key_hex, item.passphrase};
+      Step step = adapter_->ask(question, item.elapsed_max, item.memory_max_bytes);
+      judge_step(item, trial.assessment.expected, profile, step);
+      if (is_failure(step.outcome)) step.explanation = explain(item, step, bytes, trial.assessment.description);
+      step.answer.document = Json();
+      std::string().swap(step.process.stdout_text);
+      trial.steps.push_back(std::move(step));
+    }
+    trial.judgement = judge_case(item, trial.steps);
+  }
+
+ private:
+  const Adapter* adapter_;
+  const MutationOptions* options_;
+  ScratchFolder folder_;
+};
+
+// What is kept of every mutant.
+struct Mark {
+  enum class Sort : std::uint8_t { kNone, kDuplicate, kInvalid, kValid, kOpen, kOpenRule };
+  Sort sort = Sort::kNone;
+  Part part = Part::kFile;
+  Outcome outcome = Outcome::kSkipped;
+  bool accepted = false;
+  std::uint16_t rule = 0;  // a place in the list of rules
+};
+
+const Step* decisive_step(const Trial& trial) {
+  const auto found = std::find_if(trial.steps.begin(), trial.steps.end(),
+                                  [&](const Step& step) { return step.outcome == trial.judgement.outcome; });
+  return found == trial.steps.end() ? nullptr : &*found;
+}
+
+class Run {
+ public:
+  Run(const SeedLists& seeds, const Adapter& adapter, const MutationOptions& options,
+      const std::atomic<bool>& cancelled, const std::function<void(std::size_t)>& progress)
+      : seeds_(&seeds),
+        adapter_(&adapter),
+        options_(&options),
+        cancelled_(&cancelled),
+        progress_(&progress),
+        end_(options.mutants),
+        marks_(options.mutants) {
+    for (const auto& list : seeds) {
+      for (const Seed& seed : list) seen_.insert(identity(seed.bytes, seed.item->key_hex, seed.item->passphrase));
+    }
+  }
+
+  MutationScore run() {
+    {
+      std::vector<std::jthread> workers;
+      for (unsigned i = 0; i < std::max(options_->suite.jobs, 1u); ++i) workers.emplace_back([this] { work(); });
+    }
+    if (first_error_) std::rethrow_exception(first_error_);
+    return score();
+  }
+
+ private:
+  static std::string identity(model::Bytes bytes, const std::optional<std::string>& key,
+                              const std::optional<std::string>& passphrase) {
+    return sha256_of(bytes) + key.value_or("-") + passphrase.value_or("");
+  }
+
+  // The next mutant that is not the same as an earlier one: made one after another, so that each run finds the same.
+  std::optional<Trial> next() {
+    const std::lock_guard lock(making_);
+    while (!*cancelled_ && next_ < end_) {
+      Trial trial;
+      trial.number = next_++;
+      trial.mutant = make_mutant(*seeds_, options_->seed, trial.number);
+      if (seen_.insert(identity(trial.mutant.bytes, trial.mutant.key_hex, trial.mutant.passphrase)).second) {
+        return trial;
+      }
+      marks_[trial.number].sort = Mark::Sort::kDuplicate;
+    }
+    return std::nullopt;
+  }
+
+  void work() {
+    try {
+      const Asker asker(*adapter_, *options_);
+      while (auto trial = next()) {
+        asker.ask(*trial);
+        // A process that was stopped on the user's behalf says nothing about the adapter.
+        if (*cancelled_) return;
+        const std::lock_guard lock(keeping_);
+        keep(std::move(*trial));
+        (*progress_)(++done_);
+      }
+    } catch (...) {
+      end_ = 0;
+      const std::lock_guard lock(keeping_);
+      if (!first_error_) first_error_ = std::current_exception();
+    }
+  }
+
+  void keep(Trial&& trial) {
+    const Verdict verdict = trial.assessment.item.verdict;
+    Mark& mark = marks_[trial.number];
+    const bool breaks_rule = trial.assessment.description.document.is_null();
+    mark.sort = verdict == Verdict::kValid                   ? Mark::Sort::kValid
+                : verdict != Verdict::kImplementationDefined ? Mark::Sort::kInvalid
+                : breaks_rule                                ? Mark::Sort::kOpenRule
+                                                             : Mark::Sort::kOpen;
+    mark.part = trial.mutant.part;
+    mark.outcome = trial.judgement.outcome;
+    mark.accepted = !trial.steps.empty() && trial.steps.front().answer.kind == AnswerKind::kAccepted;
+    const std::string& rule = trial.assessment.item.rules.front();
+    mark.rule = static_cast<std::uint16_t>(rule_numbers_.emplace(rule, rule_numbers_.size()).first->second);
+    if (is_failure(mark.outcome)) keep_failure(std::move(trial));
+  }
+
+  void keep_failure(Trial&& trial) {
+    if (options_->stop_at_first) end_ = std::min<std::uint64_t>(end_, trial.number + 1);
+    const Step& step = *decisive_step(trial);
+    const bool invalid = has_to_be_refused(trial.assessment.item.verdict);
+    const std::string rule = invalid ? trial.assessment.item.rules.front() : step.answer.rejection.rule.value_or("");
+    FailureGroup& group = groups_[{step.outcome, step.command, rule, trial.mutant.part}];
+    if (group.mutants++ > 0 && group.first.number < trial.number) return;
+    group.command = step.command;
+    group.outcome = step.outcome;
+    group.rule = rule;
+    group.part = trial.mutant.part;
+    group.first = std::move(trial);
+  }
+
+  MutationScore score() {
+    MutationScore score;
+    for (const auto& list : *seeds_) score.seed_files += list.size();
+    std::vector<std::string> rules(rule_numbers_.size());
+    for (const auto& [rule, number] : rule_numbers_) rules[number] = rule;
+    // With stop_at_first, others were on their way when the first failed.
+    marks_.resize(std::min<std::uint64_t>(marks_.size(), end_));
+    for (const Mark& mark : marks_) add(mark, rules, score);
+    for (auto& [key, group] : groups_) {
+      if (group.first.number >= end_) continue;
+      if (options_->stop_at_first) group.mutants = 1;
+      score.failures.push_back(std::move(group));
+    }
+    return score;
+  }
+
+  static void add(const Mark& mark, const std::vector<std::string>& rules, MutationScore& score) {
+    if (mark.sort == Mark::Sort::kNone) return;
+    ++score.mutants;
+    if (mark.sort == Mark::Sort::kDuplicate) {
+      ++score.duplicates;
+      return;
+    }
+    PartScore& part = score.parts[static_cast<std::size_t>(mark.part)];
+    ++score.outcomes[static_cast<std::size_t>(mark.outcome)];
+    const bool right = mark.outcome == Outcome::kPass;
+    if (mark.outcome == Outcome::kSkipped) {
+      ++part.skipped;
+      return;
+    }
+    if (is_failure(mark.outcome)) ++part.failed;
+    if (mark.sort == Mark::Sort::kInvalid) {
+      ++part.invalid;
+      part.refused += right ? 1 : 0;
+      RuleScore& rule = score.rules[rules[mark.rule]];
+      ++rule.broken;
+      rule.refused += right ? 1 : 0;
+    } else if (mark.sort == Mark::Sort::kValid) {
+      ++part.valid;
+      part.accepted += right ? 1 : 0;
+    } else {
+      ++part.open;
+      part.open_accepted += mark.accepted ? 1 : 0;
+      if (mark.sort == Mark::Sort::kOpen) return;
+      ++score.open_rules.broken;
+      score.open_rules.refused += mark.accepted ? 0 : 1;
+    }
+  }
+
+  const SeedLists* seeds_;
+  const Adapter* adapter_;
+  const MutationOptions* options_;
+  const std::atomic<bool>* cancelled_;
+  const std::function<void(std::size_t)>* progress_;
+
+  std::mutex making_;  // guards what follows
+  std::unordered_set<std::string> seen_;
+  std::uint64_t next_ = 0;
+  std::atomic<std::uint64_t> end_;
+
+  std::mutex keeping_;  // guards what follows, but for the marks of duplicates
+  std::vector<Mark> marks_;
+  std::map<std::string, std::size_t> rule_numbers_;
+  std::map<std::tuple<Outcome, Command, std::string, Part>, FailureGroup> groups_;
+  std::size_t done_ = 0;
+  std::exception_ptr first_error_;
+};
+
+}  // namespace
+
+void PartScore::add(const PartScore& other) {
+  invalid += other.invalid;
+  refused += other.refused;
+  valid += other.valid;
+  accepted += other.accepted;
+  open += other.open;
+  open_accepted += other.open_accepted;
+  skipped += other.skipped;
+  failed += other.failed;
+}
+
+PartScore MutationScore::all() const {
+  PartScore sum;
+  for (const PartScore& part : parts) sum.add(part);
+  return sum;
+}
+
+std::string mutant_id(std::uint64_t seed, std::uint64_t number) { return fmt::format("mutant-{}-{}", seed, number); }
+
+Trial try_mutant(const SeedLists& seeds, const Adapter& adapter, const MutationOptions& options, std::uint64_t number) {
+  Trial trial;
+  trial.number = number;
+  trial.mutant = make_mutant(seeds, options.seed, number);
+  Asker(adapter, options).ask(trial);
+  return trial;
+}
+
+MutationScore run_mutants(const SeedLists& seeds, const Adapter& adapter, const MutationOptions& options,
+                          const std::atomic<bool>& cancelled, const std::function<void(std::size_t done)>& progress) {
+  return Run(seeds, adapter, options, cancelled, progress).run();
+}
+
+}  // namespace tzmark::conformance::mutation

@@ -1,0 +1,91 @@
+// Gives mutants to an adapter, judges what it answers, and scores how strict it is.
+//
+// Mutant i of a seed is the same with any adapter and any number of jobs, and so is the result.
+//
+// Thread-safety: run_mutants starts and ends threads of its own; the callback is called by one of them at a time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "adapter.h"
+#include "assess.h"
+#include "mutate.h"
+#include "suite.h"
+
+namespace tzmark::conformance::mutation {
+
+// One mutant, and what came of it.
+struct Trial {
+  std::uint64_t number = 0;
+  Mutant mutant;
+  Assessment assessment;    // its case has an id, a reason and limits too
+  std::vector<Step> steps;  // decode and verify, so far as the adapter has them
+  CaseJudgement judgement;
+};
+
+// Failures of one sort: the same command with the same outcome, the same rule and the same part.
+struct FailureGroup {
+  Command command = Command::kDecode;
+  Outcome outcome = Outcome::kPass;
+  std::string rule;  // that the file breaks first; of a valid one that the adapter cites, or none
+  Part part = Part::kFile;
+  std::size_t mutants = 0;
+  Trial first;
+};
+
+struct PartScore {
+  std::size_t invalid = 0;  // that every reader has to refuse, at least when it verifies
+  std::size_t refused = 0;  // of these
+  std::size_t valid = 0;    // that every reader has to accept
+  std::size_t accepted = 0;
+  std::size_t open = 0;  // that a reader may accept or refuse
+  std::size_t open_accepted = 0;
+  std::size_t skipped = 0;  // beyond the adapter's profile
+  std::size_t failed = 0;
+
+  void add(const PartScore& other);
+};
+
+struct RuleScore {
+  std::size_t broken = 0;
+  std::size_t refused = 0;
+};
+
+struct MutationScore {
+  std::size_t seed_files = 0;
+  std::size_t mutants = 0;     // asked for
+  std::size_t duplicates = 0;  // of these, the same file with the same key as one before
+  std::array<PartScore, kPartCount> parts{};
+  std::array<std::size_t, kOutcomeCount> outcomes{};
+  std::map<std::string, RuleScore> rules;  // files that have to be refused, by the rule that they break first
+  RuleScore open_rules;                    // files that break a rule which FORMAT.md 11.2 leaves to the reader
+  std::vector<FailureGroup> failures;      // worst first
+
+  PartScore all() const;
+};
+
+struct MutationOptions {
+  std::uint64_t seed = 1;
+  std::uint64_t mutants = 0;
+  bool stop_at_first = false;  // ends with the first mutant that fails
+  SuiteOptions suite;          // jobs and limits
+};
+
+// "mutant-1-812"
+std::string mutant_id(std::uint64_t seed, std::uint64_t number);
+
+// Makes and judges one. Throws EnvironmentError if the adapter cannot be asked.
+Trial try_mutant(const std::vector<std::vector<Seed>>& seeds, const Adapter& adapter, const MutationOptions& options,
+                 std::uint64_t number);
+
+// Throws EnvironmentError alike. If cancelled becomes true, what is not through yet is left out.
+MutationScore run_mutants(const std::vector<std::vector<Seed>>& seeds, const Adapter& adapter,
+                          const MutationOptions& options, const std::atomic<bool>& cancelled,
+                          const std::function<void(std::size_t done)>& progress);
+
+}  // namespace tzmark::conformance::mutation

@@ -1,0 +1,39 @@
+// The right files that mutants are made of; see seeds.h.
+#include "seeds.h"
+
+#include <map>
+
+#include "explain.h"
+#include "file_content.h"
+
+namespace tzmark::conformance::mutation {
+namespace {
+
+// Upstream's files of v1 to v4 have 262,144 bytes of room in their index. They differ in nothing else.
+constexpr std::uint64_t kSeedBytesMax = 16 << 10;
+
+Seed load_seed(const Manifest& manifest, const Case& item) {
+  check_case_file(manifest, item);
+  Seed seed{&item, read_file(manifest.directory / item.path), {}, {}, {}};
+  const model::Secret secret = secret_of(item);
+  seed.description = model::describe(seed.bytes, secret);
+  seed.draft = take_apart(seed.bytes, secret);
+  if (seed.draft && put_together(*seed.draft, &seed.sites) != seed.bytes) seed.draft.reset();
+  return seed;
+}
+
+}  // namespace
+
+std::vector<std::vector<Seed>> load_seeds(const Manifest& manifest, const std::vector<Case>& cases) {
+  std::map<std::string, std::vector<Seed>> by_layout;
+  for (const Case& item : cases) {
+    const bool fits = item.operation == Operation::kRead && item.verdict == Verdict::kValid &&
+                      item.layout != "safetensors" && item.size_bytes <= kSeedBytesMax;
+    if (fits) by_layout[item.layout].push_back(load_seed(manifest, item));
+  }
+  std::vector<std::vector<Seed>> seeds;
+  for (auto& [layout, list] : by_layout) seeds.push_back(std::move(list));
+  return seeds;
+}
+
+}  // namespace tzmark::conformance::mutation
