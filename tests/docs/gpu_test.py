@@ -1,5 +1,5 @@
-"""Runs the commands of docs/gpu.md in order, in an empty directory, with stand-ins of libcuda and libcufile in the place
-of a GPU. What scripts/gpu-baseline keeps has to be whole, and right.
+"""Runs the commands of docs/gpu.md in order, in an empty directory, with stand-ins of libcuda and libcufile in the
+place of a GPU. What scripts/gpu-baseline keeps has to be whole, and right.
 """
 
 from __future__ import annotations
