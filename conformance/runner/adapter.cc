@@ -142,8 +142,11 @@ std::unique_ptr<Adapter::Service> Adapter::start_service(const std::vector<std::
 }
 
 std::unique_ptr<Adapter::Service>& Adapter::service_of_this_thread(const std::vector<std::string>& prefix) const {
+  // The system gives the id of a thread that ended to another one, which would find a service that is dying.
+  static std::atomic<std::uint64_t> threads = 0;
+  thread_local const std::uint64_t number = threads++;
   const std::lock_guard lock(mutex_);
-  return services_[{std::this_thread::get_id(), prefix}];
+  return services_[{number, prefix}];
 }
 
 Step Adapter::ask_service(const Question& question, std::chrono::nanoseconds elapsed_max,
@@ -151,7 +154,7 @@ Step Adapter::ask_service(const Question& question, std::chrono::nanoseconds ela
   std::unique_ptr<Service>& service = service_of_this_thread(question.prefix);
   // What earlier questions left in its memory is not this one's fault, and must not hide what this one takes.
   if (service && service->server->rss_bytes() > service->idle_rss_bytes + kServiceGrowthMaxBytes) service.reset();
-  // A process may end between two questions, or with an earlier thread of this id.
+  // A process may end between two questions.
   if (!service || !service->server->ready()) service = start_service(question.prefix);
   const auto exchange = [&](std::uint64_t id) {
     return service->server->exchange(

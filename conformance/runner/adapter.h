@@ -13,7 +13,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -93,7 +92,8 @@ class Adapter {
 
   // A process dies with the thread that started it, so every thread has its own, and one for each prefix.
   mutable std::mutex mutex_;
-  mutable std::map<std::pair<std::thread::id, std::vector<std::string>>, std::unique_ptr<Service>> services_;
+  mutable std::map<std::pair<std::uint64_t, std::vector<std::string>>, std::unique_ptr<Service>>
+      services_;  // by thread
 };
 
 }  // namespace tzmark::conformance

@@ -116,6 +116,23 @@ const char* const kServes = R"({"protocol": 1, "name": "fake", "version": "1",
   "commands": ["decode", "verify", "encode", "serve"], "reads": {"layouts": ["v1"]}, "writes": {"layouts": ["v1"]}})";
 
 // One process answers many questions; whatever goes wrong with one of them is its outcome, and the run goes on.
+TEST(Suite, OneRunAfterAnotherHasServicesOfItsOwn) {
+  TestCorpus corpus;
+  for (const char* id : {"a", "b", "c", "d"}) corpus.add(id, "valid");
+  corpus.save();
+  const Manifest manifest = load_manifest(corpus.directory());
+  const Adapter adapter(fake_adapter({"--profile", kServes}), kNotCancelled);
+  SuiteOptions options;
+  options.jobs = 2;
+  // Threads of a later run have the ids of earlier ones, whose services die with them.
+  for (int turn = 0; turn < 10; ++turn) {
+    for (const CaseResult& result :
+         run_suite(manifest, manifest.cases, adapter, options, kNotCancelled, [](std::size_t) {})) {
+      EXPECT_EQ(result.outcome, Outcome::kPass) << result.reason;
+    }
+  }
+}
+
 TEST(Suite, ServesThroughEveryFault) {
   TestCorpus corpus;
   std::vector<std::string> options = {"--profile", kServes};
