@@ -14,6 +14,7 @@
 #include "errors.h"
 #include "file_content.h"
 #include "findings.h"
+#include "mutation_run.h"
 #include "sha256.h"
 
 namespace tzmark::conformance {
@@ -54,6 +55,33 @@ class Subjects {
   const std::vector<Case>* cases_;
   std::size_t next_ = 0;
 };
+
+// Gives mutants of the cases, one after another.
+class Mutants {
+ public:
+  Mutants(std::vector<std::vector<mutation::Seed>> seeds, std::uint64_t run_seed, std::uint64_t mutants)
+      : seeds_(std::move(seeds)), run_seed_(run_seed), mutants_(mutants) {}
+
+  std::optional<Subject> operator()() {
+    if (next_ == mutants_) return std::nullopt;
+    mutation::Mutant mutant = mutation::make_mutant(seeds_, run_seed_, next_);
+    return Subject{mutation::mutant_id(run_seed_, next_++),
+                   std::move(mutant.bytes),
+                   {std::move(mutant.key_hex), std::move(mutant.passphrase)}};
+  }
+
+ private:
+  std::vector<std::vector<mutation::Seed>> seeds_;
+  std::uint64_t run_seed_, mutants_;
+  std::uint64_t next_ = 0;
+};
+
+std::function<std::optional<Subject>()> subjects_of(const AgainstRun& run) {
+  if (run.mutants == 0) return Subjects(*run.manifest, *run.cases);
+  auto seeds = mutation::load_seeds(*run.manifest, *run.cases);
+  if (seeds.empty()) throw UsageError("there is no valid file among the cases to make mutants of");
+  return Mutants(std::move(seeds), run.seed, run.mutants);
+}
 
 // "against-1"
 std::string id_of(std::size_t group) { return fmt::format("against-{}", group + 1); }
@@ -174,8 +202,7 @@ int run_against(const AgainstArguments& arguments, const AgainstRun& run, const 
   options.compare_rules = arguments.compare_rules;
   options.minimize_elapsed_max =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(arguments.minimize_seconds));
-  const Comparison comparison =
-      mutation::compare(*run.first, second, Subjects(*run.manifest, *run.cases), options, cancelled, progress);
+  const Comparison comparison = mutation::compare(*run.first, second, subjects_of(run), options, cancelled, progress);
   if (cancelled) throw EnvironmentError("stopped");
   const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - began;
   fmt::print("{}", text_of(comparison, *run.first, second, elapsed));

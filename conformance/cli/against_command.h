@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -31,8 +32,10 @@ struct AgainstRun {
   const Adapter* first = nullptr;
   SuiteOptions options;
   bool one_shot = false;
-  std::string findings;   // a folder; empty: none
-  std::string json_file;  // empty: none
+  std::uint64_t mutants = 0;  // not 0: so many mutants of the cases, in place of the cases
+  std::uint64_t seed = 0;     // of these
+  std::string findings;       // a folder; empty: none
+  std::string json_file;      // empty: none
 };
 
 // Returns the exit status: 0 if they differ nowhere, else 1. Throws as run_suite does.

@@ -119,6 +119,22 @@ class Against(unittest.TestCase):
         signs = {pair["sign"] for g in self.result()["groups"] for pair in g["pairs"]}
         self.assertIn("TZR-HDR-003, no rule", signs)
 
+    def test_mutants_in_place_of_the_cases(self) -> None:
+        other = shlex.join([str(MODEL), "--without=TZR-HSH-005"])
+        mutants = ("--mutate", "150", "--seed", "3")
+        run = self.conform("--against", other, *mutants, "--minimize-time", "10")
+        self.assertEqual(run.returncode, 1, run.stderr)
+        result = self.result()
+        self.assertEqual(result["compared"], 150)
+        self.assertEqual({group["rule"] for group in result["groups"]}, {"TZR-HSH-005"})
+        for group in result["groups"]:
+            for case in group["cases"]:
+                self.assertTrue(case.startswith("mutant-3-"), case)
+        same = self.conform("--against", str(MODEL), *mutants)
+        self.assertEqual(same.returncode, 0, same.stdout)
+        refused = self.conform("--against", other, "--mutant", "3")
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+
     def test_no_difference(self) -> None:
         run = self.conform("--against", str(MODEL), "--only", "header-*")
         self.assertEqual(run.returncode, 0, run.stderr)

@@ -93,9 +93,12 @@ int run_against(const ConformArguments& arguments, const Manifest& manifest, con
                        .first = &adapter,
                        .options = options,
                        .one_shot = arguments.one_shot,
+                       .mutants = arguments.mutate.mutants,
+                       .seed = arguments.seed,
                        .findings = arguments.findings,
                        .json_file = arguments.json_file};
-  const Progress progress(cases.size());
+  if (arguments.mutate.stop_at_first) throw UsageError("--stop-at-first ends a run on one implementation");
+  const Progress progress(arguments.mutate.mutants > 0 ? arguments.mutate.mutants : cases.size());
   return run_against(arguments.against, run, cancelled, std::cref(progress));
 }
 

@@ -91,10 +91,11 @@ void add_mutate_options(CLI::App& app, MutateArguments& arguments) {
   mutant->excludes(mutate);
   app.add_flag("--stop-at-first", arguments.stop_at_first, "end --mutate with the first mutant that fails")
       ->needs(mutate);
-  for (const char* const about_cases : {"--html", "--junit", "--known", "--keep", "--repro", "--list", "--against"}) {
+  for (const char* const about_cases : {"--html", "--junit", "--known", "--keep", "--repro", "--list"}) {
     mutate->excludes(app.get_option(about_cases));
     mutant->excludes(app.get_option(about_cases));
   }
+  mutant->excludes(app.get_option("--against"));
 }
 
 int run_mutate(const MutateArguments& arguments, const MutateRun& run, const std::atomic<bool>& cancelled,
