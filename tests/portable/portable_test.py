@@ -65,10 +65,11 @@ class PortableTest(unittest.TestCase):
         self.assertLess(sum(sizes.values()), BYTES_MAX, sizes)
 
     def test_it_runs_where_nothing_else_is(self) -> None:
-        if subprocess.run([*ENTER, "true"], capture_output=True).returncode != 0:
-            self.skipTest("neither root nor a user namespace is to be had")
         for folder in ("dev", "proc", "tmp"):
             (self.root / folder).mkdir()
+        tried = [*ENTER, "mount", "--rbind", "/proc", self.root / "proc"]
+        if subprocess.run(tried, capture_output=True).returncode != 0:
+            self.skipTest("nothing can be mounted here, not even in a namespace")
         for program in (self.folder / "bin").iterdir():
             for file in glibc_files(program):
                 place = self.root / file.relative_to("/")
