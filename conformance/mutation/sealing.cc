@@ -65,7 +65,9 @@ Sealed seal(const DraftChunk& cipher, std::uint64_t chunk_size, std::string nonc
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t begin = i * step;
     const std::uint64_t size = std::min<std::uint64_t>(step, plaintext.size() - begin);
-    auto* const data = reinterpret_cast<unsigned char*>(sealed.data.data() + begin);
+    // An empty message has no address, and libsodium wants one.
+    unsigned char nothing = 0;
+    auto* const data = size == 0 ? &nothing : reinterpret_cast<unsigned char*>(sealed.data.data() + begin);
     std::string mac(crypto_secretbox_MACBYTES, '\0');
     crypto_secretbox_detached(data, reinterpret_cast<unsigned char*>(mac.data()), data, size, raw(nonce.data()),
                               key.data());
