@@ -6,6 +6,7 @@
 // multiple of T words is leading zeros, which do not change it, so that the power of x that thread t lacks at the end
 // depends on t alone.
 //
+// Rates here are counted from instructions; no GPU has measured them yet.
 // The speed is that of the multiplication by x^(128 T): six look-ups in tables of shared memory for 4 bytes. Each
 // lane of a warp has a copy of the tables in its own bank, so a look-up of a warp is one cycle of an SM: 21 bytes a
 // cycle, 4.9 TB/s with 132 SMs at 1.75 GHz. The shift, mask and XOR of each look-up are 15 of an SM's 2 integer
