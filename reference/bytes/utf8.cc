@@ -3,21 +3,44 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 namespace tzmark {
 namespace {
 
-// How many bytes the character in front has if it must not be printed as it is, else 0.
-std::size_t unprintable_bytes(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  if (lead < 0x20 || lead == 0x7f) return 1;
-  // U+0080 to U+009F are control characters as well: terminals take U+009B for the start of an escape sequence.
-  if (lead == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0) return 2;
-  // U+2028 and U+2029 end lines for those who split text by Unicode's rules.
-  if (text.starts_with("\xe2\x80\xa8") || text.starts_with("\xe2\x80\xa9")) return 3;
-  return 0;
+struct CodePoints {
+  std::uint32_t first, last;
+};
+
+// What Unicode 15 puts into the categories Cc, Cf, Zl and Zp, and every Default_Ignorable_Code_Point: it shows nothing
+// of its own, and ends lines, begins escape sequences, reverses the text around it, or hides.
+constexpr std::array<CodePoints, 27> kHidden = {{
+    {0x0000, 0x001f},   {0x007f, 0x009f},   {0x00ad, 0x00ad},   {0x034f, 0x034f},   {0x0600, 0x0605},
+    {0x061c, 0x061c},   {0x06dd, 0x06dd},   {0x070f, 0x070f},   {0x0890, 0x0891},   {0x08e2, 0x08e2},
+    {0x115f, 0x1160},   {0x17b4, 0x17b5},   {0x180b, 0x180f},   {0x200b, 0x200f},   {0x2028, 0x202e},
+    {0x2060, 0x206f},   {0x3164, 0x3164},   {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},
+    {0xfff0, 0xfffb},   {0x110bd, 0x110bd}, {0x110cd, 0x110cd}, {0x13430, 0x1343f}, {0x1bca0, 0x1bca3},
+    {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
+}};
+
+bool is_hidden(std::uint32_t code_point) {
+  const auto after =
+      std::ranges::upper_bound(kHidden, code_point, {}, [](const CodePoints& points) { return points.first; });
+  return after != kHidden.begin() && code_point <= std::prev(after)->last;
+}
+
+// The character in front, and how many bytes it has. REQUIRES: the text begins with well-formed UTF-8.
+std::pair<std::uint32_t, std::size_t> decode_front(std::string_view text) {
+  const auto lead = static_cast<std::uint8_t>(text[0]);
+  const std::size_t bytes = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  std::uint32_t code_point = bytes == 1 ? lead : lead & (0x7fU >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) code_point = code_point << 6 | (static_cast<std::uint8_t>(text[i]) & 0x3fU);
+  return {code_point, bytes};
 }
 
 }  // namespace
@@ -60,9 +83,14 @@ std::string printable(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t good_end = i + find_invalid_utf8(text.substr(i)).value_or(text.size() - i);
     while (i < good_end) {
-      const std::size_t hidden = unprintable_bytes(text.substr(i));
-      if (hidden == 0) result += text[i++];
-      for (std::size_t k = 0; k < hidden; ++k) escape(text[i++]);
+      const auto [code_point, bytes] = decode_front(text.substr(i));
+      const std::string_view character = text.substr(i, bytes);
+      i += bytes;
+      if (is_hidden(code_point)) {
+        std::ranges::for_each(character, escape);
+      } else {
+        result += character;
+      }
     }
     if (i < text.size()) escape(text[i++]);
   }

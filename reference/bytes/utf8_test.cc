@@ -154,6 +154,24 @@ TEST(Printable, EscapesLineSeparators) {
   EXPECT_EQ(printable("\xe2\x80\xa7\xe2\x81\x80"), "\xe2\x80\xa7\xe2\x81\x80");
 }
 
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  return result;
+}
+
+TEST(Printable, EscapesWhatReversesOrHidesText) {
+  for (const std::uint32_t hidden :
+       {0x00ad, 0x034f, 0x061c, 0x115f, 0x180e, 0x200b, 0x200d, 0x200e,  0x200f,  0x202a,  0x202e,  0x2060, 0x2066,
+        0x2069, 0x206f, 0x3164, 0xfe0f, 0xfeff, 0xffa0, 0xfff9, 0x13430, 0x1d173, 0xe0001, 0xe007f, 0xe0fff}) {
+    EXPECT_EQ(printable("a" + encode(hidden) + "b"), "a" + escaped(encode(hidden)) + "b") << std::hex << hidden;
+  }
+  for (const std::uint32_t shown : {0x00ac, 0x00ae, 0x200a, 0x2010, 0x202f, 0x205f, 0x2070, 0x3163, 0x3165, 0xfdff,
+                                    0xfe10, 0xfefe, 0xffa1, 0xfffc, 0xfffd, 0x1d172, 0x1d17b, 0xdffff, 0xe1000}) {
+    EXPECT_EQ(printable(encode(shown)), encode(shown)) << std::hex << shown;
+  }
+}
+
 TEST(Printable, EscapesBytesThatAreNotUtf8) {
   EXPECT_EQ(printable("a\xff\xfe"
                       "b"),
