@@ -22,12 +22,6 @@ namespace {
 
 constexpr std::size_t kUnitBytesMin = 4096;
 
-bool is_same_file(int one, int other) {
-  struct stat a {};
-  struct stat b {};
-  return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
 [[noreturn]] void refuse_direct(const char* why) {
   throw Error(ErrorCode::kUnavailable, fmt::format("the file system does not take direct I/O (O_DIRECT): {}", why));
 }
@@ -57,44 +51,29 @@ Alignment alignment_of(int fd) {
           std::max<std::size_t>(1, status.stx_dio_mem_align)};
 }
 
-Descriptor open_again_directly(const std::string& file_name, OpenMode mode, const Descriptor& opened) {
-  Descriptor direct;
-  do {
-    direct =
-        Descriptor(::open(file_name.c_str(), (mode == OpenMode::kRead ? O_RDONLY : O_RDWR) | O_DIRECT | O_CLOEXEC));
-  } while (direct.get() < 0 && errno == EINTR);
-  if (direct.get() < 0) {
-    if (errno == EINVAL) refuse_direct("Invalid argument");
-    throw_errno(ErrorCode::kOpenFailed, "cannot open directly");
-  }
-  if (!is_same_file(direct.get(), opened.get())) {
-    throw Error(ErrorCode::kOpenFailed, "another file has taken its place while it was opened");
-  }
-  return direct;
+Descriptor open_again_directly(int fd, const std::string& file_name, OpenMode mode) {
+  Descriptor direct = open_again(fd, file_name, (mode == OpenMode::kRead ? O_RDONLY : O_RDWR) | O_DIRECT);
+  if (direct.get() >= 0) return direct;
+  if (errno == EINVAL) refuse_direct("Invalid argument");
+  throw_errno(ErrorCode::kOpenFailed, "cannot open directly");
 }
 
 }  // namespace
 
-OpenedFile open_plainly(const std::string& file_name, OpenMode mode) {
+OpenedFile open_plainly(Opening&& opening) {
   OpenedFile opened;
-  opened.buffered = open_descriptor(file_name, mode);
+  opened.buffered = std::move(opening.descriptor);
   return opened;
 }
 
-OpenedFile open_directly(const std::string& file_name, OpenMode mode) {
+OpenedFile open_directly(Opening&& opening) {
   // Plainly first: a kernel that refuses O_DIRECT may have created the file by then, and would not tell.
-  OpenedFile opened = open_plainly(file_name, mode);
-  try {
-    // What has no size is not opened again: a pipe would wait for somebody at its other end.
-    descriptor_size(opened.buffered.get());
-    opened.direct = open_again_directly(file_name, mode, opened.buffered);
-    opened.alignment = alignment_of(opened.direct.get());
-  } catch (const Error&) {
-    const bool created = mode == OpenMode::kCreate || mode == OpenMode::kCreatePrivate;
-    const Descriptor named(::open(file_name.c_str(), O_PATH | O_CLOEXEC));
-    if (created && is_same_file(named.get(), opened.buffered.get())) ::unlink(file_name.c_str());
-    throw;
-  }
+  OpenedFile opened;
+  opened.buffered = std::move(opening.descriptor);
+  // What has no size is not opened again: a pipe would wait for somebody at its other end.
+  descriptor_size(opened.buffered.get());
+  opened.direct = open_again_directly(opened.buffered.get(), opening.file_name, opening.mode);
+  opened.alignment = alignment_of(opened.direct.get());
   return opened;
 }
 

@@ -25,9 +25,9 @@ struct OpenedFile {
   }
 };
 
-OpenedFile open_plainly(const std::string& file_name, OpenMode mode);
-// Throws TZE-AVL-001 if the file system does not take O_DIRECT. A file that was created for nothing is removed.
-OpenedFile open_directly(const std::string& file_name, OpenMode mode);
+OpenedFile open_plainly(Opening&& opening);
+// Throws TZE-AVL-001 if the file system does not take O_DIRECT.
+OpenedFile open_directly(Opening&& opening);
 
 class AlignedFile : public File {
  public:

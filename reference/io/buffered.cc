@@ -10,12 +10,11 @@ namespace {
 
 class BufferedFile final : public File {
  public:
-  BufferedFile(const std::string& file_name, OpenMode mode) {
-    Descriptor descriptor = open_descriptor(file_name, mode);
-    size_ = descriptor_size(descriptor.get());
-    stream_ = ::fdopen(descriptor.get(), mode == OpenMode::kRead ? "r" : "w+");
+  explicit BufferedFile(Opening&& opening) {
+    size_ = descriptor_size(opening.descriptor.get());
+    stream_ = ::fdopen(opening.descriptor.get(), opening.mode == OpenMode::kRead ? "r" : "w+");
     if (stream_ == nullptr) throw_errno(ErrorCode::kOpenFailed, "fdopen");
-    descriptor.release();
+    opening.descriptor.release();
   }
   // Writes what is left in the buffer, and tells nobody if that fails: a file that matters is synced before it is let
   // go.
@@ -87,11 +86,10 @@ class BufferedFile final : public File {
 
 }  // namespace
 
-IoPath buffered_path() {
-  return {"buffered", "stdio: fread and fwrite, one call at a time", "", [] { return std::string(); },
-          [](const std::string& file_name, OpenMode mode) -> std::unique_ptr<File> {
-            return std::make_unique<BufferedFile>(file_name, mode);
-          }};
+PathOfDescriptor buffered_path() {
+  return {
+      "buffered", "stdio: fread and fwrite, one call at a time", "", [] { return std::string(); },
+      [](Opening&& opening) -> std::unique_ptr<File> { return std::make_unique<BufferedFile>(std::move(opening)); }};
 }
 
 }  // namespace tzmark

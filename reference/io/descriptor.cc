@@ -38,6 +38,28 @@ Descriptor open_descriptor(const std::string& file_name, OpenMode mode) {
   return descriptor;
 }
 
+Descriptor open_again(int fd, const std::string& file_name, int flags) {
+  const auto open_named = [&](const std::string& name) {
+    int again = -1;
+    do {
+      again = ::open(name.c_str(), flags | O_CLOEXEC | O_NONBLOCK);
+    } while (again < 0 && errno == EINTR);
+    return Descriptor(again);
+  };
+  Descriptor again = open_named(fmt::format("/proc/self/fd/{}", fd));
+  if (again.get() < 0 && errno == ENOENT) again = open_named(file_name);
+  if (again.get() >= 0 && !is_same_file(fd, again.get())) {
+    throw Error(ErrorCode::kOpenFailed, "another file has taken its place while it was opened");
+  }
+  return again;
+}
+
+bool is_same_file(int fd, int other_fd) {
+  struct stat a {};
+  struct stat b {};
+  return ::fstat(fd, &a) == 0 && ::fstat(other_fd, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 std::uint64_t descriptor_size(int fd) {
   // A seek to the end knows the size of block devices too, which fstat does not.
   const off_t end = ::lseek(fd, 0, SEEK_END);

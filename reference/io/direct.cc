@@ -10,7 +10,7 @@ namespace {
 
 class DirectFile final : public AlignedFile {
  public:
-  DirectFile(const std::string& file_name, OpenMode mode) : AlignedFile("direct", open_directly(file_name, mode)) {}
+  explicit DirectFile(Opening&& opening) : AlignedFile("direct", open_directly(std::move(opening))) {}
 
   // Nothing reads ahead or writes behind here: the device is busy only with what is asked of it.
   unsigned queue_depth_default() const override { return 8; }
@@ -27,12 +27,10 @@ class DirectFile final : public AlignedFile {
 
 }  // namespace
 
-IoPath direct_path() {
+PathOfDescriptor direct_path() {
   // Whether direct I/O is there is the file system's to say, when a file is opened.
   return {"direct", "pread and pwrite past the page cache (O_DIRECT)", "", [] { return std::string(); },
-          [](const std::string& file_name, OpenMode mode) -> std::unique_ptr<File> {
-            return std::make_unique<DirectFile>(file_name, mode);
-          }};
+          [](Opening&& opening) -> std::unique_ptr<File> { return std::make_unique<DirectFile>(std::move(opening)); }};
 }
 
 }  // namespace tzmark

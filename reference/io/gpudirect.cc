@@ -216,22 +216,14 @@ std::unique_ptr<TransferQueue> GpuDirectFile::make_queue(unsigned depth) {
   return std::make_unique<GpuDirectQueue>(File::make_queue(depth));
 }
 
-std::unique_ptr<File> open_gpudirect(const std::string& file_name, OpenMode mode) {
-  OpenedFile opened = open_directly(file_name, mode);
-  try {
-    return std::make_unique<GpuDirectFile>(std::move(opened));
-  } catch (const Error&) {
-    // It was created for nothing.
-    if (mode == OpenMode::kCreate || mode == OpenMode::kCreatePrivate) ::unlink(file_name.c_str());
-    throw;
-  }
-}
-
 }  // namespace
 
-IoPath gpudirect_path() {
+PathOfDescriptor gpudirect_path() {
   return {"gpudirect", "libcufile, between files and GPU memory (GPUDirect Storage)", "",
-          [] { return CuFile::instance().why_unavailable(); }, open_gpudirect};
+          [] { return CuFile::instance().why_unavailable(); },
+          [](Opening&& opening) -> std::unique_ptr<File> {
+            return std::make_unique<GpuDirectFile>(open_directly(std::move(opening)));
+          }};
 }
 
 }  // namespace tzmark

@@ -76,8 +76,8 @@ int populate(std::byte* memory, std::size_t bytes, int advice) {
 
 class MappedFile final : public File {
  public:
-  MappedFile(const std::string& file_name, OpenMode mode)
-      : descriptor_(open_descriptor(file_name, mode)), writable_(mode != OpenMode::kRead) {
+  explicit MappedFile(Opening&& opening)
+      : descriptor_(std::move(opening.descriptor)), writable_(opening.mode != OpenMode::kRead) {
     struct stat status {};
     if (::fstat(descriptor_.get(), &status) != 0) throw_errno(ErrorCode::kOpenFailed, "fstat");
     const std::uint64_t size = descriptor_size(descriptor_.get());
@@ -200,11 +200,9 @@ std::string why_mmap_is_unavailable() {
 
 }  // namespace
 
-IoPath mmap_path() {
+PathOfDescriptor mmap_path() {
   return {"mmap", "copies from and to a mapping of the file", "", why_mmap_is_unavailable,
-          [](const std::string& file_name, OpenMode mode) -> std::unique_ptr<File> {
-            return std::make_unique<MappedFile>(file_name, mode);
-          }};
+          [](Opening&& opening) -> std::unique_ptr<File> { return std::make_unique<MappedFile>(std::move(opening)); }};
 }
 
 }  // namespace tzmark

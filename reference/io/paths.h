@@ -1,24 +1,17 @@
 // What each I/O path contributes to the registry, and the system calls that several of them share.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 
 namespace tzmark {
-
-IoPath pwrite_path();
-IoPath pwrite_dontcache_path();
-IoPath buffered_path();
-IoPath direct_path();
-IoPath mmap_path();
-IoPath uring_path();
-IoPath uring_direct_path();
-IoPath uring_sqpoll_path();
-IoPath gpudirect_path();
 
 // Throws TZE-ENV-00x with the text of errno.
 [[noreturn]] void throw_errno(ErrorCode code, const std::string& what, std::optional<std::uint64_t> offset = {});
@@ -54,7 +47,40 @@ class Descriptor {
   int fd_;
 };
 
+// A file that is open, for a path to move its bytes. The path takes the descriptor.
+struct Opening {
+  Descriptor descriptor;
+  const std::string& file_name;
+  OpenMode mode;
+};
+
+// What a path puts into the registry: as IoPath says, except that its file is open already.
+struct PathOfDescriptor {
+  std::string_view name, summary, variant_of;
+  std::function<std::string()> why_unavailable;
+  std::function<std::unique_ptr<File>(Opening&&)> open;
+};
+
+PathOfDescriptor pwrite_path();
+PathOfDescriptor pwrite_dontcache_path();
+PathOfDescriptor buffered_path();
+PathOfDescriptor direct_path();
+PathOfDescriptor mmap_path();
+PathOfDescriptor uring_path();
+PathOfDescriptor uring_direct_path();
+PathOfDescriptor uring_sqpoll_path();
+PathOfDescriptor gpudirect_path();
+
+// A File of the descriptor's file, over a path of the registry or "auto". Nothing is created or removed; file_name
+// serves paths that need a second descriptor, as open_again says.
+std::unique_ptr<File> open_file(Descriptor descriptor, const std::string& file_name, OpenMode mode,
+                                std::string_view io_path = "auto");
+
 Descriptor open_descriptor(const std::string& file_name, OpenMode mode);
+// Opens the file of a descriptor once more, with its own position and flags. The name serves where there is no /proc,
+// and must lead to the same file. Returns an empty descriptor, and leaves errno set, if it cannot be opened.
+Descriptor open_again(int fd, const std::string& file_name, int flags);
+bool is_same_file(int fd, int other_fd);
 std::uint64_t descriptor_size(int fd);
 void sync_descriptor(int fd);
 // Allocates a range, and grows the file to its end. Returns false, having changed nothing, if this file system cannot.

@@ -22,7 +22,6 @@ namespace {
 
 class PwriteFile : public File {
  public:
-  PwriteFile(const std::string& file_name, OpenMode mode) : PwriteFile(open_descriptor(file_name, mode)) {}
   explicit PwriteFile(Descriptor descriptor)
       : descriptor_(std::move(descriptor)), size_(descriptor_size(descriptor_.get())) {}
 
@@ -100,25 +99,23 @@ std::string why_dontcache_is_unavailable() {
   return fmt::format("RWF_DONTCACHE came with Linux 6.14, and this is {}", system.release);
 }
 
-std::unique_ptr<File> open_dontcache(const std::string& file_name, OpenMode mode) {
-  Descriptor descriptor = open_descriptor(file_name, mode);
-  if (!DontcacheFile::is_taken_by(descriptor.get())) {
-    if (mode == OpenMode::kCreate || mode == OpenMode::kCreatePrivate) ::unlink(file_name.c_str());
+std::unique_ptr<File> open_dontcache(Opening&& opening) {
+  if (!DontcacheFile::is_taken_by(opening.descriptor.get())) {
     throw Error(ErrorCode::kUnavailable, "the file system does not take RWF_DONTCACHE");
   }
-  return std::make_unique<DontcacheFile>(std::move(descriptor));
+  return std::make_unique<DontcacheFile>(std::move(opening.descriptor));
 }
 
 }  // namespace
 
-IoPath pwrite_path() {
+PathOfDescriptor pwrite_path() {
   return {"pwrite", "pread and pwrite through the page cache", "", [] { return std::string(); },
-          [](const std::string& file_name, OpenMode mode) -> std::unique_ptr<File> {
-            return std::make_unique<PwriteFile>(file_name, mode);
+          [](Opening&& opening) -> std::unique_ptr<File> {
+            return std::make_unique<PwriteFile>(std::move(opening.descriptor));
           }};
 }
 
-IoPath pwrite_dontcache_path() {
+PathOfDescriptor pwrite_dontcache_path() {
   return {"pwrite-dontcache", "preadv2 and pwritev2 that leave nothing in the page cache (RWF_DONTCACHE)", "pwrite",
           why_dontcache_is_unavailable, open_dontcache};
 }

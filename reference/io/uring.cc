@@ -40,29 +40,29 @@ class UringFile final : public AlignedFile {
   std::unique_ptr<Ring> shared_;  // whose thread of the kernel all queues share
 };
 
-std::unique_ptr<File> open_uring(const std::string& file_name, OpenMode mode) {
-  return std::make_unique<UringFile>("uring", open_plainly(file_name, mode), false);
+std::unique_ptr<File> open_uring(Opening&& opening) {
+  return std::make_unique<UringFile>("uring", open_plainly(std::move(opening)), false);
 }
 
-std::unique_ptr<File> open_uring_direct(const std::string& file_name, OpenMode mode) {
-  return std::make_unique<UringFile>("uring-direct", open_directly(file_name, mode), false);
+std::unique_ptr<File> open_uring_direct(Opening&& opening) {
+  return std::make_unique<UringFile>("uring-direct", open_directly(std::move(opening)), false);
 }
 
-std::unique_ptr<File> open_uring_sqpoll(const std::string& file_name, OpenMode mode) {
-  return std::make_unique<UringFile>("uring-sqpoll", open_directly(file_name, mode), true);
+std::unique_ptr<File> open_uring_sqpoll(Opening&& opening) {
+  return std::make_unique<UringFile>("uring-sqpoll", open_directly(std::move(opening)), true);
 }
 
 std::string why_no_uring() { return why_no_ring(Ring::Use::kAnyThread); }
 
 }  // namespace
 
-IoPath uring_path() { return {"uring", "io_uring through the page cache", "", why_no_uring, open_uring}; }
+PathOfDescriptor uring_path() { return {"uring", "io_uring through the page cache", "", why_no_uring, open_uring}; }
 
-IoPath uring_direct_path() {
+PathOfDescriptor uring_direct_path() {
   return {"uring-direct", "io_uring past the page cache (O_DIRECT)", "uring", why_no_uring, open_uring_direct};
 }
 
-IoPath uring_sqpoll_path() {
+PathOfDescriptor uring_sqpoll_path() {
   return {"uring-sqpoll", "io_uring past the page cache, submitted to a thread of the kernel (SQPOLL)", "uring",
           [] { return why_no_ring(Ring::Use::kPolled); }, open_uring_sqpoll};
 }
