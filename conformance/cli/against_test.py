@@ -20,6 +20,8 @@ BUILD = Path(os.environ["TZMARK_BUILD_DIR"])
 CORPUS = BUILD / "share/tzmark/corpus"
 CONFORM = BUILD / "bin/tzmark-conform"
 MODEL = BUILD / "libexec/tzmark/tzmark-adapter-model"
+# As a word of an adapter's command.
+ADAPTER = shlex.quote(str(MODEL))
 SCHEMA = json.loads((SOURCE / "reports/schema/against.schema.json").read_text())
 
 # The model, but that every first shape is one longer, refusals cite no rule, and files of layout v2 crash it.
@@ -48,7 +50,7 @@ class Against(unittest.TestCase):
     def conform(self, *options: str | Path) -> subprocess.CompletedProcess[str]:
         json_file = self.folder / "result.json"
         return subprocess.run(
-            [CONFORM, "--adapter", str(MODEL), "--json", json_file, *options],
+            [CONFORM, "--adapter", ADAPTER, "--json", json_file, *options],
             capture_output=True,
             text=True,
             check=False,
@@ -130,13 +132,13 @@ class Against(unittest.TestCase):
         for group in result["groups"]:
             for case in group["cases"]:
                 self.assertTrue(case.startswith("mutant-3-"), case)
-        same = self.conform("--against", str(MODEL), *mutants)
+        same = self.conform("--against", ADAPTER, *mutants)
         self.assertEqual(same.returncode, 0, same.stdout)
         refused = self.conform("--against", other, "--mutant", "3")
         self.assertEqual(refused.returncode, 2, refused.stderr)
 
     def test_no_difference(self) -> None:
-        run = self.conform("--against", str(MODEL), "--only", "header-*")
+        run = self.conform("--against", ADAPTER, "--only", "header-*")
         self.assertEqual(run.returncode, 0, run.stderr)
         result = self.result()
         self.assertEqual((result["differing"], result["groups"]), (0, []))
@@ -148,7 +150,7 @@ class Against(unittest.TestCase):
         self.findings.mkdir()
         (self.findings / "file").touch()
         run = self.conform(
-            *("--against", str(MODEL), "--only", "header-version-0"),
+            *("--against", ADAPTER, "--only", "header-version-0"),
             *("--findings", self.findings),
         )
         self.assertEqual(run.returncode, 3)

@@ -446,7 +446,11 @@ esac
         )
         # Without its library, a program is to the suite what a static program is.
         for program, command, reason in (
-            (CONFORM, f"sh {blind}", "no read of the file came by the library"),
+            (
+                CONFORM,
+                f"sh {shlex.quote(str(blind))}",
+                "no read of the file came by the library",
+            ),
             (self.moved_program(), adapter(), "that shortens reads was not loaded"),
         ):
             run = subprocess.run(

@@ -154,8 +154,9 @@ class Minimizing(unittest.TestCase):
 
     def test_file_without_failure(self) -> None:
         write_file(self.file, [[9]], wrong_hash=0)
+        adapter = ("--adapter", shlex.quote(str(MODEL)))
         for options in ((), ("--command", "decode")):
-            run = minimize(self.file, "--adapter", str(MODEL), "-o", self.out, *options)
+            run = minimize(self.file, *adapter, "-o", self.out, *options)
             self.assertEqual(run.returncode, 1)
             self.assertIn("does not fail on this file", run.stderr)
         self.assertFalse(self.out.exists())

@@ -12,6 +12,7 @@
 #include "cli/annotate.h"
 #include "cli/test_command.h"
 #include "codec/test_files.h"
+#include "io/test_probe.h"
 
 namespace tzmark {
 namespace {
@@ -256,7 +257,7 @@ TEST_F(CliTest, ALongRunOfZerosInTheIndexCostsNoMemory) {
 TEST_F(CliTest, APipeThatClosesEarlyEndsTheProgramQuietly) {
   const std::string file = write("file", test::three_tensors().write());
   const std::string program = std::string(std::getenv("TZMARK_BUILD_DIR")) + "/bin/tzmark";
-  const std::string command = "'" + program + "' inspect --bytes '" + file + "' | true";
+  const std::string command = test::shell_word(program) + " inspect --bytes " + test::shell_word(file) + " | true";
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 

@@ -2,45 +2,39 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <cstdio>
-
 #include "bytes/caught.h"
 #include "gpu/test_device.h"
+#include "io/test_probe.h"
 
 namespace tzmark::test {
 namespace {
 
-// What a new process says, with more in its environment than this one: "NAME=value NAME=value".
-std::string reason_with(const std::string& environment, const std::string& probe = TZMARK_GPU_PROBE) {
-  std::FILE* const pipe = ::popen(fmt::format("{} {}", environment, probe).c_str(), "r");
-  if (pipe == nullptr) throw std::runtime_error("popen");
-  std::string text;
-  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);
-  if (::pclose(pipe) != 0 || text.empty()) throw std::runtime_error("the probe failed");
-  text.pop_back();  // the end of the line
-  return text;
+// What a new process says, with more in its environment than this one.
+std::string reason_with(std::initializer_list<std::string> environment, const std::string& probe = TZMARK_GPU_PROBE) {
+  return line_of(probe, environment);
 }
 
-TEST(StandInReasons, NoneWithAGpuThatTakesTheKernels) { EXPECT_EQ(reason_with(""), ""); }
+TEST(StandInReasons, NoneWithAGpuThatTakesTheKernels) { EXPECT_EQ(reason_with({}), ""); }
 
 TEST(StandInReasons, ABuildWithoutKernels) {
-  EXPECT_EQ(reason_with("", TZMARK_GPU_PROBE_WITHOUT_KERNELS), "built without CUDA kernels");
+  EXPECT_EQ(reason_with({}, TZMARK_GPU_PROBE_WITHOUT_KERNELS), "built without CUDA kernels");
 }
 
 TEST(StandInReasons, NoGpu) {
-  EXPECT_EQ(reason_with("TZMARK_STAND_IN_DEVICES=0"), "there is no GPU that CUDA can use");
-  EXPECT_THAT(reason_with("TZMARK_CUDA_LIBRARY=/none/libcuda.so"), ::testing::StartsWith("there is no CUDA driver: "));
+  EXPECT_EQ(reason_with({"TZMARK_STAND_IN_DEVICES=0"}), "there is no GPU that CUDA can use");
+  EXPECT_THAT(reason_with({"TZMARK_CUDA_LIBRARY=/none/libcuda.so"}),
+              ::testing::StartsWith("there is no CUDA driver: "));
 }
 
 TEST(StandInReasons, AGpuThatTheKernelsAreNotFor) {
-  EXPECT_EQ(reason_with("TZMARK_STAND_IN_MODULE_ERROR=209"),
+  EXPECT_EQ(reason_with({"TZMARK_STAND_IN_MODULE_ERROR=209"}),
             "the GPU does not take the CUDA kernels of this build: cuModuleLoadData: CUDA_ERROR_NO_BINARY_FOR_GPU "
             "(209)");
 }
 
 TEST(StandInReasons, AKernelThatIsNotThere) {
   for (const std::string name : {"tzmark_crc32", "tzmark_secretbox"}) {
-    EXPECT_EQ(reason_with("TZMARK_STAND_IN_LOSES=" + name),
+    EXPECT_EQ(reason_with({"TZMARK_STAND_IN_LOSES=" + name}),
               fmt::format("cuModuleGetFunction of {}: CUDA_ERROR_NOT_FOUND (500)", name));
   }
 }

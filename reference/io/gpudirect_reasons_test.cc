@@ -1,10 +1,8 @@
 // Tests of why the path gpudirect is unavailable: each in a process of its own, since libraries are loaded once.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
-#include <cstdio>
-
+#include "io/test_probe.h"
 #include "io/test_stand_in.h"
 
 namespace tzmark::test {
@@ -15,70 +13,65 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// What a new process says, with more in its environment than this one: "NAME=value NAME=value".
-std::string reason_with(const std::string& environment) {
-  std::FILE* const pipe = ::popen(fmt::format("{} {}", environment, TZMARK_GPUDIRECT_PROBE).c_str(), "r");
-  if (pipe == nullptr) throw std::runtime_error("popen");
-  std::string text;
-  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);
-  if (::pclose(pipe) != 0 || text.empty()) throw std::runtime_error("the probe failed");
-  text.pop_back();  // the end of the line
-  return text;
+// What a new process says, with more in its environment than this one.
+std::string reason_with(std::initializer_list<std::string> environment) {
+  return line_of(TZMARK_GPUDIRECT_PROBE, environment);
 }
 
-TEST(GpuDirectReasons, NoneWithBothLibraries) { EXPECT_EQ(reason_with(""), ""); }
+TEST(GpuDirectReasons, NoneWithBothLibraries) { EXPECT_EQ(reason_with({}), ""); }
 
 TEST(GpuDirectReasons, NoCuda) {
-  EXPECT_THAT(reason_with("TZMARK_CUDA_LIBRARY=/none/libcuda.so"),
+  EXPECT_THAT(reason_with({"TZMARK_CUDA_LIBRARY=/none/libcuda.so"}),
               AllOf(StartsWith("there is no CUDA driver: "), HasSubstr("/none/libcuda.so")));
 }
 
 TEST(GpuDirectReasons, CudaWithoutItsFunctions) {
-  EXPECT_THAT(reason_with(fmt::format("TZMARK_CUDA_LIBRARY={}", "libc.so.6")),
+  EXPECT_THAT(reason_with({fmt::format("TZMARK_CUDA_LIBRARY={}", "libc.so.6")}),
               StartsWith("libc.so.6 lacks cuInit, cuDeviceGetCount, "));
 }
 
 TEST(GpuDirectReasons, CudaThatDoesNotStart) {
-  EXPECT_EQ(reason_with("TZMARK_STAND_IN_CUDA_ERROR=100"), "cuInit: CUDA_ERROR_NO_DEVICE (100)");
-  EXPECT_EQ(reason_with("TZMARK_STAND_IN_CUDA_ERROR=999"), "cuInit: CUDA error 999");
+  EXPECT_EQ(reason_with({"TZMARK_STAND_IN_CUDA_ERROR=100"}), "cuInit: CUDA_ERROR_NO_DEVICE (100)");
+  EXPECT_EQ(reason_with({"TZMARK_STAND_IN_CUDA_ERROR=999"}), "cuInit: CUDA error 999");
 }
 
 TEST(GpuDirectReasons, NoGpu) {
-  EXPECT_EQ(reason_with("TZMARK_STAND_IN_DEVICES=0"), "there is no GPU that CUDA can use");
+  EXPECT_EQ(reason_with({"TZMARK_STAND_IN_DEVICES=0"}), "there is no GPU that CUDA can use");
 }
 
 TEST(GpuDirectReasons, NoCuFile) {
-  EXPECT_THAT(reason_with("TZMARK_CUFILE_LIBRARY=/none/libcufile.so"),
+  EXPECT_THAT(reason_with({"TZMARK_CUFILE_LIBRARY=/none/libcufile.so"}),
               AllOf(StartsWith("there is no libcufile: "), HasSubstr("/none/libcufile.so")));
 }
 
 TEST(GpuDirectReasons, CuFileWithoutItsFunctions) {
-  EXPECT_THAT(reason_with(fmt::format("TZMARK_CUFILE_LIBRARY={}", TZMARK_STAND_IN_CUDA)),
+  EXPECT_THAT(reason_with({fmt::format("TZMARK_CUFILE_LIBRARY={}", TZMARK_STAND_IN_CUDA)}),
               AllOf(HasSubstr(" lacks cuFileDriverOpen, "), EndsWith("cuFileWrite")));
 }
 
 TEST(GpuDirectReasons, AnOldCuFileIsEnough) {
-  EXPECT_EQ(reason_with(fmt::format("TZMARK_CUFILE_LIBRARY={}", TZMARK_STAND_IN_OLD_CUFILE)), "");
+  EXPECT_EQ(reason_with({fmt::format("TZMARK_CUFILE_LIBRARY={}", TZMARK_STAND_IN_OLD_CUFILE)}), "");
 }
 
 TEST(GpuDirectReasons, ADriverThatDoesNotOpen) {
-  EXPECT_EQ(reason_with("TZMARK_STAND_IN_OPEN_ERROR=5033"), "cuFileDriverOpen: CU_FILE_NVFS_SETUP_ERROR (5033)");
-  EXPECT_EQ(reason_with("TZMARK_STAND_IN_OPEN_ERROR=5011"),
+  EXPECT_EQ(reason_with({"TZMARK_STAND_IN_OPEN_ERROR=5033"}), "cuFileDriverOpen: CU_FILE_NVFS_SETUP_ERROR (5033)");
+  EXPECT_EQ(reason_with({"TZMARK_STAND_IN_OPEN_ERROR=5011"}),
             "cuFileDriverOpen: CU_FILE_CUDA_DRIVER_ERROR (5011), CUDA_ERROR_OUT_OF_MEMORY (2)");
 }
 
 TEST(GpuDirectReasons, ASystemThatCuFileCannotRead) {
   const SystemRoot root;
   const std::string environment = "TZMARK_SYSTEM_ROOT=" + root.name();
-  EXPECT_EQ(reason_with(environment), "");
+  EXPECT_EQ(reason_with({environment}), "");
   root.remove("/proc/modules");
-  EXPECT_EQ(reason_with(environment), root.name() + "/proc/modules cannot be read, and libcufile needs it");
+  EXPECT_EQ(reason_with({environment}), root.name() + "/proc/modules cannot be read, and libcufile needs it");
   root.remove("/run/udev");
-  EXPECT_EQ(reason_with(environment), root.name() + "/run/udev cannot be read, and libcufile needs it (in containers)");
+  EXPECT_EQ(reason_with({environment}),
+            root.name() + "/run/udev cannot be read, and libcufile needs it (in containers)");
 }
 
 TEST(GpuDirectReasons, ThisMachineSaysWhatItIsLike) {
-  const std::string reason = reason_with("TZMARK_CUDA_LIBRARY= TZMARK_CUFILE_LIBRARY= TZMARK_SYSTEM_ROOT=");
+  const std::string reason = reason_with({"TZMARK_CUDA_LIBRARY=", "TZMARK_CUFILE_LIBRARY=", "TZMARK_SYSTEM_ROOT="});
   void* const cuda = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (cuda == nullptr) {
     EXPECT_THAT(reason, StartsWith("there is no CUDA driver: libcuda.so.1"));

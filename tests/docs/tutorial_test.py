@@ -76,8 +76,9 @@ def pattern_of(line: str) -> re.Pattern[str]:
 
 
 def missing_lines(shown: str, output: str) -> Iterator[str]:
-    """The lines that the document shows and the output lacks."""
+    """The lines that the document shows and the output lacks. Names that a shell would split are quoted there."""
     lines = [line.strip() for line in output.splitlines()]
+    lines += [line.replace("'", "") for line in lines]
     for line in shown.splitlines():
         if line.strip() and not any(map(pattern_of(line).fullmatch, lines)):
             yield line

@@ -4,6 +4,7 @@ an environment that has the library.
 
 import argparse
 import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,7 @@ def main() -> int:
         status = subprocess.run(
             [
                 conform,
-                f"--adapter={sys.executable} -B {ADAPTER}",
+                "--adapter=" + shlex.join([sys.executable, "-B", str(ADAPTER)]),
                 f"--corpus={CASES}",
                 f"--json={result}",
             ]
