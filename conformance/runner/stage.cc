@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstdlib>
 #include <fstream>
 
 #include "command_line.h"
@@ -12,6 +11,7 @@
 #include "fifo.h"
 #include "file_content.h"
 #include "odd_sizes.h"
+#include "preload.h"
 #include "scratch_folder.h"
 
 namespace tzmark::conformance {
@@ -30,13 +30,13 @@ std::string padded(const Room& room, std::span<const std::byte> content) {
   return text;
 }
 
+fs::path short_reads_library(const ShapeOptions& options) { return options.tools / "libtzmark_short_reads.so"; }
+
 // The words that start a command for which the reads of files in the corpus are short.
-std::vector<std::string> short_reads_prefix(const ShapeOptions& options, const fs::path& corpus) {
-  std::string preloaded = options.tools / "libtzmark_short_reads.so";
-  if (const char* const others = std::getenv("LD_PRELOAD")) preloaded += fmt::format(":{}", others);
+std::vector<std::string> short_reads_prefix(const fs::path& library, std::uint64_t seed, const fs::path& corpus) {
   // env itself has started before its setting counts.
-  return {"env", "LD_PRELOAD=" + preloaded, "TZMARK_SHORT_READS_UNDER=" + fs::canonical(corpus).string(),
-          fmt::format("TZMARK_SHORT_READS_SEED={}", options.seed)};
+  return {"env", preload_setting(library), "TZMARK_SHORT_READS_UNDER=" + fs::canonical(corpus).string(),
+          fmt::format("TZMARK_SHORT_READS_SEED={}", seed)};
 }
 
 }  // namespace
@@ -91,7 +91,8 @@ Step Stage::ask(Shape shape, Question question, const Manifest& manifest, std::s
     question.feed = &feed;
     return ask();
   }
-  question.prefix = short_reads_prefix(options_, manifest.directory);
+  if (!short_reads_) short_reads_.emplace(short_reads_library(options_));
+  question.prefix = short_reads_prefix(short_reads_->path(), options_.seed, manifest.directory);
   question.prefix.push_back("TZMARK_SHORT_READS_COUNT=" + count_file_.path().string());
   const Counts before = counts();
   Step step = ask();
@@ -109,10 +110,21 @@ std::string shaped_shell_command(Shape shape, Question question, const Manifest&
                                  const ShapeOptions& options) {
   const bool streamed = question.command == Command::kStream;
   if (shape == Shape::kReadOnly) question.prefix = read_only_prefix(options, manifest.directory);
-  if (shape == Shape::kShortReads && !streamed) question.prefix = short_reads_prefix(options, manifest.directory);
+  // Names that stay, so that a debugger can be started again with the same words.
+  const fs::path folder = fs::temp_directory_path() / "tzmark-repro" / name_of(shape);
+  if (shape == Shape::kShortReads && !streamed) {
+    fs::path library = short_reads_library(options);
+    std::string make;
+    if (!can_be_preloaded(library)) {
+      make = fmt::format("mkdir -p {} && ln -sfn {} {} && ", join_command({folder.string()}),
+                         join_command({library.string()}), join_command({(folder / "preloaded.so").string()}));
+      library = folder / "preloaded.so";
+    }
+    question.prefix = short_reads_prefix(library, options.seed, manifest.directory);
+    return make + adapter.shell_command(question);
+  }
   if (streamed || (shape != Shape::kPipe && shape != Shape::kOffset)) return adapter.shell_command(question);
-  // A name that stays, so that a debugger can be started again with the same words.
-  const fs::path staged = fs::temp_directory_path() / "tzmark-repro" / name_of(shape) / question.file.filename();
+  const fs::path staged = folder / question.file.filename();
   const std::string from = join_command({question.file.string()});
   const std::string to = join_command({staged.string()});
   std::string make = fmt::format("mkdir -p {} && rm -f {} && ", join_command({staged.parent_path().string()}), to);

@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "adapter.h"
 #include "manifest.h"
+#include "preload.h"
 #include "scratch_file.h"
 #include "shape.h"
 
@@ -54,6 +56,7 @@ class Stage {
 
   const ShapeOptions& options_;
   ScratchFile count_file_;
+  std::optional<Preload> short_reads_;  // made by the first question that needs it
 };
 
 // The words that start a command for which the corpus is on a read-only mount.

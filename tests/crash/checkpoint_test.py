@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from preload import preloadable
 from simulations import SAME_NAME, Simulations
 from subject import ENVIRONMENT, FINE, Wrong, require
 
@@ -220,18 +221,19 @@ def main() -> int:
             print(f"    FAILED {what}", flush=True)
         failures += len(wrong)
 
-    with tempfile.TemporaryDirectory(prefix="tzmark-checkpoint-", dir=BUILD) as here:
+    with (
+        tempfile.TemporaryDirectory(prefix="tzmark-checkpoint-", dir=BUILD) as here,
+        preloadable(options.kill_at) as kill_at,
+    ):
         scratch = Path(here)
         report(
             "first save",
-            lambda: made_durable(options.tzmark, options.kill_at, scratch),
+            lambda: made_durable(options.tzmark, kill_at, scratch),
         )
         for way in (("safetensors",), ("v5-segments",), ("safetensors", SAME_NAME)):
             report(
                 f"failing calls, {' '.join(way)}",
-                lambda: failing_everywhere(
-                    options.tzmark, options.kill_at, scratch, *way
-                ),
+                lambda: failing_everywhere(options.tzmark, kill_at, scratch, *way),
             )
             for left in ("base", "faults"):
                 shutil.rmtree(scratch / f"{left}-{way[0]}")

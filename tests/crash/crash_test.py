@@ -34,6 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from further import FURTHER
+from preload import preloadable
 from scenarios import LONG_NAME, Bases, exact_scenarios, random_scenarios
 from subject import FINE, Place, Subject, Tzmark, Wrong, require, undisturbed
 
@@ -294,6 +295,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     with ExitStack() as stack:
+        options.kill_at = stack.enter_context(preloadable(options.kill_at))
         here = stack.enter_context(
             tempfile.TemporaryDirectory(prefix="tzmark-crash-", dir=BUILD)
         )
