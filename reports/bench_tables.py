@@ -218,8 +218,8 @@ def _facts(document: Json) -> Iterator[tuple[str, str]]:
     pages, gpu = machine["transparent_huge_pages"], machine["gpu"]
     tool = document["tool"]
     yield "Directory", storage["directory"]
-    yield "File system", storage["file_system"]
-    yield "Mount options", storage["mount_options"]
+    yield "File system", _text(storage["file_system"])
+    yield "Mount options", _text(storage["mount_options"])
     yield "Device", _text(storage["device"])
     yield "Device model", _text(storage["device_model"])
     yield "Rotational", _text(storage["rotational"])

@@ -684,6 +684,14 @@ class SideBySide(BenchTest):
         self.assertEqual(page.count('<tr class="differs">'), 1)
         self.assertIn(">xfs</td>", page)
 
+    def test_says_that_the_file_system_is_unknown(self) -> None:
+        """In a chroot the kernel names no mount."""
+        other = samples.empty()
+        other["machine"]["storage"] |= {"file_system": None, "mount_options": None}
+        page = self.page(other)
+        self.assertIn("/data/bench <span>unknown file system", page)
+        self.assertNotIn("None", page)
+
     def test_says_that_nothing_differs(self) -> None:
         page = self.page(samples.empty(), samples.empty())
         self.assertIn("The facts of all of them are the same", page)

@@ -56,7 +56,8 @@ def letter_of(index: int) -> str:
 def _place(document: Json) -> str:
     storage = document["machine"]["storage"]
     on = f" on {storage['device']}" if storage["device"] else ""
-    return f"{storage['directory']}, {storage['file_system']}{on}"
+    file_system = storage["file_system"] or "unknown file system"
+    return f"{storage['directory']}, {file_system}{on}"
 
 
 def view(documents: list[Json]) -> tuple[Json, list[Figure]]:

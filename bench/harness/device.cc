@@ -46,7 +46,8 @@ std::vector<std::string> disks_below(const std::string& directory) {
   dev_t device = status.st_dev;
   if (major(device) == 0) {
     // Some file systems number themselves (btrfs); the mount still names a device.
-    if (::stat(mount_of(directory).source.c_str(), &status) != 0 || !S_ISBLK(status.st_mode)) return {};
+    const auto mount = mount_of(directory);
+    if (!mount || ::stat(mount->source.c_str(), &status) != 0 || !S_ISBLK(status.st_mode)) return {};
     device = status.st_rdev;
   }
   return disks_below("/sys", major(device), minor(device));

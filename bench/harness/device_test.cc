@@ -8,6 +8,7 @@
 #include "harness/mount.h"
 #include "harness/page_cache.h"
 #include "harness/small_file.h"
+#include "harness/test_tmpfs.h"
 #include "io/paths.h"
 #include "io/test_room.h"
 
@@ -97,7 +98,7 @@ TEST(DeviceCounters, SeeWhatTheDeviceDid) {
 
 TEST(DeviceCounters, NothingWithoutADevice) {
   const std::string tmpfs = "/dev/shm";
-  if (!fs::exists(tmpfs) || mount_of(tmpfs).file_system != "tmpfs") GTEST_SKIP() << "no tmpfs at " << tmpfs;
+  if (!test::is_tmpfs(tmpfs)) GTEST_SKIP() << "no tmpfs at " << tmpfs;
   EXPECT_THAT(disks_below(tmpfs), IsEmpty());
   EXPECT_FALSE(device_counters(tmpfs));
 }
@@ -120,7 +121,11 @@ TEST(Mount, IsTheLineOfItsNumber) {
   EXPECT_FALSE(parse_mount("27 1 254:0 / / rw - ext4\n", "27"));
 }
 
-TEST(Mount, OfProc) { EXPECT_EQ(mount_of("/proc").file_system, "proc"); }
+TEST(Mount, OfProc) {
+  const auto mount = mount_of("/proc");
+  ASSERT_TRUE(mount);
+  EXPECT_EQ(mount->file_system, "proc");
+}
 
 }  // namespace
 }  // namespace tzmark::bench

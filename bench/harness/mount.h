@@ -13,8 +13,9 @@ struct Mount {
   std::string source;       // "/dev/vda", or any word where no device is below
 };
 
-// Errors: TZE-ENV-001 if the directory cannot be opened, TZE-ENV-002 if the kernel does not name its mount.
-Mount mount_of(const std::string& directory);
+// Nothing where /proc does not name the mount: in a chroot whose root is no mount point, or without /proc.
+// Errors: TZE-ENV-001 if the directory cannot be opened.
+std::optional<Mount> mount_of(const std::string& directory);
 
 // The line of mountinfo with that number.
 std::optional<Mount> parse_mount(std::string_view mountinfo, std::string_view mount_id);

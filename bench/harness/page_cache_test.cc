@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "harness/mount.h"
+#include "harness/test_tmpfs.h"
 #include "io/paths.h"
 #include "io/test_room.h"
 
@@ -21,7 +21,7 @@ class PageCache : public testing::Test {
 
   test::TestDirectory directory_;
   std::string file_name_ = directory_ / "file";
-  bool lives_in_the_cache_ = mount_of(directory_.name()).file_system == "tmpfs";
+  bool lives_in_the_cache_ = test::is_tmpfs(directory_.name());
 };
 
 TEST_F(PageCache, DropsAndWarms) {

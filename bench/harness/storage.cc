@@ -68,12 +68,12 @@ void add_device(json& facts, const std::string& directory) {
 }  // namespace
 
 json storage_facts(const std::string& directory) {
-  const Mount mount = mount_of(directory);
+  const auto mount = mount_of(directory);
   struct statvfs room {};
   if (::statvfs(directory.c_str(), &room) != 0) throw_errno(ErrorCode::kReadFailed, directory);
   json facts = {{"directory", directory},
-                {"file_system", mount.file_system},
-                {"mount_options", mount.options},
+                {"file_system", mount ? json(mount->file_system) : json()},
+                {"mount_options", mount ? json(mount->options) : json()},
                 {"free_bytes", static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize}};
   add_device(facts, directory);
   add_alignment(facts, directory);

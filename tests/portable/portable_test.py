@@ -6,6 +6,7 @@ is to be had the test is skipped and says so.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -92,9 +93,22 @@ class PortableTest(unittest.TestCase):
             *("--rounds", "1", "--io", "pwrite"),
         )
         self.assertIn("codec read", measured)
+        self.check_bench_outside_of_any_mount()
         # What is there is the machine's, and what is not has to be said.
         said = self.run_inside("tzmark", "verify", "--device", file, status=4)
         self.assertIn("there is no CUDA driver", said)
+
+    def check_bench_outside_of_any_mount(self) -> None:
+        """The root itself is no mount point: what /proc does not tell is unknown, and the run goes on."""
+        self.run_inside(
+            *("tzmark", "bench", "--dir", "/scratch", "--scale", "1MiB"),
+            *("--rounds", "1", "--io", "pwrite", "--json", "/bench.json"),
+        )
+        document = json.loads((self.root / "bench.json").read_text())
+        storage = document["machine"]["storage"]
+        self.assertIsNone(storage["file_system"])
+        self.assertIsNone(storage["mount_options"])
+        self.assertGreater(storage["free_bytes"], 0)
 
     def run_inside(self, program: str, *arguments: str, status: int = 0) -> str:
         done = subprocess.run(
