@@ -35,12 +35,12 @@ TEST(Image, HoldsTheKernels) {
   EXPECT_FALSE(holds(text, "tzmark_sha256"));
 }
 
-#endif
-
 TEST(Image, CanBeLoadedFromWhereItIs) {
   ASSERT_FALSE(image().empty());
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(image().data()) % 16, 0U);
 }
+
+#endif
 
 }  // namespace
 }  // namespace tzmark::gpu
