@@ -6,6 +6,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
 
+# The compiler cache must not care where the checkout lies, so that clones share it.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+
 # Debian's own Python: it is the one that sees the packages which scripts/setup installs.
 python=/usr/bin/python3
 # What renders the pages, for the same reason.
@@ -36,10 +39,12 @@ step() {
   printf '%-12s %4d s\n' "$name" $((SECONDS - started)) >&2
 }
 
-# configure PRESET [CMAKE ARGUMENT...]: a compiler cache is used where there is one.
+# configure PRESET [CMAKE ARGUMENT...]: a compiler cache is used where there is one, and TZMARK_CUDA of the environment
+# says whether CUDA kernels are built (AUTO, ON or OFF).
 configure() {
   local preset=$1 launcher=()
   shift
   if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  if [ -n "${TZMARK_CUDA-}" ]; then launcher+=(-DTZMARK_CUDA="$TZMARK_CUDA"); fi
   step "configure-$preset" cmake --preset "$preset" -DPython3_EXECUTABLE="$python" ${launcher[@]+"${launcher[@]}"} "$@"
 }

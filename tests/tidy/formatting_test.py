@@ -1,12 +1,13 @@
 """The formatters have nothing to change in Python (black) and C++ (clang-format), and shellcheck finds no fault.
 
 Formatters differ from release to release, so the layout is that of one release; where another is installed, or none,
-the test says so and skips.
+the test says so and skips: the exit status is then 77.
 """
 
 import re
 import shutil
 import subprocess
+import sys
 import unittest
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tree import SOURCE_DIR, project_files, read_text
 
 CLANG_FORMAT = "clang-format-14"
 BLACK_YEAR = "23"
+SKIPPED = 77
 
 
 def sources(kinds: set[str]) -> list[str]:
@@ -33,7 +35,7 @@ class Formatting(unittest.TestCase):
     def tool(self, name: str) -> str:
         found = shutil.which(name)
         if found is None:
-            self.skipTest(f"{name} is not installed; scripts/setup does that")
+            self.skipTest(f"{name} is not installed; scripts/setup --style does that")
         return found
 
     def assert_silent(self, command: list[str], files: list[str]) -> None:
@@ -73,4 +75,8 @@ class Formatting(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    result = unittest.main(exit=False).result
+    if result.wasSuccessful() and result.skipped:
+        print("; ".join(reason for _, reason in result.skipped), flush=True)
+        sys.exit(SKIPPED)
+    sys.exit(not result.wasSuccessful())
