@@ -70,8 +70,8 @@ void expect_content(const SafetensorsReader& reader, const json& content) {
   ASSERT_EQ(digests.size(), reader.size());
   for (std::size_t i = 0; i < reader.size(); ++i) {
     const SafetensorsTensor tensor = reader[i];
-    EXPECT_EQ(tensor.name, tensors[i]["name"]);
-    EXPECT_EQ(tensor.dtype, tensors[i]["dtype"]);
+    EXPECT_EQ(tensor.name, tensors[i]["name"].get<std::string>());
+    EXPECT_EQ(tensor.dtype, tensors[i]["dtype"].get<std::string>());
     EXPECT_EQ(json(std::vector<std::uint64_t>(tensor.shape.begin(), tensor.shape.end())), tensors[i]["shape"]);
     EXPECT_EQ(json({tensor.begin, tensor.end}), tensors[i]["data_offsets"]);
     EXPECT_EQ(reader.find(tensor.name), i);
