@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "checkpoint/stopwatch.h"
 #include "codec/pipeline.h"
 #include "tzmark/error.h"
+#include "tzmark/shortage.h"
 
 namespace tzmark {
 namespace {
@@ -29,18 +31,19 @@ bool any_on_device(TensorViews tensors) {
   return std::ranges::any_of(tensors, [](const CheckpointTensor& t) { return t.data.kind == MemoryKind::kDevice; });
 }
 
-// Runs it in the background. Throws TZE-ENV-006 without a thread to be had; agree, if there is one, has then told the
-// other ranks, so that they do not wait for this one for ever.
+// Runs it in the background, or here if the system starts no thread. What it throws is in the future.
 template <typename Work>
-std::future<WriteReport> start(Work&& work, const std::function<bool(bool)>& agree) {
+std::future<WriteReport> start(Work work) {
+  // A thread that does not start takes its copy of the work with it.
+  const auto shared = std::make_shared<Work>(std::move(work));
+  const auto run = [shared] { return (*shared)(); };
   try {
-    return std::async(std::launch::async, std::forward<Work>(work));
-  } catch (const std::system_error& error) {
-    if (agree) {
-      static_cast<void>(agree(false));
-      static_cast<void>(agree(false));
-    }
-    throw Error(ErrorCode::kResource, fmt::format("no thread to write in: {}", error.what()));
+    return std::async(std::launch::async, run);
+  } catch (const std::system_error&) {
+    count_missing_threads(1);
+    std::packaged_task<WriteReport()> here(run);
+    here();
+    return here.get_future();
   }
 }
 
@@ -139,12 +142,12 @@ SaveTimes AsyncCheckpointer::run(SaveTask task) {
         static_cast<void>(agree(false));
         return WriteReport{};
       };
-      writing_ = start(tell, agree);
+      writing_ = start(tell);
     }
     throw;
   }
   times_.copy_ns = watch.lap_ns();
-  writing_ = start([this, task = std::move(task)]() mutable { return task.write(options_); }, agree);
+  writing_ = start([this, task = std::move(task)]() mutable { return task.write(options_); });
   times_.submit_ns = watch.lap_ns();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   return times_;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "bytes/thread_limit.h"
 #include "checkpoint/test_disk.h"
 #include "checkpoint/test_hooks.h"
 #include "checkpoint/test_models.h"
@@ -159,6 +160,35 @@ TEST(AsyncCheckpointer, ReturnsBeforeItWritesAndWaitsForTheWriteBefore) {
   EXPECT_EQ(disk->kind("/run/a"), EntryKind::kDirectory);
   checkpointer.wait();
   EXPECT_EQ(checkpointer.snapshot_memory_bytes(), held_bytes) << "the memory was not used again";
+}
+
+TEST(AsyncCheckpointer, WritesBeforeItReturnsIfNoThreadStarts) {
+  const test::TestDirectory directory;
+  // More than one thread would copy it, and read it back.
+  test::Model model;
+  model.add("large", "float32", {3 << 20}, 3);
+  CheckpointOptions options;
+  options.threads = 4;
+  CheckpointReadOptions read_options;
+  read_options.threads = 4;
+  for (const int limit : {0, 1}) {
+    const std::string name = directory / std::to_string(limit);
+    AsyncCheckpointer checkpointer(options);
+    {
+      const test::ThreadLimit few(limit);
+      checkpointer.save(name, model, {}, state_at(1));
+      EXPECT_GT(few.refused(), 0);
+      if (limit == 0) {
+        EXPECT_EQ(verify_checkpoint(name).step, 1U);
+      }
+      checkpointer.wait();
+      expect_checkpoint(name, model, state_at(1), read_options);
+    }
+  }
+  AsyncCheckpointer checkpointer;
+  const test::ThreadLimit none(0);
+  checkpointer.save(directory / "none/a", small_model(1), {}, state_at(1));
+  EXPECT_EQ(caught([&] { checkpointer.wait(); }), failure(ErrorCode::kWriteFailed));
 }
 
 TEST(AsyncCheckpointer, HoldsOneSnapshotAndRefusesOneThatCanNeverFit) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 
+#include "bytes/thread_limit.h"
 #include "checkpoint/test_disk.h"
 #include "checkpoint/test_hooks.h"
 #include "checkpoint/test_models.h"
@@ -128,6 +129,20 @@ TEST(SaveDistributed, CommitsNothingIfOneRankFails) {
     EXPECT_THAT(ranks.wait(), ElementsAre("", ""));
     EXPECT_EQ(verify_checkpoint(directory / "a").step, 3U);
   }
+}
+
+TEST(SaveDistributed, ARankWithoutAThreadWritesBeforeItReturns) {
+  const test::TestDirectory directory;
+  Ranks ranks(2);
+  ThreadGroup group("id-1", 2);
+  ranks.save_rank(1, directory / "a", 5, group.group());
+  {
+    const test::ThreadLimit none(0);
+    ranks.save_rank(0, directory / "a", 5, group.group());
+    EXPECT_GT(none.refused(), 0);
+    EXPECT_EQ(verify_checkpoint(directory / "a").step, 5U);
+  }
+  EXPECT_THAT(ranks.wait(), ElementsAre("", ""));
 }
 
 TEST(SaveDistributed, LetsNobodyWaitForARankThatCannotEvenCopy) {

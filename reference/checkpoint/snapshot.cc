@@ -7,9 +7,9 @@
 #include <cstring>
 #include <exception>
 #include <set>
-#include <system_error>
 #include <thread>
 
+#include "bytes/threads.h"
 #include "tzmark/dtype.h"
 #include "tzmark/error.h"
 
@@ -62,15 +62,9 @@ void share_out(std::uint64_t bytes, unsigned threads, const Work& work) {
     }
   };
   {
-    std::vector<std::jthread> helpers;
-    unsigned started = 1;
-    try {
-      for (; started < count; ++started) helpers.emplace_back(part, started);
-    } catch (const std::system_error&) {
-      // The system has no more threads; this one does what they would have done.
-    }
+    const auto helpers = start_threads(count - 1, [&](std::size_t i) { part(static_cast<unsigned>(i) + 1); });
     part(0);
-    for (unsigned i = started; i < count; ++i) part(i);
+    for (auto i = static_cast<unsigned>(helpers.size()) + 1; i < count; ++i) part(i);
   }
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);

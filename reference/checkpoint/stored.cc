@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <mutex>
-#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "bytes/cursor.h"
 #include "bytes/digest.h"
+#include "bytes/threads.h"
 #include "checkpoint/load.h"
 #include "checkpoint/names.h"
 #include "io/paths.h"
@@ -28,12 +29,7 @@ class DigestPass {
     if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
     const auto count = std::min<std::size_t>(threads, pieces_.size());
     {
-      std::vector<std::jthread> helpers;
-      try {
-        for (std::size_t i = 1; i < count; ++i) helpers.emplace_back([this] { work(); });
-      } catch (const std::system_error&) {
-        // The system has no more threads; those that there are do all of it.
-      }
+      const auto helpers = start_threads(count > 0 ? count - 1 : 0, [this](std::size_t) { work(); });
       work();
     }
     if (error_) std::rethrow_exception(error_);

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstring>
 #include <optional>
-#include <thread>
 
 #include "codec/secretbox.h"
 #include "gpu/compute.h"
@@ -70,9 +69,8 @@ void DeviceChecks::finish() {
     }
   };
   {
-    std::vector<std::jthread> helpers;
     const std::size_t threads = std::min<std::size_t>(state_.pipeline_options().thread_count(), order.size());
-    for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(work);
+    const auto helpers = start_threads(threads > 0 ? threads - 1 : 0, [&](std::size_t) { work(); });
     work();
   }
   for (const Tensor* tensor : order) {

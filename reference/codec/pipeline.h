@@ -10,9 +10,10 @@
 // uses every core for all but its SHA-256, and several tensors use every core for that too.
 //
 // On a path whose transfers go on by themselves, each thread keeps some in flight and computes meanwhile. On one whose
-// calls wait for the device there are more workers than threads, of which no more than threads compute at a time.
-// Memory is made once and reused; a piece costs a few short locks and no allocation. The error at the lowest position
-// wins: pieces before it are finished, later ones are dropped.
+// calls wait for the device there are more workers than threads, of which no more than threads compute at a time. If
+// the system starts fewer threads, those that there are do all of it, and be it the calling one alone. Memory is made
+// once and reused; a piece costs a few short locks and no allocation. The error at the lowest position wins: pieces
+// before it are finished, later ones are dropped.
 //
 // Job requires: a type Piece, default-constructible, derived from PipelinePiece; and
 //   bool next(Piece&, const Position* before)   called under the lock; false at the end. Pieces behind *before, once it
@@ -37,6 +38,7 @@
 #include <thread>
 #include <vector>
 
+#include "bytes/threads.h"
 #include "tzmark/error.h"
 #include "tzmark/gpudirect.h"
 #include "tzmark/io.h"
@@ -119,9 +121,7 @@ class Pipeline {
   // Returns when all pieces are through. Throws the first error.
   void run() {
     {
-      std::vector<std::jthread> helpers;
-      helpers.reserve(worker_count_ - 1);
-      for (unsigned i = 1; i < worker_count_; ++i) helpers.emplace_back([this] { work(); });
+      const auto helpers = start_threads(worker_count_ - 1, [this](std::size_t) { work(); });
       work();
     }
     if (error_) std::rethrow_exception(error_);

@@ -9,6 +9,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "bytes/thread_limit.h"
+
 namespace tzmark {
 namespace {
 
@@ -258,6 +260,29 @@ TEST_P(PipelineTest, AnErrorOfNextEndsTheRun) {
     job.fail_next_at_ = 50;
     EXPECT_THROW(Pipeline(job, options(), kWorkBytes, file).run(), std::runtime_error);
     for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(job.stages()[i], 5);
+  });
+}
+
+TEST_P(PipelineTest, FewerThreadsThanAskedForDoAllOfIt) {
+  for (const int limit : {0, 1}) {
+    on_every_kind_of_file([limit](File* file) {
+      const test::ThreadLimit few(limit);
+      RecordingJob job(chains(kPieces, GetParam()), file);
+      Pipeline(job, options(), kWorkBytes, file).run();
+      EXPECT_FALSE(job.out_of_order());
+      for (const auto& stage : job.stages()) EXPECT_EQ(stage, 5);
+      EXPECT_EQ(few.refused() > 0, GetParam() > static_cast<unsigned>(limit) + 1);
+    });
+  }
+}
+
+TEST_P(PipelineTest, WithFewerThreadsTheFirstErrorInOrderWins) {
+  on_every_kind_of_file([](File* file) {
+    const test::ThreadLimit few(1);
+    RecordingJob job(chains(kPieces, 5), file);
+    job.failures_ = {{150, 3}, {151, 0}};
+    EXPECT_THROW(Pipeline(job, options(), kWorkBytes, file).run(), std::runtime_error);
+    for (std::size_t i = 0; i < 150; ++i) EXPECT_EQ(job.stages()[i], 5);
   });
 }
 

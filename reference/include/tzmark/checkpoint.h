@@ -74,8 +74,9 @@ struct SaveGroup {
   // The same for all ranks of a save, and never used before: letters, digits, '-', '_' and '.', 64 at most.
   std::string save_id;
   // Waits until every rank has called it, and returns whether all of them said true. save_distributed calls it twice on
-  // every rank, from the background thread, whatever has failed on that rank before, so that nobody waits for ever. If
-  // it throws, the group counts as broken and is not called again for this save.
+  // every rank, whatever has failed on that rank before, so that nobody waits for ever: from the background thread, or
+  // from the calling one if the system starts no thread. If it throws, the group counts as broken and is not called
+  // again for this save.
   std::function<bool(bool mine_ok)> agree;
 };
 
@@ -140,7 +141,7 @@ class AsyncCheckpointer {
   // Writes a checkpoint to directory, whose parent must exist. An empty optimizer is none. The tensors may be changed
   // as soon as this has returned. If the write before has failed, its error is thrown here, and the new checkpoint is
   // written all the same; but a call whose own tensors cannot be saved throws that, and the other error stays for the
-  // next wait or save.
+  // next wait or save. If the system starts no thread, it writes before it returns.
   SaveTimes save(const std::string& directory, TensorViews model, TensorViews optimizer, const TrainingState& state);
 
   // The same for one rank of several, each of which calls it with the same directory, world_size, step, and save id;
