@@ -120,6 +120,12 @@ TEST_F(RefusalTest, RingsThatAreRefusedSayWhy) {
   EXPECT_THAT(reason_of("uring"), HasSubstr(disabled == 0 ? "seccomp" : "kernel.io_uring_disabled"));
 }
 
+TEST_F(RefusalTest, ARingWithoutAThreadOfTheKernelIsNoReason) {
+  if (const std::string reason = reason_of("uring-sqpoll"); !reason.empty()) GTEST_SKIP() << reason;
+  const RefusedRings refused(EAGAIN, IORING_SETUP_SQPOLL);
+  EXPECT_THAT(reason_of("uring-sqpoll"), IsEmpty());
+}
+
 TEST_F(RefusalTest, PolledRingsMayBeRefusedAlone) {
   if (const std::string reason = reason_of("uring"); !reason.empty()) GTEST_SKIP() << reason;
   const RefusedRings refused(EPERM, IORING_SETUP_SQPOLL);
@@ -128,12 +134,12 @@ TEST_F(RefusalTest, PolledRingsMayBeRefusedAlone) {
   EXPECT_THAT(reason_of("uring-sqpoll"), HasSubstr("SQPOLL"));
 }
 
-TEST_F(RefusalTest, RingsThatCannotBeMadeLaterAreErrors) {
+TEST_F(RefusalTest, RingsThatAreForbiddenLaterAreErrors) {
   if (const std::string reason = reason_of("uring"); !reason.empty()) GTEST_SKIP() << reason;
   const auto file = open_file(name_, OpenMode::kCreate, "uring");
-  const RefusedRings refused(ENOMEM);
-  EXPECT_EQ(caught([&] { file->make_queue(4); }), failure(ErrorCode::kResource));
-  EXPECT_EQ(caught([&] { file->write_at(0, std::span(content_)); }), failure(ErrorCode::kResource));
+  const RefusedRings refused(EPERM);
+  EXPECT_EQ(caught([&] { file->make_queue(4); }), failure(ErrorCode::kUnavailable));
+  EXPECT_EQ(caught([&] { file->write_at(0, std::span(content_)); }), failure(ErrorCode::kUnavailable));
 }
 
 // Writes and reads all through a queue, in pieces that are not aligned.

@@ -2,19 +2,28 @@
 #include "io/ring.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <system_error>
 #include <thread>
 
 #include "tzmark/error.h"
+#include "tzmark/shortage.h"
 
 namespace tzmark {
 namespace {
 
 constexpr unsigned kPolledIdleMs = 20;  // then the thread of the kernel sleeps, and gives its core back
+// A kernel that is short of memory so often in a row is not asked again.
+constexpr unsigned kRefusalsMax = 100;
+// A kernel that cannot be asked for completions may still deliver them: it gets half a minute.
+constexpr std::chrono::milliseconds kLookInterval(1);
+constexpr unsigned kLooksMax = 30'000;
 
 std::string text_of(int error_number) { return std::generic_category().message(error_number); }
 
@@ -42,13 +51,9 @@ int init(unsigned entries, unsigned flags, const Ring* shared, io_uring& ring) {
   return ::io_uring_queue_init_params(entries, &ring, &parameters);
 }
 
-bool is_transient(int result) { return result == -EINTR || result == -EAGAIN || result == -EBUSY; }
-
-// What is left here is no transfer's fault: a ring that cannot be entered.
-void require_entered(int result) {
-  if (result < 0 && !is_transient(result)) {
-    throw Error(ErrorCode::kResource, fmt::format("io_uring_enter: {}", text_of(-result)));
-  }
+// What is there at one time and missing at another, unlike a permission or a kernel's feature.
+bool is_shortage(int result) {
+  return result == -ENOMEM || result == -EAGAIN || result == -EMFILE || result == -ENFILE;
 }
 
 }  // namespace
@@ -71,6 +76,9 @@ std::string why_no_ring(Ring::Use use) {
       return why_forbidden();
     case ENOSYS:
       return "the kernel has no io_uring, or a seccomp filter says so";
+    case EAGAIN:
+      // The system starts no thread for a polled ring now. What comes without a ring is moved in place.
+      return {};
     case ENOMEM:
       return "no memory for a ring: before Linux 5.12 the limit of locked memory (ulimit -l) counts for it";
     default:
@@ -89,26 +97,83 @@ Ring::Ring(unsigned entries, Use use, const Ring* shared) {
   }
   // Before Linux 6.1 there are no such flags.
   if (result == -EINVAL && use != Use::kPolled) result = init(entries, 0, nullptr, ring_);
-  if (result != 0) throw Error(ErrorCode::kResource, fmt::format("io_uring_setup: {}", text_of(-result)));
+  if (result != 0) {
+    throw Error(is_shortage(result) ? ErrorCode::kResource : ErrorCode::kUnavailable,
+                fmt::format("io_uring_setup: {}", text_of(-result)));
+  }
 }
 
-io_uring_sqe& Ring::next_entry() {
+Ring::~Ring() {
+  drain([](std::uint64_t, int) {});
+  ::io_uring_queue_exit(&ring_);
+}
+
+io_uring_sqe* Ring::next_entry() {
+  if (broken_) return nullptr;
   io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
   // The thread of a polled ring may not have taken all yet that was submitted.
   while (entry == nullptr) {
-    submit();
+    if (!submit()) return nullptr;
     std::this_thread::yield();
     entry = ::io_uring_get_sqe(&ring_);
   }
-  return *entry;
+  ++begun_;
+  return entry;
 }
 
-void Ring::submit() { require_entered(::io_uring_submit(&ring_)); }
+bool Ring::submit() { return !broken_ && is_entered(::io_uring_submit(&ring_)); }
 
-void Ring::submit_and_wait() {
-  const int result = ::io_uring_submit_and_wait(&ring_, 1);
-  require_entered(result);
-  if (result == -EAGAIN || result == -EBUSY) std::this_thread::yield();
+bool Ring::submit_and_wait() { return !broken_ && is_entered(::io_uring_submit_and_wait(&ring_, 1)); }
+
+bool Ring::is_entered(int result) {
+  if (result >= 0 || result == -EINTR) {
+    refusals_ = 0;
+  } else if ((result == -EAGAIN || result == -EBUSY) && ++refusals_ < kRefusalsMax) {
+    // Completions make room.
+    std::this_thread::yield();
+  } else {
+    broken_ = true;
+  }
+  return !broken_;
+}
+
+void Ring::look_again(unsigned& failures) {
+  const int result = ::io_uring_get_events(&ring_);
+  if (result >= 0 || result == -EINTR) {
+    failures = 0;
+  } else if (++failures == kLooksMax) {
+    fmt::print(
+        stderr,
+        "tzmark: io_uring cannot be waited for ({}), and the kernel may still write to memory: the process ends, "
+        "because going on could corrupt data\n",
+        text_of(-result));
+    std::abort();
+  }
+  std::this_thread::sleep_for(kLookInterval);
+}
+
+std::unique_ptr<Ring> ring_or_none(unsigned entries, Ring::Use use, const Ring* shared) {
+  try {
+    return std::make_unique<Ring>(entries, use, shared);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResource) throw;
+    return nullptr;
+  }
+}
+
+bool is_refusal(int result) {
+  return result == -ECANCELED || result == -ENOMEM || result == -EBUSY || result == -EAGAIN || result == -EINTR;
+}
+
+int move_in_place(const RingCall& call) {
+  count_transfer_in_place();
+  const auto offset = static_cast<off_t>(call.offset);
+  ssize_t moved = 0;
+  do {
+    moved = call.kind == Transfer::Kind::kRead ? ::pread(call.descriptor, call.memory, call.bytes, offset)
+                                               : ::pwrite(call.descriptor, call.memory, call.bytes, offset);
+  } while (moved < 0 && (errno == EINTR || errno == EAGAIN));
+  return moved < 0 ? -errno : static_cast<int>(moved);
 }
 
 void fill_entry(io_uring_sqe& entry, const RingCall& call, int registered_memory) {
@@ -126,12 +191,24 @@ void fill_entry(io_uring_sqe& entry, const RingCall& call, int registered_memory
 }
 
 int RingPool::run(const RingCall& call) {
+  for (unsigned attempt = 0; attempt < kRingAttempts; ++attempt) {
+    const std::optional<int> result = run_in_ring(call);
+    if (!result) break;
+    if (!is_refusal(*result)) return *result;
+  }
+  return move_in_place(call);
+}
+
+std::optional<int> RingPool::run_in_ring(const RingCall& call) {
   std::unique_ptr<Ring> ring = take();
-  fill_entry(ring->next_entry(), call);
-  int result = 0;
-  do {
-    ring->submit_and_wait();
-  } while (ring->reap([&](std::uint64_t, int moved) { result = moved; }) == 0);
+  io_uring_sqe* const entry = ring ? ring->next_entry() : nullptr;
+  if (entry == nullptr) return std::nullopt;
+  fill_entry(*entry, call);
+  std::optional<int> result;
+  const auto completed = [&](std::uint64_t, int moved) { result = moved; };
+  while (!result && ring->submit_and_wait()) ring->reap(completed);
+  ring->drain(completed);
+  if (ring->is_broken()) return result;
   const std::lock_guard lock(mutex_);
   rings_.push_back(std::move(ring));
   return result;
@@ -146,7 +223,7 @@ std::unique_ptr<Ring> RingPool::take() {
       return ring;
     }
   }
-  return std::make_unique<Ring>(1U, Ring::Use::kAnyThread);
+  return ring_or_none(1U, Ring::Use::kAnyThread);
 }
 
 }  // namespace tzmark

@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <ctime>
+#include <functional>
 #include <stdexcept>
 
 namespace tzmark::test {
@@ -28,6 +30,38 @@ Plan plan;
 std::array<std::atomic<int>, 6> refused{};
 std::atomic<int> refused_rings = 0;
 std::atomic<unsigned> refused_ring_flags = 0;
+
+struct Refusals {
+  std::atomic<int> error_number = 0;
+  std::atomic<std::uint64_t> left = 0;
+  std::atomic<std::uint64_t> met = 0;
+};
+Refusals refusals;
+
+struct Breaking {
+  std::atomic<bool> armed = false;
+  std::atomic<BrokenRings::When> when{};
+  std::atomic<int> error_number = 0;
+  std::atomic<std::uint64_t> call = 0;
+  std::atomic<std::uint64_t> calls = 0;
+
+  bool is_met() const { return armed && calls > call; }
+};
+Breaking breaking;
+std::atomic<std::int64_t> in_kernel = 0;
+
+// A call that hands entries to the kernel, and one that does no more than that.
+using Submit = std::function<int()>;
+int entering(const io_uring& ring, const Submit& call, const Submit& submit_only) {
+  const bool breaks = breaking.armed && breaking.calls.fetch_add(1) >= breaking.call;
+  if (breaks && breaking.when == BrokenRings::When::kBeforeTheKernelTakesEntries) return -breaking.error_number;
+  // The thread of a polled ring takes entries at any time; they are its own from the moment when they are shown to it.
+  const unsigned* const taken = (ring.flags & IORING_SETUP_SQPOLL) != 0 ? ring.sq.ktail : ring.sq.khead;
+  const unsigned before = *taken;
+  const int result = breaks ? submit_only() : call();
+  in_kernel += *taken - before;
+  return breaks ? -breaking.error_number : result;
+}
 
 // The fault that meets this call.
 Fault next_fault() {
@@ -103,6 +137,30 @@ SystemFault::~SystemFault() { plan.armed = false; }
 
 std::uint64_t SystemFault::calls() const { return plan.calls; }
 bool SystemFault::is_met() const { return plan.calls > plan.call; }
+
+RefusedCompletions::RefusedCompletions(int error_number, std::uint64_t count) {
+  refusals.met = 0;
+  refusals.left = count;
+  refusals.error_number = error_number;
+}
+
+RefusedCompletions::~RefusedCompletions() { refusals.error_number = 0; }
+
+std::uint64_t RefusedCompletions::met() const { return refusals.met; }
+
+BrokenRings::BrokenRings(When when, int error_number, std::uint64_t call) {
+  breaking.when = when;
+  breaking.error_number = error_number;
+  breaking.call = call;
+  breaking.calls = 0;
+  breaking.armed = true;
+}
+
+BrokenRings::~BrokenRings() { breaking.armed = false; }
+
+bool BrokenRings::is_met() const { return breaking.is_met(); }
+
+std::int64_t entries_in_kernel() { return in_kernel; }
 
 RefusedRings::RefusedRings(int error_number, unsigned flags) {
   refused_ring_flags = flags;
@@ -208,14 +266,45 @@ int __wrap_open(const char* name, int flags, ...) {
 }
 
 TZMARK_WRAP(unsigned, io_uring_peek_batch_cqe, io_uring* ring, io_uring_cqe** completions, unsigned count) {
+  if (breaking.is_met() && breaking.when == BrokenRings::When::kForEver) return 0;
   const unsigned found = __real_io_uring_peek_batch_cqe(ring, completions, count);
+  in_kernel -= found;
   for (unsigned i = 0; i < found; ++i) {
     io_uring_cqe& completion = *completions[i];
+    if (refusals.error_number != 0 && refusals.met < refusals.left) {
+      ++refusals.met;
+      completion.res = -refusals.error_number;
+      continue;
+    }
     const Fault fault = next_fault();
     if (const int error_number = error_number_of(fault)) completion.res = -error_number;
     if (fault == Fault::kShort && completion.res > 1) completion.res /= 2;
   }
   return found;
+}
+
+TZMARK_WRAP(int, io_uring_submit, io_uring* ring) {
+  const Submit submit = [&] { return __real_io_uring_submit(ring); };
+  return entering(*ring, submit, submit);
+}
+
+TZMARK_WRAP(int, io_uring_submit_and_wait, io_uring* ring, unsigned count) {
+  return entering(
+      *ring, [&] { return __real_io_uring_submit_and_wait(ring, count); },
+      [&] { return __real_io_uring_submit(ring); });
+}
+
+TZMARK_WRAP(int, io_uring_get_events, io_uring* ring) {
+  // A ring that breaks for a while can be asked again: every other call fails.
+  static std::atomic<unsigned> calls = 0;
+  const bool fails = breaking.is_met() && (breaking.when == BrokenRings::When::kForEver || ++calls % 2 == 0);
+  return fails ? -breaking.error_number : __real_io_uring_get_events(ring);
+}
+
+TZMARK_WRAP(int, nanosleep, const timespec* time, timespec* left) {
+  // Waiting for ever is tested in no time.
+  const bool for_ever = breaking.is_met() && breaking.when == BrokenRings::When::kForEver;
+  return for_ever ? 0 : __real_nanosleep(time, left);
 }
 
 TZMARK_WRAP(int, io_uring_queue_init_params, unsigned entries, io_uring* ring, io_uring_params* parameters) {

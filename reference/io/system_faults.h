@@ -41,6 +41,37 @@ class RefusedRings {
   ~RefusedRings();
 };
 
+// Makes completions of rings say that the kernel refused the call, while it lives.
+class RefusedCompletions {
+ public:
+  // count: how many of them, from now on.
+  explicit RefusedCompletions(int error_number, std::uint64_t count);
+  RefusedCompletions(const RefusedCompletions&) = delete;
+  RefusedCompletions& operator=(const RefusedCompletions&) = delete;
+  ~RefusedCompletions();
+
+  std::uint64_t met() const;
+};
+
+// Breaks rings while it lives: from the given time on that entries are submitted, io_uring_enter fails.
+class BrokenRings {
+ public:
+  enum class When {
+    kBeforeTheKernelTakesEntries,
+    kAfterwards,
+    kForEver,  // afterwards, and the kernel completes nothing any more
+  };
+  BrokenRings(When when, int error_number, std::uint64_t call = 0);
+  BrokenRings(const BrokenRings&) = delete;
+  BrokenRings& operator=(const BrokenRings&) = delete;
+  ~BrokenRings();
+
+  bool is_met() const;
+};
+
+// How many entries of rings the kernel has taken that nobody has seen complete, over all rings so far.
+std::int64_t entries_in_kernel();
+
 // Makes one kind of call fail while it lives: what only some kernels, file systems and limits allow.
 class RefusedCall {
  public:

@@ -5,6 +5,9 @@
 //   uring-sqpoll   the same, and a thread of the kernel takes what is submitted. One serves all queues of a file, and
 //                  keeps a core busy while there is work and shortly after. Single calls go without it: they would
 //                  wait for that thread too.
+// A ring that is refused while the file is open, for want of memory, descriptors or kernel threads, and a call that a
+// ring refuses again and again, say nothing about the file: the bytes are then moved by pread and pwrite, and counted
+// (tzmark/shortage.h).
 #include <mutex>
 
 #include "io/aligned_file.h"
@@ -20,9 +23,15 @@ class UringFile final : public AlignedFile {
       : AlignedFile(io_path, std::move(opened)), polled_(polled) {}
 
   std::unique_ptr<TransferQueue> make_queue(unsigned depth) override {
-    if (!polled_) return std::make_unique<UringQueue>(*this, depth, Ring::Use::kOneThread, nullptr);
-    std::call_once(shared_made_, [this] { shared_ = std::make_unique<Ring>(1U, Ring::Use::kPolled); });
-    return std::make_unique<UringQueue>(*this, depth, Ring::Use::kPolled, shared_.get());
+    depth = UringQueue::possible_depth(depth);
+    std::unique_ptr<Ring> ring;
+    if (polled_) {
+      std::call_once(shared_made_, [this] { shared_ = ring_or_none(1U, Ring::Use::kPolled); });
+      if (shared_) ring = ring_or_none(depth, Ring::Use::kPolled, shared_.get());
+    } else {
+      ring = ring_or_none(depth, Ring::Use::kOneThread);
+    }
+    return std::make_unique<UringQueue>(*this, depth, std::move(ring));
   }
   bool is_asynchronous() const override { return true; }
   unsigned queue_depth_default() const override { return 16; }
@@ -37,7 +46,7 @@ class UringFile final : public AlignedFile {
   RingPool rings_;
   const bool polled_;
   std::once_flag shared_made_;
-  std::unique_ptr<Ring> shared_;  // whose thread of the kernel all queues share
+  std::unique_ptr<Ring> shared_;  // whose thread of the kernel all queues share; none if there is none to be had
 };
 
 std::unique_ptr<File> open_uring(Opening&& opening) {

@@ -1,8 +1,11 @@
-// Keeping a ring busy: steps become entries, completions become steps or finished transfers.
+// Keeping a ring busy: steps become entries, completions become steps or finished transfers. Without a ring, steps are
+// made where they begin.
 #include "io/uring_queue.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace tzmark {
 namespace {
@@ -17,18 +20,20 @@ constexpr unsigned kDepthMax = 4096;
 
 }  // namespace
 
-UringQueue::UringQueue(AlignedFile& file, unsigned depth, Ring::Use use, const Ring* shared)
+unsigned UringQueue::possible_depth(unsigned wish) { return std::clamp(wish, 1U, kDepthMax); }
+
+UringQueue::UringQueue(AlignedFile& file, unsigned depth, std::unique_ptr<Ring> ring)
     : file_(file),
-      ring_(std::clamp(depth, 1U, kDepthMax), use, shared),
-      polled_(use == Ring::Use::kPolled),
-      slots_(std::clamp(depth, 1U, kDepthMax)),
+      slots_(depth),
       ready_(slots_.size()),
-      bounce_bytes_(whole_units(file.opened().alignment, kBounceBytes)) {
+      bounce_bytes_(whole_units(file.opened().alignment, kBounceBytes)),
+      ring_(std::move(ring)) {
   for (std::size_t number = slots_.size(); number > 0; --number) free_.push_back(static_cast<unsigned>(number - 1));
+  if (!ring_) return;
   const std::array descriptors = {file_.opened().descriptor_of(Step::Route::kStraight),
                                   file_.opened().descriptor_of(Step::Route::kBuffered)};
   // Saves the kernel a look at the table of files with each entry. Without it all goes on as well.
-  files_registered_ = ::io_uring_register_files(ring_.get(), descriptors.data(), descriptors.size()) == 0;
+  files_registered_ = ::io_uring_register_files(ring_->get(), descriptors.data(), descriptors.size()) == 0;
 }
 
 UringQueue::~UringQueue() {
@@ -36,6 +41,7 @@ UringQueue::~UringQueue() {
 }
 
 void UringQueue::register_memory(std::span<const MutableBuffer> buffers) {
+  if (!ring_) return;
   std::vector<iovec> pieces;
   for (const MutableBuffer& buffer : buffers) {
     if (buffer.kind == MemoryKind::kDevice) continue;
@@ -47,7 +53,7 @@ void UringQueue::register_memory(std::span<const MutableBuffer> buffers) {
   const auto count = static_cast<unsigned>(pieces.size());
   pieces.push_back({nullptr, 0});
   // Refused mostly by the limit of locked memory (ulimit -l).
-  if (::io_uring_register_buffers(ring_.get(), pieces.data(), count + 1) != 0) return;
+  if (::io_uring_register_buffers(ring_->get(), pieces.data(), count + 1) != 0) return;
   bounce_number_ = static_cast<int>(count);
   for (unsigned i = 0; i < count; ++i) {
     registered_.push_back({static_cast<const std::byte*>(pieces[i].iov_base), pieces[i].iov_len, static_cast<int>(i)});
@@ -71,11 +77,12 @@ std::byte* UringQueue::bounce_of(unsigned number) {
 void UringQueue::make_bounce_memory() {
   const std::size_t bytes = slots_.size() * bounce_bytes_;
   bounce_ = allocate_aligned(file_.opened().alignment, bytes);
+  if (!ring_) return;
   const iovec all{bounce_.get(), bytes};
   if (bounce_number_ < 0) {
-    if (::io_uring_register_buffers(ring_.get(), &all, 1) != 0) return;
+    if (::io_uring_register_buffers(ring_->get(), &all, 1) != 0) return;
     bounce_number_ = 0;
-  } else if (::io_uring_register_buffers_update_tag(ring_.get(), static_cast<unsigned>(bounce_number_), &all, nullptr,
+  } else if (::io_uring_register_buffers_update_tag(ring_->get(), static_cast<unsigned>(bounce_number_), &all, nullptr,
                                                     1) != 1) {
     return;
   }
@@ -86,19 +93,18 @@ void UringQueue::make_bounce_memory() {
 void UringQueue::start(Transfer& transfer) {
   const unsigned number = free_.back();
   free_.pop_back();
-  slots_[number] = {&transfer, 0, {}};
+  slots_[number] = {.transfer = &transfer};
   transfer.error = nullptr;
-  try {
+  attempt(number, [&] {
     require_host_memory(transfer.memory, file_.io_path());
     if (transfer.memory.size == 0) {
       finish(number);
     } else {
-      begin_step(number);
+      go_on(number);
     }
-  } catch (...) {
-    finish(number, std::current_exception());
-  }
+  });
   submit_what_is_worth_it();
+  leave_broken_ring();
 }
 
 Transfer& UringQueue::wait() {
@@ -114,11 +120,29 @@ Transfer* UringQueue::poll() {
   if (ready_count_ == 0 && in_flight() > 0) {
     reap();
     submit_what_is_worth_it();
+    leave_broken_ring();
   }
   return ready_count_ == 0 ? nullptr : &wait();
 }
 
-void UringQueue::begin_step(unsigned number) {
+template <typename Action>
+void UringQueue::attempt(unsigned number, Action&& action) {
+  try {
+    action();
+  } catch (...) {
+    finish(number, std::current_exception());
+  }
+}
+
+void UringQueue::go_on(unsigned number) {
+  for (;;) {
+    const RingCall call = next_call(number);
+    if (hand_to_ring(number, call)) return;
+    if (!advance(number, move_in_place(call))) return finish(number);
+  }
+}
+
+RingCall UringQueue::next_call(unsigned number) {
   Slot& slot = slots_[number];
   const Transfer& transfer = *slot.transfer;
   const MutableBuffer rest = transfer.memory.sub(slot.done, transfer.memory.size - slot.done);
@@ -132,37 +156,46 @@ void UringQueue::begin_step(unsigned number) {
     memory = bounce_of(number);
     if (!reads) std::memcpy(memory, rest.data, slot.step.bytes);
   }
-  const int descriptor = files_registered_ ? (slot.step.route == Step::Route::kBuffered ? 1 : 0)
-                                           : file_.opened().descriptor_of(slot.step.route);
-  io_uring_sqe& entry = ring_.next_entry();
-  fill_entry(entry, {transfer.kind, descriptor, memory, slot.step.bytes, slot.step.offset},
-             registered(memory, slot.step.bytes));
-  if (files_registered_) entry.flags |= IOSQE_FIXED_FILE;
-  entry.user_data = number;
-  unsubmitted_bytes_ += slot.step.bytes;
+  return {transfer.kind, file_.opened().descriptor_of(slot.step.route), memory, slot.step.bytes, slot.step.offset};
 }
 
-void UringQueue::end_step(unsigned number, int result) {
-  const Transfer& transfer = *slots_[number].transfer;
-  try {
-    if (result == -EINTR || result == -EAGAIN) {
-      begin_step(number);
-    } else if (result < 0 || (result == 0 && transfer.kind == Transfer::Kind::kWrite)) {
-      const int error_number = result == 0 ? EIO : -result;
-      throw move_error(file_.io_path(), transfer.kind, error_number, transfer.offset + slots_[number].done);
-    } else if (advance(number, static_cast<std::size_t>(result))) {
-      begin_step(number);
+bool UringQueue::hand_to_ring(unsigned number, const RingCall& call) {
+  Slot& slot = slots_[number];
+  io_uring_sqe* const entry = ring_ && slot.refusals < kRingAttempts ? ring_->next_entry() : nullptr;
+  if (entry == nullptr) return false;
+  fill_entry(*entry, call, registered(call.memory, call.bytes));
+  if (files_registered_) {
+    entry->fd = slot.step.route == Step::Route::kBuffered ? 1 : 0;
+    entry->flags |= IOSQE_FIXED_FILE;
+  }
+  entry->user_data = number;
+  unsubmitted_bytes_ += call.bytes;
+  slot.is_in_ring = true;
+  return true;
+}
+
+void UringQueue::end_call(unsigned number, int result) {
+  Slot& slot = slots_[number];
+  slot.is_in_ring = false;
+  attempt(number, [&] {
+    const bool refused = is_refusal(result);
+    if (refused) ++slot.refusals;
+    if (refused || advance(number, result)) {
+      go_on(number);
     } else {
       finish(number);
     }
-  } catch (...) {
-    finish(number, std::current_exception());
-  }
+  });
 }
 
-bool UringQueue::advance(unsigned number, std::size_t moved) {
+bool UringQueue::advance(unsigned number, int result) {
   Slot& slot = slots_[number];
   const Transfer& transfer = *slot.transfer;
+  // Moving nothing is no error to the kernel, but it would be an endless loop here.
+  if (result < 0 || (result == 0 && transfer.kind == Transfer::Kind::kWrite)) {
+    throw move_error(file_.io_path(), transfer.kind, result == 0 ? EIO : -result, transfer.offset + slot.done);
+  }
+  const auto moved = static_cast<std::size_t>(result);
   const std::size_t useful = slot.step.useful_of(moved);
   std::byte* const rest = transfer.memory.data + slot.done;
   if (transfer.kind == Transfer::Kind::kWrite) {
@@ -183,22 +216,37 @@ void UringQueue::finish(unsigned number, std::exception_ptr error) {
 }
 
 void UringQueue::submit_what_is_worth_it() {
-  const unsigned unsubmitted = ring_.unsubmitted();
+  if (!ring_) return;
+  const unsigned unsubmitted = ring_->unsubmitted();
   const bool kernel_is_idle = in_flight() - ready_count_ == unsubmitted;
-  if (unsubmitted == 0 || (!polled_ && !kernel_is_idle && unsubmitted_bytes_ < kWorthACallBytes)) return;
-  ring_.submit();
+  if (unsubmitted == 0 || (!ring_->is_polled() && !kernel_is_idle && unsubmitted_bytes_ < kWorthACallBytes)) return;
+  ring_->submit();
   unsubmitted_bytes_ = 0;
 }
 
 void UringQueue::reap() {
-  ring_.reap([this](std::uint64_t number, int result) { end_step(static_cast<unsigned>(number), result); });
+  if (!ring_) return;
+  ring_->reap([this](std::uint64_t number, int result) { end_call(static_cast<unsigned>(number), result); });
 }
 
 void UringQueue::wait_for_some() {
-  ring_.submit_and_wait();
+  // Without a ring nothing is in flight that is not ready.
+  ring_->submit_and_wait();
   unsubmitted_bytes_ = 0;
   reap();
   submit_what_is_worth_it();
+  leave_broken_ring();
+}
+
+void UringQueue::leave_broken_ring() {
+  if (!ring_ || !ring_->is_broken()) return;
+  ring_->drain([this](std::uint64_t number, int result) { end_call(static_cast<unsigned>(number), result); });
+  ring_.reset();
+  // The kernel has not taken these.
+  for (unsigned number = 0; number < slots_.size(); ++number) {
+    if (!std::exchange(slots_[number].is_in_ring, false)) continue;
+    attempt(number, [&] { go_on(number); });
+  }
 }
 
 }  // namespace tzmark
