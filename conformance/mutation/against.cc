@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
-#include <thread>
 
 #include "assess.h"
 #include "canonical.h"
 #include "minimize.h"
 #include "scratch_file.h"
 #include "text.h"
+#include "workers.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
@@ -148,19 +148,14 @@ template <typename Work>
 void in_threads(unsigned jobs, const Work& work) {
   std::mutex mutex;
   std::exception_ptr first_error;
-  {
-    std::vector<std::jthread> workers;
-    for (unsigned i = 0; i < std::max(jobs, 1u); ++i) {
-      workers.emplace_back([&] {
-        try {
-          work();
-        } catch (...) {
-          const std::lock_guard lock(mutex);
-          if (!first_error) first_error = std::current_exception();
-        }
-      });
+  run_on_threads(std::max(jobs, 1u), [&] {
+    try {
+      work();
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!first_error) first_error = std::current_exception();
     }
-  }
+  });
   if (first_error) std::rethrow_exception(first_error);
 }
 

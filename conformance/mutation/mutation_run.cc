@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
-#include <thread>
 #include <tuple>
 #include <unordered_set>
 
@@ -14,6 +13,7 @@
 #include "file_content.h"
 #include "scratch_folder.h"
 #include "sha256.h"
+#include "workers.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
@@ -122,10 +122,7 @@ class Run {
   }
 
   MutationScore run() {
-    {
-      std::vector<std::jthread> workers;
-      for (unsigned i = 0; i < std::max(options_->suite.jobs, 1u); ++i) workers.emplace_back([this] { work(); });
-    }
+    run_on_threads(std::max(options_->suite.jobs, 1u), [this] { work(); });
     if (first_error_) std::rethrow_exception(first_error_);
     return score();
   }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <stop_token>
+#include <system_error>
 #include <utility>
 
 #include "errors.h"
@@ -57,12 +58,18 @@ Fifo::Fifo(std::filesystem::path path, std::span<const std::byte> content) : pat
   }
   // A reader that closes early must not end this process too.
   if (::signal(SIGPIPE, SIG_IGN) == SIG_ERR) throw EnvironmentError("signal(SIGPIPE)");
-  writer_ = std::jthread([name = path_, content](const std::stop_token& stop) {
+  const auto fill = [name = path_, content](const std::stop_token& stop) {
     const int fd = open_when_read(name, stop);
     if (fd < 0) return;
     write_all(fd, content, stop);
     ::close(fd);
-  });
+  };
+  try {
+    writer_ = std::jthread(fill);
+  } catch (const std::system_error& error) {
+    ::unlink(path_.c_str());
+    throw EnvironmentError(fmt::format("no thread to fill a FIFO: {}", error.what()));
+  }
 }
 
 }  // namespace tzmark::conformance

@@ -8,12 +8,12 @@
 #include <exception>
 #include <mutex>
 #include <set>
-#include <thread>
 
 #include "command_line.h"
 #include "encode.h"
 #include "explain.h"
 #include "file_content.h"
+#include "workers.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -168,11 +168,7 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
       }
     }
   };
-  {
-    std::vector<std::jthread> workers;
-    const std::size_t worker_count = std::min<std::size_t>(std::max(options.jobs, 1u), cases.size());
-    for (std::size_t i = 0; i < worker_count; ++i) workers.emplace_back(work);
-  }
+  run_on_threads(std::min<std::size_t>(std::max(options.jobs, 1u), cases.size()), work);
   if (first_error) std::rethrow_exception(first_error);
 
   std::vector<CaseResult> finished;
