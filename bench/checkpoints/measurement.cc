@@ -12,9 +12,11 @@
 #include <random>
 #include <thread>
 
+#include "bytes/threads.h"
 #include "checkpoints/state.h"
 #include "checkpoints/steps.h"
 #include "harness/memory.h"
+#include "harness/shortages.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 #include "tzmark/safetensors.h"
@@ -62,7 +64,11 @@ class Measuring {
       for (const std::size_t part : order) {
         if (options_.progress)
           options_.progress(fmt::format("round {} of {}: {}", i + 1, options_.rounds, kParts[part].what));
+        const ShortageWatch watch;
         (this->*kParts[part].measure)(round);
+        if (const std::uint64_t in_place = watch.finish(); in_place != 0) {
+          throw Error(ErrorCode::kResource, in_place_note(in_place));
+        }
         place_.clear();
       }
     }
@@ -124,8 +130,7 @@ class Measuring {
   void measure_memcpy(CheckpointRound& round) {
     const auto begin = Clock::now();
     {
-      std::vector<std::jthread> others;
-      for (unsigned i = 0; i + 1 < threads_; ++i) others.emplace_back([this, i] { copy_part(i); });
+      const auto others = start_threads(threads_ - 1, [this](std::size_t i) { copy_part(static_cast<unsigned>(i)); });
       copy_part(threads_ - 1);
     }
     round.memcpy_ns = nanoseconds_since(begin);

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <thread>
+
+#include "bytes/threads.h"
+#include "harness/shortages.h"
 
 namespace tzmark::bench {
 namespace {
@@ -38,18 +40,16 @@ std::vector<std::uint64_t> Steps::beside(const std::function<void()>& action) co
   std::atomic<bool> stop = false;
   std::vector<std::vector<std::uint64_t>> of_threads(threads_);
   {
-    std::vector<std::jthread> threads;
-    for (std::vector<std::uint64_t>& elapsed_ns : of_threads) {
-      threads.emplace_back([&] {
-        while (!stop) {
-          const auto begin = Clock::now();
-          multiply(multiplications_);
-          const auto end = Clock::now();
-          if (!stop) elapsed_ns.push_back(static_cast<std::uint64_t>((end - begin) / std::chrono::nanoseconds(1)));
-        }
-      });
-    }
+    const auto threads = start_threads(threads_, [&](std::size_t i) {
+      while (!stop) {
+        const auto begin = Clock::now();
+        multiply(multiplications_);
+        const auto end = Clock::now();
+        if (!stop) of_threads[i].push_back(static_cast<std::uint64_t>((end - begin) / std::chrono::nanoseconds(1)));
+      }
+    });
     try {
+      if (threads.size() < threads_) throw missing_threads(threads_ - threads.size());
       action();
     } catch (...) {
       stop = true;

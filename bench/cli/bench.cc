@@ -265,6 +265,11 @@ void print_results(const nlohmann::json& document) {
           bound.is_null()
               ? ""
               : fmt::format("{} ({:.0f} %)", bound["rung"].get<std::string>(), 100 * bound["share"].get<double>()));
+    for (const nlohmann::json& note : result["notes"]) {
+      if (note.get_ref<const std::string&>().find("made in place") != std::string::npos) {
+        fmt::print("  {}\n", note.get_ref<const std::string&>());
+      }
+    }
   }
   for (const nlohmann::json& rung : document["ceilings"]) {
     const auto name = rung["rung"].get<std::string>();

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "harness/machine.h"
+#include "harness/shortages.h"
 #include "subjects/ours.h"
 #include "tzmark/io.h"
 #include "tzmark/version.h"
@@ -112,6 +113,9 @@ json to_json(const Measured& measured, const std::vector<Measured>& all) {
   const bool writes = d.operation == Operation::kWrite && !measured.samples.empty();
   const bool synced = writes && measured.samples.front().sync_ns.has_value();
   json notes = d.notes;
+  std::uint64_t in_place = 0;
+  for (const Sample& sample : measured.samples) in_place += sample.transfers_in_place;
+  if (in_place != 0) notes.push_back(in_place_note(in_place));
   if (!measured.why.empty()) notes.push_back("not measured: " + measured.why);
   return {{"id", d.id()},
           {"subject", d.subject},

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "harness/memory.h"
+#include "harness/shortages.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -85,7 +86,10 @@ void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options) {
         for ([[maybe_unused]] auto iteration : state) {
           try {
             touch_free_memory(measured.subject->description().bytes);
-            measured.samples.push_back(measured.subject->run());
+            const ShortageWatch watch;
+            Sample sample = measured.subject->run();
+            sample.transfers_in_place = watch.finish();
+            measured.samples.push_back(sample);
             state.SetIterationTime(static_cast<double>(measured.samples.back().elapsed_ns) / 1e9);
           } catch (const Error& e) {
             is_absence(e) ? give_up(measured, e) : void(error = std::current_exception());

@@ -8,10 +8,11 @@
 #include <barrier>
 #include <cstring>
 #include <exception>
-#include <thread>
 #include <vector>
 
 #include "bytes/digest.h"
+#include "bytes/threads.h"
+#include "harness/shortages.h"
 #include "tzmark/error.h"
 #include "tzmark/memory.h"
 
@@ -104,23 +105,27 @@ double measure_rate(Rung rung, unsigned threads, std::chrono::nanoseconds time, 
   std::vector<double> rates(threads);
   std::vector<std::exception_ptr> errors(threads);
   std::barrier filled(threads);
-  {
-    std::vector<std::jthread> running;
-    for (unsigned i = 0; i < threads; ++i) {
-      running.emplace_back([&, i] {
-        // Its memory is filled by the thread that uses it, as the system may place it near the core that touches it.
-        try {
-          Worker worker(rung, working_set_bytes);
-          worker.step();
-          filled.arrive_and_wait();
-          rates[i] = worker.run(time);
-        } catch (...) {
-          errors[i] = std::current_exception();
-          filled.arrive_and_drop();
-        }
-      });
+  const auto measure = [&](std::size_t i) {
+    // Its memory is filled by the thread that uses it, as the system may place it near the core that touches it.
+    try {
+      Worker worker(rung, working_set_bytes);
+      worker.step();
+      filled.arrive_and_wait();
+      rates[i] = worker.run(time);
+    } catch (...) {
+      errors[i] = std::current_exception();
+      filled.arrive_and_drop();
     }
+  };
+  std::size_t started = 1;
+  {
+    const auto others = start_threads(threads - 1, [&](std::size_t i) { measure(i + 1); });
+    started += others.size();
+    // Nobody waits for those that did not start.
+    for (std::size_t i = started; i < threads; ++i) filled.arrive_and_drop();
+    measure(0);
   }
+  if (started < threads) throw missing_threads(threads - started);
   double sum = 0;
   for (unsigned i = 0; i < threads; ++i) {
     if (errors[i]) std::rethrow_exception(errors[i]);

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "bytes/thread_limit.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -31,6 +32,13 @@ std::string name_of_test(const testing::TestParamInfo<Rung>& test) { return std:
 
 INSTANTIATE_TEST_SUITE_P(All, EveryRung, testing::Values(Rung::kMemcpy, Rung::kCrc32, Rung::kSha256, Rung::kSecretbox),
                          name_of_test);
+
+TEST(Ceilings, FewerThreadsThanAskedForAreAnError) {
+  for (const int limit : {0, 1}) {
+    const test::ThreadLimit few(limit);
+    EXPECT_THROW(measure_rate(Rung::kCrc32, 3, std::chrono::milliseconds(1), 1 << 20), Error);
+  }
+}
 
 TEST(Ceilings, NoMemoryIsAnError) {
   EXPECT_THROW(measure_rate(Rung::kCrc32, 2, std::chrono::milliseconds(1), std::size_t{1} << 60), Error);

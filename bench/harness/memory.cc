@@ -7,7 +7,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <system_error>
 
+#include "harness/shortages.h"
 #include "harness/small_file.h"
 #include "tzmark/error.h"
 #include "tzmark/memory.h"
@@ -39,12 +41,17 @@ PeakMemory::PeakMemory() {
   const std::string status = own_status();
   anonymous_before_bytes_ = status_bytes(status, "RssAnon");
   resident_before_bytes_ = status_bytes(status, "VmRSS");
-  sampler_ = std::jthread([this](const std::stop_token& stop) {
+  const auto keep_sampling = [this](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       sample();
       std::this_thread::sleep_for(kSampleInterval);
     }
-  });
+  };
+  try {
+    sampler_ = std::jthread(keep_sampling);
+  } catch (const std::system_error&) {
+    throw missing_threads(1);
+  }
 }
 
 void PeakMemory::sample() {

@@ -4,8 +4,9 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
-#include <thread>
+#include <vector>
 
+#include "bytes/threads.h"
 #include "subjects/ours.h"
 #include "tzmark/error.h"
 #include "tzmark/gpudirect.h"
@@ -40,10 +41,8 @@ class BlockMover {
 
   void run(LatencyHistogram& latency) {
     {
-      std::vector<std::jthread> threads;
-      for (unsigned worker = 1; worker < workers_; ++worker) {
-        threads.emplace_back([this, worker, &latency] { work(worker, latency); });
-      }
+      const auto helpers =
+          start_threads(workers_ - 1, [this, &latency](std::size_t i) { work(static_cast<unsigned>(i) + 1, latency); });
       work(0, latency);
     }
     if (error_) std::rethrow_exception(error_);

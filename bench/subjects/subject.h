@@ -43,6 +43,7 @@ struct Sample {
   std::optional<double> resident_share;  // of the file in the page cache, before
   std::optional<std::uint64_t> device_read_bytes, device_written_bytes;  // until the end of the fsync
   std::optional<std::uint64_t> peak_memory_bytes;
+  std::uint64_t transfers_in_place = 0;  // that io_uring refused
 };
 
 // What a subject is; of what does not apply there is none.
