@@ -113,6 +113,7 @@ void run(const AppendOptions& options) {
         about_target([&] { return append_tensors(options.target, source.table(), source, std::move(write_options)); });
   }
   progress.clear();
+  note_lost_owner(options.target, growth);
   if (options.show_growth) {
     print(fmt::format(R"({{"growths": {}, "inserted_bytes": {}, "copied_bytes": {}, "elapsed_ns": {}}})"
                       "\n",

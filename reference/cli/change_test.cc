@@ -89,7 +89,8 @@ TEST_F(ChangeTest, AppendBlamesTheInputForItsHashes) {
   EXPECT_EQ(names(), "[\"other\"] state_dict\n");
   EXPECT_THAT(run({"edit", file_, "--recover"}).out, HasSubstr("nothing to recover"));
   // An intent that somebody else has left is not passed by.
-  write("file.tzmark-intent", std::string("cut short"));
+  fs::permissions(write("file.tzmark-intent", std::string("cut short")),
+                  fs::perms::owner_read | fs::perms::owner_write);
   EXPECT_EQ(run({"verify", file_}).status, 3);
   EXPECT_THAT(run({"verify", file_}).err, HasSubstr("TZE-ENV-007"));
   EXPECT_THAT(run({"edit", file_, "--recover"}).out, HasSubstr("undone"));

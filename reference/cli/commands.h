@@ -9,6 +9,7 @@
 
 #include "bytes/utf8.h"
 #include "tzmark/crypto.h"
+#include "tzmark/edit.h"
 #include "tzmark/error.h"
 #include "tzmark/reader.h"
 #include "tzmark/safetensors.h"
@@ -75,6 +76,9 @@ struct InputOptions {
 // The key of four possible options, of which at most one is given.
 std::optional<KeySource> key_source(const std::string& key_file, const std::string& key_hex,
                                     const std::string& passphrase_file, const std::string& passphrase);
+
+// Says on stderr that a file, which was copied to grow, could not keep its owner or group.
+void note_lost_owner(const std::string& file_name, const Growth& growth);
 
 // NAME as people write it: a plain name, or a path as a JSON array.
 Path parse_path(const std::string& name);

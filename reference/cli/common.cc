@@ -112,6 +112,14 @@ Path parse_path(const std::string& name) {
   }
 }
 
+void note_lost_owner(const std::string& file_name, const Growth& growth) {
+  if (growth.owner_kept) return;
+  fmt::print(stderr,
+             "tzmark: {}: note: it was copied to grow, and now belongs to you: this process may not give it its owner "
+             "or group; the mode is kept, except for permissions of the lost group and set-ID bits\n",
+             printable(file_name));
+}
+
 void print(std::string_view text) { write_stdout(std::as_bytes(std::span(text))); }
 
 std::string human_bytes(std::uint64_t bytes) {

@@ -80,7 +80,9 @@ void add_edit(CLI::App& app) {
       edit.key = std::move(read.key);
       edit.io_path = options->io_path;
       edit.progress = progress.callback();
-      edit_tensors(options->file_name, edits, std::move(edit));
+      const Growth growth = edit_tensors(options->file_name, edits, std::move(edit));
+      progress.clear();
+      note_lost_owner(options->file_name, growth);
     });
   });
 }

@@ -59,12 +59,11 @@ Extension extension_of(InPlaceEdit& edit) {
 }
 
 // Tensors under another key than the rest would make a file that no key opens.
-void check_key(const std::string& file_name, const WritePlan& plan, const WriteOptions& options) {
+void check_key(const InPlaceEdit& edit, const WritePlan& plan) {
   ReadOptions read;
-  read.io_path = options.io_path;
   read.key =
       Key(std::span<const std::byte, kKeyBytes>(reinterpret_cast<const std::byte*>(plan.key().data()), kKeyBytes));
-  const Reader reader = Reader::open(file_name, std::move(read));
+  const Reader reader(edit.open_for_reading(), std::move(read));
   const auto sample = smallest_with_data(reader.tensors());
   if (!sample) return;
   std::array<std::byte, 1> byte;
@@ -86,7 +85,7 @@ Growth append_tensors(const std::string& file_name, const TensorTable& tensors, 
 
   Extension extension = extension_of(edit);
   WritePlan plan(tensors, options, &extension);
-  if (plan.encrypted()) check_key(file_name, plan, options);
+  if (plan.encrypted()) check_key(edit, plan);
   edit.make_room(InPlaceEdit::Segment::kMetadata, edit.entries_end() + plan.entry_bytes());
   edit.make_room(InPlaceEdit::Segment::kHeaders, edit.headers_end() + (plan.headers_end() - extension.headers_end));
   if (edit.growth().times > 0) {
@@ -96,7 +95,8 @@ Growth append_tensors(const std::string& file_name, const TensorTable& tensors, 
 
   const Index& index = edit.index();
   const std::uint64_t entries_at = edit.entries_end();
-  edit.begin({{entries_at, plan.entry_bytes()}, {extension.headers_end, plan.headers_end() - extension.headers_end}});
+  edit.begin({{entries_at, plan.entry_bytes()}, {extension.headers_end, plan.headers_end() - extension.headers_end}},
+             plan.file_bytes());
   write_records(edit.file(), edit.file(), plan, source, options);
   plan.write_terminator(edit.file());
   plan.write_entries(edit.file(), entries_at);

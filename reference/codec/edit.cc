@@ -179,8 +179,7 @@ Growth edit_tensors(const std::string& file_name, const std::vector<TensorEdit>&
   ReadOptions read;
   read.key = std::move(options.key);
   read.key_derivation_limits = options.key_derivation_limits;
-  read.io_path = options.io_path;
-  const Reader reader = Reader::open(file_name, std::move(read));
+  const Reader reader(edit.open_for_reading(), std::move(read));
   const Rewritten rewritten = rewrite(reader, plan_fields(reader, edits), options.progress);
 
   // All that was read holds when segments grow: the offsets in it are relative to them.
@@ -189,7 +188,8 @@ Growth edit_tensors(const std::string& file_name, const std::vector<TensorEdit>&
   const std::uint64_t entries_begin = edit.index().begin;
   const std::uint64_t headers_begin = edit.index().segments.headers_begin;
   edit.begin({{entries_begin, std::max(edit.index().length, rewritten.entries->size())},
-              {headers_begin, std::max(edit.headers_end() - headers_begin, rewritten.headers->size())}});
+              {headers_begin, std::max(edit.headers_end() - headers_begin, rewritten.headers->size())}},
+             edit.file().size());
   replace(edit.file(), entries_begin, edit.entries_end(), *rewritten.entries);
   replace(edit.file(), headers_begin, edit.headers_end(), *rewritten.headers);
   edit.write_head(rewritten.tensor_count, rewritten.total_data_bytes, rewritten.entries->size());

@@ -2,12 +2,10 @@
 #include "codec/in_place_edit.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
+#include <filesystem>
 
 #include "codec/header_reading.h"
 #include "tzmark/error.h"
@@ -16,30 +14,30 @@ namespace tzmark {
 namespace {
 
 // A copy of the file that is to take its place. One that an interrupted change has left is of no use to anybody.
-std::string growing_file_name(const std::string& file_name) { return file_name + ".tzmark-grow"; }
+std::string growing_name(const InPlaceFile& locked) { return locked.name() + ".tzmark-grow"; }
 
-void remove_growing_file(const std::string& file_name) {
-  if (::unlink(growing_file_name(file_name).c_str()) != 0 && errno != ENOENT) {
-    throw_errno(ErrorCode::kWriteFailed, "cannot remove what an interrupted change has left");
-  }
+InPlaceFile lock_for_change(const std::string& file_name) {
+  std::error_code failed;
+  // A journal whose file is gone says more than that the file cannot be opened.
+  if (!std::filesystem::exists(file_name, failed)) require_no_intent(file_name);
+  return InPlaceFile(file_name);
 }
 
 }  // namespace
 
 Recovery recover(const std::string& file_name) {
-  const std::string resolved = resolved_file_name(file_name);
-  InPlaceFile locked(resolved);
-  remove_growing_file(resolved);
-  return recover_locked(resolved, locked);
+  InPlaceFile locked = lock_for_change(file_name);
+  locked.directory().remove_file(growing_name(locked));
+  return recover_locked(locked);
 }
 
 InPlaceEdit::InPlaceEdit(const std::string& file_name, std::string io_path)
-    : file_name_(resolved_file_name(file_name)), io_path_(std::move(io_path)), locked_(std::in_place, file_name_) {
-  if (locked_->name_count() > 1) {
+    : io_path_(std::move(io_path)), locked_(lock_for_change(file_name)) {
+  if (locked_.name_count() > 1) {
     throw Error(ErrorCode::kUsage, "the file has other names (hard links), under which a change would not be seen");
   }
-  remove_growing_file(file_name_);
-  recover_locked(file_name_, *locked_);
+  locked_.directory().remove_file(growing_name(locked_));
+  recover_locked(locked_);
   read();
 }
 
@@ -48,14 +46,14 @@ InPlaceEdit::~InPlaceEdit() {
   try {
     // What it has not written yet must not come after the recovery.
     file_.reset();
-    recover_locked(file_name_, *locked_);
+    recover_locked(locked_);
   } catch (...) {
     // What went wrong first is on its way to the caller already.
   }
 }
 
 void InPlaceEdit::read() {
-  file_ = open_file(file_name_, OpenMode::kModify, io_path_);
+  file_ = locked_.open(io_path_);
   index_ = read_index(*file_);
   if (index_.layout != Layout::kV5Segments) {
     throw Error(ErrorCode::kUsage,
@@ -95,9 +93,9 @@ void InPlaceEdit::make_room(Segment segment, std::uint64_t content_end) {
 void InPlaceEdit::insert(std::uint64_t at, std::uint64_t bytes, const Segments& after) {
   const auto section = encode_layout_section(after);
   begun_ = true;
-  write_insert_intent(file_name_, *locked_, *file_, at, bytes, kFileHeaderBytes, section);
-  if (!locked_->insert(at, bytes)) {
-    remove_intent(file_name_);
+  write_insert_intent(locked_, *file_, at, bytes, kFileHeaderBytes, section);
+  if (!locked_.insert(at, bytes)) {
+    remove_intent(locked_);
     begun_ = false;
     return copy(at, bytes, after);
   }
@@ -109,33 +107,31 @@ void InPlaceEdit::insert(std::uint64_t at, std::uint64_t bytes, const Segments& 
 }
 
 void InPlaceEdit::copy(std::uint64_t at, std::uint64_t bytes, const Segments& after) {
-  const std::string name = growing_file_name(file_name_);
+  InPlaceFile grown = InPlaceFile::create_beside(locked_, growing_name(locked_));
   try {
-    const auto grown = open_file(name, OpenMode::kCreatePrivate, io_path_);
-    InPlaceFile grown_locked(name);
-    grown_locked.take_attributes_of(*locked_);
-    const std::uint64_t file_bytes = locked_->size();
-    copy_bytes(*file_, 0, *grown, 0, at);
-    copy_bytes(*file_, at, *grown, at + bytes, file_bytes - at);
-    grown->write_at(kFileHeaderBytes, std::span<const std::byte>(encode_layout_section(after)));
-    grown->sync();
-    if (std::rename(name.c_str(), file_name_.c_str()) != 0) {
-      throw_errno(ErrorCode::kWriteFailed, "cannot put the grown file in its place");
-    }
-    sync_directory_of(file_name_);
-    locked_ = std::move(grown_locked);
+    const auto file = grown.open(io_path_);
+    const std::uint64_t file_bytes = locked_.size();
+    copy_bytes(*file_, 0, *file, 0, at);
+    copy_bytes(*file_, at, *file, at + bytes, file_bytes - at);
+    file->write_at(kFileHeaderBytes, std::span<const std::byte>(encode_layout_section(after)));
+    // No one but its owner can read it until it is whole.
+    growth_.owner_kept = locked_.give_attributes_to(grown.get()) && growth_.owner_kept;
+    file->sync();
+    grown.replace(locked_);
     growth_.copied_bytes += file_bytes;
   } catch (...) {
-    ::unlink(name.c_str());
+    if (grown.is_named()) grown.directory().remove_file(grown.name());
     throw;
   }
+  grown.directory().sync();
+  locked_ = std::move(grown);
 }
 
-void InPlaceEdit::begin(std::vector<Range> ranges) {
+void InPlaceEdit::begin(std::vector<Range> ranges, std::uint64_t file_bytes_max) {
   ranges.push_back({0, kFileHeaderBytes});
   ranges.push_back({index_.begin - sizeof(std::uint64_t), sizeof(std::uint64_t)});
   begun_ = true;
-  write_overwrite_intent(file_name_, *locked_, *file_, std::move(ranges));
+  write_overwrite_intent(locked_, *file_, std::move(ranges), file_bytes_max);
 }
 
 void InPlaceEdit::write_head(std::uint64_t tensor_count, std::uint64_t total_data_bytes, std::uint64_t index_length) {
@@ -150,7 +146,7 @@ void InPlaceEdit::write_head(std::uint64_t tensor_count, std::uint64_t total_dat
 
 void InPlaceEdit::commit() {
   file_->sync();
-  remove_intent(file_name_);
+  remove_intent(locked_);
   begun_ = false;
 }
 

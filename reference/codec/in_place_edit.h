@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +26,8 @@ class InPlaceEdit {
   // What the file has now; changes when a segment grows.
   const Index& index() const { return index_; }
   File& file() { return *file_; }
+  // The file once more, for a Reader: the one that is locked, whatever has its name by now.
+  std::unique_ptr<File> open_for_reading() const { return locked_.open(io_path_, OpenMode::kRead); }
   std::uint64_t entries_end() const { return index_.begin + index_.length; }
   std::uint64_t headers_end() const { return headers_end_; }  // of the last header that is there
 
@@ -34,8 +35,8 @@ class InPlaceEdit {
   void make_room(Segment segment, std::uint64_t content_end);
   const Growth& growth() const { return growth_; }
 
-  // From here on the ranges may be overwritten, and the file extended.
-  void begin(std::vector<Range> ranges);
+  // From here on the ranges may be overwritten, and the file extended to a size.
+  void begin(std::vector<Range> ranges, std::uint64_t file_bytes_max);
   // The head of the file: how many tensors, and how long the index is.
   void write_head(std::uint64_t tensor_count, std::uint64_t total_data_bytes, std::uint64_t index_length);
   // The change is whole: makes it durable and forgets how to undo it.
@@ -46,9 +47,8 @@ class InPlaceEdit {
   void insert(std::uint64_t at, std::uint64_t bytes, const Segments& after);
   void copy(std::uint64_t at, std::uint64_t bytes, const Segments& after);
 
-  const std::string file_name_;
   const std::string io_path_;
-  std::optional<InPlaceFile> locked_;
+  InPlaceFile locked_;
   std::unique_ptr<File> file_;
   Index index_;
   std::uint64_t headers_end_ = 0;

@@ -1,35 +1,35 @@
-// Writing, reading and carrying out intents.
+// Writing undo journals, and their names.
 #include "codec/intent.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 
-#include "bytes/cursor.h"
-#include "bytes/digest.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
 namespace {
 
-constexpr std::array<unsigned char, 8> kMagic = {'|', 'T', 'Z', 'I', 'N', 'T', 'E', '|'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::string_view kSuffix = ".tzmark-intent";
 constexpr std::size_t kPieceBytes = 1 << 20;
-constexpr std::size_t kRangeBytes = 2 * sizeof(std::uint64_t);
 
-// Writes the parts of an intent one behind another, and hashes them on the way.
+// Writes the parts of an intent one after another, and hashes them.
 class IntentWriter {
  public:
-  IntentWriter(const std::string& file_name, const InPlaceFile& locked)
-      : file_name_(file_name), file_(open_file(intent_file_name(file_name), OpenMode::kCreatePrivate)) {
-    InPlaceFile(intent_file_name(file_name)).take_attributes_of(locked);
+  explicit IntentWriter(const InPlaceFile& locked) : directory_(locked.directory()) {
+    const std::string name = intent_name(locked);
+    Descriptor descriptor = directory_.open_file(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (descriptor.get() < 0) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot create", name));
+    // Only its owner may write to it; if that is not the file's owner, recovery is up to the user who began the change.
+    locked.give_attributes_to(descriptor.get(), 0755);
+    file_ = open_file(std::move(descriptor), name, OpenMode::kModify);
   }
 
   void bytes(std::span<const std::byte> bytes) {
@@ -45,150 +45,120 @@ class IntentWriter {
     const Sha256Digest digest = digest_.finish();
     file_->write_at(position_, std::span<const std::byte>(digest));
     file_->sync();
-    sync_directory_of(file_name_);
+    directory_.sync();
   }
 
  private:
-  const std::string file_name_;
+  const Directory& directory_;
   std::unique_ptr<File> file_;
   Sha256 digest_;
   std::uint64_t position_ = 0;
 };
 
-std::uint32_t crc32_of(const IntentHeaderWire& header) {
-  return crc32(0, std::as_bytes(std::span(&header, 1)).first(offsetof(IntentHeaderWire, crc32)));
-}
-
-IntentHeaderWire header_of(IntentKind kind, const InPlaceFile& locked, std::uint64_t insert_bytes,
-                           std::span<const Range> ranges) {
+IntentHeaderWire header_of(IntentKind kind, const InPlaceFile& locked, std::span<const Range> ranges) {
+  const FileIdentity identity = locked.identity();
   IntentHeaderWire header{};
-  std::ranges::copy(kMagic, header.magic);
-  header.version = kVersion;
+  std::ranges::copy(kIntentMagic, header.magic);
+  header.version = kIntentVersion;
   header.kind = static_cast<std::uint32_t>(kind);
-  header.file_number = locked.file_number();
+  header.file_number = identity.number;
+  header.created_s = identity.created_s;
+  header.created_ns = identity.created_ns;
   header.file_bytes = locked.size();
-  header.insert_bytes = insert_bytes;
+  header.insert_at = header.file_bytes;
   header.range_count = ranges.size();
   header.intent_bytes = sizeof header + sizeof(Sha256Digest);
-  for (const Range& range : ranges) header.intent_bytes += kRangeBytes + range.length;
-  header.crc32 = crc32_of(header);
+  for (const Range& range : ranges) header.intent_bytes += sizeof(Range) + range.length;
   return header;
 }
 
-[[noreturn]] void refuse_damaged() {
-  throw Error(ErrorCode::kEditInterrupted,
-              "the file's .tzmark-intent is damaged; if the file verifies without it, remove it");
+// What counts is known only when the rest of the header is.
+void finish_header(IntentHeaderWire& header, File& file, std::span<const Range> changed) {
+  std::ranges::copy(digest_of_unchanged(file, header, changed, 0), header.unchanged);
+  header.crc32 = crc32_of(header);
 }
 
-// An intent that was not written to its end never counted: the file has not been touched.
-bool is_whole(File& intent, IntentHeaderWire& header) {
-  if (intent.size() < sizeof header) return false;
-  std::array<std::byte, sizeof header> raw;
-  intent.read_at(0, std::span<std::byte>(raw));
-  std::memcpy(&header, raw.data(), sizeof header);
-  if (!std::ranges::equal(header.magic, kMagic) || header.version != kVersion || header.crc32 != crc32_of(header)) {
-    refuse_damaged();
-  }
-  if (intent.size() < header.intent_bytes) return false;
-  Sha256 digest;
+bool is_not_zero(std::byte b) { return b != std::byte{0}; }
+
+// The first bytes behind a position that are not all zeros; an empty range if all are.
+Range first_probe(File& file, std::uint64_t at) {
   std::vector<std::byte> piece(kPieceBytes);
-  const std::uint64_t hashed = intent.size() - sizeof(Sha256Digest);
-  for (std::uint64_t at = 0; at < hashed;) {
+  while (at < file.size()) {
     const auto part =
-        std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, hashed - at)));
-    intent.read_at(at, part);
-    digest.update(part);
-    at += part.size();
-  }
-  Sha256Digest stored;
-  intent.read_at(hashed, std::span<std::byte>(stored));
-  if (stored != digest.finish()) refuse_damaged();
-  return true;
-}
-
-// Calls visit with each range, and where its bytes are in the intent.
-template <typename Visit>
-void for_each_range(File& intent, const IntentHeaderWire& header, Visit&& visit) {
-  std::uint64_t at = sizeof header;
-  for (std::uint64_t i = 0; i < header.range_count; ++i) {
-    std::array<std::byte, kRangeBytes> raw;
-    intent.read_at(at, std::span<std::byte>(raw));
-    const Range range{load<std::uint64_t>(raw, 0), load<std::uint64_t>(raw, sizeof(std::uint64_t))};
-    visit(range, at + kRangeBytes);
-    at += kRangeBytes + range.length;
-  }
-}
-
-// The first bytes behind a position that are not all zeros, if there are any soon. Room is made from the end of the
-// file on backwards, and what is in front of them reads as zeros whether it was moved or not: so if they were moved,
-// all was.
-Range find_probe(File& file, std::uint64_t at) {
-  constexpr std::uint64_t kReachBytes = 16 << 20;
-  constexpr std::uint64_t kProbeBytes = 64;
-  std::vector<std::byte> piece(kPieceBytes);
-  const std::uint64_t end = std::min(file.size(), at + kReachBytes);
-  while (at < end) {
-    const auto part = std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, end - at)));
+        std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, file.size() - at)));
     file.read_at(at, part);
-    const auto found = std::ranges::find_if(part, [](std::byte b) { return b != std::byte{0}; });
+    const auto found = std::ranges::find_if(part, is_not_zero);
     at += static_cast<std::uint64_t>(found - part.begin());
-    if (found != part.end()) return {at, std::min(kProbeBytes, file.size() - at)};
+    if (found != part.end()) return {at, std::min(kProbeBytesMax, file.size() - at)};
   }
-  return {at, 0};
+  return {0, 0};
 }
 
-void undo_overwrite(File& intent, const IntentHeaderWire& header, File& file, InPlaceFile& locked) {
-  for_each_range(intent, header, [&](Range range, std::uint64_t bytes_at) {
-    copy_bytes(intent, bytes_at, file, range.offset, range.length);
-  });
-  file.sync();
-  locked.resize(header.file_bytes);
-  file.sync();
+// The last ones.
+Range last_probe(File& file, std::uint64_t at) {
+  std::vector<std::byte> piece(kPieceBytes);
+  for (std::uint64_t end = file.size(); end > at;) {
+    const auto part = std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, end - at)));
+    file.read_at(end - part.size(), part);
+    const auto found = std::find_if(part.rbegin(), part.rend(), is_not_zero);
+    end -= static_cast<std::uint64_t>(found - part.rbegin());
+    const std::uint64_t length = std::min(kProbeBytesMax, end - at);
+    if (found != part.rend()) return {end - length, length};
+  }
+  return {0, 0};
 }
 
-// The first range is to be written, and the second says where to look whether the data was moved.
-Recovery end_insert(File& intent, const IntentHeaderWire& header, File& file, const InPlaceFile& locked) {
-  if (locked.size() == header.file_bytes) return Recovery::kUndone;
-  if (locked.size() != header.file_bytes + header.insert_bytes) {
-    throw Error(ErrorCode::kEditInterrupted,
-                fmt::format("room was to be made in a file of {} bytes, which now has {}: somebody else changed it",
-                            std::uint64_t{header.file_bytes}, locked.size()));
-  }
-  Range section{}, probe{};
-  std::uint64_t section_at = 0, probe_at = 0;
-  for_each_range(intent, header, [&](Range range, std::uint64_t bytes_at) {
-    section = std::exchange(probe, range);
-    section_at = std::exchange(probe_at, bytes_at);
-  });
-  std::vector<std::byte> before(probe.length), after(probe.length);
-  intent.read_at(probe_at, std::span(before));
-  file.read_at(probe.offset + header.insert_bytes, std::span(after));
-  if (before != after) {
-    throw Error(ErrorCode::kEditInterrupted,
-                "the file has grown, but what it holds was not moved: the file system has lost a part of the change");
-  }
-  copy_bytes(intent, section_at, file, section.offset, section.length);
-  file.sync();
-  return Recovery::kFinished;
+// Reads old bytes of a file whose bytes behind insert_at have moved.
+void read_moved(File& file, const IntentHeaderWire& header, std::uint64_t moved_bytes, std::uint64_t at,
+                std::span<std::byte> out) {
+  const std::uint64_t in_front = at < header.insert_at ? header.insert_at - at : 0;
+  const auto first = static_cast<std::size_t>(std::min<std::uint64_t>(in_front, out.size()));
+  if (first > 0) file.read_at(at, out.first(first));
+  if (first < out.size()) file.read_at(at + first + moved_bytes, out.subspan(first));
 }
 
 }  // namespace
 
-std::string resolved_file_name(const std::string& file_name) {
-  std::error_code failed;
-  const auto resolved = std::filesystem::canonical(file_name, failed);
-  return failed ? file_name : resolved.string();
+std::uint32_t crc32_of(const IntentHeaderWire& header) {
+  return crc32(0, std::as_bytes(std::span(&header, 1)).first(offsetof(IntentHeaderWire, crc32)));
 }
 
-std::string intent_file_name(const std::string& file_name) { return resolved_file_name(file_name) + ".tzmark-intent"; }
+Sha256Digest digest_of_unchanged(File& file, const IntentHeaderWire& header, std::span<const Range> changed,
+                                 std::uint64_t moved_bytes) {
+  constexpr std::uint64_t kBlocks = 64, kBlockBytes = 4096;
+  const std::uint64_t step = std::max(kBlockBytes, header.file_bytes / kBlocks);
+  std::array<std::byte, kBlockBytes> block;
+  Sha256 digest;
+  for (std::uint64_t at = 0; at < header.file_bytes; at += step) {
+    const std::uint64_t end = at + std::min(kBlockBytes, header.file_bytes - at);
+    const auto part = std::span(block).first(static_cast<std::size_t>(end - at));
+    read_moved(file, header, moved_bytes, at, part);
+    for (const Range& range : changed) {
+      const std::uint64_t from = std::max(at, range.offset), to = std::min(end, range.offset + range.length);
+      if (from < to) std::ranges::fill(part.subspan(from - at, to - from), std::byte{0});
+    }
+    digest.update(part);
+  }
+  return digest.finish();
+}
 
-void write_overwrite_intent(const std::string& file_name, const InPlaceFile& locked, File& file,
-                            std::vector<Range> ranges) {
+std::string intent_name(const InPlaceFile& locked) { return locked.name() + std::string(kSuffix); }
+
+std::string intent_file_name(const std::string& file_name) {
+  return resolved_file_name(file_name) + std::string(kSuffix);
+}
+
+void write_overwrite_intent(const InPlaceFile& locked, File& file, std::vector<Range> ranges,
+                            std::uint64_t file_bytes_max) {
   for (Range& range : ranges) {
     range.length = range.offset >= file.size() ? 0 : std::min(range.length, file.size() - range.offset);
+    if (range.length == 0) range.offset = 0;
   }
-  IntentWriter intent(file_name, locked);
-  intent.structure(header_of(IntentKind::kOverwrite, locked, 0, ranges));
+  IntentHeaderWire header = header_of(IntentKind::kOverwrite, locked, ranges);
+  header.file_bytes_max = std::max(file_bytes_max, header.file_bytes);
+  finish_header(header, file, ranges);
+  IntentWriter intent(locked);
+  intent.structure(header);
   std::vector<std::byte> piece(kPieceBytes);
   for (const Range& range : ranges) {
     intent.structure(range);
@@ -203,59 +173,54 @@ void write_overwrite_intent(const std::string& file_name, const InPlaceFile& loc
   intent.finish();
 }
 
-void write_insert_intent(const std::string& file_name, const InPlaceFile& locked, File& file, std::uint64_t at,
-                         std::uint64_t insert_bytes, std::uint64_t offset, std::span<const std::byte> bytes) {
-  const std::array ranges = {Range{offset, bytes.size()}, find_probe(file, at)};
-  std::vector<std::byte> probe(ranges[1].length);
-  file.read_at(ranges[1].offset, std::span(probe));
-  IntentWriter intent(file_name, locked);
-  intent.structure(header_of(IntentKind::kInsert, locked, insert_bytes, ranges));
+void write_insert_intent(const InPlaceFile& locked, File& file, std::uint64_t at, std::uint64_t insert_bytes,
+                         std::uint64_t offset, std::span<const std::byte> bytes) {
+  const std::array ranges = {Range{offset, bytes.size()}, first_probe(file, at), last_probe(file, at)};
+  IntentHeaderWire header = header_of(IntentKind::kInsert, locked, ranges);
+  header.insert_at = at;
+  header.insert_bytes = insert_bytes;
+  header.file_bytes_max = std::max(header.file_bytes, at) + insert_bytes;
+  finish_header(header, file, std::span(ranges).first(1));
+  IntentWriter intent(locked);
+  intent.structure(header);
   intent.structure(ranges[0]);
   intent.bytes(bytes);
-  intent.structure(ranges[1]);
-  intent.bytes(probe);
+  for (const Range& probe : std::span(ranges).subspan(1)) {
+    std::array<std::byte, kProbeBytesMax> room;
+    const auto found = std::span(room).first(static_cast<std::size_t>(probe.length));
+    file.read_at(probe.offset, found);
+    intent.structure(probe);
+    intent.bytes(found);
+  }
   intent.finish();
 }
 
-void remove_intent(const std::string& file_name) {
-  if (::unlink(intent_file_name(file_name).c_str()) != 0)
-    throw_errno(ErrorCode::kWriteFailed, "cannot remove the intent");
-  sync_directory_of(file_name);
-}
-
 bool has_intent(const std::string& file_name) {
+  struct stat status {};
   // A name that is too long to be looked up belongs to no file.
-  std::error_code failed;
-  return std::filesystem::exists(intent_file_name(file_name), failed);
+  return ::lstat(intent_file_name(file_name).c_str(), &status) == 0;
 }
 
-Recovery recover_locked(const std::string& file_name, InPlaceFile& locked) {
-  if (!has_intent(file_name)) return Recovery::kNothing;
-  Recovery result = Recovery::kUndone;
-  {
-    const auto intent = open_file(intent_file_name(file_name), OpenMode::kRead);
-    IntentHeaderWire header;
-    if (is_whole(*intent, header)) {
-      if (header.file_number != locked.file_number() || !locked.is_named(file_name)) {
-        throw Error(ErrorCode::kEditInterrupted,
-                    "the .tzmark-intent is about another file that stood here; if this one verifies without it, remove "
-                    "it");
-      }
-      const auto file = open_file(file_name, OpenMode::kModify);
-      switch (static_cast<IntentKind>(header.kind)) {
-        case IntentKind::kOverwrite:
-          undo_overwrite(*intent, header, *file, locked);
-          break;
-        case IntentKind::kInsert:
-          result = end_insert(*intent, header, *file, locked);
-          break;
-        default:
-          refuse_damaged();
-      }
-    }
+void require_no_intent(const std::string& file_name) {
+  if (!has_intent(file_name)) return;
+  std::error_code failed;
+  if (std::filesystem::exists(file_name, failed) || failed) {
+    throw Error(ErrorCode::kEditInterrupted,
+                fmt::format("an in-place edit is under way or was interrupted, as {} shows: run tzmark edit --recover",
+                            intent_file_name(file_name)));
   }
-  remove_intent(file_name);
-  return result;
+  throw Error(
+      ErrorCode::kEditInterrupted,
+      fmt::format("{} is left of an interrupted edit, and its file is gone: delete it, or put the file back and "
+                  "run tzmark edit --recover",
+                  intent_file_name(file_name)));
+}
+
+void remove_intent(const InPlaceFile& locked) {
+  if (!locked.directory().remove_file(intent_name(locked))) {
+    throw Error(ErrorCode::kWriteFailed, fmt::format("{}: another process has removed it", intent_name(locked)));
+  }
+  locked.directory().sync();
 }
 
 }  // namespace tzmark

@@ -58,12 +58,7 @@ Reader& Reader::operator=(Reader&&) noexcept = default;
 Reader Reader::open(const std::string& file_name, ReadOptions options) {
   if (file_name == "-") return Reader(spool(STDIN_FILENO), std::move(options));
   auto file = open_file(file_name, OpenMode::kRead, options.io_path);
-  if (has_intent(file_name)) {
-    throw Error(ErrorCode::kEditInterrupted,
-                fmt::format("a change of the file is under way or was interrupted, as {} tells; tzmark edit --recover "
-                            "ends it",
-                            intent_file_name(file_name)));
-  }
+  require_no_intent(file_name);
   std::unique_ptr<File> data_file;
   if (!options.data_file_name.empty()) {
     try {

@@ -85,10 +85,7 @@ WriteResult write_tensors(File& file, const TensorTable& tensors, const TensorSo
 
 WriteResult write_file(const std::string& file_name, const TensorTable& tensors, const TensorSource& source,
                        const WriteOptions& options) {
-  if (has_intent(file_name)) {
-    throw Error(ErrorCode::kEditInterrupted,
-                "a change of the file that would be replaced is under way or was interrupted");
-  }
+  require_no_intent(file_name);
   AtomicFile output(file_name, options.io_path, options.existing);
   std::optional<AtomicFile> data_output;
   if (options.split) data_output.emplace(split_data_file_name(file_name), options.io_path, options.existing);

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <system_error>
 
 #include "tzmark/error.h"
 
@@ -21,33 +22,75 @@ struct stat status_of(int fd) {
   return status;
 }
 
+Descriptor open_named(const Directory& directory, const std::string& name, int flags, mode_t mode = 0) {
+  Descriptor descriptor = directory.open_file(name, flags, mode);
+  if (descriptor.get() < 0) {
+    throw_errno(ErrorCode::kOpenFailed, (flags & O_CREAT) != 0 ? name + ": cannot create" : "cannot open");
+  }
+  return descriptor;
+}
+
 }  // namespace
 
-InPlaceFile::InPlaceFile(const std::string& file_name) : descriptor_(open_descriptor(file_name, OpenMode::kModify)) {
-  if (::flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0) {
+InPlaceFile::InPlaceFile(std::shared_ptr<const Directory> directory, std::string directory_name, std::string name,
+                         Descriptor descriptor)
+    : directory_(std::move(directory)),
+      directory_name_(std::move(directory_name)),
+      name_(std::move(name)),
+      descriptor_(std::move(descriptor)) {
+  if (!S_ISREG(status_of(get()).st_mode)) {
+    throw Error(ErrorCode::kOpenFailed, "only a regular file can be changed in place");
+  }
+  if (::flock(get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) throw Error(ErrorCode::kFileLocked, "another process is changing the file");
     throw_errno(ErrorCode::kOpenFailed, "cannot lock");
   }
-  // Whoever held the lock until now may have put another file in its place.
-  if (!is_named(file_name)) {
-    throw Error(ErrorCode::kFileLocked, "another process has just replaced the file");
-  }
+  // The previous holder of the lock may have put another file in its place.
+  if (!is_named()) throw Error(ErrorCode::kFileLocked, "another process has just replaced the file");
 }
 
-std::uint64_t InPlaceFile::size() const { return descriptor_size(descriptor_.get()); }
-std::uint64_t InPlaceFile::file_number() const { return status_of(descriptor_.get()).st_ino; }
-std::uint64_t InPlaceFile::name_count() const { return status_of(descriptor_.get()).st_nlink; }
+InPlaceFile::InPlaceFile(const std::string& file_name) {
+  const std::string resolved = resolved_file_name(file_name);
+  auto directory = std::make_shared<const Directory>(Directory::of(resolved));
+  std::string name = name_in_directory(resolved);
+  Descriptor descriptor = open_named(*directory, name, O_RDWR);
+  *this = InPlaceFile(std::move(directory), resolved.substr(0, resolved.size() - name.size()), std::move(name),
+                      std::move(descriptor));
+}
 
-bool InPlaceFile::is_named(const std::string& file_name) const {
-  const struct stat own = status_of(descriptor_.get());
-  struct stat named {};
-  return ::stat(file_name.c_str(), &named) == 0 && named.st_ino == own.st_ino && named.st_dev == own.st_dev;
+InPlaceFile InPlaceFile::create_beside(const InPlaceFile& other, std::string name) {
+  Descriptor descriptor = open_named(other.directory(), name, O_RDWR | O_CREAT | O_EXCL, 0600);
+  return {other.directory_, other.directory_name_, std::move(name), std::move(descriptor)};
+}
+
+std::unique_ptr<File> InPlaceFile::open(std::string_view io_path, OpenMode mode) const {
+  Descriptor again = open_named(directory(), name_, mode == OpenMode::kRead ? O_RDONLY : O_RDWR);
+  if (!is_same_file(again.get(), get())) {
+    throw Error(ErrorCode::kFileLocked, "another process has just replaced the file");
+  }
+  return open_file(std::move(again), directory_name_ + name_, mode, io_path);
+}
+
+std::uint64_t InPlaceFile::size() const { return static_cast<std::uint64_t>(status_of(get()).st_size); }
+std::uint64_t InPlaceFile::name_count() const { return status_of(get()).st_nlink; }
+std::uint32_t InPlaceFile::owner() const { return status_of(get()).st_uid; }
+bool InPlaceFile::is_named() const { return directory().is_name_of(name_, get()); }
+
+FileIdentity InPlaceFile::identity() const {
+  FileIdentity identity{status_of(get()).st_ino};
+  struct statx status {};
+  // A sandbox may refuse statx; then only the number is known.
+  if (::statx(get(), "", AT_EMPTY_PATH, STATX_BTIME, &status) == 0 && (status.stx_mask & STATX_BTIME) != 0) {
+    identity.created_s = status.stx_btime.tv_sec;
+    identity.created_ns = status.stx_btime.tv_nsec;
+  }
+  return identity;
 }
 
 void InPlaceFile::resize(std::uint64_t bytes) {
   int result = 0;
   do {
-    result = ::ftruncate(descriptor_.get(), static_cast<off_t>(bytes));
+    result = ::ftruncate(get(), static_cast<off_t>(bytes));
   } while (result != 0 && errno == EINTR);
   if (result != 0) throw_errno(ErrorCode::kWriteFailed, "ftruncate", bytes);
 }
@@ -61,8 +104,7 @@ bool InPlaceFile::insert(std::uint64_t offset, std::uint64_t bytes) {
   }
   int result = 0;
   do {
-    result =
-        ::fallocate(descriptor_.get(), FALLOC_FL_INSERT_RANGE, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+    result = ::fallocate(get(), FALLOC_FL_INSERT_RANGE, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   } while (result != 0 && errno == EINTR);
   if (result == 0) return true;
   // EINVAL: not a multiple of the file system's block size.
@@ -70,13 +112,37 @@ bool InPlaceFile::insert(std::uint64_t offset, std::uint64_t bytes) {
   throw_errno(ErrorCode::kWriteFailed, "fallocate(FALLOC_FL_INSERT_RANGE)", offset);
 }
 
-void InPlaceFile::take_attributes_of(const InPlaceFile& other) {
-  const struct stat status = status_of(other.descriptor_.get());
-  // Who may not give files away keeps the new one; the owner comes first, as it may clear bits of the mode.
-  if (::fchown(descriptor_.get(), status.st_uid, status.st_gid) != 0 && errno != EPERM) {
-    throw_errno(ErrorCode::kWriteFailed, "fchown");
-  }
-  if (::fchmod(descriptor_.get(), status.st_mode & 07777) != 0) throw_errno(ErrorCode::kWriteFailed, "fchmod");
+bool InPlaceFile::give_attributes_to(int fd, unsigned mode_max) const {
+  const struct stat status = status_of(get());
+  // EPERM: only root may give files away. EINVAL: a container's user namespace has no number for the owner.
+  const auto give = [&](uid_t owner, gid_t group) {
+    if (::fchown(fd, owner, group) == 0) return true;
+    if (errno != EPERM && errno != EINVAL) throw_errno(ErrorCode::kWriteFailed, "fchown");
+    return false;
+  };
+  constexpr auto kAsItIs = static_cast<uid_t>(-1);
+  const struct stat created = status_of(fd);
+  const bool owner_kept = created.st_uid == status.st_uid || give(status.st_uid, kAsItIs);
+  const bool group_kept = status_of(fd).st_gid == status.st_gid || give(kAsItIs, status.st_gid);
+  unsigned mode = status.st_mode & mode_max & 07777U;
+  // Another group must not get what was meant for the file's own, nor another owner run programs as the file's.
+  if (!group_kept) mode &= 07707U | (mode & 07U) << 3U;
+  if (!owner_kept || !group_kept) mode &= 01777U;
+  // The owner comes first, as a change of it may clear bits of the mode.
+  if (::fchmod(fd, static_cast<mode_t>(mode)) != 0) throw_errno(ErrorCode::kWriteFailed, "fchmod");
+  return owner_kept && group_kept;
+}
+
+void InPlaceFile::replace(const InPlaceFile& other) {
+  if (!other.is_named() || !is_named()) throw Error(ErrorCode::kFileLocked, "another process has replaced the file");
+  directory().rename_file(name_, other.name_);
+  name_ = other.name_;
+}
+
+std::string resolved_file_name(const std::string& file_name) {
+  std::error_code failed;
+  const auto resolved = std::filesystem::canonical(file_name, failed);
+  return failed ? file_name : resolved.string();
 }
 
 void sync_directory_of(const std::string& file_name) {

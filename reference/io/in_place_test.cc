@@ -2,9 +2,13 @@
 #include "io/in_place.h"
 
 #include <gmock/gmock.h>
+#include <grp.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "bytes/caught.h"
 #include "io/test_room.h"
@@ -141,9 +145,11 @@ TEST_F(InPlaceFileTest, TakesThePermissionsOfAnother) {
   write_whole(directory_ / "other", content_);
   for (const mode_t mode : {0600, 0644, 0640, 0755}) {
     ASSERT_EQ(::chmod(name_.c_str(), mode), 0);
-    InPlaceFile other(directory_ / "other");
-    other.take_attributes_of(InPlaceFile(name_));
+    const InPlaceFile other(directory_ / "other");
+    EXPECT_TRUE(InPlaceFile(name_).give_attributes_to(other.get()));
     EXPECT_EQ(mode_of(directory_ / "other"), mode);
+    EXPECT_TRUE(InPlaceFile(name_).give_attributes_to(other.get(), 0705));
+    EXPECT_EQ(mode_of(directory_ / "other"), mode & 0705);
   }
 }
 
@@ -152,12 +158,95 @@ TEST_F(InPlaceFileTest, TakesTheOwnerOfAnotherIfItMay) {
   ASSERT_EQ(::chown(name_.c_str(), 12, 34), 0);
   ASSERT_EQ(::chmod(name_.c_str(), 02750), 0);
   write_whole(directory_ / "other", content_);
-  InPlaceFile(directory_ / "other").take_attributes_of(InPlaceFile(name_));
+  EXPECT_TRUE(InPlaceFile(name_).give_attributes_to(InPlaceFile(directory_ / "other").get()));
   struct stat status {};
   ASSERT_EQ(::stat((directory_ / "other").c_str(), &status), 0);
   EXPECT_EQ(status.st_uid, 12U);
   EXPECT_EQ(status.st_gid, 34U);
   EXPECT_EQ(status.st_mode & 07777U, 02750U) << "a change of the owner clears bits, and comes first";
+}
+
+// In a user namespace that has no number for the owner: fchown fails with EINVAL there.
+TEST_F(InPlaceFileTest, KeepsItsOwnerWhereTheOtherIsNotMapped) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may give files away";
+  ASSERT_EQ(::chown(name_.c_str(), 12, 34), 0);
+  ASSERT_EQ(::chmod(name_.c_str(), 06766), 0);
+  write_whole(directory_ / "other", content_);
+  const InPlaceFile locked(name_), other(directory_ / "other");
+  constexpr int kNoNamespace = 77;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWUSER) != 0) ::_exit(kNoNamespace);
+    std::ofstream("/proc/self/uid_map") << "0 0 1";
+    std::ofstream("/proc/self/gid_map") << "0 0 1";
+    ::_exit(caught([&] { ::_exit(locked.give_attributes_to(other.get()) ? 1 : 0); }) == test::Caught{} ? 2 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kNoNamespace) GTEST_SKIP() << "this machine gives no user namespace";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  struct stat kept {};
+  ASSERT_EQ(::stat((directory_ / "other").c_str(), &kept), 0);
+  EXPECT_EQ(kept.st_uid, 0U);
+  EXPECT_EQ(kept.st_gid, 0U);
+  EXPECT_EQ(kept.st_mode & 07777U, 0766U) << "it is no program of root's";
+}
+
+TEST_F(InPlaceFileTest, AnotherGroupGetsNoMoreThanEverybody) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may act as another user";
+  // Of a group that the caller is not in.
+  ASSERT_EQ(::chown(name_.c_str(), 65534, 34), 0);
+  ASSERT_EQ(::chmod(name_.c_str(), 0664), 0);
+  write_whole(directory_ / "other", content_);
+  ASSERT_EQ(::chown((directory_ / "other").c_str(), 65534, 65534), 0);
+  const InPlaceFile locked(name_), other(directory_ / "other");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(2);
+    ::_exit(locked.give_attributes_to(other.get()) ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(mode_of(directory_ / "other"), 0644U);
+}
+
+TEST_F(InPlaceFileTest, OpensTheLockedFileAndNoOther) {
+  const InPlaceFile locked(name_);
+  EXPECT_EQ(test::Bytes(content_), [&] {
+    Bytes bytes(content_.size());
+    locked.open()->read_at(0, std::span(bytes));
+    return bytes;
+  }());
+  write_whole(directory_ / "other", content_);
+  std::filesystem::rename(directory_ / "other", name_);
+  EXPECT_FALSE(locked.is_named());
+  EXPECT_EQ(caught([&] { locked.open(); }), failure(ErrorCode::kFileLocked));
+  std::filesystem::remove(name_);
+  std::filesystem::create_symlink("elsewhere", name_);
+  EXPECT_EQ(caught([&] { locked.open(); }), failure(ErrorCode::kOpenFailed));
+}
+
+TEST_F(InPlaceFileTest, ReplacesOnlyWhatItWasMadeFor) {
+  const InPlaceFile first(name_);
+  InPlaceFile next = InPlaceFile::create_beside(first, "next");
+  EXPECT_EQ(mode_of(directory_ / "next"), 0600U);
+  EXPECT_EQ(caught([&] { InPlaceFile::create_beside(first, "next"); }), failure(ErrorCode::kOpenFailed));
+  std::filesystem::rename(name_, directory_ / "moved");
+  write_whole(name_, content_);
+  EXPECT_EQ(caught([&] { next.replace(first); }), failure(ErrorCode::kFileLocked));
+  EXPECT_EQ(read_whole(name_), content_);
+  std::filesystem::rename(directory_ / "moved", name_);
+  next.replace(first);
+  EXPECT_TRUE(next.is_named());
+  EXPECT_EQ(next.name(), "file");
+  EXPECT_THAT(directory_.entries(), ElementsAre("file"));
+}
+
+TEST_F(InPlaceFileTest, IsARegularFile) {
+  ASSERT_EQ(::mkfifo((directory_ / "fifo").c_str(), 0600), 0);
+  EXPECT_EQ(caught([&] { const InPlaceFile file(directory_ / "fifo"); }), failure(ErrorCode::kOpenFailed));
 }
 
 TEST_F(InPlaceFileTest, SyncsTheDirectoryOfAName) {

@@ -25,7 +25,7 @@ from subject import (
     require,
 )
 
-INTENT_HEADER_BYTES = 60
+INTENT_HEADER_BYTES = 120
 
 
 def recovery_is_killed(subject: Subject) -> str:
@@ -110,6 +110,7 @@ def cut_intent(subject: Subject) -> str:
             with subject.place.copy_of(subject.base) as file:
                 intent = file.with_name(INTENT_NAME)
                 intent.write_bytes(whole[:length])
+                intent.chmod(0o600)
                 subject.tzmark.fail(("dump",), file, INTERRUPTED)
                 subject.tzmark.succeed(RECOVER, file)
                 require(

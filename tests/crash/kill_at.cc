@@ -195,6 +195,11 @@ int rename(const char* from, const char* to) noexcept {
   return ORIGINAL(rename)(from, to);
 }
 
+int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
+  if (fails(__func__)) return -1;
+  return ORIGINAL(renameat)(from_folder, from, to_folder, to);
+}
+
 int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
   if (fails(__func__)) return -1;
   return ORIGINAL(renameat2)(from_folder, from, to_folder, to, flags);
@@ -218,6 +223,11 @@ int link(const char* from, const char* to) noexcept {
 int unlink(const char* name) noexcept {
   if (fails(__func__)) return -1;
   return ORIGINAL(unlink)(name);
+}
+
+int unlinkat(int folder, const char* name, int flags) noexcept {
+  if (fails(__func__)) return -1;
+  return ORIGINAL(unlinkat)(folder, name, flags);
 }
 
 int fchmod(int fd, mode_t mode) noexcept {

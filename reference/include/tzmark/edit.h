@@ -3,14 +3,21 @@
 // A change reads and writes only what it is about. New tensors go behind the old terminator; when a segment is full, it
 // is doubled: by fallocate(FALLOC_FL_INSERT_RANGE) where the file system has it, else by copying the file.
 //
-// Crash safety: before the first byte of the file is overwritten, what it will overwrite is synced to
-// FILE.tzmark-intent; when the change is whole and synced, that is removed. A change that was interrupted leaves it
-// there. Readers then refuse the file with TZE-ENV-007, and the next call here undoes the change, or finishes it where
-// only room was made. So after recovery the file has the old content or the new one.
-// What holds for a process that dies holds for a machine that does, as far as its file system keeps what was synced.
-// Should it have inserted a part of a range only, recovery notices that and refuses. An intent knows its file by number
-// (inode): copying another file over it in place is not noticed, renaming one over it is. Files with several hard links
-// are refused, as a change under one name would not show under the others.
+// Crash safety: before the first byte of the file is overwritten, what it will overwrite is synced to an undo journal,
+// FILE.tzmark-intent, and so is the directory; when the change is whole and synced, the journal is removed. An
+// interrupted change leaves it. Readers then refuse the file with TZE-ENV-007, and the next call here undoes the
+// change, or finishes it where only room was made. So after recovery the file has the old content or the new one. What
+// holds for a process that dies holds for a machine that loses power, as far as its file system keeps what was synced:
+// each step is synced before the next one relies on it. If a file system has inserted a part of a range only, recovery
+// notices that and refuses.
+//
+// A journal counts only for the file that it was written for. It is refused with TZE-ENV-007, and neither obeyed nor
+// removed, if the file has another inode, creation time (where the file system knows one) or size, or other bytes in 64
+// blocks of 4096 that are spread over it and that the change leaves as they are. The device is not compared, as its
+// number changes when a machine starts. A journal also has to be a regular file with one name, owned by the caller or
+// by the file's owner, that nobody else may write to. Files with several hard links are refused, as a change under one
+// name would not show under the others. The file, its directory and its journal are looked up once; a file that takes
+// the place of one of them during the change is not written to.
 //
 // Calls lock the file against each other (flock) and fail with TZE-ENV-008 if another process changes it. Readers do
 // not lock: nobody should read a file while it is changed.
@@ -38,6 +45,7 @@ struct Growth {
   std::uint64_t inserted_bytes = 0;  // by the file system, without moving data
   std::uint64_t copied_bytes = 0;    // of the file, where it had to be copied
   std::uint64_t elapsed_ns = 0;      // of all that, syncing included
+  bool owner_kept = true;            // false: the copy belongs to the caller, who could not give it its owner or group
 };
 
 // Adds the tensors behind those that are there, in their order. source.open is called once for each.
@@ -69,10 +77,11 @@ enum class Recovery {
   kFinished,  // room was made, which changes no content
 };
 
-// What the calls above do first. On its own: makes a file readable again that an interrupted change has left.
+// What the calls above do first. On its own: makes a file readable again that an interrupted change has left. Throws
+// TZE-ENV-007, having changed nothing, if a journal is there that does not count.
 Recovery recover(const std::string& file_name);
 
-// The file that tells of a change under way.
+// The undo journal, which is there while a change is under way.
 std::string intent_file_name(const std::string& file_name);
 
 }  // namespace tzmark

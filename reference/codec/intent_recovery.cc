@@ -1,0 +1,258 @@
+// Recovery from an undo journal: whether it counts, whether the file is the one that it was written for, and what it
+// says to do.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "bytes/cursor.h"
+#include "codec/intent.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+constexpr std::size_t kPieceBytes = 1 << 20;
+constexpr std::uint64_t kRangesMax = 16;
+constexpr const char* kWithoutIt = "move it away and verify the file; if that is well, delete it";
+
+// A range, and where its bytes are in the journal.
+struct SavedRange : Range {
+  std::uint64_t bytes_at;
+};
+
+[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::kEditInterrupted, why); }
+[[noreturn]] void refuse_damaged() { refuse(fmt::format("the undo journal is damaged: {}", kWithoutIt)); }
+[[noreturn]] void refuse_untrusted(const std::string& name, const std::string& why) {
+  refuse(fmt::format("{} is not trusted as an undo journal: {}; {}", name, why, kWithoutIt));
+}
+[[noreturn]] void refuse_other_file(const char* difference) {
+  refuse(fmt::format("the undo journal is of another file that had this name ({}): {}", difference, kWithoutIt));
+}
+
+// Whether every user has a number here. In a container's user namespace all others seem to be one user, "nobody".
+bool has_all_users() {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> map(std::fopen("/proc/self/uid_map", "re"), std::fclose);
+  unsigned inside = 1, outside = 1, count = 0;
+  return map && std::fscanf(map.get(), "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 && outside == 0 &&
+         count == 0xFFFFFFFFU;
+}
+
+bool is_owner_trusted(uid_t owner, uid_t file_owner) {
+  constexpr uid_t kNobody = 65534;
+  if (owner == ::geteuid()) return true;
+  return owner == file_owner && (owner != kNobody || has_all_users());
+}
+
+// Throws unless only those may have written the journal who may write to the file anyway.
+void require_trusted(int fd, const std::string& name, const InPlaceFile& locked) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) throw_errno(ErrorCode::kOpenFailed, "fstat");
+  if (!S_ISREG(status.st_mode)) refuse_untrusted(name, "it is not a regular file");
+  if (status.st_nlink != 1) refuse_untrusted(name, "it has other names (hard links)");
+  if (!is_owner_trusted(status.st_uid, locked.owner())) {
+    refuse_untrusted(name, fmt::format("it belongs to user {}, who may have to run tzmark edit --recover, and not to "
+                                       "the file's owner or to you",
+                                       status.st_uid));
+  }
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    refuse_untrusted(name, fmt::format("others may write to it (mode {:o})", status.st_mode & 07777U));
+  }
+}
+
+// The journal of a locked file; nothing if there is none.
+Descriptor open_trusted(const InPlaceFile& locked) {
+  const std::string name = intent_name(locked);
+  Descriptor descriptor = locked.directory().open_file(name, O_RDONLY);
+  if (descriptor.get() >= 0) {
+    require_trusted(descriptor.get(), name, locked);
+  } else if (errno == ELOOP) {
+    refuse_untrusted(name, "it is a symbolic link");
+  } else if (errno == ENXIO) {
+    refuse_untrusted(name, "it is not a regular file");
+  } else if (errno != ENOENT && errno != ENAMETOOLONG) {
+    throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot open", name));
+  }
+  return descriptor;
+}
+
+// A journal of another version is not obeyed, and not taken for one that was cut.
+void require_version(File& intent) {
+  struct {
+    unsigned char magic[8];
+    std::uint32_t version;
+  } begin;
+  static_assert(sizeof begin == 12);
+  if (intent.size() < sizeof begin) return;
+  intent.read_at(0, std::as_writable_bytes(std::span(&begin, 1)));
+  if (!std::ranges::equal(begin.magic, kIntentMagic)) refuse_damaged();
+  if (begin.version == kIntentVersion) return;
+  refuse(
+      fmt::format("the undo journal has version {}, and this tzmark obeys version {} only: recover with the tzmark "
+                  "that wrote it, or {}",
+                  begin.version, kIntentVersion, kWithoutIt));
+}
+
+// A journal that was not written to its end never counted: the file has not been touched.
+bool is_whole(File& intent, IntentHeaderWire& header) {
+  require_version(intent);
+  if (intent.size() < sizeof header) return false;
+  intent.read_at(0, std::as_writable_bytes(std::span(&header, 1)));
+  if (header.crc32 != crc32_of(header) || header.intent_bytes < sizeof header + sizeof(Sha256Digest)) refuse_damaged();
+  if (intent.size() < header.intent_bytes) return false;
+  if (intent.size() > header.intent_bytes) refuse_damaged();
+  Sha256 digest;
+  std::vector<std::byte> piece(kPieceBytes);
+  const std::uint64_t hashed = header.intent_bytes - sizeof(Sha256Digest);
+  for (std::uint64_t at = 0; at < hashed;) {
+    const auto part =
+        std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, hashed - at)));
+    intent.read_at(at, part);
+    digest.update(part);
+    at += part.size();
+  }
+  Sha256Digest stored;
+  intent.read_at(hashed, std::span<std::byte>(stored));
+  if (stored != digest.finish()) refuse_damaged();
+  return true;
+}
+
+// The ranges, all of them inside the journal and inside the file.
+std::vector<SavedRange> ranges_of(File& intent, const IntentHeaderWire& header) {
+  if (header.range_count > kRangesMax) refuse_damaged();
+  const std::uint64_t end = header.intent_bytes - sizeof(Sha256Digest);
+  std::vector<SavedRange> ranges;
+  std::uint64_t at = sizeof header;
+  for (std::uint64_t i = 0; i < header.range_count; ++i) {
+    if (end - at < sizeof(Range)) refuse_damaged();
+    std::array<std::byte, sizeof(Range)> raw;
+    intent.read_at(at, std::span<std::byte>(raw));
+    at += sizeof(Range);
+    const Range range{load<std::uint64_t>(raw, 0), load<std::uint64_t>(raw, sizeof(std::uint64_t))};
+    const bool fits = range.length <= end - at && range.length <= header.file_bytes &&
+                      range.offset <= header.file_bytes - range.length;
+    if (!fits) refuse_damaged();
+    ranges.push_back({range, at});
+    at += range.length;
+  }
+  if (at != end) refuse_damaged();
+  return ranges;
+}
+
+// Sizes that no change of ours has. What is inserted begins behind the end at most where that is a short file's.
+void require_plausible(const IntentHeaderWire& header, std::size_t range_count) {
+  const auto kind = static_cast<IntentKind>(header.kind);
+  const std::uint64_t end = std::max(header.file_bytes, header.insert_at);
+  const bool plausible = kind == IntentKind::kOverwrite
+                             ? header.insert_bytes == 0 && header.insert_at == header.file_bytes &&
+                                   header.file_bytes_max >= header.file_bytes
+                             : kind == IntentKind::kInsert && range_count == 3 && header.insert_bytes > 0 &&
+                                   header.file_bytes_max >= end && header.file_bytes_max - end == header.insert_bytes;
+  if (!plausible) refuse_damaged();
+}
+
+void require_same_file(const IntentHeaderWire& header, const InPlaceFile& locked) {
+  const FileIdentity found = locked.identity();
+  const FileIdentity wanted{header.file_number, header.created_s, header.created_ns};
+  if (wanted.number != found.number) refuse_other_file("its inode differs");
+  const bool created_then = wanted.created_s == found.created_s && wanted.created_ns == found.created_ns;
+  // A kernel may know less of a file than the one that ran before.
+  if (wanted.has_creation_time() && found.has_creation_time() && !created_then) {
+    refuse_other_file("it was created at another time");
+  }
+}
+
+bool is_unchanged(File& file, const IntentHeaderWire& header, std::span<const SavedRange> changed,
+                  std::uint64_t moved_bytes) {
+  const std::vector<Range> ranges(changed.begin(), changed.end());
+  return std::ranges::equal(digest_of_unchanged(file, header, ranges, moved_bytes), header.unchanged);
+}
+
+void undo_overwrite(File& intent, const IntentHeaderWire& header, std::span<const SavedRange> ranges, File& file,
+                    InPlaceFile& locked) {
+  if (locked.size() < header.file_bytes || locked.size() > header.file_bytes_max) {
+    refuse_other_file("it has another size");
+  }
+  if (!is_unchanged(file, header, ranges, 0)) refuse_other_file("it has other bytes where the edit changes none");
+  for (const SavedRange& range : ranges) copy_bytes(intent, range.bytes_at, file, range.offset, range.length);
+  file.sync();
+  locked.resize(header.file_bytes);
+  file.sync();
+}
+
+// Whether the bytes of a probe are at a position of the file.
+bool is_at(File& intent, const SavedRange& probe, File& file, std::uint64_t offset) {
+  std::array<std::byte, kProbeBytesMax> saved, found;
+  if (probe.length > kProbeBytesMax) refuse_damaged();
+  const auto bytes = static_cast<std::size_t>(probe.length);
+  intent.read_at(probe.bytes_at, std::span(saved).first(bytes));
+  file.read_at(offset, std::span(found).first(bytes));
+  return std::equal(saved.begin(), saved.begin() + bytes, found.begin());
+}
+
+// What lies behind insert_at is moved from its end on backwards, and leaves zeros. So if the first bytes that are not
+// zeros have moved, all have; and if the last ones have not, none have.
+Recovery end_insert(File& intent, const IntentHeaderWire& header, std::span<const SavedRange> ranges, File& file,
+                    InPlaceFile& locked) {
+  const SavedRange& section = ranges[0];
+  const SavedRange& first = ranges[1];
+  const SavedRange& last = ranges[2];
+  const auto changed = ranges.first(1);
+  if (locked.size() == header.file_bytes) {
+    if (!is_unchanged(file, header, changed, 0)) refuse_other_file("it has other bytes where the edit changes none");
+    return Recovery::kUndone;
+  }
+  if (locked.size() != header.file_bytes_max) refuse_other_file("it has another size");
+  const std::uint64_t moved = header.insert_bytes;
+  const bool none_moved = last.length > 0 && is_at(intent, first, file, first.offset) &&
+                          is_at(intent, last, file, last.offset) && !is_at(intent, last, file, last.offset + moved);
+  if (none_moved && is_unchanged(file, header, changed, 0)) {
+    // The file system has made the file larger, and then found no room to move anything.
+    locked.resize(header.file_bytes);
+    file.sync();
+    return Recovery::kUndone;
+  }
+  const bool all_moved = first.length == 0 || (!is_at(intent, first, file, first.offset) &&
+                                               is_at(intent, first, file, first.offset + moved));
+  if (!all_moved || !is_unchanged(file, header, changed, moved)) {
+    refuse(
+        "the file has grown, and its data has not moved as a whole: the file system has made a part of the change "
+        "only, or another process has changed the file; restore it from a copy");
+  }
+  copy_bytes(intent, section.bytes_at, file, section.offset, section.length);
+  file.sync();
+  return Recovery::kFinished;
+}
+
+}  // namespace
+
+Recovery recover_locked(InPlaceFile& locked) {
+  Descriptor descriptor = open_trusted(locked);
+  if (descriptor.get() < 0) return Recovery::kNothing;
+  Recovery result = Recovery::kUndone;
+  const auto intent = open_file(std::move(descriptor), intent_name(locked), OpenMode::kRead);
+  IntentHeaderWire header;
+  if (is_whole(*intent, header)) {
+    const std::vector<SavedRange> ranges = ranges_of(*intent, header);
+    require_plausible(header, ranges.size());
+    require_same_file(header, locked);
+    const auto file = locked.open();
+    if (static_cast<IntentKind>(header.kind) == IntentKind::kOverwrite) {
+      undo_overwrite(*intent, header, ranges, *file, locked);
+    } else {
+      result = end_insert(*intent, header, ranges, *file, locked);
+    }
+  }
+  remove_intent(locked);
+  return result;
+}
+
+}  // namespace tzmark

@@ -1,0 +1,259 @@
+// Which undo journals count: what somebody else has put there, what is about another file, and what says too much.
+#include "codec/intent.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <functional>
+
+#include "codec/in_place_edit.h"
+#include "codec/test_corpus.h"
+#include "codec/test_edits.h"
+
+namespace tzmark {
+namespace {
+
+using test::Bytes;
+using test::EditTest;
+using test::error_of;
+using test::one;
+using test::read_whole;
+using test::write_whole;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+// A file in the middle of a change, and its journal.
+class IntentTest : public EditTest {
+ protected:
+  void SetUp() override {
+    put(one({"x"}, 300'000));
+    old_bytes_ = bytes();
+    begin_change();
+  }
+
+  // What an append of 1,000 bytes would have overwritten and written by now.
+  void begin_change() {
+    const InPlaceFile locked(name_);
+    const auto file = locked.open();
+    const std::uint64_t size = file->size();
+    write_overwrite_intent(locked, *file, {{0, 100}, {4'000, 200}}, size + 1'000);
+    for (const std::uint64_t at : {std::uint64_t{10}, std::uint64_t{4'100}, size}) {
+      file->write_at(at, std::span<const std::byte>(Bytes(50, std::byte{7})));
+    }
+    whole_ = read_whole(intent_);
+  }
+
+  // The journal with another header, which is right in itself.
+  void forge(const std::function<void(IntentHeaderWire&)>& change, std::uint64_t first_range_length = 100) {
+    Bytes forged = whole_;
+    IntentHeaderWire header;
+    std::memcpy(&header, forged.data(), sizeof header);
+    change(header);
+    header.crc32 = crc32_of(header);
+    std::memcpy(forged.data(), &header, sizeof header);
+    std::memcpy(forged.data() + sizeof header + 8, &first_range_length, 8);
+    Sha256 digest;
+    digest.update(std::span(forged).first(forged.size() - 32));
+    const Sha256Digest sha = digest.finish();
+    std::ranges::copy(sha, forged.end() - 32);
+    write_whole(intent_, forged);
+  }
+
+  static std::string message_of(const std::function<void()>& action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kEditInterrupted) << error.what();
+      return error.message();
+    }
+    ADD_FAILURE() << "it is obeyed";
+    return {};
+  }
+
+  // Nothing that writes obeys the journal, and nothing that reads passes it by.
+  void expect_refused(const std::string& why) {
+    const Bytes before = bytes();
+    EXPECT_THAT(message_of([&] { recover(name_); }), HasSubstr(why));
+    EXPECT_THAT(message_of([&] { append(one({"y"})); }), HasSubstr(why));
+    EXPECT_EQ(error_of([&] { reader(); }), ErrorCode::kEditInterrupted);
+    EXPECT_EQ(bytes(), before);
+    EXPECT_TRUE(has_intent(name_));
+  }
+
+  void expect_obeyed() {
+    EXPECT_EQ(recover(name_), Recovery::kUndone);
+    EXPECT_EQ(bytes(), old_bytes_);
+    EXPECT_FALSE(has_intent(name_));
+  }
+
+  Bytes old_bytes_, whole_;
+};
+
+TEST_F(IntentTest, IsObeyedAsItWasWritten) {
+  forge([](IntentHeaderWire&) {});
+  EXPECT_EQ(read_whole(intent_), whole_);
+  expect_obeyed();
+}
+
+TEST_F(IntentTest, IsARegularFileOfOneName) {
+  const std::string elsewhere = directory_ / "elsewhere";
+  fs::rename(intent_, elsewhere);
+  fs::create_symlink("elsewhere", intent_);
+  expect_refused("symbolic link");
+  fs::remove(intent_);
+  fs::create_symlink("nowhere", intent_);
+  expect_refused("symbolic link");
+  fs::remove(intent_);
+  ASSERT_EQ(::mkfifo(intent_.c_str(), 0600), 0);
+  expect_refused("not a regular file");
+  fs::remove(intent_);
+  fs::create_directory(intent_);
+  expect_refused("not a regular file");
+  fs::remove(intent_);
+  fs::create_hard_link(elsewhere, intent_);
+  expect_refused("other names");
+  fs::remove(elsewhere);
+  expect_obeyed();
+}
+
+TEST_F(IntentTest, IsNotOneThatOthersMayWrite) {
+  for (const mode_t mode : {0620, 0602, 0666}) {
+    ASSERT_EQ(::chmod(intent_.c_str(), mode), 0);
+    expect_refused("others may write to it");
+  }
+  ASSERT_EQ(::chmod(intent_.c_str(), 0644), 0);
+  expect_obeyed();
+}
+
+TEST_F(IntentTest, BelongsToTheUserOrToTheFilesOwner) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may give files away";
+  ASSERT_EQ(::chown(intent_.c_str(), 1234, 0), 0);
+  expect_refused("belongs to user 1234");
+  ASSERT_EQ(::chown(name_.c_str(), 1235, 0), 0);
+  expect_refused("belongs to user 1234");
+  ASSERT_EQ(::chown(name_.c_str(), 1234, 0), 0);
+  expect_obeyed();
+  begin_change();
+  struct stat status {};
+  ASSERT_EQ(::stat(intent_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, 1234U) << "the owner has to be able to recover the file";
+}
+
+TEST_F(IntentTest, IsAboutThisFile) {
+  forge([](IntentHeaderWire& header) { ++header.file_number; });
+  expect_refused("its inode differs");
+}
+
+TEST_F(IntentTest, IsNotAboutALaterFileWithTheSameInode) {
+  if (!InPlaceFile(name_).identity().has_creation_time()) {
+    GTEST_SKIP() << "this file system does not say when files were created";
+  }
+  forge([](IntentHeaderWire& header) { header.created_ns = (header.created_ns + 1) % 1'000'000'000; });
+  expect_refused("created at another time");
+  forge([](IntentHeaderWire& header) { --header.created_s; });
+  expect_refused("created at another time");
+  // Where it was not known then, or is not known now, the bytes alone decide.
+  forge([](IntentHeaderWire& header) { header.created_s = header.created_ns = 0; });
+  expect_obeyed();
+}
+
+// cp over the name writes into the same inode.
+TEST_F(IntentTest, IsNotAboutOtherContentInTheSameInode) {
+  Bytes other = old_bytes_;
+  other[100'000] ^= std::byte{1};
+  std::fill(other.begin() + 100'000, other.begin() + 110'000, std::byte{9});
+  write_whole(name_, other);
+  expect_refused("other bytes");
+  for (const std::size_t size : {old_bytes_.size() - 1, old_bytes_.size() + 1'001, 10 * old_bytes_.size(), 0UL}) {
+    other = old_bytes_;
+    other.resize(size);
+    write_whole(name_, other);
+    expect_refused("another size");
+  }
+  // What the change may have overwritten is not looked at.
+  other = old_bytes_;
+  std::fill_n(other.begin() + 4'000, 200, std::byte{8});
+  other.resize(old_bytes_.size() + 1'000);
+  write_whole(name_, other);
+  expect_obeyed();
+}
+
+TEST_F(IntentTest, SaysNothingThatIsNotInIt) {
+  constexpr std::uint64_t kMost = ~std::uint64_t{0};
+  for (const std::uint64_t count :
+       {kMost, kMost / 16, std::uint64_t{1} << 32U, std::uint64_t{17}, std::uint64_t{5}, std::uint64_t{1}}) {
+    SCOPED_TRACE(count);
+    forge([&](IntentHeaderWire& header) { header.range_count = count; });
+    expect_refused("damaged");
+  }
+  for (const std::uint64_t length : {std::uint64_t{1} << 62U, kMost, kMost - 15, std::uint64_t{100'000}}) {
+    SCOPED_TRACE(length);
+    forge([](IntentHeaderWire&) {}, length);
+    expect_refused("damaged");
+  }
+  const std::function<void(IntentHeaderWire&)> odd[] = {
+      [](IntentHeaderWire& header) { header.kind = 3; },
+      [](IntentHeaderWire& header) { header.kind = 2; },
+      [](IntentHeaderWire& header) { header.insert_bytes = 1; },
+      [](IntentHeaderWire& header) { header.insert_at = 0; },
+      [](IntentHeaderWire& header) { header.file_bytes_max = 5; },
+      [](IntentHeaderWire& header) { header.file_bytes = 50; },
+      [](IntentHeaderWire& header) { header.file_bytes = kMost; },
+      [](IntentHeaderWire& header) { header.intent_bytes = 0; },
+      [](IntentHeaderWire& header) { --header.intent_bytes; },
+  };
+  for (std::size_t i = 0; i < std::size(odd); ++i) {
+    SCOPED_TRACE(i);
+    forge(odd[i]);
+    expect_refused("damaged");
+  }
+}
+
+// Version 1 knew its file by the number alone.
+TEST_F(IntentTest, HasAVersionThatIsObeyed) {
+  Bytes old(60, std::byte{0});
+  std::ranges::copy(std::as_bytes(std::span(kIntentMagic)), old.begin());
+  old[8] = std::byte{1};
+  old.resize(60 + 32);
+  for (const std::size_t size : {old.size(), std::size_t{60}, std::size_t{12}}) {
+    write_whole(intent_, std::span(old).first(size));
+    expect_refused("version 1,");
+  }
+  forge([](IntentHeaderWire& header) { header.version = 3; });
+  expect_refused("version 3,");
+}
+
+TEST_F(IntentTest, WhoseFileIsGoneSaysWhatToDo) {
+  fs::rename(name_, directory_ / "moved");
+  const test::Content content = test::three_tensors();
+  const auto write = [&] { write_file(name_, content.table, content.source(), {}); };
+  const std::function<void()> calls[] = {write, [&] { recover(name_); }, [&] { append(one({"y"})); }};
+  for (const auto& call : calls) EXPECT_THAT(message_of(call), HasSubstr("delete it, or put the file back"));
+  fs::rename(directory_ / "moved", name_);
+  EXPECT_THAT(message_of(write), HasSubstr("run tzmark edit --recover"));
+  expect_obeyed();
+  write();
+}
+
+// The name of the copy that a file grows by may be taken by a link to a file of somebody else.
+using GrowingTest = EditTest;
+
+TEST_F(GrowingTest, GrowsThroughNoLink) {
+  write_whole(name_, read_whole(test::corpus_folder() + "valid/segments-unaligned.tensors"));
+  const Bytes content(100, std::byte{1});
+  write_whole(directory_ / "victim", content);
+  ASSERT_EQ(::chmod((directory_ / "victim").c_str(), 0600), 0);
+  fs::create_symlink("victim", name_ + ".tzmark-grow");
+  EXPECT_GT(append(one({test::kLongName}, 20'000)).copied_bytes, 0U);
+  EXPECT_EQ(read_whole(directory_ / "victim"), content);
+  EXPECT_FALSE(fs::is_symlink(name_));
+  reader().verify();
+}
+
+}  // namespace
+}  // namespace tzmark
