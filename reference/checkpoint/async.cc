@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "checkpoint/retention.h"
 #include "checkpoint/save_task.h"
 #include "checkpoint/snapshot.h"
 #include "checkpoint/stopwatch.h"
@@ -25,7 +26,6 @@ constexpr std::uint64_t kQueueDepthMax = 16;
 constexpr std::uint64_t kPageBytes = 4096;
 // What memory could hold at all; sums of them do not overflow.
 constexpr std::uint64_t kPieceBytesMax = std::uint64_t{1} << 40;
-constexpr unsigned kThreadsMax = 1 << 16;
 
 bool any_on_device(TensorViews tensors) {
   return std::ranges::any_of(tensors, [](const CheckpointTensor& t) { return t.data.kind == MemoryKind::kDevice; });
@@ -49,20 +49,26 @@ std::future<WriteReport> start(Work work) {
 
 }  // namespace
 
-AsyncCheckpointer::AsyncCheckpointer(CheckpointOptions options)
-    : options_(std::move(options)), pool_(std::make_unique<SnapshotPool>()) {
-  if (!options_.file_system) options_.file_system = system_file_system();
-  PipelineOptions{.threads = options_.threads, .piece_bytes = options_.piece_bytes}.check();
-  if (options_.piece_bytes > kPieceBytesMax || options_.threads > kThreadsMax) {
+void CheckpointOptions::check() const {
+  PipelineOptions{.threads = threads, .piece_bytes = piece_bytes}.check();
+  if (piece_bytes > kPieceBytesMax || threads > kThreadsMax) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("at most {} threads, with pieces of at most {} bytes", kThreadsMax, kPieceBytesMax));
   }
-  if (options_.retention.keep_latest == 0 && options_.retention.keep_every != 0) {
+  if (retention.keep_latest == 0 && retention.keep_every != 0) {
     throw Error(ErrorCode::kUsage, "keep_every says what stays beside the latest, but keep_latest keeps everything");
   }
-  if (options_.layout && options_.format != CheckpointOptions::Format::kTensors) {
+  if (layout && format != CheckpointOptions::Format::kTensors) {
     throw Error(ErrorCode::kUsage, "a layout is one of .tensors files");
   }
+}
+
+AsyncCheckpointer::AsyncCheckpointer(CheckpointOptions options)
+    : options_(std::move(options)), pool_(std::make_unique<SnapshotPool>()) {
+  if (!options_.file_system) options_.file_system = system_file_system();
+  options_.check();
+  retention_ =
+      std::make_unique<checkpoint::RetentionPolicy>(options_.retention, options_.file_system, options_.threads);
 }
 
 AsyncCheckpointer::~AsyncCheckpointer() {
@@ -147,7 +153,7 @@ SaveTimes AsyncCheckpointer::run(SaveTask task) {
     throw;
   }
   times_.copy_ns = watch.lap_ns();
-  writing_ = start([this, task = std::move(task)]() mutable { return task.write(options_); });
+  writing_ = start([this, task = std::move(task)]() mutable { return task.write(options_, *retention_); });
   times_.submit_ns = watch.lap_ns();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   return times_;

@@ -7,6 +7,7 @@
 
 #include "checkpoint/load.h"
 #include "checkpoint/names.h"
+#include "checkpoint/removal.h"
 #include "io/paths.h"
 
 namespace tzmark {
@@ -28,22 +29,22 @@ CheckpointInfo info_of(const std::string& directory, const checkpoint::CommitRec
 }
 
 // What a directory is, if it has to do with checkpoints at all.
-std::optional<CheckpointInfo> look_at(FileSystem& files, const std::string& parent, const std::string& name) {
+std::optional<CheckpointInfo> look_at(OpenDirectory& parent, const std::string& name) {
   CheckpointInfo info;
-  info.directory = parent + "/" + name;
+  info.directory = parent.name() + "/" + name;
   if (checkpoint::is_temporary_name(name)) {
     info.status = CheckpointInfo::Status::kTemporary;
-    info.problem = "it has a temporary name";
+    info.problem =
+        checkpoint::is_marked_name(name) ? "unfinished save or deletion" : "temporary name without the mark of a save";
     return info;
   }
-  const auto has = [&](std::string_view entry) {
-    return files.kind(fmt::format("{}/{}", info.directory, entry)) == EntryKind::kFile;
-  };
+  const auto directory = parent.open_directory(name);
+  const auto has = [&](std::string_view entry) { return directory->kind(std::string(entry)) == EntryKind::kFile; };
   if (has(checkpoint::kCommitName)) {
-    const std::string commit = fmt::format("{}/{}", info.directory, checkpoint::kCommitName);
     try {
       return info_of(info.directory,
-                     checkpoint::parse_commit(read_small_file(files, commit, checkpoint::kRecordBytesMax)));
+                     checkpoint::parse_commit(read_small_file(*directory, std::string(checkpoint::kCommitName),
+                                                              checkpoint::kRecordBytesMax)));
     } catch (const Error& error) {
       // A disk that cannot be read says nothing about the checkpoint, and one that is too large is none of ours.
       if (error.error_class() != ErrorClass::kFile && error.code() != ErrorCode::kResource) throw;
@@ -56,13 +57,21 @@ std::optional<CheckpointInfo> look_at(FileSystem& files, const std::string& pare
   return info;
 }
 
-// Whether a directory of a temporary name holds only what saves make. Other programs may use such names too.
-bool is_all_ours(FileSystem& files, const std::string& directory, bool in_rank = false) {
-  return std::ranges::all_of(files.list(directory), [&](const DirectoryEntry& entry) {
-    if (entry.kind == EntryKind::kFile) return checkpoint::is_own_file_name(entry.name);
-    return entry.kind == EntryKind::kDirectory && !in_rank && checkpoint::is_rank_directory_name(entry.name) &&
-           is_all_ours(files, directory + "/" + entry.name, true);
-  });
+// What cannot be read must not hide the others. files: throws if the error is not that directory's own, such as too
+// many open files.
+std::optional<CheckpointInfo> look_at_or_say_why(FileSystem& files, OpenDirectory& parent, const std::string& name) {
+  try {
+    return look_at(parent, name);
+  } catch (const Error& error) {
+    // What a retention has removed since is none of them.
+    if (parent.kind(name) == EntryKind::kNone) return std::nullopt;
+    static_cast<void>(files.open_directory(parent.name()));
+    CheckpointInfo info;
+    info.directory = parent.name() + "/" + name;
+    info.status = CheckpointInfo::Status::kUnreadable;
+    info.problem = error.message();
+    return info;
+  }
 }
 
 std::shared_ptr<FileSystem> files_of(const std::shared_ptr<FileSystem>& chosen) {
@@ -73,15 +82,11 @@ std::shared_ptr<FileSystem> files_of(const std::shared_ptr<FileSystem>& chosen) 
 
 std::vector<CheckpointInfo> list_checkpoints(const std::string& parent, const CheckpointReadOptions& options) {
   const auto files = files_of(options.file_system);
+  const auto directory = files->open_directory(parent);
   std::vector<CheckpointInfo> found;
-  for (const DirectoryEntry& entry : files->list(parent)) {
+  for (const DirectoryEntry& entry : directory->list()) {
     if (entry.kind != EntryKind::kDirectory) continue;
-    try {
-      if (auto info = look_at(*files, parent, entry.name)) found.push_back(std::move(*info));
-    } catch (const Error&) {
-      // What a retention has taken away since is none of them.
-      if (files->kind(parent + "/" + entry.name) != EntryKind::kNone) throw;
-    }
+    if (auto info = look_at_or_say_why(*files, *directory, entry.name)) found.push_back(std::move(*info));
   }
   std::ranges::stable_sort(found, {}, [](const CheckpointInfo& info) {
     return std::tuple(info.status == CheckpointInfo::Status::kCommitted, info.step, info.committed_unix_ns);
@@ -100,8 +105,9 @@ std::optional<std::string> read_latest_checkpoint(const std::string& parent, con
   constexpr std::uint64_t kLatestBytesMax = 256;
   const auto files = files_of(options.file_system);
   const std::string latest = fmt::format("{}/{}", parent, checkpoint::kLatestName);
-  if (files->kind(latest) == EntryKind::kNone) return std::nullopt;
-  std::string name = read_small_file(*files, latest, kLatestBytesMax);
+  const auto within = files->open_directory(parent);
+  if (within->kind(std::string(checkpoint::kLatestName)) == EntryKind::kNone) return std::nullopt;
+  std::string name = read_small_file(*within, std::string(checkpoint::kLatestName), kLatestBytesMax);
   if (name.ends_with('\n')) name.pop_back();
   const std::string directory = fmt::format("{}/{}", parent, name);
   try {
@@ -135,22 +141,30 @@ CheckpointInfo verify_checkpoint(const std::string& directory, const CheckpointR
   return info_of(directory, *stored.commit());
 }
 
-std::vector<std::string> clean_stale_checkpoints(const std::string& parent,
-                                                 const std::shared_ptr<FileSystem>& file_system) {
+CleanedCheckpoints clean_stale_checkpoints(const std::string& parent, const std::shared_ptr<FileSystem>& file_system) {
   const auto files = files_of(file_system);
-  std::vector<std::string> removed;
-  for (const DirectoryEntry& entry : files->list(parent)) {
+  CleanedCheckpoints cleaned;
+  for (const DirectoryEntry& entry : files->open_directory(parent)->list()) {
     if (entry.kind != EntryKind::kDirectory || !checkpoint::is_temporary_name(entry.name)) continue;
     const std::string name = parent + "/" + entry.name;
-    const auto lock = files->lock_alone(name);
-    if (!lock || !is_all_ours(*files, name)) continue;
+    if (!checkpoint::is_marked_name(entry.name)) {
+      cleaned.kept.push_back(fmt::format("{}: not deleted: its name lacks the mark of a save", name));
+      continue;
+    }
+    const auto locked = files->lock_alone(name);
+    if (!locked) continue;
+    if (const auto foreign = checkpoint::foreign_entry(*locked)) {
+      cleaned.kept.push_back(fmt::format("{}: not deleted: it contains '{}', which no save writes", name, *foreign));
+      continue;
+    }
     // It may be an old checkpoint whose successor's name is not durable yet. Only what was locked before the sync is
     // known to have its temporary name durable after it.
     files->sync_directory(parent);
-    remove_tree(*files, name);
-    removed.push_back(name);
+    checkpoint::remove_content(*locked);
+    files->remove_directory(name);
+    cleaned.removed.push_back(name);
   }
-  return removed;
+  return cleaned;
 }
 
 }  // namespace tzmark

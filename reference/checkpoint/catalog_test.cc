@@ -1,9 +1,12 @@
 // Tests of finding, checking, keeping and clearing up checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
+#include "checkpoint/names.h"
+#include "checkpoint/records.h"
 #include "checkpoint/test_hooks.h"
 #include "checkpoint/test_models.h"
 
@@ -27,6 +30,17 @@ void save_steps(AsyncCheckpointer& checkpointer, const test::TestDirectory& dire
     checkpointer.save(directory / step_name(step), small_model(step), small_optimizer(step), state_at(step));
   }
   checkpointer.wait();
+}
+
+// The temporary name that a save of this id gives to a checkpoint.
+std::string marked(const test::TestDirectory& directory, const std::string& name, const std::string& id) {
+  return checkpoint::place_of(directory / name).temporary(id);
+}
+
+void damage(const std::string& checkpoint) {
+  test::Bytes bytes = test::read_whole(checkpoint + "/model.safetensors");
+  bytes.back() ^= std::byte{1};
+  test::write_whole(checkpoint + "/model.safetensors", bytes);
 }
 
 std::vector<std::uint64_t> committed_steps(const test::TestDirectory& directory) {
@@ -203,35 +217,202 @@ TEST(Retention, DeletesNothingIfTheNewOneIsNotWholeOnDisk) {
   EXPECT_EQ(verify_checkpoint(directory / "step-1").step, 1U);
 }
 
+// Three damaged checkpoints are newer than the only good one before this save.
+TEST(Retention, CountsOnlyCheckpointsThatAreWhole) {
+  const auto damages = [](const std::string& checkpoint, int how) {
+    if (how == 0) return damage(checkpoint);
+    if (how == 1) return std::filesystem::resize_file(checkpoint + "/model.safetensors", 10);
+    std::filesystem::remove(checkpoint + "/model.safetensors");
+  };
+  for (const bool same_process : {false, true}) {
+    const test::TestDirectory directory;
+    CheckpointOptions options;
+    options.retention = {2, 0};
+    AsyncCheckpointer before, checkpointer(options);
+    save_steps(before, directory, {1, 2, 3, 4, 5});
+    for (const int step : {3, 4, 5}) damages(directory / step_name(static_cast<std::uint64_t>(step)), step - 3);
+    checkpointer.save(directory / "step-6", small_model(6), {}, state_at(6));
+    EXPECT_EQ(checkpointer.wait().warnings.size(), 3U);
+    EXPECT_THAT(committed_steps(directory), ElementsAre(2, 3, 4, 5, 6));
+    // What has been verified is only looked at from then on.
+    if (same_process) {
+      damages(directory / "step-6", 1);
+    } else {
+      damages(directory / "step-6", 0);
+    }
+    AsyncCheckpointer fresh(options);
+    AsyncCheckpointer& next = same_process ? checkpointer : fresh;
+    next.save(directory / "step-7", small_model(7), {}, state_at(7));
+    EXPECT_THAT(next.wait().warnings, testing::Contains(HasSubstr("step-6: kept, and not counted by retention: ")));
+    EXPECT_THAT(committed_steps(directory), ElementsAre(2, 3, 4, 5, 6, 7));
+    save_steps(next, directory, {8});
+    EXPECT_THAT(committed_steps(directory), ElementsAre(7, 8));
+  }
+}
+
+TEST(Retention, ReadsEachCheckpointOnce) {
+  const test::TestDirectory directory;
+  std::map<std::string, int> reads;
+  CheckpointOptions options;
+  options.threads = 1;
+  options.retention = {2, 0};
+  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
+    if (call.kind == Call::Kind::kRead && call.what.ends_with("model.safetensors")) ++reads[call.what];
+    return true;
+  });
+  AsyncCheckpointer checkpointer(options);
+  save_steps(checkpointer, directory, {1, 2, 3, 4, 5, 6});
+  EXPECT_THAT(committed_steps(directory), ElementsAre(5, 6));
+  const int once = reads.at("read " + (directory / "step-5/model.safetensors"));
+  for (const auto& [what, count] : reads) EXPECT_EQ(count, once) << what;
+}
+
+TEST(Retention, DeletesNoCheckpointWithFilesThatNoSaveWrites) {
+  const test::TestDirectory directory;
+  CheckpointOptions options;
+  options.retention = {1, 0};
+  AsyncCheckpointer checkpointer(options);
+  save_steps(checkpointer, directory, {1});
+  test::write_whole(directory / "step-1/notes.txt", test::Bytes(10));
+  checkpointer.save(directory / "step-2", small_model(2), {}, state_at(2));
+  EXPECT_THAT(checkpointer.wait().warnings, ElementsAre(HasSubstr("step-1: not deleted: it contains 'notes.txt'")));
+  EXPECT_THAT(committed_steps(directory), ElementsAre(1, 2));
+  verify_checkpoint(directory / "step-1");
+}
+
+TEST(Replacing, KeepsDirectoriesThatAreNoCheckpoints) {
+  const test::TestDirectory directory;
+  std::filesystem::create_directory(directory / "photos");
+  test::write_whole(directory / "photos/cat.jpg", test::Bytes(10));
+  AsyncCheckpointer checkpointer;
+  checkpointer.save(directory / "photos", small_model(1), {}, state_at(1));
+  EXPECT_THAT(test::message_of([&] { checkpointer.wait(); }),
+              HasSubstr("photos: not replaced: it is not a checkpoint"));
+  EXPECT_THAT(directory.entries(), ElementsAre("photos"));
+  EXPECT_TRUE(std::filesystem::exists(directory / "photos/cat.jpg"));
+}
+
+TEST(Replacing, KeepsAnOldCheckpointWithOtherFilesUnderItsTemporaryName) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  save_steps(checkpointer, directory, {1});
+  std::filesystem::rename(directory / "step-1", directory / "last");
+  test::write_whole(directory / "last/notes.txt", test::Bytes(10));
+  checkpointer.save(directory / "last", small_model(2), {}, state_at(2));
+  EXPECT_THAT(checkpointer.wait().warnings, ElementsAre(HasSubstr("not deleted: it contains 'notes.txt'")));
+  EXPECT_EQ(verify_checkpoint(directory / "last").step, 2U);
+  const auto entries = directory.entries();
+  ASSERT_EQ(entries.size(), 3U);
+  EXPECT_TRUE(checkpoint::is_marked_name(entries[1])) << entries[1];
+  EXPECT_TRUE(std::filesystem::exists(directory / entries[1] + "/notes.txt"));
+  EXPECT_THAT(clean_stale_checkpoints(directory.name()).removed, ElementsAre());
+  verify_checkpoint(directory / entries[1]);
+}
+
 TEST(CleanStale, RemovesWhatDeadSavesLeftAndNothingElse) {
   const test::TestDirectory directory;
   AsyncCheckpointer checkpointer;
   save_steps(checkpointer, directory, {1});
-  std::filesystem::create_directories(directory / "step-2.tmp-dead/rank_0");
-  test::write_whole(directory / "step-2.tmp-dead/rank_0/model.safetensors", test::Bytes(10));
+  const std::string dead = marked(directory, "step-2", "dead"), alive = marked(directory, "step-3", "alive");
+  std::filesystem::create_directories(dead + "/rank_0");
+  test::write_whole(dead + "/rank_0/model.safetensors", test::Bytes(10));
   test::write_whole(directory / "notes.tmp-1", test::Bytes(10));
   std::filesystem::create_directory(directory / "mine");
-  std::filesystem::create_directory(directory / "step-3.tmp-alive");
+  std::filesystem::create_directory(alive);
   {
-    const auto alive = system_file_system()->lock_shared(directory / "step-3.tmp-alive");
-    const auto also = system_file_system()->lock_shared(directory / "step-3.tmp-alive");
-    ASSERT_TRUE(alive && also);
-    EXPECT_THAT(clean_stale_checkpoints(directory.name()), ElementsAre(directory / "step-2.tmp-dead"));
+    const auto lock = system_file_system()->lock_shared(alive);
+    const auto also = system_file_system()->lock_shared(alive);
+    ASSERT_TRUE(lock && also);
+    EXPECT_THAT(clean_stale_checkpoints(directory.name()).removed, ElementsAre(dead));
   }
-  EXPECT_THAT(clean_stale_checkpoints(directory.name()), ElementsAre(directory / "step-3.tmp-alive"));
+  EXPECT_THAT(clean_stale_checkpoints(directory.name()).removed, ElementsAre(alive));
   EXPECT_THAT(directory.entries(), ElementsAre("latest", "mine", "notes.tmp-1", "step-1"));
   EXPECT_EQ(verify_checkpoint(directory / "step-1").step, 1U);
 }
 
-TEST(CleanStale, LeavesAloneWhatNoSaveMakes) {
+TEST(CleanStale, LeavesAloneWhatNoSaveMakesAndSaysSo) {
   const test::TestDirectory directory;
-  std::filesystem::create_directories(directory / "a.tmp-1/rank_0/mine");
-  std::filesystem::create_directories(directory / "b.tmp-notes");
-  test::write_whole(directory / "b.tmp-notes/model.safetensors", test::Bytes(10));
-  test::write_whole(directory / "b.tmp-notes/thesis.txt", test::Bytes(10));
-  std::filesystem::create_directories(directory / "c.tmp-1/rank_x");
-  EXPECT_THAT(clean_stale_checkpoints(directory.name()), ElementsAre());
-  EXPECT_THAT(directory.entries(), ElementsAre("a.tmp-1", "b.tmp-notes", "c.tmp-1"));
+  const std::vector<std::string> foreign = {
+      "rank_0/mine",   "thesis.txt",         "rank_x",  "model.bin", "model.safetensors.orig",
+      "manifest.json", "rank_0/commit.json", "rank_00", "rank_65536"};
+  for (std::size_t i = 0; i < foreign.size(); ++i) {
+    const std::string stale = marked(directory, "a" + std::to_string(i), "1");
+    std::filesystem::create_directories(stale + "/rank_0");
+    test::write_whole(stale + "/rank_0/model.safetensors", test::Bytes(10));
+    test::write_whole(stale + "/optimizer.tensors", test::Bytes(10));
+    test::write_whole(stale + "/" + foreign[i], test::Bytes(10));
+  }
+  const std::string link = marked(directory, "link", "1");
+  std::filesystem::create_directory(link);
+  std::filesystem::create_symlink(directory / "elsewhere", link + "/model.safetensors");
+  const auto before = directory.entries();
+  const CleanedCheckpoints cleaned = clean_stale_checkpoints(directory.name());
+  EXPECT_THAT(cleaned.removed, ElementsAre());
+  ASSERT_EQ(cleaned.kept.size(), foreign.size() + 1);
+  for (std::size_t i = 0; i < foreign.size(); ++i) {
+    EXPECT_THAT(cleaned.kept[i], HasSubstr("contains '" + foreign[i] + "'"));
+    EXPECT_TRUE(std::filesystem::exists(marked(directory, "a" + std::to_string(i), "1") + "/optimizer.tensors"));
+  }
+  EXPECT_EQ(directory.entries(), before);
+}
+
+// People and other programs use such names too.
+TEST(CleanStale, LeavesAloneWhatHasNoMark) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  save_steps(checkpointer, directory, {1});
+  for (const char* name : {"data.tmp-2024", "step-2.tmp-0123456789abcdef", "empty.tmp-1", ".tmp-1"}) {
+    std::filesystem::create_directory(directory / name);
+    if (std::string_view(name).starts_with("empty")) continue;
+    test::write_whole(directory / name + "/model.safetensors", test::Bytes(10));
+  }
+  std::filesystem::copy(directory / "step-1", directory / "step-1.tmp-backup");
+  // A copy of what a dead save has left has another name, to which the mark does not belong.
+  const std::string dead = marked(directory, "step-3", "dead");
+  std::filesystem::create_directory(dead);
+  std::filesystem::copy(dead, dead.substr(0, dead.rfind("step-3")) + "kept-" + dead.substr(dead.rfind("step-3")));
+  const std::size_t count = directory.entries().size();
+  const CleanedCheckpoints cleaned = clean_stale_checkpoints(directory.name());
+  EXPECT_THAT(cleaned.removed, ElementsAre(dead));
+  EXPECT_EQ(directory.entries().size(), count - 1);
+  EXPECT_THAT(cleaned.kept, testing::Contains(HasSubstr("empty.tmp-1: not deleted: its name lacks the mark")));
+  for (const CheckpointInfo& info : list_checkpoints(directory.name())) {
+    if (info.status == CheckpointInfo::Status::kCommitted) continue;
+    EXPECT_EQ(info.problem, "temporary name without the mark of a save") << info.directory;
+  }
+}
+
+// At every call, a directory gives its name to a link to another one.
+TEST(CleanStale, EmptiesNoDirectoryThatALinkLeadsTo) {
+  for (const bool swaps_rank : {false, true}) {
+    unsigned at = 0, swaps = 0;
+    for (bool through = false; !through; ++at) {
+      const test::TestDirectory directory;
+      const std::string stale = marked(directory, "a", "1"), rank = stale + "/rank_0";
+      const std::string victim = directory / "victim";
+      std::filesystem::create_directories(rank);
+      std::filesystem::create_directories(victim + "/rank_0");
+      for (const std::string& name : {stale, rank, victim, victim + "/rank_0"}) {
+        test::write_whole(name + "/model.safetensors", test::Bytes(10));
+      }
+      unsigned calls = 0;
+      const auto files = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call&) {
+        if (calls++ != at) return true;
+        std::error_code gone;
+        std::filesystem::rename(swaps_rank ? rank : stale, directory / "aside", gone);
+        if (gone) return true;
+        std::filesystem::create_directory_symlink(victim, swaps_rank ? rank : stale);
+        ++swaps;
+        return true;
+      });
+      const std::string message = test::message_of([&] { clean_stale_checkpoints(directory.name(), files); });
+      through = calls <= at;
+      ASSERT_TRUE(std::filesystem::exists(victim + "/model.safetensors")) << "call " << at << ": " << message;
+      ASSERT_TRUE(std::filesystem::exists(victim + "/rank_0/model.safetensors")) << "call " << at << ": " << message;
+    }
+    EXPECT_GT(at, 8U);
+    EXPECT_GT(swaps, 5U);
+  }
 }
 
 // At every call, also while the temporary name is that of the old checkpoint. Only a directory that was made, and not
@@ -245,7 +426,7 @@ TEST(CleanStale, LeavesASaveThatGoesOnAlone) {
   options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
     ++calls;
     if (call.kind == Call::Kind::kLock && ++locks > 2) return true;
-    cleaned += clean_stale_checkpoints(directory / "run").size();
+    cleaned += clean_stale_checkpoints(directory / "run").removed.size();
     return true;
   });
   options.threads = 1;
@@ -263,7 +444,7 @@ TEST(CleanStale, LeavesASaveThatGoesOnAlone) {
 TEST(CleanStale, MakesNoSaveFailWhileItHoldsTheNewDirectory) {
   const test::TestDirectory directory;
   unsigned locks = 0;
-  std::unique_ptr<DirectoryLock> cleaner;
+  std::unique_ptr<OpenDirectory> cleaner;
   CheckpointOptions options;
   options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
     if (call.kind != Call::Kind::kLock) return true;
@@ -278,13 +459,103 @@ TEST(CleanStale, MakesNoSaveFailWhileItHoldsTheNewDirectory) {
   EXPECT_EQ(verify_checkpoint(directory / "a").step, 1U);
 }
 
+TEST(Catalog, GoesOnWithoutWhatCannotBeRead) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  save_steps(checkpointer, directory, {1, 2, 3});
+  bool all = false;
+  CheckpointReadOptions options;
+  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
+    if (all || call.what == "open " + (directory / "step-2") ||
+        call.what.starts_with("open " + (directory / "step-3") + "/")) {
+      throw Error(ErrorCode::kOpenFailed, "Permission denied");
+    }
+    return true;
+  });
+  const auto found = list_checkpoints(directory.name(), options);
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0].status, CheckpointInfo::Status::kUnreadable);
+  EXPECT_EQ(found[1].status, CheckpointInfo::Status::kUnreadable);
+  EXPECT_EQ(found[1].problem, "Permission denied");
+  EXPECT_EQ(find_newest_checkpoint(directory.name(), options)->step, 1U);
+  // What also meets the directory above is no fault of one checkpoint.
+  all = true;
+  EXPECT_EQ(caught([&] { find_newest_checkpoint(directory.name(), options); }), failure(ErrorCode::kOpenFailed));
+}
+
+TEST(Catalog, FollowsNoLinksInACheckpointAndWaitsForNoFifo) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  save_steps(checkpointer, directory, {1, 2});
+  std::filesystem::create_directory_symlink(directory.name(), directory / "link");
+  EXPECT_EQ(load_checkpoint(directory / "link/step-1").state.step, 1U);
+  EXPECT_EQ(find_newest_checkpoint(directory / "link")->step, 2U);
+  const std::string model = directory / "step-2/model.safetensors";
+  std::filesystem::remove(model);
+  std::filesystem::create_symlink(directory / "step-1/model.safetensors", model);
+  EXPECT_EQ(caught([&] { load_checkpoint(directory / "step-2"); }), failure(ErrorCode::kCheckpointDamaged));
+  // Swapped in when it has been looked at.
+  for (const bool fifo : {false, true}) {
+    std::filesystem::remove(model);
+    std::filesystem::copy_file(directory / "step-1/model.safetensors", model);
+    CheckpointReadOptions options;
+    options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
+      if (call.what != "open " + model) return true;
+      std::filesystem::remove(model);
+      if (fifo) {
+        EXPECT_EQ(::mkfifo(model.c_str(), 0600), 0);
+      } else {
+        std::filesystem::create_symlink(directory / "step-1/model.safetensors", model);
+      }
+      return true;
+    });
+    EXPECT_EQ(caught([&] { load_checkpoint(directory / "step-2", options); }), failure(ErrorCode::kOpenFailed)) << fifo;
+  }
+  std::filesystem::remove(directory / "step-2/commit.json");
+  ASSERT_EQ(::mkfifo((directory / "step-2/commit.json").c_str(), 0600), 0);
+  EXPECT_EQ(caught([&] { load_checkpoint(directory / "step-2"); }), failure(ErrorCode::kCheckpointUncommitted));
+  std::filesystem::remove(directory / "latest");
+  ASSERT_EQ(::mkfifo((directory / "latest").c_str(), 0600), 0);
+  EXPECT_EQ(caught([&] { read_latest_checkpoint(directory.name()); }), failure(ErrorCode::kOpenFailed));
+}
+
+TEST(Catalog, FollowsNoLinkToARankElsewhere) {
+  const test::TestDirectory directory;
+  test::ThreadGroup group("id-1", 1);
+  AsyncCheckpointer checkpointer;
+  checkpointer.save_distributed(directory / "a", 0, 1, small_model(1), {}, state_at(1), {}, group.group());
+  checkpointer.wait();
+  std::filesystem::rename(directory / "a/rank_0", directory / "elsewhere");
+  std::filesystem::create_directory_symlink(directory / "elsewhere", directory / "a/rank_0");
+  EXPECT_EQ(caught([&] { load_distributed_checkpoint(directory / "a", 0, 1); }),
+            failure(ErrorCode::kCheckpointDamaged));
+}
+
+// A search through the list for each file, and a parser that is quadratic in its length, would take minutes.
+TEST(Catalog, VerifiesManyFilesInTimeThatGrowsWithTheirNumber) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  save_steps(checkpointer, directory, {1});
+  const std::string commit = directory / "step-1/commit.json";
+  const test::Bytes bytes = test::read_whole(commit);
+  auto record = checkpoint::parse_commit({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  for (int i = 0; i < 60'000; ++i) {
+    const std::string name = "file-" + std::to_string(i);
+    record.files.push_back({name, {0, 0}});
+    test::write_whole(directory / "step-1/" + name, test::Bytes());
+  }
+  const std::string text = checkpoint::spell_commit(record);
+  test::write_whole(commit, std::as_bytes(std::span(text)));
+  EXPECT_EQ(verify_checkpoint(directory / "step-1").file_count, 60'003U);
+}
+
 TEST(Catalog, PassesOverWhatIsGoneByNow) {
   const test::TestDirectory directory;
   AsyncCheckpointer checkpointer;
   save_steps(checkpointer, directory, {1, 2});
   CheckpointReadOptions options;
   options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
-    if (call.what == "open " + (directory / "step-1/commit.json")) {
+    if (call.what == "open " + (directory / "step-1")) {
       std::filesystem::rename(directory / "step-1", directory / "step-1.tmp-old");
     }
     return true;

@@ -79,6 +79,13 @@ std::string spell_with_digest(Json json) {
 
 }  // namespace
 
+void check_record(std::string_view text) {
+  if (text.size() > kRecordBytesMax) {
+    throw Error(ErrorCode::kResource, fmt::format("{} bytes; readers accept at most {}", text.size(), kRecordBytesMax));
+  }
+  check_bounds(text, ErrorCode::kResource);
+}
+
 std::string spell_commit(const CommitRecord& record) {
   return spell_with_digest({{"version", kVersion},
                             {"save_id", record.save_id},

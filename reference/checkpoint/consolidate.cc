@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "checkpoint/merge.h"
 #include "checkpoint/save.h"
@@ -54,7 +56,7 @@ struct Share {
   }
 };
 
-// For each tensor the rank that owns it: about as many bytes each, in the order of the tensors.
+// For each tensor the rank that owns it: about as many bytes each, in the order of the tensors, and so never falling.
 std::vector<std::uint32_t> owners(const MergedTensors& model, std::uint32_t world_size) {
   std::uint64_t all_bytes = 0;
   for (std::size_t i = 0; i < model.table.size(); ++i) all_bytes += model.table[i].data_length;
@@ -73,25 +75,44 @@ std::vector<std::uint32_t> owners(const MergedTensors& model, std::uint32_t worl
 class Reshard {
  public:
   Reshard(const MergedCheckpoint& merged, std::uint32_t world_size)
-      : merged_(merged), world_size_(world_size), owners_(owners(merged.model(), world_size)) {}
-
-  void deal(std::uint32_t rank, Share& model, Share& optimizer) const {
-    for (std::size_t i = 0; i < merged_.model().names.size(); ++i) {
-      if (!partitions_model() || owners_[i] == rank) take(merged_.model(), i, rank, model);
-    }
+      : merged_(merged), world_size_(world_size), owners_(owners(merged.model(), world_size)), states_(world_size) {
     for (std::size_t i = 0; i < merged_.optimizer().names.size(); ++i) {
       const auto parameter = merged_.parameter_of(merged_.optimizer().names[i]);
       // What belongs to no parameter, such as a count of steps, goes to everybody.
-      if (!partitions() || !parameter || owners_[*parameter] == rank) take(merged_.optimizer(), i, rank, optimizer);
+      (partitions() && parameter ? states_[owners_[*parameter]] : common_states_).push_back(i);
     }
+  }
+
+  // Throws for what would fail when most of it is written.
+  void check() const {
+    Share model, optimizer;
+    deal(0, model, optimizer);
+    std::uint64_t bytes = 0;
+    for (std::uint32_t rank = 0; rank < world_size_ && bytes <= checkpoint::kRecordBytesMax; ++rank) {
+      bytes += checkpoint::spelled_bytes(sharding(rank));
+    }
+    if (bytes > checkpoint::kRecordBytesMax) {
+      throw Error(ErrorCode::kResource, fmt::format("{} ranks of {} parameters need a sharding_meta.json of more than "
+                                                    "{} bytes",
+                                                    world_size_, owners_.size(), checkpoint::kRecordBytesMax));
+    }
+  }
+
+  void deal(std::uint32_t rank, Share& model, Share& optimizer) const {
+    const auto [first, last] = partitions_model() ? owned(rank) : std::pair(std::size_t{0}, owners_.size());
+    for (std::size_t i = first; i < last; ++i) take(merged_.model(), i, rank, model);
+    for (const std::size_t i : common_states_) take(merged_.optimizer(), i, rank, optimizer);
+    for (const std::size_t i : states_[rank]) take(merged_.optimizer(), i, rank, optimizer);
   }
 
   Sharding sharding(std::uint32_t rank) const {
     Sharding sharding = merged_.sharding();
     sharding.owned_params.clear();
-    for (std::size_t i = 0; i < owners_.size(); ++i) {
-      if (!partitions() || owners_[i] == rank) sharding.owned_params.push_back(merged_.model().names[i]);
-    }
+    if (!partitions()) return sharding;
+    auto [first, last] = owned(rank);
+    // An empty list means all that the model of the rank has.
+    if (first == last && !partitions_model()) std::tie(first, last) = std::pair(std::size_t{0}, owners_.size());
+    for (std::size_t i = first; i < last; ++i) sharding.owned_params.push_back(merged_.model().names[i]);
     return sharding;
   }
 
@@ -99,6 +120,13 @@ class Reshard {
   bool partitions() const { return merged_.sharding().strategy == Sharding::Strategy::kZeroPartitioned; }
   // The first two stages divide optimizer and gradients alone.
   bool partitions_model() const { return partitions() && merged_.sharding().zero_stage >= 3; }
+
+  // The parameters of a rank: from the first to before the last.
+  std::pair<std::size_t, std::size_t> owned(std::uint32_t rank) const {
+    const auto range = std::ranges::equal_range(owners_, rank);
+    return {static_cast<std::size_t>(range.begin() - owners_.begin()),
+            static_cast<std::size_t>(range.end() - owners_.begin())};
+  }
 
   void take(const MergedTensors& all, std::size_t i, std::uint32_t rank, Share& share) const {
     if (all.split_dims[i]) {
@@ -111,6 +139,8 @@ class Reshard {
   const MergedCheckpoint& merged_;
   const std::uint32_t world_size_;
   const std::vector<std::uint32_t> owners_;
+  std::vector<std::vector<std::size_t>> states_;  // of the optimizer, by the rank that has them
+  std::vector<std::size_t> common_states_;        // that every rank has
 };
 
 // Beside its source it would be of the same step, and so the newest there, and retention would count it as one of the
@@ -129,7 +159,8 @@ void require_another_parent(const std::string& directory, const std::string& out
   }
 }
 
-CheckpointOptions with_files(CheckpointOptions options) {
+CheckpointOptions checked(CheckpointOptions options) {
+  options.check();
   if (!options.file_system) options.file_system = system_file_system();
   return options;
 }
@@ -138,10 +169,10 @@ CheckpointOptions with_files(CheckpointOptions options) {
 
 void consolidate_checkpoint(const std::string& directory, const std::string& out_directory,
                             const CheckpointReadOptions& from, const CheckpointOptions& to) {
+  const CheckpointOptions options = checked(to);
   require_another_parent(directory, out_directory);
   const checkpoint::StoredCheckpoint stored(directory, from);
   const MergedCheckpoint merged(stored);
-  const CheckpointOptions options = with_files(to);
   PendingCheckpoint pending(*options.file_system, out_directory, checkpoint::new_save_id(), options,
                             checkpoint::Writer::kAlone);
   auto written = pending.write({&merged.model().table, &merged.model().source, &merged.optimizer().table,
@@ -151,12 +182,13 @@ void consolidate_checkpoint(const std::string& directory, const std::string& out
 
 void reshard_checkpoint(const std::string& directory, const std::string& out_directory, std::uint32_t world_size,
                         const CheckpointReadOptions& from, const CheckpointOptions& to) {
-  if (world_size == 0) throw Error(ErrorCode::kUsage, "there is no world of 0 ranks");
+  checkpoint::check_world_size(world_size);
+  const CheckpointOptions options = checked(to);
   require_another_parent(directory, out_directory);
   const checkpoint::StoredCheckpoint stored(directory, from);
   const MergedCheckpoint merged(stored);
   const Reshard reshard(merged, world_size);
-  const CheckpointOptions options = with_files(to);
+  reshard.check();
   PendingCheckpoint pending(*options.file_system, out_directory, checkpoint::new_save_id(), options,
                             checkpoint::Writer::kFirstRank);
   for (std::uint32_t rank = 0; rank < world_size; ++rank) {

@@ -254,6 +254,48 @@ TEST(Reshard, LeavesTheModelWholeWhereOnlyTheOptimizerIsPartitioned) {
   EXPECT_EQ(states, 2U);
 }
 
+TEST(Reshard, RefusesWhatRecordsCannotHoldBeforeItWritesAnything) {
+  const test::TestDirectory directory;
+  save(directory / "from/in", partitions(), by(Strategy::kZeroPartitioned));
+  const TensorParallelCase parallel(0, {2, 4});
+  save(directory / "from/parallel", parallel.shards, by(Strategy::kTensorParallel, {{"w", 0}}));
+  unsigned changes = 0;
+  CheckpointOptions to;
+  to.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const test::Call& call) {
+    if (call.kind == test::Call::Kind::kChange) ++changes;
+    return true;
+  });
+  for (const std::uint32_t world_size : {0U, kWorldSizeMax + 1, 4'000'000'000U}) {
+    EXPECT_EQ(caught([&] { reshard_checkpoint(directory / "from/in", directory / "out", world_size, {}, to); }),
+              failure(ErrorCode::kUsage));
+  }
+  EXPECT_EQ(caught([&] { reshard_checkpoint(directory / "from/parallel", directory / "out", 3, {}, to); }),
+            failure(ErrorCode::kUsage));
+  to.threads = CheckpointOptions::kThreadsMax + 1;
+  EXPECT_EQ(caught([&] { reshard_checkpoint(directory / "from/in", directory / "out", 2, {}, to); }),
+            failure(ErrorCode::kUsage));
+  to.threads = 1;
+  // In the first stages every rank lists every parameter: 65,536 ranks times 40 names of 30 bytes pass 64 MiB.
+  Shard many;
+  for (int i = 0; i < 40; ++i) many.model.add("a.parameter.of.thirty.bytes." + std::to_string(10 + i), "uint8", {1}, 1);
+  Sharding sharding = by(Strategy::kZeroPartitioned);
+  sharding.zero_stage = 1;
+  std::vector<Shard> shards;
+  shards.push_back(std::move(many));
+  save(directory / "from/many", shards, sharding);
+  EXPECT_EQ(caught([&] { reshard_checkpoint(directory / "from/many", directory / "out", kWorldSizeMax, {}, to); }),
+            failure(ErrorCode::kResource));
+  EXPECT_EQ(changes, 0U);
+  EXPECT_EQ(directory.entries(), (std::vector<std::string>{"from"}));
+}
+
+TEST(Reshard, ListsNoParametersWhereEveryRankHasThemAll) {
+  const test::TestDirectory directory;
+  save(directory / "from/in", replicas(), by(Strategy::kReplicated));
+  reshard_checkpoint(directory / "from/in", directory / "two", 2);
+  EXPECT_TRUE(load_distributed_checkpoint(directory / "two", 1, 2).sharding->owned_params.empty());
+}
+
 TEST(Consolidate, FindsDamageBeforeItWritesAnything) {
   const test::TestDirectory directory;
   save(directory / "from/in", replicas(), by(Strategy::kReplicated));

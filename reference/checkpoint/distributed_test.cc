@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "bytes/thread_limit.h"
+#include "checkpoint/names.h"
 #include "checkpoint/test_disk.h"
 #include "checkpoint/test_hooks.h"
 #include "checkpoint/test_models.h"
@@ -203,7 +204,7 @@ TEST(SaveDistributed, RefusesARankOfAnotherSaveThatWasPutIntoTheCheckpoint) {
 
 TEST(SaveDistributed, RefusesASaveIdThatWasUsedBefore) {
   const test::TestDirectory directory;
-  std::filesystem::create_directories(directory / "a.tmp-id-1/rank_0");
+  std::filesystem::create_directories(checkpoint::place_of(directory / "a").temporary("id-1") + "/rank_0");
   Ranks ranks(1);
   ThreadGroup group("id-1", 1);
   ranks.save(directory / "a", 1, group);
@@ -213,6 +214,25 @@ TEST(SaveDistributed, RefusesASaveIdThatWasUsedBefore) {
     EXPECT_EQ(caught([&] { ranks.save(directory / "a", 1, wrong); }), failure(ErrorCode::kUsage)) << id;
     ranks.wait();
   }
+}
+
+TEST(SaveDistributed, RefusesMoreRanksThanRecordsCanHold) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  const auto save = [&](std::uint32_t rank, std::uint32_t world_size) {
+    ThreadGroup group("id-1", 1);
+    const auto outcome = caught([&] {
+      checkpointer.save_distributed(directory / "a", rank, world_size, small_model(1), {}, state_at(1), zero(),
+                                    group.group());
+    });
+    checkpointer.wait();
+    return outcome;
+  };
+  EXPECT_EQ(save(0, kWorldSizeMax + 1), failure(ErrorCode::kUsage));
+  EXPECT_EQ(save(0, 4'000'000'000), failure(ErrorCode::kUsage));
+  EXPECT_EQ(save(0, 0), failure(ErrorCode::kUsage));
+  EXPECT_EQ(save(4'000'000'000, 2), failure(ErrorCode::kUsage));
+  EXPECT_TRUE(directory.entries().empty());
 }
 
 TEST(SaveDistributed, RefusesAGroupThatCannotAgree) {

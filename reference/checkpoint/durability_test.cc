@@ -35,13 +35,14 @@ std::vector<Scenario> scenarios() {
   return all;
 }
 
-void save(const Scenario& scenario, const std::shared_ptr<FileSystem>& files, const std::string& name,
-          std::uint64_t step) {
+// Returns the warnings.
+std::vector<std::string> save(const Scenario& scenario, const std::shared_ptr<FileSystem>& files,
+                              const std::string& name, std::uint64_t step) {
   CheckpointOptions options = scenario.options;
   options.file_system = files;
   AsyncCheckpointer checkpointer(options);
   checkpointer.save(name, small_model(step), small_optimizer(step), state_at(step));
-  checkpointer.wait();
+  return checkpointer.wait().warnings;
 }
 
 std::shared_ptr<ModelDisk> disk_with_old(const Scenario& scenario) {
@@ -107,7 +108,7 @@ TEST(PowerLoss, LeavesTheNewCheckpointOrTheOneBeforeAtEveryCall) {
         ASSERT_EQ(what_is_wrong(restarted, through), "") << "cut at call " << cut;
         clean_stale_checkpoints("/run", restarted);
         ASSERT_EQ(what_is_wrong(restarted, through), "") << "cut at call " << cut << ", after clearing up";
-        for (const DirectoryEntry& entry : restarted->list("/run")) {
+        for (const DirectoryEntry& entry : restarted->open_directory("/run")->list()) {
           ASSERT_EQ(entry.name.find(".tmp-"), std::string::npos) << entry.name << " is left, cut at call " << cut;
         }
       }
@@ -195,9 +196,11 @@ TEST(Fault, OfAnyCallIsReportedAndLeavesTheNewCheckpointOrTheOneBefore) {
           if (call == at || (fault.lasting && call > at)) throw Error(fault.code, fault.text);
           return true;
         });
-        const std::string message = test::message_of([&] { save(scenario, files, scenario.new_name, 2); });
+        std::vector<std::string> warnings;
+        const std::string message = test::message_of([&] { warnings = save(scenario, files, scenario.new_name, 2); });
         through = calls <= at;
-        ASSERT_EQ(message.empty(), through) << "call " << at << ": " << message;
+        // A checkpoint that retention cannot read is no failure of the save.
+        ASSERT_EQ(message.empty() && warnings.empty(), through) << "call " << at << ": " << message;
         ASSERT_EQ(what_is_wrong(disk, through), "") << "call " << at;
         for (const auto& restarted : all_restarts(*disk)) ASSERT_EQ(what_is_wrong(restarted, through), "") << at;
         clean_stale_checkpoints("/run", disk);

@@ -17,16 +17,40 @@ using Json = nlohmann::json;
 
 // None of the files nests deeper. Printing JSON needs stack in proportion to its depth.
 inline constexpr int kDepthMax = 16;
+// Parsed, each value takes some hundred bytes of memory, however small it is in the file.
+inline constexpr std::uint64_t kValuesMax = 1 << 22;
+
+// Throws for a text that nests too deep or has too many values. Exact up to the first byte that is not JSON, where the
+// parser stops too. A callback of the parser sees the depth as well, but makes its time quadratic in a list's length.
+inline void check_bounds(std::string_view text, ErrorCode code) {
+  int depth = 0;
+  std::uint64_t values = 1;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kDepthMax) throw Error(code, fmt::format("nested more than {} deep", kDepthMax));
+      ++values;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    } else if (c == ',') {
+      ++values;
+    }
+    if (values > kValuesMax) throw Error(code, fmt::format("more than {} values", kValuesMax));
+  }
+}
 
 // Does something with the JSON of a text; all that the library throws on the way becomes an Error of this code.
 template <typename Action>
 auto with_json(std::string_view text, ErrorCode code, Action&& action) {
-  const auto check_depth = [code](int depth, Json::parse_event_t, Json&) {
-    if (depth > kDepthMax) throw Error(code, fmt::format("it is nested more than {} deep", kDepthMax));
-    return true;
-  };
+  check_bounds(text, code);
   try {
-    return action(Json::parse(text, check_depth));
+    return action(Json::parse(text));
   } catch (const Json::exception& error) {
     throw Error(code, error.what());
   }

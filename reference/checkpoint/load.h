@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "checkpoint/records.h"
 #include "tzmark/checkpoint.h"
@@ -19,7 +20,6 @@ class StoredCheckpoint {
   // Throws CKP-001 without a commit.json that can be used, if one is required.
   StoredCheckpoint(std::string directory, const CheckpointReadOptions& options);
 
-  FileSystem& files() const { return *files_; }
   const std::string& directory() const { return directory_; }
   const CheckpointReadOptions& options() const { return options_; }
   const std::optional<CommitRecord>& commit() const { return commit_; }
@@ -43,13 +43,16 @@ class StoredCheckpoint {
   void read(const std::string& name, File& file, std::span<std::byte> into) const;
 
  private:
-  bool has(const std::string& name) const;
+  bool has(const std::string& name) const;       // as the records say
+  bool has_file(const std::string& name) const;  // a regular one, reached without symbolic links
   std::string small_file(const std::string& name) const;
 
   const std::string directory_;
   const CheckpointReadOptions options_;
   const std::shared_ptr<FileSystem> files_;
+  std::unique_ptr<OpenDirectory> top_;
   std::optional<CommitRecord> commit_;
+  std::unordered_map<std::string, FileDigest> digests_;  // of the files of commit_, by name
   std::optional<ShardingMeta> sharding_;
 };
 

@@ -4,8 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <random>
 
+#include "bytes/cursor.h"
+#include "bytes/digest.h"
+#include "tzmark/checkpoint.h"
 #include "tzmark/error.h"
 
 namespace tzmark::checkpoint {
@@ -13,12 +18,16 @@ namespace {
 
 constexpr std::size_t kSaveIdBytesMax = 64;
 
-bool is_save_id(std::string_view id) {
+bool has_id_characters(std::string_view id) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
            c == '.';
   };
-  return !id.empty() && id.size() <= kSaveIdBytesMax && std::ranges::all_of(id, allowed);
+  return !id.empty() && std::ranges::all_of(id, allowed);
+}
+
+std::string mark_of(std::string_view unmarked_name) {
+  return fmt::format("{:016x}", crc64(0, as_bytes(unmarked_name)));
 }
 
 }  // namespace
@@ -44,31 +53,43 @@ std::string new_save_id() {
 }
 
 void check_save_id(std::string_view id) {
-  if (!is_save_id(id)) {
+  if (!has_id_characters(id) || id.size() > kSaveIdBytesMax) {
     throw Error(ErrorCode::kUsage, fmt::format("a save id is 1 to {} letters, digits, '-', '_' and '.', and not '{}'",
                                                kSaveIdBytesMax, id));
   }
 }
 
-bool is_temporary_name(std::string_view name) {
-  const std::size_t mark = name.rfind(kTemporaryMark);
-  return mark != std::string_view::npos && mark != 0 && is_save_id(name.substr(mark + kTemporaryMark.size()));
+std::string Place::temporary(std::string_view id) const {
+  const std::string unmarked = name + std::string(kTemporaryMark) + std::string(id);
+  return fmt::format("{}/{}.{}", parent, unmarked, mark_of(unmarked));
 }
 
-bool is_own_file_name(std::string_view name) {
-  for (const std::string_view known : {kCommitName, kStateName, kShardingName, kManifestName, kLatestName}) {
-    if (name == known) return true;
-  }
-  for (const std::string_view stem : {kModel, kOptimizer}) {
-    if (name.starts_with(stem) && name.substr(stem.size()).starts_with('.')) return true;
-  }
-  return false;
+bool is_temporary_name(std::string_view name) {
+  const std::size_t mark = name.rfind(kTemporaryMark);
+  return mark != std::string_view::npos && mark != 0 && has_id_characters(name.substr(mark + kTemporaryMark.size()));
+}
+
+bool is_marked_name(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return is_temporary_name(name) && is_temporary_name(name.substr(0, dot)) &&
+         name.substr(dot + 1) == mark_of(name.substr(0, dot));
+}
+
+bool is_own_file_name(std::string_view name, bool in_rank) {
+  constexpr std::array<std::string_view, 5> kEverywhere = {kStateName, "model.safetensors", "model.tensors",
+                                                           "optimizer.safetensors", "optimizer.tensors"};
+  constexpr std::array<std::string_view, 3> kAtTheTop = {kCommitName, kShardingName, kLatestName};
+  if (std::ranges::find(kEverywhere, name) != kEverywhere.end()) return true;
+  return in_rank ? name == kManifestName : std::ranges::find(kAtTheTop, name) != kAtTheTop.end();
 }
 
 bool is_rank_directory_name(std::string_view name) {
   constexpr std::string_view kPrefix = "rank_";
-  return name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
-         name.find_first_not_of("0123456789", kPrefix.size()) == std::string_view::npos;
+  if (!name.starts_with(kPrefix)) return false;
+  const std::string_view number = name.substr(kPrefix.size());
+  std::uint32_t rank = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), rank);
+  return error == std::errc() && rank < kWorldSizeMax && name == rank_directory(rank);
 }
 
 }  // namespace tzmark::checkpoint

@@ -23,9 +23,9 @@ struct Place {
 
   std::string directory() const { return parent + "/" + name; }
   std::string beside(std::string_view other) const { return parent + "/" + std::string(other); }
-  std::string temporary(std::string_view id) const {
-    return directory() + std::string(kTemporaryMark) + std::string(id);
-  }
+  // NAME.tmp-ID.MARK. The mark is the CRC-64 of what is before it, in 16 hex digits: what a save makes carries it from
+  // the moment it exists, and names that other programs or people give do not.
+  std::string temporary(std::string_view id) const;
 };
 
 // Throws kUsage for what no checkpoint may be called: "latest", and what looks like a temporary directory.
@@ -35,9 +35,12 @@ std::string rank_directory(std::uint32_t rank);  // "rank_3"
 std::string new_save_id();
 // Throws kUsage for one that is not as SaveGroup says.
 void check_save_id(std::string_view id);
+// Whether it may not be a checkpoint's name: it ends in .tmp-ANYTHING, with or without a mark.
 bool is_temporary_name(std::string_view name);
-// Whether a save makes entries of this name: at the top of a checkpoint, or in the directory of a rank.
-bool is_own_file_name(std::string_view name);
+// Whether it is a temporary name that tzmark has given.
+bool is_marked_name(std::string_view name);
+// Whether a save makes files of this name in a checkpoint. in_rank: in the directory of a rank.
+bool is_own_file_name(std::string_view name, bool in_rank);
 bool is_rank_directory_name(std::string_view name);
 
 }  // namespace tzmark::checkpoint

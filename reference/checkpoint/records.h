@@ -16,6 +16,12 @@ namespace tzmark::checkpoint {
 // More than any of these files has, so that a damaged or hostile one costs little.
 inline constexpr std::uint64_t kRecordBytesMax = std::uint64_t{64} << 20;
 
+// Throws TZE-ENV-006 for a record that readers would refuse because of its size.
+void check_record(std::string_view text);
+
+// Throws kUsage for 0 ranks, and for more than kWorldSizeMax.
+void check_world_size(std::uint32_t world_size);
+
 // Throws kUsage for what JSON cannot hold. parse throws CKP-003.
 std::string spell_state(const TrainingState& state);
 TrainingState parse_state(std::string_view text);
@@ -29,6 +35,8 @@ struct ShardingMeta {
   const Sharding& of(std::size_t rank) const { return shared_by != 0 ? shards.front() : shards[rank]; }
 };
 std::string spell_sharding(const ShardingMeta& meta);
+// The bytes of one rank's entry in spell_sharding, or a few more.
+std::uint64_t spelled_bytes(const Sharding& sharding);
 // Reads both forms: with a list of shards, and with one strategy for all. Throws CKP-005.
 ShardingMeta parse_sharding(std::string_view text);
 

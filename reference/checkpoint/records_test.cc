@@ -103,6 +103,27 @@ TEST(CommitJson, ComesBackAsItWas) {
   EXPECT_THAT(spell_commit(record), testing::HasSubstr("995dc9bbdf1939fa"));
 }
 
+// With a parser that is quadratic in the length of a list, these take minutes each.
+TEST(CommitJson, IsReadInTimeThatGrowsWithItsSize) {
+  CommitRecord record = some_commit();
+  record.files.clear();
+  for (int i = 0; i < 250'000; ++i) record.files.push_back({"file-" + std::to_string(i), {1, 2}});
+  EXPECT_EQ(parse_commit(spell_commit(record)).files, record.files);
+  std::string members = "{";
+  for (int i = 0; i < 250'000; ++i) members += "\"" + std::to_string(i) + "\": {}, ";
+  EXPECT_EQ(caught([&] { parse_commit(members + "\"a\": []}"); }), failure(ErrorCode::kCheckpointUncommitted));
+  EXPECT_EQ(parse_state(members + "\"step\": 3}").step, 3U);
+}
+
+TEST(CommitJson, IsRefusedWithMoreValuesThanMemoryShouldHold) {
+  std::string text = "{\"version\": 1, \"files\": [0";
+  for (int i = 0; i < 1 << 22; ++i) text += ",0";
+  text += "]}";
+  EXPECT_EQ(caught([&] { parse_commit(text); }), failure(ErrorCode::kCheckpointUncommitted));
+  EXPECT_EQ(caught([&] { check_record(text); }), failure(ErrorCode::kResource));
+  check_record("[\"[[[[[[[[[[[[[[[[[[[[[\\\"[[[[[[[[[[[[[[[[[[[\"]");
+}
+
 TEST(CommitJson, NoticesEveryBitThatIsTurnedAndEveryByteThatIsMissing) {
   const std::string text = spell_commit(some_commit());
   for (std::size_t at = 0; at < text.size(); ++at) {

@@ -10,6 +10,7 @@
 #include "bytes/cursor.h"
 #include "bytes/digest.h"
 #include "checkpoint/load.h"
+#include "checkpoint/removal.h"
 #include "io/paths.h"
 #include "tzmark/safetensors.h"
 
@@ -58,6 +59,7 @@ PendingCheckpoint::PendingCheckpoint(FileSystem& files, const std::string& direc
   if (existing != EntryKind::kNone && existing != EntryKind::kDirectory) {
     throw Error(ErrorCode::kOpenFailed, fmt::format("{}: only a directory can be replaced", directory));
   }
+  if (existing == EntryKind::kDirectory) require_replaceable(*files_.open_directory(place_.directory()));
   lock_temporary();
 }
 
@@ -87,7 +89,7 @@ void PendingCheckpoint::lock_temporary() {
 
 void PendingCheckpoint::abandon() noexcept {
   try {
-    if (!own_rank_.empty()) remove_tree(files_, std::exchange(own_rank_, {}));
+    if (!own_rank_.empty()) remove_rank(*lock_, std::exchange(own_rank_, {}));
     files_.remove_directory(temporary_);
   } catch (...) {
     // Other ranks have not taken theirs back yet, or the disk refuses.
@@ -97,7 +99,7 @@ void PendingCheckpoint::abandon() noexcept {
 PendingCheckpoint::~PendingCheckpoint() {
   if (stays_ || writer_ == Writer::kOtherRank) return;
   try {
-    if (!renames_ || holds_own_commit()) remove_tree(files_, temporary_);
+    if (!renames_ || holds_own_commit()) remove_temporary();
   } catch (...) {
     // What is left has a temporary name, and clean_stale_checkpoints removes it.
   }
@@ -105,7 +107,21 @@ PendingCheckpoint::~PendingCheckpoint() {
 
 // Whether a rename that failed has really left everything where it was.
 bool PendingCheckpoint::holds_own_commit() {
-  return parse_commit(read_small_file(files_, within(std::string(kCommitName)), kRecordBytesMax)).save_id == save_id_;
+  const auto named = files_.open_directory(temporary_);
+  return parse_commit(read_small_file(*named, std::string(kCommitName), kRecordBytesMax)).save_id == save_id_;
+}
+
+void PendingCheckpoint::remove_temporary() {
+  remove_content(*lock_);
+  files_.remove_directory(temporary_);
+}
+
+// Whatever a replaced directory holds is deleted with it.
+void PendingCheckpoint::require_replaceable(OpenDirectory& existing) const {
+  const auto foreign = foreign_entry(existing);
+  if (!foreign || existing.kind(std::string(kCommitName)) == EntryKind::kFile) return;
+  throw Error(ErrorCode::kOpenFailed,
+              fmt::format("{}: not replaced: it is not a checkpoint, and contains '{}'", place_.directory(), *foreign));
 }
 
 std::vector<FileRecord> PendingCheckpoint::write(const Content& content) { return write_content("", content); }
@@ -116,7 +132,7 @@ void PendingCheckpoint::write_rank(std::uint32_t rank, std::uint32_t world_size,
   if (!files_.make_directory(within(directory))) {
     throw Error(ErrorCode::kUsage, fmt::format("{}: save id {} has been used before", within(directory), save_id_));
   }
-  own_rank_ = within(directory);
+  own_rank_ = directory;
   RankManifest manifest{save_id_, content.state->step, rank, world_size, sharding, {}};
   manifest.files = write_content(directory + "/", content);
   // In the other strategies every rank has every name; listing them for each rank would only fill the records.
@@ -156,10 +172,7 @@ FileRecord PendingCheckpoint::write_tensors_file(const std::string& prefix, std:
 }
 
 FileRecord PendingCheckpoint::write_record(const std::string& name, const std::string& text) {
-  if (text.size() > kRecordBytesMax) {
-    throw Error(ErrorCode::kResource, fmt::format("{}: {} bytes, and no reader takes more than {}", within(name),
-                                                  text.size(), kRecordBytesMax));
-  }
+  about(within(name), [&] { check_record(text); });
   write_small_file(files_, within(name), text);
   written_bytes_ += text.size();
   return {name, {text.size(), crc64(0, as_bytes(text))}};
@@ -169,11 +182,13 @@ std::vector<FileRecord> PendingCheckpoint::gather(std::uint32_t world_size, std:
   ShardingMeta meta;
   std::vector<FileRecord> written;
   for (std::uint32_t rank = 0; rank < world_size; ++rank) {
-    const std::string name = rank_directory(rank) + "/" + std::string(kManifestName);
-    if (files_.kind(within(name)) != EntryKind::kFile) {
+    const std::string directory = rank_directory(rank);
+    const std::string name = directory + "/" + std::string(kManifestName);
+    const auto shard = lock_->kind(directory) == EntryKind::kDirectory ? lock_->open_directory(directory) : nullptr;
+    if (!shard || shard->kind(std::string(kManifestName)) != EntryKind::kFile) {
       throw Error(ErrorCode::kCheckpointPeer, fmt::format("{}: rank {} has not written it", within(name), rank));
     }
-    const std::string text = read_small_file(files_, within(name), kRecordBytesMax);
+    const std::string text = read_small_file(*shard, std::string(kManifestName), kRecordBytesMax);
     RankManifest manifest = about(within(name), [&] { return parse_manifest(text); });
     if (manifest.save_id != save_id_ || manifest.step != step || manifest.rank != rank ||
         manifest.world_size != world_size) {
@@ -204,10 +219,18 @@ void PendingCheckpoint::commit(std::uint64_t step, std::uint32_t world_size, std
     files_.replace_file(fmt::format("{}/{}", place_.directory(), kLatestName), place_.beside(kLatestName));
     files_.sync_directory(place_.parent);
   }
-  if (replaces) {
-    remove_tree(files_, temporary_);
-    old_lock_.reset();
+  if (replaces) remove_replaced();
+}
+
+void PendingCheckpoint::remove_replaced() {
+  if (const auto foreign = foreign_entry(*old_lock_)) {
+    warning_ = fmt::format("{}: the replaced checkpoint is not deleted: it contains '{}', which no save writes",
+                           temporary_, *foreign);
+  } else {
+    remove_content(*old_lock_);
+    files_.remove_directory(temporary_);
   }
+  old_lock_.reset();
 }
 
 // An old checkpoint gives way only to one that the disk has really got.
@@ -220,7 +243,7 @@ void PendingCheckpoint::require_good_copy() {
   try {
     verify_checkpoint(temporary_, options);
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{}: it stays as it was, for what was to replace it is not whole on disk: {}",
+    throw Error(error.code(), fmt::format("{}: existing checkpoint kept: the replacement failed verification: {}",
                                           place_.directory(), error.message()));
   }
 }
@@ -230,13 +253,14 @@ bool PendingCheckpoint::take_name() {
   const std::string directory = place_.directory();
   const bool exchanges = files_.kind(directory) != EntryKind::kNone;
   if (exchanges && options_.existing == CheckpointOptions::Existing::kRefuse) {
-    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: somebody else has made it", directory));
+    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: another process has created it", directory));
   }
   if (exchanges) {
     require_good_copy();
     // Under the temporary name it would look like what a dead save has left.
     old_lock_ = files_.lock_shared(directory);
-    if (!old_lock_) throw Error(ErrorCode::kFileLocked, fmt::format("{}: somebody removes it", directory));
+    if (!old_lock_) throw Error(ErrorCode::kFileLocked, fmt::format("{}: another process is deleting it", directory));
+    require_replaceable(*old_lock_);
   }
   renames_ = true;
   if (exchanges) {

@@ -33,7 +33,7 @@ enum class Latest : std::uint8_t { kMoves, kStays };
 class PendingCheckpoint {
  public:
   // Makes the temporary directory, or comes to that of the other ranks. Throws if the checkpoint is not to be written:
-  // TZE-ENV-001 for one that is there and must not be replaced. The options outlive it.
+  // TZE-ENV-001 for a directory that must not be replaced, or is not a checkpoint. The options outlive it.
   PendingCheckpoint(FileSystem& files, const std::string& directory, std::string save_id,
                     const CheckpointOptions& options, Writer writer);
   // Removes what was not committed, unless other ranks may still be at work there.
@@ -61,6 +61,8 @@ class PendingCheckpoint {
   void leave() { stays_ = true; }
 
   std::uint64_t written_bytes() const { return written_bytes_; }
+  // What commit has left behind, as a sentence; empty if nothing.
+  const std::string& warning() const { return warning_; }
   const Place& place() const { return place_; }
 
  private:
@@ -71,6 +73,9 @@ class PendingCheckpoint {
   std::vector<FileRecord> write_content(const std::string& prefix, const Content& content);
   void lock_temporary();
   void require_good_copy();
+  void require_replaceable(OpenDirectory& existing) const;
+  void remove_replaced();
+  void remove_temporary();
   bool take_name();
   bool holds_own_commit();
 
@@ -80,11 +85,12 @@ class PendingCheckpoint {
   const std::string save_id_;
   const std::string temporary_;
   const Writer writer_;
-  std::unique_ptr<DirectoryLock> lock_;      // while it is held, nobody takes the directory for one of a dead process
-  std::unique_ptr<DirectoryLock> old_lock_;  // the same for the checkpoint that this one replaces, until it is gone
+  std::unique_ptr<OpenDirectory> lock_;      // of the new directory: no other process takes it for a dead save's
+  std::unique_ptr<OpenDirectory> old_lock_;  // the same for the checkpoint that this one replaces, until it is gone
   std::string own_rank_;                     // the directory that write_rank has made
   bool stays_ = false;                       // whatever lies under the temporary name
   bool renames_ = false;                     // so that it may not be ours
+  std::string warning_;
   std::uint64_t written_bytes_ = 0;
 };
 

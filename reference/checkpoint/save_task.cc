@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "checkpoint/retention.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -17,6 +16,7 @@ void SaveTask::check() const {
   if (!sharding) return;
   if (!group.agree) throw Error(ErrorCode::kUsage, "ranks that save together need a way to agree");
   checkpoint::check_save_id(group.save_id);
+  checkpoint::check_world_size(world_size);
   if (rank >= world_size) {
     throw Error(ErrorCode::kUsage, fmt::format("there is no rank {} of {}", rank, world_size));
   }
@@ -37,6 +37,7 @@ void SaveTask::write_alone(const CheckpointOptions& options, WriteReport& report
     pending.commit(state.step, 0, std::move(written), checkpoint::Latest::kMoves);
   });
   report.file_bytes = pending.written_bytes();
+  if (!pending.warning().empty()) report.warnings.push_back(pending.warning());
   report.commit_ns = watch.lap_ns();
 }
 
@@ -76,7 +77,10 @@ void SaveTask::write_shard(const CheckpointOptions& options, WriteReport& report
     if (!own_error) throw;
   }
   report.commit_ns = watch.lap_ns();
-  if (pending) report.file_bytes = pending->written_bytes();
+  if (pending) {
+    report.file_bytes = pending->written_bytes();
+    if (!pending->warning().empty()) report.warnings.push_back(pending->warning());
+  }
   if (own_error) std::rethrow_exception(own_error);
   if (!all) {
     throw Error(ErrorCode::kCheckpointPeer, fmt::format("{}: another rank has failed, and nothing was committed for "
@@ -85,7 +89,7 @@ void SaveTask::write_shard(const CheckpointOptions& options, WriteReport& report
   }
 }
 
-WriteReport SaveTask::write(const CheckpointOptions& options) const {
+WriteReport SaveTask::write(const CheckpointOptions& options, checkpoint::RetentionPolicy& retention) const {
   WriteReport report;
   report.snapshot_bytes = model.bytes() + optimizer.bytes();
   Stopwatch watch;
@@ -96,8 +100,9 @@ WriteReport SaveTask::write(const CheckpointOptions& options) const {
   }
   if (rank == 0) {
     try {
-      checkpoint::apply_retention(options.file_system, checkpoint::place_of(directory), options.retention,
-                                  options.threads);
+      for (std::string& warning : retention.apply(checkpoint::place_of(directory))) {
+        report.warnings.push_back(std::move(warning));
+      }
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("{}: the checkpoint itself is durable, and deleting older ones has failed: "
                                             "{}",

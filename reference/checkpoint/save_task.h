@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/retention.h"
 #include "checkpoint/save.h"
 #include "checkpoint/snapshot.h"
 #include "checkpoint/stopwatch.h"
@@ -23,7 +24,7 @@ struct SaveTask {
   // Throws kUsage for what cannot be written, whatever the tensors are.
   void check() const;
   // All of it: files, commit, retention. REQUIRES: the options name a file system.
-  WriteReport write(const CheckpointOptions& options) const;
+  WriteReport write(const CheckpointOptions& options, checkpoint::RetentionPolicy& retention) const;
 
  private:
   // For one writer alone, and for one rank of several.

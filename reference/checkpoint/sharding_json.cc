@@ -2,6 +2,7 @@
 #include "checkpoint/sharding_json.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "checkpoint/json.h"
 #include "checkpoint/records.h"
@@ -11,8 +12,6 @@ namespace {
 
 constexpr std::uint32_t kVersion = 2;
 constexpr ErrorCode kCode = ErrorCode::kCheckpointShards;
-// Each rank costs memory before its directory has been looked for.
-constexpr std::uint32_t kWorldSizeMax = 1 << 20;
 
 Json strategy_json(const Sharding& sharding) {
   switch (sharding.strategy) {
@@ -42,7 +41,7 @@ void parse_strategy(const Json& json, Sharding& sharding) {
 std::uint32_t parse_world_size(const Json& json) {
   const auto world_size = unsigned_member<std::uint32_t>(json, "world_size", kCode);
   if (world_size == 0 || world_size > kWorldSizeMax) {
-    throw Error(kCode, fmt::format("a world_size of {}; from 1 to {} is possible", world_size, kWorldSizeMax));
+    throw Error(kCode, fmt::format("a world_size of {}; 1 to {} are possible", world_size, kWorldSizeMax));
   }
   return world_size;
 }
@@ -66,6 +65,19 @@ Sharding sharding_of(const Json& json) {
     }
   }
   return sharding;
+}
+
+void check_world_size(std::uint32_t world_size) {
+  if (world_size == 0 || world_size > kWorldSizeMax) {
+    throw Error(ErrorCode::kUsage, fmt::format("a world of {} ranks; 1 to {} are possible", world_size, kWorldSizeMax));
+  }
+}
+
+std::uint64_t spelled_bytes(const Sharding& sharding) {
+  Json shard = sharding_json(sharding);
+  shard["world_size"] = shard["rank"] = kWorldSizeMax;
+  // As deep as it lies there.
+  return Json{{"shards", Json::array({std::move(shard)})}}.dump(2).size();
 }
 
 std::string spell_sharding(const ShardingMeta& meta) {

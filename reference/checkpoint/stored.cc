@@ -76,16 +76,16 @@ StoredCheckpoint::StoredCheckpoint(std::string directory, const CheckpointReadOp
     : directory_(std::move(directory)),
       options_(options),
       files_(options.file_system ? options.file_system : system_file_system()) {
-  // The slash lets a link to a directory count as one.
-  if (files_->kind(directory_ + "/") != EntryKind::kDirectory) {
-    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: there is no such directory", directory_));
-  }
+  top_ = files_->open_directory(directory_);
   const std::string commit = path(std::string(kCommitName));
-  if (files_->kind(commit) == EntryKind::kFile) {
-    const std::string text = read_small_file(*files_, commit, kRecordBytesMax);
+  if (has_file(std::string(kCommitName))) {
+    const std::string text = read_small_file(*top_, std::string(kCommitName), kRecordBytesMax);
     commit_ = about(commit, [&] { return parse_commit(text); });
   } else if (options_.commit == CheckpointReadOptions::Commit::kRequired) {
     throw Error(ErrorCode::kCheckpointUncommitted, fmt::format("{}: it is missing", commit));
+  }
+  if (commit_) {
+    for (const FileRecord& file : commit_->files) digests_.emplace(file.name, file.digest);
   }
   if (has(std::string(kShardingName))) {
     const std::string text = small_file(std::string(kShardingName));
@@ -98,18 +98,23 @@ StoredCheckpoint::StoredCheckpoint(std::string directory, const CheckpointReadOp
 }
 
 // With a commit.json, only what that lists belongs to the checkpoint.
-bool StoredCheckpoint::has(const std::string& name) const {
-  if (!commit_) return files_->kind(path(name)) == EntryKind::kFile;
-  return std::ranges::find(commit_->files, name, &FileRecord::name) != commit_->files.end();
+bool StoredCheckpoint::has(const std::string& name) const { return commit_ ? digests_.contains(name) : has_file(name); }
+
+bool StoredCheckpoint::has_file(const std::string& name) const {
+  const std::size_t slash = name.find('/');
+  if (slash == std::string::npos) return top_->kind(name) == EntryKind::kFile;
+  const std::string rank = name.substr(0, slash);
+  return top_->kind(rank) == EntryKind::kDirectory &&
+         top_->open_directory(rank)->kind(name.substr(slash + 1)) == EntryKind::kFile;
 }
 
 const FileDigest* StoredCheckpoint::expected(const std::string& name) const {
   if (!commit_) return nullptr;
-  const auto found = std::ranges::find(commit_->files, name, &FileRecord::name);
-  if (found == commit_->files.end()) {
+  const auto found = digests_.find(name);
+  if (found == digests_.end()) {
     throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: {} does not list it", path(name), kCommitName));
   }
-  return &found->digest;
+  return &found->second;
 }
 
 std::string StoredCheckpoint::prefix(std::uint32_t rank) const {
@@ -126,11 +131,15 @@ std::optional<std::string> StoredCheckpoint::tensors_name(const std::string& pre
 
 std::unique_ptr<File> StoredCheckpoint::open(const std::string& name) const {
   const FileDigest* const wanted = expected(name);
-  if (files_->kind(path(name)) != EntryKind::kFile) {
+  if (!has_file(name)) {
     throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: there is no such file", path(name)));
   }
-  if (options_.from_device) files_->forget_cached(path(name));
-  auto file = files_->read_file(path(name), options_.io_path);
+  const std::size_t slash = name.find('/');
+  const auto rank = slash == std::string::npos ? nullptr : top_->open_directory(name.substr(0, slash));
+  OpenDirectory& within = rank ? *rank : *top_;
+  const std::string entry = rank ? name.substr(slash + 1) : name;
+  if (options_.from_device) within.forget_cached(entry);
+  auto file = within.read_file(entry, options_.io_path);
   if (wanted != nullptr && file->size() != wanted->bytes) {
     throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: it has {} bytes, and {} says {}", path(name),
                                                            file->size(), kCommitName, wanted->bytes));

@@ -37,13 +37,6 @@ class ModelDisk final : public FileSystem {
     change(*directory, [&](Entries& entries) { entries[last] = file; });
     return std::make_unique<ModelFile>(*this, file);
   }
-  std::unique_ptr<File> read_file(const std::string& name, std::string_view) override {
-    const std::lock_guard lock(mutex_);
-    const NodePointer file = find(name);
-    if (!file || file->is_directory) fail(ErrorCode::kOpenFailed, name, "there is no such file");
-    return std::make_unique<ModelFile>(*this, file);
-  }
-  void forget_cached(const std::string&) override {}
 
   bool make_directory(const std::string& name) override {
     const std::lock_guard lock(mutex_);
@@ -77,24 +70,23 @@ class ModelDisk final : public FileSystem {
     const auto a_place = parent_of(a), b_place = parent_of(b);
     change(*a_place.directory, [&](Entries& entries) { std::swap(entries[a_place.last], entries[b_place.last]); });
   }
-  void remove_file(const std::string& name) override { remove(name, false); }
-  void remove_directory(const std::string& name) override { remove(name, true); }
+  void remove_directory(const std::string& name) override {
+    const std::lock_guard lock(mutex_);
+    const auto place = parent_of(name);
+    remove(*place.directory, place.last, name, true);
+  }
 
   EntryKind kind(const std::string& name) override {
     const std::lock_guard lock(mutex_);
     const NodePointer node = find(name);
-    return !node ? EntryKind::kNone : node->is_directory ? EntryKind::kDirectory : EntryKind::kFile;
+    return !node ? EntryKind::kNone : kind_of(*node);
   }
-  std::vector<DirectoryEntry> list(const std::string& name) override {
+  std::unique_ptr<OpenDirectory> open_directory(const std::string& name) override {
     const std::lock_guard lock(mutex_);
-    std::vector<DirectoryEntry> found;
-    for (const auto& [entry, node] : existing(name)->entries) {
-      found.push_back({entry, node->is_directory ? EntryKind::kDirectory : EntryKind::kFile});
-    }
-    return found;
+    return std::make_unique<ModelDirectory>(*this, name, existing(name), false, false);
   }
-  std::unique_ptr<DirectoryLock> lock_shared(const std::string& name) override { return take_lock(name, false); }
-  std::unique_ptr<DirectoryLock> lock_alone(const std::string& name) override { return take_lock(name, true); }
+  std::unique_ptr<OpenDirectory> lock_shared(const std::string& name) override { return take_lock(name, false); }
+  std::unique_ptr<OpenDirectory> lock_alone(const std::string& name) override { return take_lock(name, true); }
 
   // What is there when the power comes back.
   std::shared_ptr<ModelDisk> restarted(Loss loss, std::uint64_t seed) const {
@@ -159,23 +151,69 @@ class ModelDisk final : public FileSystem {
     NodePointer node_;
   };
 
-  class ModelLock final : public DirectoryLock {
+  // With a lock or without one.
+  class ModelDirectory final : public OpenDirectory {
    public:
-    ModelLock(ModelDisk& disk, NodePointer node, bool alone) : disk_(disk), node_(std::move(node)), alone_(alone) {
+    // REQUIRES: the disk's mutex is held.
+    ModelDirectory(ModelDisk& disk, std::string name, NodePointer node, bool locks, bool alone)
+        : disk_(disk), name_(std::move(name)), node_(std::move(node)), locks_(locks), alone_(alone) {
+      if (!node_->is_directory) fail(ErrorCode::kOpenFailed, name_, "not a directory");
+      if (!locks_) return;
       ++node_->locks;
       node_->locked_alone = alone;
     }
-    ~ModelLock() override {
+    ~ModelDirectory() override {
+      if (!locks_) return;
       const std::lock_guard lock(disk_.mutex_);
       --node_->locks;
       if (alone_) node_->locked_alone = false;
     }
 
+    const std::string& name() const override { return name_; }
+    std::vector<DirectoryEntry> list() override {
+      const std::lock_guard lock(disk_.mutex_);
+      std::vector<DirectoryEntry> found;
+      for (const auto& [entry, node] : node_->entries) found.push_back({entry, kind_of(*node)});
+      return found;
+    }
+    EntryKind kind(const std::string& entry) override {
+      const std::lock_guard lock(disk_.mutex_);
+      const auto found = node_->entries.find(entry);
+      return found == node_->entries.end() ? EntryKind::kNone : kind_of(*found->second);
+    }
+    std::unique_ptr<OpenDirectory> open_directory(const std::string& entry) override {
+      const std::lock_guard lock(disk_.mutex_);
+      return std::make_unique<ModelDirectory>(disk_, path(entry), inner(entry), false, false);
+    }
+    std::unique_ptr<File> read_file(const std::string& entry, std::string_view) override {
+      const std::lock_guard lock(disk_.mutex_);
+      const NodePointer file = inner(entry);
+      if (file->is_directory) fail(ErrorCode::kOpenFailed, path(entry), "not a regular file");
+      return std::make_unique<ModelFile>(disk_, file);
+    }
+    void forget_cached(const std::string&) override {}
+    void remove_file(const std::string& entry) override { remove(entry, false); }
+    void remove_directory(const std::string& entry) override { remove(entry, true); }
+
    private:
+    std::string path(const std::string& entry) const { return name_ + "/" + entry; }
+    NodePointer inner(const std::string& entry) const {
+      const auto found = node_->entries.find(entry);
+      if (found == node_->entries.end()) fail(ErrorCode::kOpenFailed, path(entry), "it does not exist");
+      return found->second;
+    }
+    void remove(const std::string& entry, bool directory) {
+      const std::lock_guard lock(disk_.mutex_);
+      ModelDisk::remove(*node_, entry, path(entry), directory);
+    }
+
     ModelDisk& disk_;
+    const std::string name_;
     NodePointer node_;
-    const bool alone_;
+    const bool locks_, alone_;
   };
+
+  static EntryKind kind_of(const Node& node) { return node.is_directory ? EntryKind::kDirectory : EntryKind::kFile; }
 
   [[noreturn]] static void fail(ErrorCode code, const std::string& name, const std::string& why) {
     throw Error(code, name + ": " + why);
@@ -223,18 +261,19 @@ class ModelDisk final : public FileSystem {
     change(*target.directory, [&](Entries& entries) { entries[target.last] = node; });
     change(*source.directory, [&](Entries& entries) { entries.erase(source.last); });
   }
-  void remove(const std::string& name, bool directory) {
-    const std::lock_guard lock(mutex_);
-    const NodePointer node = existing(name);
-    if (node->is_directory != directory || !node->entries.empty()) fail(ErrorCode::kWriteFailed, name, "not removable");
-    auto place = parent_of(name);
-    change(*place.directory, [&](Entries& entries) { entries.erase(place.last); });
+  static void remove(Node& directory, const std::string& entry, const std::string& name, bool is_directory) {
+    const auto found = directory.entries.find(entry);
+    if (found == directory.entries.end()) fail(ErrorCode::kWriteFailed, name, "it does not exist");
+    if (found->second->is_directory != is_directory || !found->second->entries.empty()) {
+      fail(ErrorCode::kWriteFailed, name, "not removable");
+    }
+    change(directory, [&](Entries& entries) { entries.erase(entry); });
   }
-  std::unique_ptr<DirectoryLock> take_lock(const std::string& name, bool alone) {
+  std::unique_ptr<OpenDirectory> take_lock(const std::string& name, bool alone) {
     const std::lock_guard lock(mutex_);
     const NodePointer node = find(name);
     if (!node || node->locked_alone || (alone && node->locks > 0)) return nullptr;
-    return std::make_unique<ModelLock>(*this, node, alone);
+    return std::make_unique<ModelDirectory>(*this, name, node, true, alone);
   }
 
   void check_durable(const std::string& name, const Node& node) {

@@ -29,14 +29,6 @@ class HookedFiles final : public FileSystem {
     hook_({Call::Kind::kChange, "create " + name});
     return std::make_unique<HookedFile>(inner_->create_file(name, io_path), hook_, name);
   }
-  std::unique_ptr<File> read_file(const std::string& name, std::string_view io_path) override {
-    hook_({Call::Kind::kLook, "open " + name});
-    return std::make_unique<HookedFile>(inner_->read_file(name, io_path), hook_, name);
-  }
-  void forget_cached(const std::string& name) override {
-    hook_({Call::Kind::kLook, "forget " + name});
-    inner_->forget_cached(name);
-  }
   bool make_directory(const std::string& name) override {
     hook_({Call::Kind::kChange, "make " + name});
     return inner_->make_directory(name);
@@ -56,10 +48,6 @@ class HookedFiles final : public FileSystem {
     hook_({Call::Kind::kChange, "exchange " + a + " " + b});
     inner_->exchange(a, b);
   }
-  void remove_file(const std::string& name) override {
-    hook_({Call::Kind::kChange, "remove " + name});
-    inner_->remove_file(name);
-  }
   void remove_directory(const std::string& name) override {
     hook_({Call::Kind::kChange, "remove " + name});
     inner_->remove_directory(name);
@@ -68,17 +56,17 @@ class HookedFiles final : public FileSystem {
     hook_({Call::Kind::kLook, "look at " + name});
     return inner_->kind(name);
   }
-  std::vector<DirectoryEntry> list(const std::string& name) override {
-    hook_({Call::Kind::kLook, "list " + name});
-    return inner_->list(name);
+  std::unique_ptr<OpenDirectory> open_directory(const std::string& name) override {
+    hook_({Call::Kind::kLook, "open " + name});
+    return hooked(inner_->open_directory(name));
   }
-  std::unique_ptr<DirectoryLock> lock_shared(const std::string& name) override {
+  std::unique_ptr<OpenDirectory> lock_shared(const std::string& name) override {
     hook_({Call::Kind::kLock, "lock " + name});
-    return inner_->lock_shared(name);
+    return hooked(inner_->lock_shared(name));
   }
-  std::unique_ptr<DirectoryLock> lock_alone(const std::string& name) override {
+  std::unique_ptr<OpenDirectory> lock_alone(const std::string& name) override {
     hook_({Call::Kind::kLock, "lock alone " + name});
-    return inner_->lock_alone(name);
+    return hooked(inner_->lock_alone(name));
   }
 
  private:
@@ -109,6 +97,52 @@ class HookedFiles final : public FileSystem {
     const Hook hook_;
     const std::string name_;
   };
+
+  class HookedDirectory final : public OpenDirectory {
+   public:
+    HookedDirectory(std::unique_ptr<OpenDirectory> inner, Hook hook)
+        : inner_(std::move(inner)), hook_(std::move(hook)) {}
+    const std::string& name() const override { return inner_->name(); }
+    std::vector<DirectoryEntry> list() override {
+      hook_({Call::Kind::kLook, "list " + name()});
+      return inner_->list();
+    }
+    EntryKind kind(const std::string& entry) override {
+      hook_({Call::Kind::kLook, "look at " + path(entry)});
+      return inner_->kind(entry);
+    }
+    std::unique_ptr<OpenDirectory> open_directory(const std::string& entry) override {
+      hook_({Call::Kind::kLook, "open " + path(entry)});
+      return std::make_unique<HookedDirectory>(inner_->open_directory(entry), hook_);
+    }
+    std::unique_ptr<File> read_file(const std::string& entry, std::string_view io_path) override {
+      hook_({Call::Kind::kLook, "open " + path(entry)});
+      return std::make_unique<HookedFile>(inner_->read_file(entry, io_path), hook_, path(entry));
+    }
+    void forget_cached(const std::string& entry) override {
+      hook_({Call::Kind::kLook, "forget " + path(entry)});
+      inner_->forget_cached(entry);
+    }
+    void remove_file(const std::string& entry) override {
+      hook_({Call::Kind::kChange, "remove " + path(entry)});
+      inner_->remove_file(entry);
+    }
+    void remove_directory(const std::string& entry) override {
+      hook_({Call::Kind::kChange, "remove " + path(entry)});
+      inner_->remove_directory(entry);
+    }
+
+   private:
+    std::string path(const std::string& entry) const { return name() + "/" + entry; }
+
+    const std::unique_ptr<OpenDirectory> inner_;
+    const Hook hook_;
+  };
+
+  std::unique_ptr<OpenDirectory> hooked(std::unique_ptr<OpenDirectory> directory) {
+    if (!directory) return nullptr;
+    return std::make_unique<HookedDirectory>(std::move(directory), hook_);
+  }
 
   const std::shared_ptr<FileSystem> inner_;
   const Hook hook_;

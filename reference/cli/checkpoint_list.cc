@@ -6,7 +6,10 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
+#include "bytes/utf8.h"
 #include "cli/checkpoint_commands.h"
 #include "cli/commands.h"
 
@@ -24,12 +27,28 @@ std::string_view status_name(Status status) {
       return "uncommitted";
     case Status::kTemporary:
       return "temporary";
+    case Status::kUnreadable:
+      return "unreadable";
   }
   return {};
 }
 
+std::string hex_text(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+// JSON is UTF-8, and names of files are any bytes. A name that is not UTF-8 has U+FFFD for each wrong byte, and all of
+// its bytes beside it.
+void add_name(json& object, const std::string& key, const std::string& name) {
+  object[key] = name;
+  if (find_invalid_utf8(name)) object[key + "_hex"] = hex_text(name);
+}
+
 json to_json(const CheckpointInfo& info) {
-  json entry = {{"directory", info.directory}, {"status", status_name(info.status)}};
+  json entry = {{"status", status_name(info.status)}};
+  add_name(entry, "directory", info.directory);
   if (info.status != Status::kCommitted) {
     entry["problem"] = info.problem;
     return entry;
@@ -49,41 +68,42 @@ std::string ranks_of(const CheckpointInfo& info) {
 
 std::string table_line(const CheckpointInfo& info) {
   if (info.status != Status::kCommitted) {
-    return fmt::format("{}  {}{}{}\n", info.directory, status_name(info.status), info.problem.empty() ? "" : ": ",
-                       info.problem);
+    return fmt::format("{}  {}{}{}\n", printable(info.directory), status_name(info.status),
+                       info.problem.empty() ? "" : ": ", printable(info.problem));
   }
   const auto committed_at = std::chrono::time_point<std::chrono::system_clock, std::chrono::seconds>(
       std::chrono::seconds(info.committed_unix_ns / 1'000'000'000));
-  return fmt::format("{}  committed  step {}  {}  {} files  {}  {:%Y-%m-%dT%H:%M:%SZ}\n", info.directory, info.step,
-                     ranks_of(info), info.file_count, human_bytes(info.file_bytes),
+  return fmt::format("{}  committed  step {}  {}  {} files  {}  {:%Y-%m-%dT%H:%M:%SZ}\n", printable(info.directory),
+                     info.step, ranks_of(info), info.file_count, human_bytes(info.file_bytes),
                      fmt::gmtime(std::chrono::system_clock::to_time_t(committed_at)));
 }
 
 void list(const std::string& directory, bool as_json) {
   const std::vector<CheckpointInfo> found = list_checkpoints(directory);
-  const auto latest = read_latest_checkpoint(directory);
+  std::optional<std::string> latest;
+  try {
+    latest = read_latest_checkpoint(directory);
+  } catch (const Error& error) {
+    // The commits tell which checkpoints there are; this file is only for people.
+    warn(error.message());
+  }
   if (!as_json) {
     for (const CheckpointInfo& info : found) print(table_line(info));
-    if (latest) print(fmt::format("latest: {}\n", *latest));
+    if (latest) print(fmt::format("latest: {}\n", printable(*latest)));
     return;
   }
-  json checkpoints = json::array();
-  for (const CheckpointInfo& info : found) checkpoints.push_back(to_json(info));
-  const json document = {{"checkpoints", std::move(checkpoints)}, {"latest", latest ? json(*latest) : json(nullptr)}};
-  print(document.dump(1) + "\n");
+  json document = {{"checkpoints", json::array()}, {"latest", nullptr}};
+  for (const CheckpointInfo& info : found) document["checkpoints"].push_back(to_json(info));
+  if (latest) add_name(document, "latest", *latest);
+  print(document.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 void verify(const std::string& directory, const CheckpointReadOptions& reading) {
   const std::string checkpoint = find_checkpoint(directory, reading);
-  if (checkpoint != directory) {
-    for (const CheckpointInfo& other : list_checkpoints(directory, reading)) {
-      if (other.status != Status::kUncommitted) continue;
-      fmt::print(stderr, "passed over {}: {}\n", other.directory, other.problem);
-    }
-  }
+  if (checkpoint != directory) warn_of_unusable(directory, reading);
   const CheckpointInfo info = verify_checkpoint(checkpoint, reading);
-  print(fmt::format("{}: step {}, {}, {} files, {}, all sizes and digests are right\n", checkpoint, info.step,
-                    ranks_of(info), info.file_count, human_bytes(info.file_bytes)));
+  print(fmt::format("{}: step {}, {}, {} files, {}, all sizes and digests are right\n", printable(checkpoint),
+                    info.step, ranks_of(info), info.file_count, human_bytes(info.file_bytes)));
 }
 
 }  // namespace

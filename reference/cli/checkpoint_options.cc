@@ -1,6 +1,9 @@
 // The options that commands of tzmark checkpoint share.
 #include <fmt/format.h>
 
+#include <cstdio>
+
+#include "bytes/utf8.h"
 #include "cli/checkpoint_commands.h"
 #include "cli/commands.h"
 
@@ -22,13 +25,24 @@ void add_write_options(CLI::App& command, CheckpointOptions& options) {
       ->default_str("safetensors");
   command.add_option("--io", options.io_path, "I/O path: auto, or one of those that tzmark bench --list-io tells")
       ->capture_default_str();
-  command.add_option("--threads", options.threads, "Threads that copy and write; 0 is one a core")
+  command.add_option("--threads", options.threads, "Threads that copy and write; 0 is one per core")
+      ->check(CLI::Range(0U, CheckpointOptions::kThreadsMax))
       ->capture_default_str();
 }
 
 void add_read_options(CLI::App& command, CheckpointReadOptions& options) {
   command.add_flag("--from-device", options.from_device,
                    "Forget what the system has cached of the files, so that the device is asked");
+}
+
+void warn(const std::string& text) { fmt::print(stderr, "{}\n", printable(text)); }
+
+void warn_of_unusable(const std::string& directory, const CheckpointReadOptions& options) {
+  for (const CheckpointInfo& other : list_checkpoints(directory, options)) {
+    const bool unusable =
+        other.status == CheckpointInfo::Status::kUncommitted || other.status == CheckpointInfo::Status::kUnreadable;
+    if (unusable) warn(fmt::format("passed over {}: {}", other.directory, other.problem));
+  }
 }
 
 }  // namespace tzmark::cli

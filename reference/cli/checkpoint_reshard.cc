@@ -41,7 +41,7 @@ void add_checkpoint_reshard(CLI::App& group) {
   options->add_to(*command);
   command->add_option("--world-size", options->world_size, "How many ranks will load it")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1U, kWorldSizeMax));
   command->callback([options] {
     reshard_checkpoint(find_checkpoint(options->directory, options->reading), options->output, options->world_size,
                        options->reading, options->writing);

@@ -1,8 +1,8 @@
 // tzmark checkpoint simulate: a training loop that saves checkpoints, to be measured, killed and started again.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,20 +15,31 @@
 namespace tzmark::cli {
 namespace {
 
+// An hour.
+constexpr double kStepMsMax = 3.6e6;
+
+// CLI11 takes -1 for the largest unsigned number.
+const CLI::Validator kNotNegative(
+    [](std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); }, "");
+
 // Lines for people, and for whoever kills this process and wants to know how far it was.
 SimulationEvents events_of_rank(std::uint32_t rank) {
   if (rank != 0) return {[](const SimulationResult&) {}, [](const SimulatedSave&) {}};
   return {[](const SimulationResult& result) {
             for (const std::string& name : result.removed) {
-              fmt::print(stderr, "removed what a save that died had left: {}\n", name);
+              warn(fmt::format("removed what a save that died had left: {}", name));
             }
+            for (const std::string& text : result.warnings) warn(text);
             if (result.resumed_from) {
               fmt::print(stderr, "resumed from the checkpoint of step {}\n", *result.resumed_from);
             } else {
               fmt::print(stderr, "there is no checkpoint; this begins at step 0\n");
             }
           },
-          [](const SimulatedSave& save) { print(durable_line(save) + "\n"); }};
+          [](const SimulatedSave& save) {
+            print(durable_line(save) + "\n");
+            for (const std::string& text : save.report.warnings) warn(text);
+          }};
 }
 
 }  // namespace
@@ -41,7 +52,8 @@ void simulate(const SimulateOptions& options, Ranks& ranks) {
   const SimulationResult result = run_simulation(options, ranks, events_of_rank(ranks.rank()));
   if (is_first) print(summary_line(result) + "\n");
   if (!file) return;
-  const std::string text = to_json(options, result).dump(1) + "\n";
+  const std::string text =
+      to_json(options, result).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   file->file().write_at(0, std::as_bytes(std::span(text)));
   file->commit();
 }
@@ -55,9 +67,9 @@ void add_checkpoint_simulate(CLI::App& group, std::function<void(const SimulateO
   CLI::App* command = group.add_subcommand(
       "simulate", "Run a training loop that saves checkpoints; goes on from the newest one in the directory");
   command->add_option("DIR", options->directory, "Where the checkpoints go; made if need be")->required();
-  command->add_option("--steps", options->steps, "The step to end at")->capture_default_str();
+  command->add_option("--steps", options->steps, "The step to end at")->check(kNotNegative)->capture_default_str();
   command->add_option("--step-ms", options->step_ms, "Computing in a step, beside the change of the tensors")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, kStepMsMax))
       ->capture_default_str();
   command->add_option("--state-mib", options->state_mib, "Model and optimizer of all ranks together, in MiB")
       ->check(CLI::Range(1, 1 << 24))
@@ -70,27 +82,35 @@ void add_checkpoint_simulate(CLI::App& group, std::function<void(const SimulateO
   command
       ->add_option("--keep-latest", options->checkpoints.retention.keep_latest,
                    "How many checkpoints stay; 0 is all of them")
+      ->check(kNotNegative)
       ->capture_default_str();
   command
       ->add_option("--keep-every", options->checkpoints.retention.keep_every,
                    "Those whose step is a multiple of this stay, too; 0 is none")
+      ->check(kNotNegative)
       ->capture_default_str();
   add_write_options(*command, options->checkpoints);
   command
       ->add_option("--memory-limit", options->checkpoints.memory_limit_bytes,
                    "For snapshot and I/O buffers together; 0 is no limit")
+      ->check(kNotNegative)
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Of the content")->capture_default_str();
+  command->add_option("--seed", options->seed, "Of the content")->check(kNotNegative)->capture_default_str();
   command->add_flag("--mpi", options->mpi, "Each rank of mpirun saves its shard");
-  command->add_option("--strategy", options->strategy, "With --mpi, how: replicated, zero or tensor-parallel")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Sharding::Strategy>{{"replicated", Sharding::Strategy::kReplicated},
-                                                    {"zero", Sharding::Strategy::kZeroPartitioned},
-                                                    {"tensor-parallel", Sharding::Strategy::kTensorParallel}}))
+  // Not by a transformer over the enum: its help would print the values as characters.
+  command
+      ->add_option_function<std::string>(
+          "--strategy", [options](const std::string& name) { options->strategy = *strategy_from_name(name); },
+          "With --mpi, how")
+      ->check(CLI::IsMember({"replicated", "zero", "tensor-parallel"}))
       ->default_str("zero");
   command->add_option("--json", options->json_file, "Write what was measured to this file; of rank 0, with --mpi");
-  command->callback([options, run = std::move(run)] { run(*options); });
+  command->callback([options, run = std::move(run)] {
+    // Not a number passes for one in the range.
+    if (std::isnan(options->step_ms)) throw Error(ErrorCode::kUsage, "--step-ms is not a number");
+    run(*options);
+  });
 }
 
 }  // namespace tzmark::cli

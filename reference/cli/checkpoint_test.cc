@@ -1,11 +1,14 @@
 // tzmark checkpoint as its users meet it: what it prints, what it leaves, and how it says no.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/names.h"
 #include "cli/test_command.h"
 
 namespace tzmark {
@@ -88,10 +91,15 @@ TEST_F(CheckpointCliTest, VerifyTellsWhatIsDamagedFromWhatIsNotThere) {
 TEST_F(CheckpointCliTest, GoesOnFromTheNewestAndKeepsWhatItShould) {
   ASSERT_EQ(simulate(4).status, 0);
   // What a save that died leaves.
-  fs::create_directory(step(6) + ".tmp-0123");
+  const std::string dead = checkpoint::place_of(step(6)).temporary("0123");
+  fs::create_directory(dead);
+  fs::create_directory(step(6) + ".tmp-mine");
   const Result result = simulate(10, {"--keep-latest", "1", "--keep-every", "4"});
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("step-00000006.tmp-0123\n"));
+  EXPECT_THAT(result.err, HasSubstr("left: " + dead + "\n"));
+  EXPECT_THAT(result.err, HasSubstr("step-00000006.tmp-mine: not deleted: its name lacks the mark of a save\n"));
+  EXPECT_FALSE(fs::exists(dead));
+  EXPECT_TRUE(fs::remove(step(6) + ".tmp-mine"));
   EXPECT_THAT(result.err, EndsWith("resumed from the checkpoint of step 4\n"));
   const json list = listed();
   std::vector<int> steps;
@@ -154,6 +162,82 @@ TEST_F(CheckpointCliTest, WrongUsageAndTooLittleMemory) {
   ASSERT_EQ(simulate(2).status, 0);
   EXPECT_NE(run({"checkpoint", "consolidate", path("run"), path("whole")}).status, 0);
   EXPECT_FALSE(fs::exists(path("whole")));
+}
+
+TEST_F(CheckpointCliTest, RefusesNumbersThatNobodyMeans) {
+  ASSERT_EQ(simulate(2).status, 0);
+  for (const char* number : {"0", "-1", "65537", "4000000000", "1e3", "x"}) {
+    EXPECT_EQ(run({"checkpoint", "reshard", path("run"), path("out"), "--world-size", number}).status, 2) << number;
+  }
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"--steps", "-1"},        {"--interval", "-1"},   {"--step-ms", "-1"},   {"--step-ms", "inf"},
+      {"--step-ms", "nan"},     {"--step-ms", "1e300"}, {"--state-mib", "-1"}, {"--state-mib", "99999999999"},
+      {"--keep-latest", "-1"},  {"--keep-every", "-1"}, {"--threads", "-1"},   {"--threads", "4000000000"},
+      {"--memory-limit", "-1"}, {"--seed", "-1"},       {"--steps", "1e300"}};
+  for (const auto& [option, number] : wrong) {
+    const Result result = run({"checkpoint", "simulate", path("new"), option + "=" + number});
+    EXPECT_EQ(result.status, 2) << option << " " << number << ": " << result.err;
+    EXPECT_FALSE(fs::exists(path("new"))) << option << " " << number;
+  }
+}
+
+TEST_F(CheckpointCliTest, PrintsNoControlBytes) {
+  const auto unprintable = [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f; };
+  for (const char* command : {"simulate", "list", "verify", "consolidate", "reshard"}) {
+    const Result help = run({"checkpoint", command, "--help"});
+    EXPECT_EQ(help.status, 0);
+    EXPECT_TRUE(std::ranges::none_of(help.out, unprintable)) << help.out;
+  }
+  EXPECT_EQ(simulate(2, {"--strategy", "zero"}).status, 0);
+  const Result wrong = simulate(4, {"--strategy", "none"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_TRUE(std::ranges::none_of(wrong.err, unprintable)) << wrong.err;
+  const std::string name = path("run") + "/a\x1b[2J\u202e\u2066\u200b\xff";
+  fs::rename(step(2), name);
+  fs::copy(name, name + "-uncommitted", fs::copy_options::recursive);
+  fs::remove(name + "-uncommitted/commit.json");
+  fs::create_directory(name + ".tmp-1");
+  for (const char* command : {"list", "verify"}) {
+    const Result result = run({"checkpoint", command, path("run")});
+    EXPECT_EQ(result.status, 0) << result.err;
+    for (const std::string& text : {result.out, result.err}) {
+      EXPECT_TRUE(std::ranges::none_of(text, unprintable)) << text;
+      for (const char* hidden : {"\u202e", "\u2066", "\u200b", "\xff"}) EXPECT_EQ(text.find(hidden), std::string::npos);
+    }
+  }
+}
+
+TEST_F(CheckpointCliTest, ListsNamesThatAreNotUtf8AndATroubledLatest) {
+  ASSERT_EQ(simulate(2).status, 0);
+  fs::rename(step(2), path("run") + "/a\xff");
+  Result result = run({"checkpoint", "list", path("run"), "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  json list = json::parse(result.out);
+  EXPECT_EQ(list["checkpoints"][0]["directory"], path("run") + "/a\xef\xbf\xbd");
+  EXPECT_THAT(list["checkpoints"][0]["directory_hex"].get<std::string>(), EndsWith("2f61ff"));
+  EXPECT_EQ(list["latest"], step(2));
+  EXPECT_FALSE(list.contains("latest_hex"));
+  std::ofstream(path("run") + "/latest") << "a\xff\n";
+  EXPECT_THAT(listed()["latest_hex"].get<std::string>(), EndsWith("2f61ff"));
+  fs::remove(path("run") + "/latest");
+  fs::create_symlink("a", path("run") + "/latest");
+  result = run({"checkpoint", "list", path("run"), "--json"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("/latest: "));
+  EXPECT_EQ(json::parse(result.out)["latest"], nullptr);
+}
+
+TEST_F(CheckpointCliTest, GoesOnBesideADirectoryThatItMayNotRead) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read every directory";
+  ASSERT_EQ(simulate(4).status, 0);
+  fs::permissions(step(4), fs::perms::none);
+  const json list = listed();
+  EXPECT_EQ(list["checkpoints"][0]["status"], "unreadable");
+  const Result result = simulate(6);
+  fs::permissions(step(4), fs::perms::owner_all);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("passed over " + step(4)));
+  EXPECT_THAT(result.err, EndsWith("resumed from the checkpoint of step 2\n"));
 }
 
 TEST_F(CheckpointCliTest, SaysWhereThereIsNoMpi) {

@@ -101,7 +101,14 @@ class Simulation {
     if (ranks_.rank() == 0) {
       // A checkpoint is durable when all directories above it are.
       if (files_->make_directory(options_.directory)) files_->sync_directory(parent_of(options_.directory));
-      result_.removed = clean_stale_checkpoints(options_.directory, files_);
+      CleanedCheckpoints cleaned = clean_stale_checkpoints(options_.directory, files_);
+      result_.removed = std::move(cleaned.removed);
+      result_.warnings = std::move(cleaned.kept);
+      for (const CheckpointInfo& info : list_checkpoints(options_.directory)) {
+        if (info.status == CheckpointInfo::Status::kUnreadable) {
+          result_.warnings.push_back(fmt::format("passed over {}: {}", info.directory, info.problem));
+        }
+      }
       if (const auto found = find_newest_checkpoint(options_.directory)) newest = found->directory;
       run_id_ = checkpoint::new_save_id();
     }
@@ -189,6 +196,14 @@ std::string_view strategy_name(Sharding::Strategy strategy) {
       return "tensor-parallel";
   }
   return {};
+}
+
+std::optional<Sharding::Strategy> strategy_from_name(std::string_view name) {
+  for (const auto strategy :
+       {Sharding::Strategy::kReplicated, Sharding::Strategy::kZeroPartitioned, Sharding::Strategy::kTensorParallel}) {
+    if (name == strategy_name(strategy)) return strategy;
+  }
+  return std::nullopt;
 }
 
 SimulationResult run_simulation(const SimulationOptions& options, Ranks& ranks, const SimulationEvents& events) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/ranks.h"
@@ -45,6 +46,7 @@ struct SimulationResult {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;               // 0: not sharded
   std::vector<std::string> removed;           // what died saves had left
+  std::vector<std::string> warnings;          // what was not removed, or passed over
   std::optional<std::uint64_t> resumed_from;  // step
   std::uint64_t state_bytes = 0;              // of this rank
   std::uint64_t snapshot_memory_bytes = 0;
@@ -62,6 +64,7 @@ struct SimulationEvents {
 // Throws kUsage for a directory with checkpoints of another simulation.
 SimulationResult run_simulation(const SimulationOptions& options, Ranks& ranks, const SimulationEvents& events);
 
+std::optional<Sharding::Strategy> strategy_from_name(std::string_view name);
 std::string_view strategy_name(Sharding::Strategy strategy);  // "replicated", "zero", "tensor-parallel"
 
 }  // namespace tzmark::cli

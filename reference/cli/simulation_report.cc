@@ -99,7 +99,7 @@ std::string durable_line(const SimulatedSave& save) {
   return fmt::format(
       "{}: durable, {}; stalled {:.1f} ms (wait {:.1f}, copy {:.1f}, submit {:.1f}), drained in {:.1f} ms, "
       "committed in {:.1f} ms",
-      save.directory, human_bytes(save.report.file_bytes), ms(save.stall_ns()), ms(save.times.wait_ns),
+      printable(save.directory), human_bytes(save.report.file_bytes), ms(save.stall_ns()), ms(save.times.wait_ns),
       ms(save.times.copy_ns), ms(save.times.submit_ns), ms(save.report.drain_ns), ms(save.report.commit_ns));
 }
 

@@ -37,7 +37,7 @@ BUILD = Path(os.environ.get("TZMARK_BUILD_DIR", SOURCE / "build"))
 COMMIT = "renameat2"
 # Calls without which a save can do: room that is made beforehand.
 DISPENSABLE = {"fallocate", "fallocate64"}
-REMOVING = {"unlink", "rmdir"}
+REMOVING = {"unlinkat", "rmdir"}
 # More than a save makes: who gets so far has lost count.
 CALLS_MAX = 200
 

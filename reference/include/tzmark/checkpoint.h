@@ -31,6 +31,9 @@ namespace tzmark {
 // Private to the library.
 class SnapshotPool;
 struct SaveTask;
+namespace checkpoint {
+class RetentionPolicy;
+}
 
 // A tensor in memory of any kind. data has exactly the bytes that shape and dtype say. Device memory must be complete:
 // whoever computes it on a stream synchronizes before save, which knows of no streams. A copy from there goes through
@@ -53,6 +56,10 @@ struct TrainingState {
 
   friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };
+
+// The most ranks that a checkpoint can have: the files of so many can be listed in commit.json, of which no reader
+// takes more than 64 MiB.
+inline constexpr std::uint32_t kWorldSizeMax = 1 << 16;
 
 // How the ranks of a sharded checkpoint divide a model.
 struct Sharding {
@@ -80,11 +87,14 @@ struct SaveGroup {
   std::function<bool(bool mine_ok)> agree;
 };
 
-// Which checkpoints beside the one that was just written stay; the others are deleted, oldest first. The new one is
-// read back from disk and checked before the first deletion. A failure here is thrown although the new checkpoint is
-// durable, and says so; of several ranks, on rank 0 alone.
+// Which checkpoints beside the one that was just written stay; the others are deleted, oldest first. Before the first
+// deletion, the new one and those that count as the latest are read back from disk and verified. An AsyncCheckpointer
+// does so once for each checkpoint; later it checks that all files are there with their sizes. A checkpoint that fails
+// does not count, and stays as long as it is newer than those that do. Checkpoints with files that no save writes are
+// not deleted. A failure here is thrown although the new checkpoint is durable, and says so; of several ranks, on rank
+// 0 alone.
 struct Retention {
-  std::size_t keep_latest = 0;   // by step; 0: all of them
+  std::size_t keep_latest = 0;   // whole ones, by step; 0: all of them
   std::uint64_t keep_every = 0;  // and those whose step is a multiple of this, too; 0: none
 };
 
@@ -92,7 +102,8 @@ struct CheckpointOptions {
   enum class Format : std::uint8_t { kSafetensors, kTensors };
   enum class Existing : std::uint8_t {
     // The old checkpoint of that name is there until the new one takes its place in one moment, after it has been read
-    // back from disk and found whole. Otherwise the old one stays, and the save fails.
+    // back from disk and found whole. Otherwise the old one stays, and the save fails. A directory that contains other
+    // files and no commit.json is not replaced. An old checkpoint with other files keeps its temporary name.
     kExchange,
     kRefuse,
   };
@@ -100,7 +111,8 @@ struct CheckpointOptions {
   std::optional<Layout> layout;  // of .tensors; none: the lowest that the content needs
   bool sha256 = true;            // in .tensors, beside its CRC32; it keeps a core busy for each large tensor
   std::string io_path = "auto";
-  unsigned threads = 0;               // that copy and write; 0: one a core
+  static constexpr unsigned kThreadsMax = 1 << 16;
+  unsigned threads = 0;               // that copy and write, at most kThreadsMax; 0: one per core
   std::size_t piece_bytes = 2 << 20;  // of a transfer, at most
   // Of snapshot and I/O buffers together; 0: no limit. A save waits for the memory of the one before, and one that
   // could never fit throws TZE-ENV-006 before anything is copied.
@@ -108,6 +120,9 @@ struct CheckpointOptions {
   Existing existing = Existing::kExchange;
   Retention retention;
   std::shared_ptr<FileSystem> file_system;  // none: the system's
+
+  // Throws kUsage for options that make no sense. Whatever writes a checkpoint calls it first.
+  void check() const;
 };
 
 // What save has spent before it returned, in nanoseconds.
@@ -124,6 +139,8 @@ struct WriteReport {
   std::uint64_t drain_ns = 0;      // from its start until the last file of this rank was durable
   std::uint64_t commit_ns = 0;     // from there until the checkpoint was durable under its name, and latest too
   std::uint64_t retention_ns = 0;  // verifying and deleting
+  // Sentences: what was not deleted, and which older checkpoint failed verification. No reason to stop.
+  std::vector<std::string> warnings;
 };
 
 class AsyncCheckpointer {
@@ -145,6 +162,7 @@ class AsyncCheckpointer {
   SaveTimes save(const std::string& directory, TensorViews model, TensorViews optimizer, const TrainingState& state);
 
   // The same for one rank of several, each of which calls it with the same directory, world_size, step, and save id;
+  // world_size is at most kWorldSizeMax;
   // the ranks need a common file system. The checkpoint appears when all of them have written their shard, and the
   // background write of every rank fails if that of one does.
   SaveTimes save_distributed(const std::string& directory, std::uint32_t rank, std::uint32_t world_size,
@@ -166,6 +184,7 @@ class AsyncCheckpointer {
 
   CheckpointOptions options_;
   std::unique_ptr<SnapshotPool> pool_;
+  std::unique_ptr<checkpoint::RetentionPolicy> retention_;
   SaveTimes times_;
   WriteReport report_;
   std::future<WriteReport> writing_;
@@ -208,6 +227,7 @@ struct CheckpointInfo {
     kCommitted,    // commit.json is whole; verify_checkpoint tells whether the rest is
     kUncommitted,  // looks like a checkpoint, and has no commit.json that can be used
     kTemporary,    // of a save that goes on or has died, or on its way to be deleted
+    kUnreadable,   // the system refuses to read it: nothing is known about it
   };
   std::string directory;  // with that of the parent
   Status status = Status::kUncommitted;
@@ -221,7 +241,8 @@ struct CheckpointInfo {
   std::size_t file_count = 0;
 };
 
-// All in a directory, committed ones last and in the order of their steps.
+// All in a directory, committed ones last and in the order of their steps. Throws TZE-ENV rules if the directory itself
+// cannot be read; an entry that cannot is listed with its problem, and does not hide the others.
 std::vector<CheckpointInfo> list_checkpoints(const std::string& parent, const CheckpointReadOptions& options = {});
 // The committed one of the highest step, and of several the one that was committed last.
 std::optional<CheckpointInfo> find_newest_checkpoint(const std::string& parent,
@@ -231,15 +252,21 @@ std::optional<std::string> read_latest_checkpoint(const std::string& parent, con
 // Reads every file of a checkpoint and throws if it is not as commit.json says, or cannot be loaded.
 CheckpointInfo verify_checkpoint(const std::string& directory, const CheckpointReadOptions& options = {});
 
-// Removes what saves that have died, and deletions that were interrupted, left behind; returns the names. Leaves alone
-// what a living process works on, and directories with anything in them that no save makes. One rank calls it when a
-// program starts.
-std::vector<std::string> clean_stale_checkpoints(const std::string& parent,
-                                                 const std::shared_ptr<FileSystem>& file_system = nullptr);
+struct CleanedCheckpoints {
+  std::vector<std::string> removed;  // directories
+  std::vector<std::string> kept;     // sentences: which temporary directory was not deleted, and why
+};
+// Deletes what saves that have died, and deletions that were interrupted, left behind. Only directories whose temporary
+// name carries the mark of a save, which no living process works on, and which contain nothing but files that saves
+// write. One rank calls it when a program starts.
+CleanedCheckpoints clean_stale_checkpoints(const std::string& parent,
+                                           const std::shared_ptr<FileSystem>& file_system = nullptr);
 
 // Puts a sharded checkpoint together to one that is not, or deals it out to another number of ranks. Tensors are
 // streamed: memory in proportion to one piece, not to the model. Throws CKP-005 for shards that do not fit together,
 // and kUsage if the two directories have one parent: there the result would count as a checkpoint of the same run.
+// Before anything is written: kUsage for a world_size of 0, above kWorldSizeMax, or that does not divide a dimension of
+// split_dims; TZE-ENV-006 if sharding_meta.json would have more than 64 MiB.
 //   Replicated       rank 0's, after the ranks are found to be equal
 //   ZeroPartitioned  all tensors; what several ranks have must be equal. Dealt out by bytes
 //   TensorParallel   joined, or cut, along split_dims. Optimizer entries NAME.ANYTHING of the shape of NAME follow it

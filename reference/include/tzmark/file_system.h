@@ -24,16 +24,32 @@ struct DirectoryEntry {
   EntryKind kind;
 };
 
-// Says that somebody uses a directory, until it is destroyed or its process ends, however that ends. It binds those who
-// ask for it, and stays with the directory when that is renamed.
-class DirectoryLock {
+// An open directory. Its calls concern the directory that was opened, whatever has its name by now, and follow no
+// symbolic link. name: of one entry, without a slash.
+class OpenDirectory {
  public:
-  virtual ~DirectoryLock() = default;
-  DirectoryLock(const DirectoryLock&) = delete;
-  DirectoryLock& operator=(const DirectoryLock&) = delete;
+  virtual ~OpenDirectory() = default;
+  OpenDirectory(const OpenDirectory&) = delete;
+  OpenDirectory& operator=(const OpenDirectory&) = delete;
+
+  // What it was opened by, for messages.
+  virtual const std::string& name() const = 0;
+
+  virtual std::vector<DirectoryEntry> list() = 0;  // sorted
+  virtual EntryKind kind(const std::string& name) = 0;
+  // Throws TZE-ENV-001 if the entry is not a directory.
+  virtual std::unique_ptr<OpenDirectory> open_directory(const std::string& name) = 0;
+  // Throws TZE-ENV-001 if the entry is not a regular file; never waits for the writer of a FIFO. io_path: as for
+  // open_file of io.h.
+  virtual std::unique_ptr<File> read_file(const std::string& name, std::string_view io_path) = 0;
+  // Forgets what is cached of a file that is durable, so that the next read comes from the device. As far as the system
+  // does that; a memory file system cannot.
+  virtual void forget_cached(const std::string& name) = 0;
+  virtual void remove_file(const std::string& name) = 0;
+  virtual void remove_directory(const std::string& name) = 0;  // which is empty
 
  protected:
-  DirectoryLock() = default;
+  OpenDirectory() = default;
 };
 
 class FileSystem {
@@ -44,10 +60,6 @@ class FileSystem {
 
   // The file must not exist. io_path: as for open_file of io.h.
   virtual std::unique_ptr<File> create_file(const std::string& name, std::string_view io_path) = 0;
-  virtual std::unique_ptr<File> read_file(const std::string& name, std::string_view io_path) = 0;
-  // Forgets what is cached of a file that is durable, so that the next read comes from the device. As far as the system
-  // does that; a memory file system cannot.
-  virtual void forget_cached(const std::string& name) = 0;
 
   // Returns false if there is a directory of that name already.
   virtual bool make_directory(const std::string& name) = 0;
@@ -59,17 +71,19 @@ class FileSystem {
   virtual void replace_file(const std::string& from, const std::string& to) = 0;
   // Each has the other's name, at one moment.
   virtual void exchange(const std::string& a, const std::string& b) = 0;
-  virtual void remove_file(const std::string& name) = 0;
   virtual void remove_directory(const std::string& name) = 0;  // which is empty
 
-  // Nothing behind a symbolic link: that is kOther.
+  // Follows no symbolic link: that is kOther.
   virtual EntryKind kind(const std::string& name) = 0;
-  virtual std::vector<DirectoryEntry> list(const std::string& name) = 0;  // sorted
+  // name may be a symbolic link to the directory.
+  virtual std::unique_ptr<OpenDirectory> open_directory(const std::string& name) = 0;
 
-  // Several may hold the first at a time, and nobody beside the second. Both return nothing if that is not to be had
-  // now, and also if the directory has lost its name before it was locked.
-  virtual std::unique_ptr<DirectoryLock> lock_shared(const std::string& name) = 0;
-  virtual std::unique_ptr<DirectoryLock> lock_alone(const std::string& name) = 0;
+  // Opens a directory and locks it until the result is destroyed or the process ends, however that ends. The lock binds
+  // those who ask for it, and stays with the directory when that is renamed. Any number of holders may share the first;
+  // the second excludes all others. Both return nothing if the lock is held elsewhere, or if the directory has lost its
+  // name before it was locked.
+  virtual std::unique_ptr<OpenDirectory> lock_shared(const std::string& name) = 0;
+  virtual std::unique_ptr<OpenDirectory> lock_alone(const std::string& name) = 0;
 
  protected:
   FileSystem() = default;
@@ -78,13 +92,10 @@ class FileSystem {
 // The one of this machine. It has no state: all of them are alike.
 std::shared_ptr<FileSystem> system_file_system();
 
-// All of a file that is small. Throws TZE-ENV-006 for one of more than bytes_max, before there is memory for it.
-std::string read_small_file(FileSystem& files, const std::string& name, std::uint64_t bytes_max);
+// All of a file that is small. Throws TZE-ENV-006 for one of more than bytes_max, before memory is allocated for it.
+std::string read_small_file(OpenDirectory& directory, const std::string& name, std::uint64_t bytes_max);
 
 // A new file of this content, durable but for its name.
 void write_small_file(FileSystem& files, const std::string& name, std::string_view content);
-
-// A directory and all that is in it. Links are removed, and what they lead to is not.
-void remove_tree(FileSystem& files, const std::string& name);
 
 }  // namespace tzmark

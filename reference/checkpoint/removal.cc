@@ -1,0 +1,56 @@
+// What a save makes is known by its exact names; everything else belongs to somebody else.
+#include "checkpoint/removal.h"
+
+#include <fmt/format.h>
+
+#include "checkpoint/names.h"
+#include "tzmark/error.h"
+
+namespace tzmark::checkpoint {
+namespace {
+
+bool is_own_file(const DirectoryEntry& entry, bool in_rank) {
+  return entry.kind == EntryKind::kFile && is_own_file_name(entry.name, in_rank);
+}
+
+bool is_rank(const DirectoryEntry& entry) {
+  return entry.kind == EntryKind::kDirectory && is_rank_directory_name(entry.name);
+}
+
+void remove_own_files(OpenDirectory& directory, bool in_rank) {
+  for (const DirectoryEntry& entry : directory.list()) {
+    if (is_own_file(entry, in_rank)) directory.remove_file(entry.name);
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> foreign_entry(OpenDirectory& directory) {
+  for (const DirectoryEntry& entry : directory.list()) {
+    if (is_own_file(entry, false)) continue;
+    if (!is_rank(entry)) return entry.name;
+    for (const DirectoryEntry& inner : directory.open_directory(entry.name)->list()) {
+      if (!is_own_file(inner, true)) return fmt::format("{}/{}", entry.name, inner.name);
+    }
+  }
+  return std::nullopt;
+}
+
+void remove_content(OpenDirectory& directory) {
+  if (const auto foreign = foreign_entry(directory)) {
+    throw Error(ErrorCode::kWriteFailed,
+                fmt::format("{}: not deleted: it contains '{}', which no save writes", directory.name(), *foreign));
+  }
+  for (const DirectoryEntry& entry : directory.list()) {
+    if (is_rank(entry)) remove_rank(directory, entry.name);
+  }
+  remove_own_files(directory, false);
+}
+
+void remove_rank(OpenDirectory& checkpoint, const std::string& name) {
+  if (checkpoint.kind(name) == EntryKind::kNone) return;
+  remove_own_files(*checkpoint.open_directory(name), true);
+  checkpoint.remove_directory(name);
+}
+
+}  // namespace tzmark::checkpoint
