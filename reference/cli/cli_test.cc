@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -98,6 +99,62 @@ TEST_F(CliTest, ErrorsAreOneLineWithFileRuleAndByte) {
     EXPECT_EQ(result.out, "");
     EXPECT_EQ(result.err, "tzmark: " + name + ": error TZR-HDR-003 at byte 5: data version 6 is not one of 1 to 5\n");
   }
+}
+
+// What a command that is run with a pipe as its output writes, if between_reads happens after its first byte.
+template <typename Action>
+Result run_piped(const std::string& program, const std::vector<std::string>& arguments, const std::string& err,
+                 Action&& between_reads) {
+  std::vector<const char*> argv = {program.c_str()};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  argv.push_back(nullptr);
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(ends[1], 1);
+    ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
+    ::execv(program.c_str(), const_cast<char* const*>(argv.data()));
+    ::_exit(127);
+  }
+  ::close(ends[1]);
+  Result result;
+  std::array<char, 4096> block{};
+  std::size_t wanted = 1;
+  for (ssize_t got = 0; (got = ::read(ends[0], block.data(), wanted)) > 0; wanted = block.size()) {
+    if (result.out.empty()) between_reads();
+    result.out.append(block.data(), static_cast<std::size_t>(got));
+  }
+  ::close(ends[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  result.err = slurp(err);
+  return result;
+}
+
+TEST_F(CliTest, ExtractPrintsOnlyWhatItVerified) {
+  test::Content content;
+  content.add({"w"}, "uint8", {8 << 20});
+  const auto& data = content.data[0];
+  const std::string whole(reinterpret_cast<const char*>(data.data()), data.size());
+  const auto bytes = content.write();
+  const std::uint64_t last_byte = test::open_bytes(bytes).tensors()[0].data_offset + data.size() - 1;
+  const std::string name = write("changing", bytes);
+  const Result clean = run_piped(program_, {"extract", name, "w"}, path(".err"), [] {});
+  EXPECT_EQ(clean.status, 0) << clean.err;
+  EXPECT_TRUE(clean.out == whole);
+
+  // The pipe holds far less than the tensor, so its end is read again after the change.
+  const Result changed = run_piped(program_, {"extract", name, "w"}, path(".err"), [&] {
+    std::fstream file(name, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(last_byte));
+    file.put(static_cast<char>(~std::to_integer<int>(data.back())));
+  });
+  EXPECT_EQ(changed.status, 3);
+  EXPECT_THAT(changed.err, HasSubstr("error TZE-ENV-005"));
+  EXPECT_LT(changed.out.size(), whole.size());
+  EXPECT_TRUE(whole.starts_with(changed.out)) << "bytes that were not verified are printed";
 }
 
 TEST_F(CliTest, AWrongKeyOrNoneGivesNothingButTheError) {

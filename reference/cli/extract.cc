@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "bytes/block_tags.h"
 #include "cli/commands.h"
 #include "codec/tensor_digest.h"
 
@@ -65,6 +66,22 @@ void stream_tensor(TensorStream& stream, std::uint64_t data_length, bool verify,
   if (verify) expected.check(digest.crc32(), digest.finish_sha256());
 }
 
+// Writes the tensor to standard output. Bytes in a pipe cannot be taken back, so the tensor is verified on a first
+// read, and a second read writes only the bytes that were verified.
+void print_tensor(TensorStream& stream, std::uint64_t data_length, bool verify) {
+  if (!verify) return stream_tensor(stream, data_length, false, write_stdout);
+  const BlockTagger tagger;
+  std::vector<BlockTag> tags;
+  stream_tensor(stream, data_length, true, [&](std::span<const std::byte> data) { tags.push_back(tagger.tag(data)); });
+  auto verified = tags.begin();
+  stream_tensor(stream, data_length, false, [&](std::span<const std::byte> data) {
+    if (tagger.tag(data) != *verified++) {
+      throw Error(ErrorCode::kFileChanged, "the tensor was changed after it was verified: the output ends before that");
+    }
+    write_stdout(data);
+  });
+}
+
 }  // namespace
 
 void add_extract(CLI::App& app) {
@@ -84,11 +101,7 @@ void add_extract(CLI::App& app) {
     TensorStream& stream = *found.stream;
     const bool verify = !options->no_verify && stream.expected() != nullptr;
     if (options->output == "-") {
-      // What went down a pipe cannot be taken back, so the tensor is checked before its first byte is written.
-      about(options->file_name, [&] {
-        if (verify) stream_tensor(stream, found.data_length, true, [](std::span<const std::byte>) {});
-        stream_tensor(stream, found.data_length, false, write_stdout);
-      });
+      about(options->file_name, [&] { print_tensor(stream, found.data_length, verify); });
       return;
     }
     auto output =

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "bytes/block_tags.h"
 #include "codec/header_reading.h"
 #include "codec/index.h"
 #include "codec/key_ring.h"
@@ -52,8 +53,8 @@ class FileTensorStream final : public TensorStream {
 
   const TensorHeader& header() const { return header_; }
   std::span<const std::byte> header_bytes() const { return header_bytes_; }  // exactly the header
-  // How long a part of the data that begins at offset is at most, so that no byte is read twice. REQUIRES: offset is 0
-  // or where another part ends.
+  // How long a part of the data that begins at offset is at most, so that it is opened from its own bytes. REQUIRES:
+  // offset is 0 or where another part ends.
   std::size_t part_bytes(std::uint64_t offset, std::size_t limit) const;
   const std::optional<Cipher>& cipher() const { return header_.crypt.cipher; }
   const Key& key() const { return *key_; }  // REQUIRES: cipher()
@@ -67,6 +68,9 @@ class FileTensorStream final : public TensorStream {
   void read_messages(std::uint64_t offset, MutableBuffer out);
   void read_part(std::uint64_t offset, MutableBuffer out);
   void authenticate(std::uint64_t message);
+  void open_part(std::uint64_t message, std::uint64_t in_message, std::span<std::byte> out);
+  void open_blocks(std::uint64_t message, std::uint64_t in_message, std::span<std::byte> blocks);
+  std::uint64_t message_length(std::uint64_t message) const;
 
   const Reader::State& state_;
   const TensorInfo info_;
@@ -75,8 +79,11 @@ class FileTensorStream final : public TensorStream {
   std::span<const std::byte> header_bytes_;
   ExpectedHashes expected_;
   const Key* key_ = nullptr;
+  const std::size_t block_bytes_;
+  std::optional<BlockTagger> tagger_;  // of messages that are larger than a piece
   std::mutex mutex_;
-  std::vector<bool> authenticated_;  // of messages that are larger than a piece
+  // Of the ciphertext of each such message, by blocks; none before it is authenticated.
+  std::vector<std::vector<BlockTag>> tags_;
 };
 
 [[noreturn]] void throw_wrong_mac(std::uint64_t message, std::uint64_t file_offset);

@@ -12,8 +12,11 @@
 namespace tzmark {
 namespace {
 
-// The bytes that a message larger than a piece is authenticated by.
-constexpr std::size_t kAuthenticateBytes = 256 << 10;
+// A message larger than a piece is authenticated, and known again at its second read, by blocks of this many bytes.
+constexpr std::size_t kBlockBytesMax = 256 << 10;
+
+// Decryption begins at multiples of 64 bytes, and a piece holds whole blocks.
+std::size_t block_bytes(std::size_t piece_bytes) { return std::min(piece_bytes / 64 * 64, kBlockBytesMax); }
 
 std::span<const std::byte> mac_of(const Cipher& cipher, std::uint64_t message) {
   return cipher.macs.subspan(message * kMacBytes, kMacBytes);
@@ -45,11 +48,15 @@ FileTensorStream::FileTensorStream(const Reader::State& state, std::size_t tenso
       info_(state.index.tensors[tensor]),
       header_room_(read_header(*state.file, state.index, tensor)),
       header_bytes_(decode_header(state.index, tensor, header_room_, header_)),
-      expected_(state.index.layout, header_bytes_, header_, info_.header_offset) {
+      expected_(state.index.layout, header_bytes_, header_, info_.header_offset),
+      block_bytes_(block_bytes(state.options.piece_bytes)) {
   if (header_.crypt.cipher) {
     key_ = &state.keys.key_for(header_.crypt, info_.header_offset + header_.crypt_begin);
-    const Cipher& cipher = *header_.crypt.cipher;
-    authenticated_.resize(message_count(info_.data_length, cipher.message_bytes));
+    const std::uint64_t message_bytes = header_.crypt.cipher->message_bytes;
+    if (message_bytes > state.options.piece_bytes) {
+      tagger_.emplace();
+      tags_.resize(message_count(info_.data_length, message_bytes));
+    }
   } else if (state.index.header.encrypted && !state.keys.has_key()) {
     // Nothing of an encrypted file is read as if it were plain, a tensor without data included.
     throw Error(ErrorCode::kCryptKeyMissing, "the file is encrypted and no key was given", info_.header_offset);
@@ -59,8 +66,10 @@ FileTensorStream::FileTensorStream(const Reader::State& state, std::size_t tenso
 std::size_t FileTensorStream::part_bytes(std::uint64_t offset, std::size_t limit) const {
   if (!header_.crypt.cipher) return aligned_part_bytes(info_.data_offset + offset, limit);
   const std::uint64_t message = header_.crypt.cipher->message_bytes;
-  // A part of a long message can start at multiples of 64 bytes only.
-  return static_cast<std::size_t>(message <= limit ? limit / message * message : limit / 64 * 64);
+  if (message <= limit) return static_cast<std::size_t>(limit / message * message);
+  // Parts of a long message begin where its blocks do.
+  return static_cast<std::size_t>(
+      std::min<std::uint64_t>(limit / block_bytes_ * block_bytes_, message - offset % message));
 }
 
 bool FileTensorStream::is_read_raw(std::size_t limit) const {
@@ -106,25 +115,20 @@ void FileTensorStream::read_messages(std::uint64_t offset, MutableBuffer out) {
   decrypt(offset, out.bytes(), out.bytes());
 }
 
+std::uint64_t FileTensorStream::message_length(std::uint64_t message) const {
+  const std::uint64_t message_bytes = header_.crypt.cipher->message_bytes;
+  return std::min(message_bytes, info_.data_length - message * message_bytes);
+}
+
 void FileTensorStream::read_part(std::uint64_t offset, MutableBuffer out) {
-  const Cipher& cipher = *header_.crypt.cipher;
+  const std::uint64_t message_bytes = header_.crypt.cipher->message_bytes;
   while (out.size > 0) {
-    const std::uint64_t message = offset / cipher.message_bytes;
-    const std::uint64_t in_message = offset % cipher.message_bytes;
+    const std::uint64_t message = offset / message_bytes;
+    const std::uint64_t in_message = offset % message_bytes;
+    const auto length =
+        static_cast<std::size_t>(std::min<std::uint64_t>(out.size, message_length(message) - in_message));
     authenticate(message);
-    // Decryption goes by blocks of 64 bytes, so a part that begins inside one takes the block's beginning along.
-    const auto lead = static_cast<std::size_t>(in_message % 64);
-    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(out.size, cipher.message_bytes - in_message));
-    const Nonce nonce = message_nonce(cipher.nonce, message);
-    if (lead == 0) {
-      state_.data().read_at(info_.data_offset + offset, out.sub(0, length));
-      decrypt_part(*key_, nonce, in_message, out.bytes().first(length));
-    } else {
-      std::vector<std::byte> aside(lead + length);
-      state_.data().read_at(info_.data_offset + offset - lead, std::span(aside));
-      decrypt_part(*key_, nonce, in_message - lead, aside);
-      std::memcpy(out.data, aside.data() + lead, length);
-    }
+    open_part(message, in_message, out.bytes().first(length));
     offset += length;
     out = out.sub(length, out.size - length);
   }
@@ -133,20 +137,63 @@ void FileTensorStream::read_part(std::uint64_t offset, MutableBuffer out) {
 void FileTensorStream::authenticate(std::uint64_t message) {
   // Whoever comes first reads the whole message once; the others wait, as nothing may be handed out before.
   const std::lock_guard lock(mutex_);
-  if (authenticated_[message]) return;
+  if (!tags_[message].empty()) return;
   const Cipher& cipher = *header_.crypt.cipher;
-  const std::uint64_t begin = message * cipher.message_bytes;
-  const std::uint64_t end = std::min(info_.data_length, begin + cipher.message_bytes);
+  const std::uint64_t begin = info_.data_offset + message * cipher.message_bytes;
+  const std::uint64_t end = begin + message_length(message);
   MessageAuthenticator authenticator(*key_, message_nonce(cipher.nonce, message));
-  std::vector<std::byte> block(static_cast<std::size_t>(std::min<std::uint64_t>(kAuthenticateBytes, end - begin)));
+  std::vector<BlockTag> tags;
+  std::vector<std::byte> memory(static_cast<std::size_t>(std::min<std::uint64_t>(block_bytes_, end - begin)));
   for (std::uint64_t at = begin; at < end;) {
-    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), end - at));
-    state_.data().read_at(info_.data_offset + at, MutableBuffer(block.data(), length));
-    authenticator.update(std::span(block).first(length));
-    at += length;
+    const auto block =
+        std::span(memory).first(static_cast<std::size_t>(std::min<std::uint64_t>(memory.size(), end - at)));
+    state_.data().read_at(at, block);
+    authenticator.update(block);
+    tags.push_back(tagger_->tag(block));
+    at += block.size();
   }
-  if (!authenticator.matches(mac_of(cipher, message))) throw_wrong_mac(message, info_.data_offset + begin);
-  authenticated_[message] = true;
+  if (!authenticator.matches(mac_of(cipher, message))) throw_wrong_mac(message, begin);
+  tags_[message] = std::move(tags);
+}
+
+// Opens a range of a message that is authenticated. Blocks that the range holds only a part of are opened aside.
+void FileTensorStream::open_part(std::uint64_t message, std::uint64_t in_message, std::span<std::byte> out) {
+  const std::uint64_t length = message_length(message);
+  std::vector<std::byte> aside;
+  while (!out.empty()) {
+    const auto lead = static_cast<std::size_t>(in_message % block_bytes_);
+    const bool to_the_end = in_message + out.size() == length;
+    const std::size_t whole = lead != 0 ? 0 : to_the_end ? out.size() : out.size() / block_bytes_ * block_bytes_;
+    std::size_t opened = whole;
+    if (whole > 0) {
+      open_blocks(message, in_message, out.first(whole));
+    } else {
+      const std::uint64_t begin = in_message - lead;
+      aside.resize(static_cast<std::size_t>(std::min<std::uint64_t>(block_bytes_, length - begin)));
+      open_blocks(message, begin, aside);
+      opened = std::min(out.size(), aside.size() - lead);
+      std::memcpy(out.data(), aside.data() + lead, opened);
+    }
+    in_message += opened;
+    out = out.subspan(opened);
+  }
+}
+
+// The file may have changed since it was authenticated, so each block is held against its tag before it is decrypted.
+void FileTensorStream::open_blocks(std::uint64_t message, std::uint64_t in_message, std::span<std::byte> blocks) {
+  const Cipher& cipher = *header_.crypt.cipher;
+  const Nonce nonce = message_nonce(cipher.nonce, message);
+  const std::uint64_t begin = info_.data_offset + message * cipher.message_bytes + in_message;
+  state_.data().read_at(begin, blocks);
+  for (std::size_t at = 0; at < blocks.size();) {
+    const auto block = blocks.subspan(at, std::min(block_bytes_, blocks.size() - at));
+    if (tagger_->tag(block) != tags_[message][(in_message + at) / block_bytes_]) {
+      throw Error(ErrorCode::kFileChanged, "the data was changed between two reads of it, and cannot be trusted",
+                  begin + at);
+    }
+    decrypt_part(*key_, nonce, in_message + at, block);
+    at += block.size();
+  }
 }
 
 }  // namespace tzmark

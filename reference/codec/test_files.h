@@ -1,6 +1,8 @@
 // Small files for tests: tensors with content that is easy to tell apart, written to memory.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -66,6 +68,35 @@ inline ReadOptions key_options() {
   options.key = key_from_hex(kKeyHex);
   return options;
 }
+
+// A file that another process changes while it is read: one byte is as it was at the first read, and other afterwards.
+class ChangingFile final : public File {
+ public:
+  ChangingFile(std::vector<std::byte> content, std::uint64_t position)
+      : content_(std::move(content)), position_(position) {}
+
+  std::string_view io_path() const override { return "changing"; }
+  std::uint64_t size() const override { return content_.size(); }
+
+ protected:
+  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
+    if (offset >= content_.size()) return 0;
+    const std::size_t moved = std::min<std::size_t>(out.size, content_.size() - offset);
+    std::copy_n(content_.begin() + static_cast<std::ptrdiff_t>(offset), moved, out.data);
+    const bool touched = position_ >= offset && position_ - offset < moved;
+    if (touched && was_read_.exchange(true)) out.data[position_ - offset] ^= std::byte{1};
+    return moved;
+  }
+  std::size_t write_some(std::uint64_t offset, ConstBuffer) override {
+    throw Error(ErrorCode::kWriteFailed, "the file is for reading", offset);
+  }
+  void sync_all() override {}
+
+ private:
+  const std::vector<std::byte> content_;
+  const std::uint64_t position_;
+  std::atomic<bool> was_read_ = false;
+};
 
 // The code of the error that action throws, if it throws one.
 template <typename Action>
