@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "codec/intent.h"
@@ -18,6 +19,19 @@ namespace {
 // Headers that lie close together are read in one go; the window bounds the memory for that.
 constexpr std::size_t kHeaderWindowBytes = 1 << 20;
 constexpr std::uint64_t kHeaderGapBytes = 32 << 10;
+
+// The structured name of a path as a writer spells it, also of a path of one string. None if a string is not UTF-8.
+std::optional<std::string> structured_name(const Path& path) {
+  auto array = nlohmann::json::array();
+  for (const PathElement& element : path) {
+    std::visit([&](const auto& value) { array.push_back(value); }, element);
+  }
+  try {
+    return kStructuredNameMark + array.dump(-1, ' ', /*ensure_ascii=*/true);
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
 
 }  // namespace
 
@@ -44,7 +58,10 @@ void Reader::State::check_room(std::size_t tensor, std::size_t bytes) const {
 
 std::size_t Reader::State::place_in_file(std::size_t tensor) const {
   if (index.file_order.empty()) return tensor;
-  return static_cast<std::size_t>(std::ranges::find(index.file_order, tensor) - index.file_order.begin());
+  const auto header_offset = [&](std::uint32_t i) { return index.tensors[i].header_offset; };
+  const auto place =
+      std::ranges::lower_bound(index.file_order, header_offset(static_cast<std::uint32_t>(tensor)), {}, header_offset);
+  return static_cast<std::size_t>(place - index.file_order.begin());
 }
 
 Reader::Reader(std::unique_ptr<File> file, ReadOptions options)
@@ -97,15 +114,26 @@ std::optional<std::size_t> Reader::find(std::string_view name) const {
 }
 
 std::optional<std::size_t> Reader::find(const Path& path) const {
-  // A file may spell a path in more than one way, so an exact match of bytes is only the quick answer.
   if (path.size() == 1 && std::holds_alternative<std::string>(path.front())) {
     if (const auto found = find(std::get<std::string>(path.front()))) return found;
   }
-  for (std::size_t i = 0; i < tensors().size(); ++i) {
-    const TensorInfo tensor = tensors()[i];
-    if (tensor.name.starts_with(kStructuredNameMark) && tensor.path() == path) return i;
-  }
-  return std::nullopt;
+  const auto spelled = structured_name(path);
+  if (!spelled) return std::nullopt;
+  if (const auto found = find(*spelled)) return found;
+  // A file may spell a path in other ways. Its tensors are gone through once, not at each call.
+  auto& odd_names = state_->odd_names;
+  std::call_once(state_->odd_names_once, [&] {
+    for (std::size_t i = 0; i < tensors().size(); ++i) {
+      const std::string_view name = tensors()[i].name;
+      if (!name.starts_with(kStructuredNameMark)) continue;
+      std::string usual = structured_name(parse_name(name)).value();
+      if (usual != name) odd_names.emplace_back(std::move(usual), static_cast<std::uint32_t>(i));
+    }
+    std::ranges::sort(odd_names);
+  });
+  const auto found = std::ranges::lower_bound(odd_names, *spelled, {}, [](const auto& odd) { return odd.first; });
+  if (found == odd_names.end() || found->first != *spelled) return std::nullopt;
+  return found->second;
 }
 
 void Reader::check_headers(const HeaderVisitor& visit) const {

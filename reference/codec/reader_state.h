@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "bytes/block_tags.h"
@@ -24,6 +26,9 @@ struct Reader::State {
   // For find, built when it is first asked for.
   mutable std::once_flag names_once;
   mutable std::vector<std::uint32_t> by_name;
+  // Tensors whose stored name is not the one that a writer would give them, sorted by that one.
+  mutable std::once_flag odd_names_once;
+  mutable std::vector<std::pair<std::string, std::uint32_t>> odd_names;
 
   State(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadOptions o);
 

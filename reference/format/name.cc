@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bytes/utf8.h"
+#include "format/name_elements.h"
 #include "tzmark/error.h"
 #include "tzmark/path.h"
 
@@ -12,12 +13,13 @@ namespace {
 
 using nlohmann::json;
 
-// Receives the parser's events, so that a hostile document is refused at its first wrong element: nothing nests, and
-// memory stays in proportion to the name.
+// Receives the parser's events, so that a hostile document is refused at its first wrong element, and nothing nests.
 class PathHandler final : public json::json_sax_t {
  public:
-  Path path;
+  explicit PathHandler(const std::function<void(PathElement&&)>& take) : take_(take) {}
+
   std::string problem;
+  bool empty = true;
 
   bool start_array(std::size_t) override {
     if (inside_) return refuse("an array as an element");
@@ -27,13 +29,11 @@ class PathHandler final : public json::json_sax_t {
   bool end_array() override { return true; }
   bool string(std::string& value) override {
     if (!inside_) return refuse("no array");
-    path.emplace_back(std::move(value));
-    return true;
+    return take(std::move(value));
   }
   bool number_unsigned(number_unsigned_t value) override {
     if (!inside_) return refuse("no array");
-    path.emplace_back(static_cast<std::uint64_t>(value));
-    return true;
+    return take(static_cast<std::uint64_t>(value));
   }
   bool null() override { return refuse("null as an element"); }
   bool boolean(bool) override { return refuse("a boolean as an element"); }
@@ -50,14 +50,24 @@ class PathHandler final : public json::json_sax_t {
   }
 
  private:
+  bool take(PathElement&& element) {
+    empty = false;
+    take_(std::move(element));
+    return true;
+  }
   bool refuse(std::string_view what) {
     if (problem.empty()) problem = what;
     return false;
   }
+  const std::function<void(PathElement&&)>& take_;
   bool inside_ = false;
 };
 
-Path parse_structured(std::string_view document, std::uint64_t file_offset) {
+}  // namespace
+
+void for_each_element(std::string_view wire, std::uint64_t file_offset,
+                      const std::function<void(PathElement&&)>& take) {
+  const std::string_view document = wire.substr(1);
   if (document.find_first_of("\n\r") != std::string_view::npos) {
     throw Error(ErrorCode::kNameNewline, "", file_offset);
   }
@@ -67,22 +77,21 @@ Path parse_structured(std::string_view document, std::uint64_t file_offset) {
   if (begin == std::string_view::npos || document[begin] != '[' || has_control) {
     throw Error(ErrorCode::kNameJson, "a structured name that is no JSON array", file_offset);
   }
-  PathHandler handler;
+  PathHandler handler(take);
   if (!json::sax_parse(document, &handler)) {
     throw Error(ErrorCode::kNameJson, fmt::format("a structured name with {}", handler.problem), file_offset);
   }
-  if (handler.path.empty()) throw Error(ErrorCode::kNameEmptyPath, "", file_offset);
-  return std::move(handler.path);
+  if (handler.empty) throw Error(ErrorCode::kNameEmptyPath, "", file_offset);
 }
-
-}  // namespace
 
 Path parse_name(std::string_view wire, std::uint64_t file_offset) {
   if (const auto bad = find_invalid_utf8(wire)) {
     throw Error(ErrorCode::kNameUtf8, "a name is not valid UTF-8", file_offset + *bad);
   }
-  if (wire.starts_with(kStructuredNameMark)) return parse_structured(wire.substr(1), file_offset);
-  return {std::string(wire)};
+  if (!wire.starts_with(kStructuredNameMark)) return {std::string(wire)};
+  Path path;
+  for_each_element(wire, file_offset, [&](PathElement&& element) { path.push_back(std::move(element)); });
+  return path;
 }
 
 std::string spell_name(const Path& path) {

@@ -1,6 +1,7 @@
 // Checks that the names of a file form a tree: no duplicate, no path that begins another, siblings of one sort.
 //
-// For one thread at a time. Memory is in proportion to the names' own bytes.
+// For one thread at a time. Memory is in proportion to the names' own bytes: a tensor adds two nodes at most, however
+// many elements its path has.
 #pragma once
 
 #include <array>
@@ -23,27 +24,53 @@ class NameTree {
 
  private:
   enum class Children : std::uint8_t { kNone, kStrings, kIntegers };
-  struct Node {
-    std::string_view text;  // of a string element
-    std::uint64_t index;    // of an integer element
-    std::uint64_t hash;
-    std::uint32_t parent;
-    Children children = Children::kNone;
+  // A string's text, or the bytes of an integer.
+  struct Element {
     bool is_integer;
+    std::string_view bytes;
+    bool operator==(const Element&) const = default;
+  };
+  // What is left of a path or of an edge: encoded elements one after another, or a plain name as it is.
+  struct Elements {
+    std::string_view bytes;
+    bool is_plain = false;
+
+    bool empty() const { return bytes.empty() && !is_plain; }
+    Element front() const;           // REQUIRES: not empty()
+    Elements without_front() const;  // REQUIRES: not empty()
+  };
+  // A place where paths part or end, and the elements that lead there from the parent.
+  struct Node {
+    const char* edge;
+    std::uint64_t hash;  // of the parent and the first element
+    std::uint32_t edge_bytes;
+    std::uint32_t parent;
+    bool edge_is_plain;
+    Children children = Children::kNone;
     bool is_tensor = false;
+
+    Elements elements() const { return {{edge, edge_bytes}, edge_is_plain}; }
   };
 
-  std::uint32_t descend(std::uint32_t parent, bool is_integer, std::string_view text, std::uint64_t index,
-                        std::uint64_t file_offset, bool text_is_stable);
-  void close(std::uint32_t node, std::uint64_t file_offset);
-  void grow();
-  std::uint64_t hash(std::uint32_t parent, bool is_integer, std::string_view text, std::uint64_t index) const;
+  static Children sort_of(Element element) { return element.is_integer ? Children::kIntegers : Children::kStrings; }
+
+  void insert(Elements path, std::uint64_t file_offset);
+  void encode(const PathElement& element);
+  void check_child(const Node& parent, Element first, std::uint64_t file_offset) const;
+  void close(const Node& node, std::uint64_t file_offset) const;
+  void add_leaf(std::uint32_t parent, Elements edge, std::uint64_t file_offset);
+  std::uint32_t split(std::size_t slot, Elements lower_edge);
+  std::size_t find_slot(std::uint32_t parent, Element first, std::uint64_t hash) const;
+  void place(std::uint32_t node);
+  void grow_if_full();
+  std::uint64_t hash(std::uint32_t parent, Element element) const;
 
   std::array<unsigned char, 16> hash_key_;
-  std::vector<Node> nodes_;
+  std::deque<Node> nodes_;            // a deque grows without room for it twice
   std::vector<std::uint32_t> slots_;  // open addressing; 0 is empty, as the root is never looked up
-  // Texts of structured names, which differ from the stored bytes. A deque never moves its strings.
-  std::deque<std::string> unescaped_;
+  std::string encoded_;               // the path that is being added
+  // Of structured names, what their nodes' edges are in. A deque never moves its strings.
+  std::deque<std::string> edges_;
 };
 
 }  // namespace tzmark
