@@ -2,12 +2,11 @@
 #include <fmt/format.h>
 #include <sodium.h>
 
-#include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <system_error>
+#include <span>
 
 #include "format/crypt_block.h"
+#include "io/stream.h"
 #include "tzmark/crypto.h"
 #include "tzmark/error.h"
 
@@ -23,23 +22,24 @@ void wipe(std::string& text) {
 constexpr std::size_t kSecretFileBytesMax = 4096;
 
 std::string read_secret(const std::string& file_name) {
-  // Without a buffer of its own the stream leaves no copy behind.
-  std::ifstream stream;
-  stream.rdbuf()->pubsetbuf(nullptr, 0);
-  stream.open(file_name, std::ios::binary);
-  if (!stream) {
-    throw Error(ErrorCode::kOpenFailed,
-                fmt::format("cannot open {}: {}", file_name, std::generic_category().message(errno)));
-  }
-  std::string content(kSecretFileBytesMax + 1, '\0');
-  stream.read(content.data(), static_cast<std::streamsize>(content.size()));
-  const auto count = static_cast<std::size_t>(stream.gcount());
-  if (count > kSecretFileBytesMax) {
-    wipe(content);
-    throw Error(ErrorCode::kUsage, fmt::format("{} is too long for a key or a passphrase", file_name));
-  }
-  content.resize(count);
-  return content;
+  return about(file_name, [&] {
+    const Descriptor file = open_stream(file_name);
+    // The one copy: a string that grows leaves others behind.
+    std::string content(kSecretFileBytesMax + 1, '\0');
+    const auto bytes = std::as_writable_bytes(std::span(content));
+    std::size_t count = 0;
+    while (count < bytes.size()) {
+      const std::size_t moved = read_stream(file.get(), bytes.subspan(count));
+      if (moved == 0) break;
+      count += moved;
+    }
+    if (count > kSecretFileBytesMax) {
+      wipe(content);
+      throw Error(ErrorCode::kUsage, "too long for a key or a passphrase");
+    }
+    content.resize(count);
+    return content;
+  });
 }
 
 }  // namespace
@@ -100,6 +100,8 @@ Passphrase passphrase_from_file(const std::string& file_name) {
   std::string content = read_secret(file_name);
   if (content.ends_with('\n')) content.pop_back();
   if (content.ends_with('\r')) content.pop_back();
+  // Most likely a file that was to be written and was not. With it, everybody could decrypt.
+  if (content.empty()) throw Error(ErrorCode::kUsage, fmt::format("{} holds no passphrase: it is empty", file_name));
   Passphrase passphrase(content);
   wipe(content);
   return passphrase;

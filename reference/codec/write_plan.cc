@@ -158,6 +158,10 @@ void WritePlan::prepare_key() {
     key_ = Key(std::span<const std::byte, kKeyBytes>(reinterpret_cast<const std::byte*>(key->data()), kKeyBytes));
     return;
   }
+  const Passphrase& passphrase = std::get<Passphrase>(encrypt.key);
+  if (passphrase.text().empty()) {
+    throw Error(ErrorCode::kUsage, "the passphrase to encrypt with is empty: everybody could decrypt");
+  }
   if (extension_ != nullptr && extension_->key_derivation) {
     key_derivation_ = extension_->key_derivation;
   } else {
@@ -167,7 +171,7 @@ void WritePlan::prepare_key() {
     randombytes_buf(key_derivation_->salt.data(), key_derivation_->salt.size());
   }
   // A file that our own reader would refuse by default is of no use to anybody.
-  key_ = derive_key(std::get<Passphrase>(encrypt.key), *key_derivation_, KeyDerivationLimits{});
+  key_ = derive_key(passphrase, *key_derivation_, KeyDerivationLimits{});
 }
 
 void WritePlan::place() {

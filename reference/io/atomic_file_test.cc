@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <functional>
 #include <thread>
 
@@ -241,6 +242,20 @@ TEST(Spool, TakesAllThatComesThroughAPipe) {
     }
   });
   EXPECT_EQ(spooled, content);
+}
+
+TEST(Spool, WaitsForAPipeThatDoesNotBlock) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK), 0);
+  std::jthread writer([&] {
+    // The reader finds nothing at first, most often, and goes wrong if it takes that for the end.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(::write(ends[1], "late", 4), 4);
+    ::close(ends[1]);
+  });
+  const auto file = spool(ends[0]);
+  ::close(ends[0]);
+  EXPECT_EQ(file->size(), 4U);
 }
 
 TEST(Spool, TakesNothingFromAnEmptyPipe) {

@@ -24,17 +24,42 @@ Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+const char* what_else(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) throw_errno(ErrorCode::kOpenFailed, "cannot ask what the file is");
+  switch (status.st_mode & S_IFMT) {
+    case S_IFREG:
+    case S_IFBLK:
+      return nullptr;
+    case S_IFDIR:
+      return "a directory";
+    case S_IFIFO:
+      return "a pipe";
+    case S_IFCHR:
+      return "a character device";
+    default:
+      return "a socket";
+  }
+}
+
 Descriptor open_descriptor(const std::string& file_name, OpenMode mode) {
   const int flags = mode == OpenMode::kRead ? O_RDONLY : mode == OpenMode::kModify ? O_RDWR : O_RDWR | O_CREAT | O_EXCL;
+  // Nobody may ever be at the other end of a pipe. What cannot be opened at once after all is leased by another
+  // process, as only regular files are, and that ends.
+  int at_once = O_NONBLOCK | O_NOCTTY;
   int fd = -1;
   do {
-    fd = ::open(file_name.c_str(), flags | O_CLOEXEC, mode == OpenMode::kCreatePrivate ? 0600 : 0666);
-  } while (fd < 0 && errno == EINTR);
+    fd = ::open(file_name.c_str(), flags | at_once | O_CLOEXEC, mode == OpenMode::kCreatePrivate ? 0600 : 0666);
+    if (fd < 0 && errno == EWOULDBLOCK) at_once = O_NOCTTY;
+  } while (fd < 0 && (errno == EINTR || errno == EWOULDBLOCK));
   if (fd < 0) throw_errno(ErrorCode::kOpenFailed, (flags & O_CREAT) != 0 ? "cannot create" : "cannot open");
   Descriptor descriptor(fd);
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) throw_errno(ErrorCode::kOpenFailed, "cannot ask for the file's size");
-  if (S_ISDIR(status.st_mode)) throw Error(ErrorCode::kOpenFailed, "cannot open: it is a directory");
+  if (const char* const other = what_else(fd)) {
+    throw Error(ErrorCode::kOpenFailed,
+                fmt::format("cannot open: it is {}, and a regular file or a block device is needed", other));
+  }
+  // io_uring would take the flag for a wish not to wait for the disk.
+  if (::fcntl(fd, F_SETFL, 0) != 0) throw_errno(ErrorCode::kOpenFailed, "fcntl");
   return descriptor;
 }
 

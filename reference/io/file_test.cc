@@ -320,11 +320,12 @@ TEST_P(NamedFileTest, OpensNothingThatItMayNotRead) {
 TEST_P(NamedFileTest, OpensNothingThatCannotSeek) {
   const std::string name = new_name();
   ASSERT_EQ(::mkfifo(name.c_str(), 0666), 0);
-  // With both ends open here, opening it does not wait for somebody.
-  const int both_ends = ::open(name.c_str(), O_RDWR | O_CLOEXEC);
-  ASSERT_GE(both_ends, 0);
-  EXPECT_EQ(caught([&] { open_file(name, OpenMode::kRead, GetParam()); }), failure(ErrorCode::kOpenFailed));
-  ::close(both_ends);
+  // Nobody is at its other end, and nobody is waited for.
+  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kModify}) {
+    for (const std::string& pipe_or_device : {name, std::string("/dev/zero"), std::string("/dev/null")}) {
+      EXPECT_EQ(caught([&] { open_file(pipe_or_device, mode, GetParam()); }), failure(ErrorCode::kOpenFailed));
+    }
+  }
 }
 
 TEST_P(NamedFileTest, OpenedForReadingItIsNotWritten) {

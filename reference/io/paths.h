@@ -76,6 +76,9 @@ PathOfDescriptor gpudirect_path();
 std::unique_ptr<File> open_file(Descriptor descriptor, const std::string& file_name, OpenMode mode,
                                 std::string_view io_path = "auto");
 
+// What the descriptor is, "a pipe"; nullptr for regular files and block devices, which can be read at any offset.
+const char* what_else(int fd);
+// Refuses everything else with TZE-ENV-001, and never waits for another process.
 Descriptor open_descriptor(const std::string& file_name, OpenMode mode);
 // Opens the file of a descriptor once more, with its own position and flags. The name serves where there is no /proc,
 // and must lead to the same file. Returns an empty descriptor, and leaves errno set, if it cannot be opened.

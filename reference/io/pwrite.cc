@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "io/paths.h"
+#include "io/stream.h"
 
 namespace tzmark {
 namespace {
@@ -138,12 +139,10 @@ std::unique_ptr<File> spool(int descriptor) {
   auto file = temporary_file();
   std::vector<std::byte> block(1 << 20);
   for (std::uint64_t offset = 0;;) {
-    const ssize_t moved = ::read(descriptor, block.data(), block.size());
-    if (moved < 0 && errno == EINTR) continue;
-    if (moved < 0) throw_errno(ErrorCode::kReadFailed, "cannot read the stream", offset);
+    const std::size_t moved = read_stream(descriptor, block, offset);
     if (moved == 0) return file;
-    file->write_at(offset, {block.data(), static_cast<std::size_t>(moved)});
-    offset += static_cast<std::uint64_t>(moved);
+    file->write_at(offset, {block.data(), moved});
+    offset += moved;
   }
 }
 

@@ -50,9 +50,9 @@ using KeySource = std::variant<Key, Passphrase>;
 
 // 64 hex digits. Throws kUsage.
 Key key_from_hex(std::string_view hex);
-// A file of 32 raw bytes, or of 64 hex digits with white space around them. Throws kUsage or TZE-ENV-001.
+// A file of 32 raw bytes, or of 64 hex digits with white space around them. Throws kUsage, TZE-ENV-001 or 002.
 Key key_from_file(const std::string& file_name);
-// The content of a file without one line end at its end. Throws kUsage or TZE-ENV-001.
+// The content of a file without one line end at its end, and not empty. Throws kUsage, TZE-ENV-001 or 002.
 Passphrase passphrase_from_file(const std::string& file_name);
 
 // What a file may ask of the machine when it says how its key is derived.
@@ -67,7 +67,7 @@ Key derive_key(const Passphrase& passphrase, const KeyDerivation& parameters, co
                std::uint64_t file_offset = 0);
 
 struct EncryptOptions {
-  KeySource key;
+  KeySource key;                                   // no empty passphrase
   std::uint64_t chunk_bytes = kDefaultChunkBytes;  // a multiple of 64, at least 1024
   // For passphrases; libsodium's MODERATE, as upstream's default.
   std::uint64_t opslimit = 3;
