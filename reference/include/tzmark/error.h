@@ -182,7 +182,7 @@ enum class ErrorClass : std::uint8_t {
   X(872, kSplitPair, kFile, "TZX-SPL-002", "both files of a split pair carry the same pair number")                    \
   /* Not about the format */                                                                                           \
   X(901, kUsage, kUsage, "TZE-USE-001", "the call is wrong")                                                           \
-  X(902, kNoSuchTensor, kFile, "TZE-USE-002", "the file has no such tensor")                                           \
+  X(902, kNoSuchTensor, kUsage, "TZE-USE-002", "the file has no such tensor")                                          \
   X(903, kOpenFailed, kEnvironment, "TZE-ENV-001", "the file cannot be opened")                                        \
   X(904, kReadFailed, kEnvironment, "TZE-ENV-002", "reading failed")                                                   \
   X(905, kWriteFailed, kEnvironment, "TZE-ENV-003", "writing failed")                                                  \
