@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/source.h"
+#include "program/arguments.h"
 #include "tzmark/edit.h"
 
 namespace tzmark::cli {
@@ -17,7 +18,7 @@ namespace {
 struct AppendOptions : InputOptions {
   std::string target;
   std::vector<std::string> raw;  // NAME DTYPE SHAPE FILE, over and over
-  std::string encrypt_key_file, encrypt_key_hex, encrypt_passphrase_file, encrypt_passphrase;
+  KeyOptions encrypt_keys;
   std::uint64_t chunk_bytes = kDefaultChunkBytes;
   bool no_crc32 = false, no_sha256 = false, no_verify = false, show_growth = false;
 
@@ -25,7 +26,7 @@ struct AppendOptions : InputOptions {
     WriteOptions options;
     options.crc32 = !no_crc32;
     options.sha256 = !no_sha256;
-    if (auto key = key_source(encrypt_key_file, encrypt_key_hex, encrypt_passphrase_file, encrypt_passphrase)) {
+    if (auto key = encrypt_keys.source()) {
       options.encrypt = EncryptOptions{std::move(*key), chunk_bytes};
     }
     options.verify_source = !no_verify;
@@ -133,15 +134,16 @@ void add_append(CLI::App& app) {
   command->add_option("FILE", options->target, "The v5-segments file to add to")->required();
   options->add_to(*command, InputOptions::Keys::kAccepted, "INPUT",
                   "A .tensors or safetensors file, all of whose tensors are added", /*required=*/false);
-  command
-      ->add_option("--raw", options->raw,
-                   "One tensor from a file of raw bytes: NAME DTYPE SHAPE FILE, as in w float32 2,3 w.bin")
-      ->type_size(4)
-      ->allow_extra_args(false);
-  command->add_option("--encrypt-key-file", options->encrypt_key_file, "The key of FILE, if it is encrypted");
-  command->add_option("--encrypt-passphrase-file", options->encrypt_passphrase_file, "The passphrase of FILE");
-  command->add_option("--encrypt-key-hex", options->encrypt_key_hex, "Key in hex, for tests only");
-  command->add_option("--encrypt-passphrase", options->encrypt_passphrase, "Passphrase, for tests only");
+  CLI::Option* const raw =
+      command
+          ->add_option("--raw", options->raw,
+                       "One tensor from a file of raw bytes: NAME DTYPE SHAPE FILE, as in w float32 2,3 w.bin")
+          ->type_size(4)
+          ->allow_extra_args(false);
+  accept_empty(*raw);  // the shape of a scalar
+  options->encrypt_keys.add_to(
+      *command, "encrypt-",
+      {.key_file = "The key of FILE, if it is encrypted", .passphrase_file = "The passphrase of FILE"});
   command->add_option("--chunk-bytes", options->chunk_bytes, "Data under one MAC; a multiple of 64, at least 1 KiB")
       ->transform(CLI::AsSizeValue(true))
       ->capture_default_str();

@@ -240,7 +240,9 @@ TEST_F(CliTest, ExtractWritesTheBytesOrNone) {
   EXPECT_EQ(run({"extract", file, "b"}).out, as_text(content.data[1]));
   EXPECT_EQ(run({"extract", file, R"(["layers", 0, "bias"])", "-o", path("raw")}).status, 0);
   EXPECT_EQ(slurp(path("raw")), as_text(content.data[2]));
-  EXPECT_EQ(run({"extract", file, "nobody"}).status, 1);
+  const Result missing = run({"extract", file, "nobody"});
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_THAT(missing.err, HasSubstr("TZE-USE-002: there is no tensor 'nobody'"));
 }
 
 TEST_F(CliTest, DumpIsCanonicalJson) {

@@ -45,6 +45,19 @@ auto about(const std::string& file_name, Action&& action) {
   }
 }
 
+// The four options of which at most one gives a key. What is given and empty has been refused by then.
+struct KeyOptions {
+  std::optional<std::string> key_file, key_hex, passphrase_file, passphrase;
+
+  struct Summaries {
+    std::string key_file, passphrase_file;
+  };
+  // prefix: what the names of the options begin with, "" or "encrypt-".
+  void add_to(CLI::App& command, const std::string& prefix, const Summaries& summaries);
+  // The key, if one is given. Throws what key_from_file and its like do.
+  std::optional<KeySource> source() const;
+};
+
 // The options of a command that opens a file: which one, through which I/O path, with which key. Files whose names say
 // so are safetensors.
 struct InputOptions {
@@ -53,7 +66,7 @@ struct InputOptions {
   std::string io_path = "auto";
   unsigned threads = 0;
   bool progress = false;
-  std::string key_file, key_hex, passphrase_file, passphrase;
+  KeyOptions key_options;
   std::string safetensors_profile = "spec";
 
   enum class Keys { kNone, kAccepted };
@@ -72,10 +85,6 @@ struct InputOptions {
   // Reading is shown on the line, if there is one.
   Reader open(ProgressLine* line = nullptr) const;
 };
-
-// The key of four possible options, of which at most one is given.
-std::optional<KeySource> key_source(const std::string& key_file, const std::string& key_hex,
-                                    const std::string& passphrase_file, const std::string& passphrase);
 
 // Says on stderr that a file, which was copied to grow, could not keep its owner or group.
 void note_lost_owner(const std::string& file_name, const Growth& growth);

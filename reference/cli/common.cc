@@ -1,13 +1,11 @@
 // What the subcommands share.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstdio>
 
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "program/standard_streams.h"
 
 namespace tzmark::cli {
 
@@ -40,15 +38,15 @@ void InputOptions::add_io_to(CLI::App& command) {
 
 void InputOptions::add_keys_to(CLI::App& command) {
   command.add_flag("--progress", progress, "Show progress on stderr even if that is no terminal");
-  command.add_option("--key-file", key_file, "Key of an encrypted file: 32 raw bytes or 64 hex digits");
-  command.add_option("--passphrase-file", passphrase_file, "Passphrase of an encrypted file");
-  command.add_option("--key-hex", key_hex, "Key in hex; seen by every process of the machine, for tests only");
-  command.add_option("--passphrase", passphrase, "Passphrase; seen by every process of the machine, for tests only");
+  key_options.add_to(
+      command, "",
+      {.key_file = "Key of an encrypted file: 32 raw bytes or 64 hex digits, in a file or a pipe such as <(command)",
+       .passphrase_file = "Passphrase of an encrypted file"});
 }
 
 ReadOptions InputOptions::read_options() const {
   ReadOptions options;
-  options.key = key_source(key_file, key_hex, passphrase_file, passphrase);
+  options.key = key_options.source();
   options.io_path = io_path;
   options.data_file_name = data_file_name;
   options.threads = threads;
@@ -58,7 +56,7 @@ ReadOptions InputOptions::read_options() const {
 bool InputOptions::is_safetensors() const { return is_safetensors_name(file_name); }
 
 SafetensorsReader InputOptions::open_safetensors(ProgressLine* line) const {
-  if (key_source(key_file, key_hex, passphrase_file, passphrase)) {
+  if (key_options.source()) {
     throw Error(ErrorCode::kCryptNotEncrypted, "a key was given, and safetensors files are not encrypted");
   }
   SafetensorsReadOptions options;
@@ -81,25 +79,33 @@ Reader InputOptions::open(ProgressLine* line) const {
   });
 }
 
-std::optional<KeySource> key_source(const std::string& key_file, const std::string& key_hex,
-                                    const std::string& passphrase_file, const std::string& passphrase) {
-  const int given = !key_file.empty() + !key_hex.empty() + !passphrase_file.empty() + !passphrase.empty();
+void KeyOptions::add_to(CLI::App& command, const std::string& prefix, const Summaries& summaries) {
+  const auto add = [&](const char* name, std::optional<std::string>& value, const std::string& summary) {
+    command.add_option("--" + prefix + name, value, summary);
+  };
+  add("key-file", key_file, summaries.key_file);
+  add("passphrase-file", passphrase_file, summaries.passphrase_file);
+  add("key-hex", key_hex, "Key in hex; seen by every process of the machine, for tests only");
+  add("passphrase", passphrase, "Passphrase; seen by every process of the machine, for tests only");
+}
+
+std::optional<KeySource> KeyOptions::source() const {
+  const int given = int{key_file.has_value()} + int{key_hex.has_value()} + int{passphrase_file.has_value()} +
+                    int{passphrase.has_value()};
   if (given > 1) throw Error(ErrorCode::kUsage, "more than one key or passphrase is given");
-  if (!key_file.empty()) return key_from_file(key_file);
-  if (!key_hex.empty()) return key_from_hex(key_hex);
-  if (!passphrase_file.empty()) return passphrase_from_file(passphrase_file);
-  if (!passphrase.empty()) return Passphrase(passphrase);
+  if (key_file) return key_from_file(*key_file);
+  if (key_hex) return key_from_hex(*key_hex);
+  if (passphrase_file) return passphrase_from_file(*passphrase_file);
+  if (passphrase) return Passphrase(*passphrase);
   return std::nullopt;
 }
 
 void write_stdout(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      throw FileError{"standard output", Error(ErrorCode::kWriteFailed, std::generic_category().message(errno))};
-    }
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  try {
+    tzmark::print(bytes);
+  } catch (const Error& error) {
+    // It says itself what it is about, and no file is to be blamed for it.
+    throw FileError{"", error};
   }
 }
 
@@ -114,10 +120,10 @@ Path parse_path(const std::string& name) {
 
 void note_lost_owner(const std::string& file_name, const Growth& growth) {
   if (growth.owner_kept) return;
-  fmt::print(stderr,
-             "tzmark: {}: note: it was copied to grow, and now belongs to you: this process may not give it its owner "
-             "or group; the mode is kept, except for permissions of the lost group and set-ID bits\n",
-             printable(file_name));
+  tell(fmt::format(
+      "tzmark: {}: note: it was copied to grow, and now belongs to you: this process may not give it its owner or "
+      "group; the mode is kept, except for permissions of the lost group and set-ID bits",
+      file_name));
 }
 
 void print(std::string_view text) { write_stdout(std::as_bytes(std::span(text))); }

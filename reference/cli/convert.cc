@@ -23,7 +23,7 @@ std::string layouts() {
 struct ConvertOptions : InputOptions {
   std::string output;
   std::string layout = "auto";
-  std::string encrypt_key_file, encrypt_key_hex, encrypt_passphrase_file, encrypt_passphrase;
+  KeyOptions encrypt_keys;
   std::uint64_t chunk_bytes = kDefaultChunkBytes;
   std::uint64_t opslimit = 3;
   std::uint64_t memlimit = 256 << 20;
@@ -63,7 +63,7 @@ struct ConvertOptions : InputOptions {
     }
     options.crc32 = !no_crc32;
     options.sha256 = !no_sha256;
-    if (auto key = key_source(encrypt_key_file, encrypt_key_hex, encrypt_passphrase_file, encrypt_passphrase)) {
+    if (auto key = encrypt_keys.source()) {
       options.encrypt = EncryptOptions{std::move(*key), chunk_bytes, opslimit, memlimit};
     }
     options.index_bytes_min = index_bytes;
@@ -123,10 +123,8 @@ void add_convert(CLI::App& app) {
       ->add_option("--layout", options->layout,
                    fmt::format("{}; auto is the lowest data version that the content needs", layouts()))
       ->capture_default_str();
-  command->add_option("--encrypt-key-file", options->encrypt_key_file, "Encrypt with this key");
-  command->add_option("--encrypt-passphrase-file", options->encrypt_passphrase_file, "Encrypt with this passphrase");
-  command->add_option("--encrypt-key-hex", options->encrypt_key_hex, "Key in hex, for tests only");
-  command->add_option("--encrypt-passphrase", options->encrypt_passphrase, "Passphrase, for tests only");
+  options->encrypt_keys.add_to(
+      *command, "encrypt-", {.key_file = "Encrypt with this key", .passphrase_file = "Encrypt with this passphrase"});
   command->add_option("--chunk-bytes", options->chunk_bytes, "Data under one MAC; a multiple of 64, at least 1 KiB")
       ->transform(CLI::AsSizeValue(true))
       ->capture_default_str();

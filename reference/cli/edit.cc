@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "program/arguments.h"
 
 namespace tzmark::cli {
 namespace {
@@ -57,15 +58,13 @@ void add_edit(CLI::App& app) {
   command->add_option("FILE", options->file_name, "The v5-segments file to change")->required();
   options->add_io_to(*command);
   options->add_keys_to(*command);
-  command
-      ->add_option("--rename", options->renames,
-                   "OLD NEW: another name; a path is a JSON array. Each edit names tensors as they are in the file")
-      ->type_size(2)
-      ->allow_extra_args(false);
-  command->add_option("--kind", options->kinds, "NAME KIND: parameter, buffer or state_dict")
-      ->type_size(2)
-      ->allow_extra_args(false);
-  command->add_option("--drop", options->drops, "NAME: not listed any more")->allow_extra_args(false);
+  const auto add = [&](const char* option, std::vector<std::string>& values, const char* summary, int words) {
+    accept_empty(*command->add_option(option, values, summary)->type_size(words)->allow_extra_args(false));
+  };
+  add("--rename", options->renames,
+      "OLD NEW: another name; a path is a JSON array. Each edit names tensors as they are in the file", 2);
+  add("--kind", options->kinds, "NAME KIND: parameter, buffer or state_dict", 2);
+  add("--drop", options->drops, "NAME: not listed any more", 1);
   command->add_flag("--recover", options->recover, "Undo or finish an interrupted change, and do no more");
   command->callback([options] {
     about(options->file_name, [&] {

@@ -8,6 +8,7 @@
 #include "bytes/block_tags.h"
 #include "cli/commands.h"
 #include "codec/tensor_digest.h"
+#include "program/arguments.h"
 
 namespace tzmark::cli {
 namespace {
@@ -93,7 +94,8 @@ void add_extract(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("extract", "Write one tensor's raw bytes");
   options->add_to(*command);
-  command->add_option("NAME", options->name, R"(A name, or a path such as '["layers",0,"weight"]')")->required();
+  accept_empty(
+      *command->add_option("NAME", options->name, R"(A name, or a path such as '["layers",0,"weight"]')")->required());
   command->add_option("-o,--output", options->output, "Where to; - is standard output")->capture_default_str();
   command->add_flag("--no-verify", options->no_verify, "Do not check the tensor's hashes");
   command->callback([options] {

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "cli/commands.h"
+#include "program/standard_streams.h"
 
 namespace tzmark::cli {
 namespace {
@@ -33,14 +33,14 @@ void ProgressLine::add(std::uint64_t bytes) {
   const std::uint64_t percent = total_bytes_ == 0 ? 0 : std::min<std::uint64_t>(100, done_bytes_ * 100 / total_bytes_);
   const double seconds = std::max(1e-3, std::chrono::duration<double>(now - begin_).count());
   const auto rate = static_cast<std::uint64_t>(static_cast<double>(done_bytes_) / seconds);
-  fmt::print(stderr, "\r\x1b[K{}: {} of {} ({} %), {}/s", verb_, human_bytes(done_bytes_), human_bytes(total_bytes_),
-             percent, human_bytes(rate));
+  print_to_stderr(fmt::format("\r\x1b[K{}: {} of {} ({} %), {}/s", verb_, human_bytes(done_bytes_),
+                              human_bytes(total_bytes_), percent, human_bytes(rate)));
   drawn_ = true;
 }
 
 void ProgressLine::clear() {
   const std::lock_guard lock(mutex_);
-  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  if (drawn_) print_to_stderr("\r\x1b[K");
   drawn_ = false;
 }
 

@@ -3,48 +3,48 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <exception>
 #include <new>
 
 #include "cli/commands.h"
+#include "program/arguments.h"
+#include "program/standard_streams.h"
 
 namespace tzmark::cli {
 namespace {
 
-constexpr int kExitUsage = 2;
 constexpr int kExitEnvironment = 3;
 
 int report(const std::string& context, const Error& error) {
-  fmt::print(stderr, "tzmark: {}{}{}\n", context, context.empty() ? "" : ": ", error.what());
+  tell(fmt::format("tzmark: {}{}{}", context, context.empty() ? "" : ": ", error.what()));
   return static_cast<int>(error.error_class());
 }
 
 }  // namespace
 
 int run_app(CLI::App& app, int argc, char** argv, const std::string& who) {
-  const auto parse = [&] {
-    try {
-      app.parse(argc, argv);
-      return 0;
-    } catch (const CLI::ParseError& error) {
-      return app.exit(error) == 0 ? 0 : kExitUsage;
-    }
+  const auto run = [&] {
+    const Parsed parsed = parse(app, argc, argv);
+    if (!parsed.problem.empty()) throw Error(ErrorCode::kUsage, parsed.problem);
+    tzmark::print(parsed.help);
+    return 0;
   };
-  return run_guarded(parse, who);
+  return run_guarded(run, who);
 }
 
 int run_guarded(const std::function<int()>& action, const std::string& who) {
   try {
+    open_standard_streams();
     return action();
   } catch (const FileError& error) {
-    return report(who.empty() ? error.file_name : who + ": " + error.file_name, error.error);
+    const bool both = !who.empty() && !error.file_name.empty();
+    return report(who + (both ? ": " : "") + error.file_name, error.error);
   } catch (const Error& error) {
     return report(who, error);
   } catch (const std::bad_alloc&) {
     return report(who, Error(ErrorCode::kResource, "out of memory"));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tzmark: {}error: {}\n", who.empty() ? "" : who + ": ", error.what());
+    tell(fmt::format("tzmark: {}error: {}", who.empty() ? "" : who + ": ", error.what()));
     return kExitEnvironment;
   }
 }

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -50,7 +51,10 @@ class CliTest : public ::testing::Test {
     return path(name);
   }
 
-  Result run(std::vector<std::string> arguments, const std::string& input = "/dev/null") const {
+  // prepare: runs in the child once its standard streams are there.
+  Result run(
+      std::vector<std::string> arguments, const std::string& input = "/dev/null",
+      const std::function<void()>& prepare = [] {}) const {
     arguments.insert(arguments.begin(), program_);
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -61,6 +65,7 @@ class CliTest : public ::testing::Test {
       ::dup2(::open(input.c_str(), O_RDONLY), 0);
       ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
       ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
+      prepare();
       ::execv(program_.c_str(), argv.data());
       ::_exit(127);
     }

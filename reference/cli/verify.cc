@@ -55,7 +55,7 @@ void add_verify(CLI::App& app) {
       progress.clear();
       if (options->quiet) return;
       return print(fmt::format("{}: {} tensors, safetensors in {} file{}, structure is right; there are no hashes\n",
-                               options->file_name, reader.size(), reader.shards().size(),
+                               printable(options->file_name), reader.size(), reader.shards().size(),
                                reader.shards().size() == 1 ? "" : "s"));
     }
     const Reader reader = options->open(&progress);
@@ -66,7 +66,7 @@ void add_verify(CLI::App& app) {
     });
     progress.clear();
     if (options->quiet) return;
-    print(fmt::format("{}: {} tensors, {}, {} {}\n", options->file_name, reader.tensors().size(),
+    print(fmt::format("{}: {} tensors, {}, {} {}\n", printable(options->file_name), reader.tensors().size(),
                       layout_name(reader.layout()), reader.header().encrypted ? "encrypted," : "not encrypted,",
                       options->structure_only ? "structure is right; data was not read"
                       : options->device       ? "all hashes are right, and the tensors were in GPU memory"

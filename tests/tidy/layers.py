@@ -20,8 +20,18 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "codec": frozenset({"bytes", "format", "io", "gpu"}),
     "safetensors": frozenset({"bytes", "format", "io", "gpu", "codec"}),
     "checkpoint": frozenset({"bytes", "format", "io", "gpu", "codec", "safetensors"}),
+    "program": frozenset({"bytes", "io"}),
     "cli": frozenset(
-        {"bytes", "format", "io", "gpu", "codec", "safetensors", "checkpoint"}
+        {
+            "bytes",
+            "format",
+            "io",
+            "gpu",
+            "codec",
+            "safetensors",
+            "checkpoint",
+            "program",
+        }
     ),
 }
 
@@ -39,6 +49,8 @@ BACKBONE = (
     ("tzmark_checkpoint", "tzmark_safetensors"),
     ("tzmark_reference", "tzmark_codec"),
     ("tzmark", "tzmark_codec"),
+    ("tzmark_program", "tzmark_io"),
+    ("tzmark", "tzmark_program"),
     ("tzmark-conform", "tzmark_conformance_runner"),
     ("tzmark-adapter-reference", "tzmark_codec"),
     ("tzmark_bench_workloads", "tzmark_format"),

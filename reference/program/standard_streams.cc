@@ -1,0 +1,98 @@
+// Filling, printing and telling.
+#include "program/standard_streams.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <span>
+#include <string>
+
+#include "bytes/utf8.h"
+#include "io/stream.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+// Keeps SIGPIPE from the program while this thread writes.
+class SigpipeBlock {
+ public:
+  SigpipeBlock() {
+    ::sigemptyset(&sigpipe_);
+    ::sigaddset(&sigpipe_, SIGPIPE);
+    sigset_t pending;
+    was_pending_ = ::sigpending(&pending) == 0 && ::sigismember(&pending, SIGPIPE) == 1;
+    ::pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
+  }
+  ~SigpipeBlock() {
+    const timespec at_once{};
+    while (!was_pending_ && ::sigtimedwait(&sigpipe_, nullptr, &at_once) < 0 && errno == EINTR) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SigpipeBlock(const SigpipeBlock&) = delete;
+  SigpipeBlock& operator=(const SigpipeBlock&) = delete;
+
+ private:
+  sigset_t sigpipe_{}, before_{};
+  bool was_pending_ = false;
+};
+
+// What takes the place of a closed descriptor: opened the wrong way round, so that data for a closed stdout is not lost
+// in silence. Where /dev is missing, a descriptor that only holds its number.
+int open_placeholder(int fd) {
+  constexpr std::array kTheWrongWay = {O_WRONLY, O_RDONLY, O_RDWR};
+  const int opened = ::open("/dev/null", kTheWrongWay.at(static_cast<std::size_t>(fd)));
+  return opened >= 0 ? opened : ::open("/", O_PATH);
+}
+
+}  // namespace
+
+void open_standard_streams() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest number that is free is taken, and that is this one.
+    if (open_placeholder(fd) != fd)
+      throw Error(ErrorCode::kResource, fmt::format("descriptor {} cannot be opened", fd));
+  }
+}
+
+void print(std::string_view text) { print(std::as_bytes(std::span(text))); }
+
+void print(std::span<const std::byte> bytes) { write_stream(STDOUT_FILENO, bytes); }
+
+void print_lines(std::string_view text) {
+  std::string lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines += printable(text.substr(0, end));
+    if (end < text.size()) lines += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  print(lines);
+}
+
+void print_to_stderr(std::string_view text) noexcept {
+  try {
+    const SigpipeBlock block;
+    write_stream(STDERR_FILENO, std::as_bytes(std::span(text)));
+  } catch (...) {
+    // Nobody is left to tell.
+  }
+}
+
+void tell(std::string_view line) noexcept {
+  try {
+    print_to_stderr(printable(line) + "\n");
+  } catch (...) {
+    print_to_stderr("tzmark: error TZE-ENV-006: out of memory\n");
+  }
+}
+
+}  // namespace tzmark
