@@ -6,11 +6,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <new>
 #include <optional>
 
+#include "bytes/utf8.h"
 #include "checkpoints/document.h"
+#include "program/arguments.h"
+#include "program/standard_streams.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 #include "tzmark/version.h"
@@ -24,10 +26,12 @@ int measure(const MeasurementOptions& options, const std::string& json_file, con
   if (!json_file.empty()) file.emplace(json_file);
   const Measurement measurement = measure_checkpoints(options);
   const std::vector<CheckpointCheck> checks = check_checkpoints(measurement);
-  if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
-  fmt::print("{}", checkpoint_table(measurement, checks));
+  if (::isatty(STDERR_FILENO) != 0) print_to_stderr("\r\033[K");
+  print_lines(checkpoint_table(measurement, checks));
   if (file) {
-    const std::string text = checkpoint_document(command, options, measurement, checks).dump(1) + "\n";
+    const std::string text = checkpoint_document(command, options, measurement, checks)
+                                 .dump(1, ' ', false, nlohmann::json::error_handler_t::replace) +
+                             "\n";
     file->file().write_at(0, std::as_bytes(std::span(text)));
     file->commit();
   }
@@ -36,12 +40,12 @@ int measure(const MeasurementOptions& options, const std::string& json_file, con
 }
 
 int fail(int status, const char* what) {
-  fmt::print(stderr, "tzmark: {}\n", what);
+  tell(fmt::format("tzmark: {}", what));
   return status;
 }
 
 int run(int argc, char** argv) {
-  constexpr int kExitUsage = 2, kExitEnvironment = 3;
+  constexpr int kExitEnvironment = 3;
   MeasurementOptions options;
   std::string json_file;
   CLI::App app("Measures the checkpointer: stall, background write, memory, and steps beside a save.");
@@ -65,13 +69,17 @@ int run(int argc, char** argv) {
   app.add_option("--seed", options.seed, "Of the order within rounds")->capture_default_str();
   app.add_option("--json", json_file, "Write the whole result to this file");
   if (::isatty(STDERR_FILENO) != 0) {
-    options.progress = [](const std::string& what) { fmt::print(stderr, "\r\033[K{:.110}", what); };
+    options.progress = [](const std::string& what) {
+      print_to_stderr(fmt::format("\r\033[K{:.110}", printable(what)));
+    };
   }
   try {
-    app.parse(argc, argv);
+    open_standard_streams();
+    const Parsed parsed = parse(app, argc, argv);
+    if (!parsed.problem.empty()) throw Error(ErrorCode::kUsage, parsed.problem);
+    print(parsed.help);
+    if (!parsed.run) return 0;
     return measure(options, json_file, std::vector<std::string>(argv, argv + argc));
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;
   } catch (const Error& error) {
     return fail(static_cast<int>(error.error_class()), error.what());
   } catch (const std::bad_alloc&) {

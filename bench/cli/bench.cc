@@ -10,9 +10,11 @@
 #include <optional>
 #include <system_error>
 
+#include "bytes/utf8.h"
 #include "cli/check.h"
 #include "cli/commands.h"
 #include "cli/document.h"
+#include "cli/say.h"
 #include "gpu/compute.h"
 #include "tzmark/error.h"
 
@@ -36,11 +38,11 @@ class ProgressLine {
  public:
   explicit ProgressLine(bool forced) : is_on_(forced || ::isatty(STDERR_FILENO) != 0) {}
   ~ProgressLine() {
-    if (is_on_) fmt::print(stderr, "\r\033[K");
+    if (is_on_) print_to_stderr("\r\033[K");
   }
   std::function<void(const std::string&)> callback() const {
     if (!is_on_) return {};
-    return [](const std::string& what) { fmt::print(stderr, "\r\033[K{:.110}", what); };
+    return [](const std::string& what) { print_to_stderr(fmt::format("\r\033[K{:.110}", printable(what))); };
   }
 
  private:
@@ -51,8 +53,7 @@ int list_io() {
   int status = 0;
   for (const IoPath& path : io_paths()) {
     const std::string reason = path.why_unavailable();
-    fmt::print("{:17} {}\n{:17} {}\n", path.name, path.summary, "",
-               reason.empty() ? "available" : "not available: " + reason);
+    say("{:17} {}\n{:17} {}\n", path.name, path.summary, "", reason.empty() ? "available" : "not available: " + reason);
   }
   return status;
 }
@@ -239,7 +240,7 @@ std::string rate_text(const Interval& rate) {
 }
 
 void print_results(const nlohmann::json& document) {
-  fmt::print("{:76} {:>12} {:>15} {:>8}  {}\n", "what", "rate", "95 %", "to disk", "bound by");
+  say("{:76} {:>12} {:>15} {:>8}  {}\n", "what", "rate", "95 %", "to disk", "bound by");
   const auto interval = [](const nlohmann::json& rate) {
     Interval result;
     result.median = rate["median"];
@@ -251,13 +252,13 @@ void print_results(const nlohmann::json& document) {
   };
   const auto print = [&](const std::string& id, const nlohmann::json& rate, const std::string& durable,
                          const std::string& bound) {
-    fmt::print("{:76} {} {:>8}  {}\n", id, rate_text(interval(rate)), durable, bound);
+    say("{:76} {} {:>8}  {}\n", id, rate_text(interval(rate)), durable, bound);
   };
   for (const nlohmann::json& result : document["results"]) {
     const nlohmann::json& durable = result["durable_rate"];
     const nlohmann::json& bound = result["bound_by"];
     if (result["samples"].empty()) {
-      fmt::print("{:76} {}\n", result["id"].get<std::string>(), result["notes"].back().get<std::string>());
+      say("{:76} {}\n", result["id"].get<std::string>(), result["notes"].back().get<std::string>());
       continue;
     }
     print(result["id"], result["rate"],
@@ -330,7 +331,7 @@ nlohmann::json run_all_checks(const BenchOptions& options, const std::vector<std
     });
   }
   std::ranges::stable_sort(all, {}, &Check::item);
-  fmt::print("{}", check_table(all));
+  say("{}", check_table(all));
   if (std::ranges::any_of(all, [](const Check& check) { return check.verdict == Verdict::kFail; })) status = 1;
   return document.finish(options.rounds, options.seed);
 }
@@ -347,7 +348,7 @@ void run(const BenchOptions& options, const std::vector<std::string>& command, i
   const nlohmann::json document =
       options.check ? run_all_checks(options, command, status) : run_matrix(options, command);
   if (!file) return;
-  const std::string text = document.dump(1) + "\n";
+  const std::string text = document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   file->file().write_at(0, std::as_bytes(std::span(text)));
   file->commit();
 }

@@ -258,6 +258,13 @@ class BenchTest(unittest.TestCase):
         self.assertIn("is no result of tzmark bench", refused.stderr)
 
     def test_wrong_usage(self) -> None:
+        for option in ("--dir", "--json", "--io", "--layout"):
+            for words in ((option, ""), (option + "=",)):
+                refused = self.bench(*words, status=2).stderr
+                self.assertIn(f"{option}: the value is empty", refused)
+        self.assertIn(
+            "did you mean '--workload'", self.bench("--wrkload", status=2).stderr
+        )
         self.assertIn("--dir", self.bench(status=2).stderr)
         where = ("--dir", str(self.directory))
         self.assertIn("gpt2", self.bench(*where, "--workload", "gpt5", status=2).stderr)

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "cli/commands.h"
+#include "cli/say.h"
 #include "harness/statistics.h"
 #include "tzmark/error.h"
 
@@ -81,7 +82,7 @@ void print_differences(const json& old_document, const json& new_document) {
     json b = after.at(fact);
     if (a.is_object()) a.erase("free_bytes");
     if (b.is_object()) b.erase("free_bytes");
-    if (a != b) fmt::print("the machines differ: {} {} against {}\n", fact, a.dump(), b.dump());
+    if (a != b) say("the machines differ: {} {} against {}\n", fact, a.dump(), b.dump());
   }
 }
 
@@ -101,20 +102,20 @@ void run(const CompareOptions& options, int& status) {
   for (const auto& [id, before] : old_rates) {
     const auto found = new_rates.find(id);
     if (found == new_rates.end()) {
-      fmt::print("only in {}: {}\n", options.old_file, id);
+      say("only in {}: {}\n", options.old_file, id);
       continue;
     }
     rows.push_back({id, before, found->second, mann_whitney(before, found->second)});
     new_rates.erase(found);
   }
-  for (const auto& [id, rates] : new_rates) fmt::print("only in {}: {}\n", options.new_file, id);
+  for (const auto& [id, rates] : new_rates) say("only in {}: {}\n", options.new_file, id);
   if (rows.empty()) throw Error(ErrorCode::kUsage, "the two have no result in common");
   correct(rows);
-  fmt::print("{:84} {:>9} {:>9} {:>6} {:>7}  {}\n", "what", "old GB/s", "new GB/s", "ratio", "p", "verdict");
+  say("{:84} {:>9} {:>9} {:>6} {:>7}  {}\n", "what", "old GB/s", "new GB/s", "ratio", "p", "verdict");
   for (const Row& row : rows) {
     const std::string_view said = verdict(row, options);
-    fmt::print("{:84} {:>9.3f} {:>9.3f} {:>6.2f} {:>7.4f}  {}\n", row.id, median_interval(row.old_rates).median / 1e9,
-               median_interval(row.new_rates).median / 1e9, row.ratio(), row.p, said);
+    say("{:84} {:>9.3f} {:>9.3f} {:>6.2f} {:>7.4f}  {}\n", row.id, median_interval(row.old_rates).median / 1e9,
+        median_interval(row.new_rates).median / 1e9, row.ratio(), row.p, said);
     if (said == "REGRESSION") status = 1;
   }
 }

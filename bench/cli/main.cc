@@ -5,12 +5,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cstdio>
 #include <new>
+#include <string>
 #include <vector>
 
 #include "cli/commands.h"
+#include "program/arguments.h"
+#include "program/standard_streams.h"
 #include "tzmark/error.h"
 #include "tzmark/version.h"
 
@@ -18,11 +19,10 @@ namespace tzmark::bench {
 
 namespace {
 
-constexpr int kExitUsage = 2;
 constexpr int kExitEnvironment = 3;
 
 int fail(int status, const char* what) {
-  fmt::print(stderr, "tzmark: {}\n", what);
+  tell(fmt::format("tzmark: {}", what));
   return status;
 }
 
@@ -39,11 +39,13 @@ int run(int argc, char** argv) {
   add_bench(app, command, status);
   add_compare(app, status);
   try {
-    std::ranges::reverse(words);
-    app.parse(words);
+    open_standard_streams();
+    std::vector<const char*> arguments;
+    for (const std::string& word : command) arguments.push_back(word.c_str());
+    const Parsed parsed = parse(app, static_cast<int>(arguments.size()), arguments.data());
+    if (!parsed.problem.empty()) throw Error(ErrorCode::kUsage, parsed.problem);
+    print(parsed.help);
     return status;
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;
   } catch (const Error& error) {
     return fail(static_cast<int>(error.error_class()), error.what());
   } catch (const std::bad_alloc&) {
