@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <optional>
 
 #include "against.h"
 #include "assess.h"
 #include "command_line.h"
+#include "console.h"
 #include "errors.h"
 #include "file_content.h"
 #include "findings.h"
@@ -205,8 +205,7 @@ int run_against(const AgainstArguments& arguments, const AgainstRun& run, const 
   const Comparison comparison = mutation::compare(*run.first, second, subjects_of(run), options, cancelled, progress);
   if (cancelled) throw EnvironmentError("stopped");
   const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - began;
-  fmt::print("{}", text_of(comparison, *run.first, second, elapsed));
-  if (std::fflush(stdout) != 0) throw EnvironmentError("stdout cannot be written");
+  say("{}", text_of(comparison, *run.first, second, elapsed));
   if (!run.findings.empty()) write_findings(arguments, run, comparison);
   if (!run.json_file.empty()) {
     const Json document = json_of(comparison, arguments, *run.first, second, elapsed);

@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <functional>
 #include <optional>
 #include <vector>
 
 #include "adapter.h"
 #include "command_line.h"
+#include "console.h"
 #include "corpus.h"
 #include "errors.h"
 #include "file_content.h"
@@ -36,10 +36,10 @@ class Progress {
   Progress(Progress&&) = delete;
   Progress& operator=(Progress&&) = delete;
   ~Progress() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
+    if (shown_) print_to_stderr("\r\033[K");
   }
   void operator()(std::size_t done) const {
-    if (shown_) fmt::print(stderr, "\r{}/{}", done, total_);
+    if (shown_) print_to_stderr(fmt::format("\r{}/{}", done, total_));
   }
 
  private:
@@ -76,8 +76,8 @@ int print_repro(const Manifest& manifest, const Adapter& adapter, const ShapeOpt
     if (item.id != id) continue;
     CaseResult unknown;
     unknown.item = item;
-    fmt::print("{}\n", repro_command(manifest, item, adapter, shaping,
-                                     decisive_step(unknown, adapter.profile(), shaping.shapes)));
+    say("{}\n",
+        repro_command(manifest, item, adapter, shaping, decisive_step(unknown, adapter.profile(), shaping.shapes)));
     return 0;
   }
   throw UsageError(fmt::format("the corpus has no case '{}'", id));
@@ -236,7 +236,7 @@ int run_conform(const ConformArguments& arguments, const fs::path& prefix, const
   if (!arguments.repro_case.empty()) return print_repro(manifest, adapter, options.shaping, arguments.repro_case);
   if (arguments.against.wanted()) return run_against(arguments, manifest, cases, adapter, options, cancelled);
   for (const std::string& feature : stale_exclusions(manifest, adapter.profile())) {
-    fmt::print(stderr, "tzmark-conform: the adapter lacks '{}', a feature that no case has\n", feature);
+    tell(fmt::format("the adapter lacks '{}', a feature that no case has", feature));
   }
 
   SuiteRun run{.manifest = &manifest,
@@ -257,13 +257,12 @@ int run_conform(const ConformArguments& arguments, const fs::path& prefix, const
   if (cancelled) throw EnvironmentError("stopped");
   if (!arguments.known_file.empty()) judge_known(arguments, run);
 
-  fmt::print("{}", text_report(run));
-  if (std::fflush(stdout) != 0) throw EnvironmentError("stdout cannot be written");
+  say("{}", text_report(run));
   const std::string json = json_report(run);
   if (!arguments.json_file.empty()) write_file(arguments.json_file, json);
   if (!arguments.junit_file.empty()) write_file(arguments.junit_file, junit_report(run));
   if (!arguments.html_file.empty()) make_page(share / "reports/render.py", json, arguments.html_file, cancelled);
-  if (totals_of(run.results).ran() == 0) fmt::print(stderr, "tzmark-conform: no case ran\n");
+  if (totals_of(run.results).ran() == 0) tell("no case ran");
   return run.passed() ? 0 : 1;
 }
 

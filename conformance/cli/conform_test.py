@@ -720,5 +720,59 @@ class MutationTest(unittest.TestCase):
             self.assertEqual(conform(*options).returncode, 2, options)
 
 
+class CommandLineTest(unittest.TestCase):
+    """What is wrong with a command line, and where the program prints."""
+
+    def test_an_empty_value_is_not_taken_for_an_option_that_was_not_given(self) -> None:
+        for words in (
+            ("--adapter", ""),
+            ("--corpus", ""),
+            ("--only", ""),
+            ("--layout", ""),
+            ("--findings", ""),
+            ("--against", ""),
+            ("--json", ""),
+            ("--html", ""),
+            ("--junit="),
+            ("corpus", "export", ""),
+            ("corpus", "list", "--corpus", ""),
+            ("minimize", "file", "--key-file", ""),
+            ("minimize", ""),
+        ):
+            run = conform(*([words] if isinstance(words, str) else words))
+            self.assertEqual((run.returncode, run.stdout), (2, ""), words)
+            self.assertIn("the value is empty", run.stderr, words)
+
+    def test_what_nothing_knows_is_named(self) -> None:
+        for words, text in (
+            (("corpus", "exprt"), "unknown command 'exprt'; did you mean 'export'?"),
+            (("corpus", "burn"), "unknown command 'burn'"),
+            (("--jsn", "x"), "unknown option '--jsn'; did you mean '--json'?"),
+            (("minimize", "a", "b"), "one argument too many: 'b'"),
+            (("a\x1b[2J\u202e",), "one argument too many: 'a\\x1b[2J\\xe2\\x80\\xae'"),
+        ):
+            run = conform(*words)
+            self.assertEqual((run.returncode, run.stdout), (2, ""), words)
+            self.assertEqual(run.stderr, f"tzmark-conform: {text}\n")
+
+    def test_stderr_that_is_full_or_closed_ends_nothing(self) -> None:
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([CONFORM, "--only", "nothing"], stderr=full)
+        self.assertEqual(done.returncode, 1)
+        shell = ("sh", "-c", 'exec "$0" --only nothing 2>&-', CONFORM)
+        self.assertEqual(subprocess.run(shell).returncode, 1)
+
+    def test_text_that_cannot_be_printed_is_an_error(self) -> None:
+        for command in ("corpus list", "--list", "--help"):
+            for to in (">/dev/full", ">&-"):
+                done = subprocess.run(
+                    ("sh", "-c", f'exec "$0" {command} {to}', CONFORM),
+                    capture_output=True,
+                    text=True,
+                )
+                self.assertEqual(done.returncode, 3, (command, to))
+                self.assertIn("stdout cannot be written", done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -7,6 +7,7 @@
 #include <set>
 #include <system_error>
 
+#include "console.h"
 #include "errors.h"
 
 namespace tzmark::conformance {
@@ -21,11 +22,11 @@ int check(const Manifest& manifest) {
       check_case_file(manifest, item);
       load_expected(manifest, item);
     } catch (const EnvironmentError& error) {
-      fmt::print("{}\n", error.what());
+      say("{}\n", error.what());
       ++wrong;
     }
   }
-  fmt::print("{} cases, {} wrong\n", manifest.cases.size(), wrong);
+  say("{} cases, {} wrong\n", manifest.cases.size(), wrong);
   return wrong == 0 ? 0 : 1;
 }
 
@@ -53,7 +54,7 @@ void export_files(const Manifest& manifest, const fs::path& folder) {
     if (!error) fs::copy_file(manifest.directory / file, folder / file, error);
     if (error) throw EnvironmentError(fmt::format("{}: {}", (folder / file).string(), error.message()));
   }
-  fmt::print("{} cases, {} files\n", manifest.cases.size(), files_of(manifest).size());
+  say("{} cases, {} files\n", manifest.cases.size(), files_of(manifest).size());
 }
 
 }  // namespace
@@ -88,7 +89,7 @@ int run_corpus(const CorpusArguments& arguments, const fs::path& prefix) {
 
 void print_cases(const std::vector<Case>& cases) {
   for (const Case& item : cases) {
-    fmt::print("{}\t{}\t{}\t{}\n", item.id, item.layout, name_of(item.verdict), fmt::join(item.features, ","));
+    say("{}\t{}\t{}\t{}\n", item.id, item.layout, name_of(item.verdict), fmt::join(item.features, ","));
   }
 }
 

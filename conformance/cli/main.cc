@@ -5,7 +5,6 @@
 // the implementation does not fail on the file that should be shrunk; 2 wrong usage; 3 the environment failed (corpus
 // missing or changed, adapter not startable, report not writable); 4 this machine cannot make the HTML page, or a shape
 // that was asked for.
-#include <fmt/format.h>
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
@@ -15,7 +14,9 @@
 #include <string_view>
 #include <utility>
 
+#include "arguments.h"
 #include "conform.h"
+#include "console.h"
 #include "corpus.h"
 #include "errors.h"
 #include "minimize_command.h"
@@ -45,11 +46,12 @@ void cancel_on_signals() {
 int run(const std::function<int(const fs::path& prefix)>& command) {
   cancel_on_signals();
   try {
+    open_standard_streams();
     // The program finds what was installed with it by where it is itself.
     return command(fs::canonical("/proc/self/exe").parent_path().parent_path());
   } catch (const std::exception& error) {
     if (cancelled) return 128 + cancelling_signal;
-    fmt::print(stderr, "tzmark-conform: {}\n", error.what());
+    tell(error.what());
     if (dynamic_cast<const UsageError*>(&error)) return 2;
     return dynamic_cast<const UnavailableError*>(&error) ? 4 : 3;
   }
@@ -60,12 +62,7 @@ int corpus_main(int argc, char** argv) {
   CLI::App app("Hands out the cases of the tzmark conformance suite.", "tzmark corpus");
   add_corpus_commands(app, arguments);
   app.footer("Exit status: 0 all is well, 1 a file of the corpus is wrong, 2 wrong usage, 3 the environment failed.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  return run([&](const fs::path& prefix) { return run_corpus(arguments, prefix); });
+  return run([&](const fs::path& prefix) { return parse(app, argc, argv) ? run_corpus(arguments, prefix) : 0; });
 }
 
 int minimize_main(int argc, char** argv) {
@@ -76,12 +73,8 @@ int minimize_main(int argc, char** argv) {
   app.footer(
       "Exit status: 0 a file is written, 1 the implementation does not fail on FILE, 2 wrong usage,\n"
       "3 the environment failed.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  return run([&](const fs::path& prefix) { return run_minimize(arguments, prefix, cancelled); });
+  return run(
+      [&](const fs::path& prefix) { return parse(app, argc, argv) ? run_minimize(arguments, prefix, cancelled) : 0; });
 }
 
 int conform_main(int argc, char** argv) {
@@ -94,12 +87,8 @@ int conform_main(int argc, char** argv) {
       "tzmark-conform corpus lists, checks and exports the cases; tzmark-conform minimize shrinks a failing file.\n"
       "Exit status: 0 all passed, 1 a case failed or none ran, 2 wrong usage, 3 the environment failed,\n"
       "4 the HTML page, or a shape of files, cannot be made here.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  return run([&](const fs::path& prefix) { return run_conform(arguments, prefix, cancelled); });
+  return run(
+      [&](const fs::path& prefix) { return parse(app, argc, argv) ? run_conform(arguments, prefix, cancelled) : 0; });
 }
 
 }  // namespace

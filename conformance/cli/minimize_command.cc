@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 #include "adapter.h"
 #include "command_line.h"
+#include "console.h"
 #include "errors.h"
 #include "failure.h"
 #include "file_content.h"
@@ -128,7 +128,7 @@ int run_minimize(const MinimizeArguments& arguments, const fs::path& prefix, con
   const std::optional<Failure> failure = find_failure(adapter, file, secret, commands_of(arguments), limits);
   if (cancelled) throw EnvironmentError("stopped");
   if (!failure) {
-    fmt::print(stderr, "tzmark-conform: {}: the implementation does not fail on this file\n", arguments.file);
+    tell(fmt::format("{}: the implementation does not fail on this file", arguments.file));
     return 1;
   }
   const auto still_fails = [&](model::Bytes candidate) {
@@ -142,11 +142,10 @@ int run_minimize(const MinimizeArguments& arguments, const fs::path& prefix, con
   const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - began;
   const std::string repeat = repeat_command(arguments, adapter, *failure, out);
   const std::string about = failure->rule.empty() ? "" : " (" + failure->rule + ")";
-  fmt::print("{}: {}{}: {}\n", name_of(failure->command), name_of(failure->outcome), about, failure->reason);
-  fmt::print("{}: {} of {} bytes, after {} candidates in {:.1f} s{}\n", out.string(), minimized.file.size(),
-             file.size(), minimized.candidates, seconds_of(elapsed), minimized.finished ? "" : "; the time ran out");
-  fmt::print("{}\n", repeat);
-  if (std::fflush(stdout) != 0) throw EnvironmentError("stdout cannot be written");
+  say("{}: {}{}: {}\n", name_of(failure->command), name_of(failure->outcome), about, failure->reason);
+  say("{}: {} of {} bytes, after {} candidates in {:.1f} s{}\n", out.string(), minimized.file.size(), file.size(),
+      minimized.candidates, seconds_of(elapsed), minimized.finished ? "" : "; the time ran out");
+  say("{}\n", repeat);
   if (arguments.json_file.empty()) return 0;
   const Json result = {{"schema", "tzmark-minimize"},
                        {"schema_version", kResultVersion},

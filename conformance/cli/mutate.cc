@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
 
 #include "command_line.h"
+#include "console.h"
 #include "errors.h"
 #include "failure.h"
 #include "file_content.h"
@@ -61,20 +61,15 @@ std::string repeat_of_finding(const MutateRun& run, const std::filesystem::path&
   return fmt::format("{} --corpus {} --only {}", run.ask, join_command({folder.string()}), id);
 }
 
-void print(const std::string& text) {
-  fmt::print("{}", text);
-  if (std::fflush(stdout) != 0) throw EnvironmentError("stdout cannot be written");
-}
-
 int run_one(const MutateArguments& arguments, const MutateRun& run,
             const std::vector<std::vector<mutation::Seed>>& seeds, const mutation::MutationOptions& options) {
   const Trial trial = mutation::try_mutant(seeds, *run.suite->adapter, options, *arguments.mutant);
-  print(text_report(trial));
+  print_text(text_report(trial));
   if (!run.findings.empty()) {
     Findings findings(run.findings);
     const auto file =
         findings.add(finding_of(trial, repeat_of_finding(run, findings.directory(), trial.assessment.item.id)));
-    print(fmt::format("file: {}\n", file.string()));
+    say("file: {}\n", file.string());
   }
   return is_failure(trial.judgement.outcome) ? 1 : 0;
 }
@@ -124,7 +119,7 @@ int run_mutate(const MutateArguments& arguments, const MutateRun& run, const std
     report.files[id] = findings->add(finding).string();
   }
   end_left_over_children();
-  print(text_report(report));
+  print_text(text_report(report));
   if (!run.json_file.empty()) {
     Json document = result_document(suite);
     document["mutation"] = json_report(report);

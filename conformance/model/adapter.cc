@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <stdexcept>
 
 #include "model.h"
@@ -110,8 +111,8 @@ std::string check_rule(const std::string& text) {
 int run(int argc, char** argv) {
   CLI::App app("The tzmark model as an adapter of the conformance suite.", "tzmark-adapter-model");
   std::set<std::string> without;
-  std::string key_file;
-  std::string passphrase_file;
+  std::optional<std::string> key_file;
+  std::optional<std::string> passphrase_file;
   Question question;
   app.add_option("--without", without, "leave the checks of this rule out")
       ->type_name("RULE")
@@ -134,8 +135,8 @@ int run(int argc, char** argv) {
   }
   question.command = app.get_subcommands().front()->get_name();
   if (question.command == "serve") return serve(without);
-  if (!key_file.empty()) question.secret.key = key_of_hex(content_of(key_file));
-  if (!passphrase_file.empty()) question.secret.passphrase = content_of(passphrase_file);
+  if (key_file) question.secret.key = key_of_hex(content_of(*key_file));
+  if (passphrase_file) question.secret.passphrase = content_of(*passphrase_file);
   return answer_once(question, without);
 }
 
