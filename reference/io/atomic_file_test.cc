@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "bytes/caught.h"
+#include "io/system_faults.h"
 #include "io/test_paths.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
@@ -43,9 +44,8 @@ TEST_F(AtomicFileTest, AppearsWithItsContentAtCommit) {
   for (const Existing existing : {Existing::kReplace, Existing::kRefuse}) {
     AtomicFile output(name_, "auto", existing);
     output.file().write_at(0, std::span(content_));
-    // Until then there is one file, and it has another name.
-    ASSERT_EQ(directory_.entries().size(), 1U);
-    EXPECT_NE(directory_.entries().front(), "out");
+    // Until then no file has the name.
+    EXPECT_FALSE(std::filesystem::exists(name_));
     output.commit();
     EXPECT_THAT(directory_.entries(), ElementsAre("out"));
     EXPECT_EQ(test::read_whole(name_), content_);
@@ -115,6 +115,129 @@ TEST_F(AtomicFileTest, TwoAtOnceDoNotMeet) {
   second.commit();
   EXPECT_EQ(test::read_whole(name_), content_);
   EXPECT_THAT(directory_.entries(), ElementsAre("out"));
+}
+
+mode_t mode_of(const std::string& name) {
+  struct stat status {};
+  if (::stat(name.c_str(), &status) != 0) throw std::runtime_error("cannot ask for the mode of " + name);
+  return status.st_mode & 07777;
+}
+
+TEST_F(AtomicFileTest, HasATemporaryNameWhereItNeedsOne) {
+  for (const int error_number : {EOPNOTSUPP, EISDIR, EINVAL}) {
+    const test::RefusedCall refused(test::RefusedCall::Call::kOpenWithoutName, error_number);
+    for (const Existing existing : {Existing::kReplace, Existing::kRefuse}) {
+      AtomicFile output(name_, "auto", existing);
+      ASSERT_THAT(directory_.entries(), ElementsAre(::testing::StartsWith("out.tmp-")));
+      write_and_commit(output);
+      EXPECT_THAT(directory_.entries(), ElementsAre("out"));
+      EXPECT_EQ(test::read_whole(name_), content_);
+      std::filesystem::remove(name_);
+    }
+    { const AtomicFile output(name_); }
+    EXPECT_THAT(directory_.entries(), IsEmpty());
+  }
+}
+
+TEST_F(AtomicFileTest, KeepsTheModeOfWhatItReplaces) {
+  const test::RefusedCall refused(test::RefusedCall::Call::kOpenWithoutName, EOPNOTSUPP);
+  test::write_whole(name_, earlier_);
+  for (const mode_t mode : {0600U, 0640U, 0400U, 0666U}) {
+    ASSERT_EQ(::chmod(name_.c_str(), mode), 0);
+    AtomicFile output(name_);
+    output.file().write_at(0, std::span(content_));
+    // Nobody else can open it meanwhile, whatever it is called.
+    EXPECT_EQ(mode_of(directory_ / directory_.entries().back()), 0600U);
+    output.commit();
+    EXPECT_EQ(mode_of(name_), mode);
+  }
+}
+
+TEST_F(AtomicFileTest, OwnersThatCannotBeKeptAreNoFailure) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a file of another owner";
+  for (const int error_number : {EPERM, EINVAL}) {
+    const test::RefusedCall refused(test::RefusedCall::Call::kChangeOwner, error_number);
+    test::write_whole(name_, earlier_);
+    ASSERT_EQ(::chown(name_.c_str(), 65534, 65533), 0);
+    ASSERT_EQ(::chmod(name_.c_str(), 0664), 0);
+    AtomicFile output(name_);
+    write_and_commit(output);
+    EXPECT_EQ(test::read_whole(name_), content_);
+    // Its group is another one, which may not do more than everybody.
+    EXPECT_EQ(mode_of(name_), 0644U);
+    std::filesystem::remove(name_);
+  }
+  const test::RefusedCall refused(test::RefusedCall::Call::kChangeOwner, EIO);
+  test::write_whole(name_, earlier_);
+  ASSERT_EQ(::chown(name_.c_str(), 65534, 65533), 0);
+  AtomicFile output(name_);
+  EXPECT_EQ(caught([&] { write_and_commit(output); }), failure(ErrorCode::kWriteFailed));
+  EXPECT_EQ(test::read_whole(name_), earlier_);
+}
+
+TEST_F(AtomicFileTest, RefusesAnExistingFileOnEveryFileSystem) {
+  const test::RefusedCall no_flag(test::RefusedCall::Call::kRenameToFree, EINVAL);
+  const test::RefusedCall no_file_without_name(test::RefusedCall::Call::kOpenWithoutName, EOPNOTSUPP);
+  // Without the flag, by a link.
+  {
+    AtomicFile output(name_, "auto", Existing::kRefuse);
+    write_and_commit(output);
+    EXPECT_THAT(directory_.entries(), ElementsAre("out"));
+    std::filesystem::remove(name_);
+  }
+  {
+    AtomicFile output(name_, "auto", Existing::kRefuse);
+    test::write_whole(name_, earlier_);
+    EXPECT_EQ(caught([&] { write_and_commit(output); }), failure(ErrorCode::kWriteFailed));
+    EXPECT_EQ(test::read_whole(name_), earlier_);
+    std::filesystem::remove(name_);
+  }
+  // Without either, not at all: not even where nothing would be replaced, as that cannot be known.
+  for (const int error_number : {EPERM, EOPNOTSUPP}) {
+    const test::RefusedCall no_link(test::RefusedCall::Call::kLink, error_number);
+    {
+      AtomicFile output(name_, "auto", Existing::kRefuse);
+      EXPECT_EQ(caught([&] { write_and_commit(output); }), failure(ErrorCode::kUnavailable));
+    }
+    EXPECT_THAT(directory_.entries(), IsEmpty());
+    // Replacing needs neither.
+    AtomicFile output(name_);
+    write_and_commit(output);
+    EXPECT_EQ(test::read_whole(name_), content_);
+    std::filesystem::remove(name_);
+  }
+}
+
+TEST_F(AtomicFileTest, StaysInItsDirectoryWhenThatIsRenamed) {
+  const std::string inner = directory_ / "inner", moved = directory_ / "moved";
+  std::filesystem::create_directory(inner);
+  AtomicFile output(inner + "/out");
+  output.file().write_at(0, std::span(content_));
+  std::filesystem::rename(inner, moved);
+  std::filesystem::create_directory(inner);
+  output.commit();
+  EXPECT_EQ(test::read_whole(moved + "/out"), content_);
+  EXPECT_TRUE(std::filesystem::is_empty(inner));
+}
+
+TEST_F(AtomicFileTest, ReplacesLinksAndNotWhatTheyLeadTo) {
+  test::write_whole(directory_ / "target", earlier_);
+  for (const std::string target : {"target", "nothing"}) {
+    std::filesystem::create_symlink(target, name_);
+    AtomicFile output(name_);
+    write_and_commit(output);
+    EXPECT_FALSE(std::filesystem::is_symlink(name_));
+    EXPECT_EQ(test::read_whole(name_), content_);
+    std::filesystem::remove(name_);
+  }
+  EXPECT_EQ(test::read_whole(directory_ / "target"), earlier_);
+  // A device, and an open file of this process.
+  for (const std::string target : {"/dev/null", "/proc/self/fd/1"}) {
+    std::filesystem::create_symlink(target, name_);
+    EXPECT_EQ(caught([&] { AtomicFile output(name_); }), failure(ErrorCode::kOpenFailed));
+    EXPECT_TRUE(std::filesystem::is_symlink(name_));
+    std::filesystem::remove(name_);
+  }
 }
 
 TEST_F(AtomicFileTest, NeedsADirectory) {

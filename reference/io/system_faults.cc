@@ -27,7 +27,7 @@ struct Plan {
 };
 
 Plan plan;
-std::array<std::atomic<int>, 6> refused{};
+std::array<std::atomic<int>, 11> refused{};
 std::atomic<int> refused_rings = 0;
 std::atomic<unsigned> refused_ring_flags = 0;
 
@@ -118,6 +118,16 @@ int doing(Call&& call) {
   const int error_number = fault == Fault::kAgain ? 0 : error_number_of(fault);
   if (error_number == 0) return call();
   errno = error_number;
+  return -1;
+}
+
+// A call that changes a name: never interrupted, and done or not.
+template <typename Call>
+int naming(Call&& call) {
+  const Fault fault = next_fault();
+  const bool fails = fault == Fault::kError || fault == Fault::kNoSpace;
+  if (!fails) return call();
+  errno = error_number_of(fault);
   return -1;
 }
 
@@ -263,6 +273,49 @@ int __wrap_open(const char* name, int flags, ...) {
   if (error_number == 0) return __real_open(name, flags, mode);
   errno = error_number;
   return -1;
+}
+
+int __real_openat(int directory, const char* name, int flags, ...);
+int __wrap_openat(int directory, const char* name, int flags, ...);
+int __wrap_openat(int directory, const char* name, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  const bool has_no_name = (flags & O_TMPFILE) == O_TMPFILE;
+  const int error_number = has_no_name ? refusal_of(RefusedCall::Call::kOpenWithoutName) : 0;
+  if (error_number == 0) return __real_openat(directory, name, flags, mode);
+  errno = error_number;
+  return -1;
+}
+
+TZMARK_WRAP(int, renameat2, int from_directory, const char* from, int to_directory, const char* to, unsigned flags) {
+  const auto call = (flags & RENAME_EXCHANGE) != 0 ? RefusedCall::Call::kExchange : RefusedCall::Call::kRenameToFree;
+  if (const int error_number = refusal_of(call)) {
+    errno = error_number;
+    return -1;
+  }
+  return naming([&] { return __real_renameat2(from_directory, from, to_directory, to, flags); });
+}
+
+TZMARK_WRAP(int, renameat, int from_directory, const char* from, int to_directory, const char* to) {
+  return naming([&] { return __real_renameat(from_directory, from, to_directory, to); });
+}
+
+TZMARK_WRAP(int, linkat, int from_directory, const char* from, int to_directory, const char* to, int flags) {
+  if (const int error_number = refusal_of(RefusedCall::Call::kLink)) {
+    errno = error_number;
+    return -1;
+  }
+  return naming([&] { return __real_linkat(from_directory, from, to_directory, to, flags); });
+}
+
+TZMARK_WRAP(int, fchown, int fd, uid_t owner, gid_t group) {
+  if (const int error_number = refusal_of(RefusedCall::Call::kChangeOwner)) {
+    errno = error_number;
+    return -1;
+  }
+  return __real_fchown(fd, owner, group);
 }
 
 TZMARK_WRAP(unsigned, io_uring_peek_batch_cqe, io_uring* ring, io_uring_cqe** completions, unsigned count) {

@@ -1,8 +1,8 @@
 // For tests: system calls that fail, or move less than they were asked for, at a chosen call.
 //
 // The linker puts our calls in the place of the C library's and liburing's (--wrap), in the test program alone. Counted
-// are the calls by which the paths move bytes, make room and sync, and each completion of a ring. One at a time may be
-// armed; the calls themselves may come from any threads.
+// are the calls by which the paths move bytes, make room and sync, those that change names, and each completion of a
+// ring. One at a time may be armed; the calls themselves may come from any threads.
 #pragma once
 
 #include <cstdint>
@@ -75,7 +75,19 @@ std::int64_t entries_in_kernel();
 // Makes one kind of call fail while it lives: what only some kernels, file systems and limits allow.
 class RefusedCall {
  public:
-  enum class Call { kRegisterBuffers, kRegisterFiles, kOpenDirect, kAllocate, kPopulate, kDontcache };
+  enum class Call {
+    kRegisterBuffers,
+    kRegisterFiles,
+    kOpenDirect,
+    kOpenWithoutName,  // O_TMPFILE
+    kAllocate,
+    kPopulate,
+    kDontcache,
+    kExchange,      // renameat2 with RENAME_EXCHANGE
+    kRenameToFree,  // renameat2 with RENAME_NOREPLACE
+    kLink,          // linkat
+    kChangeOwner,   // fchown
+  };
   RefusedCall(Call call, int error_number);
   RefusedCall(const RefusedCall&) = delete;
   RefusedCall& operator=(const RefusedCall&) = delete;

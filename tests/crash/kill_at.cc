@@ -3,7 +3,9 @@
 //
 // TZMARK_TEST_KILL_AT=N    SIGKILL in the place of call N, counted from 1. N covers "behind call N - 1" as well.
 // TZMARK_TEST_STOP_AT=N    SIGSTOP in front of call N, which is made when the process is continued.
+// TZMARK_TEST_TERM_AT=N    SIGTERM in front of call N, to the thread that makes it.
 // TZMARK_TEST_FAIL_AT=N    Call N is not made and fails, with the errno that TZMARK_TEST_FAIL_WITH has.
+// TZMARK_TEST_LACKS=WORDS  What the file system does not have: O_TMPFILE, linkat, renameat2.
 // TZMARK_TEST_COUNT_TO=F   At exit, the number of calls is written to the file F.
 // TZMARK_TEST_NAMES_TO=F   At exit, the names of the calls in their order, one a line.
 //
@@ -12,6 +14,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <array>
@@ -21,6 +24,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 // Of liburing, whose header would bring its own inline functions.
@@ -40,17 +44,31 @@ long number_in(const char* variable) {
 bool fails(const char* name) {
   static const long kill_at = number_in("TZMARK_TEST_KILL_AT");
   static const long stop_at = number_in("TZMARK_TEST_STOP_AT");
+  static const long term_at = number_in("TZMARK_TEST_TERM_AT");
   static const long fail_at = number_in("TZMARK_TEST_FAIL_AT");
   static const long fail_with = number_in("TZMARK_TEST_FAIL_WITH");
   const long call = ++calls;
   if (static_cast<std::size_t>(call) <= names.size()) names[call - 1] = name;
   if (call == stop_at) ::raise(SIGSTOP);
+  if (call == term_at) ::raise(SIGTERM);
   // Threads that come later must not overtake the signal.
   while (kill_at != 0 && call >= kill_at) ::kill(::getpid(), SIGKILL);
   if (call != fail_at) return false;
   errno = static_cast<int>(fail_with);
   return true;
 }
+
+// Whether the file system is to be taken for one without something; sets errno to what such ones answer.
+bool lacks(const char* what, int error_number) {
+  const char* const words = std::getenv("TZMARK_TEST_LACKS");
+  if (words == nullptr || std::strstr(words, what) == nullptr) return false;
+  errno = error_number;
+  return true;
+}
+
+bool lacks_flags(int flags) { return (flags & O_TMPFILE) == O_TMPFILE && lacks("O_TMPFILE", EOPNOTSUPP); }
+
+bool creates(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
 
 bool is_regular(int fd) {
   struct stat status {};
@@ -90,7 +108,7 @@ __attribute__((destructor)) void report() {
 
 // Only who may create a file gives a mode, and changes something.
 #define TAKE_MODE(mode, flags)        \
-  if (((flags)&O_CREAT) != 0) {       \
+  if (creates(flags)) {               \
     va_list arguments;                \
     va_start(arguments, flags);       \
     mode = va_arg(arguments, mode_t); \
@@ -174,12 +192,14 @@ int open64(const char* name, int flags, ...) {
 }
 
 int openat(int folder, const char* name, int flags, ...) {
+  if (lacks_flags(flags)) return -1;
   mode_t mode = 0;
   TAKE_MODE(mode, flags);
   return ORIGINAL(openat)(folder, name, flags, mode);
 }
 
 int openat64(int folder, const char* name, int flags, ...) {
+  if (lacks_flags(flags)) return -1;
   mode_t mode = 0;
   TAKE_MODE(mode, flags);
   return ORIGINAL(openat64)(folder, name, flags, mode);
@@ -201,6 +221,7 @@ int renameat(int from_folder, const char* from, int to_folder, const char* to) n
 }
 
 int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
+  if (lacks("renameat2", EINVAL)) return -1;
   if (fails(__func__)) return -1;
   return ORIGINAL(renameat2)(from_folder, from, to_folder, to, flags);
 }
@@ -218,6 +239,12 @@ int rmdir(const char* name) noexcept {
 int link(const char* from, const char* to) noexcept {
   if (fails(__func__)) return -1;
   return ORIGINAL(link)(from, to);
+}
+
+int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) noexcept {
+  if (lacks("linkat", EPERM)) return -1;
+  if (fails(__func__)) return -1;
+  return ORIGINAL(linkat)(from_folder, from, to_folder, to, flags);
 }
 
 int unlink(const char* name) noexcept {
@@ -238,6 +265,16 @@ int fchmod(int fd, mode_t mode) noexcept {
 int fchown(int fd, uid_t owner, gid_t group) noexcept {
   if (fails(__func__)) return -1;
   return ORIGINAL(fchown)(fd, owner, group);
+}
+
+int fsetxattr(int fd, const char* name, const void* value, size_t bytes, int flags) noexcept {
+  if (fails(__func__)) return -1;
+  return ORIGINAL(fsetxattr)(fd, name, value, bytes, flags);
+}
+
+int fremovexattr(int fd, const char* name) noexcept {
+  if (fails(__func__)) return -1;
+  return ORIGINAL(fremovexattr)(fd, name);
 }
 
 }  // extern "C"

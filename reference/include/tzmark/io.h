@@ -176,28 +176,46 @@ class FaultyFile final : public File {
   std::atomic<std::uint64_t> next_call_ = 0;
 };
 
-// A file that appears under its name whole or not at all: written under a temporary name in the same directory, then
-// synced, renamed, and the directory synced. Destroyed without commit, it leaves nothing behind.
+class Directory;  // of the library
+
+// A file that appears under its name whole or not at all: written without a name, or under a temporary one (NAME.tmp-
+// and eight hex digits) where the file system or the path needs that, then synced, renamed, and the directory synced.
+// Destroyed without commit, it leaves nothing behind; a process that is killed may leave the temporary file.
+// A file that replaces another keeps its mode and access control list, and its owner as far as that is allowed, and
+// until it is whole only its owner can open it. A symbolic link is replaced itself, and not what it leads to. What is
+// no regular file is not replaced.
+// Errors: TZE-ENV rules; TZE-AVL-001 where the file system cannot refuse to replace, and kRefuse asks for that.
 // For one thread at a time, but for the File itself.
 class AtomicFile {
  public:
   enum class Existing { kReplace, kRefuse };
 
-  AtomicFile(std::string final_name, std::string_view io_path = "auto", Existing existing = Existing::kReplace);
+  explicit AtomicFile(const std::string& final_name, std::string_view io_path = "auto",
+                      Existing existing = Existing::kReplace);
+  // In a directory that is open already: that of final_name.
+  AtomicFile(std::shared_ptr<const Directory> directory, const std::string& final_name, std::string_view io_path,
+             Existing existing);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  File& file() { return *file_; }
+  // REQUIRES: not finished yet.
+  File& file();
+  // Syncs and closes the file, which then only lacks its name.
+  void finish();
   void commit();
 
+  struct State;  // private to the library
+
  private:
-  std::string final_name_;
-  std::string temporary_name_;
-  Existing existing_;
-  std::unique_ptr<File> file_;
-  bool committed_ = false;
+  friend class NameChanges;
+  friend bool can_link(const AtomicFile& file);
+  std::unique_ptr<State> state_;
 };
+
+// For programs: when SIGINT, SIGTERM or SIGHUP ends the process, temporary files are removed before. A signal that is
+// ignored or handled otherwise stays so. A signal that comes while several names are changed waits until that is done.
+void remove_temporary_files_at_signals();
 
 // A file without a name in TMPDIR, or /tmp, which is gone when the File is.
 std::unique_ptr<File> temporary_file();
