@@ -92,4 +92,7 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace tzmark::bench
 
-int main(int argc, char** argv) { return tzmark::bench::run(argc, argv); }
+int main(int argc, char** argv) {
+  tzmark::remove_temporary_files_at_signals();
+  return tzmark::bench::run(argc, argv);
+}

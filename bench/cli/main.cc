@@ -13,6 +13,7 @@
 #include "program/arguments.h"
 #include "program/standard_streams.h"
 #include "tzmark/error.h"
+#include "tzmark/io.h"
 #include "tzmark/version.h"
 
 namespace tzmark::bench {
@@ -58,4 +59,7 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace tzmark::bench
 
-int main(int argc, char** argv) { return tzmark::bench::run(argc, argv); }
+int main(int argc, char** argv) {
+  tzmark::remove_temporary_files_at_signals();
+  return tzmark::bench::run(argc, argv);
+}

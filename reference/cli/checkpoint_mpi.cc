@@ -11,6 +11,7 @@
 #include "cli/checkpoint_commands.h"
 #include "cli/run_app.h"
 #include "tzmark/error.h"
+#include "tzmark/io.h"
 #include "tzmark/version.h"
 
 namespace tzmark::cli {
@@ -76,6 +77,7 @@ int run(int argc, char** argv, int thread_level) {
 int main(int argc, char** argv) {
   // Fills closed descriptors 0 to 2, before MPI opens any.
   if (const int failed = tzmark::cli::run_guarded([] { return 0; }); failed != 0) return failed;
+  tzmark::remove_temporary_files_at_signals();
   int thread_level = MPI_THREAD_SINGLE;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &thread_level);
   const int status = tzmark::cli::run(argc, argv, thread_level);

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/run_app.h"
 #include "cli/sibling.h"
+#include "tzmark/io.h"
 #include "tzmark/version.h"
 
 namespace {
@@ -47,6 +48,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  tzmark::remove_temporary_files_at_signals();
   if (argc > 1) {
     for (const Sibling& sibling : kSiblings) {
       if (argv[1] != std::string_view(sibling.command)) continue;
