@@ -36,7 +36,10 @@ void check_split_pair(const FileHeader& header, File& data_file) {
   if (const std::uint64_t number = wire.pair_number; number != header.pair_number) {
     throw Error(
         ErrorCode::kSplitPair,
-        fmt::format("the data file belongs to pair {:016x}, and the head to {:016x}", number, header.pair_number),
+        fmt::format(
+            "the data file belongs to pair {:016x}, and the head to {:016x}; if replacing a pair was interrupted, "
+            "a file with .tmp- in its name is the other half",
+            number, header.pair_number),
         offsetof(SplitDataHeaderWire, pair_number));
   }
 }

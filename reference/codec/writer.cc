@@ -8,6 +8,7 @@
 #include "codec/intent.h"
 #include "codec/write_plan.h"
 #include "codec/write_records.h"
+#include "io/name_changes.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -27,6 +28,18 @@ class MemoryStream final : public TensorStream {
  private:
   ConstBuffer data_;
 };
+
+// A head without its data is of no use, so that it comes last. Between the two renames the old data has a temporary
+// name: FORMAT.md, appendix A, says how a kill at that moment is mended.
+void commit_pair(const std::shared_ptr<const Directory>& directory, AtomicFile& head, AtomicFile& data) {
+  data.finish();
+  head.finish();
+  change_names(directory, [&](NameChanges& changes) {
+    changes.place(data);
+    changes.sync();
+    changes.commit(head);
+  });
+}
 
 }  // namespace
 
@@ -86,14 +99,19 @@ WriteResult write_tensors(File& file, const TensorTable& tensors, const TensorSo
 WriteResult write_file(const std::string& file_name, const TensorTable& tensors, const TensorSource& source,
                        const WriteOptions& options) {
   require_no_intent(file_name);
-  AtomicFile output(file_name, options.io_path, options.existing);
+  const auto directory = std::make_shared<const Directory>(Directory::of(file_name));
+  AtomicFile output(directory, file_name, options.io_path, options.existing);
   std::optional<AtomicFile> data_output;
-  if (options.split) data_output.emplace(split_data_file_name(file_name), options.io_path, options.existing);
+  if (options.split) {
+    data_output.emplace(directory, split_data_file_name(file_name), options.io_path, options.existing);
+  }
   const WriteResult result =
       write_tensors(output.file(), tensors, source, options, data_output ? &data_output->file() : nullptr);
-  // A head without its data is of no use, so that it comes last.
-  if (data_output) data_output->commit();
-  output.commit();
+  if (data_output) {
+    commit_pair(directory, output, *data_output);
+  } else {
+    output.commit();
+  }
   return result;
 }
 
