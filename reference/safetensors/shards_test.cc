@@ -8,6 +8,7 @@
 
 #include "bytes/caught.h"
 #include "io/test_room.h"
+#include "safetensors/old_set.h"
 #include "safetensors/shard_index.h"
 #include "safetensors/test_models.h"
 
@@ -222,18 +223,49 @@ TEST(Shards, NothingIsOverwrittenUnasked) {
     std::filesystem::remove(room / taken);
     SafetensorsWriteOptions racing = options;
     racing.progress = [&](std::uint64_t) { test::write_whole(room / taken, {}); };
-    EXPECT_EQ(error_of([&] { write(room, hundreds(6), 200, racing); }), ErrorCode::kWriteFailed);
+    // The index is open by then, and the second shard is not.
+    EXPECT_EQ(error_of([&] { write(room, hundreds(6), 200, racing); }),
+              taken == kIndex ? ErrorCode::kWriteFailed : ErrorCode::kOpenFailed);
     EXPECT_THAT(room.entries(), ElementsAre(taken));
   }
 }
 
-TEST(Shards, OldIndexGoesAndNewOneComesLast) {
+TEST(Shards, ReplaceAllOfAnOlderModel) {
   const test::TestDirectory room;
-  write(room, hundreds(6), 200);
-  write(room, hundreds(3), 200);
-  const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
-  EXPECT_EQ(reader.size(), 3U);
-  expect_same(hundreds(3), reader);
+  test::write_whole(room / "model-00001-of-00009.safetensors", {});
+  for (const std::size_t count : {6U, 3U, 3U, 6U}) {
+    write(room, hundreds(count), 200);
+    const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
+    EXPECT_EQ(reader.size(), count);
+    expect_same(hundreds(count), reader);
+    // The index, the shards, and one that no index names.
+    EXPECT_EQ(room.entries().size(), reader.shards().size() + 2);
+  }
+}
+
+TEST(Shards, ReplaceAModelWhoseIndexIsDamaged) {
+  const test::TestDirectory room;
+  for (const std::string index : {"", "{}", R"({"weight_map": 3})"}) {
+    write(room, hundreds(3), 200);
+    test::write_whole(room / kIndex, as_bytes(index));
+    write(room, hundreds(4), 200);
+    expect_same(hundreds(4), SafetensorsReader::open(room / kIndex));
+    EXPECT_EQ(room.entries().size(), 3U);
+  }
+}
+
+TEST(Shards, AreKnownByTheirNames) {
+  for (const char* name :
+       {"m-00001-of-00002.safetensors", "m-00012-of-123456.safetensors", "m.tmp-0123abcd-00001-of-00002.safetensors"}) {
+    EXPECT_TRUE(safetensors::is_shard_file_name(name, "m")) << name;
+    EXPECT_FALSE(safetensors::is_shard_file_name(name, "n")) << name;
+  }
+  for (const char* name : {"", "m", "m.safetensors", "m-1-of-2.safetensors", "m-00001-of-00002.safetensors.bak",
+                           "mm-00001-of-00002.safetensors", "m.tmp-0123abcg-00001-of-00002.safetensors",
+                           "m.tmp-0123abcd", "m.safetensors.index.json"}) {
+    EXPECT_FALSE(safetensors::is_shard_file_name(name, "m")) << name;
+  }
+  EXPECT_FALSE(safetensors::is_shard_file_name("m-" + std::string(1'000'000, '0') + "-of-00002.safetensors", "m"));
 }
 
 TEST(ShardIndex, FindsWhatItNames) {

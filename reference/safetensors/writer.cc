@@ -5,12 +5,16 @@
 #include <deque>
 #include <filesystem>
 #include <numeric>
+#include <optional>
+#include <set>
 
 #include "bytes/cursor.h"
 #include "bytes/utf8.h"
 #include "codec/tensor_digest.h"
+#include "io/name_changes.h"
 #include "safetensors/dtype.h"
 #include "safetensors/header.h"
+#include "safetensors/old_set.h"
 #include "safetensors/pass.h"
 #include "safetensors/shard_index.h"
 #include "tzmark/error.h"
@@ -21,7 +25,7 @@ namespace {
 using safetensors::kShardIndexSuffix;
 using safetensors::kSuffix;
 
-// Shards take their names together when all are whole, and until then each is an open file.
+// Shards take their names together when all are whole, and until then each has a temporary name.
 constexpr std::size_t kShardsMax = 512;
 
 // What an entry of a header hardly exceeds beside its name, and a dimension never does.
@@ -248,58 +252,145 @@ SafetensorsWriteResult write_one(const std::string& file_name, const TensorTable
   return {{file_name}, shard.file_bytes};
 }
 
-// Gives all files their names; if that fails midway, those that have theirs are removed again.
-void commit_all(std::span<const std::unique_ptr<AtomicFile>> files, std::span<const std::string> file_names) {
-  std::size_t done = 0;
-  try {
-    for (; done < files.size(); ++done) files[done]->commit();
-  } catch (...) {
-    std::error_code ignored;
-    for (std::size_t i = 0; i < done; ++i) std::filesystem::remove(file_names[i], ignored);
-    throw;
+// The names of a set of shards and its index, all in one folder.
+struct SetNames {
+  std::string folder;     // as a prefix of names
+  std::string base_name;  // of the model
+  std::vector<std::string> shards;
+  std::string index;
+};
+
+SetNames set_names(const std::string& file_name, std::size_t shard_count) {
+  const std::string_view suffix = file_name.ends_with(kShardIndexSuffix) ? kShardIndexSuffix : kSuffix;
+  const std::string base = file_name.ends_with(suffix) ? file_name.substr(0, file_name.size() - suffix.size()) : "";
+  SetNames names;
+  names.base_name = std::filesystem::path(base).filename().string();
+  if (names.base_name.empty()) {
+    throw Error(ErrorCode::kUsage, fmt::format("the sharded form is written as NAME{}", kSuffix));
   }
+  names.folder = base.substr(0, base.size() - names.base_name.size());
+  for (std::size_t i = 1; i <= shard_count; ++i) {
+    names.shards.push_back(safetensors::shard_file_name(names.base_name, i, shard_count));
+  }
+  names.index = names.base_name + std::string(kShardIndexSuffix);
+  return names;
 }
+
+// A set on its way into its folder. What can go wrong before the names change goes wrong in write.
+class ShardedOutput {
+ public:
+  ShardedOutput(const SetNames& names, const Plan& plan, const SafetensorsWriteOptions& options)
+      : names_(names),
+        plan_(plan),
+        options_(options),
+        directory_(std::make_shared<const Directory>(Directory::of(names.folder + names.index))),
+        index_(make_file(names.index)) {
+    for (const std::string& name : names_.shards) refuse_existing(name);
+    old_files_ = safetensors::files_of_index(*directory_, names_.index);
+    if (old_set_is_in_the_way() && !can_link(*index_)) {
+      throw Error(
+          ErrorCode::kUnavailable,
+          "the old shards have the names of the new ones, and this file system has no hard links to replace them "
+          "safely: remove the old shards first, or write to another name");
+    }
+  }
+
+  void write(const TensorTable& tensors, const TensorSource& source) {
+    for (std::size_t i = 0; i < names_.shards.size(); ++i) {
+      shards_.push_back(make_file(names_.shards[i]));
+      write_shard(shards_[i]->file(), plan_.shards()[i], tensors, source, options_);
+      // Slow, and so done before the first file takes its name. It also leaves few files open.
+      shards_[i]->finish();
+    }
+    write_index(*index_, names_.shards);
+  }
+
+  // At any moment, the index of the model names shards that are whole and belong together.
+  void commit() {
+    change_names(directory_, [&](NameChanges& changes) {
+      // The old index must not come to name new shards: until they have their names, an index names them by others.
+      if (old_set_is_in_the_way()) place_under_other_names(changes);
+      for (const auto& shard : shards_) changes.place(*shard);
+      changes.sync();
+      remove_old_shards(changes);
+      changes.commit(*index_);
+    });
+  }
+
+ private:
+  std::unique_ptr<AtomicFile> make_file(const std::string& name) const {
+    return about(name, [&] {
+      return std::make_unique<AtomicFile>(directory_, names_.folder + name, options_.io_path, options_.existing);
+    });
+  }
+
+  void refuse_existing(const std::string& name) const {
+    if (options_.existing == AtomicFile::Existing::kRefuse && directory_->has(name)) {
+      throw Error(ErrorCode::kOpenFailed, name + ": the file exists already");
+    }
+  }
+
+  void write_index(AtomicFile& file, std::span<const std::string> shard_names) const {
+    file.file().write_at(0, as_bytes(plan_.spell_index(shard_names)));
+    file.finish();
+  }
+
+  // Whether an old index names a shard that the new set has, too. One that cannot be read may name any.
+  bool old_set_is_in_the_way() const {
+    return !old_files_
+               ? std::ranges::any_of(names_.shards, [&](const auto& name) { return directory_->has(name); })
+               : std::ranges::any_of(names_.shards, [&](const auto& name) { return old_files_->contains(name); });
+  }
+
+  void place_under_other_names(NameChanges& changes) const {
+    const std::string other_base = temporary_name_for(names_.base_name);
+    std::vector<std::string> other_names;
+    for (std::size_t i = 0; i < shards_.size(); ++i) {
+      other_names.push_back(safetensors::shard_file_name(other_base, i + 1, shards_.size()));
+      changes.link(*shards_[i], other_names.back());
+    }
+    changes.sync();
+    const auto index = make_file(names_.index);
+    write_index(*index, other_names);
+    changes.place(*index);
+    changes.sync();
+  }
+
+  // Of the same model, by their names: an index may name any file of its folder.
+  void remove_old_shards(NameChanges& changes) const {
+    if (!old_files_) return;
+    for (const std::string& name : *old_files_) {
+      if (safetensors::is_shard_file_name(name, names_.base_name) &&
+          std::ranges::find(names_.shards, name) == names_.shards.end()) {
+        changes.remove_at_end(name);
+      }
+    }
+  }
+
+  const SetNames& names_;
+  const Plan& plan_;
+  const SafetensorsWriteOptions& options_;
+  const std::shared_ptr<const Directory> directory_;
+  const std::unique_ptr<AtomicFile> index_;
+  std::vector<std::unique_ptr<AtomicFile>> shards_;
+  // What the old index names; empty if there is none, and nothing if it cannot be read.
+  std::optional<std::set<std::string, std::less<>>> old_files_;
+};
 
 SafetensorsWriteResult write_sharded(const std::string& file_name, const TensorTable& tensors,
                                      const TensorSource& source, const SafetensorsWriteOptions& options) {
-  const std::string_view suffix = file_name.ends_with(kShardIndexSuffix) ? kShardIndexSuffix : kSuffix;
-  const std::string base = file_name.ends_with(suffix) ? file_name.substr(0, file_name.size() - suffix.size()) : "";
-  const std::string base_name = std::filesystem::path(base).filename().string();
-  if (base_name.empty()) {
-    throw Error(ErrorCode::kUsage, fmt::format("the sharded form is written as NAME{}", kSuffix));
-  }
-  const std::string folder = base.substr(0, base.size() - base_name.size());
   const Plan plan(tensors, options, options.shard_bytes_max);
-  std::vector<std::string> shard_names;
+  const SetNames names = set_names(file_name, plan.shards().size());
   SafetensorsWriteResult result{};
   for (std::size_t i = 0; i < plan.shards().size(); ++i) {
-    shard_names.push_back(safetensors::shard_file_name(base_name, i + 1, plan.shards().size()));
-    result.file_names.push_back(folder + shard_names.back());
+    result.file_names.push_back(names.folder + names.shards[i]);
     result.file_bytes += plan.shards()[i].file_bytes;
   }
-  const std::string index_name = base + std::string(kShardIndexSuffix);
-  const std::string index = plan.spell_index(shard_names);
-  result.file_names.push_back(index_name);
-  result.file_bytes += index.size();
-
-  std::vector<std::unique_ptr<AtomicFile>> files;
-  for (const std::string& name : result.file_names) {
-    files.push_back(std::make_unique<AtomicFile>(name, options.io_path, options.existing));
-  }
-  for (std::size_t i = 0; i < plan.shards().size(); ++i) {
-    File& file = files[i]->file();
-    write_shard(file, plan.shards()[i], tensors, source, options);
-    // Slow, and so done before the first file takes its name.
-    file.sync();
-  }
-  files.back()->file().write_at(0, as_bytes(index));
-  if (options.existing == AtomicFile::Existing::kReplace) {
-    // An index of before must not come to name a mixture of old and new shards.
-    std::error_code error;
-    std::filesystem::remove(index_name, error);
-    if (error) throw Error(ErrorCode::kWriteFailed, fmt::format("cannot remove the old index: {}", error.message()));
-  }
-  commit_all(files, result.file_names);
+  result.file_names.push_back(names.folder + names.index);
+  result.file_bytes += plan.spell_index(names.shards).size();
+  ShardedOutput output(names, plan, options);
+  output.write(tensors, source);
+  output.commit();
   return result;
 }
 

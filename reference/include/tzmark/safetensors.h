@@ -137,7 +137,8 @@ struct SafetensorsWriteResult {
 // structured names, the name __metadata__, a header that is too long. Nothing has been written then.
 //
 // file_name: NAME.safetensors. The sharded form is NAME-00001-of-0000N.safetensors and NAME.safetensors.index.json; it
-// appears when all of its shards are whole and synced, the index last. source.open is called once for each tensor.
+// appears when all of its shards are whole and synced, the index last. It replaces an older one as SAFETENSORS.md says:
+// the index always names whole shards of one model. source.open is called once for each tensor.
 SafetensorsWriteResult write_safetensors(const std::string& file_name, const TensorTable& tensors,
                                          const TensorSource& source, const SafetensorsWriteOptions& options = {});
 
