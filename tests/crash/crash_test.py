@@ -45,11 +45,11 @@ BUILD = Path(os.environ.get("TZMARK_BUILD_DIR", SOURCE / "build"))
 CHANGING_CALLS = set(
     """
     chmod chown copy_file_range creat creat64 fallocate fallocate64 fchmod fchmodat fchown fchownat fdatasync
-    fremovexattr fsetxattr fsync ftruncate ftruncate64 io_uring_submit io_uring_submit_and_wait lchown link linkat mkdir mkdirat mkostemp
-    mkostemp64 mkstemp mkstemp64 msync open open64 openat openat64 posix_fallocate posix_fallocate64 pwrite pwrite64
-    pwritev pwritev2 pwritev64 pwritev64v2 remove rename renameat renameat2 rmdir sendfile sendfile64 splice symlink
-    symlinkat sync syncfs sync_file_range truncate truncate64 unlink unlinkat write writev __open_2 __open64_2
-    __openat_2 __openat64_2
+    fremovexattr fsetxattr fsync ftruncate ftruncate64 io_uring_submit io_uring_submit_and_wait lchown link
+    linkat mkdir mkdirat mkostemp mkostemp64 mkstemp mkstemp64 msync open open64 openat openat64 posix_fallocate
+    posix_fallocate64 pwrite pwrite64 pwritev pwritev2 pwritev64 pwritev64v2 remove rename renameat renameat2
+    rmdir sendfile sendfile64 splice symlink symlinkat sync sync_file_range syncfs truncate truncate64 unlink
+    unlinkat write writev __open64_2 __open_2 __openat64_2 __openat_2
     """.split()
 )
 # A file system in memory, which cannot insert ranges.
