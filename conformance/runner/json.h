@@ -13,11 +13,13 @@ namespace tzmark::conformance {
 using Json = nlohmann::ordered_json;
 
 // Every JSON that an adapter has reason to print is within these limits. They keep one that prints something else from
-// exhausting the stack or the time of the runner.
+// exhausting the stack, the memory or the time of the runner.
 inline constexpr int kJsonDepthMax = 32;
-inline constexpr std::size_t kJsonMembersMax = 256;
+inline constexpr std::size_t kJsonMembersMax = 256;      // of one object
+inline constexpr std::size_t kJsonValuesMax = 4u << 20;  // of the document, objects and arrays included
 
-// Parses one document. Throws std::runtime_error, with the reason, if the text is not one or is beyond the limits.
+// Parses one document, in a time that grows with the length of the text alone. Throws std::runtime_error, with the
+// reason, if the text is not one or is beyond the limits.
 Json parse_untrusted_json(std::string_view text);
 
 // A document of our own, such as those of the corpus. Throws EnvironmentError if the file is not one.
