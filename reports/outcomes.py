@@ -29,6 +29,7 @@ SHADES = (
     Shade("hang", "h", "failed", "still running when its time was over"),
     Shade("memory", "m", "failed", "used more memory than it may"),
     Shade("output", "o", "failed", "printed more than it may"),
+    Shade("disk", "d", "failed", "wrote more to disk than it may"),
     Shade("accepted-invalid", "a", "failed", "accepted what has to be refused"),
     Shade("rejected-valid", "r", "failed", "refused what has to be accepted"),
     Shade("other-rule", "x", "passed", "refused as it should be, but for another rule"),
@@ -47,7 +48,7 @@ OUTCOMES = tuple(
     shade for shade in SHADES if shade.name not in ("other-rule", "not-run")
 )
 # Those that stopped an answer, so that stderr is what tells about them.
-UNANSWERED = ("crash", "hang", "memory", "output")
+UNANSWERED = ("crash", "hang", "memory", "output", "disk")
 
 
 def shade_of(outcome: str, cites_other_rule: bool) -> Shade:

@@ -237,6 +237,8 @@ def result(cases: list[Json], name: str = "tensors-js", version: str = "0.3.0") 
             },
             "idle_elapsed_ns": 9_000_000,
             "idle_rss_bytes": 7 << 20,
+            "idle_counted_elapsed_ns": 9_000_000,
+            "idle_counted_rss_bytes": 7 << 20,
             "stale_exclusions": [],
         },
         "corpus": {"manifest_sha256": "12" * 32, "cases": len(cases)},

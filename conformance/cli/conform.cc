@@ -253,7 +253,6 @@ int run_conform(const ConformArguments& arguments, const fs::path& prefix, const
     run.results = run_suite(manifest, cases, adapter, run.options, cancelled, std::cref(progress));
   }
   run.elapsed = std::chrono::steady_clock::now() - began;
-  end_left_over_children();
   if (cancelled) throw EnvironmentError("stopped");
   if (!arguments.known_file.empty()) judge_known(arguments, run);
 

@@ -118,7 +118,6 @@ int run_mutate(const MutateArguments& arguments, const MutateRun& run, const std
     minimize(*suite.adapter, group.command, finding);
     report.files[id] = findings->add(finding).string();
   }
-  end_left_over_children();
   print_text(text_report(report));
   if (!run.json_file.empty()) {
     Json document = result_document(suite);

@@ -5,20 +5,23 @@
 
 #include <algorithm>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "command_line.h"
 #include "errors.h"
+#include "folder_tree.h"
+#include "keeper.h"
 #include "scratch_file.h"
 
 namespace tzmark::conformance {
 namespace {
 
 // Enough for an implementation that compiles or imports much when it starts for the first time.
-constexpr auto kCapabilitiesElapsedMax = std::chrono::minutes(1);
+const ProcessLimits kCapabilitiesLimits = {.elapsed_max = std::chrono::minutes(1), .disk_max_bytes = kDiskMaxBytes};
 
-// How much a process that serves may keep from earlier questions. What a library loads on first use is less, and the
-// limits of cases are more.
+// How much a process that serves may keep from earlier questions, in memory and on disk. What a library loads on first
+// use is less, and the limits of cases are more.
 constexpr std::uint64_t kServiceGrowthMaxBytes = 32u << 20;
 
 EnvironmentError no_profile(const std::string& reason, const std::string& stderr_tail) {
@@ -56,6 +59,24 @@ std::vector<std::string> part_words(const Question& question) {
   return {"--offset", std::to_string(question.part->offset), "--length", std::to_string(question.part->length)};
 }
 
+std::uint64_t size_of(const Question& question) {
+  if (question.feed) return question.feed->bytes.size();
+  // For encode the data lies beside the specification. A FIFO has no size.
+  if (question.command == Command::kEncode) {
+    return std::min(disk_bytes_below(question.out.parent_path(), kFileMaxBytes), kFileMaxBytes);
+  }
+  std::error_code none;
+  const std::uintmax_t bytes = std::filesystem::file_size(question.file, none);
+  return none ? 0 : bytes;
+}
+
+ProcessLimits limits_of(const Question& question, std::chrono::nanoseconds elapsed_max, std::uint64_t rss_max_bytes) {
+  return {.elapsed_max = elapsed_max,
+          .rss_max_bytes = rss_max_bytes,
+          .disk_max_bytes = kDiskMaxBytes + size_of(question),
+          .out_folder = question.out.parent_path()};
+}
+
 const char* key_option(const Question& question) { return question.key_hex ? "--key-file" : "--passphrase-file"; }
 
 }  // namespace
@@ -65,7 +86,7 @@ Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancell
     : argv_(std::move(argv)), cancelled_(cancelled) {
   std::vector<std::string> command = argv_;
   command.push_back("capabilities");
-  const ProcessResult process = run_process(command, {.elapsed_max = kCapabilitiesElapsedMax}, cancelled_);
+  const ProcessResult process = run_process(command, kCapabilitiesLimits, cancelled_);
   if (process.end != ProcessEnd::kExited || process.exit_status != 0) {
     // An answer to any command says in words how such a process ended.
     const std::string end = process.end == ProcessEnd::kExited ? fmt::format("exit status {}", process.exit_status)
@@ -116,11 +137,17 @@ Step Adapter::ask_process(const Question& question, std::chrono::nanoseconds ela
   for (std::string& word : part_words(question)) argv.push_back(std::move(word));
   Step step;
   step.command = question.command;
-  step.process = run_process(
-      argv, {.elapsed_max = idle_elapsed_ + elapsed_max, .rss_max_bytes = idle_rss_bytes_ + memory_max_bytes},
-      cancelled_, question.feed);
+  const ProcessLimits limits =
+      limits_of(question, idle_counted_elapsed() + elapsed_max, idle_counted_rss_bytes() + memory_max_bytes);
+  step.process = run_process(argv, limits, cancelled_, question.feed);
   step.answer = read_answer(question.command, step.process);
   return step;
+}
+
+bool Adapter::Service::keeps_too_much() const {
+  const std::uint64_t disk_max_bytes = idle_disk_bytes + kServiceGrowthMaxBytes;
+  return server->rss_bytes() > idle_rss_bytes + kServiceGrowthMaxBytes ||
+         server->disk_bytes(disk_max_bytes) > disk_max_bytes;
 }
 
 std::unique_ptr<Adapter::Service> Adapter::start_service(const std::vector<std::string>& prefix) const {
@@ -130,7 +157,7 @@ std::unique_ptr<Adapter::Service> Adapter::start_service(const std::vector<std::
   auto service = std::make_unique<Service>();
   service->server = std::make_unique<Server>(command, cancelled_);
   const Json request = {{"id", service->next_id}, {"command", "capabilities"}};
-  const ProcessResult process = service->server->exchange(request.dump(), {.elapsed_max = kCapabilitiesElapsedMax});
+  const ProcessResult process = service->server->exchange(request.dump(), kCapabilitiesLimits);
   try {
     const Profile served = read_served_profile(service->next_id++, process);
     if (served.document != printed_profile_) throw EnvironmentError("serve tells another profile than capabilities");
@@ -138,6 +165,7 @@ std::unique_ptr<Adapter::Service> Adapter::start_service(const std::vector<std::
     throw no_profile(error.what(), process.stderr_tail);
   }
   service->idle_rss_bytes = process.rss_bound_bytes;
+  service->idle_disk_bytes = process.disk_peak_bytes;
   return service;
 }
 
@@ -152,14 +180,14 @@ std::unique_ptr<Adapter::Service>& Adapter::service_of_this_thread(const std::ve
 Step Adapter::ask_service(const Question& question, std::chrono::nanoseconds elapsed_max,
                           std::uint64_t memory_max_bytes) const {
   std::unique_ptr<Service>& service = service_of_this_thread(question.prefix);
-  // What earlier questions left in its memory is not this one's fault, and must not hide what this one takes.
-  if (service && service->server->rss_bytes() > service->idle_rss_bytes + kServiceGrowthMaxBytes) service.reset();
+  // What earlier questions left is not this one's fault, and must not hide what this one takes.
+  if (service && service->keeps_too_much()) service.reset();
   // A process may end between two questions.
   if (!service || !service->server->ready()) service = start_service(question.prefix);
   const auto exchange = [&](std::uint64_t id) {
-    return service->server->exchange(
-        request_of(question, id).dump(-1, ' ', false, Json::error_handler_t::replace),
-        {.elapsed_max = elapsed_max, .rss_max_bytes = service->idle_rss_bytes + memory_max_bytes});
+    const std::uint64_t idle_rss_bytes = std::min(service->idle_rss_bytes, kIdleRssMaxBytes);
+    return service->server->exchange(request_of(question, id).dump(-1, ' ', false, Json::error_handler_t::replace),
+                                     limits_of(question, elapsed_max, idle_rss_bytes + memory_max_bytes));
   };
   Step step;
   step.command = question.command;

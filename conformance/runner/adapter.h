@@ -4,6 +4,7 @@
 // Thread-safety: ask may be called from several threads at once; each has a serving process of its own.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -40,6 +41,14 @@ struct Question {
   std::vector<std::string> prefix = {};     // words in front of the adapter's own, of a program that becomes the rest
 };
 
+// What capabilities takes beyond these does not raise the limits of the cases: it may be what the implementation needs
+// to start, and may as well be for nothing. Importing PyTorch takes 225 MiB.
+inline constexpr std::uint64_t kIdleRssMaxBytes = 512u << 20;
+inline constexpr std::chrono::nanoseconds kIdleElapsedMax = std::chrono::seconds(3);
+
+// What a question may write to its folders, besides as much as it is about.
+inline constexpr std::uint64_t kDiskMaxBytes = 256u << 20;
+
 enum class Form {
   kAny,      // serving, if the profile has that
   kOneShot,  // one process a question
@@ -56,9 +65,12 @@ class Adapter {
   const std::vector<std::string>& argv() const { return argv_; }
   const Profile& profile() const { return profile_; }
   bool serves() const { return serves_; }
-  // What the implementation takes to start and do nothing, at most; limits of cases count from there.
+  // What the implementation takes to start and do nothing, at most.
   std::uint64_t idle_rss_bytes() const { return idle_rss_bytes_; }
   std::chrono::nanoseconds idle_elapsed() const { return idle_elapsed_; }
+  // So much of it as counts as idle; limits of cases count from there.
+  std::uint64_t idle_counted_rss_bytes() const { return std::min(idle_rss_bytes_, kIdleRssMaxBytes); }
+  std::chrono::nanoseconds idle_counted_elapsed() const { return std::min(idle_elapsed_, kIdleElapsedMax); }
 
   // Puts one question, within the limits given. Throws EnvironmentError if the command cannot be started, or does not
   // serve any more though it did.
@@ -73,6 +85,9 @@ class Adapter {
     std::unique_ptr<Server> server;
     std::uint64_t next_id = 0;
     std::uint64_t idle_rss_bytes = 0;
+    std::uint64_t idle_disk_bytes = 0;
+
+    bool keeps_too_much() const;
   };
 
   Step ask_process(const Question& question, std::chrono::nanoseconds elapsed_max,

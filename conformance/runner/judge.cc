@@ -111,9 +111,16 @@ void judge_answer(const Case& item, Step& step, const Accepted& accepted) {
 }  // namespace
 
 std::string_view name_of(Outcome outcome) {
-  constexpr std::array<std::string_view, kOutcomeCount> kNames = {"wrong-data",     "crash",  "hang",
-                                                                  "memory",         "output", "accepted-invalid",
-                                                                  "rejected-valid", "pass",   "implementation-defined",
+  constexpr std::array<std::string_view, kOutcomeCount> kNames = {"wrong-data",
+                                                                  "crash",
+                                                                  "hang",
+                                                                  "memory",
+                                                                  "output",
+                                                                  "disk",
+                                                                  "accepted-invalid",
+                                                                  "rejected-valid",
+                                                                  "pass",
+                                                                  "implementation-defined",
                                                                   "skipped"};
   return kNames[static_cast<std::size_t>(outcome)];
 }
@@ -127,6 +134,8 @@ Outcome outcome_without_answer(ProcessEnd end) {
       return Outcome::kMemory;
     case ProcessEnd::kOutputBroken:
       return Outcome::kOutput;
+    case ProcessEnd::kDiskBroken:
+      return Outcome::kDisk;
     default:
       return Outcome::kCrash;
   }

@@ -23,13 +23,14 @@ enum class Outcome {
   kHang,
   kMemory,
   kOutput,
+  kDisk,
   kAcceptedInvalid,
   kRejectedValid,
   kPass,
   kImplementationDefined,  // passes as well: the case leaves a choice
   kSkipped,
 };
-inline constexpr std::size_t kOutcomeCount = 10;
+inline constexpr std::size_t kOutcomeCount = 11;
 
 // As reports spell it, "accepted-invalid".
 std::string_view name_of(Outcome outcome);

@@ -6,9 +6,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,14 +13,16 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <optional>
 #include <utility>
 
-#include "errors.h"
+#include "descriptor.h"
+#include "folder_tree.h"
+#include "keeper.h"
 #include "odd_sizes.h"
+#include "process_tree.h"
+#include "scratch_folder.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -38,74 +37,10 @@ constexpr std::chrono::nanoseconds kSampleIntervalMax = std::chrono::millisecond
 // How often a pipe is looked at that has to be empty before the next piece goes into it.
 constexpr std::chrono::nanoseconds kPieceInterval = std::chrono::microseconds(200);
 
+// A disk fills slowly, and looking costs what many files make it cost.
+constexpr std::chrono::nanoseconds kDiskIntervalMin = std::chrono::milliseconds(50);
+
 constexpr int kDismissalMilliseconds = 1000;
-
-[[noreturn]] void fail(const char* call) { throw EnvironmentError(fmt::format("{}: {}", call, std::strerror(errno))); }
-
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() { close(); }
-
-  int get() const { return fd_; }
-  bool open() const { return fd_ >= 0; }
-  void close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-
- private:
-  int fd_ = -1;
-};
-
-struct Pipe {
-  Descriptor read_end;
-  Descriptor write_end;
-
-  Pipe() {
-    int fds[2];
-    if (::pipe2(fds, O_CLOEXEC) != 0) fail("pipe2");
-    read_end = Descriptor(fds[0]);
-    write_end = Descriptor(fds[1]);
-  }
-};
-
-void prepare_this_process() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    // Orphans below this process become its children, so that they can be reaped.
-    if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) fail("prctl(PR_SET_CHILD_SUBREAPER)");
-    // A child that ends without reading its stdin must not end this process too.
-    if (::signal(SIGPIPE, SIG_IGN) == SIG_ERR) fail("signal(SIGPIPE)");
-  });
-}
-
-// Runs in the child between fork and exec, where only async-signal-safe calls are allowed. Never returns.
-[[noreturn]] void become_program(char* const* argv, pid_t parent, int stdin_fd, int stdout_fd, int stderr_fd,
-                                 int error_fd) {
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);
-  sigset_t no_signals;
-  ::sigemptyset(&no_signals);
-  ::sigprocmask(SIG_SETMASK, &no_signals, nullptr);
-  if (::signal(SIGPIPE, SIG_DFL) == SIG_ERR) ::_exit(127);
-  if (::dup2(stdin_fd, STDIN_FILENO) >= 0 && ::dup2(stdout_fd, STDOUT_FILENO) >= 0 &&
-      ::dup2(stderr_fd, STDERR_FILENO) >= 0) {
-    ::execvp(argv[0], argv);
-  }
-  const int error = errno;
-  // If even this write fails, exit status 127 remains to tell.
-  [[maybe_unused]] const auto written = ::write(error_fd, &error, sizeof error);
-  ::_exit(127);
-}
 
 std::uint64_t own_rss_bytes() {
   std::uint64_t total_pages = 0;
@@ -124,34 +59,28 @@ std::uint64_t status_bytes_of(pid_t pid, const char* name) {
   return 0;
 }
 
-// Calls visit with the id of a process and of everything below it.
-template <typename Visit>
-void for_each_below(pid_t pid, const Visit& visit) {
-  visit(pid);
-  std::error_code gone;
-  for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid), gone)) {
-    std::ifstream children(task.path() / "children");
-    for (pid_t child = 0; children >> child;) for_each_below(child, visit);
-  }
-}
-
-// The largest among a process and everything below it.
+// The largest among the processes below this one.
 std::uint64_t largest_below(pid_t pid, const char* name) {
   std::uint64_t bytes = 0;
   for_each_below(pid, [&](pid_t each) { bytes = std::max(bytes, status_bytes_of(each, name)); });
   return bytes;
 }
 
+bool forget_peak(pid_t pid) {
+  std::ofstream file(fmt::format("/proc/{}/clear_refs", pid));
+  file << "5" << std::flush;
+  // One that has ended has no peak any more.
+  return file.good() || status_bytes_of(pid, "VmRSS:") == 0;
+}
+
 // Peaks count from here. Without this a process that was large once would seem so for ever.
 void forget_peaks_below(pid_t pid) {
-  for_each_below(pid, [&](pid_t each) {
-    std::ofstream file(fmt::format("/proc/{}/clear_refs", each));
-    file << "5" << std::flush;
-    // One that has ended has no peak any more.
-    if (!file && each == pid && ::kill(each, 0) == 0 && status_bytes_of(each, "VmRSS:") > 0) {
+  for (const pid_t child : children_of(pid)) {
+    if (!forget_peak(child)) {
       throw EnvironmentError("the memory of a serving adapter cannot be measured here (/proc/PID/clear_refs)");
     }
-  });
+    for_each_below(child, forget_peak);
+  }
 }
 
 enum class Stdin { kNull, kPipe };
@@ -161,12 +90,6 @@ enum class Stdin { kNull, kPipe };
 class Child {
  public:
   Child(const std::vector<std::string>& argv, Stdin stdin_kind) {
-    prepare_this_process();
-    std::vector<char*> words;
-    words.reserve(argv.size() + 1);
-    for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
-    words.push_back(nullptr);
-
     Descriptor stdin_end;
     if (stdin_kind == Stdin::kPipe) {
       Pipe in;
@@ -174,45 +97,16 @@ class Child {
       stdin_ = std::move(in.write_end);
     } else {
       stdin_end = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-      if (!stdin_end.open()) fail("/dev/null");
+      if (!stdin_end.open()) fail_call("/dev/null");
     }
     Pipe out;
     Pipe err;
-    Pipe start_error;
-    const pid_t parent = ::getpid();
     runner_rss_bytes_ = own_rss_bytes();
     started_ = Clock::now();
-    pid_ = ::fork();
-    if (pid_ < 0) fail("fork");
-    if (pid_ == 0) {
-      become_program(words.data(), parent, stdin_end.get(), out.write_end.get(), err.write_end.get(),
-                     start_error.write_end.get());
-    }
-    // The child does the same; whoever comes first, the group exists before anyone signals it.
-    ::setpgid(pid_, pid_);
+    keeper_.emplace(argv, Keeper::Streams{stdin_end.get(), out.write_end.get(), err.write_end.get()},
+                    temporary_.path());
     // Other threads may have taken or given back memory around the fork.
     runner_rss_bytes_ = std::max(runner_rss_bytes_, own_rss_bytes());
-    out.write_end.close();
-    err.write_end.close();
-    start_error.write_end.close();
-
-    int error = 0;
-    ssize_t got = 0;
-    // Returns at exec, which closes the other end.
-    while ((got = ::read(start_error.read_end.get(), &error, sizeof error)) < 0 && errno == EINTR) {
-    }
-    if (got == sizeof error) {
-      kill_and_reap();
-      throw EnvironmentError(fmt::format("{}: {}", argv[0], std::strerror(error)));
-    }
-    // glibc 2.36 declares pidfd_open without C linkage, hence the system call by number.
-    exit_notice_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
-    if (!exit_notice_.open()) {
-      const int pidfd_error = errno;
-      kill_and_reap();
-      errno = pidfd_error;
-      fail("pidfd_open");
-    }
     stdout_ = std::move(out.read_end);
     stderr_ = std::move(err.read_end);
     for (const Descriptor* pipe : {&stdin_, &stdout_, &stderr_}) {
@@ -224,21 +118,19 @@ class Child {
   Child& operator=(const Child&) = delete;
   Child(Child&&) = delete;
   Child& operator=(Child&&) = delete;
-
-  ~Child() {
-    if (!reaped_) kill_and_reap();
-  }
+  ~Child() = default;
 
   // Ends its stdin, and waits a moment for it to end of itself.
   void dismiss() {
-    if (reaped_) return;
+    if (keeper_->ended()) return;
     stdin_.close();
-    pollfd exit = {exit_notice_.get(), POLLIN, 0};
+    pollfd exit = {keeper_->notice_fd(), POLLIN, 0};
     ::poll(&exit, 1, kDismissalMilliseconds);
   }
 
   // Runs to the child's end or to the first broken limit.
   ProcessResult finish(const ProcessLimits& limits, const std::atomic<bool>& cancelled, const Feed* feed) {
+    begin_disk(limits);
     if (feed) {
       unsent_ = std::string_view(reinterpret_cast<const char*>(feed->bytes.data()), feed->bytes.size());
       feed_ = feed;
@@ -260,7 +152,8 @@ class Child {
     searched_bytes_ = 0;
     given_bytes_ = 0;
     started_ = Clock::now();
-    forget_peaks_below(pid_);
+    forget_peaks_below(keeper_->pid());
+    begin_disk(limits);
     line_.assign(line);
     line_ += '\n';
     unsent_ = line_;
@@ -273,36 +166,77 @@ class Child {
       result_.elapsed = Clock::now() - started_;
       // The kernel remembers the peak, so that memory that was given back before the answer counts as well.
       note_peak();
+      note_disk(limits);
       broken = broken_limit(limits);
       if (!broken) return answered();
     }
     return end(limits, broken);
   }
 
-  std::uint64_t rss_bytes() const { return reaped_ ? 0 : largest_below(pid_, "VmRSS:"); }
+  std::uint64_t rss_bytes() const { return keeper_->ended() ? 0 : largest_below(keeper_->pid(), "VmRSS:"); }
+
+  std::uint64_t temporary_bytes(std::uint64_t enough_bytes) const {
+    return disk_bytes_below(temporary_.path(), enough_bytes);
+  }
 
   bool ready() const {
-    if (reaped_) return false;
-    std::array<pollfd, 2> events = {{{exit_notice_.get(), POLLIN, 0}, {stdout_.get(), POLLIN, 0}}};
+    if (keeper_->ended()) return false;
+    std::array<pollfd, 2> events = {{{keeper_->notice_fd(), POLLIN, 0}, {stdout_.get(), POLLIN, 0}}};
     return ::poll(events.data(), events.size(), 0) == 0;
   }
 
  private:
   // One round of looking at memory and of moving what is in the pipes. Returns whether the child has ended.
   bool watch(const ProcessLimits& limits) {
-    note_peak();
+    if (Clock::now() >= next_memory_look_) look_at_memory();
+    if (Clock::now() >= next_disk_look_) note_disk(limits);
     const bool exited = wait_for_event();
     write_input();
     read_output(limits);
     return exited;
   }
 
-  void note_peak() { result_.rss_peak_bytes = std::max(result_.rss_peak_bytes, largest_below(pid_, "VmHWM:")); }
+  void note_peak() {
+    result_.rss_peak_bytes = std::max(result_.rss_peak_bytes, largest_below(keeper_->pid(), "VmHWM:"));
+  }
+
+  std::uint64_t disk_bytes(const ProcessLimits& limits, std::uint64_t enough_bytes) const {
+    const std::uint64_t bytes = disk_bytes_below(temporary_.path(), enough_bytes);
+    if (limits.out_folder.empty() || bytes > enough_bytes) return bytes;
+    const std::uint64_t out_bytes = disk_bytes_below(limits.out_folder, enough_bytes - bytes);
+    return out_bytes == kTooDeep ? kTooDeep : bytes + out_bytes;
+  }
+
+  // What lies there already does not count.
+  void begin_disk(const ProcessLimits& limits) {
+    disk_before_bytes_ = std::min(disk_bytes(limits, kTooDeep - 1), kTooDeep - 1);
+    next_disk_look_ = Clock::now() + kDiskIntervalMin;
+  }
+
+  void note_disk(const ProcessLimits& limits) {
+    const auto began = Clock::now();
+    const std::uint64_t growth_max_bytes = std::min(limits.disk_max_bytes, kTooDeep - 1 - disk_before_bytes_);
+    const std::uint64_t bytes = disk_bytes(limits, disk_before_bytes_ + growth_max_bytes);
+    const std::uint64_t grown_bytes = bytes == kTooDeep ? kTooDeep : bytes - std::min(bytes, disk_before_bytes_);
+    result_.disk_peak_bytes = std::max(result_.disk_peak_bytes, grown_bytes);
+    // As for memory, however many files there are.
+    const auto looked = Clock::now();
+    next_disk_look_ = looked + std::max<std::chrono::nanoseconds>(kDiskIntervalMin, 10 * (looked - began));
+  }
+
+  // However many processes there are, most of the time goes into something else.
+  void look_at_memory() {
+    const auto began = Clock::now();
+    note_peak();
+    const auto looked = Clock::now();
+    next_memory_look_ = looked + 3 * (looked - began);
+  }
 
   ProcessResult end(const ProcessLimits& limits, std::optional<ProcessEnd> broken) {
     result_.elapsed = Clock::now() - started_;
     note_taken();
-    kill_and_reap();
+    collect();
+    note_disk(limits);
     read_output(limits);
     if (!broken) broken = broken_limit(limits);
     if (broken) result_.end = *broken;
@@ -328,7 +262,7 @@ class Child {
     // A negative descriptor is left out.
     const bool piece_lies_there = room_bytes() == 0;
     const int writable = (unsent_.empty() && !feed_) || piece_lies_there ? -1 : stdin_.get();
-    std::array<pollfd, 4> events = {{{exit_notice_.get(), POLLIN, 0},
+    std::array<pollfd, 4> events = {{{keeper_->notice_fd(), POLLIN, 0},
                                      {stdout_.get(), POLLIN, 0},
                                      {stderr_.get(), POLLIN, 0},
                                      {writable, POLLOUT, 0}}};
@@ -336,8 +270,8 @@ class Child {
                                            : std::clamp<std::chrono::nanoseconds>(
                                                  (Clock::now() - started_) / 8, kSampleIntervalMin, kSampleIntervalMax);
     const timespec timeout = {0, interval.count()};
-    if (::ppoll(events.data(), events.size(), &timeout, nullptr) < 0 && errno != EINTR) fail("ppoll");
-    return (events[0].revents & POLLIN) != 0;
+    if (::ppoll(events.data(), events.size(), &timeout, nullptr) < 0 && errno != EINTR) fail_call("ppoll");
+    return events[0].revents != 0;
   }
 
   std::uint64_t waiting_bytes() const {
@@ -415,7 +349,7 @@ class Child {
     if (got == 0) {
       pipe.close();
     } else if (errno != EAGAIN) {
-      fail("read from the adapter");
+      fail_call("read from the adapter");
     }
     return std::nullopt;
   }
@@ -423,34 +357,22 @@ class Child {
   std::optional<ProcessEnd> broken_limit(const ProcessLimits& limits) const {
     if (result_.rss_peak_bytes > limits.rss_max_bytes) return ProcessEnd::kMemoryBroken;
     if (result_.stdout_text.size() > limits.stdout_max_bytes) return ProcessEnd::kOutputBroken;
+    if (result_.disk_peak_bytes > limits.disk_max_bytes) return ProcessEnd::kDiskBroken;
     if (feed_ && result_.stdin_taken_bytes > feed_->taken_max_bytes) return ProcessEnd::kInputBroken;
-    if (!reaped_ && Clock::now() - started_ > limits.elapsed_max) return ProcessEnd::kTimedOut;
+    if (!keeper_->ended() && Clock::now() - started_ > limits.elapsed_max) return ProcessEnd::kTimedOut;
     return std::nullopt;
   }
 
-  // While the leader is not reaped its process id cannot be given away, so the signal reaches nobody else. Orphans of
-  // the group have become our children by the time that their parent is reaped.
-  void kill_and_reap() {
-    ::kill(-pid_, SIGKILL);
-    // Nothing happens to a leader that has ended already.
-    ::kill(pid_, SIGKILL);
-    std::uint64_t rusage_peak_bytes = 0;
-    for (;;) {
-      int status = 0;
-      rusage usage{};
-      const pid_t pid = ::wait4(-pid_, &status, 0, &usage);
-      if (pid < 0 && errno == EINTR) continue;
-      if (pid < 0) break;
-      rusage_peak_bytes = std::max(rusage_peak_bytes, static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
-      if (pid == pid_) set_status(status);
-    }
-    reaped_ = true;
+  // Kills all that is left, and takes what the kernel knows of it.
+  void collect() {
+    const Keeper::Ended ended = keeper_->end();
+    if (ended.status) set_status(*ended.status);
     // Up to its exec the child was a copy of this process, and the kernel's peak counts that too: a peak no larger than
     // this process says nothing about the program, except that it did not use more.
-    if (rusage_peak_bytes > runner_rss_bytes_) {
-      result_.rss_peak_bytes = std::max(result_.rss_peak_bytes, rusage_peak_bytes);
+    if (ended.rusage_peak_bytes > runner_rss_bytes_) {
+      result_.rss_peak_bytes = std::max(result_.rss_peak_bytes, ended.rusage_peak_bytes);
     }
-    result_.rss_bound_bytes = std::max(result_.rss_peak_bytes, rusage_peak_bytes);
+    result_.rss_bound_bytes = std::max(result_.rss_peak_bytes, ended.rusage_peak_bytes);
   }
 
   void set_status(int status) {
@@ -458,21 +380,26 @@ class Child {
       result_.end = ProcessEnd::kExited;
       result_.exit_status = WEXITSTATUS(status);
     } else {
-      result_.end = ProcessEnd::kSignaled;
+      result_.end = WTERMSIG(status) == SIGXFSZ ? ProcessEnd::kDiskBroken : ProcessEnd::kSignaled;
       result_.signal = WTERMSIG(status);
+      if (result_.end == ProcessEnd::kDiskBroken) {
+        result_.disk_peak_bytes = std::max(result_.disk_peak_bytes, kFileMaxBytes);
+      }
     }
   }
 
-  pid_t pid_ = -1;
-  bool reaped_ = false;
+  const ScratchFolder temporary_;  // outlives the processes that write to it
+  std::optional<Keeper> keeper_;
   std::uint64_t runner_rss_bytes_ = 0;
   Clock::time_point started_;
+  Clock::time_point next_memory_look_;
+  Clock::time_point next_disk_look_;
+  std::uint64_t disk_before_bytes_ = 0;
   std::string line_;
   std::string_view unsent_;
   std::size_t searched_bytes_ = 0;
   const Feed* feed_ = nullptr;
   std::uint64_t given_bytes_ = 0;
-  Descriptor exit_notice_;
   Descriptor stdin_;
   Descriptor stdout_;
   Descriptor stderr_;
@@ -495,18 +422,8 @@ ProcessResult Server::exchange(std::string_view line, const ProcessLimits& limit
 
 std::uint64_t Server::rss_bytes() const { return child_->rss_bytes(); }
 
-bool Server::ready() const { return child_->ready(); }
+std::uint64_t Server::disk_bytes(std::uint64_t enough_bytes) const { return child_->temporary_bytes(enough_bytes); }
 
-void end_left_over_children() {
-  for (;;) {
-    // Killing a process makes its children ours.
-    for_each_below(::getpid(), [](pid_t pid) {
-      if (pid != ::getpid()) ::kill(pid, SIGKILL);
-    });
-    int status = 0;
-    const pid_t reaped = ::waitpid(-1, &status, 0);
-    if (reaped < 0 && errno != EINTR) return;
-  }
-}
+bool Server::ready() const { return child_->ready(); }
 
 }  // namespace tzmark::conformance

@@ -1,9 +1,12 @@
 // Runs a child process under limits and says how it ended: for one question (run_process), or for many, one line each
 // (Server).
 //
-// The child leads a process group of its own; whatever that group still does when the child has ended, or has broken a
-// limit, is killed and reaped, so that nothing of it outlives the call. The calling process becomes the reaper of
-// orphans below it (PR_SET_CHILD_SUBREAPER) the first time.
+// Whatever the child starts is killed and reaped when it has ended or has broken a limit, in whatever group or session
+// it is (keeper.h), so that nothing of it outlives the call.
+//
+// The child has a temporary folder of its own, which TMPDIR names and which is removed with all that is in it after the
+// child's end. What lies there is looked at from time to time, and once more at the end. A file that lies elsewhere is
+// bounded by the system alone, to kFileMaxBytes.
 //
 // Memory is the resident memory of the largest process below the child: a sum would count what parent and child share
 // twice. It is sampled while the child runs, and the kernel's own peak is looked at when it has ended, because an
@@ -17,6 +20,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -30,11 +34,15 @@ namespace tzmark::conformance {
 struct ProcessLimits {
   std::chrono::nanoseconds elapsed_max = std::chrono::hours(1);
   std::uint64_t rss_max_bytes = std::numeric_limits<std::uint64_t>::max();
+  // What the temporary folder and out_folder may grow by (folder_tree.h).
+  std::uint64_t disk_max_bytes = std::numeric_limits<std::uint64_t>::max();
+  std::filesystem::path out_folder = {};  // where else it is asked to write; empty if nowhere
   std::size_t stdout_max_bytes = 64u << 20;
   std::size_t stderr_tail_max_bytes = 64u << 10;
 };
 
 enum class ProcessEnd {
+  kLost,          // nobody knows how: what waits for it was killed
   kExited,        // by itself
   kSignaled,      // by a signal that this runner did not send
   kTimedOut,      // killed: ran past elapsed_max
@@ -43,6 +51,7 @@ enum class ProcessEnd {
   kCancelled,     // killed: the caller wants to stop
   kAnswered,      // of a Server: one line came, and the process lives on
   kInputBroken,   // killed: took more than taken_max_bytes of its stdin
+  kDiskBroken,    // wrote more than disk_max_bytes, or a file of kFileMaxBytes; killed unless it had ended already
 };
 
 // What a process reads on its stdin: nothing, or bytes, and after them the end of the file or zeros without end.
@@ -55,7 +64,7 @@ struct Feed {
 };
 
 struct ProcessResult {
-  ProcessEnd end = ProcessEnd::kExited;
+  ProcessEnd end = ProcessEnd::kLost;
   int exit_status = 0;      // of kExited
   int signal = 0;           // of kSignaled
   std::string stdout_text;  // of kAnswered: the line, without its end
@@ -67,16 +76,13 @@ struct ProcessResult {
   std::uint64_t rss_peak_bytes = 0;
   // What it did not use more than, which is never below what this process used when it started the child.
   std::uint64_t rss_bound_bytes = 0;
+  std::uint64_t disk_peak_bytes = 0;  // what its folders were seen to grow by; kTooDeep as in folder_tree.h
 };
 
 // REQUIRES: argv is not empty. stdin is /dev/null, or a pipe if there is a feed. Throws EnvironmentError if the program
-// cannot be started.
+// cannot be started, or left processes that cannot be killed.
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessLimits& limits,
                           const std::atomic<bool>& cancelled, const Feed* feed = nullptr);
-
-// Kills and reaps whatever processes are still below this one, those that left their group included.
-// REQUIRES: no other thread runs a child.
-void end_left_over_children();
 
 class Child;
 
@@ -94,11 +100,14 @@ class Server {
 
   // Sends a line, which must not hold a newline, and waits for the answer, under limits that count from here. Whatever
   // else happens than kAnswered is the end of the process, and of what this object can do. The result's
-  // stdin_taken_bytes tell whether the process read anything of the line.
+  // stdin_taken_bytes tell whether the process read anything of the line. Throws EnvironmentError as run_process does.
   ProcessResult exchange(std::string_view line, const ProcessLimits& limits);
 
   // Resident memory of its largest process right now; 0 if it has ended.
   std::uint64_t rss_bytes() const;
+
+  // What lies in its temporary folder; no more than enough_bytes are counted.
+  std::uint64_t disk_bytes(std::uint64_t enough_bytes) const;
 
   // It is running, and has written nothing that nobody asked for.
   bool ready() const;

@@ -1,17 +1,21 @@
 // Tests of the child process runner: limits hold, everything is captured, nothing is left behind.
 #include "process.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
 #include "errors.h"
+#include "folder_tree.h"
+#include "scratch_folder.h"
 #include "test_environment.h"
 
 namespace tzmark::conformance {
@@ -126,6 +130,142 @@ TEST_F(ProcessTest, DoesNotWaitForWhatIsLeftBehind) {
   EXPECT_FALSE(is_alive(std::stoi(result.stdout_text)));
 }
 
+// Tells how the program itself ended, wherever it has gone.
+TEST_F(ProcessTest, SeesTheEndOfWhatLeftItsGroup) {
+  for (const char* const leave :
+       {"os.setpgid(0, os.getpgid(os.getppid()))", "os.setpgid(0, 0)", "os.fork() or (os.setsid(), time.sleep(600))"}) {
+    const std::string script = fmt::format("import os, signal, time\nprint('answer', flush=True)\n{}\n", leave);
+    const ProcessResult crashed = python(script + "os.kill(os.getpid(), signal.SIGSEGV)");
+    EXPECT_EQ(crashed.end, ProcessEnd::kSignaled) << leave;
+    EXPECT_EQ(crashed.signal, SIGSEGV) << leave;
+    const ProcessResult failed = python(script + "os._exit(7)");
+    EXPECT_EQ(failed.end, ProcessEnd::kExited) << leave;
+    EXPECT_EQ(failed.exit_status, 7) << leave;
+  }
+}
+
+TEST_F(ProcessTest, SeesTheEndWhereSigchldIsIgnored) {
+  const auto before = ::signal(SIGCHLD, SIG_IGN);
+  const ProcessResult result = shell("exit 7");
+  ::signal(SIGCHLD, before);
+  EXPECT_EQ(result.end, ProcessEnd::kExited);
+  EXPECT_EQ(result.exit_status, 7);
+}
+
+TEST_F(ProcessTest, AnEndThatNobodySawIsNone) {
+  const ProcessResult result = python(
+      "import os, signal, subprocess, sys\n"
+      "print(subprocess.Popen(['/bin/sleep', '600'], start_new_session=True).pid, flush=True)\n"
+      "os.kill(os.getppid(), signal.SIGKILL)\n");
+  EXPECT_EQ(result.end, ProcessEnd::kLost);
+  EXPECT_FALSE(is_alive(std::stoi(result.stdout_text)));
+}
+
+TEST_F(ProcessTest, EndsWhoStopsItsKeeper) {
+  const ProcessResult result =
+      python("import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)", {.elapsed_max = 500ms});
+  EXPECT_EQ(result.end, ProcessEnd::kTimedOut);
+}
+
+TEST_F(ProcessTest, KillsWhatLeftItsGroup) {
+  const ProcessResult result = shell("setsid sleep 600 & echo $!; exit 3");
+  EXPECT_EQ(result.exit_status, 3);
+  EXPECT_FALSE(is_alive(std::stoi(result.stdout_text)));
+}
+
+// The end of a traced process is told to its tracer first.
+TEST_F(ProcessTest, EndsWhatIsTraced) {
+  const ProcessResult result = python(
+      "import ctypes, os, time\n"
+      "libc = ctypes.CDLL(None, use_errno=True)\n"
+      "libc.prctl(0x59616d61, ctypes.c_ulong(-1), 0, 0, 0)\n"  // PR_SET_PTRACER, PR_SET_PTRACER_ANY
+      "ready, tell = os.pipe()\n"
+      "if os.fork() == 0:\n"
+      "  os.setsid()\n"
+      "  seized = libc.ptrace(0x4206, os.getppid(), None, None) == 0\n"  // PTRACE_SEIZE
+      "  os.write(tell, b'1' if seized else b'0')\n"
+      "  time.sleep(600)\n"
+      "print(os.read(ready, 1).decode(), flush=True)\n",
+      {.elapsed_max = 5s});
+  if (result.stdout_text == "0\n") GTEST_SKIP() << "a process cannot trace another one here";
+  EXPECT_EQ(result.stdout_text, "1\n");
+  EXPECT_EQ(result.end, ProcessEnd::kTimedOut);
+}
+
+// Looking at each of them for each that is reaped took 26 s here.
+TEST_F(ProcessTest, EndsThousandsOfOrphans) {
+  const ProcessResult result = python(
+      "import os\n"
+      "for _ in range(2000): os.posix_spawn('/bin/sleep', ['sleep', '600'], {}, setsid=True)\n"
+      "print('done', flush=True)\n"
+      "os._exit(7)\n");
+  if (result.stdout_text != "done\n") GTEST_SKIP() << "no room for 2000 processes: " << result.stderr_tail;
+  EXPECT_EQ(result.exit_status, 7);
+}
+
+// Each of them forks and ends as soon as it is there, so that whoever is killed has a successor already.
+TEST_F(ProcessTest, EndsChainsOfForks) {
+  const ProcessResult result = python(
+      "import os\n"
+      "for _ in range(4):\n"
+      "  if os.fork() == 0:\n"
+      "    os.setsid()\n"
+      "    while True:\n"
+      "      if os.fork(): os._exit(0)\n"
+      "os._exit(7)\n");
+  EXPECT_EQ(result.exit_status, 7);
+}
+
+TEST_F(ProcessTest, TemporaryFolderIsItsOwnAndGoesWithIt) {
+  const std::string script = "mkdir -p $TMPDIR/a/b && ln -s /etc $TMPDIR/a/b/link && chmod 0 $TMPDIR/a && echo $TMPDIR";
+  const std::string folder = shell(script).stdout_text;
+  EXPECT_NE(folder, shell(script).stdout_text);
+  ASSERT_THAT(folder, EndsWith("\n"));
+  EXPECT_FALSE(std::filesystem::exists(folder.substr(0, folder.size() - 1)));
+  EXPECT_TRUE(std::filesystem::exists("/etc/passwd"));
+}
+
+constexpr std::uint64_t kDisk = 16u << 20;
+
+TEST_F(ProcessTest, KillsWhatFillsTheDisk) {
+  const ProcessResult result = shell("cat /dev/zero > $TMPDIR/file", {.disk_max_bytes = kDisk});
+  EXPECT_EQ(result.end, ProcessEnd::kDiskBroken);
+  EXPECT_GT(result.disk_peak_bytes, kDisk);
+}
+
+TEST_F(ProcessTest, SeesWhatIsLeftOnDisk) {
+  const ProcessResult result = shell("head -c 20M /dev/zero > $TMPDIR/file", {.disk_max_bytes = kDisk});
+  EXPECT_EQ(result.end, ProcessEnd::kDiskBroken);
+  EXPECT_EQ(shell("head -c 12M /dev/zero > $TMPDIR/file", {.disk_max_bytes = kDisk}).end, ProcessEnd::kExited);
+}
+
+TEST_F(ProcessTest, CountsWhatGrowsInTheFolderOfTheResult) {
+  const ScratchFolder out;
+  std::ofstream(out.path() / "input") << std::string(kDisk + 1, 'x');
+  const ProcessLimits limits = {.disk_max_bytes = kDisk, .out_folder = out.path()};
+  const std::string write = fmt::format("head -c $0 /dev/zero > {}/output", out.path().string());
+  const auto writing = [&](const char* bytes) {
+    return run_process({"/bin/sh", "-c", write, bytes}, limits, kNotCancelled).end;
+  };
+  EXPECT_EQ(writing("12M"), ProcessEnd::kExited);
+  std::filesystem::remove(out.path() / "output");
+  EXPECT_EQ(writing("20M"), ProcessEnd::kDiskBroken);
+}
+
+TEST_F(ProcessTest, FoldersWithoutEndAreTooMuch) {
+  const ProcessResult result =
+      python("import os\nos.chdir(os.environ['TMPDIR'])\nfor _ in range(2000): os.mkdir('d'); os.chdir('d')",
+             {.disk_max_bytes = kDisk});
+  EXPECT_EQ(result.end, ProcessEnd::kDiskBroken);
+  EXPECT_EQ(result.disk_peak_bytes, kTooDeep);
+}
+
+TEST_F(ProcessTest, FilesHaveALargestSize) {
+  const ProcessResult result = shell("exec truncate -s 5G $TMPDIR/file");
+  EXPECT_EQ(result.end, ProcessEnd::kDiskBroken);
+  EXPECT_EQ(result.signal, SIGXFSZ);
+}
+
 TEST_F(ProcessTest, KillsAMemoryHog) {
   const ProcessResult result = python("x = [b'1' * (16 << 20) for _ in range(4096)]", {.rss_max_bytes = 200u << 20});
   EXPECT_EQ(result.end, ProcessEnd::kMemoryBroken);
@@ -152,7 +292,7 @@ TEST_F(ProcessTest, DoesNotCountItsOwnMemory) {
 
 TEST_F(ProcessTest, BoundsTheMemoryOfSmallProcesses) {
   EXPECT_GT(shell("exit 0").rss_bound_bytes, 100u << 10);
-  const ProcessResult result = shell("sleep 0.05");
+  const ProcessResult result = shell("sleep 1");
   EXPECT_GT(result.rss_peak_bytes, 0u);
   EXPECT_GE(result.rss_bound_bytes, result.rss_peak_bytes);
 }
@@ -272,6 +412,30 @@ TEST_F(ProcessTest, ServerThatIsNotAskedAnyMoreIsEnded) {
     EXPECT_TRUE(is_alive(std::stoi(pid)));
   }
   EXPECT_FALSE(is_alive(std::stoi(pid)));
+}
+
+// No process holds a copy of another one's pipes.
+TEST_F(ProcessTest, ServerIsToldThatItIsNotAskedAnyMore) {
+  const ScratchFolder folder;
+  const auto server = [&](const std::string& name) {
+    return std::make_unique<Server>(
+        std::vector<std::string>{"/bin/sh", "-c", "while read -r line; do echo ok; done; sleep 0.1; echo > \"$0\"",
+                                 (folder.path() / name).string()},
+        kNotCancelled);
+  };
+  auto first = server("first");
+  auto second = server("second");
+  EXPECT_EQ(first->exchange("", {}).stdout_text, "ok");
+  first.reset();
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "first"));
+}
+
+TEST_F(ProcessTest, ServerDiskIsThatOfOneQuestion) {
+  Server server = serving("head -c $line /dev/zero > $TMPDIR/$line; echo ok");
+  EXPECT_EQ(server.exchange("12M", {.disk_max_bytes = kDisk}).end, ProcessEnd::kAnswered);
+  EXPECT_EQ(server.exchange("13M", {.disk_max_bytes = kDisk}).end, ProcessEnd::kAnswered);
+  EXPECT_GT(server.disk_bytes(kDisk), kDisk);
+  EXPECT_EQ(server.exchange("20M", {.disk_max_bytes = kDisk}).end, ProcessEnd::kDiskBroken);
 }
 
 TEST_F(ProcessTest, ChildHasDefaultSignals) {

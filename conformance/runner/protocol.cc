@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "errors.h"
+#include "folder_tree.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -124,6 +125,8 @@ Answer read_unsupported(std::string_view stdout_text) {
 // Why a process gave no answer, for every end but the two after which there may be one.
 Answer describe_end(const ProcessResult& process) {
   switch (process.end) {
+    case ProcessEnd::kLost:
+      return no_answer("its end was lost: the process that waits for it was killed");
     case ProcessEnd::kExited:
       return no_answer(fmt::format("exit status {}", process.exit_status));
     case ProcessEnd::kSignaled:
@@ -136,6 +139,11 @@ Answer describe_end(const ProcessResult& process) {
           fmt::format("used {:.1f} MiB of memory", static_cast<double>(process.rss_peak_bytes) / (1 << 20)));
     case ProcessEnd::kOutputBroken:
       return no_answer("printed more than 64 MiB");
+    case ProcessEnd::kDiskBroken:
+      return no_answer(
+          process.disk_peak_bytes == kTooDeep
+              ? fmt::format("made folders nested more than {} deep", kFolderDepthMax)
+              : fmt::format("wrote {:.1f} MiB to disk", static_cast<double>(process.disk_peak_bytes) / (1 << 20)));
     case ProcessEnd::kCancelled:
       return no_answer("stopped by the user");
     case ProcessEnd::kInputBroken:

@@ -17,6 +17,7 @@ using ::testing::UnorderedElementsAre;
 
 Answer answer(Command command, int exit_status, const std::string& stdout_text) {
   ProcessResult process;
+  process.end = ProcessEnd::kExited;
   process.exit_status = exit_status;
   process.stdout_text = stdout_text;
   return read_answer(command, process);
@@ -95,6 +96,8 @@ TEST(Answer, SaysHowTheProcessEnded) {
   EXPECT_THAT(text_of(ProcessEnd::kSignaled), HasSubstr("signal 11 (Segmentation fault)"));
   EXPECT_THAT(text_of(ProcessEnd::kTimedOut), HasSubstr("after 2.5 s"));
   EXPECT_THAT(text_of(ProcessEnd::kMemoryBroken), HasSubstr("300.0 MiB"));
+  EXPECT_THAT(text_of(ProcessEnd::kLost), HasSubstr("its end was lost"));
+  EXPECT_THAT(text_of(ProcessEnd::kDiskBroken), HasSubstr("MiB to disk"));
   EXPECT_THAT(text_of(ProcessEnd::kOutputBroken), HasSubstr("printed more than"));
 }
 

@@ -30,8 +30,9 @@ Json describe(const std::optional<Difference>& difference) {
 }
 
 Json describe(const ProcessResult& process) {
-  constexpr std::array<const char*, 8> kNames = {"exited",        "signaled",  "timed-out", "memory-broken",
-                                                 "output-broken", "cancelled", "answered",  "input-broken"};
+  constexpr std::array<const char*, 10> kNames = {"lost",          "exited",        "signaled",  "timed-out",
+                                                  "memory-broken", "output-broken", "cancelled", "answered",
+                                                  "input-broken",  "disk-broken"};
   return {{"end", kNames[static_cast<std::size_t>(process.end)]},
           {"exit_status", process.end == ProcessEnd::kExited ? Json(process.exit_status) : Json()},
           {"signal", process.end == ProcessEnd::kSignaled ? Json(process.signal) : Json()},
@@ -179,6 +180,8 @@ Json result_document(const SuiteRun& run) {
         {"profile", run.adapter->profile().document},
         {"idle_elapsed_ns", run.adapter->idle_elapsed().count()},
         {"idle_rss_bytes", run.adapter->idle_rss_bytes()},
+        {"idle_counted_elapsed_ns", run.adapter->idle_counted_elapsed().count()},
+        {"idle_counted_rss_bytes", run.adapter->idle_counted_rss_bytes()},
         {"stale_exclusions", stale_exclusions(*run.manifest, run.adapter->profile())}}},
       {"corpus", {{"manifest_sha256", run.manifest->sha256}, {"cases", run.manifest->cases.size()}}},
       {"serve", run.adapter->serves()},

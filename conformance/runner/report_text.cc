@@ -122,6 +122,21 @@ std::string failures(const std::vector<CaseResult>& results) {
   return text;
 }
 
+// A line if capabilities took more than counts as idle.
+std::string idle_line(const Adapter& adapter) {
+  const auto seconds = [](std::chrono::nanoseconds elapsed) { return std::chrono::duration<double>(elapsed).count(); };
+  const auto mebibytes = [](std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  if (adapter.idle_counted_elapsed() == adapter.idle_elapsed() &&
+      adapter.idle_counted_rss_bytes() == adapter.idle_rss_bytes()) {
+    return "";
+  }
+  return fmt::format(
+      "capabilities took {:.1f} s and {:.1f} MiB; limits count from {:.1f} s and {:.1f} MiB, because no more counts as "
+      "idle\n",
+      seconds(adapter.idle_elapsed()), mebibytes(adapter.idle_rss_bytes()), seconds(adapter.idle_counted_elapsed()),
+      mebibytes(adapter.idle_counted_rss_bytes()));
+}
+
 // A line for each shape, where there are others than the plain file.
 std::string by_shape(const SuiteRun& run) {
   const std::vector<Shape>& shapes = run.options.shaping.shapes;
@@ -191,7 +206,8 @@ std::string text_report(const SuiteRun& run) {
   std::string text =
       fmt::format("{} {}: passed/run by feature and layout, +Ns for N skipped\n\n", profile.name, profile.version);
   text += matrix(run.results) + "\n";
-  for (const std::string& section : {failures(run.results), remarks(run.results), by_shape(run)}) {
+  for (const std::string& section :
+       {failures(run.results), remarks(run.results), by_shape(run), idle_line(*run.adapter)}) {
     if (!section.empty()) text += section + "\n";
   }
   for (const std::string& problem : run.known_problems) text += fmt::format("known failures: {}\n", problem);

@@ -5,11 +5,13 @@
 #include <stdlib.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <string>
 #include <system_error>
 
 #include "errors.h"
+#include "folder_tree.h"
 
 namespace tzmark::conformance {
 
@@ -29,8 +31,12 @@ ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) : kept_(kept.h
 }
 
 ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;
-  if (!kept_) fs::remove_all(path_, ignored);
+  if (kept_) return;
+  try {
+    remove_folder(path_);
+  } catch (const EnvironmentError& error) {
+    fmt::print(stderr, "tzmark-conform: {}\n", error.what());
+  }
 }
 
 }  // namespace tzmark::conformance

@@ -1,4 +1,5 @@
-// A folder for the files of one case. It is gone when its object is, unless the user asked to keep it.
+// A folder for the files of one case. It is gone when its object is, unless the user asked to keep it; what cannot be
+// removed is told on stderr.
 //
 // Thread-safety: one object belongs to one thread.
 #pragma once

@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <cerrno>
 #include <map>
 #include <thread>
 
@@ -112,6 +114,59 @@ TEST(Suite, OutputWithoutEnd) {
   EXPECT_THAT(result.reason, HasSubstr("printed more than 64 MiB"));
 }
 
+// An answer counts only with the end of the process that gave it.
+TEST(Suite, AnAnswerDoesNotHideTheEnd) {
+  for (const char* behaviour : {"segfault-in-another-group", "fail-in-another-group", "kill-parent"}) {
+    const CaseResult result = behaving(behaviour, "valid");
+    EXPECT_EQ(result.outcome, Outcome::kCrash) << behaviour << ": " << result.reason;
+  }
+}
+
+TEST(Suite, ChainsOfProcessesEnd) { EXPECT_EQ(behaving("leave-chain-behind", "valid").outcome, Outcome::kPass); }
+
+TEST(Suite, DiskIsLimited) {
+  for (const char* behaviour : {"fill-disk", "leave-temporary-files"}) {
+    const CaseResult result = behaving(behaviour, "valid");
+    EXPECT_EQ(result.outcome, Outcome::kDisk) << behaviour << ": " << result.reason;
+    EXPECT_THAT(result.reason, HasSubstr("MiB to disk"));
+  }
+}
+
+TEST(Suite, LimitsCannotBeBought) {
+  TestCorpus corpus;
+  for (const char* id : {"spike", "slow"}) corpus.add(id, "valid");
+  corpus.save();
+  const Manifest manifest = load_manifest(corpus.directory());
+  const Adapter adapter(fake_adapter({"--costly-start", "--case", "spike=spike-after-a-costly-start", "--case",
+                                      "slow=slow-after-a-costly-start"}),
+                        kNotCancelled);
+  EXPECT_GT(adapter.idle_rss_bytes(), 700u << 20);
+  EXPECT_GT(adapter.idle_elapsed(), 4s);
+  EXPECT_EQ(adapter.idle_counted_rss_bytes(), kIdleRssMaxBytes);
+  EXPECT_EQ(adapter.idle_counted_elapsed(), kIdleElapsedMax);
+  const auto outcome_of = [&](const Case& item, std::chrono::nanoseconds elapsed_max) {
+    SuiteOptions options;
+    options.elapsed_max = elapsed_max;
+    options.memory_max_bytes = 64u << 20;
+    return run_suite(manifest, {item}, adapter, options, kNotCancelled, [](std::size_t) {}).at(0).outcome;
+  };
+  EXPECT_EQ(outcome_of(manifest.cases.at(0), 60s), Outcome::kMemory);
+  EXPECT_EQ(outcome_of(manifest.cases.at(1), 600ms), Outcome::kHang);
+}
+
+TEST(Suite, WhatFailingCapabilitiesLeaveIsEnded) {
+  try {
+    const Adapter adapter(fake_adapter({"--leave"}), kNotCancelled);
+    FAIL() << "capabilities failed";
+  } catch (const EnvironmentError& error) {
+    const std::string text = error.what();
+    const std::size_t at = text.find("left ");
+    ASSERT_NE(at, std::string::npos) << text;
+    EXPECT_EQ(::kill(std::stoi(text.substr(at + 5)), 0), -1);
+    EXPECT_EQ(errno, ESRCH);
+  }
+}
+
 const char* const kServes = R"({"protocol": 1, "name": "fake", "version": "1",
   "commands": ["decode", "verify", "encode", "serve"], "reads": {"layouts": ["v1"]}, "writes": {"layouts": ["v1"]}})";
 
@@ -137,10 +192,10 @@ TEST(Suite, ServesThroughEveryFault) {
   TestCorpus corpus;
   std::vector<std::string> options = {"--profile", kServes};
   const std::vector<std::pair<const char*, Outcome>> faults = {
-      {"honest", Outcome::kPass},         {"exception", Outcome::kCrash},     {"segfault", Outcome::kCrash},
-      {"print-nothing", Outcome::kCrash}, {"caught", Outcome::kCrash},        {"answer-twice", Outcome::kCrash},
-      {"hang", Outcome::kHang},           {"spike", Outcome::kMemory},        {"hog", Outcome::kMemory},
-      {"flood", Outcome::kOutput},        {"reject", Outcome::kRejectedValid}};
+      {"honest", Outcome::kPass},         {"exception", Outcome::kCrash}, {"segfault", Outcome::kCrash},
+      {"print-nothing", Outcome::kCrash}, {"caught", Outcome::kCrash},    {"answer-twice", Outcome::kCrash},
+      {"hang", Outcome::kHang},           {"spike", Outcome::kMemory},    {"hog", Outcome::kMemory},
+      {"flood", Outcome::kOutput},        {"fill-disk", Outcome::kDisk},  {"reject", Outcome::kRejectedValid}};
   for (const auto& [behaviour, outcome] : faults) {
     corpus.add(behaviour, "valid");
     corpus.add(std::string("after-") + behaviour, "valid");
@@ -245,7 +300,7 @@ TEST(Suite, Encode) {
   EXPECT_EQ(results.at("accepted").outcome, Outcome::kAcceptedInvalid);
   EXPECT_EQ(results.at("left-behind").outcome, Outcome::kWrongData);
   EXPECT_THAT(results.at("fifo").reason, HasSubstr("is not a file"));
-  EXPECT_THAT(results.at("endless").reason, HasSubstr("has 1099511627776 bytes, more than"));
+  EXPECT_THAT(results.at("endless").reason, HasSubstr("has 2147483648 bytes, more than"));
 }
 
 // A process may end once it has answered; the next question is not the worse for it.

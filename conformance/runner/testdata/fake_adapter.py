@@ -20,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -175,6 +176,72 @@ def segfault(question: Question) -> NoReturn:
     raise AssertionError("unreachable")
 
 
+def segfault_in_another_group(question: Question) -> NoReturn:
+    """Answers, leaves for the group of its parent, and is killed there."""
+    os.setpgid(0, os.getpgid(os.getppid()))
+    end_after_the_answer(question, lambda: os.kill(os.getpid(), signal.SIGSEGV))
+
+
+def fail_in_another_group(question: Question) -> NoReturn:
+    """The same, with an exit status that is none of the protocol's."""
+    os.setpgid(0, os.getpgid(os.getppid()))
+    end_after_the_answer(question, lambda: os._exit(7))
+
+
+def end_after_the_answer(question: Question, end: Callable[[], None]) -> NoReturn:
+    try:
+        honest(question)
+    except SystemExit:
+        sys.stdout.flush()
+        end()
+    raise AssertionError("unreachable")
+
+
+def kill_parent(question: Question) -> NoReturn:
+    """Answers, and kills whoever could tell how it ended."""
+    end_after_the_answer(question, lambda: os.kill(os.getppid(), signal.SIGKILL))
+
+
+def leave_chain_behind(question: Question) -> NoReturn:
+    """Answers, and leaves processes that start the next one and end, in a session of their own."""
+    if os.fork() == 0:
+        os.setsid()
+        while True:
+            if os.fork():
+                os._exit(0)
+    honest(question)
+
+
+def fill_disk(question: Question) -> NoReturn:
+    """Takes the folder for temporary files piece by piece, far more than it may, and answers."""
+    with tempfile.NamedTemporaryFile() as file:
+        for piece in range(375):
+            os.posix_fallocate(file.fileno(), piece << 23, 1 << 23)
+            time.sleep(0.01)
+    honest(question)
+
+
+def leave_temporary_files(question: Question) -> NoReturn:
+    """Answers, and leaves files behind, more than it may."""
+    for _ in range(4):
+        descriptor, _ = tempfile.mkstemp()
+        os.posix_fallocate(descriptor, 0, 100 << 20)
+    honest(question)
+
+
+def spike_after_a_costly_start(question: Question) -> NoReturn:
+    """Takes less memory than capabilities did, and more than it may."""
+    piece = b"\xaa" * (620 << 20)
+    del piece
+    honest(question)
+
+
+def slow_after_a_costly_start(question: Question) -> NoReturn:
+    """Takes less time than capabilities did, and more than it may."""
+    time.sleep(3.8)
+    honest(question)
+
+
 def hang(question: Question) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     while True:
@@ -269,10 +336,10 @@ def leave_fifo(question: Question) -> NoReturn:
 
 
 def leave_endless_file(question: Question) -> NoReturn:
-    """Writes a sparse file larger than any memory."""
+    """Writes a sparse file larger than any that the specification asks for."""
     assert question.out
     with question.out.open("wb") as file:
-        file.truncate(1 << 40)
+        file.truncate(2 << 30)
     print(json.dumps({"encoded": True}))
     sys.exit(0)
 
@@ -311,6 +378,14 @@ BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "print-noise": print_noise,
     "chatty": chatty,
     "segfault": segfault,
+    "segfault-in-another-group": segfault_in_another_group,
+    "fail-in-another-group": fail_in_another_group,
+    "kill-parent": kill_parent,
+    "leave-chain-behind": leave_chain_behind,
+    "fill-disk": fill_disk,
+    "leave-temporary-files": leave_temporary_files,
+    "spike-after-a-costly-start": spike_after_a_costly_start,
+    "slow-after-a-costly-start": slow_after_a_costly_start,
     "hang": hang,
     "hang-behind-closed-output": hang_behind_closed_output,
     "hog": hog,
@@ -390,6 +465,16 @@ def main() -> None:
         "--idle-bytes", type=int, default=0, help="memory to hold from the start"
     )
     parser.add_argument(
+        "--costly-start",
+        action="store_true",
+        help="capabilities takes 4 seconds and 700 MiB for nothing",
+    )
+    parser.add_argument(
+        "--leave",
+        action="store_true",
+        help="capabilities prints the id of a process that it leaves, and fails",
+    )
+    parser.add_argument(
         "command",
         choices=["capabilities", "decode", "verify", "stream", "encode", "serve"],
     )
@@ -401,6 +486,13 @@ def main() -> None:
     arguments = parser.parse_args()
     ballast = b"\xaa" * arguments.idle_bytes
     if arguments.command == "capabilities":
+        if arguments.costly_start:
+            cost = b"\xaa" * (700 << 20)
+            time.sleep(4)
+            del cost
+        if arguments.leave:
+            left = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True)
+            sys.exit(f"left {left.pid}")
         print(arguments.profile)
         return
     if arguments.command == "serve":

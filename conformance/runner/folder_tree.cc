@@ -1,0 +1,141 @@
+// A folder that an implementation under test has written to; see folder_tree.h.
+#include "folder_tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "errors.h"
+
+namespace tzmark::conformance {
+namespace {
+
+// What a file costs besides its content. It bounds the number of files too.
+constexpr std::uint64_t kEntryLeastBytes = 4096;
+constexpr std::uint64_t kStatBlockBytes = 512;
+
+using Listing = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+// Nothing if there is no such folder. A link to one is none.
+Listing open_listing(int parent, const char* name) {
+  const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  Listing listing(fd < 0 ? nullptr : ::fdopendir(fd), &::closedir);
+  if (!listing && fd >= 0) ::close(fd);
+  return listing;
+}
+
+const char* next_name(DIR* listing) {
+  while (const dirent* const entry = ::readdir(listing)) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") return entry->d_name;
+  }
+  return nullptr;
+}
+
+class Removal {
+ public:
+  explicit Removal(std::filesystem::path folder)
+      : folder_(std::move(folder)), top_(open_listing(AT_FDCWD, folder_.c_str())) {
+    if (!top_) fail("");
+    if (::fstat(::dirfd(top_.get()), &top_status_) != 0) fail("");
+  }
+
+  void run() {
+    // Folders in folders come up to the top, so each pass finds folders of the next depth there.
+    for (bool empty = false; !empty;) {
+      empty = true;
+      ::rewinddir(top_.get());
+      while (const char* const name = next_name(top_.get())) {
+        empty = false;
+        if (!remove(::dirfd(top_.get()), name)) remove_with_content(name);
+      }
+    }
+    if (::rmdir(folder_.c_str()) != 0) fail("");
+  }
+
+ private:
+  [[noreturn]] void fail(std::string_view name) const {
+    throw EnvironmentError(fmt::format("{}{}{} cannot be removed: {}", folder_.string(), name.empty() ? "" : "/", name,
+                                       std::strerror(errno)));
+  }
+
+  // Returns false for a folder with something in it.
+  bool remove(int parent, const char* name) const {
+    if (::unlinkat(parent, name, 0) == 0) return true;
+    if (errno != EISDIR && errno != EPERM) fail(name);
+    if (::unlinkat(parent, name, AT_REMOVEDIR) == 0) return true;
+    if (errno != ENOTEMPTY && errno != EEXIST) fail(name);
+    return false;
+  }
+
+  void remove_with_content(const char* name) {
+    const std::string own_name = name;
+    // A folder may forbid its owner to look into it, and to change or move it.
+    ::fchmodat(::dirfd(top_.get()), own_name.c_str(), S_IRWXU, AT_SYMLINK_NOFOLLOW);
+    const Listing inner = open_listing(::dirfd(top_.get()), own_name.c_str());
+    struct stat status {};
+    if (!inner || ::fstat(::dirfd(inner.get()), &status) != 0) fail(own_name);
+    if (status.st_dev != top_status_.st_dev) {
+      errno = EXDEV;
+      fail(own_name);
+    }
+    while (const char* const inner_name = next_name(inner.get())) {
+      if (!remove(::dirfd(inner.get()), inner_name)) lift(::dirfd(inner.get()), inner_name);
+    }
+    // What the listing missed is still there in the next pass.
+    remove(::dirfd(top_.get()), own_name.c_str());
+  }
+
+  // Moves a folder to the top, under a name that is free there.
+  void lift(int parent, const char* name) {
+    ::fchmodat(parent, name, S_IRWXU, AT_SYMLINK_NOFOLLOW);
+    for (;;) {
+      const std::string lifted = fmt::format("lifted-{}", lifted_++);
+      if (::renameat(parent, name, ::dirfd(top_.get()), lifted.c_str()) == 0) return;
+      if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) fail(name);
+    }
+  }
+
+  std::filesystem::path folder_;
+  Listing top_;
+  struct stat top_status_ {};
+  std::uint64_t lifted_ = 0;
+};
+
+}  // namespace
+
+std::uint64_t disk_bytes_below(const std::filesystem::path& folder, std::uint64_t enough_bytes) {
+  std::vector<Listing> open;
+  open.push_back(open_listing(AT_FDCWD, folder.c_str()));
+  std::uint64_t bytes = 0;
+  while (!open.empty() && bytes <= enough_bytes) {
+    DIR* const listing = open.back().get();
+    const char* const name = listing ? next_name(listing) : nullptr;
+    if (!name) {
+      open.pop_back();
+      continue;
+    }
+    struct stat status {};
+    if (::fstatat(::dirfd(listing), name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    bytes += std::max(kEntryLeastBytes, static_cast<std::uint64_t>(status.st_blocks) * kStatBlockBytes);
+    if (!S_ISDIR(status.st_mode)) continue;
+    if (open.size() > kFolderDepthMax) return kTooDeep;
+    open.push_back(open_listing(::dirfd(listing), name));
+  }
+  return bytes;
+}
+
+void remove_folder(const std::filesystem::path& folder) { Removal(folder).run(); }
+
+}  // namespace tzmark::conformance

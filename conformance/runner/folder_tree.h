@@ -1,0 +1,26 @@
+// A folder into which an implementation under test may have written whatever it likes: how much that is, and how it is
+// removed. Neither follows a link, and neither runs out of descriptors or stack however deep the folders are nested.
+//
+// Thread-safety: one folder belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+
+namespace tzmark::conformance {
+
+// Folders nested deeper than this count as too much of everything.
+inline constexpr std::size_t kFolderDepthMax = 64;
+inline constexpr std::uint64_t kTooDeep = std::numeric_limits<std::uint64_t>::max();
+
+// Bytes that what is in the folder takes on disk, each file and folder 4 KiB at least. Looking ends where they are more
+// than enough_bytes. kTooDeep where folders are nested deeper than kFolderDepthMax. What cannot be looked at is left
+// out.
+std::uint64_t disk_bytes_below(const std::filesystem::path& folder, std::uint64_t enough_bytes);
+
+// Removes the folder and what is in it. Throws EnvironmentError, with the name that it failed on.
+// REQUIRES: no other process changes what is in the folder.
+void remove_folder(const std::filesystem::path& folder);
+
+}  // namespace tzmark::conformance

@@ -1,0 +1,131 @@
+// Tests of how folders are measured and removed: links, depth, and names that stand in the way.
+#include "folder_tree.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+#include "errors.h"
+
+namespace tzmark::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kEnough = 1u << 30;
+
+class FolderTree : public ::testing::Test {
+ protected:
+  FolderTree() {
+    std::string name = fs::temp_directory_path() / "tzmark-test-XXXXXX";
+    if (!::mkdtemp(name.data())) throw std::runtime_error("mkdtemp");
+    top_ = name;
+    folder_ = top_ / "folder";
+    fs::create_directory(folder_);
+  }
+  ~FolderTree() override { fs::remove_all(top_); }
+  FolderTree(const FolderTree&) = delete;
+  FolderTree& operator=(const FolderTree&) = delete;
+  FolderTree(FolderTree&&) = delete;
+  FolderTree& operator=(FolderTree&&) = delete;
+
+  static void write(const fs::path& file, std::size_t bytes) { std::ofstream(file) << std::string(bytes, 'x'); }
+
+  // Folders in folders, beyond what a path can name.
+  void nest(int depth) const {
+    int at = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; i < depth; ++i) {
+      ASSERT_EQ(::mkdirat(at, "d", 0700), 0);
+      const int below = ::openat(at, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+      ::close(at);
+      at = below;
+    }
+    ::close(at);
+  }
+
+  fs::path top_;
+  fs::path folder_;
+};
+
+TEST_F(FolderTree, CountsFilesAndFolders) {
+  EXPECT_EQ(disk_bytes_below(folder_, kEnough), 0u);
+  EXPECT_EQ(disk_bytes_below(top_ / "absent", kEnough), 0u);
+  fs::create_directory(folder_ / "a");
+  write(folder_ / "a/small", 1);
+  EXPECT_GE(disk_bytes_below(folder_, kEnough), 2u * 4096);
+  write(folder_ / "a/large", 1u << 20);
+  const std::uint64_t bytes = disk_bytes_below(folder_, kEnough);
+  EXPECT_GE(bytes, 1u << 20);
+  EXPECT_LT(bytes, 2u << 20);
+}
+
+TEST_F(FolderTree, DoesNotCountWhatLinksLeadTo) {
+  fs::create_directory(top_ / "other");
+  write(top_ / "other/large", 1u << 20);
+  fs::create_symlink(top_ / "other", folder_ / "link");
+  fs::create_symlink(top_ / "other/large", folder_ / "file");
+  EXPECT_EQ(disk_bytes_below(folder_, kEnough), 2u * 4096);
+  EXPECT_EQ(disk_bytes_below(folder_ / "link", kEnough), 0u);
+}
+
+TEST_F(FolderTree, CountsNoFurtherThanAsked) {
+  for (int i = 0; i < 20; ++i) write(folder_ / std::to_string(i), 1);
+  const std::uint64_t bytes = disk_bytes_below(folder_, 10 * 4096);
+  EXPECT_GT(bytes, 10u * 4096);
+  EXPECT_LT(bytes, 20u * 4096);
+}
+
+TEST_F(FolderTree, DepthIsLimited) {
+  nest(static_cast<int>(kFolderDepthMax));
+  EXPECT_EQ(disk_bytes_below(folder_, kEnough), kFolderDepthMax * 4096);
+  remove_folder(folder_);
+  fs::create_directory(folder_);
+  nest(static_cast<int>(kFolderDepthMax) + 1);
+  EXPECT_EQ(disk_bytes_below(folder_, kEnough), kTooDeep);
+}
+
+TEST_F(FolderTree, RemovesWhatIsDeeperThanDescriptorsReach) {
+  nest(3000);
+  remove_folder(folder_);
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
+TEST_F(FolderTree, RemovesLinksAndNotWhatTheyLeadTo) {
+  fs::create_directory(top_ / "other");
+  write(top_ / "other/file", 1);
+  fs::create_directory(folder_ / "a");
+  fs::create_symlink(top_ / "other", folder_ / "a/link");
+  fs::create_symlink(top_ / "other", folder_ / "link");
+  ASSERT_EQ(::mkfifo((folder_ / "a/fifo").c_str(), 0600), 0);
+  remove_folder(folder_);
+  EXPECT_FALSE(fs::exists(folder_));
+  EXPECT_TRUE(fs::exists(top_ / "other/file"));
+  fs::create_symlink(top_ / "other", folder_);
+  EXPECT_THROW(remove_folder(folder_), EnvironmentError);
+  EXPECT_TRUE(fs::exists(top_ / "other/file"));
+}
+
+TEST_F(FolderTree, RemovesWhatIsInTheWayOfItself) {
+  write(folder_ / "lifted-0", 1);
+  fs::create_directories(folder_ / "lifted-1/lifted-0/a/b/c");
+  fs::create_directories(folder_ / "z/a/b/c");
+  write(folder_ / "z/a/b/file", 1);
+  remove_folder(folder_);
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
+// Means something to those only who are not root.
+TEST_F(FolderTree, RemovesWhatForbidsIt) {
+  fs::create_directories(folder_ / "a/b/c");
+  for (const char* const name : {"a/b/c", "a/b", "a"}) fs::permissions(folder_ / name, fs::perms::none);
+  remove_folder(folder_);
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
+}  // namespace
+}  // namespace tzmark::conformance

@@ -1,0 +1,78 @@
+// A program and whatever it starts, held together by a process between this one and the program: the keeper.
+//
+// The keeper is the parent of the program and the reaper of all orphans below it (PR_SET_CHILD_SUBREAPER), so nothing
+// that the program starts leaves the tree below the keeper, whatever groups and sessions it makes, and programs that
+// run side by side are told apart. The keeper waits for each of these processes and ends when none is left. It tells
+// how the program itself ended through a pipe; a keeper that is killed tells nothing, and then nothing is known.
+//
+// It holds an implementation that is wrong, not one that is hostile: that runs as the same user as this process, which
+// it could kill as well.
+//
+// Thread-safety: one object belongs to one thread at a time; several may exist at once. Keeper and program die with the
+// thread that started them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "descriptor.h"
+
+namespace tzmark::conformance {
+
+// A file that a program writes never grows beyond this: a limit of the system (RLIMIT_FSIZE), for what is written where
+// nobody looks. It is far above what a program may write, so that nobody meets it and makes a tidy refusal of it.
+inline constexpr std::uint64_t kFileMaxBytes = 4ull << 30;
+
+class Keeper {
+ public:
+  // Descriptors that become the program's stdin, stdout and stderr.
+  struct Streams {
+    int in = -1;
+    int out = -1;
+    int err = -1;
+  };
+
+  struct Ended {
+    std::optional<int> status;  // of the program, as wait tells it; nothing if the keeper did not live to tell
+    std::uint64_t rusage_peak_bytes = 0;  // of the largest process, up to its exec that of this one included
+  };
+
+  // Returns when the program has been executed, with temporary_folder as its TMPDIR. Throws EnvironmentError if it
+  // cannot be. REQUIRES: argv is not empty.
+  Keeper(const std::vector<std::string>& argv, const Streams& streams, const std::filesystem::path& temporary_folder);
+  ~Keeper();
+  Keeper(const Keeper&) = delete;
+  Keeper& operator=(const Keeper&) = delete;
+  Keeper(Keeper&&) = delete;
+  Keeper& operator=(Keeper&&) = delete;
+
+  // The program and all that it started are below this process, which is not one of them.
+  pid_t pid() const { return pid_; }
+
+  // Readable once the program has ended.
+  int notice_fd() const { return notices_.get(); }
+
+  // Kills and reaps whatever is left. Throws EnvironmentError, which names the processes, if some live on after seconds
+  // of trying.
+  // REQUIRES: not ended before.
+  Ended end();
+
+  bool ended() const { return ended_; }
+
+ private:
+  bool read_notices(Ended& result);
+  void give_up();
+  bool reap();
+
+  pid_t pid_ = -1;
+  bool all_gone_ = false;  // the keeper said so
+  bool ended_ = false;
+  Descriptor notices_;
+};
+
+}  // namespace tzmark::conformance
