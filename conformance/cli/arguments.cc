@@ -69,20 +69,23 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& na
 
 // What nothing knows, which CLI11 mentions only if nothing else is wrong; empty if everything is known.
 std::string unknown_word(const CLI::App& app) {
-  const std::vector<std::string> left = app.remaining(/*recurse=*/true);
-  if (left.empty()) return "";
+  std::vector<std::string> left = app.remaining(/*recurse=*/true);
   const auto parsed = app.get_subcommands();
   const CLI::App& command = parsed.empty() ? app : *parsed.back();
+  // After it, words are no options, whatever they look like.
+  const auto end_of_options = std::find(left.begin(), left.end(), "--");
   const auto option =
-      std::find_if(left.begin(), left.end(), [](const auto& word) { return word.size() > 1 && word[0] == '-'; });
+      std::find_if(left.begin(), end_of_options, [](const auto& word) { return word.size() > 1 && word[0] == '-'; });
   std::vector<std::string> names;
-  if (option != left.end()) {
+  if (option != end_of_options) {
     const std::string name = option->substr(0, option->find('='));
     for (const CLI::Option* const known : command.get_options()) {
       for (const std::string& long_name : known->get_lnames()) names.push_back("--" + long_name);
     }
     return fmt::format("unknown option '{}'{}", name, suggestion(name, names));
   }
+  if (end_of_options != left.end()) left.erase(end_of_options);
+  if (left.empty()) return "";
   for (const CLI::App* const known : command.get_subcommands(nullptr)) names.push_back(known->get_name());
   if (names.empty()) return fmt::format("one argument too many: '{}'", left.front());
   return fmt::format("unknown command '{}'{}", left.front(), suggestion(left.front(), names));

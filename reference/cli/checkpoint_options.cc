@@ -1,11 +1,9 @@
 // The options that commands of tzmark checkpoint share.
 #include <fmt/format.h>
 
-#include <cstdio>
-
-#include "bytes/utf8.h"
 #include "cli/checkpoint_commands.h"
 #include "cli/commands.h"
+#include "program/standard_streams.h"
 
 namespace tzmark::cli {
 
@@ -35,7 +33,7 @@ void add_read_options(CLI::App& command, CheckpointReadOptions& options) {
                    "Forget what the system has cached of the files, so that the device is asked");
 }
 
-void warn(const std::string& text) { fmt::print(stderr, "{}\n", printable(text)); }
+void warn(const std::string& text) { tell(text); }
 
 void warn_of_unusable(const std::string& directory, const CheckpointReadOptions& options) {
   for (const CheckpointInfo& other : list_checkpoints(directory, options)) {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,6 +9,7 @@
 #include "cli/checkpoint_commands.h"
 #include "cli/commands.h"
 #include "cli/simulation_report.h"
+#include "program/standard_streams.h"
 #include "tzmark/io.h"
 
 namespace tzmark::cli {
@@ -31,9 +31,9 @@ SimulationEvents events_of_rank(std::uint32_t rank) {
             }
             for (const std::string& text : result.warnings) warn(text);
             if (result.resumed_from) {
-              fmt::print(stderr, "resumed from the checkpoint of step {}\n", *result.resumed_from);
+              tell(fmt::format("resumed from the checkpoint of step {}", *result.resumed_from));
             } else {
-              fmt::print(stderr, "there is no checkpoint; this begins at step 0\n");
+              tell("there is no checkpoint; this begins at step 0");
             }
           },
           [](const SimulatedSave& save) {

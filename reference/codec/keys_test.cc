@@ -87,9 +87,12 @@ TEST_F(KeysTest, AnEmptyPassphraseIsNone) {
   for (const std::string& text : {std::string(), std::string("\n"), std::string("\r\n")}) {
     EXPECT_EQ(caught([&] { passphrase_from_file(write(text)); }), failure(ErrorCode::kUsage)) << text;
   }
-  WriteOptions options;
-  options.encrypt = EncryptOptions{.key = Passphrase(""), .opslimit = 1, .memlimit = 8192};
-  EXPECT_EQ(caught([&] { test::three_tensors().write(options); }), failure(ErrorCode::kUsage));
+  for (const std::string& text :
+       {std::string(), std::string(" "), std::string("\n"), std::string(1, '\0'), std::string("\xEF\xBB\xBF\n")}) {
+    WriteOptions options;
+    options.encrypt = EncryptOptions{.key = Passphrase(text), .opslimit = 1, .memlimit = 8192};
+    EXPECT_EQ(caught([&] { test::three_tensors().write(options); }), failure(ErrorCode::kUsage)) << text;
+  }
 }
 
 TEST_F(KeysTest, NothingButFilesIsReadAndNothingIsWaitedFor) {

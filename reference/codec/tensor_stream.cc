@@ -16,7 +16,9 @@ namespace {
 constexpr std::size_t kBlockBytesMax = 256 << 10;
 
 // Decryption begins at multiples of 64 bytes, and a piece holds whole blocks.
-std::size_t block_bytes(std::size_t piece_bytes) { return std::min(piece_bytes / 64 * 64, kBlockBytesMax); }
+std::size_t block_bytes(std::size_t piece_bytes) {
+  return std::clamp<std::size_t>(piece_bytes / 64 * 64, 64, kBlockBytesMax);
+}
 
 std::span<const std::byte> mac_of(const Cipher& cipher, std::uint64_t message) {
   return cipher.macs.subspan(message * kMacBytes, kMacBytes);

@@ -159,8 +159,10 @@ void WritePlan::prepare_key() {
     return;
   }
   const Passphrase& passphrase = std::get<Passphrase>(encrypt.key);
-  if (passphrase.text().empty()) {
-    throw Error(ErrorCode::kUsage, "the passphrase to encrypt with is empty: everybody could decrypt");
+  // What a failed template leaves behind: white space, a NUL byte, a byte order mark.
+  constexpr std::string_view kBlanks("\t\n\v\f\r \0\xEF\xBB\xBF", 10);
+  if (passphrase.text().find_first_not_of(kBlanks) == std::string_view::npos) {
+    throw Error(ErrorCode::kUsage, "the passphrase to encrypt with is empty or blank: everybody could decrypt");
   }
   if (extension_ != nullptr && extension_->key_derivation) {
     key_derivation_ = extension_->key_derivation;

@@ -114,12 +114,15 @@ std::vector<std::string> option_names(const CLI::App& app) {
 // Words that nothing knows, which CLI11 mentions only if nothing else is wrong.
 std::optional<std::string> unknown_word(const CLI::App& app) {
   const CLI::App& command = innermost(app);
-  const std::vector<std::string> left = app.remaining(/*recurse=*/true);
+  std::vector<std::string> left = app.remaining(/*recurse=*/true);
   const auto is_option = [](const std::string& word) { return word.size() > 1 && word.starts_with('-'); };
-  if (const auto option = std::ranges::find_if(left, is_option); option != left.end()) {
+  // After it, words are no options, whatever they look like.
+  const auto end_of_options = std::ranges::find(left, "--");
+  if (const auto option = std::find_if(left.begin(), end_of_options, is_option); option != end_of_options) {
     const std::string name = option->substr(0, option->find('='));
     return fmt::format("unknown option '{}'{}", name, suggestion(name, option_names(command)));
   }
+  if (end_of_options != left.end()) left.erase(end_of_options);
   if (left.empty()) return std::nullopt;
   const std::vector<std::string> commands = command_names(command);
   if (commands.empty()) return fmt::format("one argument too many: '{}'", left.front());
