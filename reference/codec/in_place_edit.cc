@@ -148,6 +148,8 @@ void InPlaceEdit::commit() {
   file_->sync();
   remove_intent(locked_);
   begun_ = false;
+  // The lock binds only those who ask for it: what was written may have lost its name to another file.
+  locked_.require_named();
 }
 
 }  // namespace tzmark

@@ -19,6 +19,7 @@ namespace tzmark {
 namespace {
 
 using test::Bytes;
+using test::Content;
 using test::EditTest;
 using test::error_of;
 using test::one;
@@ -238,6 +239,38 @@ TEST_F(IntentTest, WhoseFileIsGoneSaysWhatToDo) {
   EXPECT_THAT(message_of(write), HasSubstr("run tzmark edit --recover"));
   expect_obeyed();
   write();
+}
+
+// Another program replaces the file by its name, and asks for no lock.
+class ReplacedDuringAnEditTest : public EditTest {
+ protected:
+  // Replaces the file when its data is asked for.
+  class ReplacingSource : public TensorSource {
+   public:
+    ReplacingSource(const TensorSource& source, std::function<void()> replace)
+        : source_(source), replace_(std::move(replace)) {}
+    std::unique_ptr<TensorStream> open(std::size_t tensor) const override {
+      replace_();
+      return source_.open(tensor);
+    }
+
+   private:
+    const TensorSource& source_;
+    const std::function<void()> replace_;
+  };
+};
+
+TEST_F(ReplacedDuringAnEditTest, SaysThatTheResultIsLost) {
+  put(test::three_tensors());
+  const Bytes other = one({"other"}).write();
+  write_whole(directory_ / "other", other);
+  const Content content = one({"x"}, 1'000);
+  const auto memory = content.source();
+  const ReplacingSource source(memory, [&] { fs::rename(directory_ / "other", name_); });
+  EXPECT_EQ(error_of([&] { append_tensors(name_, content.table, source); }), ErrorCode::kFileLocked);
+  EXPECT_EQ(bytes(), other);
+  EXPECT_FALSE(has_intent(name_)) << "nothing can be undone by it any more";
+  reader().verify();
 }
 
 // The name of the copy that a file grows by may be taken by a link to a file of somebody else.

@@ -76,6 +76,10 @@ std::uint64_t InPlaceFile::name_count() const { return status_of(get()).st_nlink
 std::uint32_t InPlaceFile::owner() const { return status_of(get()).st_uid; }
 bool InPlaceFile::is_named() const { return directory().is_name_of(name_, get()); }
 
+void InPlaceFile::require_named() const {
+  if (!is_named()) throw Error(ErrorCode::kFileLocked, "another process has replaced the file");
+}
+
 FileIdentity InPlaceFile::identity() const {
   FileIdentity identity{status_of(get()).st_ino};
   struct statx status {};
@@ -134,7 +138,8 @@ bool InPlaceFile::give_attributes_to(int fd, unsigned mode_max) const {
 }
 
 void InPlaceFile::replace(const InPlaceFile& other) {
-  if (!other.is_named() || !is_named()) throw Error(ErrorCode::kFileLocked, "another process has replaced the file");
+  other.require_named();
+  require_named();
   directory().rename_file(name_, other.name_);
   name_ = other.name_;
 }

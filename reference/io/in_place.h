@@ -44,6 +44,8 @@ class InPlaceFile {
   std::uint32_t owner() const;
   // Whether the name is still that of this file, and not of one that has taken its place.
   bool is_named() const;
+  // Throws TZE-ENV-008 unless it is.
+  void require_named() const;
   void resize(std::uint64_t bytes);
   // Makes room: what was at offset is then at offset + bytes, and zeros are between. Returns false, having changed
   // nothing, if this file system cannot do that or not at this offset. If it throws, the file may have grown, and some
