@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "io/attributes.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -117,24 +118,7 @@ bool InPlaceFile::insert(std::uint64_t offset, std::uint64_t bytes) {
 }
 
 bool InPlaceFile::give_attributes_to(int fd, unsigned mode_max) const {
-  const struct stat status = status_of(get());
-  // EPERM: only root may give files away. EINVAL: a container's user namespace has no number for the owner.
-  const auto give = [&](uid_t owner, gid_t group) {
-    if (::fchown(fd, owner, group) == 0) return true;
-    if (errno != EPERM && errno != EINVAL) throw_errno(ErrorCode::kWriteFailed, "fchown");
-    return false;
-  };
-  constexpr auto kAsItIs = static_cast<uid_t>(-1);
-  const struct stat created = status_of(fd);
-  const bool owner_kept = created.st_uid == status.st_uid || give(status.st_uid, kAsItIs);
-  const bool group_kept = status_of(fd).st_gid == status.st_gid || give(kAsItIs, status.st_gid);
-  unsigned mode = status.st_mode & mode_max & 07777U;
-  // Another group must not get what was meant for the file's own, nor another owner run programs as the file's.
-  if (!group_kept) mode &= 07707U | (mode & 07U) << 3U;
-  if (!owner_kept || !group_kept) mode &= 01777U;
-  // The owner comes first, as a change of it may clear bits of the mode.
-  if (::fchmod(fd, static_cast<mode_t>(mode)) != 0) throw_errno(ErrorCode::kWriteFailed, "fchmod");
-  return owner_kept && group_kept;
+  return Attributes::of(get()).give_to(fd, mode_max);
 }
 
 void InPlaceFile::replace(const InPlaceFile& other) {

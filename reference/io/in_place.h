@@ -51,9 +51,10 @@ class InPlaceFile {
   // nothing, if this file system cannot do that or not at this offset. If it throws, the file may have grown, and some
   // of what was behind the offset may have moved.
   bool insert(std::uint64_t offset, std::uint64_t bytes);
-  // Gives a file that this process has created the permissions of this one, as far as mode_max has them, and its owner
-  // and group. Returns false if owner or group cannot be given: the call is not allowed it, or they have no number in
-  // its user namespace. Then nobody gets a permission whom this file refuses.
+  // Gives a file that this process has created, and for itself alone, the permissions of this one, its access control
+  // list included, as far as mode_max has them, and its owner and group. Returns false if some of that cannot be given:
+  // the call is not allowed it, or they have no number in its user namespace. Nobody gets a permission whom this file
+  // refuses.
   bool give_attributes_to(int fd, unsigned mode_max = 07777) const;
   // Takes the name of the other file, and so its place. REQUIRES: it was created beside it.
   void replace(const InPlaceFile& other);
