@@ -27,9 +27,15 @@ class IntentWriter {
     const std::string name = intent_name(locked);
     Descriptor descriptor = directory_.open_file(name, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (descriptor.get() < 0) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot create", name));
-    // Only its owner may write to it; if that is not the file's owner, recovery is up to the user who began the change.
-    locked.give_attributes_to(descriptor.get(), 0755);
-    file_ = open_file(std::move(descriptor), name, OpenMode::kModify);
+    try {
+      // Only its owner may write to it; if that is not the file's owner, recovery is up to the user who began the
+      // change.
+      locked.give_attributes_to(descriptor.get(), 0755);
+      file_ = open_file(std::move(descriptor), name, OpenMode::kModify);
+    } catch (...) {
+      directory_.remove_file(name);
+      throw;
+    }
   }
 
   void bytes(std::span<const std::byte> bytes) {

@@ -15,6 +15,7 @@
 
 #include "bytes/cursor.h"
 #include "codec/intent.h"
+#include "io/attributes.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -52,6 +53,16 @@ bool is_owner_trusted(uid_t owner, uid_t file_owner) {
   return owner == file_owner && (owner != kNobody || has_all_users());
 }
 
+// Whether more users than the owner may write to the journal, and some of them not to the file. Some file systems give
+// all files the same mode, or all of one directory.
+bool may_others_write(int fd, const struct stat& status, const InPlaceFile& locked) {
+  const mode_t others = status.st_mode & (S_IWGRP | S_IWOTH);
+  if (others == 0) return false;
+  struct stat file {};
+  if (::fstat(locked.get(), &file) != 0) throw_errno(ErrorCode::kOpenFailed, "fstat");
+  return (others & ~file.st_mode) != 0 || status.st_gid != file.st_gid || has_acl(fd) || has_acl(locked.get());
+}
+
 // Throws unless only those may have written the journal who may write to the file anyway.
 void require_trusted(int fd, const std::string& name, const InPlaceFile& locked) {
   struct stat status {};
@@ -63,8 +74,9 @@ void require_trusted(int fd, const std::string& name, const InPlaceFile& locked)
                                        "the file's owner or to you",
                                        status.st_uid));
   }
-  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    refuse_untrusted(name, fmt::format("others may write to it (mode {:o})", status.st_mode & 07777U));
+  if (may_others_write(fd, status, locked)) {
+    refuse_untrusted(
+        name, fmt::format("users may write to it who may not write to the file (mode {:o})", status.st_mode & 07777U));
   }
 }
 

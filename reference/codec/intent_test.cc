@@ -123,12 +123,37 @@ TEST_F(IntentTest, IsARegularFileOfOneName) {
 }
 
 TEST_F(IntentTest, IsNotOneThatOthersMayWrite) {
+  ASSERT_EQ(::chmod(name_.c_str(), 0644), 0);
   for (const mode_t mode : {0620, 0602, 0666}) {
     ASSERT_EQ(::chmod(intent_.c_str(), mode), 0);
-    expect_refused("others may write to it");
+    expect_refused("users may write to it who may not write to the file");
   }
   ASSERT_EQ(::chmod(intent_.c_str(), 0644), 0);
   expect_obeyed();
+}
+
+// Some file systems give all files the same mode.
+TEST_F(IntentTest, MayBeWrittenByThoseWhoMayWriteTheFile) {
+  struct Modes {
+    mode_t file, intent;
+    bool obeyed;
+  };
+  for (const Modes& modes : {Modes{0777, 0777, true}, {0660, 0660, true}, {0660, 0662, false}, {0602, 0620, false}}) {
+    SCOPED_TRACE(modes.intent);
+    ASSERT_EQ(::chmod(name_.c_str(), modes.file), 0);
+    ASSERT_EQ(::chmod(intent_.c_str(), modes.intent), 0);
+    if (!modes.obeyed) {
+      expect_refused("users may write to it who may not write to the file");
+      continue;
+    }
+    expect_obeyed();
+    begin_change();
+  }
+  if (::geteuid() != 0) return;
+  ASSERT_EQ(::chmod(name_.c_str(), 0660), 0);
+  ASSERT_EQ(::chmod(intent_.c_str(), 0660), 0);
+  ASSERT_EQ(::chown(intent_.c_str(), static_cast<uid_t>(-1), 34), 0);
+  expect_refused("users may write to it who may not write to the file");
 }
 
 TEST_F(IntentTest, BelongsToTheUserOrToTheFilesOwner) {

@@ -15,9 +15,10 @@
 // removed, if the file has another inode, creation time (where the file system knows one) or size, or other bytes in 64
 // blocks of 4096 that are spread over it and that the change leaves as they are. The device is not compared, as its
 // number changes when a machine starts. A journal also has to be a regular file with one name, owned by the caller or
-// by the file's owner, that nobody else may write to. Files with several hard links are refused, as a change under one
-// name would not show under the others. The file, its directory and its journal are looked up once; a file that takes
-// the place of one of them during the change is not written to.
+// by the file's owner, that nobody else may write to who may not write to the file. Files with several hard links are
+// refused, as a change under one name would not show under the others. The file, its directory and its journal are
+// looked up once; a file that takes the place of one of them during the change is not written to, and a change of a
+// file that has lost its name fails.
 //
 // Calls lock the file against each other (flock) and fail with TZE-ENV-008 if another process changes it. Readers do
 // not lock: nobody should read a file while it is changed.
