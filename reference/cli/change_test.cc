@@ -95,6 +95,11 @@ TEST_F(ChangeTest, AppendBlamesTheInputForItsHashes) {
   EXPECT_THAT(run({"verify", file_}).err, HasSubstr("TZE-ENV-007"));
   EXPECT_THAT(run({"edit", file_, "--recover"}).out, HasSubstr("undone"));
   EXPECT_EQ(run({"verify", file_}).status, 0);
+  // A copy that a killed process has left is named, and kept.
+  write("file.tzmark-grow-0123456789abcdef", std::string("a copy"));
+  const Result recovered = run({"edit", file_, "--recover"});
+  EXPECT_EQ(recovered.status, 0);
+  EXPECT_THAT(recovered.err, HasSubstr("file.tzmark-grow-0123456789abcdef: note: "));
 }
 
 TEST_F(ChangeTest, EditsAllOrNothing) {

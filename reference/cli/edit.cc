@@ -43,6 +43,10 @@ void print_recovery(const std::string& file_name, Recovery recovery) {
   constexpr std::array kTexts = {"nothing to recover", "the interrupted change is undone",
                                  "the room that was being made is there; the content is what it was"};
   print(fmt::format("{}: {}\n", printable(file_name), kTexts[static_cast<std::size_t>(recovery)]));
+  for (const std::string& copy : unfinished_copies(file_name)) {
+    fmt::print(stderr, "tzmark: {}: note: this is a copy that a killed append or edit was making; delete it\n",
+               printable(copy));
+  }
 }
 
 }  // namespace

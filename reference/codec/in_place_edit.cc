@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <filesystem>
+#include <random>
+#include <system_error>
 
 #include "codec/header_reading.h"
 #include "tzmark/error.h"
@@ -13,8 +16,24 @@
 namespace tzmark {
 namespace {
 
-// A copy of the file that is to take its place. One that an interrupted change has left is of no use to anybody.
-std::string growing_name(const InPlaceFile& locked) { return locked.name() + ".tzmark-grow"; }
+constexpr std::size_t kDigits = 16;
+
+// What the names of copies begin with that are to take the place of the file.
+std::string growing_prefix(const std::string& name) {
+  constexpr std::string_view kSuffix = ".tzmark-grow-";
+  return name.substr(0, NAME_MAX - kSuffix.size() - kDigits) + std::string(kSuffix);
+}
+
+// A name that nothing else has: what has it is ours to remove.
+std::string growing_name(const InPlaceFile& locked) {
+  std::random_device random;
+  return fmt::format("{}{:08x}{:08x}", growing_prefix(locked.name()), random(), random());
+}
+
+bool is_growing_name(const std::string& name, const std::string& prefix) {
+  return name.size() == prefix.size() + kDigits && name.starts_with(prefix) &&
+         name.find_first_not_of("0123456789abcdef", prefix.size()) == std::string::npos;
+}
 
 InPlaceFile lock_for_change(const std::string& file_name) {
   std::error_code failed;
@@ -27,8 +46,21 @@ InPlaceFile lock_for_change(const std::string& file_name) {
 
 Recovery recover(const std::string& file_name) {
   InPlaceFile locked = lock_for_change(file_name);
-  locked.directory().remove_file(growing_name(locked));
   return recover_locked(locked);
+}
+
+std::vector<std::string> unfinished_copies(const std::string& file_name) {
+  const std::filesystem::path resolved = resolved_file_name(file_name);
+  const std::string prefix = growing_prefix(resolved.filename());
+  std::vector<std::string> copies;
+  std::error_code failed;
+  // Where the directory cannot be listed, nothing is known of copies.
+  for (std::filesystem::directory_iterator entry(resolved.parent_path(), failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    if (is_growing_name(entry->path().filename(), prefix)) copies.push_back(entry->path());
+  }
+  std::ranges::sort(copies);
+  return copies;
 }
 
 InPlaceEdit::InPlaceEdit(const std::string& file_name, std::string io_path)
@@ -36,7 +68,6 @@ InPlaceEdit::InPlaceEdit(const std::string& file_name, std::string io_path)
   if (locked_.name_count() > 1) {
     throw Error(ErrorCode::kUsage, "the file has other names (hard links), under which a change would not be seen");
   }
-  locked_.directory().remove_file(growing_name(locked_));
   recover_locked(locked_);
   read();
 }

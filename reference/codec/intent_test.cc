@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -298,9 +299,44 @@ TEST_F(ReplacedDuringAnEditTest, SaysThatTheResultIsLost) {
   reader().verify();
 }
 
-// The name of the copy that a file grows by may be taken by a link to a file of somebody else.
+// Files that grow by being copied.
 using GrowingTest = EditTest;
 
+TEST_F(GrowingTest, RemovesNothingThatItHasNotMade) {
+  const Bytes unaligned = read_whole(test::corpus_folder() + "valid/segments-unaligned.tensors");
+  write_whole(name_, unaligned);
+  const Bytes content(100, std::byte{1});
+  const std::string others[] = {name_ + ".tzmark-grow", name_ + ".tzmark-grow-0123456789abcdef",
+                                name_ + ".tzmark-grow-0123456789abcde", name_ + ".tzmark-grow-0123456789ABCDEF",
+                                directory_ / "other.tzmark-grow-0123456789abcdef"};
+  for (const std::string& other : others) write_whole(other, content);
+  const auto before = directory_.entries();
+  recover(name_);
+  EXPECT_GT(append(one({test::kLongName}, 20'000)).copied_bytes, 0U);
+  EXPECT_EQ(directory_.entries(), before);
+  for (const std::string& other : others) EXPECT_EQ(read_whole(other), content);
+  EXPECT_THAT(unfinished_copies(name_), ::testing::ElementsAre(others[1]));
+  fs::create_symlink(name_, directory_ / "link");
+  EXPECT_THAT(unfinished_copies(directory_ / "link"), ::testing::ElementsAre(others[1]));
+  EXPECT_THAT(unfinished_copies(directory_ / "none/file"), ::testing::IsEmpty());
+}
+
+TEST_F(GrowingTest, MindsNoDirectory) {
+  write_whole(name_, read_whole(test::corpus_folder() + "valid/segments-unaligned.tensors"));
+  fs::create_directory(name_ + ".tzmark-grow");
+  EXPECT_EQ(recover(name_), Recovery::kNothing);
+  EXPECT_GT(append(one({test::kLongName}, 20'000)).copied_bytes, 0U);
+}
+
+TEST_F(GrowingTest, HasANameOfAnyLengthThatAJournalHas) {
+  const std::string name = directory_ / std::string(NAME_MAX - std::string_view(".tzmark-intent").size(), 'n');
+  write_whole(name, read_whole(test::corpus_folder() + "valid/segments-unaligned.tensors"));
+  const Content content = one({test::kLongName}, 20'000);
+  EXPECT_GT(append_tensors(name, content.table, content.source()).copied_bytes, 0U);
+  Reader::open(name).verify();
+}
+
+// What has the name of a copy may be a link to a file of somebody else.
 TEST_F(GrowingTest, GrowsThroughNoLink) {
   write_whole(name_, read_whole(test::corpus_folder() + "valid/segments-unaligned.tensors"));
   const Bytes content(100, std::byte{1});

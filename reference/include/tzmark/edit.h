@@ -82,6 +82,11 @@ enum class Recovery {
 // TZE-ENV-007, having changed nothing, if a journal is there that does not count.
 Recovery recover(const std::string& file_name);
 
+// Copies of the file that changes have left which were killed while the file grew by being copied: files next to it
+// called FILE.tzmark-grow-XXXXXXXXXXXXXXXX, with 16 hexadecimal digits. No call removes them, as only their names tell
+// what they are; if no change is under way, they may be deleted. Files of such names are not opened.
+std::vector<std::string> unfinished_copies(const std::string& file_name);
+
 // The undo journal, which is there while a change is under way.
 std::string intent_file_name(const std::string& file_name);
 
