@@ -104,6 +104,8 @@ TEST_F(ChangeTest, AppendBlamesTheInputForItsHashes) {
 
 TEST_F(ChangeTest, EditsAllOrNothing) {
   EXPECT_EQ(run({"edit", file_}).status, 2);
+  EXPECT_EQ(run({"edit", file_, "--restored"}).status, 2);
+  EXPECT_EQ(run({"edit", file_, "--recover", "--restored"}).status, 0);
   EXPECT_EQ(run({"edit", file_, "--rename", "b", "c", "--drop", "missing"}).status, 2);
   EXPECT_EQ(run({"edit", file_, "--kind", "b", "tensor"}).status, 2);
   EXPECT_EQ(run({"edit", file_, "--kind", R"(["layers",0,"bias"])", "buffer"}).status, 2) << "its name is structured";

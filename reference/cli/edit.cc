@@ -18,6 +18,7 @@ struct EditCommand : InputOptions {
   std::vector<std::string> kinds;    // NAME KIND, over and over
   std::vector<std::string> drops;
   bool recover = false;
+  bool restored = false;
 
   std::vector<TensorEdit> edits() const {
     std::vector<TensorEdit> list;
@@ -70,13 +71,20 @@ void add_edit(CLI::App& app) {
   add("--kind", options->kinds, "NAME KIND: parameter, buffer or state_dict", 2);
   add("--drop", options->drops, "NAME: not listed any more", 1);
   command->add_flag("--recover", options->recover, "Undo or finish an interrupted change, and do no more");
+  command
+      ->add_flag("--restored", options->restored,
+                 "Recover a file that was copied or restored together with its journal, which was written for "
+                 "another inode")
+      ->needs("--recover");
   command->callback([options] {
     about(options->file_name, [&] {
       const std::vector<TensorEdit> edits = options->edits();
       if (edits.empty() != options->recover) {
         throw Error(ErrorCode::kUsage, "either edits or --recover say what to do");
       }
-      if (options->recover) return print_recovery(options->file_name, recover(options->file_name));
+      if (options->recover) {
+        return print_recovery(options->file_name, recover(options->file_name, {.restored = options->restored}));
+      }
       ProgressLine progress("edit", options->progress);
       ReadOptions read = options->read_options();
       EditOptions edit;

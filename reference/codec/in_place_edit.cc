@@ -44,9 +44,9 @@ InPlaceFile lock_for_change(const std::string& file_name) {
 
 }  // namespace
 
-Recovery recover(const std::string& file_name) {
+Recovery recover(const std::string& file_name, RecoverOptions options) {
   InPlaceFile locked = lock_for_change(file_name);
-  return recover_locked(locked);
+  return recover_locked(locked, options);
 }
 
 std::vector<std::string> unfinished_copies(const std::string& file_name) {

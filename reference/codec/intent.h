@@ -78,6 +78,6 @@ void require_no_intent(const std::string& file_name);
 void remove_intent(const InPlaceFile& locked);
 
 // Undoes or finishes what an intent tells of, and removes it.
-Recovery recover_locked(InPlaceFile& locked);
+Recovery recover_locked(InPlaceFile& locked, RecoverOptions options = {});
 
 }  // namespace tzmark

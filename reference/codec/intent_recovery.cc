@@ -24,6 +24,9 @@ namespace {
 constexpr std::size_t kPieceBytes = 1 << 20;
 constexpr std::uint64_t kRangesMax = 16;
 constexpr const char* kWithoutIt = "move it away and verify the file; if that is well, delete it";
+constexpr const char* kRestored =
+    "if file and journal were copied or restored together, run tzmark edit --recover --restored; else "
+    "move it away and verify the file; if that is well, delete it";
 
 // A range, and where its bytes are in the journal.
 struct SavedRange : Range {
@@ -31,12 +34,21 @@ struct SavedRange : Range {
 };
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::kEditInterrupted, why); }
-[[noreturn]] void refuse_damaged() { refuse(fmt::format("the undo journal is damaged: {}", kWithoutIt)); }
+[[noreturn]] void refuse_damaged() {
+  refuse(
+      fmt::format("the undo journal is damaged; if the machine lost power before the journal was on disk, the file was "
+                  "not touched: {}",
+                  kWithoutIt));
+}
 [[noreturn]] void refuse_untrusted(const std::string& name, const std::string& why) {
   refuse(fmt::format("{} is not trusted as an undo journal: {}; {}", name, why, kWithoutIt));
 }
 [[noreturn]] void refuse_other_file(const char* difference) {
   refuse(fmt::format("the undo journal is of another file that had this name ({}): {}", difference, kWithoutIt));
+}
+
+[[noreturn]] void refuse_other_identity(const char* difference) {
+  refuse(fmt::format("the undo journal was not written for this file ({}): {}", difference, kRestored));
 }
 
 // Whether every user has a number here. In a container's user namespace all others seem to be one user, "nobody".
@@ -64,11 +76,13 @@ bool may_others_write(int fd, const struct stat& status, const InPlaceFile& lock
 }
 
 // Throws unless only those may have written the journal who may write to the file anyway.
-void require_trusted(int fd, const std::string& name, const InPlaceFile& locked) {
+void require_trusted(int fd, const std::string& name, const InPlaceFile& locked, RecoverOptions options) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) throw_errno(ErrorCode::kOpenFailed, "fstat");
   if (!S_ISREG(status.st_mode)) refuse_untrusted(name, "it is not a regular file");
-  if (status.st_nlink != 1) refuse_untrusted(name, "it has other names (hard links)");
+  if (status.st_nlink != 1 && !options.restored) {
+    refuse(fmt::format("{} is not trusted as an undo journal: it has other names (hard links); {}", name, kRestored));
+  }
   if (!is_owner_trusted(status.st_uid, locked.owner())) {
     refuse_untrusted(name, fmt::format("it belongs to user {}, who may have to run tzmark edit --recover, and not to "
                                        "the file's owner or to you",
@@ -81,11 +95,11 @@ void require_trusted(int fd, const std::string& name, const InPlaceFile& locked)
 }
 
 // The journal of a locked file; nothing if there is none.
-Descriptor open_trusted(const InPlaceFile& locked) {
+Descriptor open_trusted(const InPlaceFile& locked, RecoverOptions options) {
   const std::string name = intent_name(locked);
   Descriptor descriptor = locked.directory().open_file(name, O_RDONLY);
   if (descriptor.get() >= 0) {
-    require_trusted(descriptor.get(), name, locked);
+    require_trusted(descriptor.get(), name, locked, options);
   } else if (errno == ELOOP) {
     refuse_untrusted(name, "it is a symbolic link");
   } else if (errno == ENXIO) {
@@ -174,11 +188,11 @@ void require_plausible(const IntentHeaderWire& header, std::size_t range_count) 
 void require_same_file(const IntentHeaderWire& header, const InPlaceFile& locked) {
   const FileIdentity found = locked.identity();
   const FileIdentity wanted{header.file_number, header.created_s, header.created_ns};
-  if (wanted.number != found.number) refuse_other_file("its inode differs");
+  if (wanted.number != found.number) refuse_other_identity("its inode differs");
   const bool created_then = wanted.created_s == found.created_s && wanted.created_ns == found.created_ns;
   // A kernel may know less of a file than the one that ran before.
   if (wanted.has_creation_time() && found.has_creation_time() && !created_then) {
-    refuse_other_file("it was created at another time");
+    refuse_other_identity("it was created at another time");
   }
 }
 
@@ -246,8 +260,8 @@ Recovery end_insert(File& intent, const IntentHeaderWire& header, std::span<cons
 
 }  // namespace
 
-Recovery recover_locked(InPlaceFile& locked) {
-  Descriptor descriptor = open_trusted(locked);
+Recovery recover_locked(InPlaceFile& locked, RecoverOptions options) {
+  Descriptor descriptor = open_trusted(locked, options);
   if (descriptor.get() < 0) return Recovery::kNothing;
   Recovery result = Recovery::kUndone;
   const auto intent = open_file(std::move(descriptor), intent_name(locked), OpenMode::kRead);
@@ -255,7 +269,7 @@ Recovery recover_locked(InPlaceFile& locked) {
   if (is_whole(*intent, header)) {
     const std::vector<SavedRange> ranges = ranges_of(*intent, header);
     require_plausible(header, ranges.size());
-    require_same_file(header, locked);
+    if (!options.restored) require_same_file(header, locked);
     const auto file = locked.open();
     if (static_cast<IntentKind>(header.kind) == IntentKind::kOverwrite) {
       undo_overwrite(*intent, header, ranges, *file, locked);

@@ -189,6 +189,45 @@ TEST_F(IntentTest, IsNotAboutALaterFileWithTheSameInode) {
   expect_obeyed();
 }
 
+TEST_F(IntentTest, MayBeRestoredTogetherWithItsFile) {
+  const std::string copy = directory_ / "copy.tensors";
+  const auto restore = [&] {
+    fs::copy_file(name_, copy, fs::copy_options::overwrite_existing);
+    write_whole(intent_file_name(copy), whole_);
+    ASSERT_EQ(::chmod(intent_file_name(copy).c_str(), 0600), 0);
+  };
+  restore();
+  EXPECT_THAT(message_of([&] { recover(copy); }), HasSubstr("run tzmark edit --recover --restored; else move it away"));
+  fs::create_hard_link(intent_file_name(copy), directory_ / "backup");
+  EXPECT_THAT(message_of([&] { recover(copy); }), HasSubstr("run tzmark edit --recover --restored; else move it away"));
+  EXPECT_EQ(recover(copy, {.restored = true}), Recovery::kUndone);
+  EXPECT_EQ(read_whole(copy), old_bytes_);
+  EXPECT_FALSE(has_intent(copy));
+  // All else is asked as ever.
+  restore();
+  ASSERT_EQ(::chmod(intent_file_name(copy).c_str(), 0622), 0);
+  EXPECT_THAT(message_of([&] { recover(copy, {.restored = true}); }), HasSubstr("is not trusted"));
+  restore();
+  Bytes other = old_bytes_;
+  std::fill(other.begin() + 100'000, other.begin() + 110'000, std::byte{9});
+  write_whole(copy, other);
+  EXPECT_THAT(message_of([&] { recover(copy, {.restored = true}); }), HasSubstr("other bytes"));
+  other.resize(other.size() - 1);
+  write_whole(copy, other);
+  EXPECT_THAT(message_of([&] { recover(copy, {.restored = true}); }), HasSubstr("another size"));
+  EXPECT_EQ(read_whole(copy), other);
+}
+
+// The size of a journal may be on disk before its bytes are.
+TEST_F(IntentTest, ThatDidNotReachTheDiskSaysWhatToDo) {
+  for (const std::size_t from : {std::size_t{0}, sizeof(IntentHeaderWire), whole_.size() - 32}) {
+    Bytes lost = whole_;
+    std::fill(lost.begin() + static_cast<std::ptrdiff_t>(from), lost.end(), std::byte{0});
+    write_whole(intent_, lost);
+    expect_refused("if the machine lost power before the journal was on disk, the file was not touched: move it away");
+  }
+}
+
 // cp over the name writes into the same inode.
 TEST_F(IntentTest, IsNotAboutOtherContentInTheSameInode) {
   Bytes other = old_bytes_;

@@ -78,9 +78,15 @@ enum class Recovery {
   kFinished,  // room was made, which changes no content
 };
 
+struct RecoverOptions {
+  // File and journal were copied, linked or restored from a backup together: the journal may have other names, and the
+  // file another inode and creation time. Its size and the digest of unchanged bytes still have to be right.
+  bool restored = false;
+};
+
 // What the calls above do first. On its own: makes a file readable again that an interrupted change has left. Throws
 // TZE-ENV-007, having changed nothing, if a journal is there that does not count.
-Recovery recover(const std::string& file_name);
+Recovery recover(const std::string& file_name, RecoverOptions options = {});
 
 // Copies of the file that changes have left which were killed while the file grew by being copied: files next to it
 // called FILE.tzmark-grow-XXXXXXXXXXXXXXXX, with 16 hexadecimal digits. No call removes them, as only their names tell
