@@ -1,12 +1,12 @@
 // The table of temporary names, which the handler of signals reads.
 //
-// The handler makes system calls and uses atomics only. A change that defers it is counted: either the handler sees the
-// count and leaves the signal to the end of the change, or the change sees that the handler is at work and waits for
-// the end of the process.
+// The handler makes system calls and uses atomics only. One number says both how many changes defer signals and whether
+// the process is ending, so that neither can begin while the other has: the handler ends the process only if it finds 0
+// there, and then no change begins any more. A handler that finds a change under way leaves its signal to the last of
+// them, which asks for it after it has counted itself out.
 #include "io/temporary_name.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <limits>
 #include <random>
 
 #include "tzmark/error.h"
@@ -34,10 +35,13 @@ struct Slot {
 };
 
 std::array<Slot, kSlots> slots;
-std::atomic<int> changes = 0;
-std::atomic<bool> handling = false;
+// The signals that end a process and that a program may handle, but for those that a fault of its own raises.
+constexpr std::array kHandled = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGXFSZ};
+
+constexpr int kEnding = std::numeric_limits<int>::min();
+std::atomic<int> changes = 0;  // how many are under way; negative once the process is ending, and for ever
 std::atomic<int> deferred_signal = 0;
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+static_assert(std::atomic<int>::is_always_lock_free);
 
 std::size_t take_slot(int directory, const std::string& name) {
   if (name.size() > NAME_MAX) throw Error(ErrorCode::kOpenFailed, "cannot create: File name too long");
@@ -59,23 +63,33 @@ void remove_all() {
   }
 }
 
+[[noreturn]] void wait_for_the_end() {
+  for (;;) ::pause();
+}
+
+// Ends the process with the status that the signal gives. The first process of a container (PID 1) does not end by a
+// signal that it does not handle, and so exits, as a shell would.
+[[noreturn]] void end_by(int number) {
+  static_cast<void>(std::signal(number, SIG_DFL));
+  sigset_t only_this{};
+  ::sigemptyset(&only_this);
+  ::sigaddset(&only_this, number);
+  static_cast<void>(std::raise(number));
+  ::pthread_sigmask(SIG_UNBLOCK, &only_this, nullptr);
+  ::_exit(128 + number);
+}
+
+// All handled signals are blocked meanwhile, so that no second handler runs in this thread.
 extern "C" void remove_and_end(int number) {
   const int errno_before = errno;
   deferred_signal = number;
-  for (;;) {
-    handling = true;
-    if (changes == 0) break;
-    handling = false;
-    // Asked again, as the last change may have ended before it could see the signal.
-    if (changes != 0) {
-      errno = errno_before;
-      return;
-    }
+  int none = 0;
+  if (changes.compare_exchange_strong(none, kEnding)) {
+    remove_all();
+    end_by(number);
   }
-  remove_all();
-  // Ends the process, with the status that the signal gives, when this handler returns.
-  static_cast<void>(std::signal(number, SIG_DFL));
-  static_cast<void>(std::raise(number));
+  if (none < 0) wait_for_the_end();
+  errno = errno_before;
 }
 
 }  // namespace
@@ -102,12 +116,7 @@ std::string temporary_name_for(const std::string& name) {
 }
 
 SignalsDeferred::SignalsDeferred() {
-  for (;;) {
-    ++changes;
-    if (!handling) return;
-    --changes;
-    while (handling) ::sched_yield();
-  }
+  if (++changes < 0) wait_for_the_end();
 }
 
 SignalsDeferred::~SignalsDeferred() {
@@ -116,13 +125,15 @@ SignalsDeferred::~SignalsDeferred() {
 }
 
 void remove_temporary_files_at_signals() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  struct sigaction handler {};
+  handler.sa_handler = remove_and_end;
+  handler.sa_flags = SA_RESTART;
+  ::sigemptyset(&handler.sa_mask);
+  for (const int number : kHandled) ::sigaddset(&handler.sa_mask, number);
+  for (const int number : kHandled) {
     struct sigaction before {};
     // What nohup ignores stays ignored.
     if (::sigaction(number, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
-    struct sigaction handler {};
-    handler.sa_handler = remove_and_end;
-    handler.sa_flags = SA_RESTART;
     ::sigaction(number, &handler, nullptr);
   }
 }
