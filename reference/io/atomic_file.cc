@@ -26,23 +26,61 @@ void refuse_link_to_descriptor(const Directory& directory, const std::string& na
   }
 }
 
-// What is to be kept of a file that will be replaced; nothing if there is none. A symbolic link is replaced itself, and
-// what it leads to stays, but is asked for its attributes.
-std::optional<Attributes> attributes_of_existing(const Directory& directory, const std::string& name) {
+// What has the name that a file will get: a file, or a symbolic link that leads to one.
+struct Replaced {
+  uid_t owner;  // of the link, if it is one
+  bool is_link;
+  struct stat target;
+};
+
+// Nothing if there is none. A name that cannot be looked up cannot be created either, and that says why.
+std::optional<Replaced> find_replaced(const Directory& directory, const std::string& name) {
   struct stat status {};
-  // A name that cannot be looked up cannot be created either, and that says why.
   if (::fstatat(directory.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
-  if (S_ISLNK(status.st_mode)) {
+  Replaced replaced{status.st_uid, S_ISLNK(status.st_mode), status};
+  if (replaced.is_link) {
     refuse_link_to_descriptor(directory, name);
-    if (::fstatat(directory.get(), name.c_str(), &status, 0) != 0) return std::nullopt;
+    if (::fstatat(directory.get(), name.c_str(), &replaced.target, 0) != 0) return std::nullopt;
   }
   // A rename would put a regular file in the place of /dev/null.
-  if (!S_ISREG(status.st_mode)) refuse_special();
-  const Descriptor opened(::openat(directory.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (opened.get() < 0) return Attributes::without_acl(status);
-  if (::fstat(opened.get(), &status) != 0) throw_errno(ErrorCode::kOpenFailed, "fstat");
-  if (!S_ISREG(status.st_mode)) refuse_special();
-  return Attributes::of(opened.get());
+  if (!S_ISREG(replaced.target.st_mode)) refuse_special();
+  return replaced;
+}
+
+// Whether the owner of what is replaced may own and open what takes its place. In a directory of others, anybody could
+// have put it there to get the new content.
+bool may_pass_on(const Directory& directory, const Replaced& replaced) {
+  if (replaced.target.st_uid != replaced.owner) return false;
+  if (replaced.owner == ::geteuid()) return true;
+  struct stat place {};
+  if (::geteuid() != 0 || ::fstat(directory.get(), &place) != 0) return false;
+  return (place.st_uid == 0 || place.st_uid == replaced.owner) && (place.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+Attributes attributes_of(const Directory& directory, const std::string& name, const Replaced& replaced) {
+  const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (replaced.is_link ? 0 : O_NOFOLLOW);
+  const Descriptor opened(::openat(directory.get(), name.c_str(), flags));
+  struct stat status {};
+  const bool is_same = opened.get() >= 0 && ::fstat(opened.get(), &status) == 0 &&
+                       status.st_dev == replaced.target.st_dev && status.st_ino == replaced.target.st_ino;
+  return is_same ? Attributes::of(opened.get()) : Attributes::without_acl(replaced.target);
+}
+
+// Those of the file that is replaced, as they are now. If they are not to be passed on, those of a new file, but as
+// private as the file that is replaced.
+void give_attributes(const Directory& directory, const std::string& name, const Attributes& of_new_file, int fd) {
+  const std::optional<Replaced> replaced = find_replaced(directory, name);
+  if (replaced && may_pass_on(directory, *replaced)) {
+    attributes_of(directory, name, *replaced).give_to(fd);
+    return;
+  }
+  of_new_file.give_to(fd);
+  if (!replaced) return;
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) throw_errno(ErrorCode::kWriteFailed, "fstat");
+  const mode_t mode = status.st_mode & 0777;
+  const mode_t narrowed = mode & (0700 | replaced->target.st_mode);
+  if (narrowed != mode && ::fchmod(fd, narrowed) != 0) throw_errno(ErrorCode::kWriteFailed, "fchmod");
 }
 
 std::string path_of_descriptor(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
@@ -55,6 +93,19 @@ Descriptor open_without_name(const Directory& directory, mode_t mode, std::strin
   struct stat status {};
   if (opened.get() >= 0 && ::lstat(path_of_descriptor(opened.get()).c_str(), &status) != 0) return Descriptor();
   return opened;
+}
+
+// What the directory and the umask give a new file: asked of an empty one, as a umask cannot be read.
+Attributes attributes_of_new_file(const std::shared_ptr<const Directory>& directory, const std::string& final_name) {
+  constexpr mode_t kMode = 0666;
+  Descriptor opened = open_without_name(*directory, kMode, "");
+  if (opened.get() >= 0) return Attributes::of(opened.get());
+  const TemporaryName temporary(directory, name_in_directory(temporary_name_for(final_name)));
+  const SignalsDeferred until_it_is_open;
+  opened = directory->open_file(temporary.name(), O_RDWR | O_CREAT | O_EXCL, kMode);
+  if (opened.get() < 0) throw_errno(ErrorCode::kOpenFailed, "cannot create");
+  directory->remove_file(temporary.name());
+  return Attributes::of(opened.get());
 }
 
 }  // namespace
@@ -73,10 +124,11 @@ AtomicFile::AtomicFile(std::shared_ptr<const Directory> directory, const std::st
   if (existing == Existing::kRefuse && state.directory->has(state.name)) {
     throw Error(ErrorCode::kOpenFailed, "the file exists already");
   }
-  state.attributes = attributes_of_existing(*state.directory, state.name);
+  static_cast<void>(find_replaced(*state.directory, state.name));
+  state.attributes_of_new_file = attributes_of_new_file(state.directory, final_name);
 
-  // Nobody may open it now who may not read the file that it replaces.
-  const mode_t mode = state.attributes ? 0600 : 0666;
+  // Nobody else may open it until it is known who may: that is asked when it is whole.
+  constexpr mode_t mode = S_IRUSR | S_IWUSR;
   state.temporary_file_name = temporary_name_for(final_name);
   state.temporary.emplace(state.directory, name_in_directory(state.temporary_file_name));
   state.descriptor = open_without_name(*state.directory, mode, io_path);
@@ -99,14 +151,18 @@ void AtomicFile::finish() {
   State& state = *state_;
   if (state.descriptor.get() < 0) return;
   const int fd = state.descriptor.get();
-  if (state.attributes) state.attributes->give_to(fd);
+  if (!state.linked) {
+    const SignalsDeferred until_it_is_linked;
+    if (::linkat(AT_FDCWD, path_of_descriptor(fd).c_str(), state.directory->get(), state.temporary->name().c_str(),
+                 AT_SYMLINK_FOLLOW) != 0) {
+      throw_errno(ErrorCode::kWriteFailed, "cannot give the file a name");
+    }
+    state.linked = true;
+  }
+  // After the link: who gives a file away may not link it any more.
+  give_attributes(*state.directory, state.name, *state.attributes_of_new_file, fd);
   state.file->sync();
   state.file.reset();
-  if (!state.linked && ::linkat(AT_FDCWD, path_of_descriptor(fd).c_str(), state.directory->get(),
-                                state.temporary->name().c_str(), AT_SYMLINK_FOLLOW) != 0) {
-    throw_errno(ErrorCode::kWriteFailed, "cannot give the file a name");
-  }
-  state.linked = true;
   state.descriptor = Descriptor();
 }
 

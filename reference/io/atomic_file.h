@@ -16,8 +16,8 @@ struct AtomicFile::State {
   std::shared_ptr<const Directory> directory;
   std::string name;
   Existing existing = Existing::kReplace;
-  std::optional<Attributes> attributes;  // of the file that is replaced, if there is one
-  std::string temporary_file_name;       // as a path
+  std::optional<Attributes> attributes_of_new_file;  // of one that replaces nothing
+  std::string temporary_file_name;                   // as a path
   std::optional<TemporaryName> temporary;
   bool linked = false;    // whether the file has its temporary name; until then it has none
   Descriptor descriptor;  // none when the file is finished

@@ -175,6 +175,75 @@ TEST_F(AtomicFileTest, OwnersThatCannotBeKeptAreNoFailure) {
   EXPECT_EQ(test::read_whole(name_), earlier_);
 }
 
+// Sets the umask while it lives.
+class Umask {
+ public:
+  explicit Umask(mode_t mask) : before_(::umask(mask)) {}
+  Umask(const Umask&) = delete;
+  Umask& operator=(const Umask&) = delete;
+  ~Umask() { ::umask(before_); }
+
+ private:
+  const mode_t before_;
+};
+
+TEST_F(AtomicFileTest, IsPrivateUntilItIsWhole) {
+  const Umask umask(022);
+  const test::RefusedCall refused(test::RefusedCall::Call::kOpenWithoutName, EOPNOTSUPP);
+  AtomicFile output(name_);
+  EXPECT_EQ(mode_of(directory_ / directory_.entries().back()), 0600U);
+  write_and_commit(output);
+  EXPECT_EQ(mode_of(name_), 0644U);
+}
+
+TEST_F(AtomicFileTest, KeepsAModeThatIsSetMeanwhile) {
+  const Umask umask(022);
+  test::write_whole(name_, earlier_);
+  ASSERT_EQ(::chmod(name_.c_str(), 0644), 0);
+  {
+    AtomicFile output(name_);
+    ASSERT_EQ(::chmod(name_.c_str(), 0600), 0);
+    write_and_commit(output);
+    EXPECT_EQ(mode_of(name_), 0600U);
+  }
+  AtomicFile output(name_);
+  std::filesystem::remove(name_);
+  write_and_commit(output);
+  EXPECT_EQ(mode_of(name_), 0644U);
+}
+
+TEST_F(AtomicFileTest, GivesNothingAwayWhereOthersMayCreateFiles) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a file of another owner";
+  const Umask umask(022);
+  const auto expect_own = [&](mode_t mode) {
+    AtomicFile output(name_);
+    write_and_commit(output);
+    struct stat status {};
+    ASSERT_EQ(::lstat(name_.c_str(), &status), 0);
+    EXPECT_EQ(status.st_uid, 0U);
+    EXPECT_EQ(status.st_mode, S_IFREG | mode);
+    std::filesystem::remove(name_);
+  };
+  ASSERT_EQ(::chmod(directory_.name().c_str(), 01777), 0);
+  // What was private stays so.
+  for (const auto& [found, mode] : {std::pair(0666U, 0644U), std::pair(0600U, 0600U)}) {
+    test::write_whole(name_, earlier_);
+    ASSERT_EQ(::chmod(name_.c_str(), found), 0);
+    ASSERT_EQ(::chown(name_.c_str(), 65534, 65533), 0);
+    expect_own(mode);
+  }
+  // A link of somebody else to a file of this user, and the other way around, in a directory of this user.
+  ASSERT_EQ(::chmod(directory_.name().c_str(), 0755), 0);
+  for (const uid_t link_owner : {65534U, 0U}) {
+    test::write_whole(directory_ / "target", earlier_);
+    ASSERT_EQ(::chmod((directory_ / "target").c_str(), 0666), 0);
+    ASSERT_EQ(::chown((directory_ / "target").c_str(), 65534 - link_owner, 0), 0);
+    std::filesystem::create_symlink("target", name_);
+    ASSERT_EQ(::lchown(name_.c_str(), link_owner, 0), 0);
+    expect_own(0644);
+  }
+}
+
 TEST_F(AtomicFileTest, RefusesAnExistingFileOnEveryFileSystem) {
   const test::RefusedCall no_flag(test::RefusedCall::Call::kRenameToFree, EINVAL);
   const test::RefusedCall no_file_without_name(test::RefusedCall::Call::kOpenWithoutName, EOPNOTSUPP);
