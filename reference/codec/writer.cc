@@ -34,6 +34,7 @@ class MemoryStream final : public TensorStream {
 void commit_pair(const std::shared_ptr<const Directory>& directory, AtomicFile& head, AtomicFile& data) {
   data.finish();
   head.finish();
+  const NamesLock until_both_have_their_names(directory);
   change_names(directory, [&](NameChanges& changes) {
     changes.place(data);
     changes.sync();
@@ -104,6 +105,11 @@ WriteResult write_file(const std::string& file_name, const TensorTable& tensors,
   std::optional<AtomicFile> data_output;
   if (options.split) {
     data_output.emplace(directory, split_data_file_name(file_name), options.io_path, options.existing);
+    if (!NameChanges::can_replace(*data_output, output)) {
+      throw Error(ErrorCode::kUnavailable,
+                  "the file system can neither exchange two names nor link a file, so that a failure could lose the "
+                  "old data file: remove it first, or write to another name");
+    }
   }
   const WriteResult result =
       write_tensors(output.file(), tensors, source, options, data_output ? &data_output->file() : nullptr);

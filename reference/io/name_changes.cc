@@ -3,12 +3,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
-#include <ranges>
+#include <new>
+#include <thread>
+#include <utility>
 
 #include "io/atomic_file.h"
 
@@ -41,7 +46,42 @@ bool rename_in(const Directory& directory, const std::string& from, const std::s
               "lost");
 }
 
+// Whether what has the name is neither a file nor a link, and so is not to be replaced.
+bool is_special(const Directory& directory, const std::string& name) {
+  struct stat status {};
+  return ::fstatat(directory.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(status.st_mode) &&
+         !S_ISLNK(status.st_mode);
+}
+
+[[noreturn]] void refuse_special() {
+  throw Error(ErrorCode::kWriteFailed, "something that is no regular file has taken the name, and is not replaced");
+}
+
+[[noreturn]] void refuse_to_lose() {
+  throw Error(ErrorCode::kUnavailable,
+              "the file system can neither exchange two names nor link a file, so that a failure could lose the old "
+              "files: remove them first, or write to another name");
+}
+
 }  // namespace
+
+NamesLock::NamesLock(std::shared_ptr<const Directory> directory) : directory_(std::move(directory)) {
+  using namespace std::chrono_literals;
+  constexpr auto kWait = 5s;
+  constexpr auto kPause = 20ms;
+  const auto deadline = std::chrono::steady_clock::now() + kWait;
+  while (::flock(directory_->get(), LOCK_EX | LOCK_NB) != 0) {
+    // NFS answers EBADF, as it locks only what is open for writing.
+    if (is_lacking(errno) || errno == EBADF || errno == ENOLCK) return;
+    if (errno != EWOULDBLOCK && errno != EINTR) throw_errno(ErrorCode::kOpenFailed, "cannot lock the directory");
+    if (std::chrono::steady_clock::now() >= deadline) {
+      throw Error(ErrorCode::kFileLocked, "another process is changing names in the directory: try again when it ends");
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+NamesLock::~NamesLock() { ::flock(directory_->get(), LOCK_UN); }
 
 bool rename_to_free_name(const Directory& directory, const std::string& from, const std::string& to) {
   if (rename_in(directory, from, to, RENAME_NOREPLACE)) return true;
@@ -71,11 +111,38 @@ bool can_link(const AtomicFile& file) {
   return true;
 }
 
-NameChanges::~NameChanges() { take_back(); }
+bool NameChanges::can_replace(const AtomicFile& file, const AtomicFile& other) {
+  const AtomicFile::State& state = *file.state_;
+  if (!state.directory->has(state.name) || can_link(file)) return true;
+  if (!other.state_->linked) return false;
+  const std::string &one = state.temporary->name(), &two = other.state_->temporary->name();
+  const SignalsDeferred until_it_is_undone;
+  if (!rename_in(*state.directory, one, two, RENAME_EXCHANGE)) {
+    if (is_lacking(errno)) return false;
+    throw_errno(ErrorCode::kWriteFailed, "cannot exchange two names");
+  }
+  if (rename_in(*state.directory, one, two, RENAME_EXCHANGE)) return true;
+  throw_errno(ErrorCode::kWriteFailed, "cannot exchange two names");
+}
+
+NameChanges::~NameChanges() {
+  // Out of memory, it loses the text of an error, and not a change.
+  while (!changes_.empty()) {
+    try {
+      take_back();
+    } catch (const std::bad_alloc&) {
+    }
+  }
+}
+
+NameChanges::Change& NameChanges::next_change(const std::string& temporary, const std::string& name) {
+  return changes_.emplace_back(Change{Change::Kind::kNone, temporary, name});
+}
 
 void NameChanges::place(AtomicFile& file) {
   AtomicFile::State& state = *file.state_;
   about(state.name, [&] {
+    Change& change = next_change(state.temporary->name(), state.name);
     const bool may_replace = state.existing == AtomicFile::Existing::kReplace;
     bool is_named = rename_to_free_name(*directory_, state.temporary->name(), state.name);
     if (!is_named && errno == EOPNOTSUPP && may_replace && !directory_->has(state.name)) {
@@ -83,46 +150,53 @@ void NameChanges::place(AtomicFile& file) {
       is_named = rename_in(*directory_, state.temporary->name(), state.name);
     }
     if (is_named) {
-      changes_.push_back({Change::Kind::kNamed, state.temporary->name(), state.name});
+      change.kind = Change::Kind::kNamed;
       state.temporary->release();
     } else if (may_replace && (errno == EEXIST || errno == EOPNOTSUPP)) {
-      replace(file);
+      replace(file, change);
     } else {
       refuse_name();
     }
   });
 }
 
-void NameChanges::replace(AtomicFile& file) {
-  AtomicFile::State& state = *file.state_;
-  const std::string& temporary = state.temporary->name();
-  if (rename_in(*directory_, temporary, state.name, RENAME_EXCHANGE)) {
-    changes_.push_back({Change::Kind::kExchanged, temporary, state.name});
-    state.temporary->release();
-    return;
+void NameChanges::replace(AtomicFile& file, Change& change) {
+  if (rename_in(*directory_, change.temporary, change.name, RENAME_EXCHANGE)) {
+    change.kind = Change::Kind::kExchanged;
+    // From here on the temporary name is that of what was there, which is removed at the end only.
+    file.state_->temporary->release();
+    if (is_special(*directory_, change.temporary)) refuse_special();
+  } else if (is_lacking(errno)) {
+    replace_by_link(file, change);
+  } else {
+    throw_errno(ErrorCode::kWriteFailed, "cannot replace the file");
   }
-  if (!is_lacking(errno)) throw_errno(ErrorCode::kWriteFailed, "cannot replace the file");
-  const std::string kept = temporary_name_for(state.name);
-  if (!link_in(*directory_, state.name, kept)) {
+}
+
+void NameChanges::replace_by_link(AtomicFile& file, Change& change) {
+  // A directory cannot be linked, and the reason would be the wrong one.
+  if (is_special(*directory_, change.name)) refuse_special();
+  change.temporary = temporary_name_for(change.name);
+  if (!link_in(*directory_, change.name, change.temporary)) {
     if (!is_lacking_links(errno)) throw_errno(ErrorCode::kWriteFailed, "cannot replace the file");
-    throw Error(ErrorCode::kUnavailable,
-                "the file system can neither exchange two names nor link a file, so that a failure could lose the old "
-                "files: remove them first, or write to another name");
+    refuse_to_lose();
   }
-  if (!rename_in(*directory_, temporary, state.name)) {
+  if (!rename_in(*directory_, file.state_->temporary->name(), change.name)) {
     const int error_number = errno;
-    ::unlinkat(directory_->get(), kept.c_str(), 0);
+    ::unlinkat(directory_->get(), change.temporary.c_str(), 0);
     errno = error_number;
     throw_errno(ErrorCode::kWriteFailed, "cannot replace the file");
   }
-  changes_.push_back({Change::Kind::kReplaced, kept, state.name});
-  state.temporary->release();
+  change.kind = Change::Kind::kReplaced;
+  file.state_->temporary->release();
 }
 
 void NameChanges::link(const AtomicFile& file, const std::string& name) {
-  const std::string& from = file.state_->temporary->name();
-  if (!link_in(*directory_, from, name)) throw_errno(ErrorCode::kWriteFailed, name + ": cannot link the file");
-  changes_.push_back({Change::Kind::kLinked, from, name});
+  Change& change = next_change(file.state_->temporary->name(), name);
+  if (!link_in(*directory_, change.temporary, name)) {
+    throw_errno(ErrorCode::kWriteFailed, name + ": cannot link the file");
+  }
+  change.kind = Change::Kind::kLinked;
 }
 
 void NameChanges::commit(AtomicFile& last) {
@@ -130,20 +204,22 @@ void NameChanges::commit(AtomicFile& last) {
   const auto give_name = [&] {
     const std::string& temporary = state.temporary->name();
     if (state.existing == AtomicFile::Existing::kReplace) {
+      if (is_special(*directory_, state.name)) refuse_special();
       if (!rename_in(*directory_, temporary, state.name)) refuse_name();
     } else if (!rename_to_free_name(*directory_, temporary, state.name)) {
       refuse_name();
     }
     state.temporary->release();
   };
+  // Nothing may run out of memory after the rename.
+  removed_at_end_.reserve(removed_at_end_.size() + changes_.size());
   // The caller names the file that it wrote; one of several is named here.
   changes_.empty() ? give_name() : about(state.name, give_name);
-  const std::vector<Change> changes = std::exchange(changes_, {});
+  std::vector<Change> changes = std::exchange(changes_, {});
   directory_->sync();
-  for (const Change& change : changes) {
-    if (change.kind != Change::Kind::kNamed) {
-      removed_at_end_.push_back(change.kind == Change::Kind::kLinked ? change.name : change.temporary);
-    }
+  for (Change& change : changes) {
+    if (change.kind == Change::Kind::kNamed) continue;
+    removed_at_end_.push_back(std::move(change.kind == Change::Kind::kLinked ? change.name : change.temporary));
   }
   for (const std::string& name : removed_at_end_) {
     about("the new files are complete, but one that they replace stays", [&] { directory_->remove_file(name); });
@@ -153,6 +229,8 @@ void NameChanges::commit(AtomicFile& last) {
 
 bool NameChanges::is_taken_back(const Change& change) {
   switch (change.kind) {
+    case Change::Kind::kNone:
+      return true;
     case Change::Kind::kNamed:
       return rename_in(*directory_, change.name, change.temporary);
     case Change::Kind::kExchanged:
@@ -167,7 +245,9 @@ bool NameChanges::is_taken_back(const Change& change) {
 
 std::string NameChanges::take_back() {
   std::string remains;
-  for (const Change& change : std::views::reverse(changes_)) {
+  while (!changes_.empty()) {
+    const Change change = std::move(changes_.back());
+    changes_.pop_back();
     if (!is_taken_back(change)) {
       const bool has_old = change.kind == Change::Kind::kExchanged || change.kind == Change::Kind::kReplaced;
       remains += has_old
@@ -180,7 +260,6 @@ std::string NameChanges::take_back() {
       ::unlinkat(directory_->get(), change.temporary.c_str(), 0);
     }
   }
-  changes_.clear();
   return remains;
 }
 

@@ -37,25 +37,46 @@ class NameChanges {
   // removed after that.
   void commit(AtomicFile& last);
 
+  // Whether a file can replace what has its name so that this can be taken back. REQUIRES: neither file is finished,
+  // and both are of the same directory.
+  static bool can_replace(const AtomicFile& file, const AtomicFile& other);
+
   // Takes everything back, the last change first. Returns what could not be, as a sentence for an error.
   std::string take_back();
 
  private:
   struct Change {
-    enum class Kind { kNamed, kExchanged, kReplaced, kLinked };
+    enum class Kind { kNone, kNamed, kExchanged, kReplaced, kLinked };
     Kind kind;
     std::string
         temporary;  // the new file's before kNamed and kExchanged; the old file's after kExchanged and kReplaced
     std::string name;
   };
 
-  void replace(AtomicFile& file);
+  // The record of a change is made before it, so that nothing can fail between the change and its record.
+  Change& next_change(const std::string& temporary, const std::string& name);
+  void replace(AtomicFile& file, Change& change);
+  void replace_by_link(AtomicFile& file, Change& change);
   bool is_taken_back(const Change& change);
 
   const SignalsDeferred deferred_;
   const std::shared_ptr<const Directory> directory_;
   std::vector<Change> changes_;
   std::vector<std::string> removed_at_end_;
+};
+
+// Excludes other processes that change several names in the directory, and other objects of this one, while it lives:
+// a lock (flock) on the directory. Waits for it for some seconds, then throws TZE-ENV-008. File systems that cannot
+// lock directories (NFS) exclude nobody.
+class NamesLock {
+ public:
+  explicit NamesLock(std::shared_ptr<const Directory> directory);
+  NamesLock(const NamesLock&) = delete;
+  NamesLock& operator=(const NamesLock&) = delete;
+  ~NamesLock();
+
+ private:
+  const std::shared_ptr<const Directory> directory_;
 };
 
 // Calls action with a NameChanges, and takes the changes back if it throws. The error then names the files that could

@@ -3,11 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <map>
+#include <new>
 
 #include "bytes/caught.h"
 #include "bytes/cursor.h"
@@ -152,6 +156,79 @@ TEST_F(NameChangesTest, RefusesTakenNames) {
   EXPECT_EQ(texts_in(room), (Texts{{"b", "of another process"}}));
 }
 
+TEST_F(NameChangesTest, PutsBackWhatIsNoFile) {
+  for (const bool is_directory : {true, false}) {
+    for (const bool exchanges : {true, false}) {
+      const RefusedCall no_exchange(exchanges ? RefusedCall::Call::kDontcache : RefusedCall::Call::kExchange, EINVAL);
+      for (const bool is_last : {true, false}) {
+        const test::TestDirectory room;
+        const auto directory = std::make_shared<const Directory>(room.name());
+        {
+          AtomicFile a(directory, room / "a", "auto", Existing::kReplace);
+          a.finish();
+          ASSERT_EQ(is_directory ? ::mkdir((room / "a").c_str(), 0700) : ::mkfifo((room / "a").c_str(), 0600), 0);
+          EXPECT_EQ(caught([&] {
+                      change_names(directory,
+                                   [&](NameChanges& changes) { is_last ? changes.commit(a) : changes.place(a); });
+                    }).code,
+                    ErrorCode::kWriteFailed);
+        }
+        EXPECT_EQ(std::filesystem::symlink_status(room / "a").type(),
+                  is_directory ? std::filesystem::file_type::directory : std::filesystem::file_type::fifo);
+        EXPECT_THAT(room.entries(), ::testing::ElementsAre("a"));
+      }
+    }
+  }
+}
+
+TEST_F(NameChangesTest, AreTakenBackOutOfMemory) {
+  const test::TestDirectory room;
+  fill(room, before_);
+  const auto directory = std::make_shared<const Directory>(room.name());
+  {
+    AtomicFile a(directory, room / "a", "auto", Existing::kReplace),
+        c(directory, room / "c", "auto", Existing::kReplace);
+    a.finish();
+    c.finish();
+    EXPECT_THROW(change_names(directory,
+                              [&](NameChanges& changes) {
+                                changes.place(a);
+                                changes.place(c);
+                                throw std::bad_alloc();
+                              }),
+                 std::bad_alloc);
+  }
+  EXPECT_EQ(texts_in(room), before_);
+}
+
+TEST_F(NameChangesTest, FindsOutWhatCanReplace) {
+  const RefusedCall no_file_without_name(RefusedCall::Call::kOpenWithoutName, EOPNOTSUPP);
+  const RefusedCall no_link(RefusedCall::Call::kLink, EPERM);
+  const test::TestDirectory room;
+  fill(room, before_);
+  const auto directory = std::make_shared<const Directory>(room.name());
+  const AtomicFile a(directory, room / "a", "auto", Existing::kReplace),
+      c(directory, room / "c", "auto", Existing::kReplace);
+  const auto names = room.entries();
+  EXPECT_TRUE(NameChanges::can_replace(a, c));
+  const RefusedCall no_exchange(RefusedCall::Call::kExchange, EINVAL);
+  EXPECT_FALSE(NameChanges::can_replace(a, c));
+  // Nothing has its name.
+  EXPECT_TRUE(NameChanges::can_replace(c, a));
+  EXPECT_EQ(room.entries(), names);
+}
+
+TEST_F(NameChangesTest, OneAtATime) {
+  const test::TestDirectory room;
+  const auto directory = std::make_shared<const Directory>(room.name());
+  const auto other = std::make_shared<const Directory>(room.name());
+  {
+    const NamesLock lock(directory);
+    EXPECT_EQ(caught([&] { const NamesLock refused(other); }).code, ErrorCode::kFileLocked);
+  }
+  const NamesLock lock(other);
+}
+
 // What a child process leaves that a signal ends.
 class SignalTest : public ::testing::Test {
  protected:
@@ -160,6 +237,8 @@ class SignalTest : public ::testing::Test {
   static int end_of_child(int number, Action&& action) {
     const pid_t child = ::fork();
     if (child == 0) {
+      const rlimit no_core{};
+      ::setrlimit(RLIMIT_CORE, &no_core);
       remove_temporary_files_at_signals();
       try {
         action([number] { static_cast<void>(::raise(number)); });
@@ -177,7 +256,7 @@ class SignalTest : public ::testing::Test {
 };
 
 TEST_F(SignalTest, RemovesTemporaryFiles) {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGXFSZ}) {
     const int end = end_of_child(number, [&](const auto& signal) {
       const RefusedCall no_file_without_name(RefusedCall::Call::kOpenWithoutName, EOPNOTSUPP);
       const AtomicFile one(room_ / "one"), other(room_ / "other");
@@ -208,6 +287,19 @@ TEST_F(SignalTest, WaitsForTheEndOfAChange) {
   EXPECT_THAT(room_.entries(), ::testing::ElementsAre("a", "b"));
   const auto bytes = test::read_whole(room_ / "a");
   EXPECT_EQ(as_text(bytes), "new");
+}
+
+TEST_F(SignalTest, NoHandlerInterruptsAnother) {
+  const int end = end_of_child(SIGTERM, [&](const auto&) {
+    struct sigaction action {};
+    for (const int handled : {SIGTERM, SIGPIPE}) {
+      ::sigaction(handled, nullptr, &action);
+      for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGXFSZ}) {
+        if (::sigismember(&action.sa_mask, number) != 1) ::_exit(4);
+      }
+    }
+  });
+  EXPECT_EQ(end, 0);
 }
 
 TEST_F(SignalTest, IgnoredSignalsStayIgnored) {

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "bytes/caught.h"
+#include "io/name_changes.h"
 #include "io/test_room.h"
 #include "safetensors/old_set.h"
 #include "safetensors/shard_index.h"
@@ -241,6 +243,36 @@ TEST(Shards, ReplaceAllOfAnOlderModel) {
     // The index, the shards, and one that no index names.
     EXPECT_EQ(room.entries().size(), reader.shards().size() + 2);
   }
+}
+
+// The other one takes its names while this one is written.
+TEST(Shards, ReplaceAModelThatAnotherWriterMadeMeanwhile) {
+  for (const std::uint64_t other_shard_bytes : {100U, 200U, 300U}) {
+    const test::TestDirectory room;
+    write(room, hundreds(3), 200);
+    SafetensorsWriteOptions options;
+    bool is_other_written = false;
+    options.progress = [&](std::uint64_t) {
+      if (std::exchange(is_other_written, true)) return;
+      write(room, hundreds(6), other_shard_bytes);
+    };
+    write(room, hundreds(4), 200, options);
+    const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
+    expect_same(hundreds(4), reader);
+    EXPECT_EQ(room.entries().size(), reader.shards().size() + 1) << other_shard_bytes;
+  }
+}
+
+TEST(Shards, ReplaceAModelThatIsLocked) {
+  const test::TestDirectory room;
+  write(room, hundreds(3), 200);
+  const auto names = room.entries();
+  {
+    const NamesLock lock(std::make_shared<const Directory>(room.name()));
+    EXPECT_EQ(error_of([&] { write(room, hundreds(4), 200); }), ErrorCode::kFileLocked);
+    EXPECT_EQ(room.entries(), names);
+  }
+  expect_same(hundreds(3), SafetensorsReader::open(room / kIndex));
 }
 
 TEST(Shards, ReplaceAModelWhoseIndexIsDamaged) {

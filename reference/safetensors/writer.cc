@@ -307,6 +307,9 @@ class ShardedOutput {
 
   // At any moment, the index of the model names shards that are whole and belong together.
   void commit() {
+    const NamesLock until_all_have_their_names(directory_);
+    // Another process may have replaced the model since the constructor looked at it.
+    old_files_ = safetensors::files_of_index(*directory_, names_.index);
     change_names(directory_, [&](NameChanges& changes) {
       // The old index must not come to name new shards: until they have their names, an index names them by others.
       if (old_set_is_in_the_way()) place_under_other_names(changes);

@@ -308,6 +308,38 @@ class ReplaceTest(unittest.TestCase):
         with self.vfat() as mounted:
             self.check_without_hard_links(mounted)
 
+    def test_the_first_process_of_a_container_ends(self) -> None:
+        """The kernel keeps signals that PID 1 does not handle from it."""
+        apart = ["unshare", "--pid", "--fork", "--kill-child"]
+        if (
+            shutil.which("unshare") is None
+            or subprocess.run([*apart, "true"], capture_output=True).returncode != 0
+        ):
+            self.skipTest("no process namespace can be made here (unshare --pid)")
+        count = len(self.calls(WAYS[0]))
+        for number in range(1, count + 1):
+            with self.replaced(WAYS[0]) as folder:
+                done = subprocess.run(
+                    [
+                        *apart,
+                        "env",
+                        f"LD_PRELOAD={options.preloaded}",
+                        f"TZMARK_TEST_TERM_AT={number}",
+                        str(options.tzmark),
+                        "convert",
+                        str(self.sources["new"]),
+                        str(folder / WAYS[0].output),
+                    ],
+                    capture_output=True,
+                    text=True,
+                    timeout=120,
+                )
+                self.assertEqual(done.returncode, 128 + signal.SIGTERM, done.stderr)
+                which = self.which(WAYS[0], folder)
+                self.assertEqual(
+                    names_of(folder), self.whole(WAYS[0], new=which == "new")[1]
+                )
+
     def check_without_hard_links(self, place: Path, **lacks: str) -> None:
         """Nothing is lost: a model is replaced, or kept with a reason (exit 4)."""
         for way in WAYS:
@@ -325,6 +357,12 @@ class ReplaceTest(unittest.TestCase):
                 self.assertIn(way, (WAYS[1], WAYS[3]))
                 self.assertIn("remove", done.stderr)
                 self.assertEqual(self.which(way, folder), "old")
+                # Known before anything is written.
+                names = self.room / "names"
+                way.write(self.sources["new"], folder, True, names_to=names, **lacks)
+                calls = names.read_text().split()
+                self.assertFalse([call for call in calls if "write" in call], calls)
+                self.assertFalse([call for call in calls if "uring" in call], calls)
             else:
                 self.assertIsNot(way, WAYS[1])
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -385,6 +423,37 @@ class ReplaceTest(unittest.TestCase):
             status = file.stat()
             self.assertEqual((status.st_uid, status.st_gid), (65534, 65533))
             self.assertEqual(stat.S_IMODE(status.st_mode), 0o640)
+
+    def test_an_owner_is_kept_without_the_right_to_change_files_of_others(
+        self,
+    ) -> None:
+        without = ["setpriv", "--bounding-set=-fowner", "--inh-caps=-fowner"]
+        if (
+            os.geteuid() != 0
+            or shutil.which("setpriv") is None
+            or subprocess.run([*without, "true"], capture_output=True).returncode != 0
+        ):
+            self.skipTest("only root can give up CAP_FOWNER (setpriv)")
+        for mode in (0o640, 0o600, 0o666):
+            with self.replaced(WAYS[0]) as folder:
+                file = folder / WAYS[0].output
+                file.chmod(mode)
+                os.chown(file, 65534, 65533)
+                words = [
+                    *without,
+                    options.tzmark,
+                    "convert",
+                    self.sources["new"],
+                    file,
+                ]
+                done = subprocess.run(
+                    list(map(str, words)), capture_output=True, text=True
+                )
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(self.which(WAYS[0], folder), "new")
+                status = file.stat()
+                self.assertEqual((status.st_uid, status.st_gid), (65534, 65533))
+                self.assertEqual(oct(stat.S_IMODE(status.st_mode)), oct(mode))
 
     def test_an_access_control_list_is_kept(self) -> None:
         def entry(tag: int, permissions: int, number: int = 0xFFFFFFFF) -> bytes:
