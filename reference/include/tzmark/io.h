@@ -181,9 +181,9 @@ class Directory;  // of the library
 // A file that appears under its name whole or not at all: written without a name, or under a temporary one (NAME.tmp-
 // and eight hex digits) where the file system or the path needs that, then synced, renamed, and the directory synced.
 // Destroyed without commit, it leaves nothing behind; a process that is killed may leave the temporary file.
-// A file that replaces another keeps its mode and access control list, and its owner as far as that is allowed, and
-// until it is whole only its owner can open it. A symbolic link is replaced itself, and not what it leads to. What is
-// no regular file is not replaced.
+// Until it is whole only its user can open it. Then it gets mode, ACL and owner of the file that it replaces, if that
+// belongs to the user or, for root, if only root and its owner can write the directory; else those of a new file, with
+// no wider mode. A symbolic link is replaced itself. What is no regular file is not replaced.
 // Errors: TZE-ENV rules; TZE-AVL-001 where the file system cannot refuse to replace, and kRefuse asks for that.
 // For one thread at a time, but for the File itself.
 class AtomicFile {
@@ -213,8 +213,8 @@ class AtomicFile {
   std::unique_ptr<State> state_;
 };
 
-// For programs: when SIGINT, SIGTERM or SIGHUP ends the process, temporary files are removed before. A signal that is
-// ignored or handled otherwise stays so. A signal that comes while several names are changed waits until that is done.
+// For programs: when a signal (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGXFSZ) ends the process, temporary
+// files are removed before. What is ignored or handled otherwise stays so. A signal waits while several names change.
 void remove_temporary_files_at_signals();
 
 // A file without a name in TMPDIR, or /tmp, which is gone when the File is.
