@@ -18,38 +18,61 @@ ParsedName broken(ParsedName name, std::string_view rule, std::string problem) {
   return name;
 }
 
+// Takes the elements of a list that a path may hold, and counts all others. The library's own callbacks would take a
+// time that is quadratic in the length of the list, because they search it after each object inside.
+class PathReader : public Json::json_sax_t {
+ public:
+  Path path;
+  std::size_t left_out = 0;
+
+  bool null() override { return leave_out(); }
+  bool boolean(bool) override { return leave_out(); }
+  bool number_integer(number_integer_t) override { return leave_out(); }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (depth_ == 1) path.emplace_back(value);
+    return true;
+  }
+  bool number_float(number_float_t, const string_t&) override { return leave_out(); }
+  bool string(string_t& value) override {
+    if (depth_ == 1) path.emplace_back(std::move(value));
+    return true;
+  }
+  bool binary(binary_t&) override { return leave_out(); }
+  bool start_object(std::size_t) override { return enter(); }
+  bool start_array(std::size_t) override { return enter(); }
+  bool end_object() override { return leave(); }
+  bool end_array() override { return leave(); }
+  bool key(string_t&) override { return true; }
+  bool parse_error(std::size_t, const std::string&, const Json::exception&) override { return false; }
+
+ private:
+  bool leave_out() {
+    ++left_out;
+    return true;
+  }
+  bool enter() { return depth_++ == 0 || leave_out(); }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+
+  std::size_t depth_ = 0;
+};
+
 ParsedName parse_array(std::string_view text) {
   ParsedName name;
   name.structured = true;
   // The library stops at a NUL byte and passes over a byte order mark, as if neither were there.
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool begins = first != text.npos && text[first] == '[' && text.find('\0') == text.npos;
-  // Lists and objects inside are left out while parsing, so that depth costs nothing.
-  std::size_t left_out = 0;
-  const auto keep = [&](int depth, Json::parse_event_t event, const Json&) {
-    using Event = Json::parse_event_t;
-    const bool nested = depth > 0 && (event == Event::array_start || event == Event::object_start);
-    left_out += nested ? 1 : 0;
-    return !nested;
-  };
-  const Json array = begins ? Json::parse(text, keep, false) : Json(Json::value_t::discarded);
-  if (array.is_discarded() || !array.is_array()) {
+  PathReader reader;
+  if (!begins || !Json::sax_parse(text, &reader)) {
     return broken(name, "TZR-NAM-002", "what follows byte 1E is no JSON array");
   }
-  Path path;
-  for (const Json& element : array) {
-    if (element.is_string()) {
-      path.emplace_back(element.get<std::string>());
-    } else if (element.is_number_unsigned()) {
-      path.emplace_back(element.get<std::uint64_t>());
-    } else {
-      ++left_out;
-    }
-  }
-  if (left_out > 0) {
+  if (reader.left_out > 0) {
     return broken(name, "TZR-NAM-002", "the array holds something that is neither a string nor a position in a list");
   }
-  name.path = std::move(path);
+  name.path = std::move(reader.path);
   if (name.path->empty()) return broken(std::move(name), "TZR-NAM-003", "the array is empty");
   if (text.find_first_of("\n\r") != text.npos) {
     return broken(std::move(name), "TZR-NAM-004", "the array holds a newline byte");
