@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <mutex>
 
@@ -143,14 +144,15 @@ class Comparing {
   std::set<std::string> omitted_;
 };
 
-// Runs work(i) for each i below count, in so many threads, and throws what the first of them throws.
+// Runs work in so many threads, and ends what served them. Throws what the first of them throws.
 template <typename Work>
-void in_threads(unsigned jobs, const Work& work) {
+void in_threads(unsigned jobs, const std::array<const Adapter*, 2>& adapters, const Work& work) {
   std::mutex mutex;
   std::exception_ptr first_error;
   run_on_threads(std::max(jobs, 1u), [&] {
     try {
       work();
+      for (const Adapter* const adapter : adapters) adapter->end_services();
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (!first_error) first_error = std::current_exception();
@@ -225,7 +227,7 @@ Comparison compare(const Adapter& first, const Adapter& second, const std::funct
   std::mutex mutex;  // guards these two, what follows, and the calls of next and progress
   std::size_t given = 0;
   std::size_t done = 0;
-  in_threads(options.jobs, [&] {
+  in_threads(options.jobs, {&first, &second}, [&] {
     while (!cancelled) {
       std::unique_lock lock(mutex);
       std::optional<Subject> subject = next();
@@ -247,7 +249,7 @@ Comparison compare(const Adapter& first, const Adapter& second, const std::funct
   });
   comparison.groups = grouping.take();
   std::atomic<std::size_t> next_group = 0;
-  in_threads(options.jobs, [&] {
+  in_threads(options.jobs, {&first, &second}, [&] {
     for (std::size_t i = 0; !cancelled && (i = next_group++) < comparison.groups.size();) {
       comparing.shrink(comparison.groups[i], cancelled);
       const std::lock_guard lock(mutex);

@@ -159,6 +159,7 @@ class Run {
         keep(std::move(*trial));
         (*progress_)(++done_);
       }
+      adapter_->end_services();
     } catch (...) {
       end_ = 0;
       const std::lock_guard lock(keeping_);

@@ -59,6 +59,9 @@ std::vector<std::string> part_words(const Question& question) {
   return {"--offset", std::to_string(question.part->offset), "--length", std::to_string(question.part->length)};
 }
 
+// What beside a specification counts no further than this.
+constexpr std::uint64_t kFileMaxBytes = 4ull << 30;
+
 std::uint64_t size_of(const Question& question) {
   if (question.feed) return question.feed->bytes.size();
   // For encode the data lies beside the specification. A FIFO has no size.
@@ -75,6 +78,13 @@ ProcessLimits limits_of(const Question& question, std::chrono::nanoseconds elaps
           .rss_max_bytes = rss_max_bytes,
           .disk_max_bytes = kDiskMaxBytes + size_of(question),
           .out_folder = question.out.parent_path()};
+}
+
+// The system gives the id of a thread that ended to another one, which would find a service that is dying.
+std::uint64_t number_of_this_thread() {
+  static std::atomic<std::uint64_t> threads = 0;
+  thread_local const std::uint64_t number = threads++;
+  return number;
 }
 
 const char* key_option(const Question& question) { return question.key_hex ? "--key-file" : "--passphrase-file"; }
@@ -104,9 +114,24 @@ Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancell
 
 Step Adapter::ask(const Question& question, std::chrono::nanoseconds elapsed_max,
                   std::uint64_t memory_max_bytes) const {
-  // A process has one stdin, which carries either requests or a file.
-  return serves_ && question.command != Command::kStream ? ask_service(question, elapsed_max, memory_max_bytes)
-                                                         : ask_process(question, elapsed_max, memory_max_bytes);
+  return asks_service(question.command) ? ask_service(question, elapsed_max, memory_max_bytes)
+                                        : ask_process(question, elapsed_max, memory_max_bytes);
+}
+
+void Adapter::end_services() const {
+  std::vector<std::unique_ptr<Service>> own;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [key, service] : services_) {
+      if (key.first == number_of_this_thread()) own.push_back(std::move(service));
+    }
+  }
+  for (std::unique_ptr<Service>& service : own) end_service(service);
+}
+
+std::map<std::uint64_t, ProcessResult> Adapter::ends_after_answers() const {
+  const std::lock_guard lock(mutex_);
+  return ends_after_answers_;
 }
 
 std::string Adapter::shell_command(const Question& question) const {
@@ -137,6 +162,7 @@ Step Adapter::ask_process(const Question& question, std::chrono::nanoseconds ela
   for (std::string& word : part_words(question)) argv.push_back(std::move(word));
   Step step;
   step.command = question.command;
+  step.number = asked_++;
   const ProcessLimits limits =
       limits_of(question, idle_counted_elapsed() + elapsed_max, idle_counted_rss_bytes() + memory_max_bytes);
   step.process = run_process(argv, limits, cancelled_, question.feed);
@@ -169,21 +195,32 @@ std::unique_ptr<Adapter::Service> Adapter::start_service(const std::vector<std::
   return service;
 }
 
-std::unique_ptr<Adapter::Service>& Adapter::service_of_this_thread(const std::vector<std::string>& prefix) const {
-  // The system gives the id of a thread that ended to another one, which would find a service that is dying.
-  static std::atomic<std::uint64_t> threads = 0;
-  thread_local const std::uint64_t number = threads++;
+void Adapter::end_service(std::unique_ptr<Service>& service) const {
+  if (!service) return;
+  if (const std::optional<ProcessResult> end = service->server->end()) note_end(*service, *end);
+  service.reset();
+}
+
+void Adapter::note_end(const Service& service, const ProcessResult& end) const {
+  const bool as_allowed = end.end == ProcessEnd::kExited && end.exit_status == 0;
+  if (as_allowed || !service.answered) return;
   const std::lock_guard lock(mutex_);
-  return services_[{number, prefix}];
+  ends_after_answers_.emplace(*service.answered, end);
+}
+
+std::unique_ptr<Adapter::Service>& Adapter::service_of_this_thread(const std::vector<std::string>& prefix) const {
+  const std::lock_guard lock(mutex_);
+  return services_[{number_of_this_thread(), prefix}];
 }
 
 Step Adapter::ask_service(const Question& question, std::chrono::nanoseconds elapsed_max,
                           std::uint64_t memory_max_bytes) const {
   std::unique_ptr<Service>& service = service_of_this_thread(question.prefix);
   // What earlier questions left is not this one's fault, and must not hide what this one takes.
-  if (service && service->keeps_too_much()) service.reset();
+  if (service && service->keeps_too_much()) end_service(service);
   // A process may end between two questions.
-  if (!service || !service->server->ready()) service = start_service(question.prefix);
+  if (service && !service->server->ready()) end_service(service);
+  if (!service) service = start_service(question.prefix);
   const auto exchange = [&](std::uint64_t id) {
     const std::uint64_t idle_rss_bytes = std::min(service->idle_rss_bytes, kIdleRssMaxBytes);
     return service->server->exchange(request_of(question, id).dump(-1, ' ', false, Json::error_handler_t::replace),
@@ -191,11 +228,13 @@ Step Adapter::ask_service(const Question& question, std::chrono::nanoseconds ela
   };
   Step step;
   step.command = question.command;
+  step.number = asked_++;
   std::uint64_t id = service->next_id++;
   step.process = exchange(id);
   const bool ended = step.process.end == ProcessEnd::kExited || step.process.end == ProcessEnd::kSignaled;
   if (ended && step.process.stdin_taken_bytes == 0) {
     // It ended by itself before it read the question, which is as if it had ended a moment earlier.
+    note_end(*service, step.process);
     service = start_service(question.prefix);
     id = service->next_id++;
     step.process = exchange(id);
@@ -204,7 +243,11 @@ Step Adapter::ask_service(const Question& question, std::chrono::nanoseconds ela
   const bool answered_badly =
       step.process.end == ProcessEnd::kAnswered && step.answer.kind == AnswerKind::kNone && !step.answer.caught;
   // Whoever has lost the thread of the conversation once would answer the next question with this one's answer.
-  if (step.process.end != ProcessEnd::kAnswered || answered_badly) service.reset();
+  if (step.process.end != ProcessEnd::kAnswered || answered_badly) {
+    service.reset();
+  } else {
+    service->answered = step.number;
+  }
   return step;
 }
 

@@ -65,6 +65,8 @@ class Adapter {
   const std::vector<std::string>& argv() const { return argv_; }
   const Profile& profile() const { return profile_; }
   bool serves() const { return serves_; }
+  // Whether a process that serves is asked: one has one stdin, which carries either requests or a file.
+  bool asks_service(Command command) const { return serves_ && command != Command::kStream; }
   // What the implementation takes to start and do nothing, at most.
   std::uint64_t idle_rss_bytes() const { return idle_rss_bytes_; }
   std::chrono::nanoseconds idle_elapsed() const { return idle_elapsed_; }
@@ -73,8 +75,16 @@ class Adapter {
   std::chrono::nanoseconds idle_counted_elapsed() const { return std::min(idle_elapsed_, kIdleElapsedMax); }
 
   // Puts one question, within the limits given. Throws EnvironmentError if the command cannot be started, or does not
-  // serve any more though it did.
+  // serve any more though it did. A process that serves and ends after its answer is told of by ends_after_answers.
   Step ask(const Question& question, std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes) const;
+
+  // Ends the processes that serve this thread, each with a second to end by itself. To be called by each thread that
+  // asked, before it ends: what serves it would be killed. Throws EnvironmentError if one cannot be ended.
+  void end_services() const;
+
+  // How processes ended that had answered: otherwise than with exit status 0 or killed by this object. By the number of
+  // the last question that each answered.
+  std::map<std::uint64_t, ProcessResult> ends_after_answers() const;
 
   // The command line of a question, for a POSIX shell with process substitution (bash, zsh).
   std::string shell_command(const Question& question) const;
@@ -84,6 +94,7 @@ class Adapter {
   struct Service {
     std::unique_ptr<Server> server;
     std::uint64_t next_id = 0;
+    std::optional<std::uint64_t> answered;  // the number of the last question, if that was answered
     std::uint64_t idle_rss_bytes = 0;
     std::uint64_t idle_disk_bytes = 0;
 
@@ -94,6 +105,8 @@ class Adapter {
                    std::uint64_t memory_max_bytes) const;
   Step ask_service(const Question& question, std::chrono::nanoseconds elapsed_max,
                    std::uint64_t memory_max_bytes) const;
+  void end_service(std::unique_ptr<Service>& service) const;
+  void note_end(const Service& service, const ProcessResult& end) const;
   std::unique_ptr<Service> start_service(const std::vector<std::string>& prefix) const;
   std::unique_ptr<Service>& service_of_this_thread(const std::vector<std::string>& prefix) const;
 
@@ -109,6 +122,8 @@ class Adapter {
   mutable std::mutex mutex_;
   mutable std::map<std::pair<std::uint64_t, std::vector<std::string>>, std::unique_ptr<Service>>
       services_;  // by thread
+  mutable std::map<std::uint64_t, ProcessResult> ends_after_answers_;
+  mutable std::atomic<std::uint64_t> asked_ = 0;
 };
 
 }  // namespace tzmark::conformance

@@ -43,11 +43,29 @@ const char* next_name(DIR* listing) {
   return nullptr;
 }
 
+// The same, of a folder that may forbid its owner to list it: that is allowed again.
+Listing open_forbidden_listing(int parent, const char* name) {
+  Listing listing = open_listing(parent, name);
+  if (listing || errno != EACCES) return listing;
+  ::fchmodat(parent, name, S_IRWXU, AT_SYMLINK_NOFOLLOW);
+  return open_listing(parent, name);
+}
+
+// Looks at what is in a listed folder, whose owner may have no right to do so: that is given back.
+bool look_at(int folder, const char* name, struct stat& status) {
+  if (::fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0) return true;
+  if (errno != EACCES || ::fchmod(folder, S_IRWXU) != 0) return false;
+  return ::fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 class Removal {
  public:
-  explicit Removal(std::filesystem::path folder)
-      : folder_(std::move(folder)), top_(open_listing(AT_FDCWD, folder_.c_str())) {
+  Removal(std::filesystem::path folder, std::chrono::nanoseconds elapsed_max)
+      : folder_(std::move(folder)), deadline_(std::chrono::steady_clock::now() + elapsed_max) {
+    top_ = open_forbidden_listing(AT_FDCWD, folder_.c_str());
     if (!top_) fail("");
+    // Where it may be listed, to change it may still be forbidden.
+    ::fchmod(::dirfd(top_.get()), S_IRWXU);
     if (::fstat(::dirfd(top_.get()), &top_status_) != 0) fail("");
   }
 
@@ -58,6 +76,10 @@ class Removal {
       ::rewinddir(top_.get());
       while (const char* const name = next_name(top_.get())) {
         empty = false;
+        if (std::chrono::steady_clock::now() > deadline_) {
+          errno = EBUSY;
+          fail(name);
+        }
         if (!remove(::dirfd(top_.get()), name)) remove_with_content(name);
       }
     }
@@ -91,6 +113,8 @@ class Removal {
       fail(own_name);
     }
     while (const char* const inner_name = next_name(inner.get())) {
+      // What another process still adds is met by the next pass, which looks at the time.
+      if (std::chrono::steady_clock::now() > deadline_) return;
       if (!remove(::dirfd(inner.get()), inner_name)) lift(::dirfd(inner.get()), inner_name);
     }
     // What the listing missed is still there in the next pass.
@@ -108,7 +132,8 @@ class Removal {
   }
 
   std::filesystem::path folder_;
-  Listing top_;
+  std::chrono::steady_clock::time_point deadline_;
+  Listing top_{nullptr, &::closedir};
   struct stat top_status_ {};
   std::uint64_t lifted_ = 0;
 };
@@ -117,7 +142,8 @@ class Removal {
 
 std::uint64_t disk_bytes_below(const std::filesystem::path& folder, std::uint64_t enough_bytes) {
   std::vector<Listing> open;
-  open.push_back(open_listing(AT_FDCWD, folder.c_str()));
+  open.push_back(open_forbidden_listing(AT_FDCWD, folder.c_str()));
+  if (!open.back() && errno == EACCES) return kTooDeep;
   std::uint64_t bytes = 0;
   while (!open.empty() && bytes <= enough_bytes) {
     DIR* const listing = open.back().get();
@@ -127,15 +153,21 @@ std::uint64_t disk_bytes_below(const std::filesystem::path& folder, std::uint64_
       continue;
     }
     struct stat status {};
-    if (::fstatat(::dirfd(listing), name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (!look_at(::dirfd(listing), name, status)) {
+      if (errno == EACCES) return kTooDeep;
+      continue;
+    }
     bytes += std::max(kEntryLeastBytes, static_cast<std::uint64_t>(status.st_blocks) * kStatBlockBytes);
     if (!S_ISDIR(status.st_mode)) continue;
     if (open.size() > kFolderDepthMax) return kTooDeep;
-    open.push_back(open_listing(::dirfd(listing), name));
+    open.push_back(open_forbidden_listing(::dirfd(listing), name));
+    if (!open.back() && errno == EACCES) return kTooDeep;
   }
   return bytes;
 }
 
-void remove_folder(const std::filesystem::path& folder) { Removal(folder).run(); }
+void remove_folder(const std::filesystem::path& folder, std::chrono::nanoseconds elapsed_max) {
+  Removal(folder, elapsed_max).run();
+}
 
 }  // namespace tzmark::conformance

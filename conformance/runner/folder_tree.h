@@ -4,6 +4,7 @@
 // Thread-safety: one folder belongs to one thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -15,12 +16,13 @@ inline constexpr std::size_t kFolderDepthMax = 64;
 inline constexpr std::uint64_t kTooDeep = std::numeric_limits<std::uint64_t>::max();
 
 // Bytes that what is in the folder takes on disk, each file and folder 4 KiB at least. Looking ends where they are more
-// than enough_bytes. kTooDeep where folders are nested deeper than kFolderDepthMax. What cannot be looked at is left
-// out.
+// than enough_bytes. A folder that forbids its owner to list it is made to allow it. kTooDeep where folders are nested
+// deeper than kFolderDepthMax, or cannot be listed all the same.
 std::uint64_t disk_bytes_below(const std::filesystem::path& folder, std::uint64_t enough_bytes);
 
-// Removes the folder and what is in it. Throws EnvironmentError, with the name that it failed on.
+// Removes the folder and what is in it. Throws EnvironmentError, with the name that it failed on, also if that takes
+// longer than elapsed_max: one that another process keeps filling has no end.
 // REQUIRES: no other process changes what is in the folder.
-void remove_folder(const std::filesystem::path& folder);
+void remove_folder(const std::filesystem::path& folder, std::chrono::nanoseconds elapsed_max = std::chrono::minutes(1));
 
 }  // namespace tzmark::conformance

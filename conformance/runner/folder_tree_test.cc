@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
 #include "errors.h"
+#include "scratch_folder.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -117,6 +119,69 @@ TEST_F(FolderTree, RemovesWhatIsInTheWayOfItself) {
   write(folder_ / "z/a/b/file", 1);
   remove_folder(folder_);
   EXPECT_FALSE(fs::exists(folder_));
+}
+
+// Gives up the rights of root for a while.
+class OrdinaryUser {
+ public:
+  static constexpr uid_t kNobody = 65534;
+  OrdinaryUser() : root_(::geteuid() == 0) { became_ = !root_ || ::seteuid(kNobody) == 0; }
+  ~OrdinaryUser() {
+    if (root_ && ::seteuid(0) != 0) std::abort();
+  }
+  OrdinaryUser(const OrdinaryUser&) = delete;
+  OrdinaryUser& operator=(const OrdinaryUser&) = delete;
+  OrdinaryUser(OrdinaryUser&&) = delete;
+  OrdinaryUser& operator=(OrdinaryUser&&) = delete;
+  bool became() const { return became_; }
+
+ private:
+  bool root_;
+  bool became_;
+};
+
+TEST_F(FolderTree, CountsAndRemovesWhatForbidsToBeListed) {
+  for (const fs::path& path : {top_, folder_}) {
+    if (::geteuid() != 0) continue;
+    ASSERT_EQ(::chown(path.c_str(), OrdinaryUser::kNobody, OrdinaryUser::kNobody), 0);
+  }
+  const OrdinaryUser user;
+  if (!user.became() || ::faccessat(AT_FDCWD, folder_.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+    GTEST_SKIP() << "an ordinary user has no place here";
+  }
+  for (const char* const forbidden : {"folder", "folder/a"}) {
+    for (const auto perms : {fs::perms::none, fs::perms::owner_read, fs::perms::owner_write | fs::perms::owner_exec}) {
+      fs::create_directories(folder_ / "a");
+      write(folder_ / "a/large", 1u << 20);
+      fs::permissions(top_ / forbidden, perms);
+      EXPECT_GE(disk_bytes_below(folder_, kEnough), 1u << 20) << forbidden;
+      fs::permissions(top_ / forbidden, perms);
+      EXPECT_NO_THROW(remove_folder(folder_)) << forbidden;
+      EXPECT_FALSE(fs::exists(folder_));
+    }
+  }
+}
+
+// What another process keeps filling would be removed for ever.
+TEST_F(FolderTree, RemovalHasAnEnd) {
+  write(folder_ / "file", 1);
+  EXPECT_THROW(remove_folder(folder_, std::chrono::seconds(0)), EnvironmentError);
+  EXPECT_NO_THROW(remove_folder(folder_));
+}
+
+TEST(ScratchFolder, SurvivesAFullStderr) {
+  const int before = ::dup(STDERR_FILENO);
+  const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(before, 0);
+  ASSERT_GE(full, 0);
+  ::dup2(full, STDERR_FILENO);
+  {
+    const ScratchFolder folder;
+    fs::remove(folder.path());  // which the folder will tell
+  }
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  ::close(full);
 }
 
 // Means something to those only who are not root.

@@ -150,6 +150,22 @@ void judge_step(const Case& item, const std::optional<Json>& expected, const Pro
   step.reason = one_line(step.reason, kReasonMaxBytes);
 }
 
+void judge_changed_file(Step& step) {
+  // What went wrong besides is worse, or says as much.
+  if (step.outcome < Outcome::kAcceptedInvalid) return;
+  step.outcome = Outcome::kWrongData;
+  step.reason = "changed or removed the file";
+}
+
+void judge_end_after_answer(const ProcessResult& end, Step& step) {
+  step.process = end;
+  step.answer = {AnswerKind::kNone, {}, {}, "answered, and then: " + describe_end(end).text};
+  step.outcome = Outcome::kCrash;
+  step.difference.reset();
+  step.explanation.reset();
+  step.reason = one_line(step.answer.text, kReasonMaxBytes);
+}
+
 void judge_encode_step(const Case& item, const std::optional<Json>& expected, const Profile& profile,
                        const model::Description* written, Step& step) {
   judge_answer(item, step, [&] {

@@ -58,6 +58,7 @@ struct WrittenFile {
 struct Step {
   Command command = Command::kDecode;
   Shape shape = Shape::kFile;
+  std::uint64_t number = 0;  // of the question, among all that its adapter was asked
   ProcessResult process;
   Answer answer;
   Outcome outcome = Outcome::kSkipped;
@@ -72,7 +73,13 @@ struct Step {
 // Fills the judgement of a step whose command, process and answer are set.
 void judge_step(const Case& item, const std::optional<Json>& expected, const Profile& profile, Step& step);
 
-// The same for encode. written describes the file that was written; nothing if there is none.
+// Makes a failure of a step that changed or removed the file that it was asked about.
+void judge_changed_file(Step& step);
+
+// Makes a crash of a step whose process answered and then ended in another way than with exit status 0.
+void judge_end_after_answer(const ProcessResult& end, Step& step);
+
+// The same as judge_step for encode. written describes the file that was written; nothing if there is none.
 void judge_encode_step(const Case& item, const std::optional<Json>& expected, const Profile& profile,
                        const model::Description* written, Step& step);
 

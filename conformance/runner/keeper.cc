@@ -10,11 +10,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
 
+#include "console.h"
 #include "process_tree.h"
 
 namespace tzmark::conformance {
@@ -26,6 +29,13 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kEndElapsedMax = std::chrono::seconds(20);
 constexpr auto kPassInterval = std::chrono::milliseconds(1);
 
+// A keeper that has closed its pipe is about to end.
+constexpr auto kReapInterval = std::chrono::microseconds(50);
+constexpr auto kReapSoon = std::chrono::milliseconds(20);
+
+// Tells the keeper that the thread which started it is dead. A keeper that SIGKILL ended would leave what is below it.
+constexpr int kDeathSignal = SIGTERM;
+
 // What the keeper writes into its pipe: when the program has ended, and when all has.
 struct Notice {
   bool all_gone = false;
@@ -33,10 +43,18 @@ struct Notice {
   std::uint64_t rusage_peak_bytes = 0;
 };
 
-// The keepers that run, which are this process's only children besides strays: what a killed keeper has left behind.
+// Marks what a program starts, so that nothing else is taken for it: this process may have children that it never
+// started, and processes that those leave behind come to it as well.
+constexpr std::string_view kMarkName = "TZMARK_KEEPER_FOLDER=";
+
+// In an exec and while it dies a process shows no variables, so that one without any is looked at again for this long.
+constexpr auto kExecElapsedMax = std::chrono::seconds(1);
+
+// The children of this process that are not strays: the keepers that run, and what was there before the first of them.
 struct Keepers {
   std::mutex mutex;
   std::set<pid_t> pids;
+  std::map<pid_t, std::string> foreign;  // with the time at which each started
 };
 
 Keepers& keepers() {
@@ -51,15 +69,21 @@ void prepare_this_process() {
     if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) fail_call("prctl(PR_SET_CHILD_SUBREAPER)");
     // A program that ends without reading its stdin must not end this process too.
     if (::signal(SIGPIPE, SIG_IGN) == SIG_ERR) fail_call("signal(SIGPIPE)");
+    require_children_lists();
+    const std::lock_guard lock(keepers().mutex);
+    for (const pid_t pid : children_of(::getpid())) keepers().foreign.emplace(pid, start_time_of(pid));
   });
 }
 
-// The variables of this process, but for that one.
-std::vector<std::string> environment_with(const std::string& setting) {
-  const std::string_view name = std::string_view(setting).substr(0, setting.find('=') + 1);
-  std::vector<std::string> settings = {setting};
+// The variables of this process, but for those that settings replace.
+std::vector<std::string> environment_with(std::vector<std::string> settings) {
+  const std::size_t replaced = settings.size();
   for (char* const* each = environ; *each; ++each) {
-    if (!std::string_view(*each).starts_with(name)) settings.emplace_back(*each);
+    const std::string_view variable = *each;
+    const bool kept = std::none_of(
+        settings.begin(), settings.begin() + static_cast<std::ptrdiff_t>(replaced),
+        [&](const std::string& setting) { return variable.starts_with(setting.substr(0, setting.find('=') + 1)); });
+    if (kept) settings.emplace_back(variable);
   }
   return settings;
 }
@@ -97,25 +121,52 @@ struct Execution {
   sigset_t no_signals;
   ::sigemptyset(&no_signals);
   ::sigprocmask(SIG_SETMASK, &no_signals, nullptr);
-  rlimit file_limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &file_limit) != 0) tell_error(error_fd);
-  file_limit.rlim_cur = std::min<rlim_t>(file_limit.rlim_cur, kFileMaxBytes);
-  file_limit.rlim_max = std::min<rlim_t>(file_limit.rlim_max, kFileMaxBytes);
   const Keeper::Streams& streams = execution.streams;
-  if (::setrlimit(RLIMIT_FSIZE, &file_limit) == 0 && ::dup2(streams.in, STDIN_FILENO) >= 0 &&
-      ::dup2(streams.out, STDOUT_FILENO) >= 0 && ::dup2(streams.err, STDERR_FILENO) >= 0) {
+  if (::dup2(streams.in, STDIN_FILENO) >= 0 && ::dup2(streams.out, STDOUT_FILENO) >= 0 &&
+      ::dup2(streams.err, STDERR_FILENO) >= 0) {
     ::execvpe(execution.argv[0], execution.argv, execution.environment);
   }
   tell_error(error_fd);
 }
 
-// Reaps all that is and comes below the keeper. Never returns.
-[[noreturn]] void keep(pid_t program, int notice_fd) {
+// Kills the children of the keeper. Theirs become its own, and are met by the next pass.
+void kill_own_children(const char* children_file) {
+  const int fd = ::open(children_file, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  char block[4096];
+  const ssize_t got = ::read(fd, block, sizeof block);
+  ::close(fd);
+  pid_t pid = 0;
+  for (ssize_t i = 0; i < got; ++i) {
+    // A number that the end of the block cuts is met by the next pass.
+    if (block[i] == ' ' && pid > 0) ::kill(pid, SIGKILL);
+    pid = block[i] >= '0' && block[i] <= '9' ? pid * 10 + (block[i] - '0') : 0;
+  }
+}
+
+// Reaps all that is and comes below the keeper, and kills it if the process or thread that started the keeper dies.
+// Never returns.
+[[noreturn]] void keep(pid_t program, pid_t parent, const char* children_file, int notice_fd) {
+  sigset_t awaited;
+  ::sigemptyset(&awaited);
+  ::sigaddset(&awaited, SIGCHLD);
+  ::sigaddset(&awaited, kDeathSignal);
+  constexpr timespec kLookInterval = {1, 0};
+  constexpr timespec kKillInterval = {0, 1'000'000};
+  bool abandoned = false;
   Notice notice;
   for (;;) {
     int status = 0;
     rusage usage{};
-    const pid_t pid = ::wait4(-1, &status, __WALL, &usage);
+    const pid_t pid = ::wait4(-1, &status, __WALL | WNOHANG, &usage);
+    if (pid == 0) {
+      siginfo_t info{};
+      const int signal = ::sigtimedwait(&awaited, &info, abandoned ? &kKillInterval : &kLookInterval);
+      // The kernel sends it in the name of the parent, and whoever else sends it is not believed.
+      abandoned = abandoned || ::getppid() != parent || (signal == kDeathSignal && info.si_pid == parent);
+      if (abandoned) kill_own_children(children_file);
+      continue;
+    }
     if (pid < 0 && errno == EINTR) continue;
     notice.all_gone = pid < 0;
     notice.rusage_peak_bytes = std::max(notice.rusage_peak_bytes, static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
@@ -125,49 +176,74 @@ struct Execution {
     } else if (!notice.all_gone) {
       continue;
     }
-    if (::write(notice_fd, &notice, sizeof notice) != sizeof notice || notice.all_gone) ::_exit(0);
+    // Nobody reads what an abandoned keeper writes.
+    const bool written = ::write(notice_fd, &notice, sizeof notice) == sizeof notice;
+    if (notice.all_gone) ::_exit(written ? 0 : 1);
+    if (!written) abandoned = true;
   }
 }
 
 [[noreturn]] void become_keeper(const Execution& execution, pid_t parent, int notice_fd, int error_fd) {
   ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);
   // Only a signal that cannot be blocked ends the keeper before its time.
   sigset_t all_signals;
   ::sigfillset(&all_signals);
   ::sigprocmask(SIG_SETMASK, &all_signals, nullptr);
+  ::prctl(PR_SET_PDEATHSIG, kDeathSignal);
+  if (::getppid() != parent) ::_exit(127);
   // Where it is ignored, as some parents leave it, the kernel reaps children itself and forgets how they ended.
-  if (::signal(SIGCHLD, SIG_DFL) == SIG_ERR) tell_error(error_fd);
+  if (::signal(SIGCHLD, SIG_DFL) == SIG_ERR || ::signal(kDeathSignal, SIG_DFL) == SIG_ERR) tell_error(error_fd);
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) tell_error(error_fd);
   const pid_t self = ::getpid();
   const pid_t program = ::_Fork();
   if (program < 0) tell_error(error_fd);
   if (program == 0) become_program(execution, self, error_fd);
   ::prctl(PR_SET_NAME, "tzmark-keeper");
-  // Copies of the descriptors of other programs would keep their pipes open.
-  const auto kept = static_cast<unsigned>(notice_fd);
-  if ((kept > 0 && ::close_range(0, kept - 1, 0) != 0) || ::close_range(kept + 1, ~0u, 0) != 0) tell_error(error_fd);
-  keep(program, notice_fd);
+  // Copies of the descriptors of other programs would keep their pipes open. closefrom() needs no close_range().
+  if (::dup2(notice_fd, 0) < 0) tell_error(error_fd);
+  ::closefrom(1);
+  keep(program, parent, "/proc/thread-self/children", 0);
 }
 
-// Kills what killed keepers have left behind.
-void end_strays(Clock::time_point deadline) {
-  for (;;) {
-    std::vector<pid_t> strays;
-    {
-      const std::lock_guard lock(keepers().mutex);
-      strays = children_of(::getpid());
-      std::erase_if(strays, [](pid_t pid) { return keepers().pids.contains(pid); });
-      for (const pid_t stray : strays) {
-        ::kill(stray, SIGKILL);
-        kill_below(stray);
-        ::waitpid(stray, nullptr, WNOHANG | __WALL);
-      }
+bool shows_no_variables(pid_t pid) {
+  std::ifstream variables(fmt::format("/proc/{}/environ", pid));
+  return !variables.is_open() || variables.peek() == std::ifstream::traits_type::eof();
+}
+
+struct Strays {
+  std::vector<pid_t> marked;
+  bool undecided = false;  // whether a child may get its mark in a moment
+};
+
+// Kills and reaps what the keeper with this mark has left behind, and reaps what has ended already. Returns whose
+// end is still to come.
+Strays end_strays_once(const std::string& mark) {
+  Strays strays;
+  const std::lock_guard lock(keepers().mutex);
+  for (const pid_t pid : children_of(::getpid())) {
+    if (keepers().pids.contains(pid)) continue;
+    const auto foreign = keepers().foreign.find(pid);
+    if (foreign != keepers().foreign.end() && foreign->second == start_time_of(pid)) continue;
+    // What has ended has no variables any more, and nobody but this process could reap it.
+    if (::waitpid(pid, nullptr, WNOHANG | __WALL) == pid) continue;
+    if (has_variable(pid, mark)) {
+      kill_below(pid);
+      ::kill(pid, SIGKILL);
+      strays.marked.push_back(pid);
+    } else {
+      strays.undecided = strays.undecided || shows_no_variables(pid);
     }
-    if (strays.empty()) return;
-    if (Clock::now() > deadline) {
-      throw EnvironmentError(fmt::format("the adapter left processes that cannot be killed: {}", names_of(strays)));
+  }
+  return strays;
+}
+
+void end_strays(const std::string& mark, Clock::time_point deadline) {
+  const auto decided = Clock::now() + kExecElapsedMax;
+  for (;;) {
+    const auto [marked, undecided] = end_strays_once(mark);
+    if (marked.empty() && (!undecided || Clock::now() > decided)) return;
+    if (!marked.empty() && Clock::now() > deadline) {
+      throw EnvironmentError(fmt::format("the adapter left processes that cannot be killed: {}", names_of(marked)));
     }
     std::this_thread::sleep_for(kPassInterval);
   }
@@ -178,7 +254,8 @@ void end_strays(Clock::time_point deadline) {
 Keeper::Keeper(const std::vector<std::string>& argv, const Streams& streams,
                const std::filesystem::path& temporary_folder) {
   prepare_this_process();
-  const std::vector<std::string> environment = environment_with("TMPDIR=" + temporary_folder.string());
+  mark_ = std::string(kMarkName) + temporary_folder.string();
+  const std::vector<std::string> environment = environment_with({"TMPDIR=" + temporary_folder.string(), mark_});
   const std::vector<char*> words = pointers_to(argv);
   const std::vector<char*> variables = pointers_to(environment);
   Pipe notices;
@@ -213,7 +290,7 @@ Keeper::~Keeper() {
   try {
     end();
   } catch (const EnvironmentError& error) {
-    fmt::print(stderr, "tzmark-conform: {}\n", error.what());
+    tell(error.what());
   }
 }
 
@@ -230,13 +307,18 @@ Keeper::Ended Keeper::end() {
     if (Clock::now() > deadline) give_up();
   }
   ended_ = true;
-  while (!reap()) {
-    // It was killed, and a stray that traces it is told of its end first.
-    if (!all_gone_) end_strays(deadline);
-    std::this_thread::sleep_for(kPassInterval);
+  int keeper_status = 0;
+  const auto notices_ended = Clock::now();
+  while (!reap(keeper_status)) {
+    // Where it was killed by one that traces it, that one is a stray now, and is told of the end first.
+    if (Clock::now() - notices_ended > kReapSoon) end_strays_once(mark_);
+    std::this_thread::sleep_for(kReapInterval);
     if (Clock::now() > deadline) throw EnvironmentError(fmt::format("process {} does not end", pid_));
   }
-  if (!all_gone_) end_strays(deadline);
+  // A status is believed only if the keeper itself came to its end: anyone may write into its pipe and kill it.
+  if (all_gone_ && WIFEXITED(keeper_status) && WEXITSTATUS(keeper_status) == 0) return result;
+  result.status.reset();
+  end_strays(mark_, deadline);
   return result;
 }
 
@@ -259,15 +341,15 @@ void Keeper::give_up() {
   for_each_below(pid_, [&](pid_t pid) { left.push_back(pid); });
   ended_ = true;
   ::kill(pid_, SIGKILL);
-  reap();
+  int status = 0;
+  for (int i = 0; i < 100 && !reap(status); ++i) std::this_thread::sleep_for(kPassInterval);
   throw EnvironmentError(fmt::format("the adapter left processes that cannot be killed: {}", names_of(left)));
 }
 
-// Returns whether the keeper is no more.
-bool Keeper::reap() {
+// Returns whether the keeper is no more. Never waits: one that traces the keeper could keep it from being reaped.
+bool Keeper::reap(int& status) {
   const std::lock_guard lock(keepers().mutex);
-  // Once all is gone the keeper has nothing left to do but to end, and nobody who could trace it.
-  if (::waitpid(pid_, nullptr, all_gone_ ? 0 : WNOHANG) == 0) return false;
+  if (::waitpid(pid_, &status, WNOHANG) == 0) return false;
   keepers().pids.erase(pid_);
   return true;
 }

@@ -3,13 +3,16 @@
 // The keeper is the parent of the program and the reaper of all orphans below it (PR_SET_CHILD_SUBREAPER), so nothing
 // that the program starts leaves the tree below the keeper, whatever groups and sessions it makes, and programs that
 // run side by side are told apart. The keeper waits for each of these processes and ends when none is left. It tells
-// how the program itself ended through a pipe; a keeper that is killed tells nothing, and then nothing is known.
+// how the program itself ended through a pipe; of a keeper that is killed nothing is believed.
 //
 // It holds an implementation that is wrong, not one that is hostile: that runs as the same user as this process, which
 // it could kill as well.
 //
-// Thread-safety: one object belongs to one thread at a time; several may exist at once. Keeper and program die with the
-// thread that started them.
+// What a killed keeper leaves behind is known by a variable of its environment. Other children of this process, that it
+// had before its first keeper or got from them, are left alone.
+//
+// Thread-safety: one object belongs to one thread at a time; several may exist at once. Keeper, program and all that is
+// below die with the thread that started them, however it ends.
 #pragma once
 
 #include <sys/types.h>
@@ -24,10 +27,6 @@
 
 namespace tzmark::conformance {
 
-// A file that a program writes never grows beyond this: a limit of the system (RLIMIT_FSIZE), for what is written where
-// nobody looks. It is far above what a program may write, so that nobody meets it and makes a tidy refusal of it.
-inline constexpr std::uint64_t kFileMaxBytes = 4ull << 30;
-
 class Keeper {
  public:
   // Descriptors that become the program's stdin, stdout and stderr.
@@ -38,12 +37,12 @@ class Keeper {
   };
 
   struct Ended {
-    std::optional<int> status;  // of the program, as wait tells it; nothing if the keeper did not live to tell
+    std::optional<int> status;            // of the program, as wait tells it; nothing if the keeper was killed
     std::uint64_t rusage_peak_bytes = 0;  // of the largest process, up to its exec that of this one included
   };
 
   // Returns when the program has been executed, with temporary_folder as its TMPDIR. Throws EnvironmentError if it
-  // cannot be. REQUIRES: argv is not empty.
+  // cannot be. REQUIRES: argv is not empty, and no other keeper has this folder.
   Keeper(const std::vector<std::string>& argv, const Streams& streams, const std::filesystem::path& temporary_folder);
   ~Keeper();
   Keeper(const Keeper&) = delete;
@@ -67,8 +66,9 @@ class Keeper {
  private:
   bool read_notices(Ended& result);
   void give_up();
-  bool reap();
+  bool reap(int& status);
 
+  std::string mark_;  // a variable of all that it starts
   pid_t pid_ = -1;
   bool all_gone_ = false;  // the keeper said so
   bool ended_ = false;

@@ -17,6 +17,7 @@
 #include <optional>
 #include <utility>
 
+#include "console.h"
 #include "descriptor.h"
 #include "folder_tree.h"
 #include "keeper.h"
@@ -120,12 +121,16 @@ class Child {
   Child& operator=(Child&&) = delete;
   ~Child() = default;
 
-  // Ends its stdin, and waits a moment for it to end of itself.
-  void dismiss() {
-    if (keeper_->ended()) return;
+  // Ends its stdin, and waits a moment for it to end of itself. Returns how it did, or nothing.
+  std::optional<ProcessResult> dismiss() {
+    if (keeper_->ended()) return std::nullopt;
     stdin_.close();
     pollfd exit = {keeper_->notice_fd(), POLLIN, 0};
-    ::poll(&exit, 1, kDismissalMilliseconds);
+    const bool ended_itself = ::poll(&exit, 1, kDismissalMilliseconds) > 0;
+    result_ = {};
+    read_output({});
+    collect();
+    return ended_itself ? std::optional(std::move(result_)) : std::nullopt;
   }
 
   // Runs to the child's end or to the first broken limit.
@@ -380,11 +385,8 @@ class Child {
       result_.end = ProcessEnd::kExited;
       result_.exit_status = WEXITSTATUS(status);
     } else {
-      result_.end = WTERMSIG(status) == SIGXFSZ ? ProcessEnd::kDiskBroken : ProcessEnd::kSignaled;
+      result_.end = ProcessEnd::kSignaled;
       result_.signal = WTERMSIG(status);
-      if (result_.end == ProcessEnd::kDiskBroken) {
-        result_.disk_peak_bytes = std::max(result_.disk_peak_bytes, kFileMaxBytes);
-      }
     }
   }
 
@@ -414,7 +416,15 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessLim
 Server::Server(const std::vector<std::string>& argv, const std::atomic<bool>& cancelled)
     : child_(std::make_unique<Child>(argv, Stdin::kPipe)), cancelled_(cancelled) {}
 
-Server::~Server() { child_->dismiss(); }
+Server::~Server() {
+  try {
+    end();
+  } catch (const EnvironmentError& error) {
+    tell(error.what());
+  }
+}
+
+std::optional<ProcessResult> Server::end() { return child_->dismiss(); }
 
 ProcessResult Server::exchange(std::string_view line, const ProcessLimits& limits) {
   return child_->exchange(line, limits, cancelled_);

@@ -5,8 +5,8 @@
 // it is (keeper.h), so that nothing of it outlives the call.
 //
 // The child has a temporary folder of its own, which TMPDIR names and which is removed with all that is in it after the
-// child's end. What lies there is looked at from time to time, and once more at the end. A file that lies elsewhere is
-// bounded by the system alone, to kFileMaxBytes.
+// child's end. What lies there is looked at from time to time, and once more at the end. Files that lie elsewhere, or
+// have no name any more, are not bounded.
 //
 // Memory is the resident memory of the largest process below the child: a sum would count what parent and child share
 // twice. It is sampled while the child runs, and the kernel's own peak is looked at when it has ended, because an
@@ -51,7 +51,7 @@ enum class ProcessEnd {
   kCancelled,     // killed: the caller wants to stop
   kAnswered,      // of a Server: one line came, and the process lives on
   kInputBroken,   // killed: took more than taken_max_bytes of its stdin
-  kDiskBroken,    // wrote more than disk_max_bytes, or a file of kFileMaxBytes; killed unless it had ended already
+  kDiskBroken,    // wrote more than disk_max_bytes; killed unless it had ended already
 };
 
 // What a process reads on its stdin: nothing, or bytes, and after them the end of the file or zeros without end.
@@ -86,8 +86,7 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessLim
 
 class Child;
 
-// A child process that answers each line on its stdin with one line on its stdout. It is given a second to end by
-// itself when its stdin does, so that it can clean up.
+// A child process that answers each line on its stdin with one line on its stdout. Its destructor does what end() does.
 class Server {
  public:
   // REQUIRES: argv is not empty. Throws EnvironmentError if the program cannot be started.
@@ -111,6 +110,10 @@ class Server {
 
   // It is running, and has written nothing that nobody asked for.
   bool ready() const;
+
+  // Ends its stdin, and gives it a second to end by itself, so that it can clean up. Returns how it ended, or nothing
+  // if it had to be killed or an exchange has told already. Throws EnvironmentError as run_process does.
+  std::optional<ProcessResult> end();
 
  private:
   std::unique_ptr<Child> child_;

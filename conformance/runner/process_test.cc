@@ -13,6 +13,7 @@
 #include <sstream>
 #include <thread>
 
+#include "descriptor.h"
 #include "errors.h"
 #include "folder_tree.h"
 #include "scratch_folder.h"
@@ -161,6 +162,74 @@ TEST_F(ProcessTest, AnEndThatNobodySawIsNone) {
   EXPECT_FALSE(is_alive(std::stoi(result.stdout_text)));
 }
 
+// A status that another one writes into the pipe of the keeper is none.
+TEST_F(ProcessTest, AForgedEndIsNone) {
+  const ProcessResult result = python(
+      "import os, signal, struct, time\n"
+      "keeper = os.getppid()\n"
+      "time.sleep(0.5)\n"  // until the keeper has closed all but its pipe
+      "for name in os.listdir(f'/proc/{keeper}/fd'):\n"
+      "  with open(f'/proc/{keeper}/fd/{name}', 'wb') as pipe: pipe.write(struct.pack('<?3xiQ', True, 0, 0))\n"
+      "os.kill(keeper, signal.SIGKILL)\n"
+      "os.kill(os.getpid(), signal.SIGSEGV)\n");
+  // The forged notice ends the run at once, so that the keeper may live to tell how the program was killed.
+  EXPECT_TRUE(result.end == ProcessEnd::kLost || result.end == ProcessEnd::kSignaled) << result.stderr_tail;
+}
+
+// A traced process is reaped by its tracer first, and this one forges the keeper's last word as well.
+TEST_F(ProcessTest, EndsWhatTracesItsKeeper) {
+  const ProcessResult result = python(
+      "import ctypes, os, signal, struct, time\n"
+      "libc = ctypes.CDLL(None, use_errno=True)\n"
+      "keeper = os.getppid()\n"
+      "if os.fork() == 0:\n"
+      "  os.setsid()\n"
+      "  seized = libc.ptrace(0x4206, keeper, None, None) == 0\n"  // PTRACE_SEIZE
+      "  print(int(seized), flush=True)\n"
+      "  for name in os.listdir(f'/proc/{keeper}/fd'):\n"
+      "    with open(f'/proc/{keeper}/fd/{name}', 'wb') as pipe: pipe.write(struct.pack('<?3xiQ', True, 0, 0))\n"
+      "  os.kill(keeper, signal.SIGKILL)\n"
+      "time.sleep(600)\n");
+  if (result.stdout_text == "0\n") GTEST_SKIP() << "a process cannot trace another one here";
+  EXPECT_EQ(result.stdout_text, "1\n");
+  EXPECT_EQ(result.end, ProcessEnd::kLost);
+}
+
+// This process may have children that no keeper started.
+TEST_F(ProcessTest, LeavesOtherChildrenAlone) {
+  const pid_t other = ::fork();
+  if (other == 0) {
+    ::execl("/bin/sleep", "sleep", "600", nullptr);
+    ::_exit(127);
+  }
+  EXPECT_EQ(python("import os\nos.kill(os.getppid(), 9)").end, ProcessEnd::kLost);
+  EXPECT_EQ(::waitpid(other, nullptr, WNOHANG), 0) << "it was killed";
+  ::kill(other, SIGKILL);
+  EXPECT_EQ(::waitpid(other, nullptr, 0), other);
+}
+
+// The children of a shell, too, which nothing ends with it.
+TEST_F(ProcessTest, EndsAllWithAStarterThatIsKilled) {
+  Pipe answer;
+  const pid_t starter = ::fork();
+  if (starter == 0) {
+    Server server({"/bin/sh", "-c", "read -r line; sleep 600 & echo $! $TMPDIR; wait"}, kNotCancelled);
+    const std::string line = server.exchange("", {}).stdout_text;
+    const bool written = ::write(answer.write_end.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
+    ::kill(::getpid(), written ? SIGKILL : SIGTERM);
+  }
+  std::string line(4096, '\0');
+  const ssize_t got = ::read(answer.read_end.get(), line.data(), line.size());
+  ASSERT_GT(got, 0);
+  line.resize(static_cast<std::size_t>(got));
+  // Orphans come to this process, so that it waits for all of them.
+  while (::waitpid(-1, nullptr, 0) > 0) {
+  }
+  EXPECT_FALSE(is_alive(std::stoi(line)));
+  // Nobody was left to remove it.
+  std::filesystem::remove_all(line.substr(line.find(' ') + 1));
+}
+
 TEST_F(ProcessTest, EndsWhoStopsItsKeeper) {
   const ProcessResult result =
       python("import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)", {.elapsed_max = 500ms});
@@ -260,10 +329,14 @@ TEST_F(ProcessTest, FoldersWithoutEndAreTooMuch) {
   EXPECT_EQ(result.disk_peak_bytes, kTooDeep);
 }
 
-TEST_F(ProcessTest, FilesHaveALargestSize) {
-  const ProcessResult result = shell("exec truncate -s 5G $TMPDIR/file");
-  EXPECT_EQ(result.end, ProcessEnd::kDiskBroken);
-  EXPECT_EQ(result.signal, SIGXFSZ);
+// As .NET does when it starts: 2 TiB of nothing.
+TEST_F(ProcessTest, SparseFilesMayBeOfAnySize) {
+  const ProcessResult result = python(
+      "import os, signal\n"
+      "signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n"
+      "os.ftruncate(os.memfd_create('doublemapper'), 2 << 40)\n");
+  EXPECT_EQ(result.end, ProcessEnd::kExited);
+  EXPECT_EQ(result.exit_status, 0) << result.stderr_tail;
 }
 
 TEST_F(ProcessTest, KillsAMemoryHog) {
@@ -428,6 +501,19 @@ TEST_F(ProcessTest, ServerIsToldThatItIsNotAskedAnyMore) {
   EXPECT_EQ(first->exchange("", {}).stdout_text, "ok");
   first.reset();
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "first"));
+}
+
+TEST_F(ProcessTest, ServerTellsHowItEnded) {
+  const auto end_of = [](const std::string& last_words) {
+    Server server({"/bin/sh", "-c", "while read -r line; do echo ok; done; " + last_words}, kNotCancelled);
+    EXPECT_EQ(server.exchange("", {}).end, ProcessEnd::kAnswered);
+    return server.end();
+  };
+  ASSERT_TRUE(end_of("exit 0"));
+  EXPECT_EQ(end_of("exit 0")->end, ProcessEnd::kExited);
+  EXPECT_EQ(end_of("exit 7")->exit_status, 7);
+  EXPECT_EQ(end_of("kill -SEGV $$")->signal, SIGSEGV);
+  EXPECT_FALSE(end_of("sleep 600"));
 }
 
 TEST_F(ProcessTest, ServerDiskIsThatOfOneQuestion) {

@@ -13,6 +13,9 @@
 #include <charconv>
 #include <fstream>
 #include <memory>
+#include <sstream>
+
+#include "errors.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -42,6 +45,28 @@ void append_ids(const std::string& text, std::vector<pid_t>& pids) {
 }
 
 }  // namespace
+
+void require_children_lists() {
+  if (::access("/proc/thread-self/children", R_OK) == 0) return;
+  throw EnvironmentError(
+      "/proc does not list the children of processes: mount proc there, on a kernel with CONFIG_PROC_CHILDREN");
+}
+
+std::string start_time_of(pid_t pid) {
+  const std::string text = read_small(AT_FDCWD, fmt::format("/proc/{}/stat", pid).c_str());
+  // The name, which may hold anything, stands in parentheses, and the time is the 20th field after it.
+  const std::size_t name_end = text.rfind(')');
+  std::istringstream fields(name_end == text.npos ? "" : text.substr(name_end + 1));
+  std::string field;
+  for (int i = 0; i < 20; ++i) fields >> field;
+  return field;
+}
+
+bool has_variable(pid_t pid, std::string_view setting) {
+  const std::string variables = read_small(AT_FDCWD, fmt::format("/proc/{}/environ", pid).c_str());
+  return (std::string(1, '\0') + variables).find(std::string(1, '\0') + std::string(setting) + '\0') !=
+         std::string::npos;
+}
 
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> children;

@@ -7,9 +7,19 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tzmark::conformance {
+
+// Throws EnvironmentError if the system does not tell what is below a process.
+void require_children_lists();
+
+// As the system counts it; tells a process from a later one that has its id. Empty if the process is gone.
+std::string start_time_of(pid_t pid);
+
+// Whether the process was started with this variable of that value, "NAME=value".
+bool has_variable(pid_t pid, std::string_view setting);
 
 // Empty if the process is gone.
 std::vector<pid_t> children_of(pid_t pid);

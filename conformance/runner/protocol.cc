@@ -122,38 +122,6 @@ Answer read_unsupported(std::string_view stdout_text) {
   return no_answer("exit status 2 without a last stdout line {\"unsupported\": TEXT}");
 }
 
-// Why a process gave no answer, for every end but the two after which there may be one.
-Answer describe_end(const ProcessResult& process) {
-  switch (process.end) {
-    case ProcessEnd::kLost:
-      return no_answer("its end was lost: the process that waits for it was killed");
-    case ProcessEnd::kExited:
-      return no_answer(fmt::format("exit status {}", process.exit_status));
-    case ProcessEnd::kSignaled:
-      return no_answer(fmt::format("killed by signal {} ({})", process.signal, ::strsignal(process.signal)));
-    case ProcessEnd::kTimedOut:
-      return no_answer(
-          fmt::format("still running after {:.1f} s", std::chrono::duration<double>(process.elapsed).count()));
-    case ProcessEnd::kMemoryBroken:
-      return no_answer(
-          fmt::format("used {:.1f} MiB of memory", static_cast<double>(process.rss_peak_bytes) / (1 << 20)));
-    case ProcessEnd::kOutputBroken:
-      return no_answer("printed more than 64 MiB");
-    case ProcessEnd::kDiskBroken:
-      return no_answer(
-          process.disk_peak_bytes == kTooDeep
-              ? fmt::format("made folders nested more than {} deep", kFolderDepthMax)
-              : fmt::format("wrote {:.1f} MiB to disk", static_cast<double>(process.disk_peak_bytes) / (1 << 20)));
-    case ProcessEnd::kCancelled:
-      return no_answer("stopped by the user");
-    case ProcessEnd::kInputBroken:
-      return no_answer(fmt::format("took {} bytes and still did not refuse", process.stdin_taken_bytes));
-    case ProcessEnd::kAnswered:
-      break;
-  }
-  return no_answer("answered");
-}
-
 // The answer line of a serving process: an object with the id and one member more.
 Json parse_served_line(std::uint64_t id, std::string_view line) {
   Json document = parse_untrusted_json(line);
@@ -210,6 +178,37 @@ Profile parse_profile(std::string_view text) {
     throw EnvironmentError(fmt::format("the adapter's capabilities: {}", error.what()));
   }
   return profile;
+}
+
+Answer describe_end(const ProcessResult& process) {
+  switch (process.end) {
+    case ProcessEnd::kLost:
+      return no_answer("its end was lost: the process that waits for it was killed");
+    case ProcessEnd::kExited:
+      return no_answer(fmt::format("exit status {}", process.exit_status));
+    case ProcessEnd::kSignaled:
+      return no_answer(fmt::format("killed by signal {} ({})", process.signal, ::strsignal(process.signal)));
+    case ProcessEnd::kTimedOut:
+      return no_answer(
+          fmt::format("still running after {:.1f} s", std::chrono::duration<double>(process.elapsed).count()));
+    case ProcessEnd::kMemoryBroken:
+      return no_answer(
+          fmt::format("used {:.1f} MiB of memory", static_cast<double>(process.rss_peak_bytes) / (1 << 20)));
+    case ProcessEnd::kOutputBroken:
+      return no_answer("printed more than 64 MiB");
+    case ProcessEnd::kDiskBroken:
+      return no_answer(
+          process.disk_peak_bytes == kTooDeep
+              ? fmt::format("made folders that are nested more than {} deep or cannot be listed", kFolderDepthMax)
+              : fmt::format("wrote {:.1f} MiB to disk", static_cast<double>(process.disk_peak_bytes) / (1 << 20)));
+    case ProcessEnd::kCancelled:
+      return no_answer("stopped by the user");
+    case ProcessEnd::kInputBroken:
+      return no_answer(fmt::format("took {} bytes and still did not refuse", process.stdin_taken_bytes));
+    case ProcessEnd::kAnswered:
+      break;
+  }
+  return no_answer("answered");
 }
 
 Answer read_answer(Command command, const ProcessResult& process) {

@@ -76,6 +76,9 @@ struct Answer {
 // The answer of a process that was started for this one question.
 Answer read_answer(Command command, const ProcessResult& process);
 
+// Why a process gave no answer, for every end but those after which there may be one.
+Answer describe_end(const ProcessResult& process);
+
 // The answer of a process that serves, to the request of that id.
 Answer read_served_answer(Command command, std::uint64_t id, const ProcessResult& process);
 

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <system_error>
 
+#include "console.h"
 #include "errors.h"
 #include "folder_tree.h"
 
@@ -35,7 +35,7 @@ ScratchFolder::~ScratchFolder() {
   try {
     remove_folder(path_);
   } catch (const EnvironmentError& error) {
-    fmt::print(stderr, "tzmark-conform: {}\n", error.what());
+    tell(error.what());
   }
 }
 

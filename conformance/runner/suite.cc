@@ -3,20 +3,26 @@
 
 #include <fmt/format.h>
 #include <fnmatch.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <mutex>
 #include <set>
 
 #include "command_line.h"
 #include "encode.h"
+#include "errors.h"
 #include "explain.h"
 #include "file_content.h"
+#include "sha256.h"
 #include "workers.h"
 
 namespace tzmark::conformance {
 namespace {
+
+namespace fs = std::filesystem;
 
 Question question_of(const Manifest& manifest, const Case& item, Command command) {
   return {.command = command,
@@ -33,6 +39,40 @@ std::vector<std::string> own_command(const Manifest& manifest, const Case& item,
           "--only", item.id};
 }
 
+// The file of a case, which the adapter must not change. Its status is looked at after each question, and its content
+// only where that differs.
+class WatchedFile {
+ public:
+  WatchedFile(const Manifest& manifest, const Case& item)
+      : path_(manifest.directory / item.path), sha256_(item.sha256), before_(status()) {}
+
+  bool is_as_before() {
+    const Status now = status();
+    if (now == before_) return true;
+    std::error_code none;
+    if (!fs::is_regular_file(fs::symlink_status(path_, none)) || sha256_of_file(path_) != sha256_) return false;
+    before_ = now;
+    return true;
+  }
+
+ private:
+  // Device, inode, size, and when content and status were changed; zeros if there is none.
+  using Status = std::array<std::uint64_t, 7>;
+
+  Status status() const {
+    struct stat file {};
+    if (::lstat(path_.c_str(), &file) != 0) return {};
+    const auto number = [](auto value) { return static_cast<std::uint64_t>(value); };
+    return {number(file.st_dev),         number(file.st_ino),          number(file.st_size),
+            number(file.st_mtim.tv_sec), number(file.st_mtim.tv_nsec), number(file.st_ctim.tv_sec),
+            number(file.st_ctim.tv_nsec)};
+  }
+
+  fs::path path_;
+  std::string sha256_;
+  Status before_;
+};
+
 // The model knows the .tensors format alone.
 model::Description describe_read(std::span<const std::byte> file, const Case& item) {
   return item.layout == "safetensors" ? model::Description{} : model::describe(file, secret_of(item));
@@ -46,16 +86,21 @@ void run_read_case(const Manifest& manifest, const Case& item, const Adapter& ad
   // Where a refusal can be known from the first bytes, the rest has no end.
   Feed feed = {.bytes = content, .endless = item.pipe_max_bytes.has_value()};
   if (item.pipe_max_bytes) feed.taken_max_bytes = *item.pipe_max_bytes;
+  WatchedFile file(manifest, item);
   for (const Shape shape : shapes) {
     for (const Command command : commands_in(shape, adapter.profile())) {
       Question question = question_of(manifest, item, command);
       if (command == Command::kStream) question.feed = &feed;
       Step step = stage.ask(shape, question, manifest, content, adapter, elapsed_max, memory_max_bytes);
       judge_step(item, expected, adapter.profile(), step);
+      const bool changed = !file.is_as_before();
+      if (changed) judge_changed_file(step);
       if (is_failure(step.outcome)) {
         step.explanation = explain(item, step, content, describe_read(content, item));
       }
       steps.push_back(std::move(step));
+      // What another question would say of this file says nothing about the case.
+      if (changed) return;
     }
   }
 }
@@ -95,6 +140,46 @@ CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& a
   result.outcome = judgement.outcome;
   result.reason = judgement.reason;
   return result;
+}
+
+// What a process takes to start that is more than counts as idle, and more than a case allows, would fail every case.
+void check_idle(const Adapter& adapter, const std::vector<Case>& cases, const SuiteOptions& options) {
+  for (const Case& item : cases) {
+    // A file that is streamed has a process of its own in either form.
+    const bool streamed = item.operation == Operation::kRead && adapter.profile().has(Command::kStream);
+    if ((adapter.serves() && !streamed) || excuse(item, adapter.profile())) continue;
+    const auto elapsed_over = adapter.idle_elapsed() - adapter.idle_counted_elapsed();
+    const std::uint64_t rss_over_bytes = adapter.idle_rss_bytes() - adapter.idle_counted_rss_bytes();
+    const bool too_slow = elapsed_over > options.elapsed_max.value_or(item.elapsed_max);
+    const bool too_large = rss_over_bytes > options.memory_max_bytes.value_or(item.memory_max_bytes);
+    if (!too_slow && !too_large) continue;
+    throw EnvironmentError(fmt::format(
+        "the adapter takes {:.1f} s and {:.0f} MiB for capabilities alone, so that one process per question breaks the "
+        "limits of {}: let it answer serve, or raise {}",
+        std::chrono::duration<double>(adapter.idle_elapsed()).count(),
+        static_cast<double>(adapter.idle_rss_bytes()) / (1 << 20), item.id,
+        too_slow && too_large ? "--timeout and --memory"
+        : too_slow            ? "--timeout"
+                              : "--memory"));
+  }
+}
+
+// Charges each end that came after an answer to the question that was answered.
+void judge_ends_after_answers(const Adapter& adapter, std::vector<CaseResult>& results) {
+  const std::map<std::uint64_t, ProcessResult> ends = adapter.ends_after_answers();
+  for (CaseResult& result : results) {
+    bool changed = false;
+    for (Step& step : result.steps) {
+      const auto end = ends.find(step.number);
+      if (end == ends.end()) continue;
+      judge_end_after_answer(end->second, step);
+      changed = true;
+    }
+    if (!changed) continue;
+    const CaseJudgement judgement = judge_case(result.item, result.steps);
+    result.outcome = judgement.outcome;
+    result.reason = judgement.reason;
+  }
 }
 
 bool matches(const Case& item, const Selection& selection) {
@@ -138,6 +223,7 @@ std::vector<Case> select_cases(const Manifest& manifest, const Selection& select
 std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Case>& cases, const Adapter& adapter,
                                   const SuiteOptions& options, const std::atomic<bool>& cancelled,
                                   const std::function<void(std::size_t done)>& progress) {
+  check_idle(adapter, cases, options);
   std::vector<std::optional<CaseResult>> results(cases.size());
   Nonces nonces;
   std::atomic<std::size_t> next = 0;
@@ -145,7 +231,7 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
   std::size_t done = 0;
   std::exception_ptr first_error;
 
-  const auto work = [&] {
+  const auto run_cases = [&] {
     std::optional<Stage> stage;
     for (std::size_t i = 0; !cancelled && (i = next++) < cases.size();) {
       try {
@@ -168,6 +254,15 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
       }
     }
   };
+  const auto work = [&] {
+    run_cases();
+    try {
+      adapter.end_services();
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!first_error) first_error = std::current_exception();
+    }
+  };
   run_on_threads(std::min<std::size_t>(std::max(options.jobs, 1u), cases.size()), work);
   if (first_error) std::rethrow_exception(first_error);
 
@@ -175,6 +270,7 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
   for (std::optional<CaseResult>& result : results) {
     if (result) finished.push_back(std::move(*result));
   }
+  judge_ends_after_answers(adapter, finished);
   return finished;
 }
 

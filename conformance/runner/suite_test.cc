@@ -137,21 +137,35 @@ TEST(Suite, LimitsCannotBeBought) {
   for (const char* id : {"spike", "slow"}) corpus.add(id, "valid");
   corpus.save();
   const Manifest manifest = load_manifest(corpus.directory());
-  const Adapter adapter(fake_adapter({"--costly-start", "--case", "spike=spike-after-a-costly-start", "--case",
-                                      "slow=slow-after-a-costly-start"}),
-                        kNotCancelled);
+  const Adapter adapter(
+      fake_adapter({"--costly-start", "--case", "spike=spike-after-a-costly-start", "--case", "slow=hang"}),
+      kNotCancelled);
   EXPECT_GT(adapter.idle_rss_bytes(), 700u << 20);
   EXPECT_GT(adapter.idle_elapsed(), 4s);
   EXPECT_EQ(adapter.idle_counted_rss_bytes(), kIdleRssMaxBytes);
   EXPECT_EQ(adapter.idle_counted_elapsed(), kIdleElapsedMax);
-  const auto outcome_of = [&](const Case& item, std::chrono::nanoseconds elapsed_max) {
+  const auto run_one = [&](const Case& item, std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes) {
     SuiteOptions options;
     options.elapsed_max = elapsed_max;
-    options.memory_max_bytes = 64u << 20;
-    return run_suite(manifest, {item}, adapter, options, kNotCancelled, [](std::size_t) {}).at(0).outcome;
+    options.memory_max_bytes = memory_max_bytes;
+    return run_suite(manifest, {item}, adapter, options, kNotCancelled, [](std::size_t) {}).at(0);
   };
-  EXPECT_EQ(outcome_of(manifest.cases.at(0), 60s), Outcome::kMemory);
-  EXPECT_EQ(outcome_of(manifest.cases.at(1), 600ms), Outcome::kHang);
+  EXPECT_EQ(run_one(manifest.cases.at(0), 60s, 256u << 20).outcome, Outcome::kMemory);
+  const auto elapsed_over = adapter.idle_elapsed() - kIdleElapsedMax;
+  const CaseResult slow = run_one(manifest.cases.at(1), elapsed_over + 1s, 256u << 20);
+  EXPECT_EQ(slow.outcome, Outcome::kHang);
+  EXPECT_LT(slow.steps.at(0).process.elapsed, adapter.idle_elapsed() + elapsed_over + 1s);
+  // Where even a right answer could not pass, no case is judged.
+  const auto error_of = [&](std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes) -> std::string {
+    try {
+      run_one(manifest.cases.at(0), elapsed_max, memory_max_bytes);
+      return "judged";
+    } catch (const EnvironmentError& error) {
+      return error.what();
+    }
+  };
+  EXPECT_THAT(error_of(600ms, 256u << 20), HasSubstr("let it answer serve, or raise --timeout"));
+  EXPECT_THAT(error_of(60s, 64u << 20), HasSubstr("let it answer serve, or raise --memory"));
 }
 
 TEST(Suite, WhatFailingCapabilitiesLeaveIsEnded) {
@@ -169,6 +183,9 @@ TEST(Suite, WhatFailingCapabilitiesLeaveIsEnded) {
 
 const char* const kServes = R"({"protocol": 1, "name": "fake", "version": "1",
   "commands": ["decode", "verify", "encode", "serve"], "reads": {"layouts": ["v1"]}, "writes": {"layouts": ["v1"]}})";
+
+const char* const kReadsOnly = R"({"protocol": 1, "name": "fake", "version": "1", "commands": ["decode", "verify"],
+  "reads": {"layouts": ["v1"]}})";
 
 // One process answers many questions; whatever goes wrong with one of them is its outcome, and the run goes on.
 TEST(Suite, OneRunAfterAnotherHasServicesOfItsOwn) {
@@ -303,14 +320,51 @@ TEST(Suite, Encode) {
   EXPECT_THAT(results.at("endless").reason, HasSubstr("has 2147483648 bytes, more than"));
 }
 
+// A crash after the answer is one all the same, also after the last question.
+TEST(Suite, AServiceThatCrashesAfterItsAnswerFails) {
+  TestCorpus corpus;
+  for (const char* id : {"a", "b", "last"}) corpus.add(id, "valid");
+  const SuiteOptions options = {.jobs = 1, .elapsed_max = {}, .memory_max_bytes = {}, .kept = {}};
+  for (const char* when : {"last:verify=answer-and-die", "*=die-at-the-end"}) {
+    const auto results = run(corpus, {"--profile", kServes, "--case", when}, options);
+    for (const auto& [id, result] : results) {
+      EXPECT_EQ(result.outcome, id == "last" ? Outcome::kCrash : Outcome::kPass) << when << id << result.reason;
+    }
+    EXPECT_THAT(results.at("last").reason, HasSubstr("verify: answered, and then: killed by signal 9")) << when;
+  }
+}
+
+// Each is told that it is not asked any more, and has the time to end.
+TEST(Suite, ServicesSeeTheEndOfStdin) {
+  TestCorpus corpus;
+  corpus.add("one", "valid");
+  const auto results = run(corpus, {"--profile", kServes, "--at-end", (corpus.directory() / "ended").string()});
+  EXPECT_EQ(results.at("one").outcome, Outcome::kPass);
+  EXPECT_TRUE(std::filesystem::exists(corpus.directory() / "ended"));
+}
+
+TEST(Suite, AChangedFileIsAFailure) {
+  for (const char* const profile : {kServes, kReadsOnly}) {
+    for (const char* const behaviour : {"remove-file", "change-file"}) {
+      TestCorpus corpus;
+      corpus.add("one", "valid");
+      const auto results = run(corpus, {"--profile", profile, "--case", std::string("one:decode=") + behaviour});
+      const CaseResult& result = results.at("one");
+      EXPECT_EQ(result.outcome, Outcome::kWrongData) << behaviour;
+      EXPECT_EQ(result.reason, "decode: changed or removed the file") << behaviour;
+      EXPECT_EQ(result.steps.size(), 1u) << "a changed file was asked about";
+    }
+  }
+}
+
 // A process may end once it has answered; the next question is not the worse for it.
 TEST(Suite, AnEndBehindTheAnswerCostsNothing) {
   TestCorpus corpus;
   for (int i = 0; i < 4; ++i) corpus.add(fmt::format("case-{}", i), "valid");
-  for (const auto& [id, result] : run(corpus, {"--profile", kServes, "--case", "*=answer-and-die"},
+  for (const auto& [id, result] : run(corpus, {"--profile", kServes, "--case", "*=answer-and-end"},
                                       {.jobs = 1, .elapsed_max = {}, .memory_max_bytes = {}, .kept = {}})) {
     for (const Step& step : result.steps) {
-      EXPECT_TRUE(step.outcome == Outcome::kPass || step.process.end == ProcessEnd::kSignaled) << id << result.reason;
+      EXPECT_TRUE(step.outcome == Outcome::kPass || step.process.end == ProcessEnd::kExited) << id << result.reason;
     }
   }
 }

@@ -11,6 +11,7 @@ fault. Reports and tests are tried on it.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import fnmatch
 import io
@@ -231,14 +232,8 @@ def leave_temporary_files(question: Question) -> NoReturn:
 
 def spike_after_a_costly_start(question: Question) -> NoReturn:
     """Takes less memory than capabilities did, and more than it may."""
-    piece = b"\xaa" * (620 << 20)
+    piece = b"\xaa" * (850 << 20)
     del piece
-    honest(question)
-
-
-def slow_after_a_costly_start(question: Question) -> NoReturn:
-    """Takes less time than capabilities did, and more than it may."""
-    time.sleep(3.8)
     honest(question)
 
 
@@ -350,6 +345,31 @@ def answer_and_die(question: Question) -> NoReturn:
     honest(question)
 
 
+def answer_and_end(question: Question) -> NoReturn:
+    """In serve, answers and ends a moment later, which is allowed."""
+    threading.Timer(0.05, lambda: os._exit(0)).start()
+    honest(question)
+
+
+def die_at_the_end(question: Question) -> NoReturn:
+    """In serve, answers, and falls over when stdin has ended."""
+    atexit.register(lambda: os.kill(os.getpid(), signal.SIGKILL))
+    honest(question)
+
+
+def remove_file(question: Question) -> NoReturn:
+    """Answers about a file that it has removed."""
+    question.file.unlink()
+    honest(question)
+
+
+def change_file(question: Question) -> NoReturn:
+    """Answers about a file to which it has added a byte."""
+    with question.file.open("ab") as file:
+        file.write(b"x")
+    honest(question)
+
+
 def answer_twice(question: Question) -> NoReturn:
     """In serve, answers and then prints a line that nobody asked for."""
     print(json.dumps(question.expected()))
@@ -385,7 +405,6 @@ BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "fill-disk": fill_disk,
     "leave-temporary-files": leave_temporary_files,
     "spike-after-a-costly-start": spike_after_a_costly_start,
-    "slow-after-a-costly-start": slow_after_a_costly_start,
     "hang": hang,
     "hang-behind-closed-output": hang_behind_closed_output,
     "hog": hog,
@@ -401,6 +420,10 @@ BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "leave-fifo": leave_fifo,
     "leave-endless-file": leave_endless_file,
     "answer-and-die": answer_and_die,
+    "answer-and-end": answer_and_end,
+    "die-at-the-end": die_at_the_end,
+    "remove-file": remove_file,
+    "change-file": change_file,
     "answer-twice": answer_twice,
     "caught": crash_and_go_on,
 }
@@ -479,6 +502,7 @@ def main() -> None:
         choices=["capabilities", "decode", "verify", "stream", "encode", "serve"],
     )
     parser.add_argument("--streamed-corpus", type=Path, help="where stream looks")
+    parser.add_argument("--at-end", type=Path, help="what serve makes when stdin ends")
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("out", nargs="?", type=Path)
     parser.add_argument("--key-file", type=Path)
@@ -497,6 +521,8 @@ def main() -> None:
         return
     if arguments.command == "serve":
         serve(arguments.profile, arguments.case)
+        if arguments.at_end:
+            arguments.at_end.touch()
         return
     options = (arguments.key_file, arguments.passphrase_file)
     key = {name: option.read_text() for name, option in zip(KEYS, options) if option}
