@@ -4,9 +4,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <regex>
 
 #include "bytes/cursor.h"
 #include "safetensors/shard_index.h"
@@ -34,12 +34,33 @@ std::optional<FileNames> files_of_index(const Directory& directory, const std::s
   }
 }
 
+namespace {
+
+// Takes the characters that belong from the front of a text, and returns how many these were.
+std::size_t skip(std::string_view& text, std::string_view belonging) {
+  const std::size_t count = std::min(text.find_first_not_of(belonging), text.size());
+  text.remove_prefix(count);
+  return count;
+}
+
+// Takes a word from the front of a text, if it is there.
+bool skip_word(std::string_view& text, std::string_view word) {
+  if (!text.starts_with(word)) return false;
+  text.remove_prefix(word.size());
+  return true;
+}
+
+}  // namespace
+
+// BASE[.tmp-HHHHHHHH]-00001-of-00002.safetensors, with at least five digits and exactly eight hexadecimal ones.
 bool is_shard_file_name(std::string_view name, std::string_view base_name) {
-  // What is longer is no name of a file, and the matcher's stack grows with its text.
-  if (name.size() > NAME_MAX || !name.starts_with(base_name)) return false;
-  name.remove_prefix(base_name.size());
-  static const std::regex pattern(R"((\.tmp-[0-9a-f]{8})?-[0-9]{5,}-of-[0-9]{5,}\.safetensors)");
-  return std::regex_match(name.begin(), name.end(), pattern);
+  constexpr std::string_view kDigits = "0123456789";
+  constexpr std::size_t kDigitsMin = 5, kIdDigits = 8;
+  // What is longer is no name of a file.
+  if (name.size() > NAME_MAX || !skip_word(name, base_name)) return false;
+  if (skip_word(name, ".tmp-") && skip(name, "0123456789abcdef") != kIdDigits) return false;
+  return skip_word(name, "-") && skip(name, kDigits) >= kDigitsMin && skip_word(name, "-of-") &&
+         skip(name, kDigits) >= kDigitsMin && name == ".safetensors";
 }
 
 }  // namespace tzmark::safetensors
