@@ -161,7 +161,7 @@ void write_overwrite_intent(const InPlaceFile& locked, File& file, std::vector<R
     if (range.length == 0) range.offset = 0;
   }
   IntentHeaderWire header = header_of(IntentKind::kOverwrite, locked, ranges);
-  header.file_bytes_max = std::max(file_bytes_max, header.file_bytes);
+  header.file_bytes_max = std::max(file_bytes_max, std::uint64_t{header.file_bytes});
   finish_header(header, file, ranges);
   IntentWriter intent(locked);
   intent.structure(header);
@@ -185,7 +185,7 @@ void write_insert_intent(const InPlaceFile& locked, File& file, std::uint64_t at
   IntentHeaderWire header = header_of(IntentKind::kInsert, locked, ranges);
   header.insert_at = at;
   header.insert_bytes = insert_bytes;
-  header.file_bytes_max = std::max(header.file_bytes, at) + insert_bytes;
+  header.file_bytes_max = std::max(std::uint64_t{header.file_bytes}, at) + insert_bytes;
   finish_header(header, file, std::span(ranges).first(1));
   IntentWriter intent(locked);
   intent.structure(header);

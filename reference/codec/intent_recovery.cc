@@ -176,7 +176,7 @@ std::vector<SavedRange> ranges_of(File& intent, const IntentHeaderWire& header) 
 // Sizes that no change of ours has. What is inserted begins behind the end at most where that is a short file's.
 void require_plausible(const IntentHeaderWire& header, std::size_t range_count) {
   const auto kind = static_cast<IntentKind>(header.kind);
-  const std::uint64_t end = std::max(header.file_bytes, header.insert_at);
+  const std::uint64_t end = std::max(std::uint64_t{header.file_bytes}, std::uint64_t{header.insert_at});
   const bool plausible = kind == IntentKind::kOverwrite
                              ? header.insert_bytes == 0 && header.insert_at == header.file_bytes &&
                                    header.file_bytes_max >= header.file_bytes
