@@ -25,6 +25,9 @@ namespace {
 constexpr std::uint64_t kEntryLeastBytes = 4096;
 constexpr std::uint64_t kStatBlockBytes = 512;
 
+// Smaller files are not worth a write to the disk.
+constexpr std::uint64_t kSettledLeastBytes = 1 << 20;
+
 using Listing = std::unique_ptr<DIR, int (*)(DIR*)>;
 
 // Nothing if there is no such folder. A link to one is none.
@@ -56,6 +59,38 @@ bool look_at(int folder, const char* name, struct stat& status) {
   if (::fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0) return true;
   if (errno != EACCES || ::fchmod(folder, S_IRWXU) != 0) return false;
   return ::fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+std::uint64_t disk_bytes(const struct stat& status) {
+  return static_cast<std::uint64_t>(status.st_blocks) * kStatBlockBytes;
+}
+
+// Calls visit(folder, name, status) for what is in the folder and in folders below it, until it returns false. Returns
+// false where folders are nested deeper than kFolderDepthMax, or cannot be listed.
+template <typename Visit>
+bool look_below(const std::filesystem::path& folder, Visit visit) {
+  std::vector<Listing> open;
+  open.push_back(open_forbidden_listing(AT_FDCWD, folder.c_str()));
+  if (!open.back() && errno == EACCES) return false;
+  while (!open.empty()) {
+    DIR* const listing = open.back().get();
+    const char* const name = listing ? next_name(listing) : nullptr;
+    if (!name) {
+      open.pop_back();
+      continue;
+    }
+    struct stat status {};
+    if (!look_at(::dirfd(listing), name, status)) {
+      if (errno == EACCES) return false;
+      continue;
+    }
+    if (!visit(::dirfd(listing), name, status)) return true;
+    if (!S_ISDIR(status.st_mode)) continue;
+    if (open.size() > kFolderDepthMax) return false;
+    open.push_back(open_forbidden_listing(::dirfd(listing), name));
+    if (!open.back() && errno == EACCES) return false;
+  }
+  return true;
 }
 
 class Removal {
@@ -141,29 +176,25 @@ class Removal {
 }  // namespace
 
 std::uint64_t disk_bytes_below(const std::filesystem::path& folder, std::uint64_t enough_bytes) {
-  std::vector<Listing> open;
-  open.push_back(open_forbidden_listing(AT_FDCWD, folder.c_str()));
-  if (!open.back() && errno == EACCES) return kTooDeep;
   std::uint64_t bytes = 0;
-  while (!open.empty() && bytes <= enough_bytes) {
-    DIR* const listing = open.back().get();
-    const char* const name = listing ? next_name(listing) : nullptr;
-    if (!name) {
-      open.pop_back();
-      continue;
-    }
-    struct stat status {};
-    if (!look_at(::dirfd(listing), name, status)) {
-      if (errno == EACCES) return kTooDeep;
-      continue;
-    }
-    bytes += std::max(kEntryLeastBytes, static_cast<std::uint64_t>(status.st_blocks) * kStatBlockBytes);
-    if (!S_ISDIR(status.st_mode)) continue;
-    if (open.size() > kFolderDepthMax) return kTooDeep;
-    open.push_back(open_forbidden_listing(::dirfd(listing), name));
-    if (!open.back() && errno == EACCES) return kTooDeep;
-  }
-  return bytes;
+  const bool whole = look_below(folder, [&](int, const char*, const struct stat& status) {
+    bytes += std::max(kEntryLeastBytes, disk_bytes(status));
+    return bytes <= enough_bytes;
+  });
+  return whole ? bytes : kTooDeep;
+}
+
+void settle_files_below(const std::filesystem::path& folder) {
+  look_below(folder, [](int parent, const char* name, const struct stat& status) {
+    const auto size_bytes = static_cast<std::uint64_t>(status.st_size);
+    if (!S_ISREG(status.st_mode) || size_bytes < kSettledLeastBytes || disk_bytes(status) >= size_bytes) return true;
+    // Should another file have come in its place, opening it must not wait.
+    const int fd = ::openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return true;
+    ::fdatasync(fd);
+    ::close(fd);
+    return true;
+  });
 }
 
 void remove_folder(const std::filesystem::path& folder, std::chrono::nanoseconds elapsed_max) {

@@ -20,6 +20,11 @@ inline constexpr std::uint64_t kTooDeep = std::numeric_limits<std::uint64_t>::ma
 // deeper than kFolderDepthMax, or cannot be listed all the same.
 std::uint64_t disk_bytes_below(const std::filesystem::path& folder, std::uint64_t enough_bytes);
 
+// Has the large files in the folder that seem to take less than their size written back, so that what they take is
+// known: while ext4 gives a file its place on disk, for a moment neither what waited nor what is placed counts. What
+// cannot be opened stays as it is, and so do links. Where folders are nested too deep, the rest stays as it is.
+void settle_files_below(const std::filesystem::path& folder);
+
 // Removes the folder and what is in it. Throws EnvironmentError, with the name that it failed on, also if that takes
 // longer than elapsed_max: one that another process keeps filling has no end.
 // REQUIRES: no other process changes what is in the folder.

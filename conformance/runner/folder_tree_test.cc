@@ -3,13 +3,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "errors.h"
 #include "scratch_folder.h"
@@ -82,6 +87,44 @@ TEST_F(FolderTree, CountsNoFurtherThanAsked) {
   EXPECT_LT(bytes, 20u * 4096);
 }
 
+// Whether some of the file has no place on disk yet. Throws where the file system does not tell.
+bool waits_for_its_place(const fs::path& path) {
+  constexpr std::uint32_t kExtents = 64;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  std::vector<std::uint64_t> room((sizeof(fiemap) + kExtents * sizeof(fiemap_extent)) / sizeof(std::uint64_t));
+  auto* const map = reinterpret_cast<fiemap*>(room.data());
+  map->fm_length = FIEMAP_MAX_OFFSET;
+  map->fm_extent_count = kExtents;
+  const int failed = ::ioctl(fd, FS_IOC_FIEMAP, map);
+  ::close(fd);
+  if (failed) throw std::runtime_error("FIEMAP");
+  return std::any_of(map->fm_extents, map->fm_extents + map->fm_mapped_extents,
+                     [](const fiemap_extent& extent) { return (extent.fe_flags & FIEMAP_EXTENT_DELALLOC) != 0; });
+}
+
+TEST_F(FolderTree, SettledFilesHaveTheirPlace) {
+  const fs::path file = folder_ / "large";
+  write(file, 4u << 20);
+  fs::resize_file(file, 8u << 20);
+  try {
+    if (!waits_for_its_place(file)) GTEST_SKIP() << "this file system gives files their place at once";
+  } catch (const std::runtime_error&) {
+    GTEST_SKIP() << "this file system does not tell where files lie";
+  }
+  settle_files_below(folder_);
+  EXPECT_FALSE(waits_for_its_place(file));
+}
+
+TEST_F(FolderTree, SettlesNothingThatLinksLeadTo) {
+  ASSERT_EQ(::mkfifo((top_ / "fifo").c_str(), 0600), 0);
+  fs::create_symlink(top_ / "fifo", folder_ / "link");
+  ASSERT_EQ(::mkfifo((folder_ / "fifo").c_str(), 0600), 0);
+  { std::ofstream sparse(folder_ / "sparse"); }
+  fs::resize_file(folder_ / "sparse", std::uintmax_t{1} << 40);
+  settle_files_below(folder_);
+  EXPECT_LT(disk_bytes_below(folder_, kEnough), 1u << 20);
+}
+
 TEST_F(FolderTree, DepthIsLimited) {
   nest(static_cast<int>(kFolderDepthMax));
   EXPECT_EQ(disk_bytes_below(folder_, kEnough), kFolderDepthMax * 4096);
@@ -147,7 +190,7 @@ TEST_F(FolderTree, CountsAndRemovesWhatForbidsToBeListed) {
   }
   const OrdinaryUser user;
   if (!user.became() || ::faccessat(AT_FDCWD, folder_.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
-    GTEST_SKIP() << "an ordinary user has no place here";
+    GTEST_SKIP() << "this user cannot work in the temporary folder as an ordinary one";
   }
   for (const char* const forbidden : {"folder", "folder/a"}) {
     for (const auto perms : {fs::perms::none, fs::perms::owner_read, fs::perms::owner_write | fs::perms::owner_exec}) {

@@ -242,6 +242,11 @@ class Child {
     note_taken();
     collect();
     note_disk(limits);
+    if (!broken && !broken_limit(limits)) {
+      settle_files_below(temporary_.path());
+      if (!limits.out_folder.empty()) settle_files_below(limits.out_folder);
+      note_disk(limits);
+    }
     read_output(limits);
     if (!broken) broken = broken_limit(limits);
     if (broken) result_.end = *broken;
