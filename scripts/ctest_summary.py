@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-# A failing test executable may print thousands of lines; what matters stands at the end. The log has all of them.
+# A failing test executable may print thousands of lines. The log has all of them.
 LINES_SHOWN = 60
 
 
@@ -47,14 +47,33 @@ def read_results(path: Path) -> list[Result]:
     ]
 
 
+def lines_that_matter(output: str) -> list[str]:
+    """What failed tests of GoogleTest printed, else the end of the output, where other programs say what was wrong."""
+    lines = output.strip().splitlines()
+    shown: list[str] = []
+    began: int | None = None
+    for number, line in enumerate(lines):
+        if line.startswith("[ RUN      ]"):
+            began = number
+        elif line.startswith(("[       OK ]", "[  FAILED  ]")):
+            if began is not None and line.startswith("[  FAILED  ]"):
+                shown += lines[began : number + 1]
+            began = None
+    return shown[:LINES_SHOWN] or lines[-LINES_SHOWN:]
+
+
 def main(arguments: list[str]) -> int:
     """Prints the summary of all the files and returns the exit status."""
     results = [result for name in arguments for result in read_results(Path(name))]
     for result in results:
-        lines = result.output.strip().splitlines()[-LINES_SHOWN:]
         if result.outcome == "failed":
-            print(f"FAILED {result.name}", *lines, sep="\n    ")
+            print(
+                f"FAILED {result.name}",
+                *lines_that_matter(result.output),
+                sep="\n    ",
+            )
         elif result.outcome == "skipped":
+            lines = result.output.strip().splitlines()
             print(f"skipped {result.name}: {lines[-1] if lines else 'no reason given'}")
     counts = Counter(result.outcome for result in results)
     skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
