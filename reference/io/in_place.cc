@@ -134,12 +134,4 @@ std::string resolved_file_name(const std::string& file_name) {
   return failed ? file_name : resolved.string();
 }
 
-void sync_directory_of(const std::string& file_name) {
-  const auto parent = std::filesystem::path(file_name).parent_path();
-  const std::string directory_name = parent.empty() ? "." : parent.string();
-  const Descriptor directory(::open(directory_name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0) throw_errno(ErrorCode::kSyncFailed, "cannot open the directory");
-  sync_descriptor(directory.get());
-}
-
 }  // namespace tzmark

@@ -72,7 +72,4 @@ class InPlaceFile {
 // The file that a symbolic link leads to: what is beside it is beside all symbolic links to it.
 std::string resolved_file_name(const std::string& file_name);
 
-// Makes names in the directory of a file durable: that it was created, renamed or removed.
-void sync_directory_of(const std::string& file_name);
-
 }  // namespace tzmark

@@ -408,12 +408,5 @@ TEST_F(InPlaceFileTest, IsARegularFile) {
   EXPECT_EQ(caught([&] { const InPlaceFile file(directory_ / "fifo"); }), failure(ErrorCode::kOpenFailed));
 }
 
-TEST_F(InPlaceFileTest, SyncsTheDirectoryOfAName) {
-  EXPECT_EQ(caught([&] { sync_directory_of(name_); }), test::Caught{});
-  EXPECT_EQ(caught([&] { sync_directory_of(directory_ / "no file of this name"); }), test::Caught{});
-  EXPECT_EQ(caught([&] { sync_directory_of(directory_ / "none/file"); }), failure(ErrorCode::kSyncFailed));
-  EXPECT_EQ(caught([] { sync_directory_of("name without a directory"); }), test::Caught{});
-}
-
 }  // namespace
 }  // namespace tzmark
