@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <system_error>
 #include <thread>
@@ -142,11 +143,12 @@ void Ring::look_again(unsigned& failures) {
   if (result >= 0 || result == -EINTR) {
     failures = 0;
   } else if (++failures == kLooksMax) {
-    fmt::print(
-        stderr,
-        "tzmark: io_uring cannot be waited for ({}), and the kernel may still write to memory: the process ends, "
-        "because going on could corrupt data\n",
-        text_of(-result));
+    // A full stderr must not throw: that would free the memory. Whether the words arrive changes nothing.
+    static_cast<void>(
+        std::fprintf(stderr,
+                     "tzmark: io_uring cannot be waited for (%s), and the kernel may still write to memory: the "
+                     "process ends, because going on could corrupt data\n",
+                     ::strerrordesc_np(-result)));
     std::abort();
   }
   std::this_thread::sleep_for(kLookInterval);
