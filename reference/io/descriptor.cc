@@ -42,6 +42,11 @@ const char* what_else(int fd) {
   }
 }
 
+void let_wait(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0) throw_errno(ErrorCode::kOpenFailed, "fcntl");
+}
+
 Descriptor open_descriptor(const std::string& file_name, OpenMode mode) {
   const int flags = mode == OpenMode::kRead ? O_RDONLY : mode == OpenMode::kModify ? O_RDWR : O_RDWR | O_CREAT | O_EXCL;
   // Nobody may ever be at the other end of a pipe. What cannot be opened at once after all is leased by another
@@ -58,8 +63,7 @@ Descriptor open_descriptor(const std::string& file_name, OpenMode mode) {
     throw Error(ErrorCode::kOpenFailed,
                 fmt::format("cannot open: it is {}, and a regular file or a block device is needed", other));
   }
-  // io_uring would take the flag for a wish not to wait for the disk.
-  if (::fcntl(fd, F_SETFL, 0) != 0) throw_errno(ErrorCode::kOpenFailed, "fcntl");
+  let_wait(fd);
   return descriptor;
 }
 
@@ -76,6 +80,7 @@ Descriptor open_again(int fd, const std::string& file_name, int flags) {
   if (again.get() >= 0 && !is_same_file(fd, again.get())) {
     throw Error(ErrorCode::kOpenFailed, "another file has taken its place while it was opened");
   }
+  if (again.get() >= 0) let_wait(again.get());
   return again;
 }
 

@@ -101,6 +101,29 @@ TEST_P(DescriptorPathTest, MovesTheBytesOfTheDescriptor) {
   EXPECT_EQ(read_whole(name), other);
 }
 
+// Whether one of this process's descriptors of the file has O_NONBLOCK.
+bool refuses_to_wait(const std::string& name) {
+  struct stat wanted {};
+  EXPECT_EQ(::stat(name.c_str(), &wanted), 0);
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename().string());
+    struct stat status {};
+    if (::fstat(fd, &status) != 0 || status.st_dev != wanted.st_dev || status.st_ino != wanted.st_ino) continue;
+    if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) return true;
+  }
+  return false;
+}
+
+TEST_P(DescriptorPathTest, WaitsForTheDisk) {
+  const std::string name = new_name();
+  write_whole(name, random_bytes(10'000, 2));
+  Descriptor descriptor = Directory::of(name).open_file(name_in_directory(name), O_RDWR);
+  EXPECT_TRUE(refuses_to_wait(name));
+  const auto from_descriptor = open_file(std::move(descriptor), name, OpenMode::kModify, GetParam());
+  const auto from_name = open_file(name, OpenMode::kModify, GetParam());
+  EXPECT_FALSE(refuses_to_wait(name));
+}
+
 INSTANTIATE_TEST_SUITE_P(Paths, DescriptorPathTest, ::testing::ValuesIn(test::disk_paths()), test::test_name);
 
 TEST(DescriptorTest, IsOpenedAgainByNoOtherName) {

@@ -120,6 +120,7 @@ std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std
 
 std::unique_ptr<File> open_file(Descriptor descriptor, const std::string& file_name, OpenMode mode,
                                 std::string_view io_path) {
+  let_wait(descriptor.get());
   return usable_path(io_path).open({std::move(descriptor), file_name, mode});
 }
 

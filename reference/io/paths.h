@@ -78,6 +78,9 @@ std::unique_ptr<File> open_file(Descriptor descriptor, const std::string& file_n
 
 // What the descriptor is, "a pipe"; nullptr for regular files and block devices, which can be read at any offset.
 const char* what_else(int fd);
+// Takes O_NONBLOCK back, with which files are opened so that no pipe can hold anyone up: io_uring takes it for a wish
+// not to wait for the disk, and refuses the transfer instead.
+void let_wait(int fd);
 // Refuses everything else with TZE-ENV-001, and never waits for another process.
 Descriptor open_descriptor(const std::string& file_name, OpenMode mode);
 // Opens the file of a descriptor once more, with its own position and flags. The name serves where there is no /proc,
