@@ -37,6 +37,8 @@ using ::testing::ElementsAre;
 // Of every file system that is likely to be met.
 constexpr std::size_t kBlockBytes = 4096;
 
+constexpr unsigned kNobody = 65534;
+
 class InPlaceFileTest : public ::testing::Test {
  protected:
   void SetUp() override { write_whole(name_, content_); }
@@ -56,6 +58,18 @@ class InPlaceFileTest : public ::testing::Test {
     }
     int status = 0;
     return ::waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+  }
+  // As another user, who is not in its group, makes a new file "other" like the file.
+  void give_all_but_the_group() {
+    ASSERT_EQ(::chown(name_.c_str(), kNobody, 34), 0);
+    write_whole(directory_ / "other", content_);
+    ASSERT_EQ(::chown((directory_ / "other").c_str(), kNobody, kNobody), 0);
+    const InPlaceFile locked(name_), other(directory_ / "other");
+    EXPECT_EQ(in_child([&] {
+                if (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 || ::setuid(kNobody) != 0) return 2;
+                return locked.give_attributes_to(other.get()) ? 1 : 0;
+              }),
+              0);
   }
   mode_t mode_of(const std::string& name) const {
     struct stat status {};
@@ -254,15 +268,7 @@ TEST_F(AccessListTest, AnotherGroupGetsNoMoreThanEverybody) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may act as another user";
   // Everybody else gets no more than the group that was lost, which is everybody else now.
   if (!set(name_, kAccess, access_list(6, 6, 6, 6, 4))) GTEST_SKIP() << "no access control lists here";
-  ASSERT_EQ(::chown(name_.c_str(), 65534, 34), 0);
-  write_whole(directory_ / "other", content_);
-  ASSERT_EQ(::chown((directory_ / "other").c_str(), 65534, 65534), 0);
-  const InPlaceFile locked(name_), other(directory_ / "other");
-  EXPECT_EQ(in_child([&] {
-              if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) return 2;
-              return locked.give_attributes_to(other.get()) ? 1 : 0;
-            }),
-            0);
+  give_all_but_the_group();
   EXPECT_EQ(get(directory_ / "other"), access_list(6, 6, 4, 6, 4));
 }
 
@@ -339,35 +345,16 @@ TEST_F(InPlaceFileTest, KeepsItsOwnerWhereTheOtherIsNotMapped) {
 
 TEST_F(InPlaceFileTest, AGroupThatIsLostGetsNoMoreThanItHad) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may act as another user";
-  ASSERT_EQ(::chown(name_.c_str(), 65534, 34), 0);
   ASSERT_EQ(::chmod(name_.c_str(), 0604), 0);
-  write_whole(directory_ / "other", content_);
-  ASSERT_EQ(::chown((directory_ / "other").c_str(), 65534, 65534), 0);
-  const InPlaceFile locked(name_), other(directory_ / "other");
-  EXPECT_EQ(in_child([&] {
-              if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) return 2;
-              return locked.give_attributes_to(other.get()) ? 1 : 0;
-            }),
-            0);
+  give_all_but_the_group();
   EXPECT_EQ(mode_of(directory_ / "other"), 0600U);
 }
 
 TEST_F(InPlaceFileTest, AnotherGroupGetsNoMoreThanEverybody) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may act as another user";
   // Of a group that the caller is not in.
-  ASSERT_EQ(::chown(name_.c_str(), 65534, 34), 0);
   ASSERT_EQ(::chmod(name_.c_str(), 0664), 0);
-  write_whole(directory_ / "other", content_);
-  ASSERT_EQ(::chown((directory_ / "other").c_str(), 65534, 65534), 0);
-  const InPlaceFile locked(name_), other(directory_ / "other");
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(2);
-    ::_exit(locked.give_attributes_to(other.get()) ? 1 : 0);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  give_all_but_the_group();
   EXPECT_EQ(mode_of(directory_ / "other"), 0644U);
 }
 
