@@ -320,7 +320,8 @@ class MendedChange {
         data.clear();
         break;
       case 1:
-        data.resize(data.size() - std::min<std::size_t>(data.size(), 1 + random_->below(8)));
+        data.erase(data.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(data.size(), 1 + random_->below(8))),
+                   data.end());
         text_ += fmt::format("its data has {} bytes", data.size());
         break;
       case 2:
