@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -97,6 +98,7 @@ class MappedFile final : public File {
   void reserve(std::uint64_t bytes) override {
     const std::lock_guard lock(room_mutex_);
     reserve_room(descriptor_.get(), 0, bytes);
+    room_end_.store(size(), std::memory_order_release);
   }
 
  protected:
@@ -166,13 +168,18 @@ class MappedFile final : public File {
     return mapping;
   }
 
+  // The size that the kernel tells is not enough to go by: it tells a new one before it zeroes what lies behind the old
+  // one in the last page, and would zero what another thread has copied there in between.
   void make_room(std::uint64_t offset, std::uint64_t end) {
-    if (size() >= end) return;
+    if (room_end_.load(std::memory_order_acquire) >= end && size() >= end) return;
     const std::lock_guard lock(room_mutex_);
     const std::uint64_t there = size();
-    if (there >= end) return;
-    const std::uint64_t from = std::max(there, offset);
-    if (reserve_room(descriptor_.get(), from, end - from)) return;
+    if (there < end) extend(std::max(there, offset), end);
+    room_end_.store(std::max(there, end), std::memory_order_release);
+  }
+
+  void extend(std::uint64_t offset, std::uint64_t end) {
+    if (reserve_room(descriptor_.get(), offset, end - offset)) return;
     int result = 0;
     do {
       result = ::ftruncate(descriptor_.get(), static_cast<off_t>(end));
@@ -183,7 +190,8 @@ class MappedFile final : public File {
   Descriptor descriptor_;
   const bool writable_;
   std::uint64_t fixed_size_ = 0;
-  std::mutex room_mutex_;  // the size never goes back from what another thread has made it
+  std::mutex room_mutex_;                    // the size never goes back from what another thread has made it
+  std::atomic<std::uint64_t> room_end_ = 0;  // up to where the file has been extended, calls that do so included
   std::mutex mappings_mutex_;
   std::vector<std::unique_ptr<Mapping>> mappings_;
   std::atomic<const Mapping*> newest_ = nullptr;
