@@ -41,15 +41,23 @@ std::string why_forbidden() {
          "security module";
 }
 
+// The kernel counts the memory of rings that are gone against the limit of locked memory until it frees it, a little
+// later; of all processes of a user, who may then have no memory for a new ring for that long.
+constexpr int kMemoryLooksMax = 200;
+
 int init(unsigned entries, unsigned flags, const Ring* shared, io_uring& ring) {
-  io_uring_params parameters{};
-  parameters.flags = flags;
-  parameters.sq_thread_idle = kPolledIdleMs;
-  if (shared != nullptr) {
-    parameters.flags |= IORING_SETUP_ATTACH_WQ;
-    parameters.wq_fd = static_cast<unsigned>(const_cast<Ring*>(shared)->get()->ring_fd);
+  for (int look = 1;; ++look) {
+    io_uring_params parameters{};
+    parameters.flags = flags;
+    parameters.sq_thread_idle = kPolledIdleMs;
+    if (shared != nullptr) {
+      parameters.flags |= IORING_SETUP_ATTACH_WQ;
+      parameters.wq_fd = static_cast<unsigned>(const_cast<Ring*>(shared)->get()->ring_fd);
+    }
+    const int result = ::io_uring_queue_init_params(entries, &ring, &parameters);
+    if (result != -ENOMEM || look == kMemoryLooksMax) return result;
+    std::this_thread::sleep_for(kLookInterval);
   }
-  return ::io_uring_queue_init_params(entries, &ring, &parameters);
 }
 
 // What is there at one time and missing at another, unlike a permission or a kernel's feature.
@@ -81,7 +89,7 @@ std::string why_no_ring(Ring::Use use) {
       // The system starts no thread for a polled ring now. What comes without a ring is moved in place.
       return {};
     case ENOMEM:
-      return "no memory for a ring: before Linux 5.12 the limit of locked memory (ulimit -l) counts for it";
+      return "no memory for a ring, which may count against the limit of locked memory (ulimit -l)";
     default:
       return fmt::format("io_uring_setup: {}", text_of(-result));
   }
