@@ -33,12 +33,11 @@ enum class ErrorClass : std::uint8_t {
   X(101, kHeaderTruncated, kFile, "TZR-HDR-001", "a file begins with a file header of 65 bytes")                       \
   X(102, kHeaderMagic, kFile, "TZR-HDR-002", "the magic is 7C 54 5A 52 7C, |TZR|")                                     \
   X(103, kHeaderVersion, kFile, "TZR-HDR-003", "the data version is 1, 2, 3, 4 or 5")                                  \
-  X(104, kHeaderFlags, kFile, "TZR-HDR-004", "from data version 4 on, no feature flag but bit 0 is set")               \
+  X(104, kHeaderFlags, kFile, "TZR-HDR-004", "from data version 4 on, no reserved feature flag is set")                \
   X(105, kHeaderCount, kFile, "TZR-HDR-005", "the tensor count is at least 1")                                         \
   X(106, kHeaderLowestVersion, kUsage, "TZR-HDR-006",                                                                  \
     "a writer emits the lowest data version that the content needs, and never one below it")                           \
-  X(107, kHeaderNoLayout, kFile, "TZR-HDR-007",                                                                        \
-    "a file of data version 5 is in one of the three layouts of that version")                                         \
+  X(107, kHeaderNoLayout, kFile, "TZR-HDR-007", "a file of data version 5 is in one of the layouts of that version")   \
   X(108, kHeaderTwoLayouts, kFile, "TZR-HDR-008", "a file of data version 5 cannot be read in two layouts")            \
   X(109, kHeaderUnused, kUsage, "TZR-HDR-009",                                                                         \
     "a writer writes zeros into unused bytes, and the right total data bytes")                                         \
