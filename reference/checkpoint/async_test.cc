@@ -78,7 +78,7 @@ TEST(AsyncCheckpointer, KeepsTheBytesOfEveryDtypeInEveryFormat) {
   std::vector<CheckpointOptions> all(2);
   all[1].format = CheckpointOptions::Format::kTensors;
   for (const Layout layout :
-       {Layout::kV2, Layout::kV4, Layout::kV5LongDims, Layout::kV5HeadersFirst, Layout::kV5Segments}) {
+       {Layout::kV2, Layout::kV4, Layout::kV5FlaggedDims, Layout::kV5HeadersFirst, Layout::kV5Segments}) {
     all.push_back(all[1]);
     all.back().layout = layout;
   }

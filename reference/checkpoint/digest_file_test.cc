@@ -64,7 +64,7 @@ TEST(DigestFile, AgreesWithWhatEveryPathHasWritten) {
     if (path.name == "gpudirect" || !path.why_unavailable().empty()) continue;
     ++paths;
     for (const Layout layout :
-         {Layout::kV1, Layout::kV4, Layout::kV5LongDims, Layout::kV5HeadersFirst, Layout::kV5Segments}) {
+         {Layout::kV1, Layout::kV4, Layout::kV5FlaggedDims, Layout::kV5HeadersFirst, Layout::kV5Segments}) {
       const test::TestDirectory directory;
       const std::string name = directory / "file";
       const auto inner = path.open(name, OpenMode::kCreate);

@@ -3,6 +3,7 @@
 #include "cli/annotate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -117,6 +118,7 @@ struct Frame {
   Layout layout = Layout::kV1;
   std::uint32_t version = 0;
   bool encrypted = false;
+  bool flagged_dims = false;
   bool split = false;
   std::uint64_t count = 0;
   Segments segments;
@@ -134,11 +136,24 @@ void walk_file_header(Walker& walker, Frame& frame) {
   frame.version = walker.integer<std::uint32_t>("data version");
   const auto flags = walker.peek(32, "feature flags");
   frame.encrypted = frame.version == 3 || (frame.version >= 4 && (flags[0] & std::byte{1}) != std::byte{0});
+  frame.flagged_dims = frame.version == 5 && (flags[0] & std::byte{2}) != std::byte{0};
   frame.split = frame.version == 5 && (flags[31] & std::byte{0x80}) != std::byte{0};
-  walker.skip(32, "feature flags",
-              frame.version < 4 ? "not interpreted"
-                                : fmt::format("{}{}", frame.encrypted ? "encrypted" : "none",
-                                              frame.split ? ", split pair (tzmark's extension)" : ""));
+  std::vector<std::string_view> set;
+  if (frame.encrypted) set.emplace_back("encrypted");
+  if (frame.flagged_dims) set.emplace_back("entries have versions");
+  if (frame.split) set.emplace_back("split pair (tzmark's extension)");
+  const auto known = [&](std::size_t i) {
+    if (i == 0) return std::byte(1 | (frame.flagged_dims ? 2 : 0));
+    return std::byte(i == 31 && frame.split ? 0x80 : 0);
+  };
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if ((flags[i] & ~known(i)) != std::byte{0}) {
+      set.emplace_back("a flag that is reserved");
+      break;
+    }
+  }
+  const std::string names = set.empty() ? "none" : fmt::format("{}", fmt::join(set, ", "));
+  walker.skip(32, "feature flags", frame.version < 4 ? "not interpreted" : names);
   walker.integer<std::uint64_t>("total data bytes");
   walker.skip(8, frame.split ? "pair number" : "unused");
   frame.count = walker.integer<std::uint64_t>("tensor count");
@@ -170,7 +185,7 @@ std::vector<Place> walk_index(Walker& walker, const Frame& frame) {
   for (std::uint64_t i = 0; i < frame.count && walker.position() < end; ++i) {
     Place place{i, 0, 0, 0, false};
     walker.section(fmt::format("entry {}", i));
-    if (frame.layout == Layout::kV5LongDims) {
+    if (has_entry_versions(frame.layout)) {
       place.wide_dimensions = walker.integer<std::uint32_t>("entry_version") == kEntryVersionWide;
     }
     walk_name(walker);
@@ -289,7 +304,8 @@ void walk_places(Walker& walker, const Frame& frame, std::vector<Place> places) 
 }
 
 // Which of the layouts of data version 5 a file is in; of a broken one, which it looks like.
-Layout layout_of_version_5(File& file, const Walker& walker) {
+Layout layout_of_version_5(File& file, const Frame& frame, const Walker& walker) {
+  if (frame.flagged_dims) return Layout::kV5FlaggedDims;
   std::array<std::byte, kLayoutSectionEnd> head{};
   const auto bytes = std::span(head).first(static_cast<std::size_t>(std::min<std::uint64_t>(head.size(), file.size())));
   file.read_at(0, bytes);
@@ -317,7 +333,7 @@ void annotate(File& file, const std::function<void(const Annotation&)>& visit) {
                   fmt::format("what follows is not known for data version {}", frame.version),
                   offsetof(FileHeaderWire, data_version));
     }
-    frame.layout = frame.version < 5 ? static_cast<Layout>(frame.version) : layout_of_version_5(file, walker);
+    frame.layout = frame.version < 5 ? static_cast<Layout>(frame.version) : layout_of_version_5(file, frame, walker);
     if (frame.layout == Layout::kV5Segments) walk_layout_section(walker, frame);
     std::vector<Place> places = walk_index(walker, frame);
     if (headers_first(frame.layout)) {

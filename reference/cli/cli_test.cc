@@ -325,16 +325,28 @@ TEST(Annotate, CoversEveryByteOfGoodAndBrokenFiles) {
   WriteOptions sealed;
   sealed.encrypt = test::with_key(1024);
   std::vector<std::vector<std::byte>> files = {test::three_tensors().write(), test::three_tensors().write(sealed)};
+  for (const Layout layout : {Layout::kV5FlaggedDims, Layout::kV5LongDims, Layout::kV5HeadersFirst}) {
+    WriteOptions options;
+    options.layout = layout;
+    files.push_back(test::three_tensors().write(std::move(options)));
+  }
+  // One of v4 under the next data version.
+  WriteOptions classic;
+  classic.layout = Layout::kV4;
+  files.push_back(test::three_tensors().write(std::move(classic)));
+  files.back()[offsetof(FileHeaderWire, data_version)] = std::byte{5};
+  const std::vector<std::vector<std::byte>> right = files;
   files.push_back(files[0]);
   files.back().insert(files.back().end(), 20, std::byte{7});  // trailing bytes
-  for (const auto& whole : {files[0], files[1]}) {
+  for (const auto& whole : right) {
+    if (whole.size() > 2000) continue;
     for (std::size_t length = 0; length < whole.size(); ++length) {
       files.emplace_back(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
     }
   }
   std::mt19937 random(3);
-  for (int i = 0; i < 2000; ++i) {
-    auto& damaged = files.emplace_back(files[static_cast<std::size_t>(i % 2)]);
+  for (int i = 0; i < 6000; ++i) {
+    auto& damaged = files.emplace_back(right[static_cast<std::size_t>(i) % right.size()]);
     damaged[random() % damaged.size()] = static_cast<std::byte>(random());
   }
   for (const auto& bytes : files) {

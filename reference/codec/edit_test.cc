@@ -174,7 +174,8 @@ TEST_F(AppendTest, NamesOfOldAndNewMakeOneTree) {
 }
 
 TEST_F(AppendTest, OnlySegmentsGrow) {
-  for (const Layout layout : {Layout::kV1, Layout::kV4, Layout::kV5HeadersFirst, Layout::kV5LongDims}) {
+  for (const Layout layout :
+       {Layout::kV1, Layout::kV4, Layout::kV5HeadersFirst, Layout::kV5LongDims, Layout::kV5FlaggedDims}) {
     WriteOptions options;
     options.layout = layout;
     put(test::three_tensors(), std::move(options));

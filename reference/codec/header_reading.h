@@ -1,7 +1,7 @@
 // Finds the tensor headers of a file whose index is read, and decodes them.
 //
-// In v1 to v4 and v5-long-dims a header fills the room between its offset and its data. In the headers-first layouts
-// only the header itself says where it ends, so it is read with as much room as it can have, and cut there.
+// In v1 to v4 and with entry versions a header fills the room between its offset and its data. In the headers-first
+// layouts only the header itself says where it ends, so it is read with as much room as it can have, and cut there.
 #pragma once
 
 #include <cstddef>

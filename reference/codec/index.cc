@@ -189,8 +189,8 @@ std::vector<std::uint32_t> order_by(const TensorTable& tensors, std::uint64_t Te
   return order;
 }
 
-// In v1 to v4 and v5-long-dims a record is a header and its data, and records follow the index without a gap. So the
-// index alone tells where every header ends, and a record that overlaps or leaves a gap shows before any header is
+// In v1 to v4 and with entry versions a record is a header and its data, and records follow the index without a gap. So
+// the index alone tells where every header ends, and a record that overlaps or leaves a gap shows before any header is
 // read.
 void check_records(File& file, Index& index) {
   const TensorTable& tensors = index.tensors;
@@ -282,8 +282,7 @@ void read_rest(File& file, FileSizes sizes, std::uint64_t length_at, std::uint64
                 fmt::format("an index of {} bytes where there are {}", index.length, index_end - index.begin),
                 length_at);
   }
-  const std::size_t entry_bytes_min =
-      kIndexEntryBytesMin + (index.layout == Layout::kV5LongDims ? kEntryVersionBytes : 0);
+  const std::size_t entry_bytes_min = kIndexEntryBytesMin + (has_entry_versions(index.layout) ? kEntryVersionBytes : 0);
   if (index.header.tensor_count > index.length / entry_bytes_min) {
     throw Error(ErrorCode::kIndexEntryPastEnd,
                 fmt::format("{} entries do not fit in an index of {} bytes", index.header.tensor_count, index.length),
@@ -330,7 +329,8 @@ bool begins_with_entry_version(File& file) {
   return version == kEntryVersionNarrow || version == kEntryVersionWide;
 }
 
-// Data version 5 without a layout section: the index is read in both ways, and one of them has to fit.
+// Data version 5 without a layout section and without flag 1: the index is read in both ways, and one of them has to
+// fit. An index that fits neither may be one of layout v4, which releases from 2.12 on read under data version 5 too.
 Index read_either(File& file, FileSizes sizes, const FileHeader& header) {
   struct Reading {
     Index index;
@@ -350,24 +350,28 @@ Index read_either(File& file, FileSizes sizes, const FileHeader& header) {
   };
   Reading plain = read_as(Layout::kV5HeadersFirst);
   Reading tagged = read_as(Layout::kV5LongDims);
+  const auto check_headers = [&](Reading& reading) {
+    TensorHeader decoded;
+    try {
+      for (std::size_t i = 0; i < reading.index.tensors.size(); ++i) {
+        decode_header(reading.index, i, read_header(file, reading.index, i), decoded);
+      }
+    } catch (const Error& error) {
+      if (error.error_class() != ErrorClass::kFile) throw;
+      reading.error = error;
+      // Neither index is the likelier one.
+      reading.index.tensors = {};
+    }
+  };
   // Nearly always one index alone makes sense. If both do, the headers have to decide: there was a place for each.
   const bool both_fit = !plain.error && !tagged.error;
   if (both_fit) {
-    const auto check_headers = [&](Reading& reading) {
-      TensorHeader decoded;
-      try {
-        for (std::size_t i = 0; i < reading.index.tensors.size(); ++i) {
-          decode_header(reading.index, i, read_header(file, reading.index, i), decoded);
-        }
-      } catch (const Error& error) {
-        if (error.error_class() != ErrorClass::kFile) throw;
-        reading.error = error;
-        // Neither index is the likelier one.
-        reading.index.tensors = {};
-      }
-    };
     check_headers(plain);
     check_headers(tagged);
+  } else if (plain.error) {
+    Reading classic = read_as(Layout::kV4);
+    if (!classic.error && !tagged.error) check_headers(tagged);
+    if (!classic.error && tagged.error) return std::move(classic.index);
   }
   if (!plain.error && !tagged.error) {
     throw Error(ErrorCode::kHeaderTwoLayouts, "index and headers make sense as v5-headers-first and as v5-long-dims",
@@ -404,16 +408,15 @@ Index read_index(File& file, File* data_file) {
                 "given",
                 offsetof(FileHeaderWire, feature_flags) + sizeof(FileHeaderWire::feature_flags) - 1);
   }
-  if (header.data_version == data_version(Layout::kV5Segments) && !has_layout_section(head) && !header.split) {
-    return read_either(file, sizes, header);
-  }
+  const bool by_content = header.data_version == data_version(Layout::kV5Segments) && !header.flagged_dims;
+  if (by_content && !has_layout_section(head) && !header.split) return read_either(file, sizes, header);
   Index index;
   index.header = header;
-  if (header.data_version == data_version(Layout::kV5Segments)) {
+  if (header.data_version == data_version(Layout::kV5Segments) && !header.flagged_dims) {
     if (header.split) check_split_pair(header, *data_file);
     read_segments(file, sizes, head, index);
   } else {
-    index.layout = static_cast<Layout>(header.data_version);
+    index.layout = header.flagged_dims ? Layout::kV5FlaggedDims : static_cast<Layout>(header.data_version);
     read_rest(file, sizes, kFileHeaderBytes, sizes.headers, index);
   }
   return index;

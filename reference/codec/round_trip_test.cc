@@ -182,6 +182,17 @@ TEST(Writer, TakesTheLowestVersionThatTheContentNeeds) {
   std::string reason;
   EXPECT_EQ(lowest_layout(content.table, true, &reason), Layout::kV4);
   EXPECT_THAT(reason, ::testing::HasSubstr("'m' is a meta tensor"));
+  content.add({"l"}, "uint8", {std::uint64_t{1} << 32}, true);
+  for (const bool encrypted : {false, true}) {
+    reason.clear();
+    EXPECT_EQ(lowest_layout(content.table, encrypted, &reason), Layout::kV5FlaggedDims);
+    EXPECT_THAT(reason, ::testing::HasSubstr("'l' has a dimension of 2^32"));
+    WriteOptions options;
+    if (encrypted) options.encrypt = test::with_key(1024);
+    const auto bytes = content.write(std::move(options));
+    EXPECT_EQ(bytes[offsetof(FileHeaderWire, feature_flags)], std::byte(encrypted ? 3 : 2));
+    EXPECT_EQ(test::open_bytes(bytes).layout(), Layout::kV5FlaggedDims);
+  }
 }
 
 TEST(Writer, RefusesALayoutThatCannotHoldTheContent) {
@@ -191,6 +202,12 @@ TEST(Writer, RefusesALayoutThatCannotHoldTheContent) {
   EXPECT_EQ(error_of([&] { content.write(v3); }), ErrorCode::kHeaderLowestVersion) << "v3 without a key";
   content.add({"m"}, "float32", {2}, true);
   for (const Layout layout : {Layout::kV1, Layout::kV2, Layout::kV3}) {
+    WriteOptions options;
+    options.layout = layout;
+    EXPECT_EQ(error_of([&] { content.write(options); }), ErrorCode::kHeaderLowestVersion);
+  }
+  content.add({"l"}, "uint8", {0, std::uint64_t{1} << 32});
+  for (const Layout layout : {Layout::kV4, Layout::kV5HeadersFirst, Layout::kV5Segments}) {
     WriteOptions options;
     options.layout = layout;
     EXPECT_EQ(error_of([&] { content.write(options); }), ErrorCode::kHeaderLowestVersion);
@@ -226,7 +243,8 @@ TEST(Writer, SizesTheIndexExactlyOrAsAsked) {
 }
 
 TEST(Writer, RefusesAnIndexThatNoFileHolds) {
-  for (const Layout layout : {Layout::kV1, Layout::kV5HeadersFirst, Layout::kV5Segments, Layout::kV5LongDims}) {
+  for (const Layout layout :
+       {Layout::kV1, Layout::kV5HeadersFirst, Layout::kV5Segments, Layout::kV5LongDims, Layout::kV5FlaggedDims}) {
     for (const std::uint64_t bytes : {~std::uint64_t{0}, ~std::uint64_t{0} - 100, std::uint64_t{1} << 62}) {
       WriteOptions options;
       options.layout = layout;

@@ -71,6 +71,7 @@ void WritePlan::write_frame(File& file, File& data_file) const {
   FileHeader header;
   header.data_version = data_version(layout_);
   header.encrypted = encrypted();
+  header.flagged_dims = layout_ == Layout::kV5FlaggedDims;
   header.split = options_.split;
   header.pair_number = pair_number_;
   header.tensor_count = tensors_.size();
@@ -114,10 +115,10 @@ void WritePlan::choose_layout() {
   std::string reason;
   const Layout lowest = lowest_layout(tensors_, encrypted(), &reason);
   layout_ = options_.layout.value_or(lowest);
-  if (lowest == Layout::kV5LongDims ? layout_ != lowest : layout_ < lowest) {
+  if (!can_hold(layout_, lowest)) {
     throw Error(ErrorCode::kHeaderLowestVersion,
                 fmt::format("layout {} cannot hold this: {} {}{}", layout_name(layout_), reason, layout_name(lowest),
-                            lowest == Layout::kV5LongDims ? "" : " or later"));
+                            has_entry_versions(lowest) ? " or v5-long-dims" : " or later"));
   }
   if (layout_ == Layout::kV3 && !encrypted()) {
     throw Error(ErrorCode::kHeaderLowestVersion, "layout v3 is always encrypted, and no key was given to encrypt with");

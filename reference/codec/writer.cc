@@ -64,7 +64,7 @@ Layout lowest_layout(const TensorTable& tensors, bool encrypted, std::string* re
             [&] { return fmt::format("'{}' is a meta tensor, which needs", display_path(tensor.path())); });
     }
     if (tensor.wide_dimensions) {
-      raise(Layout::kV5LongDims, [&] {
+      raise(Layout::kV5FlaggedDims, [&] {
         return fmt::format("'{}' has a dimension of 2^32 or more, which needs", display_path(tensor.path()));
       });
     }

@@ -13,11 +13,13 @@ namespace tzmark {
 namespace {
 
 constexpr std::array<std::string_view, kLayouts.size()> kLayoutNames = {
-    "v1", "v2", "v3", "v4", "v5-headers-first", "v5-segments", "v5-long-dims"};
+    "v1", "v2", "v3", "v4", "v5-flagged-dims", "v5-headers-first", "v5-segments", "v5-long-dims"};
 constexpr std::array<std::string_view, 3> kKindNames = {"parameter", "buffer", "state_dict"};
 constexpr std::uint32_t kFirstVersionWithFlags = 4;
 constexpr std::uint32_t kAlwaysEncryptedVersion = 3;
 constexpr unsigned char kFlagEncrypted = 1;
+constexpr std::uint32_t kFirstVersionWithFlaggedDims = 5;
+constexpr unsigned char kFlagFlaggedDims = 2;
 // tzmark's own mark, in the last byte: the highest flag there is, so that every other reader refuses the file.
 constexpr std::uint32_t kFirstVersionWithSplit = 5;
 constexpr unsigned char kFlagSplit = 0x80;
@@ -58,7 +60,11 @@ FileHeader decode_file_header(std::span<const std::byte> bytes) {
     header.encrypted = (wire.feature_flags[0] & kFlagEncrypted) != 0;
     unsigned char& last = wire.feature_flags[sizeof wire.feature_flags - 1];
     header.split = header.data_version >= kFirstVersionWithSplit && (last & kFlagSplit) != 0;
+    header.flagged_dims =
+        header.data_version >= kFirstVersionWithFlaggedDims && (wire.feature_flags[0] & kFlagFlaggedDims) != 0;
     wire.feature_flags[0] &= static_cast<unsigned char>(~kFlagEncrypted);
+    // A split pair is in v5-segments, so that there the flag of another layout means nothing known.
+    if (header.flagged_dims && !header.split) wire.feature_flags[0] &= static_cast<unsigned char>(~kFlagFlaggedDims);
     if (header.split) last &= static_cast<unsigned char>(~kFlagSplit);
     for (std::size_t i = 0; i < sizeof wire.feature_flags; ++i) {
       const unsigned unknown = wire.feature_flags[i];
@@ -81,7 +87,8 @@ std::array<std::byte, kFileHeaderBytes> encode_file_header(const FileHeader& hea
   FileHeaderWire wire{};
   std::memcpy(wire.magic, kMagic.data(), kMagic.size());
   wire.data_version = header.data_version;
-  if (header.encrypted && header.data_version >= kFirstVersionWithFlags) wire.feature_flags[0] = kFlagEncrypted;
+  if (header.encrypted && header.data_version >= kFirstVersionWithFlags) wire.feature_flags[0] |= kFlagEncrypted;
+  if (header.flagged_dims) wire.feature_flags[0] |= kFlagFlaggedDims;
   if (header.split) wire.feature_flags[sizeof wire.feature_flags - 1] = kFlagSplit;
   wire.total_data_bytes = header.total_data_bytes;
   wire.pair_number = header.pair_number;

@@ -103,13 +103,28 @@ TEST(FileHeader, FlagsCountFromVersionFourOn) {
     EXPECT_TRUE(decode_file_header(header_bytes(version, 1, 8, 1)).encrypted);
     for (std::size_t bit = 1; bit < 256; ++bit) {
       for (const bool encrypted : {false, true}) {
-        // The highest flag is tzmark's own, see below.
-        if (version == 5 && bit == 255) continue;
+        // The lowest of these marks a layout, and the highest is tzmark's own, see below.
+        if (version == 5 && (bit == 1 || bit == 255)) continue;
         Bytes bytes = header_bytes(version, encrypted, 8, 1);
         bytes[9 + bit / 8] |= std::byte{1} << static_cast<int>(bit % 8);
         EXPECT_EQ(caught([&] { decode_file_header(bytes); }), failure(ErrorCode::kHeaderFlags, 9 + bit / 8)) << bit;
       }
     }
+  }
+}
+
+TEST(FileHeader, FlaggedDimensionsAreThoseOfVersionFive) {
+  for (const bool encrypted : {false, true}) {
+    Bytes bytes = header_bytes(5, encrypted, 8, 1);
+    EXPECT_FALSE(decode_file_header(bytes).flagged_dims);
+    bytes[9] |= std::byte{2};
+    const FileHeader header = decode_file_header(bytes);
+    EXPECT_TRUE(header.flagged_dims);
+    EXPECT_EQ(header.encrypted, encrypted);
+    EXPECT_TRUE(std::ranges::equal(encode_file_header(header), bytes));
+    // Only v5-segments can be split.
+    bytes[40] = std::byte{0x80};
+    EXPECT_EQ(caught([&] { decode_file_header(bytes); }), failure(ErrorCode::kHeaderFlags, 9));
   }
 }
 
@@ -151,12 +166,13 @@ TEST(Layouts, HaveNames) {
                                                         {Layout::kV4, "v4"},
                                                         {Layout::kV5HeadersFirst, "v5-headers-first"},
                                                         {Layout::kV5Segments, "v5-segments"},
-                                                        {Layout::kV5LongDims, "v5-long-dims"}}) {
+                                                        {Layout::kV5LongDims, "v5-long-dims"},
+                                                        {Layout::kV5FlaggedDims, "v5-flagged-dims"}}) {
     EXPECT_EQ(layout_name(layout), name);
     EXPECT_EQ(layout_from_name(name), layout);
     EXPECT_EQ("v" + std::to_string(data_version(layout)), name.substr(0, 2));
   }
-  EXPECT_EQ(kLayouts.size(), 7U);
+  EXPECT_EQ(kLayouts.size(), 8U);
   for (const char* name : {"", "v", "v0", "V1", "1", "v1 ", "auto", "v44"}) {
     EXPECT_EQ(layout_from_name(name), std::nullopt) << name;
   }

@@ -24,7 +24,7 @@ std::optional<std::uint64_t> nominal_bytes(std::span<const std::uint64_t> shape,
 void decode_index_entry(ByteReader& reader, Layout layout, IndexEntry& entry) {
   const auto at = [&](std::uint64_t& field) { field = reader.file_position(); };
   entry.wide_dimensions = false;
-  if (layout == Layout::kV5LongDims) {
+  if (has_entry_versions(layout)) {
     const std::uint64_t version_at = reader.file_position();
     const auto version = reader.integer<std::uint32_t>("an entry's version");
     if (version != kEntryVersionNarrow && version != kEntryVersionWide) {
@@ -57,7 +57,7 @@ void decode_index_entry(ByteReader& reader, Layout layout, IndexEntry& entry) {
 
 void encode_index_entry(ByteWriter& writer, Layout layout, const TensorFields& tensor, std::uint64_t header_offset,
                         std::uint64_t data_offset) {
-  if (layout == Layout::kV5LongDims) writer.integer(tensor.wide_dimensions ? kEntryVersionWide : kEntryVersionNarrow);
+  if (has_entry_versions(layout)) writer.integer(tensor.wide_dimensions ? kEntryVersionWide : kEntryVersionNarrow);
   writer.text<std::uint16_t>(tensor.name);
   writer.integer(static_cast<std::uint8_t>(tensor.kind));
   writer.text<std::uint8_t>(tensor.dtype);
@@ -69,7 +69,7 @@ void encode_index_entry(ByteWriter& writer, Layout layout, const TensorFields& t
 }
 
 std::size_t index_entry_bytes(Layout layout, const TensorFields& tensor) {
-  return kIndexEntryBytesMin + (layout == Layout::kV5LongDims ? kEntryVersionBytes : 0) + tensor.name.size() +
+  return kIndexEntryBytesMin + (has_entry_versions(layout) ? kEntryVersionBytes : 0) + tensor.name.size() +
          tensor.dtype.size() + tensor.shape_bytes();
 }
 

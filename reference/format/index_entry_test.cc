@@ -78,7 +78,7 @@ TEST(IndexEntry, SmallestAndLargest) {
   test::expect_same_fields(decode(bytes), largest);
   TensorFields wide = largest.fields();
   wide.wide_dimensions = true;
-  EXPECT_EQ(index_entry_bytes(Layout::kV5LongDims, wide), kIndexEntryBytesMax);
+  EXPECT_EQ(index_entry_bytes(Layout::kV5FlaggedDims, wide), kIndexEntryBytesMax);
 }
 
 TEST(IndexEntry, LongDimensions) {
@@ -90,14 +90,15 @@ TEST(IndexEntry, LongDimensions) {
     if (fields.wide_dimensions) {
       for (std::size_t i = 0; i < fields.dimension_count; ++i) fields.dimensions[i] = random();
     }
+    const Layout layout = round % 2 == 0 ? Layout::kV5FlaggedDims : Layout::kV5LongDims;
     Bytes bytes;
     ByteWriter writer(bytes);
-    encode_index_entry(writer, Layout::kV5LongDims, fields, 1, 2);
-    ASSERT_EQ(bytes.size(), index_entry_bytes(Layout::kV5LongDims, fields));
+    encode_index_entry(writer, layout, fields, 1, 2);
+    ASSERT_EQ(bytes.size(), index_entry_bytes(layout, fields));
     EXPECT_EQ(load<std::uint32_t>(bytes, 0), fields.wide_dimensions ? 5U : 1U);
     IndexEntry entry;
     ByteReader reader(bytes, kFileOffset, ErrorCode::kIndexEntryPastEnd, "the index");
-    decode_index_entry(reader, Layout::kV5LongDims, entry);
+    decode_index_entry(reader, layout, entry);
     EXPECT_EQ(reader.remaining(), 0U);
     EXPECT_EQ(entry.name, fields.name);
     EXPECT_EQ(entry.wide_dimensions, fields.wide_dimensions);
@@ -119,7 +120,7 @@ TEST(IndexEntry, UnknownVersions) {
     EXPECT_EQ(caught([&] {
                 IndexEntry entry;
                 ByteReader reader(bytes, kFileOffset, ErrorCode::kIndexEntryPastEnd, "the index");
-                decode_index_entry(reader, Layout::kV5LongDims, entry);
+                decode_index_entry(reader, Layout::kV5FlaggedDims, entry);
               }),
               failure(ErrorCode::kIndexEntryVersion, kFileOffset));
   }

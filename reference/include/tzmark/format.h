@@ -18,28 +18,35 @@
 
 namespace tzmark {
 
-// A layout is how a data version arranges a file. Three share data version 5, and a reader tells them apart by content.
+// A layout is how a data version arranges a file. Four share data version 5: a feature flag marks the released one, and
+// a reader tells the others apart by content.
 enum class Layout : std::uint8_t {
   kV1 = 1,
   kV2 = 2,
   kV3 = 3,
   kV4 = 4,
+  kV5FlaggedDims,   // as v4, with dimensions of 2^32 and more, under feature flag 1: what tensorizer 2.12 writes
   kV5HeadersFirst,  // all tensor headers before all data
   kV5Segments,      // the same in segments that can move, with a section that says where they are
-  kV5LongDims,      // as v4, with dimensions of 2^32 and more
+  kV5LongDims,      // as v5-flagged-dims, without the flag; no release reads it
 };
 inline constexpr std::array kLayouts = {
-    Layout::kV1,         Layout::kV2,        Layout::kV3, Layout::kV4, Layout::kV5HeadersFirst,
+    Layout::kV1,         Layout::kV2,        Layout::kV3, Layout::kV4, Layout::kV5FlaggedDims, Layout::kV5HeadersFirst,
     Layout::kV5Segments, Layout::kV5LongDims};
 
 std::string_view layout_name(Layout layout);  // "v1", "v5-segments"
 std::optional<Layout> layout_from_name(std::string_view name);
 constexpr std::uint32_t data_version(Layout layout) {
-  return layout < Layout::kV5HeadersFirst ? static_cast<std::uint32_t>(layout) : 5;
+  return layout <= Layout::kV4 ? static_cast<std::uint32_t>(layout) : 5;
 }
 // All tensor headers stand before all data, and hashes cover less of them. Else each header has its data behind it.
 constexpr bool headers_first(Layout layout) {
   return layout == Layout::kV5HeadersFirst || layout == Layout::kV5Segments;
+}
+
+// Each index entry says how wide the dimensions of its tensor are. Only such layouts hold dimensions of 2^32 and more.
+constexpr bool has_entry_versions(Layout layout) {
+  return layout == Layout::kV5LongDims || layout == Layout::kV5FlaggedDims;
 }
 
 enum class Kind : std::uint8_t { kParameter = 0, kBuffer = 1, kStateDict = 2 };
@@ -72,8 +79,9 @@ static_assert(offsetof(FileHeaderWire, tensor_count) == 57);
 
 struct FileHeader {
   std::uint32_t data_version = 1;
-  bool encrypted = false;  // every tensor header has a crypt block
-  bool split = false;      // the data is in another file: an extension of tzmark's own, FORMAT.md, appendix A
+  bool encrypted = false;     // every tensor header has a crypt block
+  bool flagged_dims = false;  // feature flag 1: the layout is v5-flagged-dims
+  bool split = false;         // the data is in another file: an extension of tzmark's own, FORMAT.md, appendix A
   std::uint64_t total_data_bytes = 0;
   std::uint64_t pair_number = 0;  // of a split pair: what its two files know each other by
   std::uint64_t tensor_count = 0;
@@ -137,7 +145,7 @@ struct TensorFields {
   Kind kind = Kind::kParameter;
   std::string_view name;
   std::string_view dtype;
-  bool wide_dimensions = false;  // stored as u64 each, in v5-long-dims; else as u32
+  bool wide_dimensions = false;  // stored as u64 each, where entries have versions; else as u32
   std::uint8_t dimension_count = 0;
   std::array<std::uint64_t, kMaxDimensions> dimensions;  // the first dimension_count are set
   std::uint64_t data_length = 0;
@@ -156,7 +164,7 @@ struct IndexEntry : TensorFields {
                 data_length_at = 0;
 };
 
-// In v5-long-dims an entry begins with a version, which says how wide the dimensions are.
+// Of layouts that has_entry_versions: an entry begins with one, which says how wide its dimensions are.
 inline constexpr std::size_t kEntryVersionBytes = 4;
 inline constexpr std::uint32_t kEntryVersionNarrow = 1;
 inline constexpr std::uint32_t kEntryVersionWide = 5;
@@ -172,7 +180,7 @@ class ByteWriter;
 // Offsets are as stored, relative to their segments in v5-segments.
 void decode_index_entry(ByteReader& reader, Layout layout, IndexEntry& entry);
 // REQUIRES: the fields fit: a name of 65535 bytes, a dtype of 255, and dimensions below 2^32 unless they are wide,
-// which only v5-long-dims has.
+// which only layouts with entry versions have.
 void encode_index_entry(ByteWriter& writer, Layout layout, const TensorFields& tensor, std::uint64_t header_offset,
                         std::uint64_t data_offset);
 std::size_t index_entry_bytes(Layout layout, const TensorFields& tensor);

@@ -42,8 +42,13 @@ struct WriteResult {
   std::uint64_t file_bytes;  // of both files, if split
 };
 
-// The lowest layout that can hold the tensors. reason, if given, receives what needs it, for people.
+// The lowest layout that can hold the tensors, of data version 5 the released one. reason, if given, receives what
+// needs it, for people.
 Layout lowest_layout(const TensorTable& tensors, bool encrypted, std::string* reason = nullptr);
+// Whether a layout holds tensors that need the lowest one: a later one does, but long dimensions fit in two only.
+constexpr bool can_hold(Layout layout, Layout lowest) {
+  return has_entry_versions(lowest) ? has_entry_versions(layout) : layout >= lowest;
+}
 
 // The tensors of a file as a writer writes them: names in their one spelling, module indices from the headers.
 // Throws TZR-NAM-009 for a name that no writer should write.
