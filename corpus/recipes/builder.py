@@ -34,12 +34,14 @@ MAGIC = b"|TZR|"
 FILE_HEADER_BYTES = 65
 TERMINATOR = bytes(8)
 FLAG_ENCRYPTED = 1
+FLAG_FLAGGED_DIMS = 2
 KINDS = ("parameter", "buffer", "state_dict")
 PARAMETER, BUFFER = range(2)
 STRUCTURED = b"\x1e"
 
 # The layouts of data version 5; the others have a version of their own.
 HEADERS_FIRST, SEGMENTS, LONG_DIMS = "v5-headers-first", "v5-segments", "v5-long-dims"
+FLAGGED_DIMS = "v5-flagged-dims"
 BLOCK_BYTES = 4096
 SEGMENT_DATA_BYTES = 8
 
@@ -225,15 +227,17 @@ class File:
                 record,
                 tensor.kind,
             )
-            if layout == LONG_DIMS:
+            if layout in (LONG_DIMS, FLAGGED_DIMS):
                 tag(entry, any(dim >> 32 for dim in tensor.shape))
             if lock is not None:
                 lock.apply(record, noise(f"{seed}/nonce/{number}", sodium.NONCE_BYTES))
             records.append(record)
             entries.append(entry)
         file = File(data_version, list(tensors), entries, records, layout)
-        if lock is not None and data_version >= 4:
-            file.flags = FLAG_ENCRYPTED.to_bytes(32, "little")
+        flags = FLAG_ENCRYPTED if lock is not None and data_version >= 4 else 0
+        if layout == FLAGGED_DIMS:
+            flags |= FLAG_FLAGGED_DIMS
+        file.flags = flags.to_bytes(32, "little")
         if layout == SEGMENTS:
             file.segments = Segments()
         return file
@@ -353,7 +357,7 @@ class File:
 
 
 def tag(entry: Entry, is_long: bool) -> None:
-    """Makes an entry of v5-long-dims, and gives its header dimensions of the same width."""
+    """Makes an entry that has a version, and gives its header dimensions of the same width."""
     entry.version = LONG_ENTRY_VERSION if is_long else ENTRY_VERSION
     entry.dim = entry.record.dim = LONG_DIM if is_long else DIM
 

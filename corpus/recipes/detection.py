@@ -4,13 +4,17 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from builder import HEADERS_FIRST, LONG_DIMS, SEGMENTS, File, Tensor
+from builder import FLAGGED_DIMS, HEADERS_FIRST, LONG_DIMS, SEGMENTS, File, Tensor
 from case import Case
 from recipe import Recipe, two_tensors
+from sealing import Lock
 from wire import CRC32, ENTRY_VERSION, LONG_ENTRY_VERSION, SHA256, Hash
 
 SEED = 1000
 VERSION_AT = 5
+KEY = bytes(range(32))
+
+V4_AS_5 = "Whether data version 5 without feature flag 1 is read in the layout of v4, as tensorizer 2.12 does."
 
 
 def cases() -> Iterator[Case]:
@@ -66,31 +70,84 @@ def other_versions(recipe: Recipe) -> Iterator[Case]:
     reserved = two_tensors(4, SEED)
     reserved.data_version = 5
     reserved.index_padding = bytes(16)
-    yield recipe.refused(
+    yield recipe.open(
         "detection-v4-as-5-reserve",
         reserved,
         "HDR-007 IDX-014 IDX-013 IDX-015",
         "A file of layout v4 says data version 5: its index has no tags, and room behind the entries.",
+        V4_AS_5,
     )
     exact = two_tensors(4, SEED)
     exact.data_version = 5
-    yield recipe.refused(
+    yield recipe.open(
         "detection-v4-as-5-exact",
         exact,
         "HDR-007 IDX-015 IDX-013",
         "A file of layout v4 says data version 5: data lies in front of the second tensor header.",
+        V4_AS_5,
     )
-    single = File.of([Tensor(["a"], "<u2", [2, 3])], 5, SEED, layout=HEADERS_FIRST)
-    single.records[0].headers_first = False
-    yield recipe.refused(
+    for id_, tensors, why in (
+        (
+            "meta",
+            [Tensor(["a"]), Tensor(["m"], meta=True)],
+            "One tensor is a meta tensor.",
+        ),
+        (
+            "name-nul",
+            [Tensor(["\0"], "<u2", [3], kind=0), Tensor(["b"])],
+            "The index begins as a tagged one does, 01 00 00 00, with a name of one NUL byte.",
+        ),
+        (
+            "name-nul-nul",
+            [Tensor(["\0\0abc"], "<u2", [3]), Tensor(["b"])],
+            "The index begins as a tagged one does, 05 00 00 00, with a name of five bytes.",
+        ),
+    ):
+        file = File.of(tensors, 4, SEED)
+        file.data_version = 5
+        yield recipe.open(
+            f"detection-v4-as-5-{id_}",
+            file,
+            "HDR-007 IDX-015 IDX-013",
+            f"A file of layout v4 says data version 5. {why}",
+            V4_AS_5,
+        )
+    sealed = File.of(
+        [Tensor(["a"], "<u2", [2, 3]), Tensor(["b"])], 4, SEED, lock=Lock(KEY)
+    )
+    sealed.data_version = 5
+    yield recipe.open(
+        "detection-v4-as-5-encrypted",
+        sealed,
+        "HDR-007 IDX-015 IDX-013",
+        "An encrypted file of layout v4 says data version 5.",
+        V4_AS_5,
+        key=KEY,
+    )
+    yield recipe.open(
+        "detection-v4-as-5-over-tags",
+        classic_over_tags(),
+        "HDR-007 REC-006 IDX-013",
+        "A file of layout v4 says data version 5. Its index also reads as one of v5-long-dims, but the headers do not.",
+        V4_AS_5,
+    )
+    single = File.of([Tensor(["a"], "<u2", [2, 3])], 4, SEED)
+    single.data_version = 5
+    yield recipe.open(
         "detection-v4-as-5-single",
         single,
         "HSH-005 HSH-006",
         "With one tensor the structure of v4 is that of v5-headers-first, but the hashes cover other bytes.",
+        V4_AS_5,
+        decodes=False,
     )
     for layout, why in (
         (HEADERS_FIRST, "A header follows the first header, where its data should be."),
         (LONG_DIMS, "The tag of the first entry is read as the length of its name."),
+        (
+            FLAGGED_DIMS,
+            "Data version 4 has no feature flag 1.",
+        ),
         (SEGMENTS, "The layout section is read as an index of 45 bytes."),
     ):
         content = bytearray(two_tensors(5, SEED, layout).encode())
@@ -101,6 +158,7 @@ def other_versions(recipe: Recipe) -> Iterator[Case]:
             {
                 HEADERS_FIRST: "IDX-009 IDX-012 REC-002",
                 LONG_DIMS: "DTY-001 IDX-002 IDX-004 IDX-005",
+                FLAGGED_DIMS: "HDR-004",
                 SEGMENTS: "IDX-002",
             }[layout],
             f"A file of layout {layout} says data version 4. {why}",
@@ -208,6 +266,42 @@ def index_reads_both_ways(recipe: Recipe) -> Iterator[Case]:
         "The index also reads as one of v5-long-dims, with a header offset of 2^62.",
         features=["large-claim"],
     )
+
+
+def classic_over_tags() -> File:
+    """A file of layout v4 and data version 5 whose index, though not its headers, reads as one of v5-long-dims.
+
+    The first entry begins as a tagged one does, 01 00 00 00. The name that it then has, of 03 3C bytes, ends inside the
+    name of the second entry. There stand the rest of a tagged entry and the beginning of another one, whose name takes
+    all that follows but the last fields.
+    """
+    first = Tensor(["\0"], "<u2", [2], kind=0)
+    first_length, second_length = 0x3C03, 15632
+    for padding in range(8, 4000, 11):
+        start, data_start, name = 0, 0, b""
+        # Offsets lie inside names, so the first round finds them, and the next ones put them there.
+        for _ in range(3):
+            entry = File.of([first], 4, SEED).entries[0].encode(start, data_start)
+            # Behind version and length of the tagged name, and the length of the second name.
+            before = 6 + first_length - len(entry) - 2
+            fields = struct.pack("<BB3sBI", 0, 3, b"<u2", 1, 2)
+            fields += struct.pack("<QQQ", start, data_start, 4)
+            rest = second_length - before - len(fields) - 6
+            name = b"x" * before + fields + struct.pack("<IH", ENTRY_VERSION, rest)
+            name += b"y" * rest
+            file = File.of([first, Tensor([""], "<u2", [2], kind=0, name=name)], 4)
+            file.index_padding = bytes(padding)
+            (start, data_start), _ = file.offsets()
+        try:
+            path = name.decode()
+            (entry[6:] + u16(second_length)).decode()
+        except UnicodeDecodeError:
+            continue
+        file = File.of([first, Tensor([path], "<u2", [2], kind=0)], 4, SEED)
+        file.index_padding = bytes(padding)
+        file.data_version = 5
+        return file
+    raise ValueError("no offsets are valid UTF-8")
 
 
 def spoilt(header: bytes, at: int, wrong: bytes) -> bytes:

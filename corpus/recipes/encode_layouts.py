@@ -14,6 +14,7 @@ def cases() -> Iterator[EncodeCase]:
     recipe = EncodeRecipe("encode_layouts")
     yield from each_layout(recipe)
     yield from headers_first(recipe)
+    yield from long_dimensions(recipe)
     yield from below_the_need(recipe)
 
 
@@ -42,6 +43,7 @@ def each_layout(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         "v5-headers-first": "HDR-006 HDR-007 IDX-014 IDX-015 IDX-016 IDX-017",
         "v5-segments": "HDR-006 SEG-001 SEG-002 SEG-003 SEG-004 SEG-005",
         "v5-long-dims": "HDR-006 HDR-007 IDX-013 IDX-018",
+        "v5-flagged-dims": "HDR-006 HDR-004 HDR-007 IDX-013 IDX-018",
     }.items():
         yield recipe.written(
             f"forced-{layout}",
@@ -50,7 +52,7 @@ def each_layout(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
             f"Plain tensors, and layout {layout} is asked for.",
             layout=layout,
         )
-    for layout in ("v3", "v4", "v5-long-dims", *HEADERS_FIRST):
+    for layout in ("v3", "v4", "v5-long-dims", "v5-flagged-dims", *HEADERS_FIRST):
         yield recipe.written(
             f"forced-{layout}-encrypted",
             plain(layout),
@@ -106,6 +108,17 @@ def headers_first(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
     )
 
 
+def long_dimensions(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
+    """The layout of the branch, which nobody needs but who asks for it."""
+    yield recipe.written(
+        "forced-v5-long-dims-long",
+        with_tensor(Tensor(["a"], "uint8", [LONG], meta=True), "v5-long-dims"),
+        "HDR-006 HDR-007 IDX-013 IDX-018",
+        "A long dimension, and layout v5-long-dims is asked for.",
+        layout="v5-long-dims",
+    )
+
+
 def below_the_need(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
     opaque = Tensor(["a"], "bfloat16", [4])
     meta = Tensor(["a"], "float32", [4], meta=True)
@@ -116,14 +129,14 @@ def below_the_need(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         ("v2", "encrypted", Tensor(["a"]), KEY, "Encryption needs data version 3."),
         ("v2", "meta", meta, None, "A meta tensor needs data version 4."),
         ("v3", "meta", meta, KEY, "A meta tensor needs data version 4."),
-        ("v4", "long", long, None, "A long dimension needs v5-long-dims."),
-        ("v5-segments", "long", long, None, "A long dimension needs v5-long-dims."),
+        ("v4", "long", long, None, "A long dimension needs v5-flagged-dims."),
+        ("v5-segments", "long", long, None, "A long dimension needs v5-flagged-dims."),
         (
             "v5-headers-first",
             "long",
             long,
             None,
-            "A long dimension needs v5-long-dims.",
+            "A long dimension needs v5-flagged-dims.",
         ),
     ):
         yield recipe.refused(

@@ -8,6 +8,9 @@ from specification import Data, Specification, Tensor, View
 # With names of so many bytes the index takes more than the 262,144 bytes that upstream reserves.
 MANY = 300
 NAME_BYTES = 900
+# The entries of these take 64 bytes less than that.
+FEW = 40
+LONG_NAME_BYTES = 6516
 
 
 def cases() -> Iterator[EncodeCase]:
@@ -146,6 +149,23 @@ def counts(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         Specification(many),
         "IDX-001 IDX-002 HDR-005",
         f"{MANY} tensors with long names, and more index than upstream reserves room for.",
+        features=["large-index"],
+    )
+    few = [
+        Tensor(
+            [f"layers.{number:03}.".ljust(LONG_NAME_BYTES, "x")],
+            shape=[1],
+            view=View(data, number, 1),
+        )
+        for number in range(FEW)
+    ]
+    # A writer that goes from tensor to tensor learns of the last one when all others are in its index.
+    yield recipe.written(
+        "large-index-late-long-dimension",
+        Specification([*few, Tensor(["z"], "uint8", [1 << 32], meta=True)]),
+        "IDX-001 IDX-002 IDX-013 HDR-006",
+        f"{FEW} entries leave 64 of 262,144 bytes. Then a long dimension adds four to each of them.",
+        layout="v5-flagged-dims",
         features=["large-index"],
     )
     yield recipe.refused(

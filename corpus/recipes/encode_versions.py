@@ -147,13 +147,13 @@ def long_dimensions(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
             beside_data(Tensor(["a"], "uint8", shape, meta=meta)),
             rules,
             why,
-            layout="v5-long-dims",
+            layout="v5-flagged-dims",
         )
     yield recipe.written(
         "version-dimension-2-32-encrypted",
         beside_data(Tensor(["a"], "uint8", [LONG], meta=True)),
         f"{rules} HDR-004 CRY-006 CRY-007",
         "A long dimension in an encrypted file.",
-        layout="v5-long-dims",
+        layout="v5-flagged-dims",
         key=KEY,
     )

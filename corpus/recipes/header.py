@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from builder import HEADERS_FIRST, LONG_DIMS, SEGMENTS, File, Tensor
+from builder import FLAGGED_DIMS, HEADERS_FIRST, LONG_DIMS, SEGMENTS, File, Tensor
 from case import Case
 from recipe import Recipe, two_tensors
 from sealing import Lock
@@ -115,7 +115,7 @@ def files_from_the_future(recipe: Recipe) -> Iterator[Case]:
     """Data version 6 over what a reader knows how to read, but must not try to."""
     known = {
         layout: two_tensors(5, SEED, layout)
-        for layout in (HEADERS_FIRST, SEGMENTS, LONG_DIMS)
+        for layout in (HEADERS_FIRST, SEGMENTS, LONG_DIMS, FLAGGED_DIMS)
     }
     for layout, future in {"v4": two_tensors(4, SEED), **known}.items():
         future.data_version = FUTURE

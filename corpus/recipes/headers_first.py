@@ -173,9 +173,9 @@ def contents(recipe: LayoutRecipe) -> Iterator[Case]:
         )
     yield recipe.refused(
         "flag",
-        file(layout, lambda made: setattr(made, "flags", b"\2" + bytes(31))),
+        file(layout, lambda made: setattr(made, "flags", b"\4" + bytes(31))),
         "HDR-004",
-        "Feature flag 1 has no meaning.",
+        "Feature flag 2 has no meaning.",
     )
     yield recipe.refused(
         "count-zero",

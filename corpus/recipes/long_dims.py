@@ -115,7 +115,6 @@ def dimensions(recipe: Recipe) -> Iterator[Case]:
     for id_, shape in {
         "2-32-by-0": [GIB_4, 0],
         "0-by-2-40": [0, 1 << 40],
-        "0-by-2-64-less-1": [0, (1 << 64) - 1],
     }.items():
         yield recipe.valid(
             f"long-dims-zero-{id_}",
@@ -124,6 +123,14 @@ def dimensions(recipe: Recipe) -> Iterator[Case]:
             "A tensor without elements has a long dimension; it is no meta tensor.",
             features=["large-claim"],
         )
+    yield recipe.open(
+        "long-dims-zero-0-by-2-64-less-1",
+        of(Tensor(["e"], "<i4", [0, (1 << 64) - 1]), Tensor(["a"])),
+        "IDX-005",
+        "A tensor without elements has the largest dimension that eight bytes hold.",
+        "Whether a dimension that no signed number of 64 bits holds is read, in a tensor without elements.",
+        features=["large-claim"],
+    )
     yield recipe.open(
         "long-dims-zero-behind-huge",
         of(Tensor(["e"], "<i4", [1 << 40, 1 << 40, 0])),
@@ -336,8 +343,12 @@ def records(recipe: Recipe) -> Iterator[Case]:
         )
     made = file()
     made.trailer = b"\xab" * 9
-    yield recipe.valid(
-        "long-dims-trailer", made, "TRM-002", "Bytes follow the terminator."
+    yield recipe.open(
+        "long-dims-trailer",
+        made,
+        "TRM-002",
+        "Bytes follow the terminator.",
+        "Whether bytes after the terminator are ignored or refused.",
     )
     made = file()
     made.data_sum, made.unused = (1 << 64) - 1, b"\xff" * 8

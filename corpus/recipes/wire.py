@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 STATE_DICT = 2
 CRC32, SHA256 = range(2)
 HASH_BYTES = {CRC32: 4, SHA256: 32}
-# In v5-long-dims: the version of an index entry, and the struct code of the dimensions that go with it.
+# In v5-flagged-dims and v5-long-dims: the version of an index entry, and the struct code of its dimensions.
 ENTRY_VERSION, LONG_ENTRY_VERSION = 1, 5
 DIM, LONG_DIM = "I", "Q"
 
@@ -164,7 +164,7 @@ class Entry:
     name_length: int | None = None
     dtype_length: int | None = None
     ndim: int | None = None
-    # In v5-long-dims, the version that the entry begins with.
+    # In those two layouts, the version that the entry begins with.
     version: int | None = None
     dim: str = DIM
 

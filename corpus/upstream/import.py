@@ -14,6 +14,7 @@ import hashlib
 import io
 import json
 import lzma
+import math
 import re
 import struct
 import sys
@@ -30,6 +31,7 @@ DIALECTS = {
     "v5-absolute": "v5-headers-first",
     "v5-relative": "v5-segments",
     "v5-long": "v5-long-dims",
+    "v5-flagged": "v5-flagged-dims",
 }
 DATA_VERSIONS = range(1, 6)
 TENSOR_KEYS = (
@@ -43,6 +45,8 @@ TENSOR_KEYS = (
     "data_length",
     "sha256",
 )
+# What a reader may well have in memory, however small the file is.
+LARGE_CLAIM_ELEMENTS = 1 << 24
 FOREIGN_DTYPE = re.compile(r"[<>|]?[SUMm]\d")
 
 
@@ -93,6 +97,8 @@ def features_of(facts: Json, content: bytes) -> set[str]:
             features.add("big-endian")
         if tensor["meta"]:
             features.add("meta")
+        if math.prod(max(size, 1) for size in tensor["shape"]) > LARGE_CLAIM_ELEMENTS:
+            features.add("large-claim")
         if len(tensor["path"]) > 1 or isinstance(tensor["path"][0], int):
             features.add("structured-names")
     return features
@@ -102,6 +108,7 @@ LAYOUT_RULES = {
     "v5-headers-first": ["TZR-HDR-007", "TZR-IDX-014", "TZR-IDX-015"],
     "v5-segments": ["TZR-IDX-014", "TZR-SEG-001", "TZR-SEG-003", "TZR-SEG-004"],
     "v5-long-dims": ["TZR-HDR-007", "TZR-IDX-013", "TZR-TRM-002"],
+    "v5-flagged-dims": ["TZR-IDX-013", "TZR-TRM-002"],
 }
 
 
@@ -231,6 +238,9 @@ def hostile_case(golden: Path, name: str, judgement: Json) -> Case:
     why = sentence(
         facts["why"] if mutation == "none" else f"{mutation}: {facts['why']}"
     )
+    features = features_of(facts, content) | set(judgement.get("features", []))
+    if "tensors" not in facts:
+        features |= features_of(base, base_content)
     return Case(
         id=f"malformed-{name}",
         path=f"upstream/malformed/{name}.tensors",
@@ -240,11 +250,7 @@ def hostile_case(golden: Path, name: str, judgement: Json) -> Case:
         why=judgement.get("why", why),
         origin={"base": f"malformed-{base_name}", "mutation": mutation},
         content=content,
-        features=sorted(
-            features_of(facts, content)
-            | features_of(base, base_content)
-            | set(judgement.get("features", []))
-        ),
+        features=sorted(features),
         tier="SHOULD" if verdict == "implementation-defined" else "MUST",
         expected=expected,
         key_hex=facts.get("key_hex"),
