@@ -1,4 +1,4 @@
-// Which of its three layouts a file of data version 5 is in, by FORMAT.md 14.1.
+// Which of its layouts a file of data version 5 is in, by FORMAT.md 14.1.
 #include "reading.h"
 #include "text.h"
 
@@ -13,6 +13,10 @@ bool has_layout_section(Bytes file) {
   return text_of(file.subspan(kBehindFileHeader)).starts_with(wanted);
 }
 
+bool has_flagged_dims(Bytes file, const Record& file_header) {
+  return (file[file_header.find("feature flags")->offset] & std::byte{2}) != std::byte{0};
+}
+
 // Whether the index begins with the number 1 or 5, as one of v5-long-dims does.
 bool begins_with_entry_version(Bytes file) {
   const Bytes index = file.subspan(std::min<std::size_t>(kBehindFileHeader + 8, file.size()));
@@ -25,6 +29,7 @@ bool begins_with_entry_version(Bytes file) {
 
 Reading read_version_5(Bytes file, const Record& file_header, const std::set<std::string>& without) {
   const auto read = [&](std::string_view layout) { return read_as(file, file_header, layout_named(layout), without); };
+  if (has_flagged_dims(file, file_header)) return read("v5-flagged-dims");
   if (has_layout_section(file)) return read("v5-segments");
   Reading headers_first = read("v5-headers-first");
   Reading long_dims = read("v5-long-dims");
@@ -37,6 +42,8 @@ Reading read_version_5(Bytes file, const Record& file_header, const std::set<std
   }
   if (fits_headers_first) return headers_first;
   if (fits_long_dims) return long_dims;
+  // What only releases from 2.12 on read.
+  if (Reading classic = read("v4"); !classic.notes.refused()) return classic;
   // Neither: say what is wrong with the reading that was probably meant.
   const bool meant_long_dims = begins_with_entry_version(file);
   Reading& meant = meant_long_dims ? long_dims : headers_first;

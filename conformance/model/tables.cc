@@ -76,7 +76,8 @@ bool magic_is_right(const Frame& frame) { return text_of(frame.bytes(frame.value
 bool flags_are_known(const Frame& frame) {
   if (frame.number("data version") < 4) return true;
   const Bytes flags = frame.bytes(frame.value("feature flags"));
-  return (flags[0] & std::byte{0xfe}) == std::byte{0} &&
+  const std::byte reserved = frame.number("data version") == 5 ? std::byte{0xfc} : std::byte{0xfe};
+  return (flags[0] & reserved) == std::byte{0} &&
          std::all_of(flags.begin() + 1, flags.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
@@ -266,7 +267,8 @@ const Structure kFileHeader = {
     "",
     {bytes("magic", fixed<5>, {{"TZR-HDR-002", "'|TZR|'", magic_is_right}}, show_text),
      u32("data version", {{"TZR-HDR-003", "1, 2, 3, 4 or 5", is<"data version", 1, 2, 3, 4, 5>}}),
-     bytes("feature flags", fixed<32>, {{"TZR-HDR-004", "none but bit 0", flags_are_known}}, show_flags),
+     bytes("feature flags", fixed<32>,
+           {{"TZR-HDR-004", "none but bit 0, and bit 1 in data version 5", flags_are_known}}, show_flags),
      u64("total data bytes"), bytes("unused", fixed<8>),
      u64("tensor count", {{"TZR-HDR-005", "at least 1", at_least<"tensor count", 1>}})}};
 
@@ -344,6 +346,7 @@ const std::vector<Layout>& layouts() {
       {"v5-headers-first", 5, true, false, false},
       {"v5-segments", 5, true, true, false},
       {"v5-long-dims", 5, false, false, true},
+      {"v5-flagged-dims", 5, false, false, true},
   };
   return all;
 }

@@ -64,16 +64,17 @@ class WriterCheck {
 
   void check_data_version() const {
     const auto any = [&](auto test) { return std::any_of(reading_->tensors.begin(), reading_->tensors.end(), test); };
-    const std::string_view needed = any(has_long_dim)                                     ? "v5-long-dims"
+    const std::string_view needed = any(has_long_dim)                                     ? "v5-flagged-dims"
                                     : any([](const Tensor& t) { return t.meta; })         ? "v4"
                                     : reading_->encrypted                                 ? "v3"
                                     : any([](const Tensor& t) { return t.dtype.opaque; }) ? "v2"
                                                                                           : "v1";
     const Value& version = *file_header_->find("data version");
     const std::uint64_t needed_version = layout_named(needed).data_version;
-    if (needed == reading_->layout->name) return;
+    if (needed == reading_->layout->name && version.number == needed_version) return;
     notes_->writer_defect("TZR-HDR-006", version.offset,
-                          fmt::format("the layout is {}, and the content needs {}{}", reading_->layout->name, needed,
+                          fmt::format("the layout is {} in data version {}, and the content needs {}{}",
+                                      reading_->layout->name, version.number, needed,
                                       version.number >= needed_version ? "; right only if it was asked for" : ""));
   }
 

@@ -67,6 +67,20 @@ def flags_of_8_bits(file: bytearray) -> None:
     file[FLAGS_AT + 1 : FLAGS_AT + 32] = bytes(31)
 
 
+@glances("TZR-HDR-004")
+def flag_1_in_every_version(file: bytearray) -> None:
+    """Knows feature flag 1, and not that data version 4 has none."""
+    if file[DATA_VERSION_AT] == 4:
+        file[FLAGS_AT] &= ~2
+
+
+@glances("TZR-IDX-013")
+def flag_1_unseen(file: bytearray) -> None:
+    """Tells the layout of data version 5 by the content, whatever the flag says."""
+    if file[DATA_VERSION_AT] == 5:
+        file[FLAGS_AT] &= ~2
+
+
 @glances("TZR-HDR-005", "TZR-IDX-003", "TZR-IDX-002")
 def count_of_32_bits(file: bytearray) -> None:
     """Reads the lower half of the tensor count."""

@@ -286,6 +286,13 @@ def encrypted_by_flag_only(content: Json, question: Question) -> None:
         content["encrypted"] = False
 
 
+@lists("TZR-HDR-004", "TZR-IDX-013")
+def encrypted_if_no_other_flag(content: Json, question: Question) -> None:
+    """Compares all feature flags with that of encryption."""
+    if content["layout"] == "v5-flagged-dims":
+        content["encrypted"] = False
+
+
 @lists("TZR-HDR-004")
 def encrypted_by_version_only(content: Json, question: Question) -> None:
     """Takes files for encrypted in data version 3 only."""

@@ -32,7 +32,7 @@ def entry_numbers(file: bytes, layout: str = "v1") -> Iterator[int]:
         at = u64(file, METADATA_START_AT) + 8
     for _ in range(u64(file, COUNT_AT)):
         dim_bytes = 4
-        if layout == "v5-long-dims":
+        if layout in ("v5-long-dims", "v5-flagged-dims"):
             dim_bytes = 8 if file[at] == 5 else 4
             at += 4
         at += 2 + int.from_bytes(file[at : at + 2], "little") + 1

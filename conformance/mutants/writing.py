@@ -24,6 +24,7 @@ from rewriting import (
 # From the recipes of the corpus, which rewriting has put within reach.
 from builder import (
     FLAG_ENCRYPTED,
+    FLAGGED_DIMS,
     HEADERS_FIRST,
     LONG_DIMS,
     MAGIC,
@@ -84,10 +85,17 @@ def forced_layout_ignored(spec: Json) -> None:
 
 
 @writes("TZR-HDR-004")
-def flag_1_set(writing: Writing) -> None:
+def flag_2_set(writing: Writing) -> None:
     """Sets a feature flag that is reserved."""
     if writing.file.data_version >= 4:
-        writing.file.flags = bytes([writing.file.flags[0] | 2]) + bytes(31)
+        writing.file.flags = bytes([writing.file.flags[0] | 4]) + bytes(31)
+
+
+@writes("TZR-HDR-006", cases="encode-version-dimension-*")
+def flag_1_forgotten(writing: Writing) -> None:
+    """Writes long dimensions as the development branch did, so that no release reads the file."""
+    encrypted = writing.file.flags[0] & FLAG_ENCRYPTED
+    writing.file.flags = bytes([encrypted]) + bytes(31)
 
 
 @writes("TZR-HDR-005", "TZR-IDX-003", "TZR-IDX-002")
@@ -171,10 +179,10 @@ def data_not_aligned(writing: Writing) -> None:
     writing.file.records[0].data_gap = b""
 
 
-@writes("TZR-IDX-018", cases="encode-forced-v5-long-dims*")
+@writes("TZR-IDX-018", cases="encode-forced-v5-*-dims*")
 def every_entry_long(writing: Writing) -> None:
-    """Gives all entries of v5-long-dims wide dimensions."""
-    if writing.file.layout == LONG_DIMS:
+    """Gives all entries wide dimensions, where entries have versions."""
+    if writing.file.layout in (LONG_DIMS, FLAGGED_DIMS):
         for entry in writing.file.entries:
             tag(entry, True)
 

@@ -91,6 +91,8 @@ bool is_open_dtype(std::string_view text) {
   return names.contains(text) || model::dtype_of("<" + std::string(text)).broken_rule.empty();
 }
 
+bool has_entry_versions(std::string_view layout) { return layout == "v5-long-dims" || layout == "v5-flagged-dims"; }
+
 // The choice that a defect leaves; empty if none.
 std::string open_defect(Bytes file, const Description& description, const Defect& defect) {
   if (!defect.offset) return "";
@@ -150,6 +152,12 @@ std::string open_defect(Bytes file, const Description& description, const Defect
 }
 
 // Content that the model takes.
+
+// Whether some dimension fits no signed number of 64 bits.
+bool has_unsigned_dimension(const Json& tensor) {
+  const Json& shape = tensor["shape"];
+  return std::any_of(shape.begin(), shape.end(), [](const Json& dim) { return dim.get<std::uint64_t>() > INT64_MAX; });
+}
 
 // Whether the product of dimensions leaves 64 bits before a 0 makes it small.
 bool has_product_beyond_64_bits(const Json& tensor) {
@@ -260,7 +268,10 @@ bool has_flags(Bytes file) {
 std::optional<std::string> choice_in_accepted(Bytes file, const model::Secret& secret, const Description& description) {
   const auto version = description.document["data_version"].get<std::uint64_t>();
   const std::string& layout = description.layout;
-  const bool one_by_one = version < 5 || layout == "v5-long-dims";
+  const bool one_by_one = version < 5 || layout == "v4" || has_entry_versions(layout);
+  if (version == 5 && layout == "v4") {
+    return std::string(kChoiceOfClassicVersion5);
+  }
   if (version < 4 && has_flags(file)) {
     return "Whether the bytes of the feature flags are ignored or must be zero before data version 4.";
   }
@@ -276,7 +287,7 @@ std::optional<std::string> choice_in_accepted(Bytes file, const model::Secret& s
   if (one_by_one && has_other_order(description)) {
     return "Whether the index may list the tensors in another order than the file holds them.";
   }
-  if (version < 5 && has_writer_defect(description, "TZR-IDX-016")) {
+  if (one_by_one && has_writer_defect(description, "TZR-IDX-016")) {
     return "Whether bytes after the terminator are ignored or refused.";
   }
   if (any_tensor(description, [](const Json& tensor) { return tensor["shape"].size() > kDimsMax; })) {
@@ -294,12 +305,15 @@ std::optional<std::string> choice_in_accepted(Bytes file, const model::Secret& s
   if (has_odd_hashes(file, description, lacks_sha256)) {
     return "Whether a CRC32 alone, weaker than what any writer stores, is enough to verify.";
   }
-  if (version >= 2 && version <= 4 &&
+  if (version >= 2 && one_by_one &&
       any_tensor(description, [](const Json& tensor) { return wire_dtype(tensor).starts_with('>'); })) {
     return "Whether big-endian data is read, from a layout whose writers never stored any.";
   }
   if (any_tensor(description, is_byte_with_order)) {
     return "Whether a type of one byte may have a byte order.";
+  }
+  if (any_tensor(description, has_unsigned_dimension)) {
+    return "Whether a dimension that no signed number of 64 bits holds is read, in a tensor without elements.";
   }
   if (one_by_one && any_tensor(description, has_product_beyond_64_bits)) {
     return "Whether the product of a shape may leave 64 bits before a 0 makes it small.";

@@ -6,10 +6,15 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "model.h"
 
 namespace tzmark::conformance::mutation {
+
+// tensorizer 2.12 does, and no writer emits such files.
+inline constexpr std::string_view kChoiceOfClassicVersion5 =
+    "Whether data version 5 without feature flag 1 is read in the layout of v4, as tensorizer 2.12 does.";
 
 // What is left to the reader in a file that the model takes; nothing if every reader has to take it.
 // REQUIRES: the description is that of the file and has a document.

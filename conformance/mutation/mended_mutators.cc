@@ -94,7 +94,7 @@ class MendedChange {
       std::string changed = odd_dtype(old, *random_);
       if (changed.size() == old.size()) return changed;
     }
-    return odd_bytes(old, *random_);
+    return site.name == "feature flags" ? odd_flags(old, *random_) : odd_bytes(old, *random_);
   }
 
   // The copy in the tensor header of a field of the index.

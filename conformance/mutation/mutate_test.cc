@@ -36,7 +36,7 @@ TEST(MakeMutant, IsTheSameOnEveryMachine) {
   }
   // Whoever changes the mutators changes this too, and every mutant that somebody wrote down.
   EXPECT_EQ(sha256_of(std::as_bytes(std::span(all))),
-            "f419f2731df49c2105e5333f1730e9de3b41c12cdc61b53da325c66f8a7a437a");
+            "43dd6d6120167fc2d330036580b2ec0d33a9bd316a74862a121b0aa1a21abb51");
 }
 
 TEST(MakeMutant, FollowsTheSeedOfTheRun) {
@@ -60,7 +60,7 @@ TEST(MakeMutant, ReachesEveryPartRawAndMended) {
   }
   // Keys are neither.
   EXPECT_EQ(reached.size(), 2 * kPartCount - 1);
-  EXPECT_EQ(layouts.size(), 7u);
+  EXPECT_EQ(layouts.size(), 8u);
 }
 
 TEST(MakeMutant, MendedOnesBreakOneRuleOrNone) {
@@ -89,11 +89,11 @@ bool catches(const Mutant& mutant, const Assessment& assessment, const std::stri
 
 // Rules that no mutant breaks in such a way that every reader has to refuse it. FORMAT.md 11.2 leaves the first to the
 // reader, other rules imply the second, the third says what a reader may do with a right file, and for the fourth a
-// file has to be made that reads in two ways, which no small change of another does.
+// file has to be made that reads in two ways, which few small changes of another do.
 const std::set<std::string> kOutOfReach = {"TZR-IDX-012", "TZR-REC-005", "TZR-DTY-005", "TZR-HDR-008"};
 
 TEST(MakeMutant, CatchesReadersThatLeaveARuleOut) {
-  constexpr std::uint64_t kMutants = 20000;
+  constexpr std::uint64_t kMutants = 60000;
   const Manifest& manifest = test_seeds().manifest;
   std::map<std::string, std::uint64_t> first;
   for (std::uint64_t i = 0; i < kMutants; ++i) {

@@ -262,4 +262,11 @@ std::string odd_bytes(std::string old, Random& random) {
   return old;
 }
 
+std::string odd_flags(std::string old, Random& random) {
+  constexpr std::uint64_t kKnown = 4;
+  if (old.empty() || random.one_in(2)) return odd_bytes(std::move(old), random);
+  old.front() = static_cast<char>(old.front() ^ (1 << random.below(kKnown)));
+  return old;
+}
+
 }  // namespace tzmark::conformance::mutation

@@ -23,5 +23,7 @@ std::vector<std::uint64_t> odd_shape(const std::vector<std::uint64_t>& old, Rand
 
 // Bytes of the same number with something changed.
 std::string odd_bytes(std::string old, Random& random);
+// The same of feature flags, half of the time one of the lowest.
+std::string odd_flags(std::string old, Random& random);
 
 }  // namespace tzmark::conformance::mutation

@@ -95,6 +95,7 @@ class RawChange {
   std::string other_text(const Field& field, const std::string& old) {
     if (field.name == "name" && random_->one_in(2)) return odd_name(old, {old}, *random_);
     if (field.name == "dtype" && random_->one_in(2)) return odd_dtype(old, *random_);
+    if (field.name == "feature flags") return odd_flags(old, *random_);
     if (random_->one_in(4)) {
       for (const Field& other : fields_) {
         if (other.name == field.name && other.offset != field.offset && other.size == field.size) {

@@ -309,8 +309,9 @@ model::Reading read(model::Bytes file, const model::Record& header, const std::s
   const std::uint64_t version = header.find("data version")->number;
   if (version != 5) return model::read_as(file, header, model::layout_of_version(version), without);
   model::Reading reading = model::read_version_5(file, header, without);
-  if (reading.layout->segments || !reading.notes.refused()) return reading;
-  for (const std::string_view other : {"v5-headers-first", "v5-long-dims"}) {
+  const bool by_content = !reading.layout->segments && reading.layout->name != "v5-flagged-dims";
+  if (!by_content || !reading.notes.refused()) return reading;
+  for (const std::string_view other : {"v5-headers-first", "v5-long-dims", "v4"}) {
     model::Reading again = model::read_as(file, header, model::layout_named(other), without);
     if (headers_read(again) > headers_read(reading)) reading = std::move(again);
   }

@@ -21,8 +21,8 @@ const std::set<std::string> kReaderMayOmit = {"layout", "wire_dtype", "crc32_fie
 const std::set<std::string> kWriterMayOmit = {"module_index"};
 const std::set<std::string> kClaimedShapes = {"pipe", "offset"};
 // One that is misspelt would skip every case of its layout in silence.
-const std::set<std::string> kLayouts = {"v1",          "v2",           "v3",         "v4", "v5-headers-first",
-                                        "v5-segments", "v5-long-dims", "safetensors"};
+const std::set<std::string> kLayouts = {
+    "v1", "v2", "v3", "v4", "v5-flagged-dims", "v5-headers-first", "v5-segments", "v5-long-dims", "safetensors"};
 
 constexpr int kRejectedStatus = 1;
 constexpr int kUnsupportedStatus = 2;

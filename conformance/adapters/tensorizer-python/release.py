@@ -27,9 +27,11 @@ STRUCTURES = hasattr(TensorDeserializer, "tree")
 META = DATA_VERSION_MAX >= 4
 OMITS_NON_PERSISTENT_BUFFERS = "include_non_persistent_buffers" in _module_options
 
-# Only the layouts of data versions that a release names; data version 5 of 2.12 has a feature flag in its file header
-# that no layout of FORMAT.md has.
-LAYOUTS = [f"v{number}" for number in range(1, min(DATA_VERSION_MAX, 4) + 1)]
+# Only the layouts of data versions that a release names; of data version 5 the one that was released.
+LAYOUTS = [
+    *(f"v{number}" for number in range(1, min(DATA_VERSION_MAX, 4) + 1)),
+    *(["v5-flagged-dims"] if DATA_VERSION_MAX >= 5 else []),
+]
 
 # What torch has no type for, so that a library of torch tensors cannot hand it out.
 NOT_OF_TORCH = ["big-endian", "foreign-dtype"]

@@ -30,7 +30,16 @@ from typing import Any, NoReturn
 
 Json = dict[str, Any]
 
-LAYOUTS = ["v1", "v2", "v3", "v4", "v5-headers-first", "v5-segments", "v5-long-dims"]
+LAYOUTS = [
+    "v1",
+    "v2",
+    "v3",
+    "v4",
+    "v5-flagged-dims",
+    "v5-headers-first",
+    "v5-segments",
+    "v5-long-dims",
+]
 # What manifest and command line call the two kinds of key.
 KEYS = ("key_hex", "passphrase")
 PROFILE: Json = {
