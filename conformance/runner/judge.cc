@@ -108,6 +108,16 @@ void judge_answer(const Case& item, Step& step, const Accepted& accepted) {
   }
 }
 
+// Of a file that a writer left which reported an error.
+std::string what_is_left(const model::Description& written) {
+  if (written.defects.empty()) return "behind";
+  const model::Defect& defect = written.defects.front();
+  return "that breaks " + describe({defect.rule, defect.offset, defect.message});
+}
+
+// Of "v5-segments", "v5".
+std::string_view data_version_of(std::string_view layout) { return layout.substr(0, layout.find('-')); }
+
 }  // namespace
 
 std::string_view name_of(Outcome outcome) {
@@ -184,9 +194,10 @@ void judge_encode_step(const Case& item, const std::optional<Json>& expected, co
       judge_written(*expected, *written, profile, step);
     }
   });
-  if (step.answer.kind == AnswerKind::kRejected && step.outcome == Outcome::kPass && written) {
-    step.outcome = Outcome::kWrongData;
-    step.reason = "rejected, and left a file behind";
+  if (step.answer.kind == AnswerKind::kRejected && written) {
+    const bool right = step.outcome == Outcome::kPass;
+    step.reason = fmt::format("{}, and left a file {}", right ? "rejected" : step.reason, what_is_left(*written));
+    if (right) step.outcome = Outcome::kWrongData;
   }
   step.reason = one_line(step.reason, kReasonMaxBytes);
 }
@@ -204,6 +215,24 @@ std::optional<std::string> excuse(const Case& item, const Profile& profile) {
   }
   if (item.verdict == Verdict::kIntegrityFailure && !profile.has(Command::kVerify)) return "its profile has no verify";
   return std::nullopt;
+}
+
+std::optional<Case> as_other_layout(const Case& item, const Profile& profile) {
+  const std::set<std::string>& layouts = profile.reads.layouts;
+  if (item.operation != Operation::kRead || item.verdict != Verdict::kValid || layouts.contains(item.layout)) {
+    return std::nullopt;
+  }
+  const auto known = std::find_if(layouts.begin(), layouts.end(), [&](const std::string& layout) {
+    return data_version_of(layout) == data_version_of(item.layout);
+  });
+  if (known == layouts.end()) return std::nullopt;
+  Case asked = item;
+  asked.layout = *known;
+  if (excuse(asked, profile)) return std::nullopt;
+  asked.layout = item.layout;
+  asked.verdict = Verdict::kImplementationDefined;
+  asked.rules.emplace_back("TZR-HDR-003");
+  return asked;
 }
 
 CaseJudgement judge_case(const Case& item, const std::vector<Step>& steps) {

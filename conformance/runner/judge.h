@@ -86,6 +86,11 @@ void judge_encode_step(const Case& item, const std::optional<Json>& expected, co
 // Why the profile excuses the adapter from this case; nothing if it does not.
 std::optional<std::string> excuse(const Case& item, const Profile& profile);
 
+// A right file in a layout that the reader does not know, of a data version that it does, as the case that it is asked
+// about; nothing for all other cases. Nothing in the file header may tell the reader so: it may refuse the file or read
+// it as it is, and must not read it as another layout.
+std::optional<Case> as_other_layout(const Case& item, const Profile& profile);
+
 struct CaseJudgement {
   Outcome outcome = Outcome::kSkipped;
   std::string reason;  // that of the step which decided; empty for a pass

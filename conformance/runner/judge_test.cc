@@ -177,6 +177,15 @@ TEST(JudgeEncodeStep, NoFileOrOneTooMany) {
   EXPECT_EQ(written(Verdict::kInvalid, rejected(), nullptr).outcome, Outcome::kPass);
   const model::Description file = file_of();
   EXPECT_EQ(written(Verdict::kInvalid, rejected(), &file).reason, "rejected, and left a file behind");
+  EXPECT_EQ(written(Verdict::kInvalid, rejected(), &file).outcome, Outcome::kWrongData);
+}
+
+TEST(JudgeEncodeStep, SaysWhatAFailedWriterLeft) {
+  model::Description file = file_of();
+  file.defects.push_back({"TZR-IDX-002", 77, "past its end", model::Defect::Kind::kStructure});
+  const Step step = written(Verdict::kValid, rejected(), &file);
+  EXPECT_EQ(step.outcome, Outcome::kRejectedValid);
+  EXPECT_THAT(step.reason, HasSubstr("bad, and left a file that breaks TZR-IDX-002 at byte 77: past its end"));
 }
 
 TEST(JudgeStep, UnsupportedIsSkipped) {
@@ -263,6 +272,45 @@ TEST(Excuse, FollowsTheProfile) {
   writer.writes.layouts = {"v1"};
   EXPECT_FALSE(excuse(encode, writer));
   EXPECT_THAT(*excuse(case_of(Verdict::kValid), writer), HasSubstr("does not read"));
+}
+
+// One data version, of which a reader knows some layouts.
+TEST(AsOtherLayout, RightFilesMayBeRefused) {
+  Profile profile = profile_of();
+  profile.reads.layouts = {"v4", "v5-flagged-dims"};
+  Case item = case_of(Verdict::kValid);
+  item.layout = "v5-segments";
+  item.features = {"meta"};
+  EXPECT_THAT(*excuse(item, profile), HasSubstr("does not read v5-segments"));
+  const std::optional<Case> asked = as_other_layout(item, profile);
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(asked->verdict, Verdict::kImplementationDefined);
+  EXPECT_EQ(asked->layout, "v5-segments");
+  EXPECT_EQ(asked->rules.back(), "TZR-HDR-003");
+  profile.reads.lacks = {"meta"};
+  EXPECT_FALSE(as_other_layout(item, profile));
+}
+
+TEST(AsOtherLayout, IsNothingForAllOthers) {
+  Profile profile = profile_of();
+  profile.commands.insert("encode");
+  profile.reads.layouts = profile.writes.layouts = {"v4", "v5-flagged-dims"};
+  Case item = case_of(Verdict::kValid);
+  for (const char* layout : {"v3", "v4", "v5-flagged-dims"}) {
+    item.layout = layout;
+    EXPECT_FALSE(as_other_layout(item, profile)) << layout;
+  }
+  // Of broken files the reader may say what it likes, and nobody is asked to write one.
+  for (const Verdict verdict : {Verdict::kMalformed, Verdict::kIntegrityFailure, Verdict::kImplementationDefined}) {
+    item = case_of(verdict);
+    item.layout = "v5-segments";
+    EXPECT_FALSE(as_other_layout(item, profile));
+  }
+  item = case_of(Verdict::kValid);
+  item.layout = "v5-segments";
+  item.operation = Operation::kEncode;
+  EXPECT_FALSE(as_other_layout(item, profile));
+  EXPECT_THAT(*excuse(item, profile), HasSubstr("does not write v5-segments"));
 }
 
 TEST(Names, OutcomesAreOrderedFromTheWorst) {

@@ -122,7 +122,8 @@ CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& a
   result.item = item;
   // Also for cases that are skipped: a corpus that has changed is not one to report on.
   check_case_file(manifest, item);
-  auto reason = excuse(item, adapter.profile());
+  const std::optional<Case> other_layout = as_other_layout(item, adapter.profile());
+  auto reason = other_layout ? std::nullopt : excuse(item, adapter.profile());
   if (!reason) reason = absence_from_all(item, adapter.profile(), options.shaping.shapes);
   if (reason) {
     result.reason = *reason;
@@ -134,7 +135,8 @@ CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& a
     result.steps.push_back(
         run_encode_case(manifest, item, adapter, elapsed_max, memory_max_bytes, options.kept, nonces));
   } else {
-    run_read_case(manifest, item, adapter, options.shaping.shapes, stage, elapsed_max, memory_max_bytes, result.steps);
+    run_read_case(manifest, other_layout.value_or(item), adapter, options.shaping.shapes, stage, elapsed_max,
+                  memory_max_bytes, result.steps);
   }
   const CaseJudgement judgement = judge_case(item, result.steps);
   result.outcome = judgement.outcome;

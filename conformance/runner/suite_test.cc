@@ -92,6 +92,22 @@ TEST(Suite, RejectsEverything) {
   EXPECT_EQ(behaving("reject", "implementation-defined").choice(), "rejected");
 }
 
+// What the file header does not tell a reader of another layout may be refused, and must not be read as something else.
+TEST(Suite, LayoutsThatShareADataVersion) {
+  const auto outcome = [](const std::string& behaviour, const std::string& verdict) {
+    TestCorpus corpus;
+    corpus.add("one", verdict)["layout"] = "v5-segments";
+    const std::string profile =
+        R"({"protocol": 1, "name": "fake", "version": "1", "commands": ["decode", "verify"],
+            "reads": {"layouts": ["v5-flagged-dims"], "omits": ["layout"]}})";
+    return run(corpus, {"--case", "*=" + behaviour, "--profile", profile}).at("one").outcome;
+  };
+  EXPECT_EQ(outcome("reject", "valid"), Outcome::kPass);
+  EXPECT_EQ(outcome("honest", "valid"), Outcome::kPass);
+  EXPECT_EQ(outcome("wrong-data", "valid"), Outcome::kWrongData);
+  EXPECT_EQ(outcome("accept", "malformed"), Outcome::kSkipped);
+}
+
 TEST(Suite, RecordsAnotherRule) {
   const CaseResult result = behaving("reject-for-another-rule", "invalid");
   EXPECT_EQ(result.outcome, Outcome::kPass);

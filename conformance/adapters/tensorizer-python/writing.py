@@ -10,7 +10,7 @@ from protocol import Rejected, Secret, Unsupported
 from refusals import Judged
 from specification import Item, Specification, load
 from structure import as_module, as_state_dict
-from tensorizer import TensorSerializer
+from tensorizer import TensorDeserializer, TensorSerializer
 from tensorizer.serialization import TensorType
 
 KINDS = {
@@ -78,13 +78,29 @@ def write_tensors(serializer: TensorSerializer, items: list[Item]) -> None:
             )
 
 
+def unreadable_once_closed(serializer: TensorSerializer, out: str) -> str:
+    """Whoever closes a file after an error has one that seems whole. What is wrong with it; empty if nothing is."""
+    try:
+        serializer.close()
+        TensorDeserializer(out, device="cpu", lazy_load=True).close()
+    except Exception as error:  # of every class there is
+        text = " ".join(str(error).split())
+        return f"; closed, the file cannot be opened: {type(error).__name__}: {text}"
+    return ""
+
+
 def encode(spec: str, out: str, secret: Secret | None) -> None:
     specification = load(spec)
     options = {"encryption": encryption(secret)} if secret else {}
     try:
         with Judged():
             serializer = TensorSerializer(out, **options)
-        write(serializer, specification)
+        try:
+            write(serializer, specification)
+        except Rejected as error:
+            raise Rejected(
+                f"{error}{unreadable_once_closed(serializer, out)}"
+            ) from error
         with Judged():
             serializer.close()
     except BaseException:
