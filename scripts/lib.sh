@@ -20,6 +20,12 @@ fail() {
   exit "$1"
 }
 
+# require_release_number TEXT: ends the script unless the text is how PyPI writes the number of a release.
+require_release_number() {
+  [[ $1 =~ ^[0-9]+(\.[0-9]+)+((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?$ ]] ||
+    fail 2 "$(printf %q "$1") is not the number of a release, such as 2.12.1"
+}
+
 # build_dir PRESET: where CMakePresets.json puts that preset's build.
 build_dir() {
   if [ "$1" = release ]; then printf '%s/build\n' "$root"; else printf '%s/build/%s\n' "$root" "$1"; fi

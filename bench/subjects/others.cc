@@ -250,7 +250,7 @@ std::unique_ptr<Subject> peer_run(Workplace& place, SharedContent content, std::
 std::optional<PeerPlace> find_peer(std::string_view name, std::string& why) {
   const std::filesystem::path programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const bool is_tensorizer = name == "tensorizer";
-  const std::string release = is_tensorizer ? "tensorizer-2.11.1" : "safetensors-0.8.0";
+  const std::string release = is_tensorizer ? "tensorizer-2.12.1" : "safetensors-0.8.0";
   const std::filesystem::path driver =
       programs / fmt::format("../share/tzmark/bench/peers/{}_driver.py", is_tensorizer ? "tensorizer" : "safetensors");
   // scripts/peers puts them into the build folder.

@@ -1,12 +1,11 @@
 """Does the real upstream read what tzmark writes? Every tensor of it, with hash verification?
 
-Each valid file of the corpus is converted to every layout of data versions 1 to 4 that can hold it, plain and
-encrypted, and tensorizer, which knows no data version 5, decodes the result. What it says of each tensor is held
-against the case's own expectation, which neither of the two wrote, and against what "tzmark dump" and "tzmark extract"
-say of the converted file.
+Each valid file of the corpus is converted to every layout that tensorizer reads and that can hold it, plain and
+encrypted, and tensorizer decodes the result. What it says of each tensor is held against the case's own expectation,
+which neither of the two wrote, and against what "tzmark dump" and "tzmark extract" say of the converted file.
 
-What the peer is known not to read is left out with the reason, and the peer has to refuse it: should it stop to do so,
-the reason is stale and the test fails.
+What the peer is known not to read is left out with the reason, and the peer has to refuse it in a layout that it reads;
+what tzmark does not write is left out likewise. Should either stop to refuse, the reason is stale and the test fails.
 """
 
 import argparse
@@ -38,6 +37,11 @@ META_BYTES_MAX = 64 << 20
 EXTRACTED_MAX = 8
 # Deriving a key is slow by design, in the writer and in the reader, so only some files are written with a passphrase.
 PASSPHRASE_FILES = 4
+
+# What tzmark cites when it does not write an empty name.
+EMPTY_NAME_RULE = "TZR-NAM-009"
+# What the peer reads. Each holds all that those before it hold, and more.
+LAYOUTS = ("v1", "v2", "v3", "v4", "v5-flagged-dims")
 
 Tensor = Mapping[str, Any]
 
@@ -89,6 +93,9 @@ TARGETS = (
     Target("v3", passphrase(PASSPHRASE)),
     Target("v4", None),
     Target("v4", raw_key(KEY)),
+    Target("v5-flagged-dims", None),
+    Target("v5-flagged-dims", raw_key(KEY)),
+    Target("v5-flagged-dims", passphrase(PASSPHRASE)),
 )
 
 
@@ -145,6 +152,11 @@ def nominal_bytes(tensor: Tensor) -> int:
     return math.prod(tensor["shape"]) * element
 
 
+def is_written(tensor: Tensor) -> bool:
+    """Whether tzmark writes this tensor."""
+    return tensor["path"] != [""]
+
+
 def is_opaque(tensor: Tensor) -> bool:
     return "\0" in tensor["wire_dtype"]
 
@@ -152,8 +164,6 @@ def is_opaque(tensor: Tensor) -> bool:
 def peer_refuses(tensor: Tensor) -> str | None:
     """Why the peer does not read this tensor; None if it does."""
     dtype = tensor["dtype"]
-    if tensor["path"] == [""]:
-        return "an empty name"
     if dtype is None:
         return "a dtype that torch does not have at all"
     if not hasattr(torch, dtype):
@@ -177,14 +187,14 @@ def too_large_for_peer(tensor: Tensor) -> bool:
 
 
 def too_long_for_peer(tensor: Tensor) -> bool:
-    """Dimensions of data version 5 alone, or such as numpy multiplies even though one of them is zero."""
-    shape = tensor["shape"]
-    product = math.prod(dimension for dimension in shape if dimension)
-    return product >= 1 << 59 or any(dimension >= 1 << 32 for dimension in shape)
+    """Dimensions that numpy multiplies even though one of them is zero."""
+    return math.prod(dimension for dimension in tensor["shape"] if dimension) >= 1 << 59
 
 
 def lowest_layout(tensors: list[Tensor]) -> str:
-    """The lowest layout that holds these tensors."""
+    """The first of LAYOUTS that holds these tensors."""
+    if any(dimension >> 32 for tensor in tensors for dimension in tensor["shape"]):
+        return "v5-flagged-dims"
     if any(tensor["meta"] for tensor in tensors):
         return "v4"
     return "v2" if any(map(is_opaque, tensors)) else "v1"
@@ -263,23 +273,27 @@ def require_refusal(path: Path, secret: Secret | None) -> None:
     raise Mismatch("the peer reads it, though it is known not to")
 
 
-def require_verification(tzmark: Tzmark, scratch: Path, source: Path) -> None:
+def require_verification(
+    tzmark: Tzmark, source: Path, out: Path, target: Target
+) -> None:
     """A changed bit of data must stop the peer: else its verification would verify nothing."""
-    out = scratch / "flipped.tensors"
-    tzmark.convert(source, None, out, Target("v1", None))
+    tzmark.convert(source, None, out, target)
     content = bytearray(out.read_bytes())
     # The last eight bytes are the terminator; before them lies the last tensor's data.
     content[-9] ^= 1
     out.write_bytes(content)
-    require_refusal(out, None)
+    require_refusal(out, target.secret)
 
 
 @dataclass
 class Tally:
     """What came of it, for the table at the end."""
 
-    files: Counter[str] = field(default_factory=Counter)
-    left_out: Counter[str] = field(default_factory=Counter)
+    converted: Counter[str] = field(default_factory=Counter)
+    read: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    not_written: Counter[str] = field(default_factory=Counter)
+    not_tried: Counter[str] = field(default_factory=Counter)
     tensors: int = 0
     failures: list[str] = field(default_factory=list)
 
@@ -290,6 +304,7 @@ class Case:
 
     name: str
     path: Path
+    layout: str
     secret: Secret | None
     tensors: list[Tensor]
 
@@ -305,45 +320,82 @@ def read_cases(corpus: Path) -> Iterator[Case]:
         elif "passphrase" in case:
             secret = passphrase(case["passphrase"])
         expected = json.loads((corpus / case["expected"]).read_text())
-        yield Case(case["id"], corpus / case["path"], secret, expected["tensors"])
+        path = corpus / case["path"]
+        yield Case(case["id"], path, case["layout"], secret, expected["tensors"])
 
 
 def targets_for(tensors: list[Tensor], tally: Tally) -> Iterator[Target]:
     """Everything that these tensors can be converted to; with a passphrase only until enough files have one."""
-    lowest = lowest_layout(tensors)
+    lowest = LAYOUTS.index(lowest_layout(tensors))
     for target in TARGETS:
         slow = target.secret is not None and target.secret.name == "passphrase"
-        if target.layout < lowest or (
-            slow and tally.files[str(target)] >= PASSPHRASE_FILES
+        if LAYOUTS.index(target.layout) < lowest or (
+            slow and tally.converted[str(target)] >= PASSPHRASE_FILES
         ):
             continue
         yield target
 
 
+def check_refusal(tzmark: Tzmark, case: Case, out: Path) -> None:
+    """The peer must refuse the tensors, in a layout that it reads: in others it would refuse any tensors."""
+    if case.layout in LAYOUTS:
+        require_refusal(case.path, case.secret)
+    lowest = Target(lowest_layout(case.tensors), None)
+    tzmark.convert(case.path, case.secret, out, lowest)
+    require_refusal(out, None)
+
+
+def check_empty_name(tzmark: Tzmark, case: Case, out: Path) -> None:
+    """tzmark must not write the name; the peer must refuse it where the case is of a layout that the peer reads."""
+    if case.layout in LAYOUTS:
+        require_refusal(case.path, case.secret)
+    try:
+        lowest = Target(lowest_layout(case.tensors), None)
+        tzmark.convert(case.path, case.secret, out, lowest)
+    except Mismatch as error:
+        if EMPTY_NAME_RULE in str(error):
+            return
+        raise
+    raise Mismatch("tzmark writes it, though it is known not to")
+
+
+def check_left_out(tzmark: Tzmark, case: Case, out: Path, tally: Tally) -> bool:
+    """Has refused what is known to be. Returns whether that is so of this case; failures go into the tally."""
+    reason = next(filter(None, map(peer_refuses, case.tensors)), None)
+    try:
+        if not all(map(is_written, case.tensors)):
+            tally.not_written["an empty name"] += 1
+            check_empty_name(tzmark, case, out)
+        elif reason is not None:
+            tally.refused[reason] += 1
+            check_refusal(tzmark, case, out)
+        else:
+            return False
+    except Mismatch as error:
+        tally.failures.append(f"{case.name}: {error}")
+    return True
+
+
 def check_case(tzmark: Tzmark, case: Case, out: Path, tally: Tally) -> None:
-    """Converts one file to all it can be and compares, or has the peer refuse it. Failures go into the tally."""
-    refusal = next(filter(None, map(peer_refuses, case.tensors)), None)
-    if refusal is not None:
-        tally.left_out[refusal] += 1
-        try:
-            require_refusal(case.path, case.secret)
-        except Mismatch as error:
-            tally.failures.append(f"{case.name}: {error}")
+    """Converts one file to all it can be and compares, or has it refused. Failures go into the tally."""
+    if check_left_out(tzmark, case, out, tally):
         return
     if any(map(too_long_for_peer, case.tensors)):
-        tally.left_out["dimensions too large for data version 4 or for numpy"] += 1
+        tally.not_tried["dimensions too large for numpy"] += 1
         return
     if any(map(too_large_for_peer, case.tensors)):
-        tally.left_out["a meta tensor too large for the peer, which allocates it"] += 1
+        tally.not_tried["a meta tensor too large for the peer, which allocates it"] += 1
         return
+    failures = len(tally.failures)
     for target in targets_for(case.tensors, tally):
         try:
             tzmark.convert(case.path, case.secret, out, target)
             tally.tensors += compare(tzmark, out, target.secret, case.tensors)
-            tally.files[str(target)] += 1
+            tally.converted[str(target)] += 1
         except Exception as error:  # whatever the peer raises is its verdict
             problem = f"{type(error).__name__}: {error}"
             tally.failures.append(f"{case.name} as {target}: {problem}")
+    tally.read += len(tally.failures) == failures
 
 
 def main() -> int:
@@ -356,24 +408,37 @@ def main() -> int:
     cases = list(read_cases(arguments.corpus))
     with tempfile.TemporaryDirectory() as directory:
         scratch = Path(directory)
+        out = scratch / "ours.tensors"
         tzmark = Tzmark(arguments.tzmark, scratch)
         for case in cases:
-            check_case(tzmark, case, scratch / "ours.tensors", tally)
+            check_case(tzmark, case, out, tally)
         # A small plain file serves to show that the peer really verifies.
         (plain,) = [case for case in cases if case.name == "malformed-base-v1"]
-        require_verification(tzmark, scratch, plain.path)
+        for target in TARGETS:
+            try:
+                require_verification(tzmark, plain.path, out, target)
+            except Mismatch as error:
+                tally.failures.append(f"a changed bit as {target}: {error}")
 
     tally.failures += [
         f"no file was compared as {target}"
         for target in TARGETS
-        if not tally.files[str(target)]
+        if not tally.converted[str(target)]
     ]
     print(f"tensorizer {tensorizer.__version__} over torch {torch.__version__}")
-    for name, count in tally.files.items():
-        print(f"{count:6} files as {name}")
-    print(f"{tally.tensors:6} tensors compared")
-    for reason, count in tally.left_out.items():
-        print(f"{count:6} files left out: {reason}")
+    print(f"{len(cases):6} valid files of the corpus, of these")
+    print(f"{tally.read:6} read in every layout that holds them, hashes verified:")
+    for target in TARGETS:
+        print(f"{tally.converted[str(target)]:12} as {target}")
+    print(f"{tally.tensors:12} tensors in all of these")
+    for what, reasons in (
+        ("refused by the peer", tally.refused),
+        ("not written by tzmark", tally.not_written),
+        ("not tried", tally.not_tried),
+    ):
+        print(f"{reasons.total():6} {what}:")
+        for reason, count in reasons.most_common():
+            print(f"{count:12} {reason}")
     for failure in tally.failures:
         print(f"FAILED {failure}")
     return 1 if tally.failures else 0
