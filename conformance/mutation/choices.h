@@ -12,7 +12,7 @@
 
 namespace tzmark::conformance::mutation {
 
-// tensorizer 2.12 does, and no writer emits such files.
+// Of a file that is right but for its data version, which is 5 and should be 4. No writer emits one.
 inline constexpr std::string_view kChoiceOfClassicVersion5 =
     "Whether data version 5 without feature flag 1 is read in the layout of v4, as tensorizer 2.12 does.";
 

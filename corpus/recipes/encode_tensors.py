@@ -136,29 +136,25 @@ def modules(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
 
 def counts(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
     data = Data("data", MANY)
-    many = [
-        Tensor(
-            [f"layers.{number:03}.".ljust(NAME_BYTES, "x")],
-            shape=[1],
-            view=View(data, number, 1),
-        )
-        for number in range(MANY)
-    ]
+
+    def named(count: int, name_bytes: int) -> list[Tensor]:
+        return [
+            Tensor(
+                [f"layers.{number:03}.".ljust(name_bytes, "x")],
+                shape=[1],
+                view=View(data, number, 1),
+            )
+            for number in range(count)
+        ]
+
     yield recipe.written(
         "large-index",
-        Specification(many),
+        Specification(named(MANY, NAME_BYTES)),
         "IDX-001 IDX-002 HDR-005",
         f"{MANY} tensors with long names, and more index than upstream reserves room for.",
         features=["large-index"],
     )
-    few = [
-        Tensor(
-            [f"layers.{number:03}.".ljust(LONG_NAME_BYTES, "x")],
-            shape=[1],
-            view=View(data, number, 1),
-        )
-        for number in range(FEW)
-    ]
+    few = named(FEW, LONG_NAME_BYTES)
     # A writer that goes from tensor to tensor learns of the last one when all others are in its index.
     yield recipe.written(
         "large-index-late-long-dimension",

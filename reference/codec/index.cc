@@ -412,7 +412,7 @@ Index read_index(File& file, File* data_file) {
   if (by_content && !has_layout_section(head) && !header.split) return read_either(file, sizes, header);
   Index index;
   index.header = header;
-  if (header.data_version == data_version(Layout::kV5Segments) && !header.flagged_dims) {
+  if (by_content) {
     if (header.split) check_split_pair(header, *data_file);
     read_segments(file, sizes, head, index);
   } else {
