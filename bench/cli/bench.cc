@@ -79,7 +79,7 @@ std::vector<std::string> chosen_paths(const BenchOptions& options) {
   return names;
 }
 
-Cache cache_for(const BenchOptions& options, std::string_view io) {
+Cache chosen_cache(const BenchOptions& options, std::string_view io) {
   if (is_direct(io)) return Cache::kDirect;
   return options.cache == "cold" ? Cache::kCold : Cache::kWarm;
 }
@@ -179,7 +179,7 @@ class Matrix {
     }
     // Only GPU memory is what that path is for.
     if (moving.io == "gpudirect" && !to_device()) return;
-    const Cache cache = cache_for(options_, moving.io);
+    const Cache cache = chosen_cache(options_, moving.io);
     const bool has_fio = options_.fio && (moving.io == "direct" || moving.io == "uring-direct");
     if (wants("read")) {
       // Hashes cost a file next to nothing, so that all reads are of one file.

@@ -133,9 +133,9 @@ class BenchTest(unittest.TestCase):
         self.assertIn("there is no I/O path 'floppy'", refused)
         self.assertEqual(os.listdir(self.directory), [])
 
-    def stand_ins(self) -> dict[str, str]:
+    def fakes(self) -> dict[str, str]:
         """What makes this machine look as if it had a GPU and libcufile."""
-        stand_ins = Path(os.environ["TZMARK_BUILD_DIR"]) / "tests/stand_in"
+        fakes = Path(os.environ["TZMARK_BUILD_DIR"]) / "tests/fake"
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         root = Path(folder.name)
@@ -143,13 +143,13 @@ class BenchTest(unittest.TestCase):
             (root / folder).mkdir(parents=True)
         (root / "proc/modules").touch()
         return {
-            "TZMARK_CUDA_LIBRARY": str(stand_ins / "libtzmark_stand_in_cuda.so"),
-            "TZMARK_CUFILE_LIBRARY": str(stand_ins / "libtzmark_stand_in_cufile.so"),
+            "TZMARK_CUDA_LIBRARY": str(fakes / "libtzmark_fake_cuda.so"),
+            "TZMARK_CUFILE_LIBRARY": str(fakes / "libtzmark_fake_cufile.so"),
             "TZMARK_SYSTEM_ROOT": str(root),
         }
 
     def test_gpudirect_attests_the_way_that_bytes_took(self) -> None:
-        environment = self.stand_ins()
+        environment = self.fakes()
         result = self.directory / "result.json"
         work = self.directory / "work"
         with unittest.mock.patch.dict(os.environ, environment):
@@ -170,7 +170,7 @@ class BenchTest(unittest.TestCase):
         self.assertEqual([e["op"] for e in document["results"]], ["read", "write"])
 
     def test_the_codec_moves_bytes_to_and_from_gpu_memory(self) -> None:
-        with unittest.mock.patch.dict(os.environ, self.stand_ins()):
+        with unittest.mock.patch.dict(os.environ, self.fakes()):
             # The GPU is a processor here, and slow.
             document = self.document(
                 *("--memory", "device", "--io", "gpudirect,pwrite"),

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "bytes/thread_limit.h"
+#include "testing/faults/thread_limit.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {

@@ -10,7 +10,7 @@
 #include "harness/small_file.h"
 #include "harness/test_tmpfs.h"
 #include "io/paths.h"
-#include "io/test_room.h"
+#include "testing/files/test_directory.h"
 
 namespace tzmark::bench {
 namespace {

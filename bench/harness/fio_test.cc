@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "harness/page_cache.h"
-#include "io/test_room.h"
+#include "testing/files/test_directory.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -195,10 +195,10 @@ TEST_P(FioRuns, FailureHasFiosWords) {
   }
 }
 
-std::string name_of_test(const testing::TestParamInfo<FioEngine>& test) {
+std::string name_of_engine(const testing::TestParamInfo<FioEngine>& test) {
   return test.param == FioEngine::kPsync ? "psync" : "io_uring";
 }
-INSTANTIATE_TEST_SUITE_P(Engines, FioRuns, testing::Values(FioEngine::kPsync, FioEngine::kIoUring), name_of_test);
+INSTANTIATE_TEST_SUITE_P(Engines, FioRuns, testing::Values(FioEngine::kPsync, FioEngine::kIoUring), name_of_engine);
 
 }  // namespace
 }  // namespace tzmark::bench

@@ -20,12 +20,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kPieceBytes = std::size_t{2} << 20;
+constexpr std::size_t kDevicePieceBytes = std::size_t{2} << 20;
 
 std::vector<MutableBuffer> pieces_of(MutableBuffer memory) {
   std::vector<MutableBuffer> pieces;
-  for (std::size_t at = 0; at < memory.size; at += kPieceBytes) {
-    pieces.push_back(memory.sub(at, std::min(kPieceBytes, memory.size - at)));
+  for (std::size_t at = 0; at < memory.size; at += kDevicePieceBytes) {
+    pieces.push_back(memory.sub(at, std::min(kDevicePieceBytes, memory.size - at)));
   }
   return pieces;
 }
@@ -56,7 +56,7 @@ std::function<void()> step(GpuRung rung, DeviceMemory& memory, std::span<std::by
 // Messages that are opened in place are messages no more, so that each run starts with sealed ones, not timed.
 class Opening {
  public:
-  explicit Opening(DeviceMemory& memory) : memory_(memory), sealed_(std::min(kPieceBytes, memory.buffer().size)) {
+  explicit Opening(DeviceMemory& memory) : memory_(memory), sealed_(std::min(kDevicePieceBytes, memory.buffer().size)) {
     for (const MutableBuffer& piece : pieces_of(memory.buffer())) {
       SealedMessage& message = messages_.emplace_back();
       message.data = piece;

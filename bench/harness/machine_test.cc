@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/fio.h"
-#include "io/test_room.h"
+#include "testing/files/test_directory.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {

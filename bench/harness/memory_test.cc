@@ -8,45 +8,45 @@
 #include <thread>
 
 #include "io/paths.h"
-#include "io/test_room.h"
+#include "testing/files/test_directory.h"
 #include "tzmark/memory.h"
 
 namespace tzmark::bench {
 namespace {
 
-constexpr std::size_t kBytes = 64 << 20;
+constexpr std::size_t kTestedBytes = 64 << 20;
 // The kernel's counters of a process are that far behind, and tests allocate a little themselves.
 constexpr std::size_t kSlackBytes = 8 << 20;
 
 void touch(const HostMemory& memory) { std::ranges::fill(memory.bytes(), std::byte{1}); }
 
 TEST(PeakMemory, SeesWhatWasGivenBack) {
-  const HostMemory before(kBytes);
+  const HostMemory before(kTestedBytes);
   touch(before);
   PeakMemory peak;
   {
-    const HostMemory taken(kBytes);
+    const HostMemory taken(kTestedBytes);
     touch(taken);
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
   }
   const MemoryPeak seen = peak.stop();
-  EXPECT_GT(seen.anonymous_bytes, kBytes - kSlackBytes);
-  EXPECT_LT(seen.anonymous_bytes, kBytes + kSlackBytes);
-  EXPECT_GT(seen.resident_bytes, kBytes - kSlackBytes);
+  EXPECT_GT(seen.anonymous_bytes, kTestedBytes - kSlackBytes);
+  EXPECT_LT(seen.anonymous_bytes, kTestedBytes + kSlackBytes);
+  EXPECT_GT(seen.resident_bytes, kTestedBytes - kSlackBytes);
 }
 
 TEST(PeakMemory, LeavesMappedFilesOut) {
   const test::TestDirectory directory;
-  test::write_whole(directory / "file", test::Bytes(kBytes, std::byte{1}));
+  test::write_whole(directory / "file", test::Bytes(kTestedBytes, std::byte{1}));
   const Descriptor fd = open_descriptor(directory / "file", OpenMode::kRead);
   PeakMemory peak;
-  void* mapping = ::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  void* mapping = ::mmap(nullptr, kTestedBytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
   ASSERT_NE(mapping, MAP_FAILED);
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   const MemoryPeak seen = peak.stop();
-  ::munmap(mapping, kBytes);
+  ::munmap(mapping, kTestedBytes);
   EXPECT_LT(seen.anonymous_bytes, kSlackBytes);
-  EXPECT_GT(seen.resident_bytes, kBytes - kSlackBytes);
+  EXPECT_GT(seen.resident_bytes, kTestedBytes - kSlackBytes);
 }
 
 TEST(PeakMemory, NothingIsLittle) {

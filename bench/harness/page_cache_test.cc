@@ -8,16 +8,16 @@
 
 #include "harness/test_tmpfs.h"
 #include "io/paths.h"
-#include "io/test_room.h"
+#include "testing/files/test_directory.h"
 
 namespace tzmark::bench {
 namespace {
 
-constexpr std::size_t kBytes = (8 << 20) + 1;  // the last page holds one byte
+constexpr std::size_t kCachedBytes = (8 << 20) + 1;  // the last page holds one byte
 
 class PageCache : public testing::Test {
  protected:
-  PageCache() { test::write_whole(file_name_, test::random_bytes(kBytes, 1)); }
+  PageCache() { test::write_whole(file_name_, test::random_bytes(kCachedBytes, 1)); }
 
   test::TestDirectory directory_;
   std::string file_name_ = directory_ / "file";
@@ -52,10 +52,10 @@ TEST_F(PageCache, SeesAPart) {
 TEST_F(PageCache, SaysWhatStays) {
   // A mapping that uses its pages keeps them.
   const Descriptor fd = open_descriptor(file_name_, OpenMode::kRead);
-  void* mapping = ::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  void* mapping = ::mmap(nullptr, kCachedBytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
   ASSERT_NE(mapping, MAP_FAILED);
   EXPECT_EQ(drop(file_name_), 1);
-  ::munmap(mapping, kBytes);
+  ::munmap(mapping, kCachedBytes);
 }
 
 TEST_F(PageCache, FreshlyWrittenIsResident) { EXPECT_EQ(resident_share(file_name_), 1); }

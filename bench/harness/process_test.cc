@@ -9,7 +9,7 @@
 
 #include <cerrno>
 
-#include "io/test_room.h"
+#include "testing/files/test_directory.h"
 
 namespace tzmark::bench {
 namespace {

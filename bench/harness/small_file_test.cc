@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "io/test_room.h"
+#include "testing/files/test_directory.h"
 
 namespace tzmark::bench {
 namespace {

@@ -27,7 +27,6 @@ using ::testing::EndsWith;
 using ::testing::Lt;
 using ::testing::StartsWith;
 
-const std::atomic<bool> kNotCancelled = false;
 
 ProcessResult shell(const std::string& script, const ProcessLimits& limits = {}) {
   return run_process({"/bin/sh", "-c", script}, limits, kNotCancelled);

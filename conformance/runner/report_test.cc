@@ -14,7 +14,6 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::atomic<bool> kNotCancelled = false;
 
 // One run with a pass, two failures and a skip, made without running anything but `capabilities`.
 class ReportTest : public ::testing::Test {

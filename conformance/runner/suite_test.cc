@@ -23,7 +23,6 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::atomic<bool> kNotCancelled = false;
 
 // The results by id. Options go to the adapter: which case misbehaves, and how.
 std::map<std::string, CaseResult> run(TestCorpus& corpus, std::vector<std::string> options,

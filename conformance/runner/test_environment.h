@@ -3,12 +3,15 @@
 // Thread-safety: reads the environment; safe while nobody changes it.
 #pragma once
 
+#include <atomic>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace tzmark::conformance {
+
+inline const std::atomic<bool> kNotCancelled = false;
 
 inline std::string environment_variable(const char* name) {
   const char* const value = std::getenv(name);

@@ -12,8 +12,8 @@
 #include <stdexcept>
 
 #include "bytes/caught.h"
-#include "bytes/source_file.h"
 #include "bytes/utf8.h"
+#include "testing/files/source_file.h"
 
 namespace tzmark {
 namespace {

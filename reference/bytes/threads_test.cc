@@ -6,7 +6,7 @@
 #include <array>
 #include <atomic>
 
-#include "bytes/thread_limit.h"
+#include "testing/faults/thread_limit.h"
 
 namespace tzmark {
 namespace {

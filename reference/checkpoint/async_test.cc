@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <thread>
 
-#include "bytes/thread_limit.h"
-#include "checkpoint/test_disk.h"
-#include "checkpoint/test_hooks.h"
-#include "checkpoint/test_models.h"
-#include "io/stand_in.h"
+#include "testing/disk/model_disk.h"
+#include "testing/faults/hooked_files.h"
+#include "testing/faults/thread_limit.h"
+#include "testing/files/checkpoint_models.h"
+#include "testing/gpu/fake.h"
 #include "tzmark/gpudirect.h"
 
 namespace tzmark {
@@ -345,13 +345,13 @@ TEST(AsyncCheckpointer, CopiesDeviceMemoryToPinnedMemory) {
   {
     AsyncCheckpointer checkpointer;
     checkpointer.save(directory / "host", model, {}, state_at(1));
-    EXPECT_EQ(tzmark_stand_in_pinned_bytes(), 0U);
+    EXPECT_EQ(tzmark_fake_pinned_bytes(), 0U);
     checkpointer.save(directory / "a", views, {}, state_at(1));
-    EXPECT_EQ(tzmark_stand_in_pinned_bytes(), checkpointer.snapshot_memory_bytes());
+    EXPECT_EQ(tzmark_fake_pinned_bytes(), checkpointer.snapshot_memory_bytes());
     device.copy_from_host(0, test::Bytes(content.size()));
     checkpointer.wait();
   }
-  EXPECT_EQ(tzmark_stand_in_pinned_bytes(), 0U);
+  EXPECT_EQ(tzmark_fake_pinned_bytes(), 0U);
   EXPECT_EQ(content_of(load_checkpoint(directory / "a").model)["on.device"], content);
 }
 

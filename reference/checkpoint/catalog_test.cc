@@ -7,8 +7,8 @@
 
 #include "checkpoint/names.h"
 #include "checkpoint/records.h"
-#include "checkpoint/test_hooks.h"
-#include "checkpoint/test_models.h"
+#include "testing/faults/hooked_files.h"
+#include "testing/files/checkpoint_models.h"
 
 namespace tzmark {
 namespace {
@@ -544,7 +544,7 @@ TEST(Catalog, VerifiesManyFilesInTimeThatGrowsWithTheirNumber) {
     record.files.push_back({name, {0, 0}});
     test::write_whole(directory / "step-1/" + name, test::Bytes());
   }
-  const std::string text = checkpoint::spell_commit(record);
+  const std::string text = checkpoint::serialize_commit(record);
   test::write_whole(commit, std::as_bytes(std::span(text)));
   EXPECT_EQ(verify_checkpoint(directory / "step-1").file_count, 60'003U);
 }

@@ -72,7 +72,7 @@ void check_own_digest(Json json, ErrorCode code) {
   if (digest_of(json) != stated) throw Error(code, "its content is not what its own digest says");
 }
 
-std::string spell_with_digest(Json json) {
+std::string serialize_with_digest(Json json) {
   json[kOwnDigest] = hex(digest_of(json));
   return spell(json);
 }
@@ -86,13 +86,13 @@ void check_record(std::string_view text) {
   check_bounds(text, ErrorCode::kResource);
 }
 
-std::string spell_commit(const CommitRecord& record) {
-  return spell_with_digest({{"version", kVersion},
-                            {"save_id", record.save_id},
-                            {"step", record.step},
-                            {"world_size", record.world_size},
-                            {"committed_unix_ns", record.committed_unix_ns},
-                            {"files", files_json(record.files)}});
+std::string serialize_commit(const CommitRecord& record) {
+  return serialize_with_digest({{"version", kVersion},
+                                {"save_id", record.save_id},
+                                {"step", record.step},
+                                {"world_size", record.world_size},
+                                {"committed_unix_ns", record.committed_unix_ns},
+                                {"files", files_json(record.files)}});
 }
 
 CommitRecord parse_commit(std::string_view text) {
@@ -107,14 +107,14 @@ CommitRecord parse_commit(std::string_view text) {
   });
 }
 
-std::string spell_manifest(const RankManifest& manifest) {
-  return spell_with_digest({{"version", kVersion},
-                            {"save_id", manifest.save_id},
-                            {"step", manifest.step},
-                            {"rank", manifest.rank},
-                            {"world_size", manifest.world_size},
-                            {"sharding", sharding_json(manifest.sharding)},
-                            {"files", files_json(manifest.files)}});
+std::string serialize_manifest(const RankManifest& manifest) {
+  return serialize_with_digest({{"version", kVersion},
+                                {"save_id", manifest.save_id},
+                                {"step", manifest.step},
+                                {"rank", manifest.rank},
+                                {"world_size", manifest.world_size},
+                                {"sharding", sharding_json(manifest.sharding)},
+                                {"files", files_json(manifest.files)}});
 }
 
 RankManifest parse_manifest(std::string_view text) {

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "checkpoint/test_hooks.h"
-#include "checkpoint/test_models.h"
+#include "testing/faults/hooked_files.h"
+#include "testing/files/checkpoint_models.h"
 
 namespace tzmark {
 namespace {

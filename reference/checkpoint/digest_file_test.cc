@@ -5,8 +5,9 @@
 
 #include "bytes/caught.h"
 #include "bytes/digest.h"
-#include "codec/test_files.h"
-#include "io/test_room.h"
+#include "testing/files/memory_file.h"
+#include "testing/files/tensors_files.h"
+#include "testing/files/test_directory.h"
 #include "tzmark/safetensors.h"
 
 namespace tzmark::checkpoint {

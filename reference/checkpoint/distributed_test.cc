@@ -5,11 +5,11 @@
 #include <atomic>
 #include <filesystem>
 
-#include "bytes/thread_limit.h"
 #include "checkpoint/names.h"
-#include "checkpoint/test_disk.h"
-#include "checkpoint/test_hooks.h"
-#include "checkpoint/test_models.h"
+#include "testing/disk/model_disk.h"
+#include "testing/faults/hooked_files.h"
+#include "testing/faults/thread_limit.h"
+#include "testing/files/checkpoint_models.h"
 
 namespace tzmark {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <atomic>
 
-#include "checkpoint/test_disk.h"
-#include "checkpoint/test_hooks.h"
-#include "checkpoint/test_models.h"
+#include "testing/disk/model_disk.h"
+#include "testing/faults/hooked_files.h"
+#include "testing/files/checkpoint_models.h"
 
 namespace tzmark {
 namespace {
@@ -17,7 +17,7 @@ using test::small_model;
 using test::small_optimizer;
 using test::state_at;
 
-struct PowerCut {};
+struct PowerLoss {};
 
 // How step 2 is saved, where steps 1 and 0 are there already, the latter being the one that was saved last.
 struct Scenario {
@@ -95,13 +95,13 @@ TEST(PowerLoss, LeavesTheNewCheckpointOrTheOneBeforeAtEveryCall) {
       const auto disk = disk_with_old(scenario);
       std::atomic<std::uint64_t> calls = 0;
       const auto files = std::make_shared<test::HookedFiles>(disk, [&](const Call&) {
-        if (calls++ >= cut) throw PowerCut();
+        if (calls++ >= cut) throw PowerLoss();
         return true;
       });
       try {
         save(scenario, files, scenario.new_name, 2);
         through = true;
-      } catch (const PowerCut&) {
+      } catch (const PowerLoss&) {
       }
       ASSERT_TRUE(disk->violations().empty()) << disk->violations().front();
       for (const auto& restarted : all_restarts(*disk)) {

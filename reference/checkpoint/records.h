@@ -23,7 +23,7 @@ void check_record(std::string_view text);
 void check_world_size(std::uint32_t world_size);
 
 // Throws kUsage for what JSON cannot hold. parse throws CKP-003.
-std::string spell_state(const TrainingState& state);
+std::string serialize_state(const TrainingState& state);
 TrainingState parse_state(std::string_view text);
 
 // sharding_meta.json: how each rank was sharded.
@@ -34,8 +34,8 @@ struct ShardingMeta {
   std::uint32_t world_size() const { return shared_by != 0 ? shared_by : static_cast<std::uint32_t>(shards.size()); }
   const Sharding& of(std::size_t rank) const { return shared_by != 0 ? shards.front() : shards[rank]; }
 };
-std::string spell_sharding(const ShardingMeta& meta);
-// The bytes of one rank's entry in spell_sharding, or a few more.
+std::string serialize_sharding(const ShardingMeta& meta);
+// The bytes of one rank's entry in serialize_sharding, or a few more.
 std::uint64_t spelled_bytes(const Sharding& sharding);
 // Reads both forms: with a list of shards, and with one strategy for all. Throws CKP-005.
 ShardingMeta parse_sharding(std::string_view text);
@@ -55,7 +55,7 @@ struct CommitRecord {
   std::uint64_t committed_unix_ns = 0;
   std::vector<FileRecord> files;  // all but itself
 };
-std::string spell_commit(const CommitRecord& record);
+std::string serialize_commit(const CommitRecord& record);
 CommitRecord parse_commit(std::string_view text);  // throws CKP-001
 
 // rank_N/manifest.json: what one rank says that it has written.
@@ -67,7 +67,7 @@ struct RankManifest {
   Sharding sharding;
   std::vector<FileRecord> files;
 };
-std::string spell_manifest(const RankManifest& manifest);
+std::string serialize_manifest(const RankManifest& manifest);
 RankManifest parse_manifest(std::string_view text);  // throws CKP-006
 
 }  // namespace tzmark::checkpoint

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "bytes/caught.h"
-#include "checkpoint/test_models.h"
+#include "testing/files/checkpoint_models.h"
 
 namespace tzmark::checkpoint {
 namespace {
@@ -16,7 +16,7 @@ using test::failure;
 TEST(TrainingStateJson, ComesBackAsItWas) {
   TrainingState state = test::state_at((std::uint64_t{1} << 63) + 1);
   state.learning_rate = 0.1;
-  EXPECT_EQ(parse_state(spell_state(state)), state);
+  EXPECT_EQ(parse_state(serialize_state(state)), state);
 }
 
 TEST(TrainingStateJson, NeedsAStepAndNothingElse) {
@@ -49,11 +49,11 @@ ShardingMeta two_shards() {
 
 TEST(ShardingJson, ComesBackAsItWas) {
   ShardingMeta meta = two_shards();
-  EXPECT_EQ(parse_sharding(spell_sharding(meta)).shards, meta.shards);
+  EXPECT_EQ(parse_sharding(serialize_sharding(meta)).shards, meta.shards);
   meta.shards[1].strategy = Sharding::Strategy::kZeroPartitioned;
   meta.shards[1].zero_stage = 1;
   meta.shards[0].strategy = Sharding::Strategy::kReplicated;
-  EXPECT_EQ(parse_sharding(spell_sharding(meta)).shards, meta.shards);
+  EXPECT_EQ(parse_sharding(serialize_sharding(meta)).shards, meta.shards);
 }
 
 TEST(ShardingJson, ReadsBothForms) {
@@ -94,13 +94,13 @@ CommitRecord some_commit() {
 }
 
 TEST(CommitJson, ComesBackAsItWas) {
-  const CommitRecord record = some_commit(), read = parse_commit(spell_commit(record));
+  const CommitRecord record = some_commit(), read = parse_commit(serialize_commit(record));
   EXPECT_EQ(read.save_id, record.save_id);
   EXPECT_EQ(read.step, record.step);
   EXPECT_EQ(read.world_size, record.world_size);
   EXPECT_EQ(read.committed_unix_ns, record.committed_unix_ns);
   EXPECT_EQ(read.files, record.files);
-  EXPECT_THAT(spell_commit(record), testing::HasSubstr("995dc9bbdf1939fa"));
+  EXPECT_THAT(serialize_commit(record), testing::HasSubstr("995dc9bbdf1939fa"));
 }
 
 // With a parser that is quadratic in the length of a list, these take minutes each.
@@ -108,7 +108,7 @@ TEST(CommitJson, IsReadInTimeThatGrowsWithItsSize) {
   CommitRecord record = some_commit();
   record.files.clear();
   for (int i = 0; i < 250'000; ++i) record.files.push_back({"file-" + std::to_string(i), {1, 2}});
-  EXPECT_EQ(parse_commit(spell_commit(record)).files, record.files);
+  EXPECT_EQ(parse_commit(serialize_commit(record)).files, record.files);
   std::string members = "{";
   for (int i = 0; i < 250'000; ++i) members += "\"" + std::to_string(i) + "\": {}, ";
   EXPECT_EQ(caught([&] { parse_commit(members + "\"a\": []}"); }), failure(ErrorCode::kCheckpointUncommitted));
@@ -125,7 +125,7 @@ TEST(CommitJson, IsRefusedWithMoreValuesThanMemoryShouldHold) {
 }
 
 TEST(CommitJson, NoticesEveryBitThatIsTurnedAndEveryByteThatIsMissing) {
-  const std::string text = spell_commit(some_commit());
+  const std::string text = serialize_commit(some_commit());
   for (std::size_t at = 0; at < text.size(); ++at) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string damaged = text;
@@ -142,16 +142,17 @@ TEST(CommitJson, RefusesNamesThatLeadElsewhere) {
   for (const char* name : {"../a", "/etc/passwd", "rank_0/../../a", "a/b", "rank_0/", "..", ".", "", "rank_0/a/b"}) {
     CommitRecord record = some_commit();
     record.files[0].name = name;
-    EXPECT_EQ(caught([&] { parse_commit(spell_commit(record)); }), failure(ErrorCode::kCheckpointUncommitted)) << name;
+    EXPECT_EQ(caught([&] { parse_commit(serialize_commit(record)); }), failure(ErrorCode::kCheckpointUncommitted))
+        << name;
   }
   CommitRecord twice = some_commit();
   twice.files[1].name = twice.files[0].name;
-  EXPECT_EQ(caught([&] { parse_commit(spell_commit(twice)); }), failure(ErrorCode::kCheckpointUncommitted));
+  EXPECT_EQ(caught([&] { parse_commit(serialize_commit(twice)); }), failure(ErrorCode::kCheckpointUncommitted));
 }
 
 TEST(ManifestJson, ComesBackAsItWas) {
   RankManifest manifest{"id", 4, 1, 2, two_shards().shards[0], some_commit().files};
-  const RankManifest read = parse_manifest(spell_manifest(manifest));
+  const RankManifest read = parse_manifest(serialize_manifest(manifest));
   EXPECT_EQ(read.save_id, "id");
   EXPECT_EQ(read.step, 4U);
   EXPECT_EQ(read.rank, 1U);

@@ -141,7 +141,7 @@ void PendingCheckpoint::write_rank(std::uint32_t rank, std::uint32_t world_size,
       manifest.sharding.owned_params.push_back(plain_name((*content.model)[i]));
     }
   }
-  write_record(directory + "/" + std::string(kManifestName), spell_manifest(manifest));
+  write_record(directory + "/" + std::string(kManifestName), serialize_manifest(manifest));
   files_.sync_directory(within(directory));
 }
 
@@ -151,7 +151,7 @@ std::vector<FileRecord> PendingCheckpoint::write_content(const std::string& pref
   if (content.optimizer != nullptr && content.optimizer->size() > 0) {
     written.push_back(write_tensors_file(prefix, kOptimizer, *content.optimizer, *content.optimizer_source));
   }
-  written.push_back(write_record(prefix + std::string(kStateName), spell_state(*content.state)));
+  written.push_back(write_record(prefix + std::string(kStateName), serialize_state(*content.state)));
   return written;
 }
 
@@ -203,7 +203,7 @@ std::vector<FileRecord> PendingCheckpoint::gather(std::uint32_t world_size, std:
     for (FileRecord& file : manifest.files) written.push_back(std::move(file));
     written.push_back({name, {text.size(), crc64(0, as_bytes(text))}});
   }
-  written.push_back(write_record(std::string(kShardingName), spell_sharding(meta)));
+  written.push_back(write_record(std::string(kShardingName), serialize_sharding(meta)));
   return written;
 }
 
@@ -212,7 +212,7 @@ void PendingCheckpoint::commit(std::uint64_t step, std::uint32_t world_size, std
   // The file that becomes `latest` is made where nobody takes it for a dead save's, and durable with all the others.
   if (latest == Latest::kMoves) write_small_file(files_, within(std::string(kLatestName)), place_.name + "\n");
   const CommitRecord record{save_id_, step, world_size, unix_now_ns(), std::move(written)};
-  write_record(std::string(kCommitName), spell_commit(record));
+  write_record(std::string(kCommitName), serialize_commit(record));
   files_.sync_directory(temporary_);
   const bool replaces = take_name();
   if (latest == Latest::kMoves) {

@@ -12,7 +12,7 @@ using checkpoint::Stopwatch;
 
 void SaveTask::check() const {
   checkpoint::place_of(directory);
-  checkpoint::spell_state(state);
+  checkpoint::serialize_state(state);
   if (!sharding) return;
   if (!group.agree) throw Error(ErrorCode::kUsage, "ranks that save together need a way to agree");
   checkpoint::check_save_id(group.save_id);

@@ -80,7 +80,7 @@ std::uint64_t spelled_bytes(const Sharding& sharding) {
   return Json{{"shards", Json::array({std::move(shard)})}}.dump(2).size();
 }
 
-std::string spell_sharding(const ShardingMeta& meta) {
+std::string serialize_sharding(const ShardingMeta& meta) {
   Json shards = Json::array();
   for (std::uint32_t rank = 0; rank < meta.world_size(); ++rank) {
     Json shard = sharding_json(meta.of(rank));

@@ -6,7 +6,7 @@
 
 namespace tzmark::checkpoint {
 
-std::string spell_state(const TrainingState& state) {
+std::string serialize_state(const TrainingState& state) {
   if (!std::isfinite(state.learning_rate)) {
     throw Error(ErrorCode::kUsage, "JSON has no number for a learning rate that is not finite");
   }

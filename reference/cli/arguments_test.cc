@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/test_command.h"
-#include "codec/test_files.h"
+#include "testing/files/command.h"
+#include "testing/files/tensors_files.h"
 
 namespace tzmark {
 namespace {

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/test_command.h"
-#include "codec/test_files.h"
+#include "testing/files/command.h"
+#include "testing/files/tensors_files.h"
 
 namespace tzmark {
 namespace {
@@ -88,7 +88,7 @@ TEST_F(ChangeTest, AppendBlamesTheInputForItsHashes) {
   EXPECT_EQ(run({"verify", file_}).status, 0);
   EXPECT_EQ(names(), "[\"other\"] state_dict\n");
   EXPECT_THAT(run({"edit", file_, "--recover"}).out, HasSubstr("nothing to recover"));
-  // An intent that somebody else has left is not passed by.
+  // An undo journal that somebody else has left is not passed by.
   fs::permissions(write("file.tzmark-intent", std::string("cut short")),
                   fs::perms::owner_read | fs::perms::owner_write);
   EXPECT_EQ(run({"verify", file_}).status, 3);
@@ -135,7 +135,7 @@ TEST_F(ChangeTest, FilesOfTheLongestNamesAreRead) {
   EXPECT_EQ(run({"verify", path(longest)}).status, 0);
 }
 
-TEST_F(ChangeTest, SplitPairsNeedBothFiles) {
+TEST_F(ChangeTest, DetachedDataNeedsBothFiles) {
   EXPECT_EQ(run({"convert", file_, path("head"), "--split", "--layout", "v4"}).status, 2);
   EXPECT_EQ(run({"convert", file_, "-", "--split", "--layout", "v5-segments"}).status, 2);
   ASSERT_EQ(run({"convert", file_, path("head"), "--split", "--layout", "v5-segments"}).status, 0);

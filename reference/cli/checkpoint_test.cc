@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/names.h"
-#include "cli/test_command.h"
+#include "testing/files/command.h"
 
 namespace tzmark {
 namespace {

@@ -11,9 +11,10 @@
 
 #include "bytes/cursor.h"
 #include "cli/annotate.h"
-#include "cli/test_command.h"
-#include "codec/test_files.h"
-#include "io/test_probe.h"
+#include "testing/files/command.h"
+#include "testing/files/memory_file.h"
+#include "testing/files/tensors_files.h"
+#include "testing/gpu/probe_program.h"
 
 namespace tzmark {
 namespace {
@@ -71,7 +72,7 @@ TEST_F(CliTest, VerifyLoadsIntoGpuMemory) {
     EXPECT_THAT(result.err, HasSubstr("TZE-AVL-001"));
     EXPECT_THAT(result.err, HasSubstr("there is no CUDA driver"));
   }
-  const CudaLibrary stand_in(TZMARK_STAND_IN_CUDA);
+  const CudaLibrary fake(TZMARK_FAKE_CUDA);
   std::vector<const char*> everyone = {"auto", "host"};
 #ifdef TZMARK_HAS_KERNELS
   everyone.push_back("device");

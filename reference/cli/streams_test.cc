@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "cli/test_command.h"
-#include "codec/test_files.h"
+#include "testing/files/command.h"
+#include "testing/files/tensors_files.h"
 
 namespace tzmark {
 namespace {

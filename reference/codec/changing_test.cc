@@ -5,7 +5,8 @@
 #include <map>
 
 #include "bytes/digest.h"
-#include "codec/test_files.h"
+#include "testing/files/memory_file.h"
+#include "testing/files/tensors_files.h"
 
 namespace tzmark {
 namespace {
@@ -14,7 +15,7 @@ using test::ChangingFile;
 using test::error_of;
 
 constexpr std::uint64_t kMessageBytes = 1 << 20;
-constexpr std::size_t kPieceBytes = 300'000;  // of which none ends where a message does
+constexpr std::size_t kOddPieceBytes = 300'000;  // of which none ends where a message does
 constexpr std::size_t kDataBytes = 2'500'001;
 
 using Bytes = std::vector<std::byte>;
@@ -55,7 +56,7 @@ std::map<std::string, ReadData> ways() {
          return data;
        }},
       {"one step", [](const Reader& reader) { return read_in_steps(reader, kDataBytes); }},
-      {"steps of pieces", [](const Reader& reader) { return read_in_steps(reader, kPieceBytes); }},
+      {"steps of pieces", [](const Reader& reader) { return read_in_steps(reader, kOddPieceBytes); }},
       {"steps of blocks", [](const Reader& reader) { return read_in_steps(reader, 256 << 10); }},
       {"steps of messages", [](const Reader& reader) { return read_in_steps(reader, kMessageBytes); }},
       {"odd steps", [](const Reader& reader) { return read_in_steps(reader, 77'777); }},
@@ -74,7 +75,7 @@ class ChangingTest : public ::testing::Test {
 
   static ReadOptions read_options() {
     ReadOptions options = test::key_options();
-    options.piece_bytes = kPieceBytes;
+    options.piece_bytes = kOddPieceBytes;
     options.threads = 2;
     return options;
   }

@@ -1,9 +1,11 @@
 // Every case of the corpus in this process, so that sanitizers see them too. The suite judges the same cases from
 // outside, through the adapter.
+#include "testing/files/corpus.h"
+
 #include <gtest/gtest.h>
 
-#include "codec/test_corpus.h"
-#include "codec/test_files.h"
+#include "testing/files/memory_file.h"
+#include "testing/files/tensors_files.h"
 #include "tzmark/canonical.h"
 
 namespace tzmark {

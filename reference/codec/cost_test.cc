@@ -10,7 +10,8 @@
 #include <new>
 
 #include "bytes/cursor.h"
-#include "codec/test_files.h"
+#include "testing/files/memory_file.h"
+#include "testing/files/tensors_files.h"
 
 namespace {
 

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <set>
 
-#include "codec/test_files.h"
+#include "testing/faults/faulty_file.h"
+#include "testing/files/memory_file.h"
+#include "testing/files/tensors_files.h"
 #include "tzmark/canonical.h"
 
 namespace tzmark {

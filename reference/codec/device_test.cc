@@ -1,11 +1,12 @@
 // Tensors on their way into GPU memory and back, by every path, over the stand-ins of libcuda and libcufile. The
 // kernels that the stand-in runs are the ones of the GPU, compiled for the host.
+#include "testing/gpu/device_test.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "codec/test_corpus.h"
-#include "codec/test_device.h"
-#include "io/test_stand_in.h"
+#include "testing/files/corpus.h"
+#include "testing/gpu/fake_libraries.h"
 
 namespace tzmark {
 namespace {

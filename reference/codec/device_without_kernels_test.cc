@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "codec/test_device.h"
 #include "gpu/compute.h"
-#include "io/test_stand_in.h"
+#include "testing/gpu/device_test.h"
+#include "testing/gpu/fake_libraries.h"
 
 namespace tzmark {
 namespace {

@@ -17,7 +17,7 @@
 namespace tzmark {
 namespace {
 
-constexpr std::size_t kPieceBytes = 2 << 20;
+constexpr std::size_t kHashedPieceBytes = 2 << 20;
 
 // What the file is to say of one tensor.
 struct NewFields {
@@ -41,7 +41,7 @@ std::vector<NewFields> plan_fields(const Reader& reader, const std::vector<Tenso
     }
     NewFields& fields = planned[*found];
     const bool again = (edit.new_path && fields.renamed) || (edit.new_kind && fields.retyped);
-    if (edit.new_path) fields.name = spell_name(*edit.new_path);
+    if (edit.new_path) fields.name = serialize_name(*edit.new_path);
     if (edit.new_kind) fields.kind = *edit.new_kind;
     fields.renamed = fields.renamed || edit.new_path;
     fields.retyped = fields.retyped || edit.new_kind;
@@ -100,7 +100,7 @@ void rehash(const Reader& reader, std::size_t tensor, std::span<std::byte> heade
   old_digest.begin(expected.hashed_header(), expected.wants_crc32(), expected.wants_sha256());
   new_digest.begin(hashed, expected.wants_crc32(), expected.wants_sha256());
   const std::uint64_t data_length = reader.tensors()[tensor].data_length;
-  std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, data_length)));
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(kHashedPieceBytes, data_length)));
   for (std::uint64_t offset = 0; offset < data_length;) {
     const auto part =
         std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), data_length - offset)));

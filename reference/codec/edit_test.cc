@@ -8,8 +8,9 @@
 
 #include <set>
 
-#include "codec/test_corpus.h"
-#include "codec/test_edits.h"
+#include "testing/files/corpus.h"
+#include "testing/files/edits.h"
+#include "testing/files/memory_file.h"
 #include "tzmark/canonical.h"
 
 namespace tzmark {
@@ -184,7 +185,7 @@ TEST_F(AppendTest, OnlySegmentsGrow) {
   }
 }
 
-TEST_F(AppendTest, HeadsOfSplitPairsAreRefused) {
+TEST_F(AppendTest, HeadsOfDetachedDataAreRefused) {
   const Content content = test::three_tensors();
   WriteOptions options;
   options.layout = Layout::kV5Segments;

@@ -38,7 +38,7 @@ bool is_growing_name(const std::string& name, const std::string& prefix) {
 InPlaceFile lock_for_change(const std::string& file_name) {
   std::error_code failed;
   // A journal whose file is gone says more than that the file cannot be opened.
-  if (!std::filesystem::exists(file_name, failed)) require_no_intent(file_name);
+  if (!std::filesystem::exists(file_name, failed)) require_no_undo_journal(file_name);
   return InPlaceFile(file_name);
 }
 
@@ -124,9 +124,9 @@ void InPlaceEdit::make_room(Segment segment, std::uint64_t content_end) {
 void InPlaceEdit::insert(std::uint64_t at, std::uint64_t bytes, const Segments& after) {
   const auto section = encode_layout_section(after);
   begun_ = true;
-  write_insert_intent(locked_, *file_, at, bytes, kFileHeaderBytes, section);
+  write_insert_journal(locked_, *file_, at, bytes, kFileHeaderBytes, section);
   if (!locked_.insert(at, bytes)) {
-    remove_intent(locked_);
+    remove_undo_journal(locked_);
     begun_ = false;
     return copy(at, bytes, after);
   }
@@ -162,7 +162,7 @@ void InPlaceEdit::begin(std::vector<Range> ranges, std::uint64_t file_bytes_max)
   ranges.push_back({0, kFileHeaderBytes});
   ranges.push_back({index_.begin - sizeof(std::uint64_t), sizeof(std::uint64_t)});
   begun_ = true;
-  write_overwrite_intent(locked_, *file_, std::move(ranges), file_bytes_max);
+  write_overwrite_journal(locked_, *file_, std::move(ranges), file_bytes_max);
 }
 
 void InPlaceEdit::write_head(std::uint64_t tensor_count, std::uint64_t total_data_bytes, std::uint64_t index_length) {
@@ -177,7 +177,7 @@ void InPlaceEdit::write_head(std::uint64_t tensor_count, std::uint64_t total_dat
 
 void InPlaceEdit::commit() {
   file_->sync();
-  remove_intent(locked_);
+  remove_undo_journal(locked_);
   begun_ = false;
   // The lock binds only those who ask for it: what was written may have lost its name to another file.
   locked_.require_named();

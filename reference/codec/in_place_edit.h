@@ -1,4 +1,4 @@
-// One change of a v5-segments file: locked, recovered, read, given room, and then overwritten under an intent.
+// One change of a v5-segments file: locked, recovered, read, given room, and then overwritten under an undo journal.
 #pragma once
 
 #include <memory>
@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "codec/index.h"
-#include "codec/intent.h"
-#include "io/in_place.h"
+#include "codec/undo_journal.h"
+#include "os/in_place_file.h"
 #include "tzmark/edit.h"
 #include "tzmark/io.h"
 
@@ -18,7 +18,7 @@ class InPlaceEdit {
   enum class Segment { kMetadata, kHeaders };
 
   InPlaceEdit(const std::string& file_name, std::string io_path);
-  // Undoes a change that was begun and not committed. If that fails too, the intent stays for the next one.
+  // Undoes a change that was begun and not committed. If that fails too, the journal stays for the next one.
   ~InPlaceEdit();
   InPlaceEdit(const InPlaceEdit&) = delete;
   InPlaceEdit& operator=(const InPlaceEdit&) = delete;

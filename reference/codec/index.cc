@@ -9,8 +9,8 @@
 
 #include "bytes/cursor.h"
 #include "bytes/utf8.h"
+#include "codec/detached_data.h"
 #include "codec/header_reading.h"
-#include "codec/split_pair.h"
 #include "format/name_tree.h"
 #include "tzmark/error.h"
 
@@ -413,7 +413,7 @@ Index read_index(File& file, File* data_file) {
   Index index;
   index.header = header;
   if (by_content) {
-    if (header.split) check_split_pair(header, *data_file);
+    if (header.split) check_detached_data(header, *data_file);
     read_segments(file, sizes, head, index);
   } else {
     index.layout = header.flagged_dims ? Layout::kV5FlaggedDims : static_cast<Layout>(header.data_version);

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "bytes/caught.h"
-#include "codec/test_files.h"
-#include "io/test_room.h"
+#include "testing/files/tensors_files.h"
+#include "testing/files/test_directory.h"
 #include "tzmark/crypto.h"
 #include "tzmark/error.h"
 #include "tzmark/writer.h"

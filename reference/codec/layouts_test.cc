@@ -5,8 +5,9 @@
 #include <map>
 #include <random>
 
-#include "codec/test_corpus.h"
-#include "codec/test_files.h"
+#include "testing/files/corpus.h"
+#include "testing/files/memory_file.h"
+#include "testing/files/tensors_files.h"
 #include "tzmark/canonical.h"
 
 namespace tzmark {

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "codec/test_files.h"
-#include "io/test_paths.h"
+#include "testing/files/path_test.h"
+#include "testing/files/tensors_files.h"
 #include "tzmark/reader.h"
 
 namespace tzmark {

@@ -9,7 +9,9 @@
 #include <random>
 #include <stdexcept>
 
-#include "bytes/thread_limit.h"
+#include "testing/faults/faulty_file.h"
+#include "testing/faults/thread_limit.h"
+#include "testing/files/memory_file.h"
 
 namespace tzmark {
 namespace {

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "codec/intent.h"
 #include "codec/pipeline.h"
 #include "codec/reader_state.h"
+#include "codec/undo_journal.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -75,7 +75,7 @@ Reader& Reader::operator=(Reader&&) noexcept = default;
 Reader Reader::open(const std::string& file_name, ReadOptions options) {
   if (file_name == "-") return Reader(spool(STDIN_FILENO), std::move(options));
   auto file = open_file(file_name, OpenMode::kRead, options.io_path);
-  require_no_intent(file_name);
+  require_no_undo_journal(file_name);
   std::unique_ptr<File> data_file;
   if (!options.data_file_name.empty()) {
     try {

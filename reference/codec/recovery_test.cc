@@ -9,8 +9,8 @@
 #include <filesystem>
 
 #include "codec/in_place_edit.h"
-#include "codec/test_corpus.h"
-#include "codec/test_edits.h"
+#include "testing/files/corpus.h"
+#include "testing/files/edits.h"
 #include "tzmark/canonical.h"
 
 namespace tzmark {
@@ -64,7 +64,7 @@ int with_full_disks(const std::string& name, std::uint64_t step_bytes, Put&& put
     const Reader after = Reader::open(name);
     EXPECT_EQ(canonical_json(after), old_json);
     after.verify();
-    EXPECT_FALSE(std::filesystem::exists(intent_file_name(name)));
+    EXPECT_FALSE(std::filesystem::exists(undo_journal_file_name(name)));
     change();
     EXPECT_EQ(canonical_json(Reader::open(name)), new_json);
   }
@@ -98,7 +98,7 @@ TEST_F(RecoveryTest, EditOnFullDisks) {
             0);
 }
 
-// After a process has died when its intent was there and a part of the file was written.
+// After a process has died when its journal was there and a part of the file was written.
 class InterruptedTest : public EditTest {
  protected:
   void SetUp() override {
@@ -106,7 +106,7 @@ class InterruptedTest : public EditTest {
     old_bytes_ = bytes();
     die_appending();
     ASSERT_NE(bytes(), old_bytes_);
-    whole_intent_ = read_whole(intent_);
+    whole_journal_ = read_whole(journal_);
   }
 
   // A process of its own begins to append, and is killed by the write that makes the file too large.
@@ -131,7 +131,7 @@ class InterruptedTest : public EditTest {
     return status.st_mode & 07777U;
   }
 
-  Bytes old_bytes_, whole_intent_;
+  Bytes old_bytes_, whole_journal_;
 };
 
 TEST_F(InterruptedTest, EverybodyButRecoveryRefuses) {
@@ -145,13 +145,13 @@ TEST_F(InterruptedTest, EverybodyButRecoveryRefuses) {
   EXPECT_THAT(directory_.entries(), ElementsAre("file.tensors", "link"));
 }
 
-TEST_F(InterruptedTest, ReadersOfTheFileMayReadTheIntentAndOnlyItsOwnerMayWriteIt) {
+TEST_F(InterruptedTest, ReadersOfTheFileMayReadTheJournalAndOnlyItsOwnerMayWriteIt) {
   // It holds a part of the file, and what it says is done.
   for (const mode_t mode : {0600, 0640, 0666}) {
     recover(name_);
     ASSERT_EQ(::chmod(name_.c_str(), mode), 0);
     die_appending();
-    EXPECT_EQ(mode_of(intent_), mode & 0755);
+    EXPECT_EQ(mode_of(journal_), mode & 0755);
   }
 }
 
@@ -161,34 +161,34 @@ TEST_F(InterruptedTest, TheNextChangeRecovers) {
   reader().verify();
 }
 
-TEST_F(InterruptedTest, ADamagedIntentIsRefused) {
+TEST_F(InterruptedTest, ADamagedJournalIsRefused) {
   const Bytes before = bytes();
-  for (std::size_t at = 0; at < whole_intent_.size(); ++at) {
-    Bytes damaged = whole_intent_;
+  for (std::size_t at = 0; at < whole_journal_.size(); ++at) {
+    Bytes damaged = whole_journal_;
     damaged[at] ^= static_cast<std::byte>(1U << at % 8);
-    write_whole(intent_, damaged);
+    write_whole(journal_, damaged);
     EXPECT_EQ(error_of([&] { recover(name_); }), ErrorCode::kEditInterrupted) << "byte " << at;
     EXPECT_EQ(error_of([&] { append(one({"y"})); }), ErrorCode::kEditInterrupted) << "byte " << at;
     ASSERT_EQ(bytes(), before) << "byte " << at;
-    ASSERT_EQ(read_whole(intent_), damaged) << "byte " << at;
+    ASSERT_EQ(read_whole(journal_), damaged) << "byte " << at;
   }
-  write_whole(intent_, whole_intent_);
+  write_whole(journal_, whole_journal_);
   EXPECT_EQ(recover(name_), Recovery::kUndone);
   EXPECT_EQ(bytes(), old_bytes_);
 }
 
-TEST_F(InterruptedTest, AnIntentWithMoreBehindItIsRefused) {
-  Bytes longer = whole_intent_;
+TEST_F(InterruptedTest, AJournalWithMoreBehindItIsRefused) {
+  Bytes longer = whole_journal_;
   longer.resize(longer.size() + 1);
-  write_whole(intent_, longer);
+  write_whole(journal_, longer);
   EXPECT_EQ(error_of([&] { recover(name_); }), ErrorCode::kEditInterrupted);
 }
 
 TEST_F(InterruptedTest, ACutIntentNeverCounted) {
-  for (std::size_t length = 0; length < whole_intent_.size(); ++length) {
+  for (std::size_t length = 0; length < whole_journal_.size(); ++length) {
     write_whole(name_, old_bytes_);
-    write_whole(intent_, std::span(whole_intent_).first(length));
-    ASSERT_EQ(::chmod(intent_.c_str(), 0600), 0);
+    write_whole(journal_, std::span(whole_journal_).first(length));
+    ASSERT_EQ(::chmod(journal_.c_str(), 0600), 0);
     EXPECT_EQ(error_of([&] { reader(); }), ErrorCode::kEditInterrupted) << length << " bytes";
     EXPECT_EQ(recover(name_), Recovery::kUndone) << length << " bytes";
     ASSERT_EQ(bytes(), old_bytes_) << length << " bytes";
@@ -202,7 +202,7 @@ TEST_F(InterruptedTest, OneChangeAtATime) {
     EXPECT_EQ(error_of([&] { recover(name_); }), ErrorCode::kFileLocked);
     EXPECT_EQ(error_of([&] { append(one({"y"})); }), ErrorCode::kFileLocked);
     EXPECT_EQ(error_of([&] { edit({{.tensor = {"b"}, .drop = true}}); }), ErrorCode::kFileLocked);
-    EXPECT_TRUE(std::filesystem::exists(intent_));
+    EXPECT_TRUE(std::filesystem::exists(journal_));
   }
   EXPECT_EQ(recover(name_), Recovery::kUndone);
 }
@@ -227,7 +227,7 @@ TEST_F(RecoveryTest, FinishesWhereRoomWasMade) {
   {
     const InPlaceFile locked(name_);
     const auto file = open_file(name_, OpenMode::kRead);
-    write_insert_intent(locked, *file, at, 2 * kSegmentEndUnit, kFileHeaderBytes, encode_layout_section(segments));
+    write_insert_journal(locked, *file, at, 2 * kSegmentEndUnit, kFileHeaderBytes, encode_layout_section(segments));
   }
   Bytes grown = bytes();
   grown.insert(grown.begin() + static_cast<std::ptrdiff_t>(at), 2 * kSegmentEndUnit, std::byte{0});
@@ -247,7 +247,7 @@ TEST_F(RecoveryTest, RoomThatWasNotMade) {
   const auto intend = [&] {
     const InPlaceFile locked(name_);
     const auto file = open_file(name_, OpenMode::kRead);
-    write_insert_intent(locked, *file, kSegmentEndUnit, kSegmentEndUnit, kFileHeaderBytes, section);
+    write_insert_journal(locked, *file, kSegmentEndUnit, kSegmentEndUnit, kFileHeaderBytes, section);
   };
   intend();
   EXPECT_EQ(recover(name_), Recovery::kUndone);
@@ -259,7 +259,7 @@ TEST_F(RecoveryTest, RoomThatWasNotMade) {
   write_whole(name_, other);
   EXPECT_EQ(error_of([&] { recover(name_); }), ErrorCode::kEditInterrupted);
   EXPECT_EQ(bytes(), other);
-  EXPECT_TRUE(std::filesystem::exists(intent_));
+  EXPECT_TRUE(std::filesystem::exists(journal_));
 }
 
 TEST_F(RecoveryTest, ACopyThatWasNotFinishedConcernsNobody) {
@@ -273,7 +273,7 @@ TEST_F(RecoveryTest, ACopyThatWasNotFinishedConcernsNobody) {
   EXPECT_EQ(bytes(), before);
 }
 
-// Files that are not what the intent expects: recovery has to refuse, and to leave everything as it is.
+// Files that are not what the journal expects: recovery has to refuse, and to leave everything as it is.
 class RefusedRecoveryTest : public EditTest {
  protected:
   void SetUp() override {
@@ -289,7 +289,7 @@ class RefusedRecoveryTest : public EditTest {
     const std::uint64_t at = after.headers_end;
     after.headers_end += kRoomBytes;
     after.data_begin += kRoomBytes;
-    write_insert_intent(locked, *file, at, kRoomBytes, kFileHeaderBytes, encode_layout_section(after));
+    write_insert_journal(locked, *file, at, kRoomBytes, kFileHeaderBytes, encode_layout_section(after));
     at_ = at;
   }
 
@@ -297,7 +297,7 @@ class RefusedRecoveryTest : public EditTest {
     const Bytes found = bytes();
     EXPECT_EQ(error_of([&] { recover(name_); }), ErrorCode::kEditInterrupted);
     EXPECT_EQ(bytes(), found);
-    EXPECT_TRUE(has_intent(name_));
+    EXPECT_TRUE(has_undo_journal(name_));
     EXPECT_EQ(error_of([&] { Reader::open(name_); }), ErrorCode::kEditInterrupted);
   }
 
@@ -355,7 +355,7 @@ TEST_F(RefusedRecoveryTest, AnotherFileInItsPlace) {
   write_whole(other, before_);
   fs::rename(other, name_);
   expect_refused();
-  fs::remove(intent_file_name(name_));
+  fs::remove(undo_journal_file_name(name_));
   Reader::open(name_).verify();
 }
 

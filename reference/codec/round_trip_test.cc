@@ -4,7 +4,8 @@
 
 #include <map>
 
-#include "codec/test_files.h"
+#include "testing/files/memory_file.h"
+#include "testing/files/tensors_files.h"
 #include "tzmark/canonical.h"
 
 namespace tzmark {

@@ -8,8 +8,8 @@
 
 #include "bytes/cursor.h"
 #include "codec/block_writer.h"
+#include "codec/detached_data.h"
 #include "codec/pipeline.h"
-#include "codec/split_pair.h"
 #include "format/crypt_block.h"
 #include "format/name_tree.h"
 #include "tzmark/error.h"

@@ -5,10 +5,10 @@
 
 #include <cstring>
 
-#include "codec/intent.h"
+#include "codec/undo_journal.h"
 #include "codec/write_plan.h"
 #include "codec/write_records.h"
-#include "io/name_changes.h"
+#include "os/name_changes.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -99,7 +99,7 @@ WriteResult write_tensors(File& file, const TensorTable& tensors, const TensorSo
 
 WriteResult write_file(const std::string& file_name, const TensorTable& tensors, const TensorSource& source,
                        const WriteOptions& options) {
-  require_no_intent(file_name);
+  require_no_undo_journal(file_name);
   const auto directory = std::make_shared<const Directory>(Directory::of(file_name));
   AtomicFile output(directory, file_name, options.io_path, options.existing);
   std::optional<AtomicFile> data_output;

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "bytes/caught.h"
-#include "format/test_structures.h"
+#include "testing/files/structures.h"
 
 namespace tzmark {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "bytes/caught.h"
-#include "format/test_structures.h"
+#include "testing/files/structures.h"
 #include "tzmark/format.h"
 
 namespace tzmark {
@@ -128,7 +128,7 @@ TEST(FileHeader, FlaggedDimensionsAreThoseOfVersionFive) {
   }
 }
 
-TEST(FileHeader, SplitPairsAreMarkedFromVersionFiveOn) {
+TEST(FileHeader, DetachedDataIsMarkedFromVersionFiveOn) {
   Bytes bytes = header_bytes(5, 1, 8, 1);
   EXPECT_FALSE(decode_file_header(bytes).split);
   store<std::uint64_t>(bytes, 49, 0x1122334455667788);

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "bytes/caught.h"
-#include "format/test_structures.h"
+#include "testing/files/structures.h"
 #include "tzmark/format.h"
 
 namespace tzmark {
@@ -15,7 +15,7 @@ using test::caught;
 using test::failure;
 using test::RawTensor;
 
-constexpr std::uint64_t kFileOffset = 73;
+constexpr std::uint64_t kEntryOffset = 73;
 
 Bytes entry_bytes(const RawTensor& tensor, std::uint64_t header_offset, std::uint64_t data_offset) {
   Bytes bytes;
@@ -31,7 +31,7 @@ Bytes entry_bytes(const RawTensor& tensor, std::uint64_t header_offset, std::uin
 
 IndexEntry decode(std::span<const std::byte> bytes) {
   IndexEntry entry;
-  ByteReader reader(bytes, kFileOffset, ErrorCode::kIndexEntryPastEnd, "the index");
+  ByteReader reader(bytes, kEntryOffset, ErrorCode::kIndexEntryPastEnd, "the index");
   decode_index_entry(reader, Layout::kV1, entry);
   return entry;
 }
@@ -58,16 +58,16 @@ TEST(IndexEntry, KnowsWhereItsFieldsLie) {
   const RawTensor tensor{2, "name", "<f8", {7, 8}, 448};
   const Bytes bytes = entry_bytes(tensor, 0x1111, 0x2222);
   const IndexEntry entry = decode(bytes);
-  EXPECT_EQ(entry.name_at, kFileOffset + 2);
-  EXPECT_EQ(entry.kind_at, kFileOffset + 2 + 4);
-  EXPECT_EQ(entry.dtype_at, kFileOffset + 2 + 4 + 1 + 1);
-  EXPECT_EQ(entry.shape_at, kFileOffset + 2 + 4 + 1 + 1 + 3);
-  EXPECT_EQ(entry.header_offset_at, kFileOffset + bytes.size() - 24);
-  EXPECT_EQ(entry.data_offset_at, kFileOffset + bytes.size() - 16);
-  EXPECT_EQ(entry.data_length_at, kFileOffset + bytes.size() - 8);
-  EXPECT_EQ(load<std::uint64_t>(bytes, entry.header_offset_at - kFileOffset), 0x1111U);
-  EXPECT_EQ(load<std::uint64_t>(bytes, entry.data_offset_at - kFileOffset), 0x2222U);
-  EXPECT_EQ(load<std::uint64_t>(bytes, entry.data_length_at - kFileOffset), 448U);
+  EXPECT_EQ(entry.name_at, kEntryOffset + 2);
+  EXPECT_EQ(entry.kind_at, kEntryOffset + 2 + 4);
+  EXPECT_EQ(entry.dtype_at, kEntryOffset + 2 + 4 + 1 + 1);
+  EXPECT_EQ(entry.shape_at, kEntryOffset + 2 + 4 + 1 + 1 + 3);
+  EXPECT_EQ(entry.header_offset_at, kEntryOffset + bytes.size() - 24);
+  EXPECT_EQ(entry.data_offset_at, kEntryOffset + bytes.size() - 16);
+  EXPECT_EQ(entry.data_length_at, kEntryOffset + bytes.size() - 8);
+  EXPECT_EQ(load<std::uint64_t>(bytes, entry.header_offset_at - kEntryOffset), 0x1111U);
+  EXPECT_EQ(load<std::uint64_t>(bytes, entry.data_offset_at - kEntryOffset), 0x2222U);
+  EXPECT_EQ(load<std::uint64_t>(bytes, entry.data_length_at - kEntryOffset), 448U);
 }
 
 TEST(IndexEntry, SmallestAndLargest) {
@@ -97,7 +97,7 @@ TEST(IndexEntry, LongDimensions) {
     ASSERT_EQ(bytes.size(), index_entry_bytes(layout, fields));
     EXPECT_EQ(load<std::uint32_t>(bytes, 0), fields.wide_dimensions ? 5U : 1U);
     IndexEntry entry;
-    ByteReader reader(bytes, kFileOffset, ErrorCode::kIndexEntryPastEnd, "the index");
+    ByteReader reader(bytes, kEntryOffset, ErrorCode::kIndexEntryPastEnd, "the index");
     decode_index_entry(reader, layout, entry);
     EXPECT_EQ(reader.remaining(), 0U);
     EXPECT_EQ(entry.name, fields.name);
@@ -119,10 +119,10 @@ TEST(IndexEntry, UnknownVersions) {
     bytes.insert(bytes.end(), rest.begin(), rest.end());
     EXPECT_EQ(caught([&] {
                 IndexEntry entry;
-                ByteReader reader(bytes, kFileOffset, ErrorCode::kIndexEntryPastEnd, "the index");
+                ByteReader reader(bytes, kEntryOffset, ErrorCode::kIndexEntryPastEnd, "the index");
                 decode_index_entry(reader, Layout::kV5FlaggedDims, entry);
               }),
-              failure(ErrorCode::kIndexEntryVersion, kFileOffset));
+              failure(ErrorCode::kIndexEntryVersion, kEntryOffset));
   }
 }
 
@@ -145,7 +145,7 @@ TEST(IndexEntry, LeavesTheNextOneAlone) {
 TEST(IndexEntry, UnknownKinds) {
   for (int kind = 3; kind < 256; ++kind) {
     const RawTensor tensor{static_cast<std::uint8_t>(kind), "name", "<f4", {2}, 8};
-    EXPECT_EQ(caught([&] { decode(entry_bytes(tensor, 0, 0)); }), failure(ErrorCode::kIndexKind, kFileOffset + 6));
+    EXPECT_EQ(caught([&] { decode(entry_bytes(tensor, 0, 0)); }), failure(ErrorCode::kIndexKind, kEntryOffset + 6));
   }
 }
 
@@ -157,9 +157,9 @@ TEST(IndexEntry, LengthsThatRunPastTheEnd) {
     for (const int value : values) bytes[at++] = static_cast<std::byte>(value);
     return bytes;
   };
-  EXPECT_EQ(caught([&] { decode(with(0, {0xff, 0xff})); }), failure(ErrorCode::kIndexEntryPastEnd, kFileOffset + 2));
-  EXPECT_EQ(caught([&] { decode(with(7, {0xff})); }), failure(ErrorCode::kIndexEntryPastEnd, kFileOffset + 8));
-  EXPECT_EQ(caught([&] { decode(with(11, {0xff})); }), failure(ErrorCode::kIndexEntryPastEnd, kFileOffset + 12));
+  EXPECT_EQ(caught([&] { decode(with(0, {0xff, 0xff})); }), failure(ErrorCode::kIndexEntryPastEnd, kEntryOffset + 2));
+  EXPECT_EQ(caught([&] { decode(with(7, {0xff})); }), failure(ErrorCode::kIndexEntryPastEnd, kEntryOffset + 8));
+  EXPECT_EQ(caught([&] { decode(with(11, {0xff})); }), failure(ErrorCode::kIndexEntryPastEnd, kEntryOffset + 12));
 }
 
 TEST(IndexEntry, EveryTruncation) {
@@ -179,7 +179,7 @@ TEST(IndexEntry, TruncationIsPlacedAtTheFieldThatLacksBytes) {
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     const std::size_t field = *std::prev(std::ranges::upper_bound(fields, length));
     EXPECT_EQ(caught([&] { decode(std::span(bytes).first(length)); }),
-              failure(ErrorCode::kIndexEntryPastEnd, kFileOffset + field))
+              failure(ErrorCode::kIndexEntryPastEnd, kEntryOffset + field))
         << length;
   }
 }

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "bytes/caught.h"
-#include "format/test_structures.h"
+#include "testing/files/structures.h"
 #include "tzmark/format.h"
 
 namespace tzmark {

@@ -94,7 +94,7 @@ Path parse_name(std::string_view wire, std::uint64_t file_offset) {
   return path;
 }
 
-std::string spell_name(const Path& path) {
+std::string serialize_name(const Path& path) {
   if (path.empty()) throw Error(ErrorCode::kNameUnwritable, "an empty path cannot be written");
   if (const auto* plain = std::get_if<std::string>(path.data()); plain != nullptr && path.size() == 1) {
     if (plain->empty()) throw Error(ErrorCode::kNameUnwritable, "an empty name cannot be written");

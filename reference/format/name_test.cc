@@ -122,10 +122,10 @@ TEST(ParseName, LongPaths) {
 }
 
 TEST(SpellName, PlainForOneString) {
-  EXPECT_EQ(spell_name({"layers.0.weight"}), "layers.0.weight");
-  EXPECT_EQ(spell_name({"\xc3\xa4 \n\"\\"}), "\xc3\xa4 \n\"\\");
-  EXPECT_EQ(spell_name({"[0]"}), "[0]");
-  EXPECT_EQ(spell_name({"a\x1e"}), "a\x1e");
+  EXPECT_EQ(serialize_name({"layers.0.weight"}), "layers.0.weight");
+  EXPECT_EQ(serialize_name({"\xc3\xa4 \n\"\\"}), "\xc3\xa4 \n\"\\");
+  EXPECT_EQ(serialize_name({"[0]"}), "[0]");
+  EXPECT_EQ(serialize_name({"a\x1e"}), "a\x1e");
 }
 
 TEST(SpellName, CompactAsciiForTheRest) {
@@ -140,17 +140,17 @@ TEST(SpellName, CompactAsciiForTheRest) {
       {{"a", "\xc3\xbc\xe2\x82\xac\xef\xbf\xbf"}, R"(["a","\u00fc\u20ac\uffff"])"},
       {{"a", "\xf0\x9f\x98\x80"}, R"(["a","\ud83d\ude00"])"},
   };
-  for (const auto& [path, json] : kCases) EXPECT_EQ(spell_name(path), kStructuredNameMark + json);
+  for (const auto& [path, json] : kCases) EXPECT_EQ(serialize_name(path), kStructuredNameMark + json);
 }
 
 TEST(SpellName, RefusesWhatCannotBeWritten) {
-  EXPECT_EQ(caught([] { spell_name({}); }), failure(ErrorCode::kNameUnwritable));
-  EXPECT_EQ(caught([] { spell_name({""}); }), failure(ErrorCode::kNameUnwritable));
-  EXPECT_EQ(caught([] { spell_name({"\x1e[0]"}); }), failure(ErrorCode::kNameUnwritable));
-  EXPECT_EQ(caught([] { spell_name({"\xff"}); }), failure(ErrorCode::kNameUtf8));
-  EXPECT_EQ(caught([] { spell_name({"a", "\xff"}); }), failure(ErrorCode::kNameUtf8));
-  EXPECT_EQ(caught([] { spell_name({"a", "\xed\xa0\x80"}); }), failure(ErrorCode::kNameUtf8));
-  EXPECT_EQ(caught([] { spell_name({"a", "\xe2\x82"}); }), failure(ErrorCode::kNameUtf8));
+  EXPECT_EQ(caught([] { serialize_name({}); }), failure(ErrorCode::kNameUnwritable));
+  EXPECT_EQ(caught([] { serialize_name({""}); }), failure(ErrorCode::kNameUnwritable));
+  EXPECT_EQ(caught([] { serialize_name({"\x1e[0]"}); }), failure(ErrorCode::kNameUnwritable));
+  EXPECT_EQ(caught([] { serialize_name({"\xff"}); }), failure(ErrorCode::kNameUtf8));
+  EXPECT_EQ(caught([] { serialize_name({"a", "\xff"}); }), failure(ErrorCode::kNameUtf8));
+  EXPECT_EQ(caught([] { serialize_name({"a", "\xed\xa0\x80"}); }), failure(ErrorCode::kNameUtf8));
+  EXPECT_EQ(caught([] { serialize_name({"a", "\xe2\x82"}); }), failure(ErrorCode::kNameUtf8));
 }
 
 TEST(SpellName, IsReadBack) {
@@ -185,7 +185,7 @@ TEST(SpellName, IsReadBack) {
     }
     const auto* single = path.size() == 1 ? std::get_if<std::string>(path.data()) : nullptr;
     if (single != nullptr && (single->empty() || single->front() == kStructuredNameMark)) continue;
-    const std::string spelled = spell_name(path);
+    const std::string spelled = serialize_name(path);
     ASSERT_EQ(parse_name(spelled), path) << printable(spelled);
     if (single != nullptr) continue;
     for (const char c : spelled.substr(1)) ASSERT_TRUE(c >= 0x20 && c <= 0x7e) << printable(spelled);

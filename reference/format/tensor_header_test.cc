@@ -5,7 +5,7 @@
 
 #include "bytes/caught.h"
 #include "format/crypt_block.h"
-#include "format/test_structures.h"
+#include "testing/files/structures.h"
 #include "tzmark/format.h"
 
 namespace tzmark {
@@ -17,7 +17,7 @@ using test::copy;
 using test::failure;
 using test::RawTensor;
 
-constexpr std::uint64_t kFileOffset = 1000;
+constexpr std::uint64_t kHeaderOffset = 1000;
 
 struct RawHash {
   std::uint8_t type;
@@ -82,14 +82,14 @@ RawHeader encrypted_header() {
 
 TensorHeader decode(std::span<const std::byte> bytes, bool has_crypt = false) {
   TensorHeader header;
-  decode_tensor_header(bytes, kFileOffset, {has_crypt, false}, header);
+  decode_tensor_header(bytes, kHeaderOffset, {has_crypt, false}, header);
   return header;
 }
 
 // The whole, not the temporary, because views point into it.
 void expect_error(const RawHeader& header, ErrorCode code, std::size_t at) {
   const Bytes bytes = header.bytes();
-  EXPECT_EQ(caught([&] { decode(bytes, header.crypt.has_value()); }), failure(code, kFileOffset + at));
+  EXPECT_EQ(caught([&] { decode(bytes, header.crypt.has_value()); }), failure(code, kHeaderOffset + at));
 }
 
 TEST(TensorHeader, DecodesItsFields) {
@@ -132,14 +132,14 @@ TEST(TensorHeader, HashesInAnyOrderAndNumber) {
   raw.hashes = hash_list({{1, first}, {1, second}, {0, Bytes(4, std::byte{3})}});
   bytes = raw.bytes();
   // The same object again: nothing of the header before must show.
-  decode_tensor_header(bytes, kFileOffset, {}, header);
+  decode_tensor_header(bytes, kHeaderOffset, {}, header);
   EXPECT_EQ(header.hashes.size(), 3U);
   EXPECT_EQ(header.crc32(bytes), 0x03030303U);
   EXPECT_EQ(copy(*header.sha256(bytes)), first);
 
   raw.hashes = hash_list(std::vector<RawHash>(255, {1, second}));
   bytes = raw.bytes();
-  decode_tensor_header(bytes, kFileOffset, {}, header);
+  decode_tensor_header(bytes, kHeaderOffset, {}, header);
   EXPECT_EQ(header.hashes.size(), 255U);
   EXPECT_EQ(header.crc32(bytes), std::nullopt);
 }
@@ -199,7 +199,7 @@ TEST(TensorHeader, RoundTripsOfRandomFields) {
     }
     ASSERT_EQ(encoded, raw.bytes());
 
-    decode_tensor_header(encoded, kFileOffset, {plan.has_crypt, false}, decoded);
+    decode_tensor_header(encoded, kHeaderOffset, {plan.has_crypt, false}, decoded);
     test::expect_same_fields(decoded, raw.tensor);
     EXPECT_EQ(decoded.module_index, raw.module_index);
     ASSERT_EQ(decoded.crc32(encoded).has_value(), plan.crc32);
@@ -220,8 +220,8 @@ TEST(TensorHeader, RoundTripsOfRandomFields) {
 }
 
 TEST(TensorHeader, TerminatorInstead) {
-  EXPECT_EQ(caught([] { decode(Bytes(8)); }), failure(ErrorCode::kRecordTerminator, kFileOffset));
-  EXPECT_EQ(caught([] { decode(Bytes(100)); }), failure(ErrorCode::kRecordTerminator, kFileOffset));
+  EXPECT_EQ(caught([] { decode(Bytes(8)); }), failure(ErrorCode::kRecordTerminator, kHeaderOffset));
+  EXPECT_EQ(caught([] { decode(Bytes(100)); }), failure(ErrorCode::kRecordTerminator, kHeaderOffset));
 }
 
 TEST(TensorHeader, LengthOtherThanTheRoomForIt) {
@@ -230,7 +230,7 @@ TEST(TensorHeader, LengthOtherThanTheRoomForIt) {
                                      std::uint64_t{whole.size() + 1}, ~std::uint64_t{0}, std::uint64_t{1} << 63}) {
     Bytes bytes = whole;
     store(bytes, 0, length);
-    EXPECT_EQ(caught([&] { decode(bytes); }), failure(ErrorCode::kRecordTruncated, kFileOffset)) << length;
+    EXPECT_EQ(caught([&] { decode(bytes); }), failure(ErrorCode::kRecordTruncated, kHeaderOffset)) << length;
   }
 }
 
@@ -241,14 +241,14 @@ TEST(TensorHeader, LengthsThatRunPastTheEnd) {
     for (const int value : values) bytes[at++] = static_cast<std::byte>(value);
     return bytes;
   };
-  const auto past_end = [](std::size_t at) { return failure(ErrorCode::kRecordFieldPastEnd, kFileOffset + at); };
+  const auto past_end = [](std::size_t at) { return failure(ErrorCode::kRecordFieldPastEnd, kHeaderOffset + at); };
   EXPECT_EQ(caught([&] { decode(with(11, {0xff, 0xff})); }), past_end(13));
   EXPECT_EQ(caught([&] { decode(with(raw.dtype_at() - 1, {0xff})); }), past_end(raw.dtype_at()));
   EXPECT_EQ(caught([&] { decode(with(raw.shape_at(), {0xff})); }), past_end(raw.shape_at() + 1));
   EXPECT_EQ(caught([&] {
               decode(with(raw.hashes_at() - 2, {0xff, 0xff}));
             }),
-            failure(ErrorCode::kHashPastEnd, kFileOffset + raw.hashes_at()));
+            failure(ErrorCode::kHashPastEnd, kHeaderOffset + raw.hashes_at()));
 }
 
 TEST(TensorHeader, UnknownKinds) {
@@ -329,13 +329,13 @@ TEST(TensorHeader, NegativeDataLength) {
 TEST(TensorHeader, CryptBlockOfAnEncryptedFileIsThere) {
   const RawHeader raw;
   const Bytes bytes = raw.bytes();
-  EXPECT_EQ(caught([&] { decode(bytes, true); }), failure(ErrorCode::kCryptPastEnd, kFileOffset + raw.crypt_at()));
+  EXPECT_EQ(caught([&] { decode(bytes, true); }), failure(ErrorCode::kCryptPastEnd, kHeaderOffset + raw.crypt_at()));
 }
 
 TEST(TensorHeader, CryptBlockOfAPlainFileIsTooMuch) {
   const RawHeader raw = encrypted_header();
   const Bytes bytes = raw.bytes();
-  EXPECT_EQ(caught([&] { decode(bytes, false); }), failure(ErrorCode::kRecordExtraBytes, kFileOffset + raw.crypt_at()));
+  EXPECT_EQ(caught([&] { decode(bytes, false); }), failure(ErrorCode::kRecordExtraBytes, kHeaderOffset + raw.crypt_at()));
 }
 
 TEST(TensorHeader, CryptLengthBeyondTheHeader) {
@@ -344,14 +344,14 @@ TEST(TensorHeader, CryptLengthBeyondTheHeader) {
                                      std::uint64_t{1} << 63, ~std::uint64_t{0}, ~std::uint64_t{7}}) {
     Bytes bytes = raw.bytes();
     store(bytes, raw.crypt_at(), length);
-    EXPECT_EQ(caught([&] { decode(bytes, true); }), failure(ErrorCode::kCryptPastEnd, kFileOffset + raw.crypt_at()))
+    EXPECT_EQ(caught([&] { decode(bytes, true); }), failure(ErrorCode::kCryptPastEnd, kHeaderOffset + raw.crypt_at()))
         << length;
   }
   // Too short a block leaves bytes that belong to no field.
   Bytes bytes = raw.bytes();
   store<std::uint64_t>(bytes, raw.crypt_at(), raw.crypt->size() - 1);
   EXPECT_EQ(caught([&] { decode(bytes, true); }),
-            failure(ErrorCode::kRecordExtraBytes, kFileOffset + raw.crypt_end() - 1));
+            failure(ErrorCode::kRecordExtraBytes, kHeaderOffset + raw.crypt_end() - 1));
 }
 
 TEST(TensorHeader, ErrorsOfTheCryptBlockHaveTheirPlaceInTheFile) {
@@ -397,12 +397,12 @@ TEST(TensorHeader, DamageIsHarmless) {
 TEST(HeaderAgrees, WithAnEntryOfTheSameFields) {
   const RawHeader raw;
   const Bytes bytes = raw.bytes();
-  check_header_agrees(raw.tensor.fields(), decode(bytes), kFileOffset);
+  check_header_agrees(raw.tensor.fields(), decode(bytes), kHeaderOffset);
   RawHeader scalar;
   scalar.tensor = {1, "", "|u1", {}, 1};
   scalar.data_length = 1;
   const Bytes scalar_bytes = scalar.bytes();
-  check_header_agrees(scalar.tensor.fields(), decode(scalar_bytes), kFileOffset);
+  check_header_agrees(scalar.tensor.fields(), decode(scalar_bytes), kHeaderOffset);
 }
 
 TEST(HeaderAgrees, NotWithAnother) {
@@ -410,8 +410,8 @@ TEST(HeaderAgrees, NotWithAnother) {
   const Bytes bytes = raw.bytes();
   const TensorHeader header = decode(bytes);
   const auto expect = [&](const RawTensor& entry, ErrorCode code, std::size_t at) {
-    EXPECT_EQ(caught([&] { check_header_agrees(entry.fields(), header, kFileOffset); }),
-              failure(code, kFileOffset + at));
+    EXPECT_EQ(caught([&] { check_header_agrees(entry.fields(), header, kHeaderOffset); }),
+              failure(code, kHeaderOffset + at));
   };
   const auto with = [&](auto&& change) {
     RawTensor entry = raw.tensor;
@@ -521,10 +521,10 @@ TEST(TensorHeader, WideDimensions) {
   encode_tensor_header(fields, 7, plan, std::nullopt, bytes);
   EXPECT_EQ(bytes.size(), tensor_header_bytes(fields, plan));
   TensorHeader decoded;
-  decode_tensor_header(bytes, kFileOffset, {.has_crypt = false, .wide_dimensions = true}, decoded);
-  check_header_agrees(fields, decoded, kFileOffset);
+  decode_tensor_header(bytes, kHeaderOffset, {.has_crypt = false, .wide_dimensions = true}, decoded);
+  check_header_agrees(fields, decoded, kHeaderOffset);
   // The width is not in the header: who takes the other one finds a shape and hashes that are not there.
-  EXPECT_THROW(decode_tensor_header(bytes, kFileOffset, {}, decoded), Error);
+  EXPECT_THROW(decode_tensor_header(bytes, kHeaderOffset, {}, decoded), Error);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "bytes/cursor.h"
 #include "bytes/digest.h"
-#include "bytes/source_file.h"
+#include "testing/files/source_file.h"
 #include "tzmark/format.h"
 
 namespace tzmark {

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     const Path path = parse_name(text);
-    if (parse_name(spell_name(path)) != path) std::abort();
+    if (parse_name(serialize_name(path)) != path) std::abort();
   } catch (const Error&) {
   }
   try {

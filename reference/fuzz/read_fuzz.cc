@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "testing/files/memory_file.h"
 #include "tzmark/canonical.h"
 #include "tzmark/error.h"
 #include "tzmark/reader.h"

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "safetensors/shard_index.h"
+#include "testing/files/memory_file.h"
 #include "tzmark/error.h"
 #include "tzmark/safetensors.h"
 

@@ -6,8 +6,8 @@
 
 #include <random>
 
-#include "gpu/test_device.h"
 #include "gpu/work.h"
+#include "testing/gpu/gpu_test.h"
 
 namespace tzmark::test {
 namespace {

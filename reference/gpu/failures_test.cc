@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "bytes/caught.h"
-#include "gpu/test_device.h"
+#include "testing/gpu/gpu_test.h"
 #include "tzmark/error.h"
 
 namespace tzmark::test {
@@ -15,9 +15,9 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-class StandInFailures : public ::testing::Test {
+class FakeFailures : public ::testing::Test {
  protected:
-  StandInFailures() : memory_(on_device(random_bytes(1'000, 1))) {
+  FakeFailures() : memory_(on_device(random_bytes(1'000, 1))) {
     std::ranges::copy(random_bytes(key_.size(), 2), key_.begin());
     // Loads kernels, which is done once.
     EXPECT_EQ(why_no_device_compute(), "");
@@ -25,13 +25,13 @@ class StandInFailures : public ::testing::Test {
     orders().secret_bytes = key_.size();
     orders().secrets_left = 0;
   }
-  ~StandInFailures() override {
+  ~FakeFailures() override {
     orders().fail_call = -1;
     orders().forgets_launches = false;
     orders().secret = nullptr;
   }
 
-  static StandInCudaOrders& orders() { return stand_in_orders(); }
+  static FakeCudaOrders& orders() { return fake_orders(); }
 
   void compute_crc() const {
     const std::array ranges = {ConstBuffer(memory_.buffer()), ConstBuffer(memory_.buffer().sub(1, 10))};
@@ -74,26 +74,26 @@ class StandInFailures : public ::testing::Test {
 };
 
 // Memory, stream, upload, clear, launch, download, wipe, wait.
-TEST_F(StandInFailures, OfCrc32) {
+TEST_F(FakeFailures, OfCrc32) {
   EXPECT_EQ(fail_each([&] { compute_crc(); }), 8);
 }
 
 // One upload more: key and messages.
-TEST_F(StandInFailures, OfOpening) {
+TEST_F(FakeFailures, OfOpening) {
   EXPECT_EQ(fail_each([&] { open(); }), 9);
 }
 
-TEST_F(StandInFailures, TheStandInSeesAKeyThatStays) {
+TEST_F(FakeFailures, TheFakeSeesAKeyThatStays) {
   { const DeviceMemory memory = on_device(Bytes(key_.begin(), key_.end())); }
   EXPECT_EQ(orders().secrets_left, 1);
 }
 
-TEST_F(StandInFailures, AKernelThatDoesNothingOpensNothing) {
+TEST_F(FakeFailures, AKernelThatDoesNothingOpensNothing) {
   orders().forgets_launches = true;
   EXPECT_EQ(caught([&] { open(); }), failure(ErrorCode::kResource));
 }
 
-TEST_F(StandInFailures, OneLaunchForManyRanges) {
+TEST_F(FakeFailures, OneLaunchForManyRanges) {
   const std::int64_t launches = orders().launches;
   compute_crc();
   open();

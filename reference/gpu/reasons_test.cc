@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 
 #include "bytes/caught.h"
-#include "gpu/test_device.h"
-#include "io/test_probe.h"
+#include "testing/gpu/gpu_test.h"
+#include "testing/gpu/probe_program.h"
 
 namespace tzmark::test {
 namespace {
@@ -14,27 +14,27 @@ std::string reason_with(std::initializer_list<std::string> environment, const st
   return line_of(probe, environment);
 }
 
-TEST(StandInReasons, NoneWithAGpuThatTakesTheKernels) { EXPECT_EQ(reason_with({}), ""); }
+TEST(FakeReasons, NoneWithAGpuThatTakesTheKernels) { EXPECT_EQ(reason_with({}), ""); }
 
-TEST(StandInReasons, ABuildWithoutKernels) {
+TEST(FakeReasons, ABuildWithoutKernels) {
   EXPECT_EQ(reason_with({}, TZMARK_GPU_PROBE_WITHOUT_KERNELS), "built without CUDA kernels");
 }
 
-TEST(StandInReasons, NoGpu) {
-  EXPECT_EQ(reason_with({"TZMARK_STAND_IN_DEVICES=0"}), "there is no GPU that CUDA can use");
+TEST(FakeReasons, NoGpu) {
+  EXPECT_EQ(reason_with({"TZMARK_FAKE_DEVICES=0"}), "there is no GPU that CUDA can use");
   EXPECT_THAT(reason_with({"TZMARK_CUDA_LIBRARY=/none/libcuda.so"}),
               ::testing::StartsWith("there is no CUDA driver: "));
 }
 
-TEST(StandInReasons, AGpuThatTheKernelsAreNotFor) {
-  EXPECT_EQ(reason_with({"TZMARK_STAND_IN_MODULE_ERROR=209"}),
+TEST(FakeReasons, AGpuThatTheKernelsAreNotFor) {
+  EXPECT_EQ(reason_with({"TZMARK_FAKE_MODULE_ERROR=209"}),
             "the GPU does not take the CUDA kernels of this build: cuModuleLoadData: CUDA_ERROR_NO_BINARY_FOR_GPU "
             "(209)");
 }
 
-TEST(StandInReasons, AKernelThatIsNotThere) {
+TEST(FakeReasons, AKernelThatIsNotThere) {
   for (const std::string name : {"tzmark_crc32", "tzmark_secretbox"}) {
-    EXPECT_EQ(reason_with({"TZMARK_STAND_IN_LOSES=" + name}),
+    EXPECT_EQ(reason_with({"TZMARK_FAKE_LOSES=" + name}),
               fmt::format("cuModuleGetFunction of {}: CUDA_ERROR_NOT_FOUND (500)", name));
   }
 }

@@ -13,7 +13,7 @@
 namespace tzmark {
 namespace {
 
-constexpr unsigned kBlocksPerProcessor = 4;
+constexpr unsigned kSecretboxBlocksPerProcessor = 4;
 
 gpu::SecretboxMessage for_kernel(const SealedMessage& message) {
   gpu::SecretboxMessage result{reinterpret_cast<std::uintptr_t>(message.data.data), message.data.size, {}, {}};
@@ -41,7 +41,7 @@ std::vector<std::size_t> open_on_device(std::span<const std::byte, 32> key, std:
   work.clear(results_at, result_bytes.size());
   work.launch(kernels.secretbox(),
               static_cast<unsigned>(
-                  std::min<std::size_t>(messages.size(), std::size_t{kernels.processors()} * kBlocksPerProcessor)),
+                  std::min<std::size_t>(messages.size(), std::size_t{kernels.processors()} * kSecretboxBlocksPerProcessor)),
               gpu::kSecretboxThreads,
               gpu::SecretboxArguments{work.pointer<const std::uint32_t>(0),
                                       work.pointer<const gpu::SecretboxMessage>(messages_at), messages.size(),

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "gpu/host_block.h"
-#include "gpu/test_device.h"
+#include "testing/gpu/gpu_test.h"
 
 namespace tzmark::test {
 namespace {

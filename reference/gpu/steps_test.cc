@@ -12,7 +12,7 @@
 
 #include "gpu/crc32.h"
 #include "gpu/secretbox.h"
-#include "io/test_room.h"
+#include "testing/files/test_directory.h"
 
 namespace tzmark::gpu {
 namespace {
@@ -48,7 +48,7 @@ void run_with_threads(unsigned threads, const Kernel& kernel) {
 std::uint64_t address_of(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
 unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
 
-TEST(StandInSteps, OfCrc32) {
+TEST(FakeSteps, OfCrc32) {
   // Two segments, so that the second finds what the first has left.
   const test::Bytes content = test::random_bytes(4 * kCrc32RoundBytes + 5, 1);
   constexpr std::uint32_t kFirstBytes = 3 * kCrc32RoundBytes + 7;
@@ -63,7 +63,7 @@ TEST(StandInSteps, OfCrc32) {
   EXPECT_EQ(~result, ::crc32_z(0, reinterpret_cast<const unsigned char*>(content.data()), content.size()));
 }
 
-TEST(StandInSteps, OfOpening) {
+TEST(FakeSteps, OfOpening) {
   // Two tiles of key stream, a message that does not open, and one that follows it in the same word.
   const std::array<std::size_t, 3> sizes = {20'001, 50, 4'200};
   const test::Bytes plain = test::random_bytes(sizes[0] + sizes[1] + sizes[2], 1);

@@ -4,8 +4,8 @@
 #include <cerrno>
 
 #include "bytes/caught.h"
-#include "io/system_faults.h"
-#include "io/test_paths.h"
+#include "testing/faults/system_faults.h"
+#include "testing/files/path_test.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 

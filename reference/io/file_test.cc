@@ -10,7 +10,9 @@
 #include <thread>
 
 #include "bytes/caught.h"
-#include "io/test_paths.h"
+#include "testing/faults/faulty_file.h"
+#include "testing/files/memory_file.h"
+#include "testing/files/path_test.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "io/test_probe.h"
-#include "io/test_stand_in.h"
+#include "testing/gpu/fake_libraries.h"
+#include "testing/gpu/probe_program.h"
 
 namespace tzmark::test {
 namespace {
@@ -31,12 +31,12 @@ TEST(GpuDirectReasons, CudaWithoutItsFunctions) {
 }
 
 TEST(GpuDirectReasons, CudaThatDoesNotStart) {
-  EXPECT_EQ(reason_with({"TZMARK_STAND_IN_CUDA_ERROR=100"}), "cuInit: CUDA_ERROR_NO_DEVICE (100)");
-  EXPECT_EQ(reason_with({"TZMARK_STAND_IN_CUDA_ERROR=999"}), "cuInit: CUDA error 999");
+  EXPECT_EQ(reason_with({"TZMARK_FAKE_CUDA_ERROR=100"}), "cuInit: CUDA_ERROR_NO_DEVICE (100)");
+  EXPECT_EQ(reason_with({"TZMARK_FAKE_CUDA_ERROR=999"}), "cuInit: CUDA error 999");
 }
 
 TEST(GpuDirectReasons, NoGpu) {
-  EXPECT_EQ(reason_with({"TZMARK_STAND_IN_DEVICES=0"}), "there is no GPU that CUDA can use");
+  EXPECT_EQ(reason_with({"TZMARK_FAKE_DEVICES=0"}), "there is no GPU that CUDA can use");
 }
 
 TEST(GpuDirectReasons, NoCuFile) {
@@ -45,17 +45,17 @@ TEST(GpuDirectReasons, NoCuFile) {
 }
 
 TEST(GpuDirectReasons, CuFileWithoutItsFunctions) {
-  EXPECT_THAT(reason_with({fmt::format("TZMARK_CUFILE_LIBRARY={}", TZMARK_STAND_IN_CUDA)}),
+  EXPECT_THAT(reason_with({fmt::format("TZMARK_CUFILE_LIBRARY={}", TZMARK_FAKE_CUDA)}),
               AllOf(HasSubstr(" lacks cuFileDriverOpen, "), EndsWith("cuFileWrite")));
 }
 
 TEST(GpuDirectReasons, AnOldCuFileIsEnough) {
-  EXPECT_EQ(reason_with({fmt::format("TZMARK_CUFILE_LIBRARY={}", TZMARK_STAND_IN_OLD_CUFILE)}), "");
+  EXPECT_EQ(reason_with({fmt::format("TZMARK_CUFILE_LIBRARY={}", TZMARK_FAKE_OLD_CUFILE)}), "");
 }
 
 TEST(GpuDirectReasons, ADriverThatDoesNotOpen) {
-  EXPECT_EQ(reason_with({"TZMARK_STAND_IN_OPEN_ERROR=5033"}), "cuFileDriverOpen: CU_FILE_NVFS_SETUP_ERROR (5033)");
-  EXPECT_EQ(reason_with({"TZMARK_STAND_IN_OPEN_ERROR=5011"}),
+  EXPECT_EQ(reason_with({"TZMARK_FAKE_OPEN_ERROR=5033"}), "cuFileDriverOpen: CU_FILE_NVFS_SETUP_ERROR (5033)");
+  EXPECT_EQ(reason_with({"TZMARK_FAKE_OPEN_ERROR=5011"}),
             "cuFileDriverOpen: CU_FILE_CUDA_DRIVER_ERROR (5011), CUDA_ERROR_OUT_OF_MEMORY (2)");
 }
 

@@ -7,7 +7,7 @@
 
 #include "bytes/caught.h"
 #include "io/cufile.h"
-#include "io/test_stand_in.h"
+#include "testing/gpu/fake_libraries.h"
 #include "tzmark/error.h"
 
 namespace tzmark::test {
@@ -21,7 +21,7 @@ constexpr std::uint64_t kMiB = 1 << 20;
 class GpuDirectObserverTest : public GpuDirectTest {
  protected:
   void TearDown() override {
-    stand_ins().root().remove("/proc/driver/nvidia-fs/stats");
+    fakes().root().remove("/proc/driver/nvidia-fs/stats");
     GpuDirectTest::TearDown();
   }
 
@@ -51,7 +51,7 @@ std::string nvidia_fs_file(std::uint64_t reads, std::uint64_t read_mib, std::uin
 }
 
 TEST_F(GpuDirectObserverTest, EachRouteIsNamed) {
-  orders().route = StandInRoute::kP2p;
+  orders().route = FakeRoute::kP2p;
   GpuDirectAttestation attestation = move_and_attest();
   EXPECT_EQ(attestation.route, "p2p");
   EXPECT_EQ(attestation.source, "cuFileGetStatsL3");
@@ -59,19 +59,19 @@ TEST_F(GpuDirectObserverTest, EachRouteIsNamed) {
   EXPECT_EQ(attestation.p2p_bytes, 6 * kMiB);
   EXPECT_EQ(attestation.nvfs_bytes + attestation.posix_bytes + attestation.edge_bytes, 0U);
 
-  orders().route = StandInRoute::kNvidiaFs;
+  orders().route = FakeRoute::kNvidiaFs;
   attestation = move_and_attest();
   EXPECT_EQ(attestation.route, "nvidia-fs");
   EXPECT_EQ(attestation.nvfs_bytes, 6 * kMiB);
 
-  orders().route = StandInRoute::kPosix;
+  orders().route = FakeRoute::kPosix;
   attestation = move_and_attest();
   EXPECT_EQ(attestation.route, "posix");
   EXPECT_EQ(attestation.posix_bytes, 6 * kMiB);
 }
 
 TEST_F(GpuDirectObserverTest, SeveralRoutesAreMixedAndSayThatBytesAreShares) {
-  orders().route = StandInRoute::kInTurn;
+  orders().route = FakeRoute::kInTurn;
   const GpuDirectAttestation attestation = move_and_attest();
   EXPECT_EQ(attestation.route, "mixed");
   EXPECT_EQ(attestation.p2p_bytes, 3 * kMiB);
@@ -80,7 +80,7 @@ TEST_F(GpuDirectObserverTest, SeveralRoutesAreMixedAndSayThatBytesAreShares) {
 }
 
 TEST_F(GpuDirectObserverTest, WhatHasNoRouteIsUnknown) {
-  orders().route = StandInRoute::kUnnamed;
+  orders().route = FakeRoute::kUnnamed;
   const GpuDirectAttestation attestation = move_and_attest();
   EXPECT_EQ(attestation.route, "unknown");
   EXPECT_EQ(attestation.source, "none");
@@ -101,12 +101,12 @@ TEST_F(GpuDirectObserverTest, NvidiaFsIsAskedNext) {
   orders().statistics_error = 5022;
   const auto file = create();
   const DeviceMemory memory(4 * kMiB);
-  stand_ins().root().write("/proc/driver/nvidia-fs/stats", nvidia_fs_file(10, 100, 20, 200));
+  fakes().root().write("/proc/driver/nvidia-fs/stats", nvidia_fs_file(10, 100, 20, 200));
   GpuDirectObserver observer;
   observer.begin();
   file->write_at(0, memory.buffer());
   file->read_at(0, memory.buffer());
-  stand_ins().root().write("/proc/driver/nvidia-fs/stats", nvidia_fs_file(11, 104, 21, 204));
+  fakes().root().write("/proc/driver/nvidia-fs/stats", nvidia_fs_file(11, 104, 21, 204));
   const GpuDirectAttestation attestation = observer.end();
   EXPECT_EQ(attestation.route, "nvidia-fs");
   EXPECT_EQ(attestation.source, "/proc/driver/nvidia-fs/stats");

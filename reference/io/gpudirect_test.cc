@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "bytes/caught.h"
-#include "io/test_stand_in.h"
+#include "testing/gpu/fake_libraries.h"
 #include "tzmark/error.h"
 
 namespace tzmark::test {
@@ -32,7 +32,7 @@ TEST_F(GpuDirectTest, SaysWhichPathMovesTheBytes) {
   EXPECT_FALSE(create()->is_asynchronous());
 }
 
-TEST_F(GpuDirectTest, TheStandInHidesDeviceMemoryFromTheCpu) {
+TEST_F(GpuDirectTest, TheFakeHidesDeviceMemoryFromTheCpu) {
   const DeviceMemory memory(1);
   const auto file = open_file(new_name(), OpenMode::kCreate, "pwrite");
   EXPECT_EQ(message_of([&] {

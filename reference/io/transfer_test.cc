@@ -6,7 +6,7 @@
 #include <set>
 
 #include "bytes/caught.h"
-#include "io/test_paths.h"
+#include "testing/files/path_test.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 

@@ -7,8 +7,8 @@
 
 #include "bytes/caught.h"
 #include "bytes/digest.h"
-#include "bytes/source_file.h"
-#include "io/test_room.h"
+#include "testing/files/source_file.h"
+#include "testing/files/test_directory.h"
 #include "tzmark/safetensors.h"
 
 namespace tzmark {

@@ -4,8 +4,9 @@
 #include <map>
 #include <tuple>
 
-#include "codec/test_corpus.h"
-#include "codec/test_files.h"
+#include "testing/files/corpus.h"
+#include "testing/files/memory_file.h"
+#include "testing/files/tensors_files.h"
 #include "tzmark/canonical.h"
 #include "tzmark/safetensors.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "io/directory.h"
+#include "os/directory.h"
 
 namespace tzmark::safetensors {
 

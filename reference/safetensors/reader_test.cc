@@ -5,8 +5,10 @@
 
 #include "bytes/caught.h"
 #include "bytes/digest.h"
-#include "io/test_room.h"
-#include "safetensors/test_models.h"
+#include "testing/faults/faulty_file.h"
+#include "testing/files/memory_file.h"
+#include "testing/files/safetensors_models.h"
+#include "testing/files/test_directory.h"
 #include "tzmark/canonical.h"
 
 namespace tzmark {

@@ -121,7 +121,8 @@ const ShardIndex::Tensor* ShardIndex::find(std::string_view name) const {
   return found != tensors_.end() && name_of(*found) == name ? &*found : nullptr;
 }
 
-std::string spell_shard_index(std::uint64_t total_bytes, const std::map<std::string_view, std::string_view>& files) {
+std::string serialize_shard_index(std::uint64_t total_bytes,
+                                  const std::map<std::string_view, std::string_view>& files) {
   std::string text =
       fmt::format("{{\n  \"metadata\": {{\n    \"total_size\": {}\n  }},\n  \"weight_map\": {{", total_bytes);
   std::string_view separator = "\n";

@@ -42,7 +42,7 @@ class ShardIndex {
 };
 
 // Spells an index: its metadata is the total size, then the map.
-std::string spell_shard_index(std::uint64_t total_bytes, const std::map<std::string_view, std::string_view>& files);
+std::string serialize_shard_index(std::uint64_t total_bytes, const std::map<std::string_view, std::string_view>& files);
 
 // "model-00002-of-00017.safetensors". Number counts from 1.
 std::string shard_file_name(std::string_view base_name, std::size_t number, std::size_t count);

@@ -8,11 +8,12 @@
 #include <utility>
 
 #include "bytes/caught.h"
-#include "io/name_changes.h"
-#include "io/test_room.h"
+#include "os/name_changes.h"
 #include "safetensors/old_set.h"
 #include "safetensors/shard_index.h"
-#include "safetensors/test_models.h"
+#include "testing/files/memory_file.h"
+#include "testing/files/safetensors_models.h"
+#include "testing/files/test_directory.h"
 
 namespace tzmark {
 namespace {
@@ -40,7 +41,7 @@ SafetensorsWriteResult write(const test::TestDirectory& room, const Content& con
   return write_safetensors(room / "model.safetensors", content.table, content.source(), options);
 }
 
-void expect_same(const Content& content, const SafetensorsReader& reader) {
+void expect_same_data(const Content& content, const SafetensorsReader& reader) {
   ASSERT_EQ(reader.size(), content.table.size());
   for (std::size_t i = 0; i < content.table.size(); ++i) {
     std::vector<std::byte> data(content.data[i].size());
@@ -81,7 +82,7 @@ TEST(Shards, RoundTrip) {
   EXPECT_EQ(reader.metadata(), options.metadata);
   EXPECT_EQ(reader.data_bytes(), 5008U);
   EXPECT_EQ(reader.file_bytes() + std::filesystem::file_size(room / kIndex), file_bytes);
-  expect_same(content, reader);
+  expect_same_data(content, reader);
   reader.verify();
   // Each shard is a file of its own, too.
   for (std::size_t i = 0; i < 6; ++i) {
@@ -100,7 +101,7 @@ TEST(Shards, EverythingInOneShardIsStillTheShardedForm) {
   const test::TestDirectory room;
   write(room, hundreds(2), 1'000'000);
   EXPECT_THAT(room.entries(), ElementsAre("model-00001-of-00001.safetensors", kIndex));
-  expect_same(hundreds(2), SafetensorsReader::open(room / kIndex));
+  expect_same_data(hundreds(2), SafetensorsReader::open(room / kIndex));
 }
 
 TEST(Shards, NoTensorIsOneShard) {
@@ -141,9 +142,9 @@ TEST(Shards, FewAreOpenAtATime) {
   const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
   EXPECT_EQ(reader.shards().size(), 60U);
   EXPECT_EQ(open_descriptors(), before);
-  expect_same(content, reader);
+  expect_same_data(content, reader);
   reader.verify();
-  expect_same(content, reader);
+  expect_same_data(content, reader);
   EXPECT_GT(open_descriptors(), before);
   EXPECT_LE(open_descriptors(), before + 8);
 }
@@ -162,7 +163,7 @@ TEST(Shards, BecomeTensorsFilesAndComeBack) {
   SafetensorsWriteOptions options;
   options.shard_bytes_max = 500;
   write_safetensors(other / "model.safetensors", copy.tensors(), copy, options);
-  expect_same(content, SafetensorsReader::open(other / kIndex));
+  expect_same_data(content, SafetensorsReader::open(other / kIndex));
 }
 
 TEST(Shards, ErrorsNameTheShard) {
@@ -210,7 +211,7 @@ TEST(Shards, FailureBeforeTheEndChangesNothing) {
       error_of([&] { write_safetensors(room / "model.safetensors", content.table, MemorySource(views), options); }),
       ErrorCode::kUsage);
   EXPECT_EQ(room.entries(), names);
-  expect_same(content, SafetensorsReader::open(room / kIndex));
+  expect_same_data(content, SafetensorsReader::open(room / kIndex));
 }
 
 TEST(Shards, NothingIsOverwrittenUnasked) {
@@ -239,7 +240,7 @@ TEST(Shards, ReplaceAllOfAnOlderModel) {
     write(room, hundreds(count), 200);
     const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
     EXPECT_EQ(reader.size(), count);
-    expect_same(hundreds(count), reader);
+    expect_same_data(hundreds(count), reader);
     // The index, the shards, and one that no index names.
     EXPECT_EQ(room.entries().size(), reader.shards().size() + 2);
   }
@@ -258,7 +259,7 @@ TEST(Shards, ReplaceAModelThatAnotherWriterMadeMeanwhile) {
     };
     write(room, hundreds(4), 200, options);
     const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
-    expect_same(hundreds(4), reader);
+    expect_same_data(hundreds(4), reader);
     EXPECT_EQ(room.entries().size(), reader.shards().size() + 1) << other_shard_bytes;
   }
 }
@@ -272,7 +273,7 @@ TEST(Shards, ReplaceAModelThatIsLocked) {
     EXPECT_EQ(error_of([&] { write(room, hundreds(4), 200); }), ErrorCode::kFileLocked);
     EXPECT_EQ(room.entries(), names);
   }
-  expect_same(hundreds(3), SafetensorsReader::open(room / kIndex));
+  expect_same_data(hundreds(3), SafetensorsReader::open(room / kIndex));
 }
 
 TEST(Shards, ReplaceAModelWhoseIndexIsDamaged) {
@@ -281,7 +282,7 @@ TEST(Shards, ReplaceAModelWhoseIndexIsDamaged) {
     write(room, hundreds(3), 200);
     test::write_whole(room / kIndex, as_bytes(index));
     write(room, hundreds(4), 200);
-    expect_same(hundreds(4), SafetensorsReader::open(room / kIndex));
+    expect_same_data(hundreds(4), SafetensorsReader::open(room / kIndex));
     EXPECT_EQ(room.entries().size(), 3U);
   }
 }
@@ -310,12 +311,12 @@ TEST(ShardIndex, FindsWhatItNames) {
 }
 
 TEST(ShardIndex, SpellsWhatItReads) {
-  const std::string text = safetensors::spell_shard_index(7, {{"b\"", "f1"}, {"a", "f2"}});
+  const std::string text = safetensors::serialize_shard_index(7, {{"b\"", "f1"}, {"a", "f2"}});
   EXPECT_EQ(text,
             "{\n  \"metadata\": {\n    \"total_size\": 7\n  },\n  \"weight_map\": {\n    \"a\": \"f2\",\n"
             "    \"b\\\"\": \"f1\"\n  }\n}\n");
   EXPECT_EQ(safetensors::ShardIndex(text).tensors().size(), 2U);
-  EXPECT_EQ(safetensors::ShardIndex(safetensors::spell_shard_index(0, {})).tensors().size(), 0U);
+  EXPECT_EQ(safetensors::ShardIndex(safetensors::serialize_shard_index(0, {})).tensors().size(), 0U);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "bytes/cursor.h"
 #include "bytes/utf8.h"
 #include "codec/tensor_digest.h"
-#include "io/name_changes.h"
+#include "os/name_changes.h"
 #include "safetensors/dtype.h"
 #include "safetensors/header.h"
 #include "safetensors/old_set.h"
@@ -57,12 +57,12 @@ class Plan {
   std::span<const ShardPlan> shards() const { return shards_; }
 
   // The content of the index, which names the shards by these names.
-  std::string spell_index(std::span<const std::string> shard_names) const {
+  std::string serialize_index(std::span<const std::string> shard_names) const {
     std::map<std::string_view, std::string_view> files;
     for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
       for (const std::uint32_t tensor : shards_[shard].tensors) files.emplace(names_[tensor], shard_names[shard]);
     }
-    std::string text = safetensors::spell_shard_index(data_bytes_, files);
+    std::string text = safetensors::serialize_shard_index(data_bytes_, files);
     if (text.size() > safetensors::kShardIndexBytesMax) {
       throw Error(ErrorCode::kStUnwritable,
                   fmt::format("an index of {} bytes; {} are allowed", text.size(), safetensors::kShardIndexBytesMax));
@@ -334,7 +334,7 @@ class ShardedOutput {
   }
 
   void write_index(AtomicFile& file, std::span<const std::string> shard_names) const {
-    file.file().write_at(0, as_bytes(plan_.spell_index(shard_names)));
+    file.file().write_at(0, as_bytes(plan_.serialize_index(shard_names)));
     file.finish();
   }
 
@@ -390,7 +390,7 @@ SafetensorsWriteResult write_sharded(const std::string& file_name, const TensorT
     result.file_bytes += plan.shards()[i].file_bytes;
   }
   result.file_names.push_back(names.folder + names.index);
-  result.file_bytes += plan.spell_index(names.shards).size();
+  result.file_bytes += plan.serialize_index(names.shards).size();
   ShardedOutput output(names, plan, options);
   output.write(tensors, source);
   output.commit();

@@ -5,9 +5,11 @@
 #include <filesystem>
 
 #include "bytes/caught.h"
-#include "io/test_room.h"
 #include "safetensors/dtype.h"
-#include "safetensors/test_models.h"
+#include "testing/faults/faulty_file.h"
+#include "testing/files/memory_file.h"
+#include "testing/files/safetensors_models.h"
+#include "testing/files/test_directory.h"
 
 namespace tzmark {
 namespace {

@@ -51,7 +51,7 @@ def is_whole(intent: bytes) -> bool:
 
 
 @contextmanager
-def with_intent(subject: Subject, insert: bool) -> Iterator[Path]:
+def with_journal(subject: Subject, insert: bool) -> Iterator[Path]:
     """A file that a death has left changed, and its intent beside it: to overwrite, or to make room."""
     calls = subject.calls()
     # The last calls remove the intent and sync the folder. Room was made by the time of the first insertion's removal.
@@ -66,11 +66,11 @@ def with_intent(subject: Subject, insert: bool) -> Iterator[Path]:
     raise Wrong("there is no intent at any call")
 
 
-def damaged_intent(subject: Subject) -> str:
+def damaged_journal(subject: Subject) -> str:
     """A bit of the intent is flipped: it is refused, and nothing is changed."""
     flips = 0
     for insert in (False, True):
-        with with_intent(subject, insert) as file:
+        with with_journal(subject, insert) as file:
             intent = file.with_name(INTENT_NAME)
             whole, content = intent.read_bytes(), file.read_bytes()
             # Each byte of its header, some of what it holds, and some of its digest.
@@ -100,11 +100,11 @@ def damaged_intent(subject: Subject) -> str:
     return f"{flips} bits"
 
 
-def cut_intent(subject: Subject) -> str:
+def cut_journal(subject: Subject) -> str:
     """An intent that was not written to its end: the file was not touched, and recovery lets it be."""
     cuts = 0
     for insert in (False, True):
-        with with_intent(subject, insert) as file:
+        with with_journal(subject, insert) as file:
             whole = file.with_name(INTENT_NAME).read_bytes()
         for length in (*range(0, len(whole), 1 + len(whole) // 30), len(whole) - 1):
             with subject.place.copy_of(subject.base) as file:
@@ -228,8 +228,8 @@ def reader_without_names(subject: Subject) -> str:
 
 FURTHER: tuple[Callable[[Subject], str], ...] = (
     recovery_is_killed,
-    damaged_intent,
-    cut_intent,
+    damaged_journal,
+    cut_journal,
     nothing_to_recover,
     two_processes,
     other_names,

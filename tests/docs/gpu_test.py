@@ -33,15 +33,15 @@ KEPT_WITH_KERNELS = {"bench-encrypted.txt", "encrypted.json"}
 LEFT_OUT = re.compile("bench-encrypted +left out: built without CUDA kernels")
 
 
-def stand_ins(build: Path, root: Path) -> dict[str, str]:
+def fakes(build: Path, root: Path) -> dict[str, str]:
     """What makes this machine look as if it had a GPU and libcufile."""
     for folder in ("run/udev", "proc"):
         (root / folder).mkdir(parents=True)
     (root / "proc/modules").touch()
-    folder = build / "tests/stand_in"
+    folder = build / "tests/fake"
     return {
-        "TZMARK_CUDA_LIBRARY": str(folder / "libtzmark_stand_in_cuda.so"),
-        "TZMARK_CUFILE_LIBRARY": str(folder / "libtzmark_stand_in_cufile.so"),
+        "TZMARK_CUDA_LIBRARY": str(folder / "libtzmark_fake_cuda.so"),
+        "TZMARK_CUFILE_LIBRARY": str(folder / "libtzmark_fake_cufile.so"),
         "TZMARK_SYSTEM_ROOT": str(root),
         # All of them are tests of their own.
         "GTEST_FILTER": "Crc32*Edges*:*OneTensor*/pwrite",
@@ -86,7 +86,7 @@ def main() -> int:
         for name in ("scripts", "reports", "LICENSE"):
             (here / name).symlink_to(source / name)
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-        environment |= stand_ins(build, Path(directory) / "root")
+        environment |= fakes(build, Path(directory) / "root")
         script = "\n".join(["set -ex", *lines])
         status = subprocess.run(
             ["bash", "-c", script], cwd=here, env=environment

@@ -16,16 +16,20 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "bytes": frozenset(),
     "format": frozenset({"bytes"}),
     "io": frozenset({"bytes"}),
+    "os": frozenset({"bytes", "io"}),
     "gpu": frozenset({"bytes", "io"}),
-    "codec": frozenset({"bytes", "format", "io", "gpu"}),
-    "safetensors": frozenset({"bytes", "format", "io", "gpu", "codec"}),
-    "checkpoint": frozenset({"bytes", "format", "io", "gpu", "codec", "safetensors"}),
-    "program": frozenset({"bytes", "io"}),
+    "codec": frozenset({"bytes", "format", "io", "os", "gpu"}),
+    "safetensors": frozenset({"bytes", "format", "io", "os", "gpu", "codec"}),
+    "checkpoint": frozenset(
+        {"bytes", "format", "io", "os", "gpu", "codec", "safetensors"}
+    ),
+    "program": frozenset({"bytes", "io", "os"}),
     "cli": frozenset(
         {
             "bytes",
             "format",
             "io",
+            "os",
             "gpu",
             "codec",
             "safetensors",
@@ -34,6 +38,10 @@ LAYERS: Mapping[str, frozenset[str]] = {
         }
     ),
 }
+
+# Test doubles, which only tests, fuzz targets and the doubles themselves include.
+TESTING = "testing"
+TESTING_USERS = ("reference/testing", "reference/fuzz", "tests")
 
 # CMake's targets are called tzmark_FOLDER, but for the command itself.
 TARGETS = {layer: f"tzmark_{layer}" for layer in LAYERS} | {"cli": "tzmark"}
@@ -44,6 +52,8 @@ BACKBONE = (
     ("tzmark_io", "tzmark_bytes"),
     ("tzmark_codec", "tzmark_format"),
     ("tzmark_gpu", "tzmark_io"),
+    ("tzmark_os", "tzmark_io"),
+    ("tzmark_codec", "tzmark_os"),
     ("tzmark_codec", "tzmark_gpu"),
     ("tzmark_safetensors", "tzmark_codec"),
     ("tzmark_checkpoint", "tzmark_safetensors"),
@@ -56,6 +66,9 @@ BACKBONE = (
     ("tzmark_bench_workloads", "tzmark_format"),
     ("tzmark_bench_harness", "tzmark_codec"),
 )
+
+# The programs and the library that people install. None of them links test doubles.
+PRODUCT = ("tzmark", "tzmark_reference", "tzmark-conform", "tzmark-bench")
 
 # Folders under conformance/ that may use the reference: the adapter that puts it under test.
 REFERENCE_USERS = frozenset({"conformance/adapters/reference"})
@@ -127,6 +140,9 @@ def wrong_links(graph: Graph, folders: Mapping[str, str]) -> list[str]:
         for other, target in TARGETS.items():
             if target in linked and other not in below:
                 wrong.append(f"{TARGETS[layer]} must not link {target}")
+    for target in PRODUCT:
+        if "tzmark_testing" in closure(graph, target):
+            wrong.append(f"{target} is of the product and must not link tzmark_testing")
     for target in sorted(filter(lambda name: judges(name, folders), graph)):
         for other in sorted(closure(graph, target)):
             if folders.get(other, "").startswith("reference"):
@@ -139,6 +155,11 @@ def wrong_links(graph: Graph, folders: Mapping[str, str]) -> list[str]:
                         f"{target} is not of the benchmark and must not link {other}"
                     )
     return wrong
+
+
+def may_use_testing(path: Path) -> bool:
+    """Whether a file is a test, or one of the test doubles."""
+    return path.stem.endswith("_test") or path.as_posix().startswith(TESTING_USERS)
 
 
 def wrong_includes(path: Path, text: str) -> list[str]:
@@ -156,6 +177,8 @@ def wrong_includes(path: Path, text: str) -> list[str]:
                 wrong.append(
                     f"{path} judges the reference and must not include {included}"
                 )
+        if first == TESTING and not may_use_testing(path):
+            wrong.append(f"{path} is of the product and must not include {included}")
         if path.parts[0] in BENCH_STRANGERS and first in BENCH_FOLDERS:
             wrong.append(
                 f"{path} is not of the benchmark and must not include {included}"

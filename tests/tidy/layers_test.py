@@ -13,8 +13,9 @@ GOOD = {
     "tzmark_format": {"tzmark_bytes", "fmt::fmt"},
     "tzmark_io": {"tzmark_bytes"},
     "tzmark_gpu": {"tzmark_io"},
+    "tzmark_os": {"tzmark_io"},
     "tzmark_program": {"tzmark_io"},
-    "tzmark_codec": {"tzmark_format", "tzmark_gpu"},
+    "tzmark_codec": {"tzmark_format", "tzmark_gpu", "tzmark_os"},
     "tzmark_safetensors": {"tzmark_codec"},
     "tzmark_checkpoint": {"tzmark_safetensors"},
     "tzmark_reference": {"tzmark_codec"},
@@ -71,6 +72,13 @@ class TheChecks(unittest.TestCase):
                     wrong_links(graph, FOLDERS),
                 )
 
+    def test_product_links_test_doubles(self) -> None:
+        graph = GOOD | {"tzmark_codec": GOOD["tzmark_codec"] | {"tzmark_testing"}}
+        self.assertIn(
+            "tzmark is of the product and must not link tzmark_testing",
+            wrong_links(graph, FOLDERS),
+        )
+
     def test_empty_graph(self) -> None:
         self.assertTrue(wrong_links({}, {}))
 
@@ -87,6 +95,13 @@ class TheChecks(unittest.TestCase):
             ("reference/gpu/a.cu", "gpu/crc32.h", False),
             ("reference/codec/a.cc", "io/paths.h", False),
             ("reference/codec/a.cc", "codec/b.h", False),
+            ("reference/io/a.cc", "os/directory.h", True),
+            ("reference/codec/a.cc", "os/directory.h", False),
+            ("reference/codec/a.cc", "testing/files/memory_file.h", True),
+            ("reference/codec/a_test.cc", "testing/files/memory_file.h", False),
+            ("reference/testing/files/a.h", "testing/files/memory_file.h", False),
+            ("reference/include/tzmark/a.h", "testing/files/memory_file.h", True),
+            ("bench/harness/a.cc", "testing/files/memory_file.h", True),
             ("conformance/runner/a.cc", "tzmark/error.h", True),
             ("conformance/cli/a.cc", "bytes/cursor.h", True),
             ("conformance/adapters/reference/a.cc", "tzmark/error.h", False),

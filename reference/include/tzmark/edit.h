@@ -22,7 +22,7 @@
 //
 // Calls lock the file against each other (flock) and fail with TZE-ENV-008 if another process changes it. Readers do
 // not lock: nobody should read a file while it is changed.
-// Errors: tzmark::Error. A call that fails has changed no content; if undoing what it began fails too, the intent
+// Errors: tzmark::Error. A call that fails has changed no content; if undoing what it began fails too, the journal
 // stays.
 #pragma once
 
@@ -94,6 +94,6 @@ Recovery recover(const std::string& file_name, RecoverOptions options = {});
 std::vector<std::string> unfinished_copies(const std::string& file_name);
 
 // The undo journal, which is there while a change is under way.
-std::string intent_file_name(const std::string& file_name);
+std::string undo_journal_file_name(const std::string& file_name);
 
 }  // namespace tzmark

@@ -178,7 +178,7 @@ enum class ErrorClass : std::uint8_t {
   /* Split pairs, an extension of tzmark's own: FORMAT.md, appendix A */                                               \
   X(871, kSplitDataFile, kFile, "TZX-SPL-001",                                                                         \
     "the data file of a split pair begins with its own header of 4096 bytes")                                          \
-  X(872, kSplitPair, kFile, "TZX-SPL-002", "both files of a split pair carry the same pair number")                    \
+  X(872, kDetachedData, kFile, "TZX-SPL-002", "both files of a split pair carry the same pair number")                 \
   /* Not about the format */                                                                                           \
   X(901, kUsage, kUsage, "TZE-USE-001", "the call is wrong")                                                           \
   X(902, kNoSuchTensor, kUsage, "TZE-USE-002", "the file has no such tensor")                                          \

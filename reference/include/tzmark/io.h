@@ -7,12 +7,10 @@
 // Errors: TZE-ENV rules with the file offset; TZE-AVL-001 for a path that this machine lacks.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -95,7 +93,6 @@ class File {
   virtual std::size_t read_some(std::uint64_t offset, MutableBuffer out) = 0;
   virtual std::size_t write_some(std::uint64_t offset, ConstBuffer in) = 0;
   virtual void sync_all() = 0;
-  friend class FaultyFile;
 };
 
 enum class OpenMode {
@@ -122,59 +119,6 @@ std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std
 
 // Moves bytes from one file to another in pieces. REQUIRES: the ranges do not overlap if both are the same file.
 void copy_bytes(File& from, std::uint64_t from_offset, File& to, std::uint64_t to_offset, std::uint64_t bytes);
-
-// A file in memory, for tests and for small things. Writes may run together; reads not beside them.
-class MemoryFile final : public File {
- public:
-  MemoryFile() = default;
-  explicit MemoryFile(std::vector<std::byte> content) : content_(std::move(content)) {}
-
-  std::string_view io_path() const override { return "memory"; }
-  std::uint64_t size() const override { return content_.size(); }
-  const std::vector<std::byte>& content() const { return content_; }
-
- protected:
-  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override;
-  std::size_t write_some(std::uint64_t offset, ConstBuffer in) override;
-  void sync_all() override {}
-
- private:
-  std::mutex mutex_;  // writes may grow the content
-  std::vector<std::byte> content_;
-};
-
-// Does what the inner file does, until the call of the given number fails. For tests of error handling.
-class FaultyFile final : public File {
- public:
-  enum class Fault {
-    kNone,
-    kShort,    // moves one byte only; no error, the caller has to go on
-    kError,    // EIO
-    kNoSpace,  // ENOSPC
-    kEnd,      // read_some says that the file ends here
-  };
-  // Counts reads, writes and syncs together, from 0. every: the fault comes at each multiple of call, not once.
-  FaultyFile(File& inner, Fault fault, std::uint64_t call, bool every = false)
-      : inner_(inner), fault_(fault), call_(call), every_(every) {}
-
-  std::string_view io_path() const override { return inner_.io_path(); }
-  std::uint64_t size() const override { return inner_.size(); }
-  std::uint64_t calls() const { return next_call_; }
-
- protected:
-  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override;
-  std::size_t write_some(std::uint64_t offset, ConstBuffer in) override;
-  void sync_all() override;
-
- private:
-  Fault next_fault();
-
-  File& inner_;
-  Fault fault_;
-  std::uint64_t call_;
-  bool every_;
-  std::atomic<std::uint64_t> next_call_ = 0;
-};
 
 class Directory;  // of the library
 

@@ -20,7 +20,7 @@ Path parse_name(std::string_view wire, std::uint64_t file_offset = 0);
 
 // The stored name of a path: plain for one string, else structured, compact and in ASCII.
 // Throws TZR-NAM-009 for what a writer refuses: an empty name, or a plain one that would be read as structured.
-std::string spell_name(const Path& path);
+std::string serialize_name(const Path& path);
 
 // For people: elements joined by dots, list positions in brackets.
 std::string display_path(const Path& path);

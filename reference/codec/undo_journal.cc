@@ -1,0 +1,232 @@
+// Writing undo journals, and their names.
+#include "codec/undo_journal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <filesystem>
+#include <system_error>
+
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+constexpr std::string_view kSuffix = ".tzmark-intent";
+constexpr std::size_t kJournalPieceBytes = 1 << 20;
+
+// Writes the parts of an undo journal one after another, and hashes them.
+class UndoJournalWriter {
+ public:
+  explicit UndoJournalWriter(const InPlaceFile& locked) : directory_(locked.directory()) {
+    const std::string name = undo_journal_name(locked);
+    Descriptor descriptor = directory_.open_file(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (descriptor.get() < 0) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot create", name));
+    try {
+      // Only its owner may write to it; if that is not the file's owner, recovery is up to the user who began the
+      // change.
+      locked.give_attributes_to(descriptor.get(), 0755);
+      file_ = open_file(std::move(descriptor), name, OpenMode::kModify);
+    } catch (...) {
+      directory_.remove_file(name);
+      throw;
+    }
+  }
+
+  void bytes(std::span<const std::byte> bytes) {
+    file_->write_at(position_, bytes);
+    digest_.update(bytes);
+    position_ += bytes.size();
+  }
+  template <typename T>
+  void structure(const T& value) {
+    bytes(std::as_bytes(std::span(&value, 1)));
+  }
+  void finish() {
+    const Sha256Digest digest = digest_.finish();
+    file_->write_at(position_, std::span<const std::byte>(digest));
+    file_->sync();
+    directory_.sync();
+  }
+
+ private:
+  const Directory& directory_;
+  std::unique_ptr<File> file_;
+  Sha256 digest_;
+  std::uint64_t position_ = 0;
+};
+
+UndoJournalHeaderWire header_of(UndoJournalKind kind, const InPlaceFile& locked, std::span<const Range> ranges) {
+  const FileIdentity identity = locked.identity();
+  UndoJournalHeaderWire header{};
+  std::ranges::copy(kUndoJournalMagic, header.magic);
+  header.version = kUndoJournalVersion;
+  header.kind = static_cast<std::uint32_t>(kind);
+  header.file_number = identity.number;
+  header.created_s = identity.created_s;
+  header.created_ns = identity.created_ns;
+  header.file_bytes = locked.size();
+  header.insert_at = header.file_bytes;
+  header.range_count = ranges.size();
+  header.journal_bytes = sizeof header + sizeof(Sha256Digest);
+  for (const Range& range : ranges) header.journal_bytes += sizeof(Range) + range.length;
+  return header;
+}
+
+// What counts is known only when the rest of the header is.
+void finish_header(UndoJournalHeaderWire& header, File& file, std::span<const Range> changed) {
+  std::ranges::copy(digest_of_unchanged(file, header, changed, 0), header.unchanged);
+  header.crc32 = crc32_of(header);
+}
+
+bool is_not_zero(std::byte b) { return b != std::byte{0}; }
+
+// The first bytes behind a position that are not all zeros; an empty range if all are.
+Range first_probe(File& file, std::uint64_t at) {
+  std::vector<std::byte> piece(kJournalPieceBytes);
+  while (at < file.size()) {
+    const auto part =
+        std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(kJournalPieceBytes, file.size() - at)));
+    file.read_at(at, part);
+    const auto found = std::ranges::find_if(part, is_not_zero);
+    at += static_cast<std::uint64_t>(found - part.begin());
+    if (found != part.end()) return {at, std::min(kProbeBytesMax, file.size() - at)};
+  }
+  return {0, 0};
+}
+
+// The last ones.
+Range last_probe(File& file, std::uint64_t at) {
+  std::vector<std::byte> piece(kJournalPieceBytes);
+  for (std::uint64_t end = file.size(); end > at;) {
+    const auto part = std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(kJournalPieceBytes, end - at)));
+    file.read_at(end - part.size(), part);
+    const auto found = std::find_if(part.rbegin(), part.rend(), is_not_zero);
+    end -= static_cast<std::uint64_t>(found - part.rbegin());
+    const std::uint64_t length = std::min(kProbeBytesMax, end - at);
+    if (found != part.rend()) return {end - length, length};
+  }
+  return {0, 0};
+}
+
+// Reads old bytes of a file whose bytes behind insert_at have moved.
+void read_moved(File& file, const UndoJournalHeaderWire& header, std::uint64_t moved_bytes, std::uint64_t at,
+                std::span<std::byte> out) {
+  const std::uint64_t in_front = at < header.insert_at ? header.insert_at - at : 0;
+  const auto first = static_cast<std::size_t>(std::min<std::uint64_t>(in_front, out.size()));
+  if (first > 0) file.read_at(at, out.first(first));
+  if (first < out.size()) file.read_at(at + first + moved_bytes, out.subspan(first));
+}
+
+}  // namespace
+
+std::uint32_t crc32_of(const UndoJournalHeaderWire& header) {
+  return crc32(0, std::as_bytes(std::span(&header, 1)).first(offsetof(UndoJournalHeaderWire, crc32)));
+}
+
+Sha256Digest digest_of_unchanged(File& file, const UndoJournalHeaderWire& header, std::span<const Range> changed,
+                                 std::uint64_t moved_bytes) {
+  constexpr std::uint64_t kBlocks = 64, kBlockBytes = 4096;
+  const std::uint64_t step = std::max(kBlockBytes, header.file_bytes / kBlocks);
+  std::array<std::byte, kBlockBytes> block;
+  Sha256 digest;
+  for (std::uint64_t at = 0; at < header.file_bytes; at += step) {
+    const std::uint64_t end = at + std::min(kBlockBytes, header.file_bytes - at);
+    const auto part = std::span(block).first(static_cast<std::size_t>(end - at));
+    read_moved(file, header, moved_bytes, at, part);
+    for (const Range& range : changed) {
+      const std::uint64_t from = std::max(at, range.offset), to = std::min(end, range.offset + range.length);
+      if (from < to) std::ranges::fill(part.subspan(from - at, to - from), std::byte{0});
+    }
+    digest.update(part);
+  }
+  return digest.finish();
+}
+
+std::string undo_journal_name(const InPlaceFile& locked) { return locked.name() + std::string(kSuffix); }
+
+std::string undo_journal_file_name(const std::string& file_name) {
+  return resolved_file_name(file_name) + std::string(kSuffix);
+}
+
+void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<Range> ranges,
+                             std::uint64_t file_bytes_max) {
+  for (Range& range : ranges) {
+    range.length = range.offset >= file.size() ? 0 : std::min(range.length, file.size() - range.offset);
+    if (range.length == 0) range.offset = 0;
+  }
+  UndoJournalHeaderWire header = header_of(UndoJournalKind::kOverwrite, locked, ranges);
+  header.file_bytes_max = std::max(file_bytes_max, std::uint64_t{header.file_bytes});
+  finish_header(header, file, ranges);
+  UndoJournalWriter journal(locked);
+  journal.structure(header);
+  std::vector<std::byte> piece(kJournalPieceBytes);
+  for (const Range& range : ranges) {
+    journal.structure(range);
+    for (std::uint64_t done = 0; done < range.length;) {
+      const auto part =
+          std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(kJournalPieceBytes, range.length - done)));
+      file.read_at(range.offset + done, part);
+      journal.bytes(part);
+      done += part.size();
+    }
+  }
+  journal.finish();
+}
+
+void write_insert_journal(const InPlaceFile& locked, File& file, std::uint64_t at, std::uint64_t insert_bytes,
+                          std::uint64_t offset, std::span<const std::byte> bytes) {
+  const std::array ranges = {Range{offset, bytes.size()}, first_probe(file, at), last_probe(file, at)};
+  UndoJournalHeaderWire header = header_of(UndoJournalKind::kInsert, locked, ranges);
+  header.insert_at = at;
+  header.insert_bytes = insert_bytes;
+  header.file_bytes_max = std::max(std::uint64_t{header.file_bytes}, at) + insert_bytes;
+  finish_header(header, file, std::span(ranges).first(1));
+  UndoJournalWriter journal(locked);
+  journal.structure(header);
+  journal.structure(ranges[0]);
+  journal.bytes(bytes);
+  for (const Range& probe : std::span(ranges).subspan(1)) {
+    std::array<std::byte, kProbeBytesMax> room;
+    const auto found = std::span(room).first(static_cast<std::size_t>(probe.length));
+    file.read_at(probe.offset, found);
+    journal.structure(probe);
+    journal.bytes(found);
+  }
+  journal.finish();
+}
+
+bool has_undo_journal(const std::string& file_name) {
+  struct stat status {};
+  // A name that is too long to be looked up belongs to no file.
+  return ::lstat(undo_journal_file_name(file_name).c_str(), &status) == 0;
+}
+
+void require_no_undo_journal(const std::string& file_name) {
+  if (!has_undo_journal(file_name)) return;
+  std::error_code failed;
+  if (std::filesystem::exists(file_name, failed) || failed) {
+    throw Error(ErrorCode::kEditInterrupted,
+                fmt::format("an in-place edit is under way or was interrupted, as {} shows: run tzmark edit --recover",
+                            undo_journal_file_name(file_name)));
+  }
+  throw Error(
+      ErrorCode::kEditInterrupted,
+      fmt::format("{} is left of an interrupted edit, and its file is gone: delete it, or put the file back and "
+                  "run tzmark edit --recover",
+                  undo_journal_file_name(file_name)));
+}
+
+void remove_undo_journal(const InPlaceFile& locked) {
+  if (!locked.directory().remove_file(undo_journal_name(locked))) {
+    throw Error(ErrorCode::kWriteFailed, fmt::format("{}: another process has removed it", undo_journal_name(locked)));
+  }
+  locked.directory().sync();
+}
+
+}  // namespace tzmark

@@ -1,0 +1,27 @@
+// What an AtomicFile is made of, for those who change several names together.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "os/attributes.h"
+#include "os/directory.h"
+#include "os/temporary_name.h"
+#include "tzmark/io.h"
+
+namespace tzmark {
+
+struct AtomicFile::State {
+  std::shared_ptr<const Directory> directory;
+  std::string name;
+  Existing existing = Existing::kReplace;
+  std::optional<Attributes> attributes_of_new_file;  // of one that replaces nothing
+  std::string temporary_file_name;                   // as a path
+  std::optional<TemporaryName> temporary;
+  bool linked = false;    // whether the file has its temporary name; until then it has none
+  Descriptor descriptor;  // none when the file is finished
+  std::unique_ptr<File> file;
+};
+
+}  // namespace tzmark

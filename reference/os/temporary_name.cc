@@ -1,0 +1,141 @@
+// The table of temporary names, which the handler of signals reads.
+//
+// The handler makes system calls and uses atomics only. One number says both how many changes defer signals and whether
+// the process is ending, so that neither can begin while the other has: the handler ends the process only if it finds 0
+// there, and then no change begins any more. A handler that finds a change under way leaves its signal to the last of
+// them, which asks for it after it has counted itself out.
+#include "os/temporary_name.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <limits>
+#include <random>
+
+#include "tzmark/error.h"
+#include "tzmark/io.h"
+
+namespace tzmark {
+namespace {
+
+// Twice the shards of the largest model that is written.
+constexpr std::size_t kSlots = 1024;
+
+struct Slot {
+  enum State : int { kFree, kChanging, kUsed };
+  std::atomic<int> state = kFree;
+  int directory = -1;
+  std::array<char, NAME_MAX + 1> name{};
+};
+
+std::array<Slot, kSlots> slots;
+// The signals that end a process and that a program may handle, but for those that a fault of its own raises.
+constexpr std::array kHandled = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGXFSZ};
+
+constexpr int kEnding = std::numeric_limits<int>::min();
+std::atomic<int> changes = 0;  // how many are under way; negative once the process is ending, and for ever
+std::atomic<int> deferred_signal = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
+
+std::size_t take_slot(int directory, const std::string& name) {
+  if (name.size() > NAME_MAX) throw Error(ErrorCode::kOpenFailed, "cannot create: File name too long");
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    int free = Slot::kFree;
+    if (!slots[i].state.compare_exchange_strong(free, Slot::kChanging)) continue;
+    slots[i].directory = directory;
+    std::ranges::copy(name, slots[i].name.begin());
+    slots[i].name[name.size()] = '\0';
+    slots[i].state = Slot::kUsed;
+    return i;
+  }
+  throw Error(ErrorCode::kResource, fmt::format("more than {} temporary files at a time", kSlots));
+}
+
+void remove_all() {
+  for (const Slot& slot : slots) {
+    if (slot.state == Slot::kUsed) ::unlinkat(slot.directory, slot.name.data(), 0);
+  }
+}
+
+[[noreturn]] void wait_for_the_end() {
+  for (;;) ::pause();
+}
+
+// Ends the process with the status that the signal gives. The first process of a container (PID 1) does not end by a
+// signal that it does not handle, and so exits, as a shell would.
+[[noreturn]] void end_by(int number) {
+  static_cast<void>(std::signal(number, SIG_DFL));
+  sigset_t only_this{};
+  ::sigemptyset(&only_this);
+  ::sigaddset(&only_this, number);
+  static_cast<void>(std::raise(number));
+  ::pthread_sigmask(SIG_UNBLOCK, &only_this, nullptr);
+  ::_exit(128 + number);
+}
+
+// All handled signals are blocked meanwhile, so that no second handler runs in this thread.
+extern "C" void remove_and_end(int number) {
+  const int errno_before = errno;
+  deferred_signal = number;
+  int none = 0;
+  if (changes.compare_exchange_strong(none, kEnding)) {
+    remove_all();
+    end_by(number);
+  }
+  if (none < 0) wait_for_the_end();
+  errno = errno_before;
+}
+
+}  // namespace
+
+TemporaryName::TemporaryName(std::shared_ptr<const Directory> directory, std::string name)
+    : directory_(std::move(directory)), name_(std::move(name)), slot_(take_slot(directory_->get(), name_)) {}
+
+TemporaryName::~TemporaryName() {
+  if (released_) return;
+  // Nothing is left to do where that fails: an error is on its way to the caller already.
+  ::unlinkat(directory_->get(), name_.c_str(), 0);
+  release();
+}
+
+void TemporaryName::release() {
+  if (released_) return;
+  released_ = true;
+  slots[slot_].state = Slot::kFree;
+}
+
+std::string temporary_name_for(const std::string& name) {
+  std::random_device random;
+  return fmt::format("{}.tmp-{:08x}", name, random());
+}
+
+SignalsDeferred::SignalsDeferred() {
+  if (++changes < 0) wait_for_the_end();
+}
+
+SignalsDeferred::~SignalsDeferred() {
+  if (--changes != 0) return;
+  if (const int number = deferred_signal) static_cast<void>(std::raise(number));
+}
+
+void remove_temporary_files_at_signals() {
+  struct sigaction handler {};
+  handler.sa_handler = remove_and_end;
+  handler.sa_flags = SA_RESTART;
+  ::sigemptyset(&handler.sa_mask);
+  for (const int number : kHandled) ::sigaddset(&handler.sa_mask, number);
+  for (const int number : kHandled) {
+    struct sigaction before {};
+    // What nohup ignores stays ignored.
+    if (::sigaction(number, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
+    ::sigaction(number, &handler, nullptr);
+  }
+}
+
+}  // namespace tzmark

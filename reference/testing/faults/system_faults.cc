@@ -1,0 +1,381 @@
+// The calls that take the place of the C library's and liburing's in the test program.
+#include "testing/faults/system_faults.h"
+
+#include <fcntl.h>
+#include <liburing.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <ctime>
+#include <functional>
+#include <stdexcept>
+
+namespace tzmark::test {
+namespace {
+
+struct Plan {
+  std::atomic<bool> armed = false;
+  std::atomic<Fault> fault = Fault::kNone;
+  std::atomic<std::uint64_t> call = 0;
+  std::atomic<std::uint64_t> calls = 0;
+};
+
+Plan plan;
+std::array<std::atomic<int>, 11> refused{};
+std::atomic<int> refused_rings = 0;
+std::atomic<unsigned> refused_ring_flags = 0;
+
+struct Refusals {
+  std::atomic<int> error_number = 0;
+  std::atomic<std::uint64_t> left = 0;
+  std::atomic<std::uint64_t> met = 0;
+};
+Refusals refusals;
+
+struct Breaking {
+  std::atomic<bool> armed = false;
+  std::atomic<BrokenRings::When> when{};
+  std::atomic<int> error_number = 0;
+  std::atomic<std::uint64_t> call = 0;
+  std::atomic<std::uint64_t> calls = 0;
+
+  bool is_met() const { return armed && calls > call; }
+};
+Breaking breaking;
+std::atomic<std::int64_t> in_kernel = 0;
+
+// A call that hands entries to the kernel, and one that does no more than that.
+using Submit = std::function<int()>;
+int entering(const io_uring& ring, const Submit& call, const Submit& submit_only) {
+  const bool breaks = breaking.armed && breaking.calls.fetch_add(1) >= breaking.call;
+  if (breaks && breaking.when == BrokenRings::When::kBeforeTheKernelTakesEntries) return -breaking.error_number;
+  // The thread of a polled ring takes entries at any time; they are its own from the moment when they are shown to it.
+  const unsigned* const taken = (ring.flags & IORING_SETUP_SQPOLL) != 0 ? ring.sq.ktail : ring.sq.khead;
+  const unsigned before = *taken;
+  const int result = breaks ? submit_only() : call();
+  in_kernel += *taken - before;
+  return breaks ? -breaking.error_number : result;
+}
+
+// The fault that meets this call.
+Fault next_fault() {
+  if (!plan.armed) return Fault::kNone;
+  return plan.calls.fetch_add(1) == plan.call ? plan.fault.load() : Fault::kNone;
+}
+
+int error_number_of(Fault fault) {
+  switch (fault) {
+    case Fault::kError:
+      return EIO;
+    case Fault::kNoSpace:
+      return ENOSPC;
+    case Fault::kInterrupted:
+      return EINTR;
+    case Fault::kAgain:
+      return EAGAIN;
+    case Fault::kNone:
+    case Fault::kShort:
+      break;
+  }
+  return 0;
+}
+
+// A call that moves bytes. A short one has moved all, but says that it was half: nobody may rely on more.
+template <typename Call>
+ssize_t moving(Call&& call) {
+  const Fault fault = next_fault();
+  if (const int error_number = error_number_of(fault)) {
+    errno = error_number;
+    return -1;
+  }
+  const ssize_t moved = call();
+  return fault == Fault::kShort && moved > 1 ? moved / 2 : moved;
+}
+
+// A call of stdio that moves bytes: its errors are zeros, and a mark in the stream.
+template <typename Call>
+std::size_t streaming(std::FILE* stream, Call&& call) {
+  const Fault fault = next_fault();
+  if (const int error_number = error_number_of(fault)) {
+    errno = error_number;
+    stream->_flags |= _IO_ERR_SEEN;
+    return 0;
+  }
+  const std::size_t moved = call(fault == Fault::kShort ? 2 : 1);
+  return moved;
+}
+
+// A call that is done or not.
+template <typename Call>
+int doing(Call&& call) {
+  const Fault fault = next_fault();
+  const int error_number = fault == Fault::kAgain ? 0 : error_number_of(fault);
+  if (error_number == 0) return call();
+  errno = error_number;
+  return -1;
+}
+
+// A call that changes a name: never interrupted, and done or not.
+template <typename Call>
+int naming(Call&& call) {
+  const Fault fault = next_fault();
+  const bool fails = fault == Fault::kError || fault == Fault::kNoSpace;
+  if (!fails) return call();
+  errno = error_number_of(fault);
+  return -1;
+}
+
+int refusal_of(RefusedCall::Call call) { return refused[static_cast<std::size_t>(call)]; }
+
+}  // namespace
+
+SystemFault::SystemFault(Fault fault, std::uint64_t call) {
+  if (plan.armed) throw std::logic_error("one fault at a time");
+  plan.fault = fault;
+  plan.call = call;
+  plan.calls = 0;
+  plan.armed = true;
+}
+
+SystemFault::~SystemFault() { plan.armed = false; }
+
+std::uint64_t SystemFault::calls() const { return plan.calls; }
+bool SystemFault::is_met() const { return plan.calls > plan.call; }
+
+RefusedCompletions::RefusedCompletions(int error_number, std::uint64_t count) {
+  refusals.met = 0;
+  refusals.left = count;
+  refusals.error_number = error_number;
+}
+
+RefusedCompletions::~RefusedCompletions() { refusals.error_number = 0; }
+
+std::uint64_t RefusedCompletions::met() const { return refusals.met; }
+
+BrokenRings::BrokenRings(When when, int error_number, std::uint64_t call) {
+  breaking.when = when;
+  breaking.error_number = error_number;
+  breaking.call = call;
+  breaking.calls = 0;
+  breaking.armed = true;
+}
+
+BrokenRings::~BrokenRings() { breaking.armed = false; }
+
+bool BrokenRings::is_met() const { return breaking.is_met(); }
+
+std::int64_t entries_in_kernel() { return in_kernel; }
+
+RefusedRings::RefusedRings(int error_number, unsigned flags) {
+  refused_ring_flags = flags;
+  refused_rings = error_number;
+}
+
+RefusedRings::~RefusedRings() { refused_rings = 0; }
+
+RefusedCall::RefusedCall(Call call, int error_number) : call_(call) {
+  refused[static_cast<std::size_t>(call)] = error_number;
+}
+
+RefusedCall::~RefusedCall() { refused[static_cast<std::size_t>(call_)] = 0; }
+
+}  // namespace tzmark::test
+
+// The names are the linker's.
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+using namespace tzmark::test;
+
+extern "C" {
+
+#define TZMARK_WRAP(result, name, ...) \
+  result __real_##name(__VA_ARGS__);   \
+  result __wrap_##name(__VA_ARGS__);   \
+  result __wrap_##name(__VA_ARGS__)
+
+TZMARK_WRAP(ssize_t, pread, int fd, void* memory, size_t bytes, off_t offset) {
+  return moving([&] { return __real_pread(fd, memory, bytes, offset); });
+}
+
+TZMARK_WRAP(ssize_t, pwrite, int fd, const void* memory, size_t bytes, off_t offset) {
+  return moving([&] { return __real_pwrite(fd, memory, bytes, offset); });
+}
+
+TZMARK_WRAP(ssize_t, preadv2, int fd, const iovec* pieces, int count, off_t offset, int flags) {
+  if (const int error_number = refusal_of(RefusedCall::Call::kDontcache)) {
+    errno = error_number;
+    return -1;
+  }
+  return moving([&] { return __real_preadv2(fd, pieces, count, offset, flags); });
+}
+
+TZMARK_WRAP(ssize_t, pwritev2, int fd, const iovec* pieces, int count, off_t offset, int flags) {
+  return moving([&] { return __real_pwritev2(fd, pieces, count, offset, flags); });
+}
+
+TZMARK_WRAP(size_t, fread, void* memory, size_t size, size_t count, FILE* stream) {
+  return streaming(stream, [&](size_t part) { return __real_fread(memory, size, (count + part - 1) / part, stream); });
+}
+
+TZMARK_WRAP(size_t, fwrite, const void* memory, size_t size, size_t count, FILE* stream) {
+  return streaming(stream, [&](size_t part) { return __real_fwrite(memory, size, (count + part - 1) / part, stream); });
+}
+
+TZMARK_WRAP(int, fflush, FILE* stream) {
+  // The program's own output is nobody's business here.
+  if (stream == stdout || stream == stderr || stream == nullptr) return __real_fflush(stream);
+  return doing([&] { return __real_fflush(stream); });
+}
+
+TZMARK_WRAP(int, fseeko, FILE* stream, off_t offset, int whence) {
+  return doing([&] { return __real_fseeko(stream, offset, whence); });
+}
+
+TZMARK_WRAP(int, fsync, int fd) {
+  return doing([&] { return __real_fsync(fd); });
+}
+
+TZMARK_WRAP(int, ftruncate, int fd, off_t bytes) {
+  return doing([&] { return __real_ftruncate(fd, bytes); });
+}
+
+TZMARK_WRAP(int, fallocate, int fd, int mode, off_t offset, off_t bytes) {
+  if (const int error_number = refusal_of(RefusedCall::Call::kAllocate)) {
+    errno = error_number;
+    return -1;
+  }
+  return doing([&] { return __real_fallocate(fd, mode, offset, bytes); });
+}
+
+TZMARK_WRAP(int, madvise, void* memory, size_t bytes, int advice) {
+  const bool populates = advice == MADV_POPULATE_READ || advice == MADV_POPULATE_WRITE;
+  if (!populates) return __real_madvise(memory, bytes, advice);
+  if (const int error_number = refusal_of(RefusedCall::Call::kPopulate)) {
+    errno = error_number;
+    return -1;
+  }
+  return doing([&] { return __real_madvise(memory, bytes, advice); });
+}
+
+int __real_open(const char* name, int flags, ...);
+int __wrap_open(const char* name, int flags, ...);
+int __wrap_open(const char* name, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  const int error_number = (flags & O_DIRECT) != 0 ? refusal_of(RefusedCall::Call::kOpenDirect) : 0;
+  if (error_number == 0) return __real_open(name, flags, mode);
+  errno = error_number;
+  return -1;
+}
+
+int __real_openat(int directory, const char* name, int flags, ...);
+int __wrap_openat(int directory, const char* name, int flags, ...);
+int __wrap_openat(int directory, const char* name, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  const bool has_no_name = (flags & O_TMPFILE) == O_TMPFILE;
+  const int error_number = has_no_name ? refusal_of(RefusedCall::Call::kOpenWithoutName) : 0;
+  if (error_number == 0) return __real_openat(directory, name, flags, mode);
+  errno = error_number;
+  return -1;
+}
+
+TZMARK_WRAP(int, renameat2, int from_directory, const char* from, int to_directory, const char* to, unsigned flags) {
+  const auto call = (flags & RENAME_EXCHANGE) != 0 ? RefusedCall::Call::kExchange : RefusedCall::Call::kRenameToFree;
+  if (const int error_number = refusal_of(call)) {
+    errno = error_number;
+    return -1;
+  }
+  return naming([&] { return __real_renameat2(from_directory, from, to_directory, to, flags); });
+}
+
+TZMARK_WRAP(int, renameat, int from_directory, const char* from, int to_directory, const char* to) {
+  return naming([&] { return __real_renameat(from_directory, from, to_directory, to); });
+}
+
+TZMARK_WRAP(int, linkat, int from_directory, const char* from, int to_directory, const char* to, int flags) {
+  if (const int error_number = refusal_of(RefusedCall::Call::kLink)) {
+    errno = error_number;
+    return -1;
+  }
+  return naming([&] { return __real_linkat(from_directory, from, to_directory, to, flags); });
+}
+
+TZMARK_WRAP(int, fchown, int fd, uid_t owner, gid_t group) {
+  if (const int error_number = refusal_of(RefusedCall::Call::kChangeOwner)) {
+    errno = error_number;
+    return -1;
+  }
+  return __real_fchown(fd, owner, group);
+}
+
+TZMARK_WRAP(unsigned, io_uring_peek_batch_cqe, io_uring* ring, io_uring_cqe** completions, unsigned count) {
+  if (breaking.is_met() && breaking.when == BrokenRings::When::kForEver) return 0;
+  const unsigned found = __real_io_uring_peek_batch_cqe(ring, completions, count);
+  in_kernel -= found;
+  for (unsigned i = 0; i < found; ++i) {
+    io_uring_cqe& completion = *completions[i];
+    if (refusals.error_number != 0 && refusals.met < refusals.left) {
+      ++refusals.met;
+      completion.res = -refusals.error_number;
+      continue;
+    }
+    const Fault fault = next_fault();
+    if (const int error_number = error_number_of(fault)) completion.res = -error_number;
+    if (fault == Fault::kShort && completion.res > 1) completion.res /= 2;
+  }
+  return found;
+}
+
+TZMARK_WRAP(int, io_uring_submit, io_uring* ring) {
+  const Submit submit = [&] { return __real_io_uring_submit(ring); };
+  return entering(*ring, submit, submit);
+}
+
+TZMARK_WRAP(int, io_uring_submit_and_wait, io_uring* ring, unsigned count) {
+  return entering(
+      *ring, [&] { return __real_io_uring_submit_and_wait(ring, count); },
+      [&] { return __real_io_uring_submit(ring); });
+}
+
+TZMARK_WRAP(int, io_uring_get_events, io_uring* ring) {
+  // A ring that breaks for a while can be asked again: every other call fails.
+  static std::atomic<unsigned> calls = 0;
+  const bool fails = breaking.is_met() && (breaking.when == BrokenRings::When::kForEver || ++calls % 2 == 0);
+  return fails ? -breaking.error_number : __real_io_uring_get_events(ring);
+}
+
+TZMARK_WRAP(int, nanosleep, const timespec* time, timespec* left) {
+  // Waiting for ever is tested in no time.
+  const bool for_ever = breaking.is_met() && breaking.when == BrokenRings::When::kForEver;
+  return for_ever ? 0 : __real_nanosleep(time, left);
+}
+
+TZMARK_WRAP(int, io_uring_queue_init_params, unsigned entries, io_uring* ring, io_uring_params* parameters) {
+  const unsigned flags = refused_ring_flags;
+  const bool concerned = flags == 0 || (parameters->flags & flags) != 0;
+  if (concerned && refused_rings != 0) return -refused_rings;
+  return __real_io_uring_queue_init_params(entries, ring, parameters);
+}
+
+TZMARK_WRAP(int, io_uring_register_buffers, io_uring* ring, const iovec* pieces, unsigned count) {
+  if (const int error_number = refusal_of(RefusedCall::Call::kRegisterBuffers)) return -error_number;
+  return __real_io_uring_register_buffers(ring, pieces, count);
+}
+
+TZMARK_WRAP(int, io_uring_register_files, io_uring* ring, const int* files, unsigned count) {
+  if (const int error_number = refusal_of(RefusedCall::Call::kRegisterFiles)) return -error_number;
+  return __real_io_uring_register_files(ring, files, count);
+}
+
+}  // extern "C"
+// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)

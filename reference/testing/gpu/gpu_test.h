@@ -1,0 +1,43 @@
+// For tests of kernels: whether they run on a GPU or on the stand-in of libcuda, and device memory to run them on.
+//
+// Without TZMARK_TEST_ON_GPU it is the stand-in, which the main function chooses before anything is loaded.
+#pragma once
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <stdexcept>
+
+#include "gpu/compute.h"
+#include "testing/files/test_directory.h"
+#include "testing/gpu/fake.h"
+#include "tzmark/gpudirect.h"
+
+namespace tzmark::test {
+
+inline bool on_gpu() { return std::getenv("TZMARK_TEST_ON_GPU") != nullptr; }
+
+inline FakeCudaOrders& fake_orders() {
+  static FakeCudaOrders* const orders = [] {
+    void* const library = ::dlopen(TZMARK_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+    void* const symbol = library == nullptr ? nullptr : ::dlsym(library, "tzmark_fake_cuda_orders");
+    if (symbol == nullptr) throw std::runtime_error(::dlerror());
+    return reinterpret_cast<decltype(&tzmark_fake_cuda_orders)>(symbol)();
+  }();
+  return *orders;
+}
+
+inline DeviceMemory on_device(const Bytes& content) {
+  DeviceMemory memory(content.size());
+  memory.copy_from_host(0, content);
+  return memory;
+}
+
+inline Bytes on_host(const DeviceMemory& memory) {
+  Bytes content(memory.buffer().size);
+  memory.copy_to_host(0, content);
+  return content;
+}
+
+}  // namespace tzmark::test
