@@ -31,19 +31,29 @@ build_dir() {
   if [ "$1" = release ]; then printf '%s/build\n' "$root"; else printf '%s/build/%s\n' "$root" "$1"; fi
 }
 
-# step NAME COMMAND...: runs the command with its output in build/logs/NAME.log and says on one line how long it took.
-# If it fails, the end of the log is shown and the script ends.
+# step NAME COMMAND...: runs the command with its output in build/logs/NAME.log, shows how far a build or a test run is,
+# and says on one line how long it took. If the command fails, the end of the log is shown and the script ends.
 step() {
-  local name=$1 log=$root/build/logs/$1.log started=$SECONDS status=0
+  local name=$1 started=$SECONDS status=0
   shift
-  mkdir -p "${log%/*}"
-  "$@" >"$log" 2>&1 </dev/null || status=$?
+  logged "$name" "$@" || status=$?
   if [ "$status" -ne 0 ]; then
-    tail -n 40 "$log" >&2
-    fail 1 "$name failed with status $status; the whole output is in $log"
+    tail -n 40 "$root/build/logs/$name.log" >&2
+    fail 1 "$name failed with status $status; the whole output is in $root/build/logs/$name.log"
   fi
-  printf '%-12s %4d s\n' "$name" $((SECONDS - started)) >&2
+  took "$name" "$started"
 }
+
+# logged NAME COMMAND...: runs the command with its output in build/logs/NAME.log and shows how far it is. Ends as it does.
+logged() {
+  local log=$root/build/logs/$1.log
+  mkdir -p "${log%/*}"
+  "${@:2}" 2>&1 </dev/null | "$python" -B scripts/progress.py "$1" "$log"
+  return "${PIPESTATUS[0]}"
+}
+
+# took NAME STARTED: one line on stderr that says how long it took since SECONDS was STARTED.
+took() { printf '%-20s %4d s\n' "$1" $((SECONDS - $2)) >&2; }
 
 # configure PRESET [CMAKE ARGUMENT...]: a compiler cache is used where there is one, and TZMARK_CUDA of the environment
 # says whether CUDA kernels are built (AUTO, ON or OFF).

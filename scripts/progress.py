@@ -1,0 +1,99 @@
+"""Shows how far a build or a test run is, from what ninja or ctest print. Its output goes to stderr; stdin is copied to
+the log.
+
+usage: progress.py NAME LOG
+
+On a terminal one line is rewritten. Elsewhere a line is printed at every tenth of a build, and for every test that
+ends. What fails is printed at once.
+"""
+
+import re
+import sys
+import time
+from collections.abc import Iterable
+from typing import TextIO
+
+BUILD_STEP = re.compile(r"\[(\d+)/(\d+)\] (.*)")
+TEST_START = re.compile(r"\s*Start\s+\d+: (\S+)")
+TEST_END = re.compile(r"\s*(\d+)/(\d+) Test +#\d+: (\S+) [ .]*(\S.*?) +([\d.]+) sec")
+COLUMNS_MAX = 100
+
+
+class Progress:
+    """Follows one command's output, line by line."""
+
+    def __init__(self, name: str, out: TextIO, started_s: float) -> None:
+        self.name = name
+        self.out = out
+        self.started_s = started_s
+        self.is_terminal = out.isatty()
+        self.tenth = 0
+        self.running: list[str] = []
+
+    def follow(self, line: str, now_s: float) -> None:
+        """Takes one line of the command."""
+        elapsed_s = int(now_s - self.started_s)
+        if found := BUILD_STEP.match(line):
+            done, total = int(found[1]), int(found[2])
+            self.built(done, total, found[3], elapsed_s)
+        elif line.startswith("FAILED: "):
+            self.say(f"{self.name}: failed to build {line[8:].split(' ')[0]}")
+        elif found := TEST_START.match(line):
+            self.running.append(found[1])
+        elif found := TEST_END.match(line):
+            self.tested(found)
+
+    def built(self, done: int, total: int, what: str, elapsed_s: int) -> None:
+        """One step of a build has ended."""
+        if self.is_terminal:
+            self.show(f"{self.name} {done}/{total} {elapsed_s} s: {what}")
+        elif done * 10 // total > self.tenth:
+            self.tenth = done * 10 // total
+            self.say(f"{self.name} {self.tenth * 10} % after {elapsed_s} s")
+
+    def tested(self, found: re.Match[str]) -> None:
+        """One test has ended."""
+        done, total, name, outcome, seconds = found.groups()
+        outcome = outcome.strip("*").strip().lower()
+        if name in self.running:
+            self.running.remove(name)
+        if outcome != "passed" or not self.is_terminal:
+            self.say(f"{done:>3}/{total} {outcome:7} {float(seconds):6.1f} s  {name}")
+        if self.is_terminal:
+            self.show(
+                f"{done}/{total} tests ended, now running {', '.join(self.running)}"
+            )
+
+    def show(self, text: str) -> None:
+        """Rewrites the line of a terminal."""
+        self.out.write(f"\r{text[:COLUMNS_MAX]:{COLUMNS_MAX}}")
+        self.out.flush()
+
+    def say(self, text: str) -> None:
+        """Prints a line that stays."""
+        self.clear()
+        self.out.write(text + "\n")
+        self.out.flush()
+
+    def clear(self) -> None:
+        """Empties the line of a terminal."""
+        if self.is_terminal:
+            self.out.write("\r" + " " * COLUMNS_MAX + "\r")
+            self.out.flush()
+
+
+def main(name: str, log_name: str, lines: Iterable[str]) -> None:
+    """Copies the lines to the log and shows what they say."""
+    progress = Progress(name, sys.stderr, time.monotonic())
+    with open(log_name, "w", encoding="utf-8", errors="replace") as log:
+        for line in lines:
+            log.write(line)
+            progress.follow(line.rstrip("\n"), time.monotonic())
+    progress.clear()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: progress.py NAME LOG")
+    sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
+    main(sys.argv[1], sys.argv[2], sys.stdin)
