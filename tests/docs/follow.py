@@ -94,7 +94,7 @@ def pattern_of(line: str) -> re.Pattern[str]:
 
 
 def missing_lines(shown: str, output: str) -> Iterator[str]:
-    """Yields the lines that the document shows and the output lacks; the output quotes names that a shell would split."""
+    """Yields the lines that are shown and that the output lacks; it quotes names that a shell would split."""
     lines = [line.strip() for line in output.splitlines()]
     lines += [line.replace("'", "") for line in lines]
     for line in shown.splitlines():
