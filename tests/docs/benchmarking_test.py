@@ -21,7 +21,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 # Every program has it.
 COMMON = {"--help"}
 TABLE = re.compile(r"^## All options\n(.*?)^## ", re.MULTILINE | re.DOTALL)
-WORKLOADS = re.compile(r"Those here: (.*?)\. ", re.DOTALL)
+WORKLOADS = re.compile(r"The workloads are (.*?)\. ", re.DOTALL)
 
 
 def differences(text: str, help_text: str) -> list[str]:
