@@ -285,8 +285,8 @@ class Page:
         )
         yield wrapped(
             f"The corpus (`{self._matrix['corpus']['manifest_sha256'][:12]}`) has {len(self._matrix['cases']):,}"
-            " cases. A case fails if any of its steps does: decode and verify, or encode. Skipped are cases that a release"
-            " does not claim to support, or whose types its PyTorch lacks. The runs are over"
+            " cases. A case fails if any of its steps does: decode and verify, or encode. Skipped are cases that a"
+            " release does not claim to support, or whose types its PyTorch lacks. The runs are over"
             f" {self._runs[0].over} unless stated otherwise."
         )
         yield self._table_of_runs()
