@@ -95,7 +95,7 @@ def output(files: list[Path], with_figures: bool = True) -> dict[str, bytes]:
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         # The schema names what has to be there; without it a result cannot be shown.
         names = ", ".join(map(str, files))
-        raise NotAResult(f"{names}: not whole: {error!r}") from error
+        raise NotAResult(f"{names}: incomplete: {error!r}") from error
 
 
 def write(folder: Path, written: dict[str, bytes]) -> None:

@@ -27,7 +27,7 @@ from outcomes import Json
 STRENGTH = dict(zip(PROTECTIONS, (1.0, 0.75, 0.62, 0.5, 0.85, 0.62, 0.5, 0.4)))
 BEFORE_FSYNC = 0.4
 UNPROVED = "†"
-UNPROVED_NOTE = f"{UNPROVED} The samples contradict the cache state that is told."
+UNPROVED_NOTE = f"{UNPROVED} The samples contradict the stated cache state."
 
 
 def rungs(run: Run, panel: Panel) -> list[tuple[str, float]]:
@@ -111,7 +111,7 @@ def throughput(
         what = f"to fsync and without it, {what}"
     return BarChart(
         f"{panel.title}: {workload}",
-        f"GB/s (10⁹ bytes a second), {what}; dashed: rungs of the ceiling ladder",
+        f"GB/s (10⁹ bytes per second), {what}; dashed: rungs of the ceiling ladder",
         units.GB,
         groups,
         rungs(run, panel),
@@ -260,7 +260,7 @@ def peers(run: Run, in_tensors: bool, colours: dict[str, str]) -> BarChart:
             )
         ]
         groups.append(Group(contest_title(members[0]), None, rows))
-    unit = "Thousands of tensors a second" if in_tensors else "GB/s until the close"
+    unit = "Thousands of tensors per second" if in_tensors else "GB/s until the close"
     return BarChart(
         "Tensors" if in_tensors else "Bytes",
         f"{unit}; same data, same cache state, same run; median and 95 % interval",

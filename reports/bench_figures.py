@@ -192,7 +192,7 @@ class Figures:
             whose = "the raw path without the codec"
         return bench_curves.CurveChart(
             f"Latency, {panel.title[0].lower()}{panel.title[1:]}: {workload}",
-            f"Of one transfer, by percentile, logarithmic; {whose}, each path as it was fastest",
+            f"Of one transfer, by percentile, logarithmic; {whose}, each path at its fastest setting",
             [
                 bench_curves.Curve(
                     result["io"]["actual"],

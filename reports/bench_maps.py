@@ -90,7 +90,7 @@ def draw(chart: Map, width: float, low: float, high: float) -> Drawing:
     y = 16.0
     for line in wrapped(
         f"{what}: GB/s{safe} by block size and queue depth, the 95 % interval below. "
-        "Outlined: the best, and what cannot be told apart from it.",
+        "Outlined: the best, and the settings that tie with it.",
         width,
         SMALL,
     ):

@@ -20,13 +20,13 @@ from outcomes import Json, Shade
 VERDICTS = {
     "pass": Shade("pass", "p", "passed", "the whole interval is on the right side"),
     "fail": Shade("fail", "w", "failed", "the whole interval is on the wrong side"),
-    "undecided": Shade("undecided", "r", "passed", "the interval straddles"),
-    "not measured": Shade("not measured", "n", "skipped", "see its note"),
+    "undecided": Shade("undecided", "r", "passed", "the interval straddles the bound"),
+    "not measured": Shade("not measured", "n", "skipped", "see the note"),
 }
 PROOFS = {
-    "proved": Shade("proved", "p", "passed", "all samples show it"),
-    "contradicted": Shade("contradicted", "w", "failed", "a sample shows otherwise"),
-    "not seen": Shade("not seen", "n", "skipped", "this machine does not tell"),
+    "proved": Shade("proved", "p", "passed", "all samples confirm it"),
+    "contradicted": Shade("contradicted", "w", "failed", "a sample contradicts it"),
+    "not seen": Shade("not seen", "n", "skipped", "not available on this machine"),
 }
 # What changes from one run to the next on the same machine.
 PASSING = ("Started", "Took", "Seed", "Load average", "Free")

@@ -254,7 +254,7 @@ class Units(unittest.TestCase):
         result["io"]["requested"] = "uring"
         result["verified_first"] = False
         self.assertEqual(
-            units.unusual(result), ["uring was asked for", "not verified first"]
+            units.unusual(result), ["uring was requested", "not verified first"]
         )
 
 
@@ -578,7 +578,7 @@ class Page(BenchTest):
     def test_without_intervals(self) -> None:
         page = self.page(samples.in_memory())
         self.assertIn("no interval, n=3", page)
-        self.assertIn("the order of the paths is a guess", page)
+        self.assertIn("the order of the paths is not significant", page)
         self.assertNotIn(">95 % interval [", page)
         self.assertIn("not seen", page)
 
@@ -680,7 +680,7 @@ class SideBySide(BenchTest):
         other["machine"]["storage"]["file_system"] = "xfs"
         other["machine"]["load_average"] = [9, 9, 9]
         page = self.page(samples.empty(), other)
-        self.assertIn("Not the same in all of them: File system.", page)
+        self.assertIn("Facts that differ: File system.", page)
         self.assertEqual(page.count('<tr class="differs">'), 1)
         self.assertIn(">xfs</td>", page)
 
@@ -694,7 +694,7 @@ class SideBySide(BenchTest):
 
     def test_says_that_nothing_differs(self) -> None:
         page = self.page(samples.empty(), samples.empty())
-        self.assertIn("The facts of all of them are the same", page)
+        self.assertIn("The machine facts of all results are the same", page)
 
     def test_bars_of_all_have_one_axis(self) -> None:
         """A run that is half as fast has bars that are half as long."""

@@ -94,7 +94,7 @@ def unusual(result: Json) -> list[str]:
     said = []
     requested, actual = result["io"]["requested"], result["io"]["actual"]
     if requested not in ("auto", actual):
-        said.append(f"{requested} was asked for")
+        said.append(f"{requested} was requested")
     if result["gpudirect"]:
         said.append(f"route {result['gpudirect']['route']}")
     if result["subject"] == "codec" and not result["verified_first"]:

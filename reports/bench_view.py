@@ -75,27 +75,27 @@ def view(documents: list[Json]) -> tuple[Json, list[Figure]]:
         "throughput": throughput,
         "maps": Section(
             "Block size and depth",
-            "The stronger the shade, the faster; shades mean the same in all maps of the same work.",
+            "A stronger shade is faster; all maps of the same operation share one scale.",
             figures.maps(),
         ),
         "latency": Section(
             "Latency",
-            "How long one transfer takes, from the call to its end.",
+            "Time of one transfer, from submission to completion.",
             figures.latency(),
         ),
         "cpu": Section(
             "CPU time",
-            "What the cores spend on moving a GB, whether or not anyone waits for it.",
+            "CPU time per GB, whether or not a caller waits for it.",
             figures.cpu(),
         ),
         "peers": Section(
-            "Peers beside us",
-            "Others doing the same in the same run. The checks judge the ratios, with intervals.",
+            "Comparison with peers",
+            "Other implementations on the same tensors in the same run. The checks judge the ratios, with intervals.",
             figures.peers(),
         ),
         "ladder": Section(
             "Ceiling ladder",
-            "What the parts of this machine did alone in this run. Nothing that uses a part can be faster than it.",
+            "The rate of each step alone, measured in this run. Nothing that uses a step can be faster than it.",
             [ladder] if ladder else [],
         ),
     }
@@ -180,7 +180,7 @@ def _answers(run: Run) -> Iterator[Json]:
 def _why_not(panel: Panel, workload: str | None) -> str:
     if workload is None:
         return "Not measured."
-    return "Not answered: the samples of every result contradict the cache state that it tells."
+    return "No answer: the samples of every result contradict its stated cache state."
 
 
 __all__ = ["Answer", "named", "view"]

@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> int:
     for first, repeated in zip((before, after), again):
         if name_of(first) != name_of(repeated):
             print(
-                f"changes: {name_of(repeated)} is no second run of {name_of(first)}",
+                f"changes: {name_of(repeated)} is not a second run of {name_of(first)}",
                 file=sys.stderr,
             )
             return 3

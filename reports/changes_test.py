@@ -90,7 +90,11 @@ class Changes(unittest.TestCase):
             ([before, {"schema": "other"}], 3, "not a result"),
             ([before], 2, "usage"),
             ([before, before, before], 2, "usage"),
-            ([before, before, result("2", {"a": "pass"}), before], 3, "no second run"),
+            (
+                [before, before, result("2", {"a": "pass"}), before],
+                3,
+                "not a second run",
+            ),
             (
                 [before, before, before, result("1", {"b": "pass"})],
                 3,

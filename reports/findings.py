@@ -277,17 +277,17 @@ class Page:
     def _head(self) -> Iterator[str]:
         yield "# What releases of tensorizer get wrong"
         yield wrapped(
-            "All numbers here come from runs of the conformance suite, which `scripts/upstream-matrix` repeats; it ends"
+            "All numbers come from runs of the conformance suite, which `scripts/upstream-matrix` repeats; it ends"
             " with a page that shows each case. Outcomes are those of"
             " [PROTOCOL.md](../../conformance/PROTOCOL.md), rules those of [FORMAT.md](../../reference/FORMAT.md)."
-            " Which exceptions count as a refusal, and which as a crash, is written in"
+            " Which exceptions count as a refusal, and which as a crash, is defined in"
             " `conformance/adapters/tensorizer-python/refusals.py`."
         )
         yield wrapped(
             f"The corpus (`{self._matrix['corpus']['manifest_sha256'][:12]}`) has {len(self._matrix['cases']):,}"
-            " cases. A case fails if any of its steps does: decode and verify, or encode. Skipped is what a release"
-            " does not claim to do, or what its PyTorch has no type for. The runs are over"
-            f" {self._runs[0].over} where nothing else is said."
+            " cases. A case fails if any of its steps does: decode and verify, or encode. Skipped are cases that a"
+            " release does not claim to support, or whose types its PyTorch lacks. The runs are over"
+            f" {self._runs[0].over} unless stated otherwise."
         )
         yield self._table_of_runs()
 
@@ -318,7 +318,7 @@ class Page:
     def _overview(self, left: list[Failure]) -> Iterator[str]:
         """Defects against runs: how many cases show it."""
         yield "## Overview"
-        yield "The number of cases that show the defect in each run; worst first."
+        yield "The number of cases that show the defect in each run, worst first."
         rows = [
             f"| defect | {' | '.join(run.name for run in self._runs)} |",
             "|---|" + "---:|" * len(self._runs),
@@ -339,7 +339,7 @@ class Page:
         yield f"### {group.title}"
         yield wrapped(group.text)
         yield "\n".join(wrapped(fact, "  ") for fact in self._facts(group))
-        yield "What happened:"
+        yield "Observations:"
         yield "\n".join(wrapped(what, "  ") for what in self._observations(group))
         yield self._case_list(group.case_ids())
         yield self._repro(group)
@@ -451,7 +451,7 @@ class Page:
         if not left:
             return
         yield "## Not grouped"
-        yield "Failures that no defect above takes."
+        yield "Failures that belong to no defect above."
         group = Group("Not grouped", "", [], left)
         yield "\n".join(
             wrapped(f"- `{case}`: {'; '.join(self._said(case, left))}", "  ")

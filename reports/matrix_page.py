@@ -244,7 +244,7 @@ def _parts(details: list[Json]) -> list[tuple[str, list[Json]]]:
         ("Failures", [case for case in failed if not case["known"]]),
         ("Known failures", [case for case in failed if case["known"]]),
         (
-            "Refused, but for another rule",
+            "Refused, with another rule cited",
             [case for case in details if case["shade"].kind == "passed"],
         ),
     )

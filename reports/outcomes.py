@@ -24,18 +24,18 @@ class Shade:
 
 
 SHADES = (
-    Shade("wrong-data", "w", "failed", "done, but something in it is wrong"),
+    Shade("wrong-data", "w", "failed", "completed, but the result is wrong"),
     Shade("crash", "c", "failed", "no answer"),
-    Shade("hang", "h", "failed", "still running when its time was over"),
-    Shade("memory", "m", "failed", "used more memory than it may"),
-    Shade("output", "o", "failed", "printed more than it may"),
-    Shade("disk", "d", "failed", "wrote more to disk than it may"),
-    Shade("accepted-invalid", "a", "failed", "accepted what has to be refused"),
-    Shade("rejected-valid", "r", "failed", "refused what has to be accepted"),
-    Shade("other-rule", "x", "passed", "refused as it should be, but for another rule"),
-    Shade("pass", "p", "passed", "as it should be"),
+    Shade("hang", "h", "failed", "did not finish within the time limit"),
+    Shade("memory", "m", "failed", "exceeded the memory limit"),
+    Shade("output", "o", "failed", "exceeded the output limit"),
+    Shade("disk", "d", "failed", "exceeded the disk limit"),
+    Shade("accepted-invalid", "a", "failed", "accepted invalid input"),
+    Shade("rejected-valid", "r", "failed", "refused valid input"),
+    Shade("other-rule", "x", "passed", "refused as expected, but cited another rule"),
+    Shade("pass", "p", "passed", "as expected"),
     Shade(
-        "implementation-defined", "i", "passed", "the case leaves a choice; it passes"
+        "implementation-defined", "i", "passed", "the format leaves the choice; passes"
     ),
     Shade("skipped", "s", "skipped", "not in the profile, or not supported"),
     Shade("not-run", "n", "skipped", "not part of the run"),

@@ -113,7 +113,7 @@ def output(command: str, files: list[Path], root: Path | None) -> str:
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         # The schema names what has to be there; without it a result cannot be shown.
         raise results.NotAResult(
-            f"{', '.join(map(str, files))}: not whole: {error!r}"
+            f"{', '.join(map(str, files))}: incomplete: {error!r}"
         ) from error
 
 

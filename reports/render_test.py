@@ -218,7 +218,7 @@ class AnyPage(RenderTest):
         result["rules"] = {}
         for kind, page in self.pages(result).items():
             with self.subTest(kind):
-                self.assertIn("The corpus has no text of this rule.", page)
+                self.assertIn("The corpus has no text for this rule.", page)
 
     def test_does_not_depend_on_the_process(self) -> None:
         result = sample.result(sample.every_kind())
@@ -236,7 +236,7 @@ class AnyPage(RenderTest):
 class OneResult(RenderTest):
     def test_counts_by_shape_where_there_are_several(self) -> None:
         result = sample.result(sample.every_kind())
-        self.assertNotIn("<dt>Shapes</dt>", self.page(result))
+        self.assertNotIn("<dt>Input modes</dt>", self.page(result))
         result["shapes"].append(
             {"shape": "pipe", "passed": 3, "failed": 1, "skipped": 2}
         )
@@ -269,7 +269,7 @@ class OneResult(RenderTest):
         for cases, verdict in (
             ([plain], "<b>All 1</b> cases that ran pass."),
             ([plain, magic], "<b>1 of 2</b> cases fail."),
-            ([sample.known(magic)], "cases fail, as is known of all of them."),
+            ([sample.known(magic)], "cases fail, all of them known."),
             ([sample.skipped(plain)], "<b>No case ran.</b>"),
         ):
             with self.subTest(verdict):
@@ -331,7 +331,7 @@ class SeveralResults(RenderTest):
         )
         ids = [attributes["id"] for attributes in Elements(page).of_class("case")]
         self.assertEqual(ids, ["magic"])
-        self.assertIn("Cases that pass wherever they ran: 1<", page)
+        self.assertIn("Cases that pass in every run: 1<", page)
         self.assertNotIn("Why plain is there.", page)
 
     def test_choices_are_shown_where_they_differ(self) -> None:

@@ -16,7 +16,7 @@ from outcomes import BY_CODE, Json, worst
 UNSTATED = {
     "level": "",
     "binds": "",
-    "text": "The corpus has no text of this rule.",
+    "text": "The corpus has no text for this rule.",
     "section": "Rules without a text",
 }
 

@@ -9,18 +9,18 @@ EXPECTED = {
     "valid": {
         "decode": "decodes as expected",
         "verify": "verifies",
-        "encode": "writes it, by the rules",
+        "encode": "writes a file that follows the rules",
     },
     "malformed": {"decode": "refused", "verify": "refused"},
     "invalid": {"decode": "refused", "verify": "refused", "encode": "refused"},
     "authentication-failure": {"decode": "refused", "verify": "refused"},
     "integrity-failure": {
-        "decode": "decodes as expected, or refused",
+        "decode": "decodes as expected, or is refused",
         "verify": "refused",
     },
     "implementation-defined": {
-        "decode": "decodes as expected, or refused",
-        "verify": "verifies, or refused",
+        "decode": "decodes as expected, or is refused",
+        "verify": "verifies, or is refused",
     },
 }
 ACCEPTED = {"decode": "decodes", "verify": "verifies", "encode": "writes a file"}

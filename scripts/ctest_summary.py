@@ -1,9 +1,9 @@
-"""Sums up JUnit results that ctest wrote: what failed and what it printed, what was skipped and why, and the counts.
+"""Summarizes JUnit results of ctest: failed tests with their output, skipped tests with the reason, and the counts.
 
 usage: ctest_summary.py RESULT.xml...
 
-The exit status is 1 if a test failed or if none passed. A result file that is not there counts as a failure: its run
-ended before a test began.
+The exit status is 1 if a test failed or if none passed. A missing result file counts as a failure: its run ended before
+any test started.
 """
 
 import sys
@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-# A failing test executable may print thousands of lines. The log has all of them.
+# A failing test executable may print thousands of lines; the log has all of them.
 LINES_SHOWN = 60
 
 
@@ -26,7 +26,7 @@ class Result:
 
 
 def outcome_of(case: ElementTree.Element) -> str:
-    """What became of a test. Ctest says "notrun" both of a test that skipped itself and of one that could not start."""
+    """Returns the outcome of a test. Ctest reports "notrun" for tests that skipped themselves or could not start."""
     status = case.get("status")
     if status == "run":
         return "passed"
@@ -36,7 +36,7 @@ def outcome_of(case: ElementTree.Element) -> str:
 
 
 def read_results(path: Path) -> list[Result]:
-    """The results in one file, in its order."""
+    """Returns the results in one file, in its order."""
     if not path.is_file():
         return [Result(path.name, "failed", "no test ran: this file is missing")]
     return [
@@ -48,7 +48,7 @@ def read_results(path: Path) -> list[Result]:
 
 
 def lines_that_matter(output: str) -> list[str]:
-    """What failed tests of GoogleTest printed, else the end of the output, where other programs say what was wrong."""
+    """Returns the output of failed GoogleTest tests, or the end of the output of other programs."""
     lines = output.strip().splitlines()
     shown: list[str] = []
     began: int | None = None

@@ -15,18 +15,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from readme_test import commands
+from follow import all_commands
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 # Every program has it.
 COMMON = {"--help"}
 TABLE = re.compile(r"^## All options\n(.*?)^## ", re.MULTILINE | re.DOTALL)
-WORKLOADS = re.compile(r"Those here: (.*?)\. ", re.DOTALL)
-
-
-def joined(lines: list[str]) -> list[str]:
-    """Whole commands: a backslash at the end of a line continues it."""
-    return "\n".join(lines).replace("\\\n", " ").splitlines()
+WORKLOADS = re.compile(r"The workloads are (.*?)\. ", re.DOTALL)
 
 
 def differences(text: str, help_text: str) -> list[str]:
@@ -81,7 +76,7 @@ def main() -> int:
         Path(os.environ[name]) for name in ("TZMARK_SOURCE_DIR", "TZMARK_BUILD_DIR")
     )
     text = (source / "docs/benchmarking.md").read_text(encoding="utf-8")
-    lines = joined(commands(text))
+    lines = all_commands(text)
     if not any("--check" in line for line in lines):
         print("docs/benchmarking.md has no commands to run")
         return 1

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import jsonschema
 
-from benchmarking_test import joined
-from readme_test import commands
+from follow import all_commands
 
 # What the ranks save, and what is made of it.
 OF_RANKS = ("sharded", "whole", "two")
@@ -57,7 +56,7 @@ def main() -> int:
         Path(os.environ[name]) for name in ("TZMARK_SOURCE_DIR", "TZMARK_BUILD_DIR")
     )
     text = (source / "docs/checkpointing.md").read_text(encoding="utf-8")
-    lines = joined(commands(text))
+    lines = all_commands(text)
     if len(without_ranks(lines)) in (0, len(lines)):
         print("docs/checkpointing.md has not the commands that it should have")
         return 1

@@ -12,8 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarking_test import joined
-from readme_test import commands
+from follow import all_commands
 
 KEPT = {
     "bench.json",
@@ -74,7 +73,7 @@ def problems(baseline: Path) -> list[str]:
 def main() -> int:
     source = Path(os.environ["TZMARK_SOURCE_DIR"])
     build = Path(os.environ["TZMARK_BUILD_DIR"])
-    lines = joined(commands((source / "docs/gpu.md").read_text(encoding="utf-8")))
+    lines = all_commands((source / "docs/gpu.md").read_text(encoding="utf-8"))
     last = lines.pop()
     if not last.startswith("scripts/gpu-baseline baseline "):
         print("docs/gpu.md ends with another command than it did")
