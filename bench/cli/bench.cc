@@ -9,6 +9,7 @@
 
 #include "cli/bench_commands.h"
 #include "cli/check.h"
+#include "cli/google_document.h"
 #include "cli/result_document.h"
 #include "cli/run_program.h"
 #include "tzmark/device_compute.h"
@@ -20,7 +21,7 @@ namespace {
 struct BenchOptions {
   bool list_io = false, check = false, encrypt = false, fio = false, peers = false, no_raw = false, progress = false;
   std::string directory, json_file;
-  std::string workload = "gpt2", layout = "v4", memory = "thp", cache = "auto", compute = "auto";
+  std::string workload = "gpt2", layout = "v4", memory = "thp", cache = "auto", compute = "auto", format = "text";
   std::uint64_t scale_bytes = 0, gpu_set_bytes = kGpuWorkingSetBytes;
   std::vector<std::string> io, operations = {"read", "write"}, verifications = {"none"}, items;
   std::vector<std::uint64_t> block_bytes = {2 << 20};
@@ -240,11 +241,22 @@ void print_results(const std::vector<Measured>& measured) {
   }
 }
 
+// The documents that a run fills. google: only if that format was chosen.
+struct Output {
+  Document document;
+  std::optional<GoogleDocument> google;
+
+  void add(const std::vector<Measured>& measured) {
+    document.add(measured);
+    if (google) google->add(measured);
+  }
+};
+
 RoundOptions round_options(const BenchOptions& options, const RoundProgress& progress) {
   return {.rounds = options.rounds, .seed = options.seed, .progress = progress.callback()};
 }
 
-void run_matrix(const BenchOptions& options, Document& document) {
+void run_matrix(const BenchOptions& options, Output& output) {
   if (!layout_from_name(options.layout)) {
     throw Error(ErrorCode::kUsage, fmt::format("there is no layout '{}'", options.layout));
   }
@@ -262,12 +274,12 @@ void run_matrix(const BenchOptions& options, Document& document) {
     const bool ours = m.description().subject == "codec" || m.description().subject == "raw";
     if (ours && !options.io.empty() && !m.why.empty()) throw Error(ErrorCode::kUnavailable, m.why);
   }
-  document.add_workload(content->workload());
-  document.add(measured);
-  print_results(measured);
+  output.document.add_workload(content->workload());
+  output.add(measured);
+  if (!output.google) print_results(measured);
 }
 
-void run_all_checks(const BenchOptions& options, Document& document, int& status) {
+void run_all_checks(const BenchOptions& options, Output& output, int& status) {
   std::vector<RatioCheck> all;
   {
     const RoundProgress progress(options.progress);
@@ -276,14 +288,14 @@ void run_all_checks(const BenchOptions& options, Document& document, int& status
     if (options.scale_bytes != 0) checks.scale_bytes = options.scale_bytes;
     checks.gpu_set_bytes = options.gpu_set_bytes;
     run_checks(checks, [&](const auto& workloads, const auto& measured, const auto& concluded) {
-      for (const Workload& workload : workloads) document.add_workload(workload);
-      document.add(measured);
-      document.add(concluded);
+      for (const Workload& workload : workloads) output.document.add_workload(workload);
+      output.add(measured);
+      output.document.add(concluded);
       all.insert(all.end(), concluded.begin(), concluded.end());
     });
   }
   std::ranges::stable_sort(all, {}, &RatioCheck::item);
-  say("{}", check_table(all));
+  if (!output.google) say("{}", check_table(all));
   const auto failed = [](const RatioCheck& check) { return check.verdict == CheckVerdict::kFail; };
   if (std::ranges::any_of(all, failed)) status = 1;
 }
@@ -296,9 +308,11 @@ void run(const BenchOptions& options, const std::vector<std::string>& command, i
   // A failure shows when the directory is first used.
   std::error_code ignored;
   std::filesystem::create_directories(options.directory, ignored);
-  Document document(command, options.directory);
-  options.check ? run_all_checks(options, document, status) : run_matrix(options, document);
-  if (file) commit_json(*file, document.finish(options.rounds, options.seed));
+  Output output{Document(command, options.directory), {}};
+  if (options.format == "google") output.google.emplace(command);
+  options.check ? run_all_checks(options, output, status) : run_matrix(options, output);
+  if (file) commit_json(*file, output.document.finish(options.rounds, options.seed));
+  if (output.google) print(json_text(output.google->finish()));
 }
 
 std::string workload_names() {
@@ -379,6 +393,13 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
       ->delimiter(',')
       ->check(CLI::IsMember({"1", "2", "3", "4", "5", "6", "7"}));
   bench->add_option("--json", options->json_file, "Write the full result to this file, in tzmark's own schema");
+  bench
+      ->add_option(
+          "--format", options->format,
+          "Standard output: text (tables), or google (JSON of Google Benchmark, one entry per round with mean, "
+          "median and stddev)")
+      ->check(CLI::IsMember({"text", "google"}))
+      ->capture_default_str();
   bench->add_flag("--progress", options->progress, "Show progress on stderr even without a terminal");
   bench->callback([options, &command, &status] { run(*options, command, status); });
 }
