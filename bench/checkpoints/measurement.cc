@@ -12,11 +12,11 @@
 #include <random>
 #include <thread>
 
-#include "bytes/threads.h"
-#include "checkpoints/state.h"
+#include "checkpoints/checkpoint_state.h"
 #include "checkpoints/steps.h"
-#include "harness/memory.h"
+#include "harness/peak_memory.h"
 #include "harness/shortages.h"
+#include "harness/threads.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 #include "tzmark/safetensors.h"
@@ -57,15 +57,15 @@ class Measuring {
                             .rounds = {}};
     std::mt19937_64 random(options_.seed);
     for (unsigned i = 0; i < options_.rounds; ++i) {
-      std::array<std::size_t, std::size(kParts)> order{};
+      std::array<std::size_t, std::size(kPhases)> order{};
       std::iota(order.begin(), order.end(), 0);
       std::ranges::shuffle(order, random);
       CheckpointRound& round = measurement.rounds.emplace_back();
       for (const std::size_t part : order) {
         if (options_.progress)
-          options_.progress(fmt::format("round {} of {}: {}", i + 1, options_.rounds, kParts[part].what));
+          options_.progress(fmt::format("round {} of {}: {}", i + 1, options_.rounds, kPhases[part].what));
         const ShortageWatch watch;
-        (this->*kParts[part].measure)(round);
+        (this->*kPhases[part].measure)(round);
         if (const std::uint64_t in_place = watch.finish(); in_place != 0) {
           throw Error(ErrorCode::kResource, in_place_note(in_place));
         }
@@ -76,7 +76,7 @@ class Measuring {
   }
 
  private:
-  struct Part {
+  struct Phase {
     const char* what;
     void (Measuring::*measure)(CheckpointRound&);
   };
@@ -130,7 +130,8 @@ class Measuring {
   void measure_memcpy(CheckpointRound& round) {
     const auto begin = Clock::now();
     {
-      const auto others = start_threads(threads_ - 1, [this](std::size_t i) { copy_part(static_cast<unsigned>(i)); });
+      const auto others = start_all(
+          threads_ - 1, [this](std::size_t i) { copy_part(static_cast<unsigned>(i)); }, [](std::size_t) {});
       copy_part(threads_ - 1);
     }
     round.memcpy_ns = nanoseconds_since(begin);
@@ -154,7 +155,7 @@ class Measuring {
     round.plain_write_ns = nanoseconds_since(begin);
   }
 
-  std::string write_plainly(const Content& content, const std::string& name) const {
+  std::string write_plainly(const TensorContent& content, const std::string& name) const {
     SafetensorsWriteOptions options;
     options.threads = options_.threads;
     const auto file = open_file(name, OpenMode::kCreate, options_.io_path);
@@ -179,17 +180,17 @@ class Measuring {
   Interference interference(const Steps& steps) {
     save(checkpointer_, place_.new_name(""));
     const auto begin = Clock::now();
-    const double draining_ns = mean(steps.beside([&] { checkpointer_.wait(); }));
+    const double draining_ns = mean(steps.during([&] { checkpointer_.wait(); }));
     const auto elapsed = Clock::now() - begin;
-    const double idle_ns = mean(steps.beside([&] { std::this_thread::sleep_for(elapsed); }));
+    const double idle_ns = mean(steps.during([&] { std::this_thread::sleep_for(elapsed); }));
     return {.idle_ns = idle_ns, .draining_ns = draining_ns};
   }
 
-  static const Part kParts[6];
+  static const Phase kPhases[6];
 
   const MeasurementOptions& options_;
   Workplace place_;
-  const State state_;
+  const CheckpointState state_;
   const unsigned threads_;
   const Steps one_, all_;
   AsyncCheckpointer checkpointer_;
@@ -197,7 +198,7 @@ class Measuring {
   std::string io_path_;
 };
 
-const Measuring::Part Measuring::kParts[6] = {
+const Measuring::Phase Measuring::kPhases[6] = {
     {"save", &Measuring::measure_save},
     {"memcpy", &Measuring::measure_memcpy},
     {"plain writer", &Measuring::measure_plain_writer},

@@ -1,23 +1,22 @@
-// Steps of computing.
+// Simulated compute steps; see steps.h.
 #include "checkpoints/steps.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 
-#include "bytes/threads.h"
-#include "harness/shortages.h"
+#include "harness/threads.h"
 
 namespace tzmark::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Each multiplication waits for the one before: the processor alone, and no memory.
+// Each multiplication depends on the previous one, so the load is on the core and never on memory.
 void multiply(std::uint64_t times) {
   std::uint64_t value = times;
   for (std::uint64_t i = 0; i < times; ++i) value = value * 0x9E3779B97F4A7C15 + i;
-  // Or nothing would be computed.
+  // Keeps the compiler from removing the loop.
   volatile const std::uint64_t sink = value;
   static_cast<void>(sink);
 }
@@ -36,20 +35,20 @@ Steps::Steps(double step_ms, unsigned threads) : threads_(threads) {
   multiplications_ = static_cast<std::uint64_t>(step_ms / probe_ms * static_cast<double>(kProbe));
 }
 
-std::vector<std::uint64_t> Steps::beside(const std::function<void()>& action) const {
+std::vector<std::uint64_t> Steps::during(const std::function<void()>& action) const {
   std::atomic<bool> stop = false;
   std::vector<std::vector<std::uint64_t>> of_threads(threads_);
   {
-    const auto threads = start_threads(threads_, [&](std::size_t i) {
+    const auto compute = [&](std::size_t i) {
       while (!stop) {
         const auto begin = Clock::now();
         multiply(multiplications_);
         const auto end = Clock::now();
         if (!stop) of_threads[i].push_back(static_cast<std::uint64_t>((end - begin) / std::chrono::nanoseconds(1)));
       }
-    });
+    };
+    const auto threads = start_all(threads_, compute, [&](std::size_t) { stop = true; });
     try {
-      if (threads.size() < threads_) throw missing_threads(threads_ - threads.size());
       action();
     } catch (...) {
       stop = true;

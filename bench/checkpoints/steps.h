@@ -1,4 +1,4 @@
-// Steps of computing that are always the same, so that what is beside them shows in their time.
+// Compute steps of constant work: concurrent activity shows as longer steps.
 //
 // Thread-safety: for one thread at a time.
 #pragma once
@@ -11,13 +11,12 @@ namespace tzmark::bench {
 
 class Steps {
  public:
-  // threads: that compute at the same time, each its own steps. Finds out how much work such a step is, on a machine
-  // that should be idle.
+  // threads compute at the same time, each its own steps. Calibrates the work per step, so the machine should be idle.
   Steps(double step_ms, unsigned threads);
 
-  // Computes while action runs, in the calling thread. Returns how long each step took that began and ended meanwhile,
-  // in nanoseconds.
-  std::vector<std::uint64_t> beside(const std::function<void()>& action) const;
+  // Computes while action runs in the calling thread. Returns the duration, in nanoseconds, of each step that began and
+  // ended meanwhile.
+  std::vector<std::uint64_t> during(const std::function<void()>& action) const;
 
  private:
   std::uint64_t multiplications_ = 1;

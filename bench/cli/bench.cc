@@ -1,21 +1,18 @@
-// tzmark bench: the matrix of paths and parameters over one workload, or the checks.
+// tzmark bench: all combinations of paths and parameters over one workload, or the checks.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <system_error>
 
-#include "bytes/utf8.h"
+#include "cli/bench_commands.h"
 #include "cli/check.h"
-#include "cli/commands.h"
-#include "cli/document.h"
-#include "cli/say.h"
-#include "gpu/compute.h"
+#include "cli/google_document.h"
+#include "cli/result_document.h"
+#include "cli/run_program.h"
+#include "tzmark/device_compute.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -24,7 +21,7 @@ namespace {
 struct BenchOptions {
   bool list_io = false, check = false, encrypt = false, fio = false, peers = false, no_raw = false, progress = false;
   std::string directory, json_file;
-  std::string workload = "gpt2", layout = "v4", memory = "thp", cache = "auto", compute = "auto";
+  std::string workload = "gpt2", layout = "v4", memory = "thp", cache = "auto", compute = "auto", format = "text";
   std::uint64_t scale_bytes = 0, gpu_set_bytes = kGpuWorkingSetBytes;
   std::vector<std::string> io, operations = {"read", "write"}, verifications = {"none"}, items;
   std::vector<std::uint64_t> block_bytes = {2 << 20};
@@ -33,32 +30,14 @@ struct BenchOptions {
   std::uint64_t seed = 1;
 };
 
-// What is done next, on one line of the terminal.
-class ProgressLine {
- public:
-  explicit ProgressLine(bool forced) : is_on_(forced || ::isatty(STDERR_FILENO) != 0) {}
-  ~ProgressLine() {
-    if (is_on_) print_to_stderr("\r\033[K");
-  }
-  std::function<void(const std::string&)> callback() const {
-    if (!is_on_) return {};
-    return [](const std::string& what) { print_to_stderr(fmt::format("\r\033[K{:.110}", printable(what))); };
-  }
-
- private:
-  const bool is_on_;
-};
-
-int list_io() {
-  int status = 0;
+void list_io() {
   for (const IoPath& path : io_paths()) {
     const std::string reason = path.why_unavailable();
     say("{:17} {}\n{:17} {}\n", path.name, path.summary, "", reason.empty() ? "available" : "not available: " + reason);
   }
-  return status;
 }
 
-// The paths that were named, or those of the registry that this machine has and that are no variants.
+// Returns the paths that were named; by default all available paths except variants.
 std::vector<std::string> chosen_paths(const BenchOptions& options) {
   std::vector<std::string> names;
   for (const IoPath& path : io_paths()) {
@@ -73,7 +52,7 @@ std::vector<std::string> chosen_paths(const BenchOptions& options) {
   }
   for (const std::string& name : options.io) {
     if (std::ranges::find(names, name) == names.end()) {
-      throw Error(ErrorCode::kUsage, fmt::format("there is no I/O path '{}'; --list-io tells which there are", name));
+      throw Error(ErrorCode::kUsage, fmt::format("there is no I/O path '{}'; --list-io lists them", name));
     }
   }
   return names;
@@ -100,7 +79,7 @@ Verification verification_of(std::string_view name) {
   return name == "crc32" ? Verification::kCrc32 : Verification::kAll;
 }
 
-// Builds the subjects of the matrix.
+// Makes the subjects: one for each combination of the options.
 class Matrix {
  public:
   Matrix(BenchOptions options, Workplace& place, SharedContent content)
@@ -109,6 +88,9 @@ class Matrix {
   std::vector<Measured> subjects() {
     if (const std::string why = DeviceMemory::why_unavailable(); to_device() && !why.empty()) {
       throw Error(ErrorCode::kUnavailable, why);
+    }
+    if (options_.encrypt && std::ranges::find(options_.verifications, "crc32") != options_.verifications.end()) {
+      throw Error(ErrorCode::kUsage, "--encrypt excludes --verify crc32: encrypted files store no CRC32");
     }
     for (unsigned& threads : options_.threads) threads = thread_count(threads);
     drop_duplicates(options_.threads);
@@ -145,15 +127,6 @@ class Matrix {
     for (const GpuRung rung : rungs) add(ceiling(rung, options_.gpu_set_bytes));
   }
 
-  // What an encrypted file has no CRC32 for is the same once more.
-  std::vector<std::string> verifications() const {
-    std::vector<std::string> names = options_.verifications;
-    if (options_.encrypt && std::ranges::find(names, "crc32") != names.end()) {
-      throw Error(ErrorCode::kUsage, "encrypted files have no CRC32; --verify none or both");
-    }
-    return names;
-  }
-
   template <typename T>
   static void drop_duplicates(std::vector<T>& values) {
     std::ranges::sort(values);
@@ -165,44 +138,44 @@ class Matrix {
     return std::ranges::find(options_.operations, operation) != options_.operations.end();
   }
 
-  Stored stored(std::string_view verification) const {
+  FileFormat stored(std::string_view verification) const {
     return {.layout = *layout_from_name(options_.layout),
             .crc32 = !options_.encrypt && verification != "none",
             .sha256 = verification == "both",
             .encrypted = options_.encrypt};
   }
 
-  void add_path(const Moving& moving) {
+  void add_path(const IoSettings& moving) {
     if (moving.io == "gpudirect" && !options_.no_raw) {
       if (wants("read")) add(device_read(place_, content_, moving));
       if (wants("write")) add(device_write(place_, content_, moving));
     }
-    // Only GPU memory is what that path is for.
+    // The path gpudirect moves GPU memory only.
     if (moving.io == "gpudirect" && !to_device()) return;
     const Cache cache = chosen_cache(options_, moving.io);
     const bool has_fio = options_.fio && (moving.io == "direct" || moving.io == "uring-direct");
     if (wants("read")) {
-      // Hashes cost a file next to nothing, so that all reads are of one file.
-      const Stored all = stored("both");
-      for (const std::string& verification : verifications()) {
+      // All reads use one file with both hashes: unverified hashes cost a read almost nothing.
+      const FileFormat all = stored("both");
+      for (const std::string& verification : options_.verifications) {
         add(codec_read(place_, content_, all, moving,
                        {.verification = verification_of(verification),
                         .target = target_of(options_),
                         .cache = cache,
                         .compute = compute_of(options_)}));
       }
-      // Of a way to the GPU by the host the first half is what can be read without the second.
+      // A read to the GPU through host memory begins with a read into reused host memory.
       if (!options_.no_raw && moving.io != "gpudirect") {
         add(raw_read(place_, content_, moving, to_device() ? Target::kSink : target_of(options_), cache));
       }
-      if (has_fio) add(fio_run(place_, content_, Operation::kRead, moving));
+      if (has_fio) add(fio_run(place_, content_, FileOperation::kRead, moving));
     }
     if (wants("write")) {
-      for (const std::string& verification : verifications()) {
+      for (const std::string& verification : options_.verifications) {
         add(codec_write(place_, content_, stored(verification), moving, to_device()));
       }
       if (!options_.no_raw && moving.io != "gpudirect") add(raw_write(place_, content_, moving));
-      if (has_fio) add(fio_run(place_, content_, Operation::kWrite, moving));
+      if (has_fio) add(fio_run(place_, content_, FileOperation::kWrite, moving));
     }
   }
 
@@ -214,17 +187,18 @@ class Matrix {
       const auto found = find_peer(name, why);
       if (!found) throw Error(ErrorCode::kUnavailable, why);
       const auto peer = std::make_shared<RunningPeer>(*found);
-      const Stored kept = is_tensorizer ? stored("both") : Stored{.encrypted = false};
+      const FileFormat kept = is_tensorizer ? stored("both") : FileFormat{.encrypted = false};
       if (wants("read")) {
-        for (const std::string& verification : verifications()) {
+        for (const std::string& verification : options_.verifications) {
           const bool verify = verification != "none";
           if (verify && (!is_tensorizer || verification == "crc32")) continue;
           add(peer_run(place_, content_, peer, kept,
-                       {.operation = Operation::kRead, .verify = verify, .into_device = to_device()}));
+                       {.operation = FileOperation::kRead, .verify = verify, .into_device = to_device()}));
         }
       }
-      // What is in GPU memory they copy to the host by themselves, or not at all.
-      if (wants("write") && !to_device()) add(peer_run(place_, content_, peer, kept, {.operation = Operation::kWrite}));
+      // The peers cannot write from GPU memory without a copy to the host.
+      if (wants("write") && !to_device())
+        add(peer_run(place_, content_, peer, kept, {.operation = FileOperation::kWrite}));
     }
   }
 
@@ -239,118 +213,106 @@ std::string rate_text(const Interval& rate) {
   return fmt::format("{:7.2f} GB/s {:>15}", rate.median / 1e9, spread);
 }
 
-void print_results(const nlohmann::json& document) {
+void print_result(const std::string& name, const Interval& rate, const std::string& durable, const std::string& bound) {
+  say("{:76} {} {:>8}  {}\n", name, rate_text(rate), durable, bound);
+}
+
+void print_results(const std::vector<Measured>& measured) {
   say("{:76} {:>12} {:>15} {:>8}  {}\n", "what", "rate", "95 %", "to disk", "bound by");
-  const auto interval = [](const nlohmann::json& rate) {
-    Interval result;
-    result.median = rate["median"];
-    if (!rate["low"].is_null()) {
-      result.low = rate["low"];
-      result.high = rate["high"];
-    }
-    return result;
-  };
-  const auto print = [&](const std::string& id, const nlohmann::json& rate, const std::string& durable,
-                         const std::string& bound) {
-    say("{:76} {} {:>8}  {}\n", id, rate_text(interval(rate)), durable, bound);
-  };
-  for (const nlohmann::json& result : document["results"]) {
-    const nlohmann::json& durable = result["durable_rate"];
-    const nlohmann::json& bound = result["bound_by"];
-    if (result["samples"].empty()) {
-      say("{:76} {}\n", result["id"].get<std::string>(), result["notes"].back().get<std::string>());
+  for (const Measured& m : measured) {
+    if (m.description().subject == "ceiling") continue;
+    const std::vector<std::string> notes = notes_of(m);
+    if (m.samples.empty()) {
+      say("{:76} {}\n", m.description().id(), notes.back());
       continue;
     }
-    print(result["id"], result["rate"],
-          durable.is_null() ? "" : fmt::format("{:.2f}", durable["median"].get<double>() / 1e9),
-          bound.is_null()
-              ? ""
-              : fmt::format("{} ({:.0f} %)", bound["rung"].get<std::string>(), 100 * bound["share"].get<double>()));
-    for (const nlohmann::json& note : result["notes"]) {
-      if (note.get_ref<const std::string&>().find("made in place") != std::string::npos) {
-        fmt::print("  {}\n", note.get_ref<const std::string&>());
-      }
+    const auto bound = bound_by(m, measured);
+    const bool synced = m.samples.front().sync_ns.has_value();
+    print_result(m.description().id(), median_interval(m.rates()),
+                 synced ? fmt::format("{:.2f}", median_interval(m.durable_rates()).median / 1e9) : "",
+                 bound ? fmt::format("{} ({:.0f} %)", bound->rung, 100 * bound->share) : "");
+    for (const std::string& note : notes) {
+      if (note.find("made in place") != std::string::npos) say("  {}\n", note);
     }
   }
-  for (const nlohmann::json& rung : document["ceilings"]) {
-    const auto name = rung["rung"].get<std::string>();
-    if (name.starts_with("path-") || name.starts_with("device-")) continue;
-    print(fmt::format("ceiling {} t{}", name, rung["threads"].get<unsigned>()), rung["rate"], "", "");
+  for (const CeilingRate& ceiling : ceilings_of(measured)) {
+    if (ceiling.rung.starts_with("path-") || ceiling.rung.starts_with("device-")) continue;
+    print_result(fmt::format("ceiling {} t{}", ceiling.rung, ceiling.threads), ceiling.rate, "", "");
   }
 }
 
-RoundOptions round_options(const BenchOptions& options, const ProgressLine& line) {
-  return {.rounds = options.rounds, .seed = options.seed, .progress = line.callback()};
+// The documents that a run fills. google: only if that format was chosen.
+struct Output {
+  Document document;
+  std::optional<GoogleDocument> google;
+
+  void add(const std::vector<Measured>& measured) {
+    document.add(measured);
+    if (google) google->add(measured);
+  }
+};
+
+RoundOptions round_options(const BenchOptions& options, const RoundProgress& progress) {
+  return {.rounds = options.rounds, .seed = options.seed, .progress = progress.callback()};
 }
 
-nlohmann::json run_matrix(const BenchOptions& options, const std::vector<std::string>& command) {
+void run_matrix(const BenchOptions& options, Output& output) {
   if (!layout_from_name(options.layout)) {
     throw Error(ErrorCode::kUsage, fmt::format("there is no layout '{}'", options.layout));
   }
-  // If that fails, whoever uses the directory next says why.
-  std::error_code ignored;
-  std::filesystem::create_directories(options.directory, ignored);
   Workplace place(options.directory);
-  Document document(command, options.directory);
   constexpr std::uint64_t kScaleBytes = 256 << 20;
-  const auto content = std::make_shared<Content>(
+  const auto content = std::make_shared<TensorContent>(
       make_workload(options.workload, options.scale_bytes != 0 ? options.scale_bytes : kScaleBytes));
   std::vector<Measured> measured = Matrix(options, place, content).subjects();
   {
-    const ProgressLine line(options.progress);
-    run_rounds(measured, round_options(options, line));
+    const RoundProgress progress(options.progress);
+    run_rounds(measured, round_options(options, progress));
   }
-  // A path that was asked for and that this file system lacks is an error; one that was only there to be tried is not.
+  // A path chosen by name must run on this file system; the default set leaves out what does not.
   for (const Measured& m : measured) {
-    const bool ours = m.subject->description().subject == "codec" || m.subject->description().subject == "raw";
+    const bool ours = m.description().subject == "codec" || m.description().subject == "raw";
     if (ours && !options.io.empty() && !m.why.empty()) throw Error(ErrorCode::kUnavailable, m.why);
   }
-  document.add_workload(content->workload());
-  document.add(measured);
-  nlohmann::json result = document.finish(options.rounds, options.seed);
-  print_results(result);
-  return result;
+  output.document.add_workload(content->workload());
+  output.add(measured);
+  if (!output.google) print_results(measured);
 }
 
-nlohmann::json run_all_checks(const BenchOptions& options, const std::vector<std::string>& command, int& status) {
-  // If that fails, whoever uses the directory next says why.
-  std::error_code ignored;
-  std::filesystem::create_directories(options.directory, ignored);
-  Document document(command, options.directory);
-  std::vector<Check> all;
+void run_all_checks(const BenchOptions& options, Output& output, int& status) {
+  std::vector<RatioCheck> all;
   {
-    const ProgressLine line(options.progress);
-    CheckOptions checks{.directory = options.directory, .items = options.items, .rounds = round_options(options, line)};
+    const RoundProgress progress(options.progress);
+    CheckOptions checks{
+        .directory = options.directory, .items = options.items, .rounds = round_options(options, progress)};
     if (options.scale_bytes != 0) checks.scale_bytes = options.scale_bytes;
     checks.gpu_set_bytes = options.gpu_set_bytes;
     run_checks(checks, [&](const auto& workloads, const auto& measured, const auto& concluded) {
-      for (const Workload& workload : workloads) document.add_workload(workload);
-      document.add(measured);
-      document.add(concluded);
+      for (const Workload& workload : workloads) output.document.add_workload(workload);
+      output.add(measured);
+      output.document.add(concluded);
       all.insert(all.end(), concluded.begin(), concluded.end());
     });
   }
-  std::ranges::stable_sort(all, {}, &Check::item);
-  say("{}", check_table(all));
-  if (std::ranges::any_of(all, [](const Check& check) { return check.verdict == Verdict::kFail; })) status = 1;
-  return document.finish(options.rounds, options.seed);
+  std::ranges::stable_sort(all, {}, &RatioCheck::item);
+  if (!output.google) say("{}", check_table(all));
+  const auto failed = [](const RatioCheck& check) { return check.verdict == CheckVerdict::kFail; };
+  if (std::ranges::any_of(all, failed)) status = 1;
 }
 
 void run(const BenchOptions& options, const std::vector<std::string>& command, int& status) {
-  if (options.list_io) {
-    status = list_io();
-    return;
-  }
+  if (options.list_io) return list_io();
   if (options.directory.empty()) throw Error(ErrorCode::kUsage, "--dir names the directory whose storage is measured");
-  // Opened first: nobody wants to hear after an hour that it cannot be written.
   std::optional<AtomicFile> file;
   if (!options.json_file.empty()) file.emplace(options.json_file);
-  const nlohmann::json document =
-      options.check ? run_all_checks(options, command, status) : run_matrix(options, command);
-  if (!file) return;
-  const std::string text = document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  file->file().write_at(0, std::as_bytes(std::span(text)));
-  file->commit();
+  // A failure shows when the directory is first used.
+  std::error_code ignored;
+  std::filesystem::create_directories(options.directory, ignored);
+  Output output{Document(command, options.directory), {}};
+  if (options.format == "google") output.google.emplace(command);
+  options.check ? run_all_checks(options, output, status) : run_matrix(options, output);
+  if (file) commit_json(*file, output.document.finish(options.rounds, options.seed));
+  if (output.google) print(json_text(output.google->finish()));
 }
 
 std::string workload_names() {
@@ -364,68 +326,81 @@ std::string workload_names() {
 
 void add_bench(CLI::App& app, const std::vector<std::string>& command, int& status) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* bench = app.add_subcommand("bench", "Measure I/O paths, the codec on top of them, and others beside it");
-  bench->add_flag("--list-io", options->list_io, "Say which I/O paths there are, and why one is not available");
+  CLI::App* bench =
+      app.add_subcommand("bench", "Measure I/O paths, the codec on top of them, and other implementations");
+  bench->add_flag("--list-io", options->list_io, "List the I/O paths and why any are unavailable");
   bench->add_option("--dir", options->directory,
-                    "Directory on the storage to measure; it gets a folder that goes again");
-  bench->add_option("--workload", options->workload, "Whose tensors: " + workload_names())->capture_default_str();
+                    "Directory on the storage to measure; a temporary subdirectory is created and removed");
+  bench->add_option("--workload", options->workload, "Model whose tensors are moved: " + workload_names())
+      ->capture_default_str();
   bench
       ->add_option("--scale", options->scale_bytes,
-                   "Shrink the workload to this many bytes (default 256MiB, for --check 512MiB)")
+                   "Scale the workload down to this many bytes (default 256MiB; with --check 512MiB)")
       ->transform(CLI::AsSizeValue(false));
-  bench->add_option("--io", options->io, "I/O paths, comma-separated (default: all that are here, without variants)")
+  bench->add_option("--io", options->io, "I/O paths, comma-separated (default: all available, without variants)")
       ->delimiter(',');
-  bench->add_option("--op", options->operations, "read, write")
+  bench->add_option("--op", options->operations, "Operations: read, write")
       ->delimiter(',')
       ->check(CLI::IsMember({"read", "write"}))
       ->capture_default_str();
   bench->add_option("--layout", options->layout, "Layout of the files")->capture_default_str();
-  bench->add_option("--block", options->block_bytes, "Bytes of a transfer, comma-separated (default 2MiB)")
+  bench->add_option("--block", options->block_bytes, "Bytes per transfer, comma-separated (default 2MiB)")
       ->delimiter(',')
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::uint64_t{4096}, std::uint64_t{1} << 30));
-  bench->add_option("--depth", options->queue_depths, "Transfers in flight over all threads; 0 is what suits the path")
+  bench
+      ->add_option("--depth", options->queue_depths,
+                   "Queue depth: transfers in flight over all threads; 0 = the default of the path")
       ->delimiter(',')
       ->check(CLI::Range(0U, 4096U));
-  bench->add_option("--threads", options->threads, "Threads that compute at a time; 0 is one a core")
+  bench->add_option("--threads", options->threads, "Compute threads; 0 = one per core")
       ->delimiter(',')
       ->check(CLI::Range(0U, 1024U));
   bench->add_option("--verify", options->verifications, "Hashes to store and to verify: none, crc32, both")
       ->delimiter(',')
       ->check(CLI::IsMember({"none", "crc32", "both"}));
-  bench->add_flag("--encrypt", options->encrypt, "Encrypted files");
-  bench->add_option("--cache", options->cache, "Before a read: auto (warm; for direct paths cold), warm, cold")
+  bench->add_flag("--encrypt", options->encrypt, "Encrypt the files; excludes --verify crc32");
+  bench
+      ->add_option("--cache", options->cache,
+                   "State of the page cache before a read: auto (cold for direct paths, else warm), warm, cold")
       ->check(CLI::IsMember({"auto", "warm", "cold"}))
       ->capture_default_str();
   bench
       ->add_option("--memory", options->memory,
-                   "Where reads end: thp (new memory, huge pages), small-pages, sink, or device (GPU memory, where "
-                   "writes begin then too)")
+                   "Destination of reads: thp (new memory, huge pages), small-pages, sink, or device (GPU memory, also "
+                   "the source of writes)")
       ->check(CLI::IsMember({"thp", "small-pages", "sink", "device"}))
       ->capture_default_str();
   bench
       ->add_option("--compute", options->compute,
-                   "With --memory device: who checks and decrypts what is read, the host, the device, or auto")
+                   "With --memory device: verify and decrypt reads on the host, the device, or auto")
       ->check(CLI::IsMember({"auto", "host", "device"}))
       ->capture_default_str();
   bench
       ->add_option("--gpu-set", options->gpu_set_bytes,
-                   "With --memory device or --check: the GPU memory that the ceilings go over (default 1GiB)")
+                   "With --memory device or --check: working set of the GPU ceilings (default 1GiB)")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::uint64_t{4096}, std::uint64_t{1} << 40));
-  bench->add_flag("--no-raw", options->no_raw, "Leave out the raw path, which is the ceiling of each path");
-  bench->add_flag("--fio", options->fio, "Also fio, with the parameters of the direct paths");
-  bench->add_flag("--peers", options->peers, "Also tensorizer and safetensors; scripts/peers installs them");
-  bench->add_option("--rounds", options->rounds, "How often each is run; 6 and more give an interval")
+  bench->add_flag("--no-raw", options->no_raw, "Leave out the raw transfers, which are the ceiling of each path");
+  bench->add_flag("--fio", options->fio, "Also measure fio, with the parameters of the direct paths");
+  bench->add_flag("--peers", options->peers, "Also measure tensorizer and safetensors; scripts/peers installs them");
+  bench->add_option("--rounds", options->rounds, "Samples per subject; an interval needs 6 or more")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  bench->add_option("--seed", options->seed, "Of the order within rounds")->capture_default_str();
-  bench->add_flag("--check", options->check, "Hold the codec against its promises; exit 1 if one is broken");
-  bench->add_option("--items", options->items, "With --check: only these, comma-separated (1 to 7)")
+  bench->add_option("--seed", options->seed, "Seed of the order within rounds")->capture_default_str();
+  bench->add_flag("--check", options->check, "Run the performance checks; exit 1 if one fails");
+  bench->add_option("--items", options->items, "With --check: run only these items, comma-separated (1 to 7)")
       ->delimiter(',')
       ->check(CLI::IsMember({"1", "2", "3", "4", "5", "6", "7"}));
-  bench->add_option("--json", options->json_file, "Write the whole result to this file");
-  bench->add_flag("--progress", options->progress, "Show progress on stderr even if that is no terminal");
+  bench->add_option("--json", options->json_file, "Write the full result to this file, in tzmark's own schema");
+  bench
+      ->add_option(
+          "--format", options->format,
+          "Standard output: text (tables), or google (JSON of Google Benchmark, one entry per round with mean, "
+          "median and stddev)")
+      ->check(CLI::IsMember({"text", "google"}))
+      ->capture_default_str();
+  bench->add_flag("--progress", options->progress, "Show progress on stderr even without a terminal");
   bench->callback([options, &command, &status] { run(*options, command, status); });
 }
 

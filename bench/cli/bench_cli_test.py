@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import jsonschema
 
 SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 TZMARK = Path(os.environ["TZMARK_BUILD_DIR"]) / "bin" / "tzmark"
+MICRO = TZMARK.with_name("tzmark-bench-micro")
 SCHEMA = json.loads((SOURCE / "reports/schema/bench.schema.json").read_text())
 
 
@@ -101,6 +103,99 @@ class BenchTest(unittest.TestCase):
         for rung in ("memcpy", "crc32", "sha256", "secretbox", "path-read/mmap"):
             self.assertIn(rung, rungs)
         self.assertEqual(document["workloads"][0]["name"], "mixed")
+
+    def google(self, *arguments: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What --format google prints and the result of the same run in tzmark's own schema."""
+        result = self.directory / "result.json"
+        done = self.bench(
+            *("--dir", str(self.directory), "--json", str(result)),
+            *("--format", "google", "--workload", "mixed", "--scale", "1MiB"),
+            *arguments,
+        )
+        document = json.loads(result.read_text())
+        jsonschema.validate(document, SCHEMA)
+        return json.loads(done.stdout), document
+
+    def test_google_format_is_that_of_google_benchmark(self) -> None:
+        google, _ = self.google("--rounds", "3", "--io", "pwrite")
+        # A program that Google Benchmark itself reports for.
+        micro = subprocess.run(
+            [MICRO, "--benchmark_format=json", "--benchmark_repetitions=3"]
+            + ["--benchmark_min_time=0.0001", "--benchmark_filter=^crc32/64$"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        genuine = json.loads(micro.stdout)
+        self.assertEqual(set(google), set(genuine))
+        for name, value in genuine["context"].items():
+            self.assertIs(type(google["context"][name]), type(value), name)
+        for run_type, aggregate in (
+            ("iteration", None),
+            ("aggregate", "mean"),
+            ("aggregate", "median"),
+            ("aggregate", "stddev"),
+        ):
+            expected, found = (
+                [
+                    {name: type(value) for name, value in entry.items()}
+                    for entry in document["benchmarks"]
+                    if (entry["run_type"], entry.get("aggregate_name"))
+                    == (run_type, aggregate)
+                ]
+                for document in (genuine, google)
+            )
+            self.assertTrue(found)
+            for members in found:
+                # A user counter, which writes have.
+                members.pop("durable_bytes_per_second", None)
+                self.assertEqual(members, expected[0])
+
+    def test_google_format_has_the_numbers_of_the_result(self) -> None:
+        google, document = self.google(
+            *("--rounds", "3", "--io", "pwrite", "--op", "write", "--no-raw")
+        )
+        (result,) = document["results"]
+        entries = [e for e in google["benchmarks"] if e["run_name"] == result["id"]]
+        self.assertEqual(
+            [e["name"] for e in entries],
+            [result["id"]] * 3
+            + [result["id"] + "_" + name for name in ("mean", "median", "stddev")],
+        )
+        times = [sample["elapsed_ns"] for sample in result["samples"]]
+        self.assertEqual([e["repetition_index"] for e in entries[:3]], [0, 1, 2])
+        self.assertEqual([e["real_time"] for e in entries[:3]], times)
+        for entry, sample in zip(entries, result["samples"]):
+            self.assertEqual(entry["cpu_time"], sample["cpu_ns"])
+            rate = result["bytes"] * 1e9 / sample["elapsed_ns"]
+            self.assertAlmostEqual(entry["bytes_per_second"] / rate, 1)
+        aggregates = {e["aggregate_name"]: e for e in entries[3:]}
+        for name in ("mean", "median", "stdev"):
+            by_hand = getattr(statistics, name)(times)
+            found = aggregates["stddev" if name == "stdev" else name]["real_time"]
+            self.assertAlmostEqual(found / by_hand, 1)
+        self.assertAlmostEqual(
+            aggregates["median"]["durable_bytes_per_second"]
+            / result["durable_rate"]["median"],
+            1,
+        )
+        names = {entry["run_name"] for entry in google["benchmarks"]}
+        self.assertTrue(any("memcpy" in name for name in names), names)
+
+    def test_google_format_of_one_round_and_of_what_was_not_measured(self) -> None:
+        # fio wants a block per transfer, and there is less data than that.
+        google, document = self.google("--rounds", "1", "--fio")
+        kinds = {entry["run_type"] for entry in google["benchmarks"]}
+        self.assertEqual(kinds, {"iteration"})
+        missing = [r["id"] for r in document["results"] if not r["samples"]]
+        self.assertTrue(missing)
+        for entry in google["benchmarks"]:
+            if entry["name"] not in missing:
+                self.assertNotIn("error_occurred", entry)
+                continue
+            self.assertTrue(entry["error_occurred"])
+            self.assertIn("TZE-AVL-001", entry["error_message"])
+            self.assertEqual((entry["real_time"], entry["cpu_time"]), (0, 0))
 
     def test_encrypts_and_reads_to_a_sink(self) -> None:
         document = self.document(

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <optional>
 
-#include "bytes/digest.h"
 #include "cli/check_group.h"
-#include "harness/memory.h"
+#include "harness/peak_memory.h"
+#include "tzmark/digest.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -21,7 +21,7 @@ constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kGiB = 1 << 30;
 
 // 1: our raw transfers do what fio does with the same parameters.
-void raw_against_fio(Group& group) {
+void raw_against_fio(CheckGroup& group) {
   const auto content = group.content(large_tensors(group.options()));
   struct Pair {
     std::string name;
@@ -29,19 +29,19 @@ void raw_against_fio(Group& group) {
   };
   std::vector<Pair> pairs;
   for (const char* io : {"direct", "uring-direct"}) {
-    const Moving moving{.io = io, .queue_depth = 8};
+    const IoSettings moving{.io = io, .queue_depth = 8};
     pairs.push_back({fmt::format("raw {} read against fio", io),
                      group.add(raw_read(group.place(), content, moving, Target::kSink, Cache::kDirect)),
-                     group.add(fio_run(group.place(), content, Operation::kRead, moving))});
+                     group.add(fio_run(group.place(), content, FileOperation::kRead, moving))});
     pairs.push_back({fmt::format("raw {} write against fio", io), group.add(raw_write(group.place(), content, moving)),
-                     group.add(fio_run(group.place(), content, Operation::kWrite, moving))});
+                     group.add(fio_run(group.place(), content, FileOperation::kWrite, moving))});
   }
   group.run();
   for (const Pair& pair : pairs) group.ratio("1", pair.name, pair.ours, pair.fio, 0.95);
 }
 
 // 1: the codec costs next to nothing over its raw path.
-void codec_against_raw(Group& group) {
+void codec_against_raw(CheckGroup& group) {
   const auto content = group.content(large_tensors(group.options()));
   struct Pair {
     std::string name;
@@ -49,7 +49,7 @@ void codec_against_raw(Group& group) {
   };
   std::vector<Pair> pairs;
   for (const std::string& io : host_paths()) {
-    const Moving moving{.io = io};
+    const IoSettings moving{.io = io};
     const Cache cache = cache_for(io);
     pairs.push_back({fmt::format("codec {} read against raw", io),
                      group.add(codec_read(group.place(), content, {}, moving, {.cache = cache})),
@@ -63,7 +63,7 @@ void codec_against_raw(Group& group) {
 }
 
 // 2: hashing and encryption cost what they cost alone, and overlap with the device.
-void steps_on_top(Group& group) {
+void steps_on_top(CheckGroup& group) {
   const auto content = group.content(large_tensors(group.options()));
   const std::size_t crc32 = group.add(ceiling(Rung::kCrc32, group.threads()));
   const std::size_t sha256 = group.add(ceiling(Rung::kSha256, group.threads()));
@@ -77,23 +77,23 @@ void steps_on_top(Group& group) {
   };
   std::vector<Row> rows;
   for (const std::string io : {"buffered", "mmap", "direct", "uring-direct"}) {
-    const Moving moving{.io = io};
+    const IoSettings moving{.io = io};
     const Cache cache = cache_for(io);
     const bool device = is_direct(io);
     const std::size_t read = group.add(raw_read(group.place(), content, moving, Target::kHugePages, cache));
     const std::size_t write = group.add(raw_write(group.place(), content, moving));
-    const auto add_read = [&](const char* what, const Stored& stored, Verification verification,
+    const auto add_read = [&](const char* what, const FileFormat& stored, Verification verification,
                               std::vector<std::size_t> steps) {
       rows.push_back({fmt::format("{} read, {}", io, what),
                       group.add(codec_read(group.place(), content, stored, moving,
                                            {.verification = verification, .cache = cache})),
                       read, std::move(steps), device});
     };
-    const auto add_write = [&](const char* what, const Stored& stored, std::vector<std::size_t> steps) {
+    const auto add_write = [&](const char* what, const FileFormat& stored, std::vector<std::size_t> steps) {
       rows.push_back({fmt::format("{} write, {}", io, what),
                       group.add(codec_write(group.place(), content, stored, moving)), write, std::move(steps), device});
     };
-    const Stored sealed{.crc32 = false, .encrypted = true};
+    const FileFormat sealed{.crc32 = false, .encrypted = true};
     add_read("CRC32", {}, Verification::kCrc32, {crc32});
     add_read("CRC32 and SHA-256", {}, Verification::kAll, {crc32, sha256});
     add_read("encrypted", sealed, Verification::kNone, {secretbox});
@@ -110,7 +110,7 @@ void steps_on_top(Group& group) {
 }
 
 // 3: whoever reads can afford to verify.
-void verified_against_unverified(Group& group) {
+void verified_against_unverified(CheckGroup& group) {
   const auto content = group.content(large_tensors(group.options()));
   const std::size_t crc32 = group.add(
       codec_read(group.place(), content, {}, {}, {.verification = Verification::kCrc32, .cache = Cache::kWarm}));
@@ -125,7 +125,7 @@ struct PeerCheck {
   double required;
 };
 
-void conclude_peers(Group& group, const std::vector<PeerCheck>& rows) {
+void conclude_peers(CheckGroup& group, const std::vector<PeerCheck>& rows) {
   for (const PeerCheck& row : rows) {
     group.best_ratio(
         {.item = "4", .name = row.name, .required = row.required, .note = "warm cache, same bytes, best of each side"},
@@ -134,14 +134,14 @@ void conclude_peers(Group& group, const std::vector<PeerCheck>& rows) {
 }
 
 // 4: against upstream, on large tensors.
-void peers_on_large_tensors(Group& group, const std::shared_ptr<RunningPeer>& peer) {
+void peers_on_large_tensors(CheckGroup& group, const std::shared_ptr<RunningPeer>& peer) {
   const auto content = group.content(large_tensors(group.options()));
-  const Stored sealed{.crc32 = false, .encrypted = true};
-  const auto ours_read = [&](const Stored& stored, Verification verification) {
+  const FileFormat sealed{.crc32 = false, .encrypted = true};
+  const auto ours_read = [&](const FileFormat& stored, Verification verification) {
     return std::vector{group.add(codec_read(group.place(), content, stored, {}, {.verification = verification}))};
   };
-  const auto peer_write = [&](const Stored& stored) {
-    return std::vector{group.add(peer_run(group.place(), content, peer, stored, {.operation = Operation::kWrite}))};
+  const auto peer_write = [&](const FileFormat& stored) {
+    return std::vector{group.add(peer_run(group.place(), content, peer, stored, {.operation = FileOperation::kWrite}))};
   };
   std::vector<std::size_t> writes;
   for (const char* io : {"pwrite", "buffered", "uring", "direct", "uring-direct"}) {
@@ -160,7 +160,7 @@ void peers_on_large_tensors(Group& group, const std::shared_ptr<RunningPeer>& pe
 }
 
 // 4: the same for many tensors.
-void peers_on_many_tensors(Group& group, const std::shared_ptr<RunningPeer>& peer) {
+void peers_on_many_tensors(CheckGroup& group, const std::shared_ptr<RunningPeer>& peer) {
   const auto middle = group.content(even_workload(2'000, 256 << 10));
   const auto tiny = group.content(even_workload(10'000, 64));
   const auto ours_read = [&](const SharedContent& content) {
@@ -170,19 +170,19 @@ void peers_on_many_tensors(Group& group, const std::shared_ptr<RunningPeer>& pee
       {"read 2,000 tensors of 256 KiB", ours_read(middle), peer_reads(group, middle, peer, {}, {}), 1.5},
       {"write 2,000 tensors of 256 KiB",
        {group.add(codec_write(group.place(), middle, {}, {}))},
-       {group.add(peer_run(group.place(), middle, peer, {}, {.operation = Operation::kWrite}))},
+       {group.add(peer_run(group.place(), middle, peer, {}, {.operation = FileOperation::kWrite}))},
        1.5},
       {"read 10,000 tensors of 64 bytes", ours_read(tiny), peer_reads(group, tiny, peer, {}, {}), 20},
       {"open 10,000 tensors",
        {group.add(codec_open(group.place(), tiny, {}, {}))},
-       peer_reads(group, tiny, peer, {}, {.operation = Operation::kOpen}),
+       peer_reads(group, tiny, peer, {}, {.operation = FileOperation::kOpen}),
        10}};
   group.run();
   conclude_peers(group, rows);
 }
 
 // 5: memory of a read to a sink, of files of any size.
-void memory_to_a_sink(Group& group, const SharedContent& content) {
+void memory_to_a_sink(CheckGroup& group, const SharedContent& content) {
   const std::string& file = group.place().file(content, {});
   std::vector<double> ratios;
   std::uint64_t most = 0;
@@ -193,19 +193,19 @@ void memory_to_a_sink(Group& group, const SharedContent& content) {
     most = std::max(most, watch.stop().anonymous_bytes);
     ratios.push_back(static_cast<double>(most) / limit);
   }
-  Check check{.item = "5",
-              .name = fmt::format("memory of a read to a sink, {} tensors, {} MiB", content->table().size(),
-                                  content->data_bytes() / kMiB),
-              .measured = {fmt::format("{} bytes at most", most)},
-              .against = {"256 MiB + 256 bytes a tensor"},
-              .required = 1,
-              .at_most = true,
-              .note = "anonymous memory, sampled each millisecond"};
+  RatioCheck check{.item = "5",
+                   .name = fmt::format("memory of a read to a sink, {} tensors, {} MiB", content->table().size(),
+                                       content->data_bytes() / kMiB),
+                   .measured = {fmt::format("{} bytes at most", most)},
+                   .against = {"256 MiB + 256 bytes a tensor"},
+                   .required = 1,
+                   .at_most = true,
+                   .note = "anonymous memory, sampled each millisecond"};
   group.conclude(std::move(check), std::move(ratios));
 }
 
 // 5: throughput does not depend on the size of the file.
-void sizes_of_files(Group& group) {
+void sizes_of_files(CheckGroup& group) {
   constexpr std::uint64_t kSmallBytes = 64 * kMiB;
   const std::uint64_t large_bytes = std::min(8 * kGiB, group.options().scale_bytes * 16);
   const auto small = group.content(even_workload(8, kSmallBytes / 8));
@@ -235,12 +235,12 @@ void sizes_of_files(Group& group) {
 }
 
 // 5: a tensor costs the same in a file of a thousand and of a million.
-void counts_of_tensors(Group& group) {
+void counts_of_tensors(CheckGroup& group) {
   constexpr std::uint64_t kFew = 1'000, kMany = 1'000'000, kBytes = 64;
   const auto few = group.content(even_workload(kFew, kBytes));
   const auto many = group.content(even_workload(kMany, kBytes));
   // A small file gets one thread in any case.
-  const Moving moving{.threads = 1};
+  const IoSettings moving{.threads = 1};
   const std::size_t of_few = group.add(codec_read(group.place(), few, {}, moving, {.copies = 200}));
   const std::size_t of_many = group.add(codec_read(group.place(), many, {}, moving, {}));
   group.run();
@@ -267,15 +267,15 @@ Sha256Digest file_digest(const std::string& file_name) {
 }
 
 // 6: every path writes the same bytes and reads the same tensors.
-void same_bytes(Group& group) {
+void same_bytes(CheckGroup& group) {
   const auto content = group.content(make_workload("mixed", 32 * kMiB));
   std::optional<Sha256Digest> first;
   for (const std::string& io : host_paths()) {
-    Check check{.item = "6",
-                .name = fmt::format("{} writes and reads the same bytes", io),
-                .measured = {io},
-                .against = {"the bytes of pwrite"},
-                .required = 1};
+    RatioCheck check{.item = "6",
+                     .name = fmt::format("{} writes and reads the same bytes", io),
+                     .measured = {io},
+                     .against = {"the bytes of pwrite"},
+                     .required = 1};
     const std::string name = group.place().new_name(".tensors");
     try {
       WriteOptions options = write_options({});
@@ -289,7 +289,7 @@ void same_bytes(Group& group) {
       bool same = digest == *first && loaded.size() == content->table().size();
       for (std::size_t i = 0; same && i < loaded.size(); ++i) same = std::ranges::equal(loaded[i], (*content)[i]);
       check.ratio = {.median = same ? 1.0 : 0.0, .low = same ? 1.0 : 0.0, .high = same ? 1.0 : 0.0, .samples = 1};
-      check.verdict = same ? Verdict::kPass : Verdict::kFail;
+      check.verdict = same ? CheckVerdict::kPass : CheckVerdict::kFail;
       check.note = "faults at every call: ctest -R 'io_test|codec_test'";
     } catch (const Error& error) {
       if (error.error_class() != ErrorClass::kUnavailable) throw;
@@ -302,26 +302,26 @@ void same_bytes(Group& group) {
 // What goes wrong in one group is said there, and the others go on.
 template <typename Run>
 void run_group(Workplace& place, const CheckOptions& options, std::string_view item, const GroupDone& done, Run&& run) {
-  Group group(place, options);
+  CheckGroup group(place, options);
   try {
     run(group);
   } catch (const Error& error) {
-    Check check{.item = std::string(item), .name = "all of a group", .required = 1, .note = error.what()};
+    RatioCheck check{.item = std::string(item), .name = "all of a group", .required = 1, .note = error.what()};
     // Wrong bytes are worse than none.
     if (error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile) {
-      check.verdict = Verdict::kFail;
+      check.verdict = CheckVerdict::kFail;
     }
     group.conclude_as_is(std::move(check));
   }
   group.finish(done);
 }
 
-struct GroupOfChecks {
+struct ItemChecks {
   std::string_view item;
-  void (*run)(Group&);
+  void (*run)(CheckGroup&);
 };
 
-constexpr GroupOfChecks kGroups[] = {
+constexpr ItemChecks kGroups[] = {
     {"1", raw_against_fio},   {"1", codec_against_raw}, {"2", steps_on_top}, {"3", verified_against_unverified},
     {"5", counts_of_tensors}, {"5", sizes_of_files},    {"6", same_bytes},   {"7", gpu_memory},
     {"7", gpu_against_peer},
@@ -329,8 +329,8 @@ constexpr GroupOfChecks kGroups[] = {
 
 }  // namespace
 
-json to_json(const Check& check) {
-  const bool measured = check.verdict != Verdict::kNotMeasured;
+json to_json(const RatioCheck& check) {
+  const bool measured = check.verdict != CheckVerdict::kNotMeasured;
   return {{"item", check.item},
           {"name", check.name},
           {"measured", check.measured},
@@ -347,7 +347,7 @@ void run_checks(const CheckOptions& options, const GroupDone& done) {
   const auto wanted = [&](std::string_view item) {
     return options.items.empty() || std::ranges::find(options.items, item) != options.items.end();
   };
-  for (const GroupOfChecks& checks : kGroups) {
+  for (const ItemChecks& checks : kGroups) {
     if (!wanted(checks.item)) continue;
     run_group(place, options, checks.item, done, checks.run);
   }
@@ -355,21 +355,21 @@ void run_checks(const CheckOptions& options, const GroupDone& done) {
   std::string why;
   const std::shared_ptr<RunningPeer> peer = start_peer("tensorizer", why);
   if (peer == nullptr) {
-    run_group(place, options, "4", done, [&](Group& group) {
+    run_group(place, options, "4", done, [&](CheckGroup& group) {
       group.conclude({.item = "4", .name = "against tensorizer", .required = 1, .note = why}, {});
     });
     return;
   }
   for (const auto run : {peers_on_large_tensors, peers_on_many_tensors}) {
-    run_group(place, options, "4", done, [&](Group& group) { run(group, peer); });
+    run_group(place, options, "4", done, [&](CheckGroup& group) { run(group, peer); });
   }
 }
 
-std::string check_table(const std::vector<Check>& checks) {
+std::string check_table(const std::vector<RatioCheck>& checks) {
   std::string text = fmt::format("{:4} {:52} {:>7} {:>16} {:>9}  {}\n", "item", "what", "ratio", "95 % interval",
                                  "required", "verdict");
-  for (const Check& check : checks) {
-    const bool measured = check.verdict != Verdict::kNotMeasured;
+  for (const RatioCheck& check : checks) {
+    const bool measured = check.verdict != CheckVerdict::kNotMeasured;
     const std::string interval =
         check.ratio.low ? fmt::format("{:.2f} - {:.2f}", *check.ratio.low, *check.ratio.high) : std::string("none");
     text += fmt::format("{:4} {:52} {:>7} {:>16} {:>2} {:>6.2f}  {}{}\n", check.item, check.name,

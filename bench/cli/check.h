@@ -10,18 +10,18 @@
 
 namespace tzmark::bench {
 
-struct Check {
+struct RatioCheck {
   std::string item;  // "4": of the list in docs/benchmarking.md
   std::string name;
   std::vector<std::string> measured = {}, against = {};  // ids of results, or what was computed of them
   Interval ratio = {};
   double required = 1;
   bool at_most = false;
-  Verdict verdict = Verdict::kNotMeasured;
+  CheckVerdict verdict = CheckVerdict::kNotMeasured;
   std::string note = {};
 };
 
-nlohmann::json to_json(const Check& check);
+nlohmann::json to_json(const RatioCheck& check);
 
 struct CheckOptions {
   std::string directory;
@@ -34,10 +34,10 @@ struct CheckOptions {
 // Runs one group of subjects after another and holds them against each other. done is told of each group: its workloads
 // by their contents, what was measured, and the checks.
 using GroupDone =
-    std::function<void(const std::vector<Workload>&, const std::vector<Measured>&, const std::vector<Check>&)>;
+    std::function<void(const std::vector<Workload>&, const std::vector<Measured>&, const std::vector<RatioCheck>&)>;
 void run_checks(const CheckOptions& options, const GroupDone& done);
 
 // A table for people: item, name, ratio with its interval, what is required, verdict.
-std::string check_table(const std::vector<Check>& checks);
+std::string check_table(const std::vector<RatioCheck>& checks);
 
 }  // namespace tzmark::bench

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "cli/check_group.h"
-#include "gpu/compute.h"
+#include "tzmark/device_compute.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -12,11 +12,12 @@ namespace {
 
 constexpr double kOpenedBytesPerSecond = 100e9;
 
-Check not_measured(std::string name, double required, std::string why) {
+RatioCheck not_measured(std::string name, double required, std::string why) {
   return {.item = "7", .name = std::move(name), .required = required, .note = std::move(why)};
 }
 
-std::size_t gpu_read(Group& group, const SharedContent& content, const std::string& io, Verification verification) {
+std::size_t gpu_read(CheckGroup& group, const SharedContent& content, const std::string& io,
+                     Verification verification) {
   return group.add(codec_read(group.place(), content, {}, {.io = io},
                               {.verification = verification, .target = Target::kDevice, .cache = cache_for(io)}));
 }
@@ -24,7 +25,7 @@ std::size_t gpu_read(Group& group, const SharedContent& content, const std::stri
 bool has_gpudirect() { return std::ranges::find(io_paths(), "gpudirect", &IoPath::name)->why_unavailable().empty(); }
 
 // In each round the codec's way by the host against the slower of its two halves.
-void against_halves(Group& group, std::string name, std::size_t codec, std::size_t storage, std::size_t copy) {
+void against_halves(CheckGroup& group, std::string name, std::size_t codec, std::size_t storage, std::size_t copy) {
   for (const std::size_t i : {codec, storage, copy}) {
     if (!group.why(i).empty()) return group.conclude(not_measured(std::move(name), 0.9, group.why(i)), {});
   }
@@ -43,7 +44,7 @@ void against_halves(Group& group, std::string name, std::size_t codec, std::size
 
 }  // namespace
 
-void gpu_memory(Group& group) {
+void gpu_memory(CheckGroup& group) {
   if (const std::string why = DeviceMemory::why_unavailable(); !why.empty()) {
     return group.conclude_as_is(not_measured("GPU memory", 1, why));
   }
@@ -92,7 +93,7 @@ void gpu_memory(Group& group) {
   }
 }
 
-void gpu_against_peer(Group& group) {
+void gpu_against_peer(CheckGroup& group) {
   const std::string name = "read to the GPU against tensorizer";
   if (!DeviceMemory::why_unavailable().empty()) return;  // which is said once
   std::string why;

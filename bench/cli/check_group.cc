@@ -29,12 +29,13 @@ std::shared_ptr<RunningPeer> start_peer(std::string_view name, std::string& why)
   }
 }
 
-std::vector<std::size_t> peer_reads(Group& group, const SharedContent& content,
-                                    const std::shared_ptr<RunningPeer>& peer, const Stored& stored, PeerRun reading) {
+std::vector<std::size_t> peer_reads(CheckGroup& group, const SharedContent& content,
+                                    const std::shared_ptr<RunningPeer>& peer, const FileFormat& stored,
+                                    PeerRun reading) {
   std::vector<std::size_t> reads;
   for (const std::optional<unsigned> readers :
        {std::optional<unsigned>(), std::optional(1U), std::optional(2U), std::optional(4U)}) {
-    if (reading.operation == Operation::kOpen && readers) continue;
+    if (reading.operation == FileOperation::kOpen && readers) continue;
     reading.readers = readers;
     reads.push_back(group.add(peer_run(group.place(), content, peer, stored, reading)));
   }

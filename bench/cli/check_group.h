@@ -12,9 +12,9 @@
 namespace tzmark::bench {
 
 // For one thread.
-class Group {
+class CheckGroup {
  public:
-  Group(Workplace& place, const CheckOptions& options) : place_(place), options_(options) {}
+  CheckGroup(Workplace& place, const CheckOptions& options) : place_(place), options_(options) {}
 
   using Index = std::size_t;
 
@@ -52,7 +52,7 @@ class Group {
   }
 
   // Holds the best of ours against the best of theirs in each round.
-  void best_ratio(Check check, const std::vector<Index>& ours, const std::vector<Index>& theirs) {
+  void best_ratio(RatioCheck check, const std::vector<Index>& ours, const std::vector<Index>& theirs) {
     for (const Index i : ours) check.measured.push_back(id(i));
     for (const Index i : theirs) check.against.push_back(id(i));
     std::vector<double> ratios = best_rates(ours);
@@ -78,7 +78,7 @@ class Group {
   // the same cores, or the device beside the cores.
   void against_steps(std::string item, std::string name, Index a, Index path, const std::vector<Index>& steps,
                      bool device_beside, double required) {
-    Check check{std::move(item), std::move(name), {id(a)}, {id(path)}, {}, required, false, {}, {}};
+    RatioCheck check{std::move(item), std::move(name), {id(a)}, {id(path)}, {}, required, false, {}, {}};
     for (const Index step : steps) check.against.push_back(id(step));
     for (const Index i : {a, path}) {
       if (!why(i).empty()) check.note = why(i);
@@ -96,17 +96,17 @@ class Group {
     conclude(std::move(check), std::move(ratios));
   }
 
-  void conclude(Check check, std::vector<double> ratios) {
+  void conclude(RatioCheck check, std::vector<double> ratios) {
     check.ratio = median_interval(std::move(ratios));
     check.verdict = judge(check.ratio, check.required, check.at_most);
     conclude_as_is(std::move(check));
   }
 
-  void conclude_as_is(Check check) { checks_.push_back(std::move(check)); }
+  void conclude_as_is(RatioCheck check) { checks_.push_back(std::move(check)); }
 
   SharedContent content(Workload workload, std::uint64_t memory_bytes_max = ~std::uint64_t{0}) {
     workloads_.push_back(workload);
-    return std::make_shared<Content>(std::move(workload), memory_bytes_max);
+    return std::make_shared<TensorContent>(std::move(workload), memory_bytes_max);
   }
 
   void finish(const GroupDone& done) {
@@ -124,7 +124,7 @@ class Group {
   const CheckOptions& options_;
   std::vector<Workload> workloads_;
   std::vector<Measured> measured_;
-  std::vector<Check> checks_;
+  std::vector<RatioCheck> checks_;
 };
 
 // As many large matrices as a small transformer has: enough that the last one, whose SHA-256 only one core can take,
@@ -138,11 +138,12 @@ std::vector<std::string> host_paths();
 // Starts a peer, or says why not and returns null.
 std::shared_ptr<RunningPeer> start_peer(std::string_view name, std::string& why);
 // A peer's reads at each number of readers, of which the best counts. reading: with no number of them yet.
-std::vector<std::size_t> peer_reads(Group& group, const SharedContent& content,
-                                    const std::shared_ptr<RunningPeer>& peer, const Stored& stored, PeerRun reading);
+std::vector<std::size_t> peer_reads(CheckGroup& group, const SharedContent& content,
+                                    const std::shared_ptr<RunningPeer>& peer, const FileFormat& stored,
+                                    PeerRun reading);
 
 // 7: GPU memory, by itself and beside upstream.
-void gpu_memory(Group& group);
-void gpu_against_peer(Group& group);
+void gpu_memory(CheckGroup& group);
+void gpu_against_peer(CheckGroup& group);
 
 }  // namespace tzmark::bench

@@ -11,8 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "cli/commands.h"
-#include "cli/say.h"
+#include "cli/bench_commands.h"
 #include "harness/statistics.h"
 #include "tzmark/error.h"
 
@@ -28,7 +27,7 @@ struct CompareOptions {
 };
 
 // One figure of a result that both runs have.
-struct Row {
+struct Comparison {
   std::string id;
   std::vector<double> old_rates, new_rates;
   double p = 1;
@@ -62,7 +61,7 @@ std::map<std::string, std::vector<double>> rates_of(const json& document) {
 }
 
 // Holm's correction: the smallest p-value is multiplied by how many there are, the next by one less.
-void correct(std::vector<Row>& rows) {
+void correct(std::vector<Comparison>& rows) {
   std::vector<std::size_t> order(rows.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, {}, [&](std::size_t i) { return rows[i].p; });
@@ -86,7 +85,7 @@ void print_differences(const json& old_document, const json& new_document) {
   }
 }
 
-std::string_view verdict(const Row& row, const CompareOptions& options) {
+std::string_view verdict(const Comparison& row, const CompareOptions& options) {
   if (row.p >= options.alpha) return "no difference shown";
   if (row.ratio() < 1 - options.threshold) return "REGRESSION";
   return row.ratio() > 1 + options.threshold ? "faster" : "no difference that matters";
@@ -98,7 +97,7 @@ void run(const CompareOptions& options, int& status) {
   const auto old_rates = rates_of(old_document);
   auto new_rates = rates_of(new_document);
   print_differences(old_document, new_document);
-  std::vector<Row> rows;
+  std::vector<Comparison> rows;
   for (const auto& [id, before] : old_rates) {
     const auto found = new_rates.find(id);
     if (found == new_rates.end()) {
@@ -112,7 +111,7 @@ void run(const CompareOptions& options, int& status) {
   if (rows.empty()) throw Error(ErrorCode::kUsage, "the two have no result in common");
   correct(rows);
   say("{:84} {:>9} {:>9} {:>6} {:>7}  {}\n", "what", "old GB/s", "new GB/s", "ratio", "p", "verdict");
-  for (const Row& row : rows) {
+  for (const Comparison& row : rows) {
     const std::string_view said = verdict(row, options);
     say("{:84} {:>9.3f} {:>9.3f} {:>6.2f} {:>7.4f}  {}\n", row.id, median_interval(row.old_rates).median / 1e9,
         median_interval(row.new_rates).median / 1e9, row.ratio(), row.p, said);

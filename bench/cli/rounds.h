@@ -1,6 +1,6 @@
-// Runs subjects in rounds: each once a round, in an order that is drawn anew each time.
+// Runs subjects in rounds: each subject once per round, in a random order that changes every round.
 //
-// Machines drift, so what is compared has to be measured side by side; ratios are taken within a round.
+// Machines drift, so subjects that are compared are measured in the same rounds, and ratios are taken within a round.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,28 @@
 
 namespace tzmark::bench {
 
-// A subject and what its runs gave, one sample a round. Without samples, why says what kept it from being measured.
+// A subject and its samples, one per round. Without samples, why holds the reason.
 struct Measured {
   std::unique_ptr<Subject> subject;
   std::vector<Sample> samples;
   std::string why;
 
+  const RunDescription& description() const { return subject->description(); }
   // Bytes per second of each round.
   std::vector<double> rates() const;
-  // The fsync included. REQUIRES: a write.
+  // The same with the fsync included. REQUIRES: a write.
   std::vector<double> durable_rates() const;
 };
 
 struct RoundOptions {
   unsigned rounds = 7;
   std::uint64_t seed = 1;
-  // Told what is done next, for people.
+  // Receives what is done next, for a person to read. May be empty.
   std::function<void(const std::string& what)> progress;
 };
 
-// Verifies each subject, then runs the rounds. A subject that lacks something on this machine is left out of what
-// follows and says why. Any other error is thrown: what moves wrong bytes is not timed.
+// Verifies each subject, then runs the rounds. A subject that needs something this machine lacks is left out from there
+// on, and its why gives the reason. Any other error is thrown: a subject that moves wrong bytes is never timed.
 void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options);
 
 }  // namespace tzmark::bench

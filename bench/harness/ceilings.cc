@@ -1,4 +1,4 @@
-// Runs each step on threads for a while; see ceilings.h.
+// Runs each step on threads for a given time; see ceilings.h.
 #include "harness/ceilings.h"
 
 #include <sodium.h>
@@ -10,9 +10,8 @@
 #include <exception>
 #include <vector>
 
-#include "bytes/digest.h"
-#include "bytes/threads.h"
-#include "harness/shortages.h"
+#include "harness/threads.h"
+#include "tzmark/digest.h"
 #include "tzmark/error.h"
 #include "tzmark/memory.h"
 
@@ -21,19 +20,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What a call of a step moves: large against a call, small against the time that a measurement takes.
+// Bytes per step: many enough to hide the cost of a call, few enough to end close to the deadline.
 constexpr std::size_t kPieceBytes = std::size_t{2} << 20;
 
-// One thread's memory and step.
+// The memory and the step of one thread.
 class Worker {
  public:
   Worker(Rung rung, std::size_t bytes) : rung_(rung), from_(bytes), to_(rung == Rung::kMemcpy ? bytes : 0) {
-    // Memory that was never written to is one page of zeros, which a cache holds.
+    // Memory that was never written is a single page of zeros, which fits into a cache.
     std::ranges::fill(from_.bytes(), std::byte{0x5a});
     std::ranges::fill(to_.bytes(), std::byte{0});
   }
 
-  // Moves the next piece, and returns its size.
+  // Processes the next piece, and returns its size.
   std::size_t step() {
     const std::span<std::byte> all = from_.bytes();
     const std::size_t begin = at_;
@@ -101,12 +100,12 @@ std::string_view rung_name(Rung rung) {
 }
 
 double measure_rate(Rung rung, unsigned threads, std::chrono::nanoseconds time, std::size_t working_set_bytes) {
-  if (::sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium cannot be used");
+  if (::sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium cannot be initialized");
   std::vector<double> rates(threads);
   std::vector<std::exception_ptr> errors(threads);
   std::barrier filled(threads);
   const auto measure = [&](std::size_t i) {
-    // Its memory is filled by the thread that uses it, as the system may place it near the core that touches it.
+    // Each thread fills its own memory, because the system may place memory near the core that first touches it.
     try {
       Worker worker(rung, working_set_bytes);
       worker.step();
@@ -117,15 +116,15 @@ double measure_rate(Rung rung, unsigned threads, std::chrono::nanoseconds time, 
       filled.arrive_and_drop();
     }
   };
-  std::size_t started = 1;
   {
-    const auto others = start_threads(threads - 1, [&](std::size_t i) { measure(i + 1); });
-    started += others.size();
-    // Nobody waits for those that did not start.
-    for (std::size_t i = started; i < threads; ++i) filled.arrive_and_drop();
+    const auto others = start_all(
+        threads - 1, [&](std::size_t i) { measure(i + 1); },
+        // The missing threads and this one leave the barrier.
+        [&](std::size_t missing) {
+          for (std::size_t i = 0; i <= missing; ++i) filled.arrive_and_drop();
+        });
     measure(0);
   }
-  if (started < threads) throw missing_threads(threads - started);
   double sum = 0;
   for (unsigned i = 0; i < threads; ++i) {
     if (errors[i]) std::rethrow_exception(errors[i]);

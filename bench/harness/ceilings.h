@@ -1,4 +1,4 @@
-// How fast this machine does the single steps of reading and writing: the rungs that no codec on top can exceed.
+// Rates of the single steps of reading and writing on this machine. No codec that uses a step can exceed its rate.
 #pragma once
 
 #include <chrono>
@@ -8,22 +8,22 @@
 namespace tzmark::bench {
 
 enum class Rung : std::uint8_t {
-  kMemcpy,     // bytes copied; each is read once and written once
-  kCrc32,      // bytes/digest.h, as the codec
-  kSha256,     // bytes/digest.h, as the codec
-  kSecretbox,  // libsodium, as the codec: messages of 2 MiB sealed in place, as a writer makes them
+  kMemcpy,     // copied bytes; each is read once and written once
+  kCrc32,      // tzmark/digest.h, as in the codec
+  kSha256,     // tzmark/digest.h, as in the codec
+  kSecretbox,  // libsodium, as in the codec: messages of 2 MiB encrypted in place
 };
 
-// As the result document calls it: "memcpy", "crc32", "sha256", "secretbox".
+// The name in the result document: "memcpy", "crc32", "sha256", "secretbox".
 std::string_view rung_name(Rung rung);
 
-// What a checkpoint's bytes meet: memory that no cache holds.
+// Larger than any cache, as the data of a checkpoint is.
 inline constexpr std::size_t kWorkingSetBytes = std::size_t{64} << 20;
 
-// Bytes per second of `threads` threads together, each over working-set memory of its own (huge pages where there are
-// any) that is filled before the clock starts. They begin together and go on for about `time`; the rate is what each
-// did in its own time, summed. A working set that a cache holds gives the rate for bytes that were just touched.
-// REQUIRES: threads > 0, working_set_bytes > 0. Errors: TZE-ENV-006 if there is not enough memory.
+// Measures the bytes per second of `threads` threads together. Each has its own working set (in huge pages if
+// available), filled before the clock starts. The threads start together and run for about `time`; the result is the
+// sum of their rates. A working set that fits into a cache gives the rate for cached data. REQUIRES: threads > 0,
+// working_set_bytes > 0. Errors: TZE-ENV-006 if memory or threads are short.
 double measure_rate(Rung rung, unsigned threads, std::chrono::nanoseconds time,
                     std::size_t working_set_bytes = kWorkingSetBytes);
 

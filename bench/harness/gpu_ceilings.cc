@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "gpu/compute.h"
+#include "tzmark/device_compute.h"
 #include "tzmark/error.h"
 #include "tzmark/gpudirect.h"
 #include "tzmark/memory.h"
@@ -54,9 +54,10 @@ std::function<void()> step(GpuRung rung, DeviceMemory& memory, std::span<std::by
 }
 
 // Messages that are opened in place are messages no more, so that each run starts with sealed ones, not timed.
-class Opening {
+class Decryption {
  public:
-  explicit Opening(DeviceMemory& memory) : memory_(memory), sealed_(std::min(kDevicePieceBytes, memory.buffer().size)) {
+  explicit Decryption(DeviceMemory& memory)
+      : memory_(memory), sealed_(std::min(kDevicePieceBytes, memory.buffer().size)) {
     for (const MutableBuffer& piece : pieces_of(memory.buffer())) {
       SealedMessage& message = messages_.emplace_back();
       message.data = piece;
@@ -124,7 +125,7 @@ double measure_rate(GpuRung rung, std::chrono::nanoseconds time, std::size_t wor
     bytes += static_cast<double>(working_set_bytes);
   };
   if (rung == GpuRung::kSecretbox) {
-    Opening opening(memory);
+    Decryption opening(memory);
     opening.run();  // the first launch loads the kernel
     while (seconds < enough) count(opening.run());
   } else {

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "harness/fio.h"
+#include "harness/or_null.h"
 #include "harness/small_file.h"
 
 namespace tzmark::bench {
@@ -28,11 +29,6 @@ using nlohmann::json;
 constexpr std::array<std::string_view, 20> kFeatures = {
     "ssse3", "sse4_2",     "aes",    "pclmulqdq", "bmi2", "avx",  "avx2",   "avx512f", "avx512bw", "avx512vl",
     "vaes",  "vpclmulqdq", "sha_ni", "pmull",     "sha1", "sha2", "sha512", "crc32",   "asimd",    "sve"};
-
-template <typename T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json();
-}
 
 json huge_page_facts() {
   const std::filesystem::path folder = "/sys/kernel/mm/transparent_hugepage";

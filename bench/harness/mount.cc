@@ -6,8 +6,9 @@
 
 #include <sstream>
 
+#include "harness/errno_error.h"
 #include "harness/small_file.h"
-#include "io/paths.h"
+#include "tzmark/descriptor.h"
 
 namespace tzmark::bench {
 
@@ -35,7 +36,7 @@ std::optional<Mount> parse_mount(std::string_view mountinfo, std::string_view mo
 std::optional<Mount> mount_of(const std::string& directory) {
   // Device numbers do not tell mounts apart, and are made up by some file systems. The number of the mount is neither.
   const Descriptor fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.get() < 0) throw_errno(ErrorCode::kOpenFailed, directory);
+  if (fd.get() < 0) throw errno_error(ErrorCode::kOpenFailed, directory);
   const auto fdinfo = read_text(fmt::format("/proc/self/fdinfo/{}", fd.get()));
   const auto mountinfo = read_text("/proc/self/mountinfo");
   const auto id = labelled(fdinfo.value_or(""), "mnt_id");

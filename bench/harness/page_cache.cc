@@ -10,7 +10,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "io/paths.h"
+#include "harness/errno_error.h"
+#include "tzmark/descriptor.h"
 
 namespace tzmark::bench {
 namespace {
@@ -20,26 +21,28 @@ constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
 void require_mincore(const std::string& file_name, int fd) {
   struct stat status {};
-  if (::fstat(fd, &status) != 0) throw_errno(ErrorCode::kReadFailed, "fstat");
+  if (::fstat(fd, &status) != 0) throw errno_error(ErrorCode::kReadFailed, "fstat");
   if (::geteuid() == 0 || status.st_uid == ::geteuid() || ::access(file_name.c_str(), W_OK) == 0) return;
-  throw Error(ErrorCode::kUnavailable, "the kernel tells the page cache of a file to its owner and writers only");
+  throw Error(ErrorCode::kUnavailable, "the kernel reveals the page cache of a file to its owner and writers only");
 }
 
 std::uint64_t resident_pages(int fd, std::uint64_t offset, std::size_t bytes, std::size_t page_bytes) {
   void* window = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset));
-  if (window == MAP_FAILED) throw_errno(ErrorCode::kReadFailed, "mmap", offset);
+  if (window == MAP_FAILED) throw errno_error(ErrorCode::kReadFailed, "mmap", offset);
   std::vector<unsigned char> pages((bytes + page_bytes - 1) / page_bytes);
   const int result = ::mincore(window, bytes, pages.data());
   const int error = errno;
   ::munmap(window, bytes);
   errno = error;
-  if (result != 0) throw_errno(ErrorCode::kReadFailed, "mincore", offset);
+  if (result != 0) throw errno_error(ErrorCode::kReadFailed, "mincore", offset);
   return static_cast<std::uint64_t>(std::ranges::count_if(pages, [](unsigned char page) { return (page & 1) != 0; }));
 }
 
 double share_of(int fd) {
   const auto page_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const std::uint64_t size = descriptor_size(fd);
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) throw errno_error(ErrorCode::kReadFailed, "fstat");
+  const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size == 0) return 0;
   std::uint64_t resident = 0;
   for (std::uint64_t offset = 0; offset < size; offset += kWindowBytes) {
@@ -49,25 +52,26 @@ double share_of(int fd) {
   return static_cast<double>(resident) / static_cast<double>((size + page_bytes - 1) / page_bytes);
 }
 
-Descriptor open_known(const std::string& file_name) {
-  Descriptor fd = open_descriptor(file_name, OpenMode::kRead);
+Descriptor open_readable(const std::string& file_name) {
+  Descriptor fd(::open(file_name.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) throw errno_error(ErrorCode::kOpenFailed, file_name);
   require_mincore(file_name, fd.get());
   return fd;
 }
 
 }  // namespace
 
-double resident_share(const std::string& file_name) { return share_of(open_known(file_name).get()); }
+double resident_share(const std::string& file_name) { return share_of(open_readable(file_name).get()); }
 
 double drop(const std::string& file_name) {
-  const Descriptor fd = open_known(file_name);
-  sync_descriptor(fd.get());
+  const Descriptor fd = open_readable(file_name);
+  if (::fsync(fd.get()) != 0) throw errno_error(ErrorCode::kSyncFailed, "fsync");
   double share = 1;
-  // Pages that another CPU is about to put on a list are left out the first time.
+  // The first call may skip pages that another CPU has not yet added to its list.
   for (int attempt = 0; attempt < 3 && share > 0; ++attempt) {
     if (const int error = ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED); error != 0) {
       errno = error;
-      throw_errno(ErrorCode::kReadFailed, "posix_fadvise");
+      throw errno_error(ErrorCode::kReadFailed, "posix_fadvise");
     }
     share = share_of(fd.get());
   }
@@ -75,12 +79,12 @@ double drop(const std::string& file_name) {
 }
 
 double warm(const std::string& file_name) {
-  const Descriptor fd = open_known(file_name);
+  const Descriptor fd = open_readable(file_name);
   std::vector<char> block(kReadBytes);
   for (std::uint64_t offset = 0;;) {
     const ssize_t got = ::pread(fd.get(), block.data(), block.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno(ErrorCode::kReadFailed, "pread", offset);
+    if (got < 0) throw errno_error(ErrorCode::kReadFailed, "pread", offset);
     if (got == 0) return share_of(fd.get());
     offset += static_cast<std::uint64_t>(got);
   }

@@ -1,9 +1,9 @@
-// The state of a file in the page cache: seen and made.
+// Reads and changes the state of a file in the page cache.
 //
-// A share is that of the file's pages, 0 to 1, as mincore shows it; 0 for an empty file. On file systems that keep
-// their data in the page cache alone (tmpfs) nothing can be dropped, and the returned shares say so.
-// Thread-safe. Errors: TZE-ENV rules; TZE-AVL-001 where the kernel does not tell this user (mincore answers only to
-// who owns the file or may write it, and takes every page for resident otherwise).
+// A share is the part of the file's pages, 0 to 1, that mincore reports as resident; 0 for an empty file. On file
+// systems that keep data in the page cache alone (tmpfs) nothing can be dropped, which the returned share shows.
+// Thread-safe. Errors: TZE-ENV rules; TZE-AVL-001 if this user neither owns the file nor may write it, because mincore
+// then reports every page as resident.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@ namespace tzmark::bench {
 
 double resident_share(const std::string& file_name);
 
-// Makes the file durable, since dirty pages stay, and asks the kernel to forget its pages. Returns the share that is
-// still there: pages that are mapped or in use elsewhere.
+// Syncs the file, because dirty pages cannot be dropped, and drops its pages. Returns the share that remains: pages
+// that are mapped or in use elsewhere.
 double drop(const std::string& file_name);
 
-// Reads the whole file once. Returns the share that is there then, less than 1 where memory is short.
+// Reads the whole file once. Returns the share that is then resident, less than 1 if memory is short.
 double warm(const std::string& file_name);
 
 }  // namespace tzmark::bench

@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 #include "harness/test_tmpfs.h"
-#include "io/paths.h"
 #include "testing/files/test_directory.h"
+#include "tzmark/descriptor.h"
+#include "tzmark/error.h"
 
 namespace tzmark::bench {
 namespace {
@@ -39,7 +40,7 @@ TEST_F(PageCache, SeesAPart) {
   if (lives_in_the_cache_) GTEST_SKIP() << "tmpfs has no pages elsewhere";
   ASSERT_EQ(drop(file_name_), 0);
   {
-    const Descriptor fd = open_descriptor(file_name_, OpenMode::kRead);
+    const Descriptor fd(::open(file_name_.c_str(), O_RDONLY | O_CLOEXEC));
     ASSERT_EQ(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM), 0);  // no reading ahead
     std::byte one{};
     ASSERT_EQ(::pread(fd.get(), &one, 1, 4 << 20), 1);
@@ -51,7 +52,7 @@ TEST_F(PageCache, SeesAPart) {
 
 TEST_F(PageCache, SaysWhatStays) {
   // A mapping that uses its pages keeps them.
-  const Descriptor fd = open_descriptor(file_name_, OpenMode::kRead);
+  const Descriptor fd(::open(file_name_.c_str(), O_RDONLY | O_CLOEXEC));
   void* mapping = ::mmap(nullptr, kCachedBytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
   ASSERT_NE(mapping, MAP_FAILED);
   EXPECT_EQ(drop(file_name_), 1);

@@ -1,4 +1,4 @@
-// Lines to and from a driver; see peer.h.
+// Exchanges lines with a driver; see peer.h.
 #include "harness/peer.h"
 
 #include <fcntl.h>
@@ -12,18 +12,16 @@
 #include <cerrno>
 #include <cstring>
 
-#include "tzmark/error.h"
+#include "harness/errno_error.h"
 
 namespace tzmark::bench {
 namespace {
 
 constexpr std::chrono::seconds kQuitTime(3);
 
-[[noreturn]] void fail(const char* call) {
-  throw Error(ErrorCode::kResource, fmt::format("{}: {}", call, std::strerror(errno)));
-}
+Error call_failed(const char* call) { return errno_error(ErrorCode::kResource, call); }
 
-// Whether the descriptor is ready for the events before the deadline.
+// Returns whether the descriptor becomes ready for the events before the deadline.
 bool wait_for(int fd, short events, Clock::time_point deadline) {
   while (true) {
     const auto left = std::max(Clock::duration::zero(), deadline - Clock::now());
@@ -31,7 +29,7 @@ bool wait_for(int fd, short events, Clock::time_point deadline) {
     pollfd ready = {fd, events, 0};
     const int result = ::ppoll(&ready, 1, &timeout, nullptr);
     if (result >= 0) return result > 0;
-    if (errno != EINTR) fail("ppoll");
+    if (errno != EINTR) throw call_failed("ppoll");
   }
 }
 
@@ -40,15 +38,15 @@ bool wait_for(int fd, short events, Clock::time_point deadline) {
 Peer::Peer(const std::vector<std::string>& argv, std::chrono::milliseconds timeout)
     : name_(fmt::format("{}", fmt::join(argv, " "))) {
   std::array<int, 2> sockets{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) fail("socketpair");
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) throw call_failed("socketpair");
   to_ = Descriptor(sockets[0]);
   Descriptor stdin_end(sockets[1]);
   std::array<int, 2> pipe{};
-  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) fail("pipe2");
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) throw call_failed("pipe2");
   from_ = Descriptor(pipe[0]);
   Descriptor stdout_end(pipe[1]);
   child_ = std::make_unique<Child>(argv, stdin_end.get(), stdout_end.get(), stderr_.descriptor());
-  // The child has copies. While this process has them too, the end of the driver's output would not be seen.
+  // The child has copies. An open copy here would hide the end of the driver's output.
   stdin_end = Descriptor();
   stdout_end = Descriptor();
   hello_ = receive(Clock::now() + timeout);
@@ -59,7 +57,7 @@ Peer::Peer(const std::vector<std::string>& argv, std::chrono::milliseconds timeo
 
 Peer::~Peer() {
   if (!child_) return;
-  // Nobody can be told of a failure here, and Child ends the driver whatever it does.
+  // A destructor cannot report failure, and Child ends the driver in any case.
   try {
     send("{\"op\": \"quit\"}\n", Clock::now() + kQuitTime);
     to_ = Descriptor();
@@ -70,7 +68,7 @@ Peer::~Peer() {
 }
 
 nlohmann::json Peer::request(const nlohmann::json& question, std::chrono::milliseconds timeout) {
-  if (!child_) throw Error(ErrorCode::kResource, fmt::format("{} is gone", name_));
+  if (!child_) throw Error(ErrorCode::kResource, fmt::format("{} has ended", name_));
   const Clock::time_point deadline = Clock::now() + timeout;
   send(question.dump() + "\n", deadline);
   nlohmann::json reply = receive(deadline);
@@ -82,12 +80,12 @@ nlohmann::json Peer::request(const nlohmann::json& question, std::chrono::millis
 
 void Peer::send(const std::string& line, Clock::time_point deadline) {
   for (std::size_t done = 0; done < line.size();) {
-    if (!wait_for(to_.get(), POLLOUT, deadline)) give_up("does not read what it is asked");
+    if (!wait_for(to_.get(), POLLOUT, deadline)) give_up("does not read its request");
     const ssize_t sent = ::send(to_.get(), line.data() + done, line.size() - done, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
       done += static_cast<std::size_t>(sent);
     } else if (errno != EINTR && errno != EAGAIN) {
-      give_up("reads no more");
+      give_up("closed its input");
     }
   }
 }
@@ -95,22 +93,22 @@ void Peer::send(const std::string& line, Clock::time_point deadline) {
 nlohmann::json Peer::receive(Clock::time_point deadline) {
   std::size_t end = 0;
   while ((end = received_.find('\n')) == std::string::npos) {
-    if (!wait_for(from_.get(), POLLIN, deadline)) give_up("does not answer in time");
+    if (!wait_for(from_.get(), POLLIN, deadline)) give_up("did not answer in time");
     std::array<char, 4096> block{};
     const ssize_t got = ::read(from_.get(), block.data(), block.size());
-    if (got < 0 && errno != EINTR) fail("read");
+    if (got < 0 && errno != EINTR) throw call_failed("read");
     if (got == 0) give_up("has ended");
     if (got > 0) received_.append(block.data(), static_cast<std::size_t>(got));
   }
   const std::string line = received_.substr(0, end);
   received_.erase(0, end + 1);
   nlohmann::json reply = nlohmann::json::parse(line, nullptr, false);
-  if (!reply.is_object()) give_up(fmt::format("answers '{}'", line.substr(0, 200)));
+  if (!reply.is_object()) give_up(fmt::format("answered '{}'", line.substr(0, 200)));
   return reply;
 }
 
 void Peer::give_up(const std::string& what) {
-  // One that closed its output is about to end by itself, with a status that tells more than a signal of ours.
+  // A driver that closed its output is about to exit, and its status says more than our signal would.
   const auto end = child_->wait_until(Clock::now() + std::chrono::milliseconds(500));
   child_.reset();
   std::string text = fmt::format("{} {}", name_, what);

@@ -1,9 +1,9 @@
-// Another implementation as a process that is asked over JSON lines; the protocol is that of bench/peers/driver.py.
+// Another implementation in its own process, controlled over JSON lines by the protocol of bench/peers/driver.py.
 //
-// The driver's clock is its own and runs around the operation alone, so nothing here is timed. For one thread at a
-// time. Errors: TZE-AVL-001 if the driver cannot be started or says that its peer is unavailable; TZE-ENV-006 with the
-// tail of its stderr if it ends, answers too late or with anything but one line of JSON, or answers {"error": ...}.
-// After any of these but the last the driver is gone.
+// The driver times the operation alone with its own clock, so nothing is timed here. For one thread at a time. Errors:
+// TZE-AVL-001 if the driver cannot be started or reports that its peer is unavailable; TZE-ENV-006 with the tail of its
+// stderr if it ends, times out, answers anything but one line of JSON, or answers {"error": ...}. The driver survives
+// only the last of these.
 #pragma once
 
 #include <chrono>
@@ -18,14 +18,14 @@ namespace tzmark::bench {
 
 class Peer {
  public:
-  // argv: the interpreter and the driver. Waits for its first line; imports take a while.
+  // argv: the interpreter and the driver. Waits for the first line, which may take long because of imports.
   explicit Peer(const std::vector<std::string>& argv, std::chrono::milliseconds timeout = std::chrono::minutes(2));
-  // Asks it to quit, waits a moment, and ends it then.
+  // Asks the driver to quit, waits briefly, and kills it.
   ~Peer();
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
-  // What it said first: {"peer", "version", "detail", "operations", "formats"}.
+  // The first line of the driver: {"peer", "version", "detail", "operations", "formats"}.
   const nlohmann::json& hello() const { return hello_; }
 
   nlohmann::json request(const nlohmann::json& question, std::chrono::milliseconds timeout = std::chrono::minutes(10));
@@ -33,12 +33,12 @@ class Peer {
  private:
   void send(const std::string& line, Clock::time_point deadline);
   nlohmann::json receive(Clock::time_point deadline);
-  // Ends the driver and throws what it did and what it said.
+  // Ends the driver and throws with its exit status and stderr.
   [[noreturn]] void give_up(const std::string& what);
 
   std::string name_;
   OutputFile stderr_;
-  Descriptor to_;  // a socket: writing to a driver that is gone is an error there, and not a signal
+  Descriptor to_;  // a socket, where writing to an ended driver is an error instead of a signal
   Descriptor from_;
   std::string received_;
   std::unique_ptr<Child> child_;

@@ -112,14 +112,14 @@ TEST_F(PeerTest, SilenceIsAnErrorInTime) {
   const auto begin = Clock::now();
   const auto error = error_of(driver("echo 'thinking' >&2; sleep 60"), milliseconds(400));
   ASSERT_TRUE(error);
-  EXPECT_THAT(error->message(), HasSubstr("does not answer in time"));
+  EXPECT_THAT(error->message(), HasSubstr("did not answer in time"));
   EXPECT_THAT(error->message(), HasSubstr("thinking"));
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
 }
 
 TEST_F(PeerTest, WhatIsNoObjectIsAnError) {
-  EXPECT_THAT(error_of(driver("echo done"))->message(), HasSubstr("answers 'done'"));
-  EXPECT_THAT(error_of(driver("echo 17"))->message(), HasSubstr("answers '17'"));
+  EXPECT_THAT(error_of(driver("echo done"))->message(), HasSubstr("answered 'done'"));
+  EXPECT_THAT(error_of(driver("echo 17"))->message(), HasSubstr("answered '17'"));
 }
 
 TEST_F(PeerTest, NothingIsAskedOfADriverThatIsGone) {

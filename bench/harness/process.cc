@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,38 +15,38 @@
 #include <cerrno>
 #include <cstring>
 
+#include "harness/errno_error.h"
+
 namespace tzmark::bench {
 namespace {
 
 constexpr std::size_t kTailBytes = 2000;
 
-[[noreturn]] void fail(const char* call, int error) {
-  throw Error(ErrorCode::kResource, fmt::format("{}: {}", call, std::strerror(error)));
+// For calls that return their error instead of setting errno.
+void require_success(const char* call, int error) {
+  errno = error;
+  if (error != 0) throw errno_error(ErrorCode::kResource, call);
 }
 
-void check(const char* call, int error) {
-  if (error != 0) fail(call, error);
-}
-
-// What the child is given besides its words.
+// Descriptors, signals and process group of the child.
 class SpawnSettings {
  public:
   SpawnSettings(int stdin_fd, int stdout_fd, int stderr_fd) {
-    check("posix_spawn_file_actions_init", ::posix_spawn_file_actions_init(&actions_));
-    check("posix_spawnattr_init", ::posix_spawnattr_init(&attributes_));
-    check("dup2", ::posix_spawn_file_actions_adddup2(&actions_, stdin_fd, STDIN_FILENO));
-    check("dup2", ::posix_spawn_file_actions_adddup2(&actions_, stdout_fd, STDOUT_FILENO));
-    check("dup2", ::posix_spawn_file_actions_adddup2(&actions_, stderr_fd, STDERR_FILENO));
-    // Its own group, so that what it starts ends with it; signals as if nobody had changed them.
+    require_success("posix_spawn_file_actions_init", ::posix_spawn_file_actions_init(&actions_));
+    require_success("posix_spawnattr_init", ::posix_spawnattr_init(&attributes_));
+    require_success("dup2", ::posix_spawn_file_actions_adddup2(&actions_, stdin_fd, STDIN_FILENO));
+    require_success("dup2", ::posix_spawn_file_actions_adddup2(&actions_, stdout_fd, STDOUT_FILENO));
+    require_success("dup2", ::posix_spawn_file_actions_adddup2(&actions_, stderr_fd, STDERR_FILENO));
+    // A group of its own, so that its children end with it; signals have their default actions.
     sigset_t none;
     sigset_t all;
     ::sigemptyset(&none);
     ::sigfillset(&all);
     ::posix_spawnattr_setsigmask(&attributes_, &none);
     ::posix_spawnattr_setsigdefault(&attributes_, &all);
-    check("posix_spawnattr_setflags",
-          ::posix_spawnattr_setflags(&attributes_,
-                                     POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+    require_success("posix_spawnattr_setflags",
+                    ::posix_spawnattr_setflags(&attributes_,
+                                               POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   }
   SpawnSettings(const SpawnSettings&) = delete;
   SpawnSettings& operator=(const SpawnSettings&) = delete;
@@ -70,15 +71,17 @@ std::string end_of(int status) {
 }  // namespace
 
 OutputFile::OutputFile() : file_(std::tmpfile()) {
-  if (!file_) fail("tmpfile", errno);
+  if (!file_) throw errno_error(ErrorCode::kResource, "tmpfile");
   ::fcntl(descriptor(), F_SETFD, FD_CLOEXEC);
 }
 
 std::string OutputFile::text() const {
-  std::string text(static_cast<std::size_t>(descriptor_size(descriptor())), '\0');
+  struct stat status {};
+  if (::fstat(descriptor(), &status) != 0) throw errno_error(ErrorCode::kResource, "fstat");
+  std::string text(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t done = 0;
   while (done < text.size()) {
-    // The child's descriptor shares the position with this one, which therefore stays where it is.
+    // pread, because the child's descriptor shares the file position with this one.
     const ssize_t got = ::pread(descriptor(), text.data() + done, text.size() - done, static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
@@ -107,12 +110,12 @@ Child::Child(const std::vector<std::string>& argv, int stdin_fd, int stdout_fd, 
       error != 0) {
     throw Error(ErrorCode::kUnavailable, fmt::format("{} cannot be started: {}", argv[0], std::strerror(error)));
   }
-  // glibc 2.36 declares pidfd_open without C linkage, hence the system call by number.
+  // The system call by number, because glibc 2.36 declares pidfd_open without C linkage.
   exit_notice_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
   if (exit_notice_.get() < 0) {
-    const int error = errno;
+    const Error error = errno_error(ErrorCode::kResource, "pidfd_open");
     kill();
-    fail("pidfd_open", error);
+    throw error;
   }
 }
 
@@ -125,13 +128,13 @@ std::optional<std::string> Child::wait_until(Clock::time_point deadline) {
     pollfd exit = {exit_notice_.get(), POLLIN, 0};
     const int ready = ::ppoll(&exit, 1, &timeout, nullptr);
     if (ready < 0 && errno == EINTR) continue;
-    if (ready < 0) fail("ppoll", errno);
+    if (ready < 0) throw errno_error(ErrorCode::kResource, "ppoll");
     if (ready == 0) return {};
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
     end_ = end_of(status);
-    // Nothing that it started outlives it.
+    // Ends what the child has started.
     ::kill(-pid_, SIGKILL);
   }
   return end_;
@@ -148,14 +151,14 @@ void Child::kill() {
 
 CommandResult run_command(const std::vector<std::string>& argv, std::chrono::milliseconds timeout) {
   const Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (nothing.get() < 0) fail("/dev/null", errno);
+  if (nothing.get() < 0) throw errno_error(ErrorCode::kResource, "/dev/null");
   const OutputFile output;
   const OutputFile error;
   Child child(argv, nothing.get(), output.descriptor(), error.descriptor());
   const auto end = child.wait_until(Clock::now() + timeout);
   if (!end) child.kill();
   const auto seconds = std::chrono::duration<double>(timeout).count();
-  return {end.value_or(fmt::format("no end after {} s", seconds)), output.text(), error.tail()};
+  return {end.value_or(fmt::format("timed out after {} s", seconds)), output.text(), error.tail()};
 }
 
 }  // namespace tzmark::bench

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "testing/files/test_directory.h"
+#include "tzmark/error.h"
 
 namespace tzmark::bench {
 namespace {
@@ -51,7 +52,7 @@ TEST(Process, IsKilledAtItsDeadlineWithAllItStarted) {
   const auto begin = Clock::now();
   const CommandResult result = shell(
       "sleep 60 & echo $! > " + directory / "pid" + "; trap '' TERM; while :; do sleep 1; done", milliseconds(300));
-  EXPECT_EQ(result.end, "no end after 0.3 s");
+  EXPECT_EQ(result.end, "timed out after 0.3 s");
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
   const auto text = test::read_whole(directory / "pid");
   const int grandchild = std::stoi(std::string(reinterpret_cast<const char*>(text.data()), text.size()));

@@ -1,4 +1,4 @@
-// Measurements that the system was too short of threads for: an error, since a slower number would be a wrong one.
+// Measurements for which the system had too few threads: an error, because the result would be wrong.
 //
 // Thread-safe. Errors: TZE-ENV-006.
 #pragma once
@@ -15,21 +15,21 @@ namespace tzmark::bench {
 
 inline Error missing_threads(std::uint64_t threads) {
   return {ErrorCode::kResource,
-          fmt::format("{} of the threads to measure with did not start: raise the limit of processes (pids.max, ulimit "
-                      "-u), or ask for fewer threads",
+          fmt::format("{} of the threads for the measurement did not start: raise the limit of processes (pids.max, "
+                      "ulimit -u), or use fewer threads",
                       threads)};
 }
 
-// What a result says of transfers that were made in place.
+// The note of a result whose transfers were made synchronously.
 inline std::string in_place_note(std::uint64_t transfers) {
   return fmt::format("{} transfers of io_uring were made in place (pread, pwrite), because the kernel refused them",
                      transfers);
 }
 
-// Watches the process while it measures.
+// Watches this process during a measurement.
 class ShortageWatch {
  public:
-  // Throws if threads are missing since the watch was made. Returns how many transfers were made in place.
+  // Throws if threads have been missing since construction. Returns how many transfers were made in place.
   std::uint64_t finish() const {
     const Shortage now = shortage();
     if (now.threads_missing != before_.threads_missing) {

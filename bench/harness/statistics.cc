@@ -99,23 +99,23 @@ nlohmann::json to_json(const Interval& interval) {
   return {{"median", interval.median}, {"low", low}, {"high", high}, {"samples", interval.samples}};
 }
 
-Verdict judge(const Interval& interval, double required, bool at_most) {
-  if (interval.samples == 0) return Verdict::kNotMeasured;
-  if (!interval.low || !interval.high) return Verdict::kUndecided;
-  if (at_most ? *interval.high <= required : *interval.low >= required) return Verdict::kPass;
-  if (at_most ? *interval.low > required : *interval.high < required) return Verdict::kFail;
-  return Verdict::kUndecided;
+CheckVerdict judge(const Interval& interval, double required, bool at_most) {
+  if (interval.samples == 0) return CheckVerdict::kNotMeasured;
+  if (!interval.low || !interval.high) return CheckVerdict::kUndecided;
+  if (at_most ? *interval.high <= required : *interval.low >= required) return CheckVerdict::kPass;
+  if (at_most ? *interval.low > required : *interval.high < required) return CheckVerdict::kFail;
+  return CheckVerdict::kUndecided;
 }
 
-std::string_view verdict_name(Verdict verdict) {
+std::string_view verdict_name(CheckVerdict verdict) {
   switch (verdict) {
-    case Verdict::kPass:
+    case CheckVerdict::kPass:
       return "pass";
-    case Verdict::kFail:
+    case CheckVerdict::kFail:
       return "fail";
-    case Verdict::kUndecided:
+    case CheckVerdict::kUndecided:
       return "undecided";
-    case Verdict::kNotMeasured:
+    case CheckVerdict::kNotMeasured:
       break;
   }
   return "not measured";

@@ -26,7 +26,7 @@ Interval median_interval(std::vector<double> samples);
 // {"median", "low", "high", "samples"}; absent bounds are null.
 nlohmann::json to_json(const Interval& interval);
 
-enum class Verdict {
+enum class CheckVerdict {
   kPass,         // the whole interval is on the right side
   kFail,         // the whole interval is on the wrong side
   kUndecided,    // it straddles, or there are too few samples for an interval
@@ -34,10 +34,10 @@ enum class Verdict {
 };
 
 // Whether a value is at least `required`, or at most that. The bound itself is on the right side.
-Verdict judge(const Interval& interval, double required, bool at_most);
+CheckVerdict judge(const Interval& interval, double required, bool at_most);
 
 // "pass", "fail", "undecided", "not measured"
-std::string_view verdict_name(Verdict verdict);
+std::string_view verdict_name(CheckVerdict verdict);
 
 // Two-sided p-value of the Mann-Whitney U test: how likely ranks as uneven as these are if both sets come from one
 // distribution. Exact for up to 40 samples together without ties; else by the normal approximation with corrections

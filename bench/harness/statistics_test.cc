@@ -64,26 +64,26 @@ TEST(MedianInterval, IsJson) {
 
 TEST(Judge, LooksAtTheWholeInterval) {
   const Interval interval{1.0, 0.9, 1.1, 9};
-  EXPECT_EQ(judge(interval, 0.9, false), Verdict::kPass);
-  EXPECT_EQ(judge(interval, 0.95, false), Verdict::kUndecided);
-  EXPECT_EQ(judge(interval, 1.1, false), Verdict::kUndecided);
-  EXPECT_EQ(judge(interval, 1.2, false), Verdict::kFail);
-  EXPECT_EQ(judge(interval, 1.1, true), Verdict::kPass);
-  EXPECT_EQ(judge(interval, 1.05, true), Verdict::kUndecided);
-  EXPECT_EQ(judge(interval, 0.9, true), Verdict::kUndecided);
-  EXPECT_EQ(judge(interval, 0.8, true), Verdict::kFail);
+  EXPECT_EQ(judge(interval, 0.9, false), CheckVerdict::kPass);
+  EXPECT_EQ(judge(interval, 0.95, false), CheckVerdict::kUndecided);
+  EXPECT_EQ(judge(interval, 1.1, false), CheckVerdict::kUndecided);
+  EXPECT_EQ(judge(interval, 1.2, false), CheckVerdict::kFail);
+  EXPECT_EQ(judge(interval, 1.1, true), CheckVerdict::kPass);
+  EXPECT_EQ(judge(interval, 1.05, true), CheckVerdict::kUndecided);
+  EXPECT_EQ(judge(interval, 0.9, true), CheckVerdict::kUndecided);
+  EXPECT_EQ(judge(interval, 0.8, true), CheckVerdict::kFail);
 }
 
 TEST(Judge, NeedsSamples) {
-  EXPECT_EQ(judge({}, 1, false), Verdict::kNotMeasured);
-  EXPECT_EQ(judge(median_interval({5, 5, 5}), 1, false), Verdict::kUndecided);
+  EXPECT_EQ(judge({}, 1, false), CheckVerdict::kNotMeasured);
+  EXPECT_EQ(judge(median_interval({5, 5, 5}), 1, false), CheckVerdict::kUndecided);
 }
 
 TEST(Judge, HasNames) {
-  EXPECT_EQ(verdict_name(Verdict::kPass), "pass");
-  EXPECT_EQ(verdict_name(Verdict::kFail), "fail");
-  EXPECT_EQ(verdict_name(Verdict::kUndecided), "undecided");
-  EXPECT_EQ(verdict_name(Verdict::kNotMeasured), "not measured");
+  EXPECT_EQ(verdict_name(CheckVerdict::kPass), "pass");
+  EXPECT_EQ(verdict_name(CheckVerdict::kFail), "fail");
+  EXPECT_EQ(verdict_name(CheckVerdict::kUndecided), "undecided");
+  EXPECT_EQ(verdict_name(CheckVerdict::kNotMeasured), "not measured");
 }
 
 // The p-value by its definition: every way to deal the samples.

@@ -7,11 +7,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "harness/device.h"
+#include "harness/disks.h"
+#include "harness/errno_error.h"
 #include "harness/machine.h"
 #include "harness/mount.h"
+#include "harness/or_null.h"
 #include "harness/small_file.h"
-#include "io/paths.h"
+#include "tzmark/descriptor.h"
 
 // From Linux 6.1 on; the C library's headers may be older than the kernel.
 #ifndef STATX_DIOALIGN
@@ -22,11 +24,6 @@ namespace tzmark::bench {
 namespace {
 
 using nlohmann::json;
-
-template <typename T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json();
-}
 
 // A file of the directory that nobody else sees; the kernel tells the alignment of files, not of directories.
 Descriptor nameless_file(const std::string& directory) {
@@ -70,7 +67,7 @@ void add_device(json& facts, const std::string& directory) {
 json storage_facts(const std::string& directory) {
   const auto mount = mount_of(directory);
   struct statvfs room {};
-  if (::statvfs(directory.c_str(), &room) != 0) throw_errno(ErrorCode::kReadFailed, directory);
+  if (::statvfs(directory.c_str(), &room) != 0) throw errno_error(ErrorCode::kReadFailed, directory);
   json facts = {{"directory", directory},
                 {"file_system", mount ? json(mount->file_system) : json()},
                 {"mount_options", mount ? json(mount->options) : json()},

@@ -13,7 +13,7 @@
 
 namespace tzmark::bench {
 
-Content::Content(Workload workload, std::uint64_t memory_bytes_max) : workload_(std::move(workload)) {
+TensorContent::TensorContent(Workload workload, std::uint64_t memory_bytes_max) : workload_(std::move(workload)) {
   std::uint64_t end = 0;
   offsets_.reserve(workload_.tensors.size() + 1);
   for (const TensorShape& tensor : workload_.tensors) {
@@ -28,7 +28,7 @@ Content::Content(Workload workload, std::uint64_t memory_bytes_max) : workload_(
   if (end > 0) randombytes_buf_deterministic(memory_.bytes().data(), memory_.bytes().size(), kSeed);
 }
 
-MemorySource Content::source() const {
+MemorySource TensorContent::source() const {
   std::vector<ConstBuffer> tensors;
   tensors.reserve(table_.size());
   for (std::size_t i = 0; i < table_.size(); ++i) tensors.emplace_back((*this)[i]);
@@ -37,7 +37,7 @@ MemorySource Content::source() const {
 
 std::string_view bench_key_hex() { return "746d61726b2062656e63682c206e6f742061207365637265742e2e2e2e2e2e2e"; }
 
-WriteOptions write_options(const Stored& stored) {
+WriteOptions write_options(const FileFormat& stored) {
   WriteOptions options;
   options.layout = stored.layout;
   options.crc32 = stored.crc32;
@@ -53,7 +53,7 @@ ReadOptions read_options(bool encrypted) {
   return options;
 }
 
-void compare(const std::string& file_name, const Content& content, bool encrypted) {
+void require_same_content(const std::string& file_name, const TensorContent& content, bool encrypted) {
   const Reader reader = Reader::open(file_name, read_options(encrypted));
   const LoadedTensors loaded = reader.load(Verification::kNone);
   if (loaded.size() != content.table().size()) {
@@ -88,7 +88,7 @@ std::string Workplace::new_name(std::string_view suffix) {
   return fmt::format("{}/{}{}", directory_, names_++, suffix);
 }
 
-const std::string& Workplace::file(const std::shared_ptr<const Content>& content, const Stored& stored) {
+const std::string& Workplace::file(const std::shared_ptr<const TensorContent>& content, const FileFormat& stored) {
   std::string& name = files_[{content, stored}];
   if (name.empty()) {
     const std::string made = new_name(".tensors");
@@ -99,7 +99,7 @@ const std::string& Workplace::file(const std::shared_ptr<const Content>& content
   return name;
 }
 
-const std::string& Workplace::raw_file(const std::shared_ptr<const Content>& content) {
+const std::string& Workplace::raw_file(const std::shared_ptr<const TensorContent>& content) {
   std::string& name = raw_files_[content];
   if (name.empty()) {
     const std::string made = new_name(".raw");

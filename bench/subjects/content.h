@@ -14,11 +14,11 @@
 namespace tzmark::bench {
 
 // The tensors in memory, filled once from a seed. Immutable afterwards.
-class Content {
+class TensorContent {
  public:
   // memory_bytes_max: if the data is more, all tensors show the beginning of memory of that size. REQUIRES: none of
   // them is larger.
-  explicit Content(Workload workload, std::uint64_t memory_bytes_max = ~std::uint64_t{0});
+  explicit TensorContent(Workload workload, std::uint64_t memory_bytes_max = ~std::uint64_t{0});
 
   const Workload& workload() const { return workload_; }
   const TensorTable& table() const { return table_; }
@@ -39,13 +39,13 @@ class Content {
 };
 
 // What is stored beside the data, or done to it.
-struct Stored {
+struct FileFormat {
   Layout layout = Layout::kV4;
   bool crc32 = true;
   bool sha256 = true;
   bool encrypted = false;
 
-  auto operator<=>(const Stored&) const = default;
+  auto operator<=>(const FileFormat&) const = default;
 };
 
 // The one key of the benchmark; it hides nothing.
@@ -63,9 +63,9 @@ class Workplace {
   // A name that no other call has given.
   std::string new_name(std::string_view suffix);
   // A file with the content, made when it is first asked for, synced, and verified by its hashes. REQUIRES: it has any.
-  const std::string& file(const std::shared_ptr<const Content>& content, const Stored& stored);
+  const std::string& file(const std::shared_ptr<const TensorContent>& content, const FileFormat& stored);
   // The content's bytes alone in a file, for those who make their own of it.
-  const std::string& raw_file(const std::shared_ptr<const Content>& content);
+  const std::string& raw_file(const std::shared_ptr<const TensorContent>& content);
   // Removes all files but not the folder.
   void clear();
 
@@ -73,15 +73,15 @@ class Workplace {
   std::string directory_;
   std::uint64_t names_ = 0;
   // Keeps the content, so that no other can come to lie where it was.
-  std::map<std::pair<std::shared_ptr<const Content>, Stored>, std::string> files_;
-  std::map<std::shared_ptr<const Content>, std::string> raw_files_;
+  std::map<std::pair<std::shared_ptr<const TensorContent>, FileFormat>, std::string> files_;
+  std::map<std::shared_ptr<const TensorContent>, std::string> raw_files_;
 };
 
 // Throws TZE-ENV-005 where the file does not hold exactly the content.
-void compare(const std::string& file_name, const Content& content, bool encrypted);
+void require_same_content(const std::string& file_name, const TensorContent& content, bool encrypted);
 
 // The options to write and to read what is so stored.
-WriteOptions write_options(const Stored& stored);
+WriteOptions write_options(const FileFormat& stored);
 ReadOptions read_options(bool encrypted);
 
 }  // namespace tzmark::bench

@@ -21,9 +21,9 @@ using nlohmann::json;
 
 class FioRun final : public Subject {
  public:
-  FioRun(Workplace& place, SharedContent content, Operation operation, const Moving& moving)
+  FioRun(Workplace& place, SharedContent content, FileOperation operation, const IoSettings& moving)
       : place_(place), content_(std::move(content)), moving_(moving) {
-    Description& d = description_;
+    RunDescription& d = description_;
     d.subject = "fio";
     d.operation = operation;
     d.io_requested = d.io_actual = moving.io;
@@ -31,8 +31,8 @@ class FioRun final : public Subject {
     d.block_bytes = moving.block_bytes;
     d.threads = thread_count(moving.threads);
     d.target = Target::kSink;
-    d.cache = operation == Operation::kRead ? Cache::kDirect : Cache::kNone;
-    job_.operation = operation == Operation::kRead ? FioOperation::kRead : FioOperation::kWrite;
+    d.cache = operation == FileOperation::kRead ? Cache::kDirect : Cache::kNone;
+    job_.operation = operation == FileOperation::kRead ? FioOperation::kRead : FioOperation::kWrite;
     job_.engine = moving.io == "direct" ? FioEngine::kPsync : FioEngine::kIoUring;
     job_.bytes = content_->data_bytes() / moving.block_bytes * moving.block_bytes;
     job_.block_bytes = moving.block_bytes;
@@ -49,19 +49,19 @@ class FioRun final : public Subject {
     if (job_.bytes < job_.block_bytes * job_.queue_depth) {
       throw Error(ErrorCode::kUnavailable, "too little data for fio: less than a block for each transfer in flight");
     }
-    job_.file_name = description_.operation == Operation::kRead ? raw : place_.new_name(".fio");
+    job_.file_name = description_.operation == FileOperation::kRead ? raw : place_.new_name(".fio");
   }
 
   LatencySummary latency() const override { return last_latency_; }
 
   Sample run() override {
     Sample sample;
-    if (description_.operation == Operation::kRead) {
+    if (description_.operation == FileOperation::kRead) {
       sample.resident_share = make_cache_state(job_.file_name, Cache::kDirect);
     } else {
       std::filesystem::remove(job_.file_name);
     }
-    const Stopwatch watch(place_.directory());
+    const RunTimer watch(place_.directory());
     const FioResult result = run_fio(job_);
     watch.stop_device(sample);
     sample.elapsed_ns = result.elapsed_ns;
@@ -75,7 +75,7 @@ class FioRun final : public Subject {
  private:
   Workplace& place_;
   const SharedContent content_;
-  const Moving moving_;
+  const IoSettings moving_;
   FioJob job_;
   LatencySummary last_latency_;
 };
@@ -108,7 +108,7 @@ class Ceiling final : public Subject {
 };
 
 // The tensors as a peer is told of them.
-json tensor_list(const Content& content, const std::string& data_file) {
+json tensor_list(const TensorContent& content, const std::string& data_file) {
   json tensors = json::array();
   std::uint64_t offset = 0;
   for (const TensorShape& tensor : content.workload().tensors) {
@@ -131,14 +131,14 @@ bool has_huge_pages_by_itself() {
 
 class PeerSubject final : public Subject {
  public:
-  PeerSubject(Workplace& place, SharedContent content, std::shared_ptr<RunningPeer> peer, const Stored& stored,
+  PeerSubject(Workplace& place, SharedContent content, std::shared_ptr<RunningPeer> peer, const FileFormat& stored,
               const PeerRun& run)
       : place_(place), content_(std::move(content)), peer_(std::move(peer)), stored_(stored), run_(run) {
-    Description& d = description_;
+    RunDescription& d = description_;
     const json& hello = peer_->process.hello();
     d.subject = "peer";
     d.detail = hello.at("peer").get<std::string>();
-    if (run.operation == Operation::kRead) {
+    if (run.operation == FileOperation::kRead) {
       d.detail += run.readers ? fmt::format(" readers={}", *run.readers) : " readers=default";
     }
     d.peer = {{"name", hello.at("peer")}, {"version", hello.at("version")}, {"detail", hello.at("detail")}};
@@ -146,26 +146,27 @@ class PeerSubject final : public Subject {
     is_tensorizer_ = hello.at("formats").at(0) == "tensors";
     if (is_tensorizer_) d.layout = std::string(layout_name(stored.layout));
     d.workload = content_->workload().name;
-    d.verification = run.operation == Operation::kRead ? (run.verify ? (stored.encrypted ? "sha256" : "both") : "none")
-                     : run.operation == Operation::kWrite && is_tensorizer_ ? (stored.encrypted ? "sha256" : "both")
-                                                                            : "none";
+    d.verification = run.operation == FileOperation::kRead
+                         ? (run.verify ? (stored.encrypted ? "sha256" : "both") : "none")
+                     : run.operation == FileOperation::kWrite && is_tensorizer_ ? (stored.encrypted ? "sha256" : "both")
+                                                                                : "none";
     d.encrypted = stored.encrypted;
     d.target = run.into_device              ? Target::kDevice
                : has_huge_pages_by_itself() ? Target::kHugePages
                                             : Target::kSmallPages;
-    d.cache = run.operation == Operation::kWrite ? Cache::kNone : Cache::kWarm;
+    d.cache = run.operation == FileOperation::kWrite ? Cache::kNone : Cache::kWarm;
     d.bytes = content_->data_bytes();
     d.tensors = content_->table().size();
   }
 
   void verify() override {
-    if (run_.operation == Operation::kWrite) {
+    if (run_.operation == FileOperation::kWrite) {
       file_name_ = place_.new_name(is_tensorizer_ ? ".tensors" : ".safetensors");
       const std::string list = place_.new_name(".json");
       std::ofstream(list) << tensor_list(*content_, place_.raw_file(content_));
       list_ = list;
       static_cast<void>(run());
-      if (is_tensorizer_) compare(file_name_, *content_, stored_.encrypted);
+      if (is_tensorizer_) require_same_content(file_name_, *content_, stored_.encrypted);
       description_.verified_first = is_tensorizer_;
       return;
     }
@@ -173,7 +174,7 @@ class PeerSubject final : public Subject {
     const Sample sample = run();
     static_cast<void>(sample);
     // That its tensors are right is for the conformance suite; here it has to have read them all.
-    description_.verified_first = run_.operation == Operation::kOpen || bytes_read_ == content_->data_bytes();
+    description_.verified_first = run_.operation == FileOperation::kOpen || bytes_read_ == content_->data_bytes();
     if (!description_.verified_first) {
       throw Error(ErrorCode::kFileChanged,
                   fmt::format("the peer read {} bytes instead of {}", bytes_read_, content_->data_bytes()));
@@ -184,7 +185,7 @@ class PeerSubject final : public Subject {
     Sample sample;
     json question = {{"op", name_of(run_.operation)}, {"file", file_name_}};
     if (stored_.encrypted) question["key_hex"] = bench_key_hex();
-    if (run_.operation == Operation::kWrite) {
+    if (run_.operation == FileOperation::kWrite) {
       std::filesystem::remove(file_name_);
       // It holds the tensors of one content at a time.
       if (peer_->prepared != content_) {
@@ -194,15 +195,15 @@ class PeerSubject final : public Subject {
       question["hashes"] = is_tensorizer_ ? "both" : "none";
     } else {
       sample.resident_share = make_cache_state(file_name_, Cache::kWarm);
-      if (run_.operation == Operation::kRead) question["verify"] = run_.verify;
+      if (run_.operation == FileOperation::kRead) question["verify"] = run_.verify;
       if (run_.readers) question["readers"] = *run_.readers;
       if (run_.into_device) question["device"] = "cuda";
     }
-    const Stopwatch watch(place_.directory());
+    const RunTimer watch(place_.directory());
     const json answer = peer_->process.request(question);
     sample.elapsed_ns = answer.at("elapsed_ns");
     if (answer.contains("cpu_ns")) sample.cpu_ns = answer.at("cpu_ns").get<std::uint64_t>();
-    if (run_.operation == Operation::kWrite) sync(*open_file(file_name_, OpenMode::kModify), sample);
+    if (run_.operation == FileOperation::kWrite) sync(*open_file(file_name_, OpenMode::kModify), sample);
     watch.stop_device(sample);
     bytes_read_ = answer.value("bytes", std::uint64_t{0});
     return sample;
@@ -219,7 +220,7 @@ class PeerSubject final : public Subject {
   Workplace& place_;
   const SharedContent content_;
   const std::shared_ptr<RunningPeer> peer_;
-  const Stored stored_;
+  const FileFormat stored_;
   const PeerRun run_;
   bool is_tensorizer_ = false;
   std::string file_name_, list_;
@@ -228,7 +229,8 @@ class PeerSubject final : public Subject {
 
 }  // namespace
 
-std::unique_ptr<Subject> fio_run(Workplace& place, SharedContent content, Operation operation, const Moving& moving) {
+std::unique_ptr<Subject> fio_run(Workplace& place, SharedContent content, FileOperation operation,
+                                 const IoSettings& moving) {
   return std::make_unique<FioRun>(place, std::move(content), operation, moving);
 }
 
@@ -243,7 +245,7 @@ std::unique_ptr<Subject> ceiling(GpuRung rung, std::size_t working_set_bytes) {
 }
 
 std::unique_ptr<Subject> peer_run(Workplace& place, SharedContent content, std::shared_ptr<RunningPeer> peer,
-                                  const Stored& stored, const PeerRun& run) {
+                                  const FileFormat& stored, const PeerRun& run) {
   return std::make_unique<PeerSubject>(place, std::move(content), std::move(peer), stored, run);
 }
 

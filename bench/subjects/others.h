@@ -13,7 +13,8 @@
 namespace tzmark::bench {
 
 // fio with the blocks, depth, threads and directness of a raw run by that path ("direct" or "uring-direct").
-std::unique_ptr<Subject> fio_run(Workplace& place, SharedContent content, Operation operation, const Moving& moving);
+std::unique_ptr<Subject> fio_run(Workplace& place, SharedContent content, FileOperation operation,
+                                 const IoSettings& moving);
 
 // One step on so many threads for about so long; the sample's bytes are those that it did. bytes is what a second does.
 std::unique_ptr<Subject> ceiling(Rung rung, unsigned threads);
@@ -34,7 +35,7 @@ struct RunningPeer {
 };
 
 struct PeerRun {
-  Operation operation = Operation::kRead;
+  FileOperation operation = FileOperation::kRead;
   bool verify = false;
   std::optional<unsigned> readers = std::nullopt;  // none: what the peer chooses by itself
   bool into_device = false;                        // a read that ends in GPU memory
@@ -42,6 +43,6 @@ struct PeerRun {
 
 // REQUIRES: the peer reads v4 files. A safetensors peer gets a safetensors file of the same tensors.
 std::unique_ptr<Subject> peer_run(Workplace& place, SharedContent content, std::shared_ptr<RunningPeer> peer,
-                                  const Stored& stored, const PeerRun& run);
+                                  const FileFormat& stored, const PeerRun& run);
 
 }  // namespace tzmark::bench

@@ -20,12 +20,12 @@ namespace {
 constexpr double kColdShareMax = 0.02;
 constexpr double kWarmShareMin = 0.98;
 
-std::string verification_name(const Stored& stored) {
+std::string verification_name(const FileFormat& stored) {
   if (stored.crc32 && stored.sha256) return "both";
   return stored.crc32 ? "crc32" : stored.sha256 ? "sha256" : "none";
 }
 
-std::string verification_name(Verification verification, const Stored& stored) {
+std::string verification_name(Verification verification, const FileFormat& stored) {
   switch (verification) {
     case Verification::kNone:
       return "none";
@@ -40,9 +40,9 @@ std::string verification_name(Verification verification, const Stored& stored) {
 // What all subjects of the codec have.
 class CodecSubject : public Subject {
  protected:
-  CodecSubject(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving)
+  CodecSubject(Workplace& place, SharedContent content, const FileFormat& stored, const IoSettings& moving)
       : place_(place), content_(std::move(content)), stored_(stored), moving_(moving) {
-    Description& d = description_;
+    RunDescription& d = description_;
     d.subject = "codec";
     d.io_requested = moving.io;
     d.layout = std::string(layout_name(stored.layout));
@@ -71,15 +71,16 @@ class CodecSubject : public Subject {
 
   Workplace& place_;
   const SharedContent content_;
-  const Stored stored_;
-  const Moving moving_;
+  const FileFormat stored_;
+  const IoSettings moving_;
 };
 
 class CodecRead final : public CodecSubject {
  public:
-  CodecRead(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving, const Reading& reading)
+  CodecRead(Workplace& place, SharedContent content, const FileFormat& stored, const IoSettings& moving,
+            const ReadSettings& reading)
       : CodecSubject(place, std::move(content), stored, moving), reading_(reading) {
-    description_.operation = Operation::kRead;
+    description_.operation = FileOperation::kRead;
     description_.verification = verification_name(reading.verification, stored);
     description_.cache = reading.cache;
     description_.target = reading.target;
@@ -119,7 +120,7 @@ class CodecRead final : public CodecSubject {
     sample.resident_share =
         reading_.cache == Cache::kWarm ? *std::ranges::min_element(shares) : *std::ranges::max_element(shares);
     std::vector<Loaded> loaded(file_names_.size());  // given back behind the clock
-    const Stopwatch watch(place_.directory());
+    const RunTimer watch(place_.directory());
     for (std::size_t i = 0; i < loaded.size(); ++i) loaded[i] = read(file_names_[i]);
     watch.stop(sample);
     watch.stop_device(sample);
@@ -165,15 +166,15 @@ class CodecRead final : public CodecSubject {
     return std::monostate();
   }
 
-  const Reading reading_;
+  const ReadSettings reading_;
   std::vector<std::string> file_names_;
 };
 
 class CodecOpen final : public CodecSubject {
  public:
-  CodecOpen(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving)
+  CodecOpen(Workplace& place, SharedContent content, const FileFormat& stored, const IoSettings& moving)
       : CodecSubject(place, std::move(content), stored, moving) {
-    description_.operation = Operation::kOpen;
+    description_.operation = FileOperation::kOpen;
     description_.cache = Cache::kWarm;
   }
 
@@ -189,7 +190,7 @@ class CodecOpen final : public CodecSubject {
   Sample run() override {
     Sample sample;
     sample.resident_share = make_cache_state(file_name_, Cache::kWarm);
-    const Stopwatch watch(place_.directory());
+    const RunTimer watch(place_.directory());
     const Reader reader = Reader::open(file_name_, options());
     watch.stop(sample);
     return sample;
@@ -201,11 +202,12 @@ class CodecOpen final : public CodecSubject {
 
 class CodecWrite final : public CodecSubject {
  public:
-  CodecWrite(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving, bool from_device)
+  CodecWrite(Workplace& place, SharedContent content, const FileFormat& stored, const IoSettings& moving,
+             bool from_device)
       : CodecSubject(place, std::move(content), stored, moving),
         from_device_(from_device),
         file_name_(place.new_name(".written")) {
-    description_.operation = Operation::kWrite;
+    description_.operation = FileOperation::kWrite;
     if (from_device) description_.target = Target::kDevice;
     description_.verification = verification_name(stored);
   }
@@ -227,7 +229,7 @@ class CodecWrite final : public CodecSubject {
     } else {
       static_cast<void>(run());
     }
-    compare(file_name_, *content_, stored_.encrypted);
+    require_same_content(file_name_, *content_, stored_.encrypted);
     std::filesystem::remove(file_name_);
   }
 
@@ -261,7 +263,7 @@ unsigned thread_count(unsigned threads) {
   return threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
 }
 
-unsigned queue_depth(const File& file, const Moving& moving) {
+unsigned queue_depth(const File& file, const IoSettings& moving) {
   if (moving.queue_depth != 0) return moving.queue_depth;
   const unsigned suits = file.queue_depth_default();
   return suits != 0 ? suits : thread_count(moving.threads);
@@ -271,7 +273,7 @@ Sample timed_write(const Workplace& place, const std::string& file_name, const s
                    const std::function<void(File&)>& fill) {
   std::filesystem::remove(file_name);
   Sample sample;
-  const Stopwatch watch(place.directory());
+  const RunTimer watch(place.directory());
   auto file = open_file(file_name, OpenMode::kCreate, io);
   fill(*file);
   watch.stop(sample);
@@ -308,16 +310,16 @@ double make_cache_state(const std::string& file_name, Cache cache) {
   return share;
 }
 
-std::unique_ptr<Subject> codec_read(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving,
-                                    const Reading& reading) {
+std::unique_ptr<Subject> codec_read(Workplace& place, SharedContent content, const FileFormat& stored,
+                                    const IoSettings& moving, const ReadSettings& reading) {
   return std::make_unique<CodecRead>(place, std::move(content), stored, moving, reading);
 }
-std::unique_ptr<Subject> codec_write(Workplace& place, SharedContent content, const Stored& stored,
-                                     const Moving& moving, bool from_device) {
+std::unique_ptr<Subject> codec_write(Workplace& place, SharedContent content, const FileFormat& stored,
+                                     const IoSettings& moving, bool from_device) {
   return std::make_unique<CodecWrite>(place, std::move(content), stored, moving, from_device);
 }
-std::unique_ptr<Subject> codec_open(Workplace& place, SharedContent content, const Stored& stored,
-                                    const Moving& moving) {
+std::unique_ptr<Subject> codec_open(Workplace& place, SharedContent content, const FileFormat& stored,
+                                    const IoSettings& moving) {
   return std::make_unique<CodecOpen>(place, std::move(content), stored, moving);
 }
 

@@ -13,14 +13,14 @@
 namespace tzmark::bench {
 
 // How bytes are moved.
-struct Moving {
+struct IoSettings {
   std::string io = "auto";
   std::uint64_t block_bytes = 2 << 20;
   unsigned queue_depth = 0;  // over all threads; 0: what suits the path
   unsigned threads = 0;      // 0: one a core
 };
 
-struct Reading {
+struct ReadSettings {
   Verification verification = Verification::kNone;
   Target target = Target::kHugePages;
   Cache cache = Cache::kWarm;
@@ -30,37 +30,37 @@ struct Reading {
   unsigned copies = 1;
 };
 
-using SharedContent = std::shared_ptr<const Content>;
+using SharedContent = std::shared_ptr<const TensorContent>;
 
 // Opens the file and reads every tensor, into memory of its own or to a sink.
-std::unique_ptr<Subject> codec_read(Workplace& place, SharedContent content, const Stored& stored, const Moving& moving,
-                                    const Reading& reading);
+std::unique_ptr<Subject> codec_read(Workplace& place, SharedContent content, const FileFormat& stored,
+                                    const IoSettings& moving, const ReadSettings& reading);
 // Writes a new file from memory, that of a GPU if from_device, and syncs it apart.
-std::unique_ptr<Subject> codec_write(Workplace& place, SharedContent content, const Stored& stored,
-                                     const Moving& moving, bool from_device = false);
+std::unique_ptr<Subject> codec_write(Workplace& place, SharedContent content, const FileFormat& stored,
+                                     const IoSettings& moving, bool from_device = false);
 // Opens the file, which reads and checks its index.
-std::unique_ptr<Subject> codec_open(Workplace& place, SharedContent content, const Stored& stored,
-                                    const Moving& moving);
+std::unique_ptr<Subject> codec_open(Workplace& place, SharedContent content, const FileFormat& stored,
+                                    const IoSettings& moving);
 
 // Every byte of the content's plain v4 file once, in blocks, by as many threads as the codec would use.
-std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const Moving& moving, Target target,
+std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const IoSettings& moving, Target target,
                                   Cache cache);
 // As many bytes as that into a new file.
-std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const Moving& moving);
+std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const IoSettings& moving);
 
 // Raw transfers between a file and GPU memory, with an attestation of the way they took.
-std::unique_ptr<Subject> device_read(Workplace& place, SharedContent content, const Moving& moving);
-std::unique_ptr<Subject> device_write(Workplace& place, SharedContent content, const Moving& moving);
+std::unique_ptr<Subject> device_read(Workplace& place, SharedContent content, const IoSettings& moving);
+std::unique_ptr<Subject> device_write(Workplace& place, SharedContent content, const IoSettings& moving);
 
 // Does once, observed, what moves bytes by the path gpudirect, and puts into the description the way that they took.
-void attest(Description& description, const std::function<void()>& pass);
+void attest(RunDescription& description, const std::function<void()>& pass);
 
 // Whether a path goes by the page cache, so that no file is warm for it.
 bool is_direct(std::string_view io);
 
 // How many threads 0 stands for, and how many transfers in flight over all threads.
 unsigned thread_count(unsigned threads);
-unsigned queue_depth(const File& file, const Moving& moving);
+unsigned queue_depth(const File& file, const IoSettings& moving);
 
 // Times the fsync behind a write.
 void sync(File& file, Sample& sample);

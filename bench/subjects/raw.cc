@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "bytes/threads.h"
+#include "harness/threads.h"
 #include "subjects/ours.h"
 #include "tzmark/error.h"
 #include "tzmark/gpudirect.h"
@@ -20,7 +20,7 @@ class BlockMover {
   // memory_of: where block i lies, in memory that slot s of a thread may use alone.
   using MemoryOf = std::function<std::byte*(std::uint64_t block, std::size_t slot)>;
 
-  BlockMover(File& file, Transfer::Kind kind, std::uint64_t bytes, const Moving& moving, MemoryOf memory_of,
+  BlockMover(File& file, Transfer::Kind kind, std::uint64_t bytes, const IoSettings& moving, MemoryOf memory_of,
              MemoryKind memory_kind = MemoryKind::kHost)
       : file_(file),
         kind_(kind),
@@ -41,15 +41,16 @@ class BlockMover {
 
   void run(LatencyHistogram& latency) {
     {
-      const auto helpers =
-          start_threads(workers_ - 1, [this, &latency](std::size_t i) { work(static_cast<unsigned>(i) + 1, latency); });
+      const auto helpers = start_all(
+          workers_ - 1, [this, &latency](std::size_t i) { work(static_cast<unsigned>(i) + 1, latency); },
+          [this](std::size_t) { next_block_ = bytes_; });
       work(0, latency);
     }
     if (error_) std::rethrow_exception(error_);
   }
 
  private:
-  struct Slot {
+  struct InFlight {
     Transfer transfer;
     std::chrono::steady_clock::time_point begin;
     std::size_t number = 0;
@@ -57,7 +58,7 @@ class BlockMover {
 
   void work(unsigned worker, LatencyHistogram& latency) try {
     LatencyHistogram own;
-    std::vector<Slot> slots(queue_depth_);
+    std::vector<InFlight> slots(queue_depth_);
     for (std::size_t i = 0; i < slots.size(); ++i) slots[i].number = worker * std::size_t{queue_depth_} + i;
     const auto queue = file_.make_queue(queue_depth_);
     if (reused_.size > 0) queue->register_memory({&reused_, 1});
@@ -65,7 +66,7 @@ class BlockMover {
     while (fresh < slots.size() && start(slots[fresh], *queue)) ++fresh;
     while (queue->in_flight() > 0) {
       Transfer& done = queue->wait();
-      Slot& slot = *static_cast<Slot*>(done.owner);
+      InFlight& slot = *static_cast<InFlight*>(done.owner);
       own.record(std::chrono::steady_clock::now() - slot.begin);
       if (done.error) std::rethrow_exception(done.error);
       start(slot, *queue);
@@ -78,7 +79,7 @@ class BlockMover {
     next_block_ = bytes_;  // nobody takes another
   }
 
-  bool start(Slot& slot, TransferQueue& queue) {
+  bool start(InFlight& slot, TransferQueue& queue) {
     const std::uint64_t block = next_block_.fetch_add(1);
     if (block >= (bytes_ + moving_.block_bytes - 1) / moving_.block_bytes) return false;
     const std::uint64_t offset = block * moving_.block_bytes;
@@ -96,7 +97,7 @@ class BlockMover {
   File& file_;
   const Transfer::Kind kind_;
   const std::uint64_t bytes_;
-  const Moving moving_;
+  const IoSettings moving_;
   const MemoryOf memory_of_;
   const MemoryKind memory_kind_;
   MutableBuffer reused_;
@@ -109,9 +110,9 @@ class BlockMover {
 
 class RawSubject : public Subject {
  protected:
-  RawSubject(Workplace& place, SharedContent content, const Moving& moving)
+  RawSubject(Workplace& place, SharedContent content, const IoSettings& moving)
       : place_(place), content_(std::move(content)), moving_(moving) {
-    Description& d = description_;
+    RunDescription& d = description_;
     d.subject = "raw";
     d.io_requested = moving.io;
     d.workload = content_->workload().name;
@@ -143,15 +144,15 @@ class RawSubject : public Subject {
 
   Workplace& place_;
   const SharedContent content_;
-  const Moving moving_;
+  const IoSettings moving_;
   HostMemory slots_;
 };
 
 class RawRead final : public RawSubject {
  public:
-  RawRead(Workplace& place, SharedContent content, const Moving& moving, Target target, Cache cache)
+  RawRead(Workplace& place, SharedContent content, const IoSettings& moving, Target target, Cache cache)
       : RawSubject(place, std::move(content), moving), target_(target), cache_(cache) {
-    description_.operation = Operation::kRead;
+    description_.operation = FileOperation::kRead;
     description_.target = target;
     description_.cache = cache;
   }
@@ -169,7 +170,7 @@ class RawRead final : public RawSubject {
     Sample sample;
     sample.resident_share = make_cache_state(file_name_, cache_);
     HostMemory memory;
-    const Stopwatch watch(place_.directory());
+    const RunTimer watch(place_.directory());
     if (target_ == Target::kSink) {
       read_into(nullptr, latency_);
     } else {
@@ -206,9 +207,9 @@ class RawRead final : public RawSubject {
 
 class RawWrite final : public RawSubject {
  public:
-  RawWrite(Workplace& place, SharedContent content, const Moving& moving)
+  RawWrite(Workplace& place, SharedContent content, const IoSettings& moving)
       : RawSubject(place, std::move(content), moving), file_name_(place.new_name(".raw-written")) {
-    description_.operation = Operation::kWrite;
+    description_.operation = FileOperation::kWrite;
   }
 
   void verify() override {
@@ -239,7 +240,7 @@ class RawWrite final : public RawSubject {
 // Between a file and GPU memory, which holds the whole content: what is read has to be there to be looked at.
 class DeviceSubject : public RawSubject {
  protected:
-  DeviceSubject(Workplace& place, SharedContent content, const Moving& moving)
+  DeviceSubject(Workplace& place, SharedContent content, const IoSettings& moving)
       : RawSubject(place, std::move(content), moving) {
     description_.target = Target::kDevice;
   }
@@ -263,9 +264,9 @@ class DeviceSubject : public RawSubject {
 
 class DeviceRead final : public DeviceSubject {
  public:
-  DeviceRead(Workplace& place, SharedContent content, const Moving& moving)
+  DeviceRead(Workplace& place, SharedContent content, const IoSettings& moving)
       : DeviceSubject(place, std::move(content), moving) {
-    description_.operation = Operation::kRead;
+    description_.operation = FileOperation::kRead;
     description_.cache = Cache::kDirect;
   }
 
@@ -283,7 +284,7 @@ class DeviceRead final : public DeviceSubject {
   Sample run() override {
     Sample sample;
     sample.resident_share = make_cache_state(file_name_, Cache::kDirect);
-    const Stopwatch watch(place_.directory());
+    const RunTimer watch(place_.directory());
     move(*open_file(file_name_, OpenMode::kRead, moving_.io), Transfer::Kind::kRead, latency_);
     watch.stop(sample);
     watch.stop_device(sample);
@@ -296,9 +297,9 @@ class DeviceRead final : public DeviceSubject {
 
 class DeviceWrite final : public DeviceSubject {
  public:
-  DeviceWrite(Workplace& place, SharedContent content, const Moving& moving)
+  DeviceWrite(Workplace& place, SharedContent content, const IoSettings& moving)
       : DeviceSubject(place, std::move(content), moving), file_name_(place.new_name(".device-written")) {
-    description_.operation = Operation::kWrite;
+    description_.operation = FileOperation::kWrite;
   }
 
   void verify() override {
@@ -325,7 +326,7 @@ class DeviceWrite final : public DeviceSubject {
 
 }  // namespace
 
-void attest(Description& description, const std::function<void()>& pass) {
+void attest(RunDescription& description, const std::function<void()>& pass) {
   GpuDirectObserver observer;
   observer.begin();
   pass();
@@ -338,18 +339,18 @@ void attest(Description& description, const std::function<void()>& pass) {
   if (!seen.note.empty()) description.notes.push_back(seen.note);
 }
 
-std::unique_ptr<Subject> device_read(Workplace& place, SharedContent content, const Moving& moving) {
+std::unique_ptr<Subject> device_read(Workplace& place, SharedContent content, const IoSettings& moving) {
   return std::make_unique<DeviceRead>(place, std::move(content), moving);
 }
-std::unique_ptr<Subject> device_write(Workplace& place, SharedContent content, const Moving& moving) {
+std::unique_ptr<Subject> device_write(Workplace& place, SharedContent content, const IoSettings& moving) {
   return std::make_unique<DeviceWrite>(place, std::move(content), moving);
 }
 
-std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const Moving& moving, Target target,
+std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const IoSettings& moving, Target target,
                                   Cache cache) {
   return std::make_unique<RawRead>(place, std::move(content), moving, target, cache);
 }
-std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const Moving& moving) {
+std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const IoSettings& moving) {
   return std::make_unique<RawWrite>(place, std::move(content), moving);
 }
 

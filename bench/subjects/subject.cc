@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include "harness/device.h"
+#include "harness/disks.h"
 
 namespace tzmark::bench {
 namespace {
@@ -26,13 +26,13 @@ std::string size_text(std::uint64_t bytes) {
 
 }  // namespace
 
-std::string_view name_of(Operation operation) {
+std::string_view name_of(FileOperation operation) {
   switch (operation) {
-    case Operation::kRead:
+    case FileOperation::kRead:
       return "read";
-    case Operation::kWrite:
+    case FileOperation::kWrite:
       return "write";
-    case Operation::kOpen:
+    case FileOperation::kOpen:
       break;
   }
   return "open";
@@ -66,7 +66,7 @@ std::string_view name_of(Target target) {
   return "device";
 }
 
-std::string Description::id() const {
+std::string RunDescription::id() const {
   std::string text = fmt::format("{} {} {}", subject, name_of(operation), workload);
   const auto add = [&](const std::string& word) {
     if (!word.empty()) text += " " + word;
@@ -79,14 +79,14 @@ std::string Description::id() const {
   if (threads) add(fmt::format("t{}", *threads));
   if (verification != "none") add(verification);
   if (encrypted) add("encrypted");
-  if (operation == Operation::kRead) {
+  if (operation == FileOperation::kRead) {
     add(std::string(name_of(cache)));
   }
-  if (target != Target::kHugePages && operation != Operation::kOpen) add(std::string(name_of(target)));
+  if (target != Target::kHugePages && operation != FileOperation::kOpen) add(std::string(name_of(target)));
   return text;
 }
 
-Stopwatch::Stopwatch(const std::string& directory) : directory_(directory) {
+RunTimer::RunTimer(const std::string& directory) : directory_(directory) {
   if (const auto device = device_counters(directory_)) {
     device_read_bytes_ = device->read_bytes;
     device_written_bytes_ = device->written_bytes;
@@ -95,13 +95,13 @@ Stopwatch::Stopwatch(const std::string& directory) : directory_(directory) {
   begin_ = std::chrono::steady_clock::now();
 }
 
-void Stopwatch::stop(Sample& sample) const {
+void RunTimer::stop(Sample& sample) const {
   sample.elapsed_ns =
       static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin_) / std::chrono::nanoseconds(1));
   sample.cpu_ns = cpu_now_ns() - cpu_ns_;
 }
 
-void Stopwatch::stop_device(Sample& sample) const {
+void RunTimer::stop_device(Sample& sample) const {
   const auto device = device_counters(directory_);
   if (!device || !device_read_bytes_) return;
   sample.device_read_bytes = device->read_bytes - *device_read_bytes_;

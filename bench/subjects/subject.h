@@ -16,7 +16,7 @@
 
 namespace tzmark::bench {
 
-enum class Operation : std::uint8_t { kRead, kWrite, kOpen };
+enum class FileOperation : std::uint8_t { kRead, kWrite, kOpen };
 enum class Cache : std::uint8_t {
   kWarm,    // the whole file is in the page cache before
   kCold,    // none of it is
@@ -31,7 +31,7 @@ enum class Target : std::uint8_t {
   kDevice,      // GPU memory: of raw paths of fixed size, of the codec newly allocated
 };
 
-std::string_view name_of(Operation operation);
+std::string_view name_of(FileOperation operation);
 std::string_view name_of(Cache cache);
 std::string_view name_of(Target target);
 
@@ -47,11 +47,11 @@ struct Sample {
 };
 
 // What a subject is; of what does not apply there is none.
-struct Description {
+struct RunDescription {
   std::string subject;  // "codec", "raw", "fio", "peer", "ceiling"
   std::string detail;   // tells apart what is alike in all else; part of the id
   nlohmann::json peer;
-  Operation operation = Operation::kRead;
+  FileOperation operation = FileOperation::kRead;
   std::string io_requested, io_actual;
   std::optional<std::string> layout;
   std::string workload;
@@ -77,8 +77,8 @@ class Subject {
   Subject(const Subject&) = delete;
   Subject& operator=(const Subject&) = delete;
 
-  Description& description() { return description_; }
-  const Description& description() const { return description_; }
+  RunDescription& description() { return description_; }
+  const RunDescription& description() const { return description_; }
   // Of single transfers, over all runs; nothing counted where nobody sees them.
   virtual LatencySummary latency() const { return latency_.summary(); }
 
@@ -90,15 +90,15 @@ class Subject {
  protected:
   Subject() = default;
 
-  Description description_;
+  RunDescription description_;
   LatencyHistogram latency_;
 };
 
 // Clocks around one operation: made before it, stopped after it.
-class Stopwatch {
+class RunTimer {
  public:
   // directory: whose device is watched.
-  explicit Stopwatch(const std::string& directory);
+  explicit RunTimer(const std::string& directory);
   // Fills in elapsed_ns and cpu_ns.
   void stop(Sample& sample) const;
   // Fills in the bytes of the device.

@@ -1,25 +1,13 @@
-// The two hashes of the format, and the one of checkpoints. Each object is for one thread at a time; the free functions
-// are thread-safe.
+// The CRC-64 of checkpoints, and hexadecimal text of digests, next to the two hashes of the format. Thread-safe.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 
-struct evp_md_ctx_st;
+#include "tzmark/digest.h"
 
 namespace tzmark {
-
-using Sha256Digest = std::array<std::byte, 32>;
-
-// CRC32 (IEEE 802.3, as zlib) of bytes that follow others whose CRC32 is seed.
-std::uint32_t crc32(std::uint32_t seed, std::span<const std::byte> bytes) noexcept;
-
-// CRC32 of a || b, given those of a and b and the length of b. Lets pieces be hashed at the same time.
-std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t b_bytes) noexcept;
 
 // CRC-64/XZ of bytes that follow others whose CRC-64 is seed; `7z h -scrcCRC64` shows the same number.
 std::uint64_t crc64(std::uint64_t seed, std::span<const std::byte> bytes) noexcept;
@@ -29,29 +17,6 @@ std::uint64_t crc64_combine(std::uint64_t a, std::uint64_t b, std::uint64_t b_by
 
 // CRC-64 of so many zeros: of a hole in a file.
 std::uint64_t crc64_of_zeros(std::uint64_t bytes) noexcept;
-
-// SHA-256 is a chain: one tensor's digest cannot use more than one core, whatever the tensor's size.
-class Sha256 {
- public:
-  Sha256();
-  ~Sha256();
-  Sha256(Sha256&&) noexcept;
-  Sha256& operator=(Sha256&&) noexcept;
-
-  void update(std::span<const std::byte> bytes);
-  // Ends the message and starts a new one.
-  Sha256Digest finish();
-  // Forgets what was fed and starts a new message.
-  void reset();
-
- private:
-  struct Free {
-    void operator()(evp_md_ctx_st* context) const noexcept;
-  };
-  std::unique_ptr<evp_md_ctx_st, Free> context_;
-};
-
-Sha256Digest sha256(std::span<const std::byte> bytes);
 
 std::string to_hex(std::span<const std::byte> bytes);
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "codec/secretbox.h"
-#include "gpu/compute.h"
+#include "tzmark/device_compute.h"
 #include "tzmark/error.h"
 
 namespace tzmark {

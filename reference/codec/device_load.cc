@@ -6,7 +6,7 @@
 #include "codec/device_checks.h"
 #include "codec/device_copies.h"
 #include "codec/scan_job.h"
-#include "gpu/compute.h"
+#include "tzmark/device_compute.h"
 #include "tzmark/device.h"
 #include "tzmark/error.h"
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gpu/compute.h"
+#include "tzmark/device_compute.h"
 #include "testing/gpu/device_test.h"
 #include "testing/gpu/fake_libraries.h"
 

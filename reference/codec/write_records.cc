@@ -14,7 +14,7 @@
 #include "codec/secretbox.h"
 #include "codec/shared_pages.h"
 #include "codec/tensor_digest.h"
-#include "gpu/compute.h"
+#include "tzmark/device_compute.h"
 #include "tzmark/error.h"
 
 namespace tzmark {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "bytes/digest.h"
-#include "gpu/compute.h"
+#include "tzmark/device_compute.h"
 #include "gpu/work.h"
 
 namespace tzmark {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "gpu/compute.h"
+#include "tzmark/device_compute.h"
 #include "gpu/work.h"
 #include "tzmark/error.h"
 

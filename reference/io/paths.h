@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
+#include "tzmark/descriptor.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 
@@ -28,24 +28,6 @@ auto about(const std::string& name, Action&& action) {
     throw Error(error.code(), name + ": " + error.message(), error.offset());
   }
 }
-
-// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 // A file that is open, for a path to move its bytes. The path takes the descriptor.
 struct Opening {

@@ -77,13 +77,26 @@ REFERENCE_USERS = frozenset({"conformance/adapters/reference"})
 BENCH_STRANGERS = ("reference", "conformance")
 
 # Folders under bench/ whose headers are included by that name. Its cli/ shares the name with that of the reference.
-BENCH_FOLDERS = frozenset({"checkpoints", "workloads", "harness", "subjects"})
+BENCH_FOLDERS = frozenset({"checkpoints", "workloads", "harness", "subjects", "micro"})
+
+# The benchmark measures the library that users get: of the reference it includes public headers (tzmark/), and its
+# commands include program/ as well. Its tests also use test doubles.
+BENCH_PROGRAMS = ("bench/cli", "bench/checkpoints/main.cc")
+PRIVATE_HEADERS = frozenset(LAYERS) - {"cli", "program"}
+
+# The include root of private headers, which no target of the benchmark gets; tests get it with the test doubles.
+PRIVATE_ROOT = "reference"
 
 Graph = dict[str, set[str]]
 
+# For each target, the folders below the source in which the compiler looks for headers.
+IncludeRoots = dict[str, set[str]]
 
-def configure(source: Path, scratch: Path, python: str) -> tuple[Graph, dict[str, str]]:
-    """Configures the project anew and returns who links whom and, for each target, its folder below the source."""
+
+def configure(
+    source: Path, scratch: Path, python: str
+) -> tuple[Graph, dict[str, str], IncludeRoots]:
+    """Configures the project anew and returns who links whom and, for each target, its folder and include roots."""
     query = scratch / ".cmake/api/v1/query/codemodel-v2"
     query.parent.mkdir(parents=True)
     query.touch()
@@ -96,11 +109,17 @@ def configure(source: Path, scratch: Path, python: str) -> tuple[Graph, dict[str
     )
     if done.returncode != 0:
         raise RuntimeError(f"cmake failed\n{done.stdout}{done.stderr}")
-    folders = {}
+    folders, roots = {}, {}
     for reply in (scratch / ".cmake/api/v1/reply").glob("target-*.json"):
         target = json.loads(reply.read_text())
         folders[target["name"]] = target["paths"]["source"]
-    return read_dot(dot.read_text()), folders
+        roots[target["name"]] = {
+            Path(include["path"]).relative_to(source).as_posix()
+            for group in target.get("compileGroups", [])
+            for include in group.get("includes", [])
+            if Path(include["path"]).is_relative_to(source)
+        }
+    return read_dot(dot.read_text()), folders, roots
 
 
 def read_dot(dot: str) -> Graph:
@@ -157,6 +176,17 @@ def wrong_links(graph: Graph, folders: Mapping[str, str]) -> list[str]:
     return wrong
 
 
+def wrong_include_roots(roots: IncludeRoots, folders: Mapping[str, str]) -> list[str]:
+    """Every target of the benchmark that could include private headers of the reference."""
+    return [
+        f"{target} is of the benchmark and must not look for headers in {PRIVATE_ROOT}/"
+        for target in sorted(roots)
+        if folders[target].startswith("bench")
+        and not target.endswith("_test")
+        and PRIVATE_ROOT in roots[target]
+    ]
+
+
 def may_use_testing(path: Path) -> bool:
     """Whether a file is a test, or one of the test doubles."""
     return path.stem.endswith("_test") or path.as_posix().startswith(TESTING_USERS)
@@ -176,6 +206,12 @@ def wrong_includes(path: Path, text: str) -> list[str]:
             if first == "tzmark" or (first in LAYERS and "/" in included):
                 wrong.append(
                     f"{path} judges the reference and must not include {included}"
+                )
+        elif path.parts[0] == "bench":
+            is_program = path.as_posix().startswith(BENCH_PROGRAMS)
+            if first in PRIVATE_HEADERS or (first == "program" and not is_program):
+                wrong.append(
+                    f"{path} is of the benchmark and must not include {included}"
                 )
         if first == TESTING and not may_use_testing(path):
             wrong.append(f"{path} is of the product and must not include {included}")

@@ -5,7 +5,13 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from layers import configure, read_dot, wrong_includes, wrong_links
+from layers import (
+    configure,
+    read_dot,
+    wrong_include_roots,
+    wrong_includes,
+    wrong_links,
+)
 from text_rules import CPP
 from tree import SOURCE_DIR, project_files, read_text
 
@@ -79,6 +85,19 @@ class TheChecks(unittest.TestCase):
             wrong_links(graph, FOLDERS),
         )
 
+    def test_private_include_root(self) -> None:
+        private = {"reference", "reference/include"}
+        folders = FOLDERS | {"bench_test": "bench"}
+        for target, roots, is_wrong in (
+            ("tzmark_bench_harness", private, True),
+            ("tzmark_bench_harness", {"bench", "reference/include"}, False),
+            ("bench_test", private, False),
+            ("tzmark_codec", private, False),
+        ):
+            with self.subTest(target=target, roots=roots):
+                found = wrong_include_roots({target: roots}, folders)
+                self.assertEqual(bool(found), is_wrong)
+
     def test_empty_graph(self) -> None:
         self.assertTrue(wrong_links({}, {}))
 
@@ -90,7 +109,7 @@ class TheChecks(unittest.TestCase):
         for path, included, is_wrong in (
             ("reference/bytes/a.cc", "io/paths.h", True),
             ("reference/io/a.cc", "format/name.h", True),
-            ("reference/io/a.cc", "gpu/compute.h", True),
+            ("reference/io/a.cc", "gpu/crc32.h", True),
             ("reference/gpu/a.cc", "codec/secretbox.h", True),
             ("reference/gpu/a.cu", "gpu/crc32.h", False),
             ("reference/codec/a.cc", "io/paths.h", False),
@@ -108,6 +127,14 @@ class TheChecks(unittest.TestCase):
             ("reference/codec/a.cc", "workloads/workload.h", True),
             ("conformance/runner/a.cc", "harness/statistics.h", True),
             ("bench/cli/a.cc", "harness/statistics.h", False),
+            ("bench/cli/a.cc", "io/paths.h", True),
+            ("bench/harness/a_test.cc", "io/paths.h", True),
+            ("bench/harness/a_test.cc", "testing/files/memory_file.h", False),
+            ("bench/micro/a.cc", "bytes/cursor.h", True),
+            ("bench/micro/a.cc", "tzmark/digest.h", False),
+            ("bench/cli/a.cc", "program/arguments.h", False),
+            ("bench/checkpoints/main.cc", "program/arguments.h", False),
+            ("bench/subjects/a.cc", "program/arguments.h", True),
             ("bench/subjects/a.cc", "tzmark/reader.h", False),
         ):
             with self.subTest(path=path, included=included):
@@ -118,8 +145,11 @@ class TheChecks(unittest.TestCase):
 class TheTree(unittest.TestCase):
     def test_links(self) -> None:
         with tempfile.TemporaryDirectory() as scratch:
-            graph, folders = configure(SOURCE_DIR, Path(scratch), sys.executable)
+            graph, folders, roots = configure(SOURCE_DIR, Path(scratch), sys.executable)
         self.assertEqual(wrong_links(graph, folders), [])
+        self.assertEqual(wrong_include_roots(roots, folders), [])
+        # Without roots the check would pass for nothing.
+        self.assertIn("reference/include", roots["tzmark_bench_harness"])
 
     def test_includes(self) -> None:
         wrong = []

@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "gpu/compute.h"
+#include "tzmark/device_compute.h"
 #include "testing/gpu/gpu_test.h"
 
 int main(int argc, char** argv) {

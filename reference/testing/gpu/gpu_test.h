@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "gpu/compute.h"
+#include "tzmark/device_compute.h"
 #include "testing/files/test_directory.h"
 #include "testing/gpu/fake.h"
 #include "tzmark/gpudirect.h"

@@ -1,14 +1,15 @@
 // Peaks of memory: what is taken is seen, mapped files and what was there before are not.
-#include "harness/memory.h"
+#include "harness/peak_memory.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <thread>
 
-#include "io/paths.h"
 #include "testing/files/test_directory.h"
+#include "tzmark/descriptor.h"
 #include "tzmark/memory.h"
 
 namespace tzmark::bench {
@@ -38,7 +39,7 @@ TEST(PeakMemory, SeesWhatWasGivenBack) {
 TEST(PeakMemory, LeavesMappedFilesOut) {
   const test::TestDirectory directory;
   test::write_whole(directory / "file", test::Bytes(kTestedBytes, std::byte{1}));
-  const Descriptor fd = open_descriptor(directory / "file", OpenMode::kRead);
+  const Descriptor fd(::open((directory / "file").c_str(), O_RDONLY | O_CLOEXEC));
   PeakMemory peak;
   void* mapping = ::mmap(nullptr, kTestedBytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
   ASSERT_NE(mapping, MAP_FAILED);

@@ -1,5 +1,5 @@
 // Checks and texts of the benchmark of the checkpointer.
-#include "checkpoints/document.h"
+#include "checkpoints/checkpoint_document.h"
 
 #include <fmt/format.h>
 

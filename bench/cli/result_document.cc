@@ -1,5 +1,5 @@
-// Builds the result document.
-#include "cli/document.h"
+// Builds the result document; see result_document.h.
+#include "cli/result_document.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "harness/machine.h"
+#include "harness/or_null.h"
 #include "harness/shortages.h"
 #include "subjects/ours.h"
 #include "tzmark/io.h"
@@ -18,11 +19,6 @@ namespace tzmark::bench {
 namespace {
 
 using nlohmann::json;
-
-template <typename T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
-}
 
 json to_json(const Sample& sample, std::size_t round) {
   return {{"round", round},
@@ -37,58 +33,28 @@ json to_json(const Sample& sample, std::size_t round) {
 
 double median_rate(const Measured& measured) { return median_interval(measured.rates()).median; }
 
-bool is_path_rung(const Measured& m, const Description& of) {
-  const Description& d = m.subject->description();
+bool is_path_rung(const Measured& m, const RunDescription& of) {
+  const RunDescription& d = m.description();
   return d.subject == "raw" && d.operation == of.operation && d.io_actual == of.io_actual && !m.samples.empty() &&
-         // What goes to a GPU by way of the host is held against reading to where no memory is new.
+         // A read to the GPU through host memory is compared with a read into reused memory.
          (d.target == of.target || (of.target == Target::kDevice && d.target == Target::kSink)) &&
          d.cache == of.cache && d.workload == of.workload && d.threads == of.threads &&
          d.block_bytes == of.block_bytes && d.queue_depth == of.queue_depth;
 }
 
-bool is_rung(const Measured& m, Rung rung, const Description& of) {
-  const Description& d = m.subject->description();
+bool is_rung(const Measured& m, Rung rung, const RunDescription& of) {
+  const RunDescription& d = m.description();
   return d.subject == "ceiling" && d.detail == rung_name(rung) && !m.samples.empty() && d.threads == of.threads;
 }
 
 bool is_rung(const Measured& m, GpuRung rung) {
-  const Description& d = m.subject->description();
+  const RunDescription& d = m.description();
   return d.subject == "ceiling" && d.detail == rung_name(rung) && !m.samples.empty();
-}
-
-// The slowest of the steps that a result is made of, and what part of it was reached.
-json bound_by(const Measured& measured, const std::vector<Measured>& all) {
-  const Description& d = measured.subject->description();
-  if (d.subject != "codec" || d.operation == Operation::kOpen || measured.samples.empty()) return nullptr;
-  const bool sha256 = d.verification == "both" || d.verification == "sha256";
-  const bool crc32 = d.verification == "both" || d.verification == "crc32";
-  std::string rung;
-  double rate = std::numeric_limits<double>::infinity();
-  const auto consider = [&](const Measured& m, std::string name) {
-    if (const double its = median_rate(m); its < rate) {
-      rate = its;
-      rung = std::move(name);
-    }
-  };
-  for (const Measured& m : all) {
-    if (is_path_rung(m, d)) consider(m, fmt::format("path-{}/{}", name_of(d.operation), d.io_actual));
-    if (d.target == Target::kDevice) {
-      // Which side computes is the codec's choice, so that only what none of both ways gets around counts.
-      if (d.operation == Operation::kRead && d.io_actual != "gpudirect" && is_rung(m, GpuRung::kCopy))
-        consider(m, "host-to-device");
-      continue;
-    }
-    if (crc32 && is_rung(m, Rung::kCrc32, d)) consider(m, "crc32");
-    if (sha256 && is_rung(m, Rung::kSha256, d)) consider(m, "sha256");
-    if (d.encrypted && is_rung(m, Rung::kSecretbox, d)) consider(m, "secretbox");
-  }
-  if (rung.empty()) return nullptr;
-  return {{"rung", rung}, {"rate", rate}, {"share", median_rate(measured) / rate}};
 }
 
 json cpu_seconds_per_gb(const Measured& measured) {
   std::vector<double> seconds;
-  const auto gigabytes = static_cast<double>(measured.subject->description().bytes) / 1e9;
+  const auto gigabytes = static_cast<double>(measured.description().bytes) / 1e9;
   for (const Sample& sample : measured.samples) {
     if (sample.cpu_ns) seconds.push_back(static_cast<double>(*sample.cpu_ns) / 1e9 / gigabytes);
   }
@@ -98,7 +64,7 @@ json cpu_seconds_per_gb(const Measured& measured) {
 
 json operations_per_second(const Measured& measured) {
   std::vector<double> rates;
-  const std::uint64_t tensors = measured.subject->description().tensors;
+  const std::uint64_t tensors = measured.description().tensors;
   if (tensors == 0 || measured.samples.empty()) return nullptr;
   for (const Sample& sample : measured.samples) {
     rates.push_back(static_cast<double>(tensors) * 1e9 / static_cast<double>(sample.elapsed_ns));
@@ -107,16 +73,12 @@ json operations_per_second(const Measured& measured) {
 }
 
 json to_json(const Measured& measured, const std::vector<Measured>& all) {
-  const Description& d = measured.subject->description();
+  const RunDescription& d = measured.description();
   json samples = json::array();
   for (std::size_t i = 0; i < measured.samples.size(); ++i) samples.push_back(to_json(measured.samples[i], i));
-  const bool writes = d.operation == Operation::kWrite && !measured.samples.empty();
+  const bool writes = d.operation == FileOperation::kWrite && !measured.samples.empty();
   const bool synced = writes && measured.samples.front().sync_ns.has_value();
-  json notes = d.notes;
-  std::uint64_t in_place = 0;
-  for (const Sample& sample : measured.samples) in_place += sample.transfers_in_place;
-  if (in_place != 0) notes.push_back(in_place_note(in_place));
-  if (!measured.why.empty()) notes.push_back("not measured: " + measured.why);
+  const std::optional<Bound> bound = bound_by(measured, all);
   return {{"id", d.id()},
           {"subject", d.subject},
           {"peer", d.peer},
@@ -140,9 +102,9 @@ json to_json(const Measured& measured, const std::vector<Measured>& all) {
           {"operations_per_second", operations_per_second(measured)},
           {"cpu_seconds_per_gb", cpu_seconds_per_gb(measured)},
           {"latency_ns", to_json(measured.subject->latency())},
-          {"bound_by", bound_by(measured, all)},
+          {"bound_by", bound ? json{{"rung", bound->rung}, {"rate", bound->rate}, {"share", bound->share}} : json()},
           {"gpudirect", d.gpudirect},
-          {"notes", std::move(notes)}};
+          {"notes", notes_of(measured)}};
 }
 
 json io_path_list() {
@@ -160,10 +122,45 @@ json io_path_list() {
 
 }  // namespace
 
+std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measured>& all) {
+  const RunDescription& d = measured.description();
+  if (d.subject != "codec" || d.operation == FileOperation::kOpen || measured.samples.empty()) return {};
+  const bool sha256 = d.verification == "both" || d.verification == "sha256";
+  const bool crc32 = d.verification == "both" || d.verification == "crc32";
+  Bound bound{"", std::numeric_limits<double>::infinity(), 0};
+  const auto consider = [&](const Measured& m, std::string name) {
+    if (const double rate = median_rate(m); rate < bound.rate) bound = {std::move(name), rate, 0};
+  };
+  for (const Measured& m : all) {
+    if (is_path_rung(m, d)) consider(m, fmt::format("path-{}/{}", name_of(d.operation), d.io_actual));
+    if (d.target == Target::kDevice) {
+      // The codec chooses between host and GPU for computing, so only the copy that both need is a bound.
+      if (d.operation == FileOperation::kRead && d.io_actual != "gpudirect" && is_rung(m, GpuRung::kCopy))
+        consider(m, "host-to-device");
+      continue;
+    }
+    if (crc32 && is_rung(m, Rung::kCrc32, d)) consider(m, "crc32");
+    if (sha256 && is_rung(m, Rung::kSha256, d)) consider(m, "sha256");
+    if (d.encrypted && is_rung(m, Rung::kSecretbox, d)) consider(m, "secretbox");
+  }
+  if (bound.rung.empty()) return {};
+  bound.share = median_rate(measured) / bound.rate;
+  return bound;
+}
+
+std::vector<std::string> notes_of(const Measured& measured) {
+  std::vector<std::string> notes = measured.description().notes;
+  std::uint64_t in_place = 0;
+  for (const Sample& sample : measured.samples) in_place += sample.transfers_in_place;
+  if (in_place != 0) notes.push_back(in_place_note(in_place));
+  if (!measured.why.empty()) notes.push_back("not measured: " + measured.why);
+  return notes;
+}
+
 std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured) {
   std::vector<CeilingRate> rates;
   for (const Measured& m : measured) {
-    const Description& d = m.subject->description();
+    const RunDescription& d = m.description();
     if (m.samples.empty()) continue;
     if (d.subject == "ceiling") {
       rates.push_back({d.detail, d.threads.value_or(0), median_interval(m.rates()), ""});
@@ -173,7 +170,7 @@ std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured) {
       rates.push_back({fmt::format("path-{}/{}", name_of(d.operation), d.io_actual), d.threads.value_or(0),
                        median_interval(m.rates()), d.id()});
     }
-    // Nobody knows the device but by who reached it: the fastest of them counts.
+    // The device ceiling is the fastest subject that bypasses the cache.
     if (d.subject == "fio" || (d.subject == "raw" && is_direct(d.io_actual))) {
       rates.push_back(
           {fmt::format("device-{}", name_of(d.operation)), d.threads.value_or(0), median_interval(m.rates()), d.id()});
@@ -208,7 +205,7 @@ void Document::add_workload(const Workload& workload) {
 
 void Document::add(const std::vector<Measured>& measured) {
   for (const Measured& m : measured) {
-    if (m.subject->description().subject != "ceiling") json_["results"].push_back(to_json(m, measured));
+    if (m.description().subject != "ceiling") json_["results"].push_back(to_json(m, measured));
   }
   for (const CeilingRate& rung : ceilings_of(measured)) {
     json_["ceilings"].push_back({{"rung", rung.rung},
@@ -218,15 +215,15 @@ void Document::add(const std::vector<Measured>& measured) {
   }
 }
 
-void Document::add(const std::vector<Check>& checks) {
-  for (const Check& check : checks) json_["checks"].push_back(to_json(check));
+void Document::add(const std::vector<RatioCheck>& checks) {
+  for (const RatioCheck& check : checks) json_["checks"].push_back(to_json(check));
 }
 
 json Document::finish(unsigned rounds, std::uint64_t seed) {
   json_["rounds"] = rounds;
   json_["seed"] = seed;
   json_["elapsed_ns"] = (std::chrono::steady_clock::now() - begin_) / std::chrono::nanoseconds(1);
-  return json_;
+  return std::move(json_);
 }
 
 }  // namespace tzmark::bench

@@ -1,5 +1,5 @@
 // Follows sysfs down to whole disks and reads their counters; see device.h.
-#include "harness/device.h"
+#include "harness/disks.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <sstream>
 
+#include "harness/errno_error.h"
 #include "harness/mount.h"
 #include "harness/small_file.h"
-#include "io/paths.h"
 
 namespace tzmark::bench {
 namespace {
@@ -42,7 +42,7 @@ std::vector<std::string> disks_below(const std::filesystem::path& sys, unsigned 
 
 std::vector<std::string> disks_below(const std::string& directory) {
   struct stat status {};
-  if (::stat(directory.c_str(), &status) != 0) throw_errno(ErrorCode::kOpenFailed, directory);
+  if (::stat(directory.c_str(), &status) != 0) throw errno_error(ErrorCode::kOpenFailed, directory);
   dev_t device = status.st_dev;
   if (major(device) == 0) {
     // Some file systems number themselves (btrfs); the mount still names a device.

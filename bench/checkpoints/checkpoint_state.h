@@ -11,19 +11,19 @@
 namespace tzmark::bench {
 
 // The model's tensors, and two of float32 for each of them, in memory, filled once. Immutable afterwards.
-class State {
+class CheckpointState {
  public:
   // Of at most so many bytes in all. Throws kUsage as make_workload does.
-  State(const std::string& workload, std::uint64_t bytes_max);
+  CheckpointState(const std::string& workload, std::uint64_t bytes_max);
 
-  const Content& model() const { return model_; }
-  const Content& optimizer() const { return optimizer_; }
+  const TensorContent& model() const { return model_; }
+  const TensorContent& optimizer() const { return optimizer_; }
   TensorViews model_views() const { return model_views_; }
   TensorViews optimizer_views() const { return optimizer_views_; }
   std::uint64_t data_bytes() const { return model_.data_bytes() + optimizer_.data_bytes(); }
 
  private:
-  Content model_, optimizer_;
+  TensorContent model_, optimizer_;
   std::vector<CheckpointTensor> model_views_, optimizer_views_;
 };
 

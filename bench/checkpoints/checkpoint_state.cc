@@ -1,5 +1,5 @@
 // Models with their optimizers.
-#include "checkpoints/state.h"
+#include "checkpoints/checkpoint_state.h"
 
 namespace tzmark::bench {
 namespace {
@@ -22,7 +22,7 @@ Workload model_of(const std::string& name, std::uint64_t bytes_max) {
   return make_workload(name, static_cast<std::uint64_t>(static_cast<double>(bytes_max) * part));
 }
 
-std::vector<CheckpointTensor> views_of(const Content& content) {
+std::vector<CheckpointTensor> views_of(const TensorContent& content) {
   std::vector<CheckpointTensor> views;
   for (std::size_t i = 0; i < content.table().size(); ++i) {
     const TensorShape& tensor = content.workload().tensors[i];
@@ -33,7 +33,7 @@ std::vector<CheckpointTensor> views_of(const Content& content) {
 
 }  // namespace
 
-State::State(const std::string& workload, std::uint64_t bytes_max)
+CheckpointState::CheckpointState(const std::string& workload, std::uint64_t bytes_max)
     : model_(model_of(workload, bytes_max)),
       optimizer_(optimizer_of(model_.workload())),
       model_views_(views_of(model_)),

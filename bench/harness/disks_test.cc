@@ -1,5 +1,5 @@
 // Disks below a directory, over a made-up sysfs, and their counters, over a made-up and the real diskstats.
-#include "harness/device.h"
+#include "harness/disks.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -9,7 +9,6 @@
 #include "harness/page_cache.h"
 #include "harness/small_file.h"
 #include "harness/test_tmpfs.h"
-#include "io/paths.h"
 #include "testing/files/test_directory.h"
 
 namespace tzmark::bench {

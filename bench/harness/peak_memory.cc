@@ -1,5 +1,5 @@
 // Reads /proc/self/status; see memory.h.
-#include "harness/memory.h"
+#include "harness/peak_memory.h"
 
 #include <fmt/format.h>
 

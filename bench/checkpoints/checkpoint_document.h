@@ -18,7 +18,7 @@ struct CheckpointCheck {
   Interval ratio;
   std::optional<double> required;
   bool at_most = false;
-  Verdict verdict = Verdict::kNotMeasured;  // of one with required
+  CheckVerdict verdict = CheckVerdict::kNotMeasured;  // of one with required
 };
 
 std::vector<CheckpointCheck> check_checkpoints(const Measurement& measurement);

@@ -1,0 +1,26 @@
+// The subcommands of tzmark-bench, one file each.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program/standard_streams.h"
+
+namespace tzmark::bench {
+
+// Each adds its subcommand to app, whose callback runs it. command: the whole command line. status receives the exit
+// status of a command that does not throw.
+void add_bench(CLI::App& app, const std::vector<std::string>& command, int& status);
+void add_compare(CLI::App& app, int& status);
+
+// Prints formatted lines to standard output.
+template <typename... Values>
+void say(fmt::format_string<Values...> format, Values&&... values) {
+  print_lines(fmt::format(format, std::forward<Values>(values)...));
+}
+
+}  // namespace tzmark::bench

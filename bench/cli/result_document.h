@@ -1,0 +1,55 @@
+// The result document, which reports and comparisons read; reports/schema/bench.schema.json describes it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/check.h"
+#include "cli/rounds.h"
+#include "workloads/workload.h"
+
+namespace tzmark::bench {
+
+// The rate of a single step, measured in the rounds.
+struct CeilingRate {
+  std::string rung;  // "memcpy", "crc32", "sha256", "secretbox", "path-read/direct", "device-write"
+  unsigned threads = 0;
+  Interval rate;
+  std::string note;
+};
+
+// Returns the ceilings among subjects that were measured together.
+std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured);
+
+// The slowest step of a result, and the share of its rate that the result reached.
+struct Bound {
+  std::string rung;
+  double rate = 0;
+  double share = 0;
+};
+
+// Finds the bound among the subjects measured together. Nothing for results that are not the codec's.
+std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measured>& all);
+
+// The notes of a result; the last one gives the reason if it was not measured.
+std::vector<std::string> notes_of(const Measured& measured);
+
+class Document {
+ public:
+  Document(std::vector<std::string> command, std::string directory);
+
+  void add_workload(const Workload& workload);
+  // Adds subjects that were measured together.
+  void add(const std::vector<Measured>& measured);
+  void add(const std::vector<RatioCheck>& checks);
+  // REQUIRES: not called before.
+  nlohmann::json finish(unsigned rounds, std::uint64_t seed);
+
+ private:
+  nlohmann::json json_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace tzmark::bench

@@ -1,0 +1,65 @@
+// Runs a benchmark program; see run_program.h.
+#include "cli/run_program.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "program/arguments.h"
+#include "program/standard_streams.h"
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+namespace {
+
+constexpr int kExitEnvironment = 3;
+
+int report(int status, const char* what) {
+  tell(fmt::format("tzmark: {}", what));
+  return status;
+}
+
+}  // namespace
+
+int run_program(CLI::App& app, const std::vector<std::string>& command, const std::function<int()>& action) {
+  try {
+    open_standard_streams();
+    std::vector<const char*> arguments;
+    for (const std::string& word : command) arguments.push_back(word.c_str());
+    const Parsed parsed = parse(app, static_cast<int>(arguments.size()), arguments.data());
+    if (!parsed.problem.empty()) throw Error(ErrorCode::kUsage, parsed.problem);
+    print(parsed.help);
+    return parsed.run ? action() : 0;
+  } catch (const Error& error) {
+    return report(static_cast<int>(error.error_class()), error.what());
+  } catch (const std::bad_alloc&) {
+    return report(kExitEnvironment, "error: out of memory");
+  } catch (const std::exception& error) {
+    return report(kExitEnvironment, error.what());
+  }
+}
+
+RoundProgress::RoundProgress(bool forced) : is_shown_(forced || ::isatty(STDERR_FILENO) != 0) {}
+
+RoundProgress::~RoundProgress() {
+  if (is_shown_) print_to_stderr("\r\033[K");
+}
+
+std::function<void(const std::string&)> RoundProgress::callback() const {
+  if (!is_shown_) return {};
+  return [](const std::string& what) { print_to_stderr(fmt::format("\r\033[K{:.110}", what)); };
+}
+
+std::string json_text(const nlohmann::json& document) {
+  return document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+void commit_json(AtomicFile& file, const nlohmann::json& document) {
+  const std::string text = json_text(document);
+  file.file().write_at(0, std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+}  // namespace tzmark::bench

@@ -1,0 +1,40 @@
+// What both benchmark programs do with their command line, the terminal and their result file.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "tzmark/io.h"
+
+namespace tzmark::bench {
+
+// Parses the command line, runs action if it asks for a run, and reports an error on one line of stderr. Returns the
+// exit status: what action returns, 2 for wrong usage, 3 if the environment failed, 4 if something is not available.
+int run_program(CLI::App& app, const std::vector<std::string>& command, const std::function<int()>& action);
+
+// Shows what is measured next on one line of the terminal, and removes that line when destroyed. Without a terminal
+// nothing is shown unless forced.
+class RoundProgress {
+ public:
+  explicit RoundProgress(bool forced);
+  ~RoundProgress();
+  RoundProgress(const RoundProgress&) = delete;
+  RoundProgress& operator=(const RoundProgress&) = delete;
+
+  // Empty if nothing is shown.
+  std::function<void(const std::string&)> callback() const;
+
+ private:
+  const bool is_shown_;
+};
+
+// Prints JSON as the benchmark programs write it: indented, with invalid UTF-8 replaced.
+std::string json_text(const nlohmann::json& document);
+// Makes the file appear with the document in it. file: created before measuring, so that an unwritable name fails
+// early.
+void commit_json(AtomicFile& file, const nlohmann::json& document);
+
+}  // namespace tzmark::bench
