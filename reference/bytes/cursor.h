@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bytes/requires.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -29,17 +30,19 @@ inline std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// REQUIRES: at + sizeof(T) lies inside bytes.
+// REQUIRES: at + sizeof(T) <= bytes.size().
 template <std::integral T>
 T load(std::span<const std::byte> bytes, std::size_t at) {
+  TZMARK_REQUIRES(at <= bytes.size() && sizeof(T) <= bytes.size() - at);
   T value;
   std::memcpy(&value, bytes.data() + at, sizeof(T));
   return value;
 }
 
-// REQUIRES: at + sizeof(T) lies inside bytes.
+// REQUIRES: at + sizeof(T) <= bytes.size().
 template <std::integral T>
 void store(std::span<std::byte> bytes, std::size_t at, T value) {
+  TZMARK_REQUIRES(at <= bytes.size() && sizeof(T) <= bytes.size() - at);
   std::memcpy(bytes.data() + at, &value, sizeof(T));
 }
 

@@ -13,7 +13,7 @@ struct evp_md_ctx_st;
 
 namespace tzmark {
 
-using Sha256Digest = std::array<std::byte, 32>;
+using Sha256Digest = std::array<std::byte, 32>;  // as in tzmark/hashes.h
 
 // CRC32 (IEEE 802.3, as zlib) of bytes that follow others whose CRC32 is seed.
 std::uint32_t crc32(std::uint32_t seed, std::span<const std::byte> bytes) noexcept;

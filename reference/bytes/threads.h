@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "tzmark/shortage.h"
+#include "bytes/count_shortage.h"
 
 namespace tzmark {
 

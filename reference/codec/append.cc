@@ -81,7 +81,7 @@ Growth append_tensors(const std::string& file_name, const TensorTable& tensors, 
   }
   check_names(edit.index().tensors, tensors);
   options.layout = Layout::kV5Segments;
-  options.split = false;
+  options.detached_data = false;
 
   Extension extension = extension_of(edit);
   WritePlan plan(tensors, options, &extension);

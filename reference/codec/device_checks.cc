@@ -18,7 +18,7 @@ constexpr std::size_t kBatchBytes = std::size_t{256} << 20;
 
 }  // namespace
 
-DeviceChecks::DeviceChecks(const Reader::State& state, Verification verify, DeviceCopies& copies)
+DeviceChecks::DeviceChecks(const ReaderState& state, Verification verify, DeviceCopies& copies)
     : state_(state), verify_(verify), has_kernels_(why_no_device_compute().empty()), copies_(copies) {
   if (state.index.header.encrypted && !has_kernels_) {
     throw Error(ErrorCode::kUnavailable, "the file cannot be decrypted on the GPU: " + why_no_device_compute());

@@ -20,7 +20,7 @@ namespace tzmark {
 class DeviceChecks {
  public:
   // Throws TZE-AVL-001 if the file is encrypted and there are no kernels.
-  DeviceChecks(const Reader::State& state, Verification verify, DeviceCopies& copies);
+  DeviceChecks(const ReaderState& state, Verification verify, DeviceCopies& copies);
 
   // The part of a tensor that begins at offset is in its place; tensor: the whole of it. number: in file order.
   // Thread-safe. REQUIRES: parts of a tensor begin where FileTensorStream::part_bytes says.
@@ -64,7 +64,7 @@ class DeviceChecks {
     return verify_ == Verification::kAll && tensor.expected().wants_sha256();
   }
 
-  const Reader::State& state_;
+  const ReaderState& state_;
   const Verification verify_;
   const bool has_kernels_;
   DeviceCopies& copies_;

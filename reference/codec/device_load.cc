@@ -16,7 +16,7 @@ namespace {
 using DeviceTargetOf = std::function<MutableBuffer(std::size_t tensor)>;
 
 // Who checks and decrypts.
-bool computes_on_device(const Reader::State& state, const DeviceReadOptions& options) {
+bool computes_on_device(const ReaderState& state, const DeviceReadOptions& options) {
   const bool passes_by = state.data().moves_device_memory();
   switch (options.compute) {
     case DeviceCompute::kHost:
@@ -39,7 +39,7 @@ class DeviceJob {
  public:
   using Piece = ScanJob::Piece;
 
-  DeviceJob(const Reader::State& state, const DeviceReadOptions& options, std::size_t first, std::size_t end,
+  DeviceJob(const ReaderState& state, const DeviceReadOptions& options, std::size_t first, std::size_t end,
             DeviceTargetOf into)
       : state_(state),
         scan_(state, {.verify = options.verify}, first, end, {}, {}),
@@ -115,7 +115,7 @@ class DeviceJob {
   MutableBuffer tensor_of(const Piece& piece) const { return into_(state_.index.in_file_order(piece.first)); }
   MutableBuffer target_of(const Piece& piece) const { return tensor_of(piece).sub(piece.offset, piece.length); }
 
-  const Reader::State& state_;
+  const ReaderState& state_;
   ScanJob scan_;
   const bool on_device_;
   const bool straight_;
@@ -139,7 +139,7 @@ void Reader::read_into_device(std::size_t tensor, MutableBuffer out, const Devic
     fill_with_zeros(out);
     out = out.sub(0, 0);
   }
-  const std::size_t place = state_->place_in_file(tensor);
+  const std::size_t place = state_->index.place_in_file(tensor);
   DeviceJob job(*state_, options, place, place + 1, [&](std::size_t) { return out; });
   Pipeline(job, job.pipeline_options(out), info.data_length, &state_->data()).run();
   job.finish();
@@ -161,14 +161,14 @@ DeviceTensors::DeviceTensors(const TensorTable& tensors) : memory_(0) {
   // gpudirect moves it without a buffer between.
   constexpr std::uint64_t kPageBytes = 4096;
   constexpr std::uint64_t kLargeBytes = 1 << 20;
-  places_.reserve(tensors.size());
+  ranges_.reserve(tensors.size());
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorInfo tensor = tensors[i];
     if (tensor.data_length >= kLargeBytes && tensor.data_offset % kAlignBytes == 0) {
       end += (tensor.data_offset - end) % kPageBytes;
     }
-    places_.push_back({end, tensor.data_length});
+    ranges_.push_back({end, tensor.data_length});
     end += (tensor.data_length + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
   }
   memory_ = DeviceMemory(end);

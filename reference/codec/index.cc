@@ -294,6 +294,9 @@ void read_rest(File& file, FileSizes sizes, std::uint64_t length_at, std::uint64
   index.headers_end = sizes.headers;
   read_entries(file, sizes, index);
   index.file_order = order_by(index.tensors, &TensorInfo::header_offset);
+  index.places.resize(index.file_order.size());
+  for (std::size_t i = 0; i < index.places.size(); ++i)
+    index.places[index.file_order[i]] = static_cast<std::uint32_t>(i);
   if (headers_first(index.layout)) {
     check_headers_and_data(index);
   } else {
@@ -308,7 +311,7 @@ void read_segments(File& file, FileSizes sizes, std::span<const std::byte> head,
   const std::array bounds = {std::uint64_t{kLayoutSectionEnd}, s.metadata_begin, s.metadata_end, s.headers_begin,
                              s.headers_end};
   if (!std::ranges::is_sorted(bounds) || s.headers_end > sizes.headers || s.data_begin > sizes.data ||
-      s.data_begin < (index.header.split ? sizeof(SplitDataHeaderWire) : s.headers_end)) {
+      s.data_begin < (index.header.detached_data ? sizeof(DetachedDataHeaderWire) : s.headers_end)) {
     throw Error(ErrorCode::kSegmentOrder,
                 fmt::format("metadata from {} to {}, headers from {} to {}, data from {}, in a file of {} bytes",
                             s.metadata_begin, s.metadata_end, s.headers_begin, s.headers_end, s.data_begin, sizes.data),
@@ -401,19 +404,19 @@ Index read_index(File& file, File* data_file) {
       std::span(head_bytes).first(static_cast<std::size_t>(std::min<std::uint64_t>(head_bytes.size(), sizes.headers)));
   file.read_at(0, head);
   const FileHeader header = decode_file_header(head.first(std::min(head.size(), kFileHeaderBytes)));
-  if (header.split != (data_file != nullptr)) {
-    if (!header.split) throw Error(ErrorCode::kUsage, "the file is whole, and a data file was given");
+  if (header.detached_data != (data_file != nullptr)) {
+    if (!header.detached_data) throw Error(ErrorCode::kUsage, "the file is whole, and a data file was given");
     throw Error(ErrorCode::kHeaderFlags,
                 "feature flag 255, which is tzmark's mark of a split pair: the data is in another file, which was not "
                 "given",
                 offsetof(FileHeaderWire, feature_flags) + sizeof(FileHeaderWire::feature_flags) - 1);
   }
   const bool by_content = header.data_version == data_version(Layout::kV5Segments) && !header.flagged_dims;
-  if (by_content && !has_layout_section(head) && !header.split) return read_either(file, sizes, header);
+  if (by_content && !has_layout_section(head) && !header.detached_data) return read_either(file, sizes, header);
   Index index;
   index.header = header;
   if (by_content) {
-    if (header.split) check_detached_data(header, *data_file);
+    if (header.detached_data) check_detached_data(header, *data_file);
     read_segments(file, sizes, head, index);
   } else {
     index.layout = header.flagged_dims ? Layout::kV5FlaggedDims : static_cast<Layout>(header.data_version);

@@ -20,10 +20,12 @@ struct Index {
   // Of the headers-first layouts: where the last header ends at the latest, and whether that is because data begins.
   std::uint64_t headers_end = 0;
   bool has_data = false;
-  std::vector<std::uint32_t> file_order;  // tensors by header offset; empty if the index is in that order already
+  // Tensors by header offset, and the inverse permutation. Both are empty if the index is in that order already.
+  std::vector<std::uint32_t> file_order, places;
 
-  // The tensor that is number i in the order of the file.
+  // The tensor whose header is number i in the file, and the number of a tensor's header.
   std::size_t in_file_order(std::size_t i) const { return file_order.empty() ? i : file_order[i]; }
+  std::size_t place_in_file(std::size_t tensor) const { return places.empty() ? tensor : places[tensor]; }
 };
 
 // Throws Error with the rule that is broken. Memory is in proportion to the entries that are there, whatever count and

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "codec/pipeline.h"
 #include "codec/reader_state.h"
 #include "codec/undo_journal.h"
+#include "io/paths.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -35,7 +35,7 @@ std::optional<std::string> structured_name(const Path& path) {
 
 }  // namespace
 
-Reader::State::State(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadOptions o)
+ReaderState::ReaderState(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadOptions o)
     : file(std::move(f)),
       data_file(std::move(d)),
       options(std::move(o)),
@@ -48,20 +48,12 @@ Reader::State::State(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadOptio
   }
 }
 
-void Reader::State::check_room(std::size_t tensor, std::size_t bytes) const {
+void ReaderState::check_room(std::size_t tensor, std::size_t bytes) const {
   const TensorInfo info = index.tensors[tensor];
   const std::uint64_t nominal = *nominal_bytes(info.shape, info.dtype.item_bytes);
   if (bytes != nominal) {
     throw Error(ErrorCode::kUsage, fmt::format("memory of {} bytes for a tensor of {}", bytes, nominal));
   }
-}
-
-std::size_t Reader::State::place_in_file(std::size_t tensor) const {
-  if (index.file_order.empty()) return tensor;
-  const auto header_offset = [&](std::uint32_t i) { return index.tensors[i].header_offset; };
-  const auto place =
-      std::ranges::lower_bound(index.file_order, header_offset(static_cast<std::uint32_t>(tensor)), {}, header_offset);
-  return static_cast<std::size_t>(place - index.file_order.begin());
 }
 
 Reader::Reader(std::unique_ptr<File> file, ReadOptions options)
@@ -78,11 +70,8 @@ Reader Reader::open(const std::string& file_name, ReadOptions options) {
   require_no_undo_journal(file_name);
   std::unique_ptr<File> data_file;
   if (!options.data_file_name.empty()) {
-    try {
-      data_file = open_file(options.data_file_name, OpenMode::kRead, options.io_path);
-    } catch (const Error& error) {
-      throw Error(error.code(), fmt::format("{}: {}", options.data_file_name, error.message()), error.offset());
-    }
+    data_file = about(options.data_file_name,
+                      [&] { return open_file(options.data_file_name, OpenMode::kRead, options.io_path); });
   }
   return Reader(std::move(file), std::move(data_file), std::move(options));
 }

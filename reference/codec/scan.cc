@@ -19,7 +19,7 @@ void Reader::read(std::size_t tensor, MutableBuffer out, Verification verify) co
   state_->check_room(tensor, out.size);
   if (out.kind == MemoryKind::kDevice) throw Error(ErrorCode::kUsage, "tensors are read into host memory");
   if (info.meta()) std::memset(out.data, 0, out.size);
-  const std::size_t place = state_->place_in_file(tensor);
+  const std::size_t place = state_->index.place_in_file(tensor);
   ScanJob job(*state_, {.verify = verify}, place, place + 1, {}, [&](std::size_t) { return out.data; });
   state_->run(job, info.data_length);
 }
@@ -35,11 +35,11 @@ LoadedTensors Reader::load(Verification verify, HostMemory::Pages pages) const {
 LoadedTensors::LoadedTensors(const TensorTable& tensors, HostMemory::Pages pages) {
   // What any vector instruction wants of its operands.
   constexpr std::uint64_t kAlignBytes = 64;
-  places_.reserve(tensors.size());
+  ranges_.reserve(tensors.size());
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::uint64_t length = tensors[i].data_length;
-    places_.push_back({end, length});
+    ranges_.push_back({end, length});
     end += (length + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
   }
   memory_ = HostMemory(end, pages);

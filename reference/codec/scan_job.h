@@ -20,13 +20,14 @@ namespace tzmark {
 // A tensor that is too large to share a piece with others.
 struct LargeTensor {
   // destination: of its plaintext; none if nobody wants it.
-  LargeTensor(const Reader::State& state, std::size_t tensor, std::byte* destination)
+  LargeTensor(const ReaderState& state, std::size_t tensor, std::byte* destination)
       : stream(state, tensor),
         piece_bytes(state.options.piece_bytes),
         first_byte(reinterpret_cast<std::uintptr_t>(destination)),
         follows_destination(destination != nullptr && !state.index.header.encrypted &&
                             state.data().transfer_align_bytes() == 1) {}
 
+  std::uint64_t data_length() const { return stream.data_length(); }
   std::size_t part_bytes(std::uint64_t offset) const {
     if (!follows_destination) return stream.part_bytes(offset, piece_bytes);
     return aligned_part_bytes(first_byte + offset, piece_bytes, std::min(piece_bytes, kHugePageBytes));
@@ -53,46 +54,29 @@ class ScanJob {
   };
 
   // Tensors are counted in file order. into: none if nobody wants the data.
-  ScanJob(const Reader::State& state, const ScanOptions& options, std::size_t first, std::size_t end,
+  ScanJob(const ReaderState& state, const ScanOptions& options, std::size_t first, std::size_t end,
           const std::function<void(const ScannedTensor&)>& done, TargetOf into)
       : state_(state),
         options_(options),
         piece_limit_(state.options.piece_bytes),
-        next_(first),
-        end_(end),
-        lanes_(options.verify == Verification::kAll || options.plain_sha256 ? thread_count(state) : 1),
+        lanes_(first, end, options.verify == Verification::kAll || options.plain_sha256 ? thread_count(state) : 1),
         done_(done),
         into_(std::move(into)) {}
 
   bool next(Piece& piece, const Position* before) {
-    const bool more = next_ < end_ && (before == nullptr || Position{next_, 0} < *before);
-    if (more && lanes_.newcomers_turn()) {
-      piece.first = next_;
-      piece.position = {next_, 0};
-      try {
-        if (take_run(piece)) return true;
-        if (!lanes_.full()) {
-          const std::size_t tensor = state_.index.in_file_order(next_);
-          std::byte* const destination = into_ ? into_(tensor) : nullptr;
-          lanes_.add(next_, std::make_shared<LargeTensor>(state_, tensor, destination), info(next_).data_length);
-          ++next_;
-        }
-      } catch (...) {
-        if (piece.count > 0) return true;  // then the next piece begins with what failed
-        // It counts where it stands, behind pieces that are still to come.
-        piece.failure = std::current_exception();
-        next_ = end_;
-        return true;
-      }
-    }
-    if (lanes_.empty()) return false;
-    lanes_.take(piece);
-    piece.has_own_memory = goes_straight(piece);
+    piece.run = Run(state_.index.layout);
+    const auto open = [&](std::size_t i) {
+      const std::size_t tensor = state_.index.in_file_order(i);
+      return std::make_shared<LargeTensor>(state_, tensor, into_ ? into_(tensor) : nullptr);
+    };
+    if (!lanes_.next(
+            piece, before, [&](std::size_t i) { return add_to(piece.run, i); }, open))
+      return false;
+    piece.has_own_memory = piece.large && is_read_to_destination(piece);
     return true;
   }
 
   std::size_t reads(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
-    if (piece.failure) std::rethrow_exception(piece.failure);
     if (piece.large) {
       if (!piece.large->stream.is_read_raw(piece_limit_)) return 0;
       plan_read(transfers[0], piece, memory);
@@ -201,7 +185,7 @@ class ScanJob {
   }
 
  private:
-  static std::size_t thread_count(const Reader::State& state) {
+  static std::size_t thread_count(const ReaderState& state) {
     return PipelineOptions{.threads = state.options.threads}.thread_count();
   }
 
@@ -214,17 +198,6 @@ class ScanJob {
 
   TensorInfo info(std::size_t i) const { return state_.index.tensors[state_.index.in_file_order(i)]; }
 
-  bool take_run(Piece& piece) {
-    piece.run = Run(state_.index.layout);
-    while (next_ < end_ && add_to(piece.run, next_)) {
-      ++next_;
-      ++piece.count;
-    }
-    if (piece.count == 0) return false;
-    lanes_.pass_turn();
-    return true;
-  }
-
   bool add_to(Run& run, std::size_t i) const {
     const TensorInfo tensor = info(i);
     const std::uint64_t header_end = tensor.header_offset + header_room(state_.index, state_.index.in_file_order(i));
@@ -235,8 +208,8 @@ class ScanJob {
   std::byte* destination_of(const Piece& piece) const {
     return into_(state_.index.in_file_order(piece.first)) + piece.offset;
   }
-  bool goes_straight(const Piece& piece) const {
-    return into_ && moves_straight(state_.data(), file_offset_of(piece), destination_of(piece));
+  bool is_read_to_destination(const Piece& piece) const {
+    return into_ && moves_directly(state_.data(), file_offset_of(piece), destination_of(piece));
   }
 
   // Where its bytes are read to: where they are wanted, or memory of the piece that the path reaches straight.
@@ -263,11 +236,9 @@ class ScanJob {
     done_({index, header, header_bytes, plain});
   }
 
-  const Reader::State& state_;
+  const ReaderState& state_;
   const ScanOptions options_;
   const std::size_t piece_limit_;
-  std::size_t next_;
-  const std::size_t end_;
   Lanes<LargeTensor> lanes_;
   const std::function<void(const ScannedTensor&)> done_;
   std::mutex done_mutex_;

@@ -33,7 +33,7 @@ WritePlan::WritePlan(const TensorTable& tensors, const WriteOptions& options, co
   if (tensors.size() == 0) throw Error(ErrorCode::kHeaderCount, "a file holds at least one tensor");
   PipelineOptions{options.threads, options.piece_bytes, options.queue_depth}.check();
   choose_layout();
-  check_split();
+  check_detached_data_option();
   check_hashes();
   check_names();
   prepare_key();
@@ -52,7 +52,7 @@ std::uint64_t WritePlan::data_bytes() const {
 }
 
 std::uint64_t WritePlan::file_bytes() const {
-  return terminator_at_ + kTerminatorBytes + (options_.split ? segments_.headers_end : 0);
+  return terminator_at_ + kTerminatorBytes + (options_.detached_data ? segments_.headers_end : 0);
 }
 
 HeaderPlan WritePlan::header_plan(const TensorInfo& tensor) const {
@@ -72,7 +72,7 @@ void WritePlan::write_frame(File& file, File& data_file) const {
   header.data_version = data_version(layout_);
   header.encrypted = encrypted();
   header.flagged_dims = layout_ == Layout::kV5FlaggedDims;
-  header.split = options_.split;
+  header.detached_data = options_.detached_data;
   header.pair_number = pair_number_;
   header.tensor_count = tensors_.size();
   header.total_data_bytes = data_bytes();
@@ -89,9 +89,9 @@ void WritePlan::write_frame(File& file, File& data_file) const {
   zeros.zeros_to(placements_[0].header_offset);
   if (headers_first(layout_)) {
     BlockWriter room(file, headers_end_);
-    room.zeros_to(options_.split ? segments_.headers_end : data_begin_);
+    room.zeros_to(options_.detached_data ? segments_.headers_end : data_begin_);
   }
-  if (options_.split) write_split_data_header(pair_number_, data_file);
+  if (options_.detached_data) write_detached_data_header(pair_number_, data_file);
   write_terminator(data_file);
 }
 
@@ -125,8 +125,8 @@ void WritePlan::choose_layout() {
   }
 }
 
-void WritePlan::check_split() {
-  if (!options_.split) return;
+void WritePlan::check_detached_data_option() {
+  if (!options_.detached_data) return;
   if (layout_ != Layout::kV5Segments) {
     throw Error(ErrorCode::kUsage, fmt::format("only v5-segments can be split, and not {}", layout_name(layout_)));
   }
@@ -215,7 +215,7 @@ void WritePlan::place_headers_first() {
   place_headers(headers_begin);
   data_begin_ = align(headers_end_, kSegmentEndUnit);
   if (segments) segments_.headers_end = data_begin_;
-  if (options_.split) data_begin_ = sizeof(SplitDataHeaderWire);
+  if (options_.detached_data) data_begin_ = sizeof(DetachedDataHeaderWire);
   if (segments) segments_.data_begin = data_begin_;
   place_data(data_begin_);
 }

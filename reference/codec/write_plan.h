@@ -33,7 +33,7 @@ class WritePlan {
 
   Layout layout() const { return layout_; }
   bool encrypted() const { return options_.encrypt.has_value(); }
-  bool split() const { return options_.split; }
+  bool has_detached_data() const { return options_.detached_data; }
   const TensorTable& tensors() const { return tensors_; }
   const Placement& operator[](std::size_t i) const { return placements_[i]; }
   // Where the header of a tensor ends at the latest, and where all do.
@@ -56,7 +56,7 @@ class WritePlan {
 
  private:
   void choose_layout();
-  void check_split();
+  void check_detached_data_option();
   void check_hashes() const;
   void check_names() const;
   void prepare_key();

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "bytes/cursor.h"
+#include "bytes/requires.h"
 #include "codec/lanes.h"
 #include "codec/run.h"
 #include "codec/secretbox.h"
@@ -101,6 +102,7 @@ class Record {
   // Any thread, any order, at multiples of chunk_bytes. REQUIRES: is_encrypted(). The ciphertext may take the
   // plaintext's place once that is hashed; the MACs go into the header.
   void encrypt(std::uint64_t offset, std::span<const std::byte> plaintext, std::span<std::byte> ciphertext) {
+    TZMARK_REQUIRES(is_encrypted() && offset % header_plan_.chunk_bytes == 0);
     std::uint64_t chunk = offset / header_plan_.chunk_bytes;
     for (std::size_t at = 0; at < plaintext.size(); ++chunk) {
       const std::size_t length = std::min<std::size_t>(header_plan_.chunk_bytes, plaintext.size() - at);
@@ -144,6 +146,7 @@ struct LargeRecord {
         hashed_on_device(on_device.size > 0 && record.can_be_hashed_on_device()),
         bytes_left(record.info().data_length) {}
 
+  std::uint64_t data_length() const { return record.info().data_length; }
   std::size_t part_bytes(std::uint64_t offset) const {
     if (chunk_bytes != 0) return piece_bytes / chunk_bytes * chunk_bytes;
     return aligned_part_bytes(data_offset + offset, piece_bytes);
@@ -186,42 +189,30 @@ class WriteJob {
         plan_(plan),
         source_(source),
         options_(options),
-        lanes_(options.sha256 ? PipelineOptions{.threads = options.threads}.thread_count() : 1) {}
+        lanes_(0, plan.tensors().size(),
+               options.sha256 ? PipelineOptions{.threads = options.threads}.thread_count() : 1) {}
 
   bool next(Piece& piece, const Position* before) {
-    const bool more = next_ < plan_.tensors().size() && (before == nullptr || Position{next_, 0} < *before);
-    if (more && lanes_.newcomers_turn()) {
-      piece.first = next_;
-      piece.position = {next_, 0};
-      if (take_run(piece)) return true;
-      if (!lanes_.full()) {
-        try {
-          lanes_.add(next_, std::make_shared<LargeRecord>(plan_, next_, source_, options_, data_file_),
-                     plan_.tensors()[next_].data_length);
-        } catch (...) {
-          // It counts where it stands, behind pieces that are still to come.
-          piece.failure = std::current_exception();
-          next_ = plan_.tensors().size();
-          return true;
-        }
-        ++next_;
-      }
-    }
-    if (lanes_.empty()) return false;
-    lanes_.take(piece);
+    piece.run = Run(plan_.layout());
+    const auto add_to_run = [&](std::size_t i) {
+      return piece.run.add(plan_[i].header_offset, plan_.header_end(i), plan_[i].data_offset,
+                           plan_.tensors()[i].data_length, options_.piece_bytes);
+    };
+    const auto open = [&](std::size_t i) {
+      return std::make_shared<LargeRecord>(plan_, i, source_, options_, data_file_);
+    };
+    if (!lanes_.next(piece, before, add_to_run, open)) return false;
+    if (!piece.large) return true;
     const Record& record = piece.large->record;
     const auto in_memory = record.in_memory();
     piece.has_own_memory =
         piece.large->hashed_on_device ||
         (!record.is_encrypted() && !in_memory.empty() &&
-         moves_straight(data_file_, piece.large->data_offset + piece.offset, in_memory.data() + piece.offset));
+         moves_directly(data_file_, piece.large->data_offset + piece.offset, in_memory.data() + piece.offset));
     return true;
   }
 
-  std::size_t reads(Piece& piece, std::span<std::byte>, FileTransfers&) {
-    if (piece.failure) std::rethrow_exception(piece.failure);
-    return 0;
-  }
+  std::size_t reads(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
 
   void produce(Piece& piece, std::span<std::byte> memory) {
     if (!piece.large) return build_run(piece, placed(memory, piece.run.front().begin, piece.run.bytes()));
@@ -332,19 +323,6 @@ class WriteJob {
     }
   }
 
-  bool take_run(Piece& piece) {
-    piece.run = Run(plan_.layout());
-    const std::size_t end = plan_.tensors().size();
-    while (next_ < end && piece.run.add(plan_[next_].header_offset, plan_.header_end(next_), plan_[next_].data_offset,
-                                        plan_.tensors()[next_].data_length, options_.piece_bytes)) {
-      ++next_;
-      ++piece.count;
-    }
-    if (piece.count == 0) return false;
-    lanes_.pass_turn();
-    return true;
-  }
-
   void build_run(const Piece& piece, std::span<std::byte> memory) {
     const Run& run = piece.run;
     // Between tensors there may be bytes that align the next one.
@@ -370,7 +348,6 @@ class WriteJob {
   const WritePlan& plan_;
   const TensorSource& source_;
   const WriteOptions& options_;
-  std::size_t next_ = 0;
   Lanes<LargeRecord> lanes_;
 };
 

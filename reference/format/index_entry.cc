@@ -57,6 +57,8 @@ void decode_index_entry(ByteReader& reader, Layout layout, IndexEntry& entry) {
 
 void encode_index_entry(ByteWriter& writer, Layout layout, const TensorFields& tensor, std::uint64_t header_offset,
                         std::uint64_t data_offset) {
+  TZMARK_REQUIRES(tensor.name.size() <= 65535 && tensor.dtype.size() <= 255);
+  TZMARK_REQUIRES(has_entry_versions(layout) || !tensor.wide_dimensions);
   if (has_entry_versions(layout)) writer.integer(tensor.wide_dimensions ? kEntryVersionWide : kEntryVersionNarrow);
   writer.text<std::uint16_t>(tensor.name);
   writer.integer(static_cast<std::uint8_t>(tensor.kind));

@@ -8,6 +8,7 @@
 
 #include <limits>
 
+#include "bytes/requires.h"
 #include "format/name_elements.h"
 #include "tzmark/error.h"
 
@@ -51,12 +52,14 @@ NameTree::NameTree() : slots_(64) {
 }
 
 NameTree::Element NameTree::Elements::front() const {
+  TZMARK_REQUIRES(!empty());
   if (is_plain) return {false, bytes};
   const Head head = decode_head(bytes);
   return {head.is_integer, bytes.substr(head.head_bytes, head.element_bytes)};
 }
 
 NameTree::Elements NameTree::Elements::without_front() const {
+  TZMARK_REQUIRES(!empty());
   if (is_plain) return {};
   const Head head = decode_head(bytes);
   return {bytes.substr(head.head_bytes + head.element_bytes)};

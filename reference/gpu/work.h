@@ -6,8 +6,9 @@
 #include <span>
 #include <string>
 
+#include "bytes/requires.h"
 #include "io/cuda.h"
-#include "tzmark/gpudirect.h"
+#include "tzmark/device_memory.h"
 
 namespace tzmark::gpu {
 
@@ -55,6 +56,7 @@ class Work {
   // arguments: of the type that the kernel takes. REQUIRES: blocks > 0.
   template <typename Arguments>
   void launch(void* kernel, unsigned blocks, unsigned threads, Arguments arguments) {
+    TZMARK_REQUIRES(blocks > 0);
     launch_with(kernel, blocks, threads, &arguments);
   }
   void download(std::span<std::byte> to, std::size_t offset);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "bytes/requires.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -25,6 +26,7 @@ std::size_t round_down(std::size_t bytes, std::size_t unit_bytes) { return bytes
 std::size_t Step::useful_of(std::size_t moved) const { return moved <= skip ? 0 : std::min(moved - skip, useful); }
 
 Step read_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer out, std::size_t bounce_bytes) {
+  TZMARK_REQUIRES(out.size > 0 && bounce_bytes % alignment.unit_bytes == 0);
   const std::size_t unit = alignment.unit_bytes;
   const std::size_t skip = offset % unit;
   const std::size_t head = skip == 0 ? 0 : unit - skip;
@@ -40,6 +42,7 @@ Step read_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer out
 }
 
 Step write_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer in, std::size_t bounce_bytes) {
+  TZMARK_REQUIRES(in.size > 0 && bounce_bytes % alignment.unit_bytes == 0);
   const std::size_t unit = alignment.unit_bytes;
   const std::size_t skip = offset % unit;
   if (skip != 0 || in.size < unit) {

@@ -13,8 +13,8 @@
 #include <system_error>
 #include <thread>
 
+#include "bytes/count_shortage.h"
 #include "tzmark/error.h"
-#include "tzmark/shortage.h"
 
 namespace tzmark {
 namespace {

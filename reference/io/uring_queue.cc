@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "bytes/requires.h"
+
 namespace tzmark {
 namespace {
 
@@ -91,6 +93,7 @@ void UringQueue::make_bounce_memory() {
 }
 
 void UringQueue::start(Transfer& transfer) {
+  TZMARK_REQUIRES(in_flight() < depth());
   const unsigned number = free_.back();
   free_.pop_back();
   slots_[number] = {.transfer = &transfer};
@@ -108,6 +111,7 @@ void UringQueue::start(Transfer& transfer) {
 }
 
 Transfer& UringQueue::wait() {
+  TZMARK_REQUIRES(in_flight() > 0);
   while (ready_count_ == 0) wait_for_some();
   const unsigned number = ready_[ready_begin_];
   ready_begin_ = (ready_begin_ + 1) % ready_.size();

@@ -42,10 +42,12 @@ class Pass {
 
 // A tensor that is too large to share a piece with others.
 struct LargePassed {
+  std::uint64_t data_length() const { return length; }
   std::size_t part_bytes(std::uint64_t) const { return piece_bytes; }
 
   Chain chain;
   std::unique_ptr<PassedTensor> tensor;
+  std::uint64_t length;
   std::size_t piece_bytes;
 };
 
@@ -55,38 +57,25 @@ class PassJob {
     std::uint32_t read_result = 0;
   };
 
-  PassJob(Pass& pass, std::size_t piece_bytes, std::size_t lanes)
-      : pass_(pass), piece_bytes_(piece_bytes), lanes_(lanes) {}
+  PassJob(Pass& pass, std::size_t piece_bytes, std::size_t lane_count)
+      : pass_(pass), piece_bytes_(piece_bytes), lanes_(0, pass.count(), lane_count) {}
 
   bool next(Piece& piece, const Position* before) {
-    const bool more = next_ < pass_.count() && (before == nullptr || Position{next_, 0} < *before);
-    if (more && lanes_.newcomers_turn()) {
-      piece.first = next_;
-      piece.position = {next_, 0};
-      if (take_run(piece)) return true;
-      if (!lanes_.full()) {
-        try {
-          auto large = std::make_shared<LargePassed>(Chain{}, pass_.open(next_), piece_bytes_);
-          lanes_.add(next_, std::move(large), pass_.length(next_));
-        } catch (...) {
-          // It counts where it stands, behind pieces that are still to come.
-          piece.failure = std::current_exception();
-          next_ = pass_.count();
-          return true;
-        }
-        ++next_;
-      }
-    }
-    if (lanes_.empty()) return false;
-    lanes_.take(piece);
-    piece.has_own_memory = !piece.large->tensor->in_memory().empty();
+    const auto add_to_run = [&](std::size_t tensor) {
+      const std::uint64_t length = pass_.length(tensor);
+      if (length > piece_bytes_ - piece.length) return false;
+      piece.length += static_cast<std::size_t>(length);
+      return true;
+    };
+    const auto open = [&](std::size_t tensor) {
+      return std::make_shared<LargePassed>(Chain{}, pass_.open(tensor), pass_.length(tensor), piece_bytes_);
+    };
+    if (!lanes_.next(piece, before, add_to_run, open)) return false;
+    piece.has_own_memory = piece.large && !piece.large->tensor->in_memory().empty();
     return true;
   }
 
-  std::size_t reads(Piece& piece, std::span<std::byte>, FileTransfers&) {
-    if (piece.failure) std::rethrow_exception(piece.failure);
-    return 0;
-  }
+  std::size_t reads(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
 
   void produce(Piece& piece, std::span<std::byte> memory) {
     if (piece.has_own_memory) {
@@ -124,19 +113,8 @@ class PassJob {
     return piece.large->tensor->in_memory().subspan(static_cast<std::size_t>(piece.offset), piece.length);
   }
 
-  bool take_run(Piece& piece) {
-    while (next_ < pass_.count() && pass_.length(next_) <= piece_bytes_ - piece.length) {
-      piece.length += static_cast<std::size_t>(pass_.length(next_++));
-      ++piece.count;
-    }
-    if (piece.count == 0) return false;
-    lanes_.pass_turn();
-    return true;
-  }
-
   Pass& pass_;
   const std::size_t piece_bytes_;
-  std::size_t next_ = 0;
   Lanes<LargePassed> lanes_;
 };
 

@@ -9,6 +9,8 @@
 
 #include "bytes/cursor.h"
 #include "bytes/digest.h"
+#include "codec/stream_range.h"
+#include "io/paths.h"
 #include "safetensors/dtype.h"
 #include "safetensors/header.h"
 #include "safetensors/pass.h"
@@ -26,15 +28,10 @@ namespace {
 // A model may have more shards than a process may have open files.
 constexpr std::size_t kOpenShardsMax = 8;
 
-// Runs action. An Error in it is about that shard; one of no name needs no telling.
+// Runs action. The message of an Error then begins with the name of the shard; it is empty in a model of one file.
 template <typename Action>
 auto about_shard(const std::string& shard, Action&& action) {
-  try {
-    return action();
-  } catch (const Error& error) {
-    if (shard.empty()) throw;
-    throw Error(error.code(), fmt::format("{}: {}", shard, error.message()), error.offset());
-  }
+  return shard.empty() ? action() : about(shard, action);
 }
 
 std::string read_text(File& file, std::uint64_t offset, std::uint64_t length) {
@@ -49,9 +46,7 @@ class ShardStream final : public TensorStream {
       : file_(std::move(file)), shard_(std::move(shard)), begin_(begin), length_(length) {}
 
   void read(std::uint64_t offset, MutableBuffer out) override {
-    if (offset > length_ || out.size > length_ - offset) {
-      throw Error(ErrorCode::kUsage, fmt::format("{} bytes at {} of a tensor of {} bytes", out.size, offset, length_));
-    }
+    check_range(offset, out.size, length_);
     if (out.size == 0) return;
     about_shard(shard_, [&] { file_->read_at(begin_ + offset, out); });
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "bytes/requires.h"
 #include "bytes/utf8.h"
 #include "safetensors/json_events.h"
 
@@ -82,6 +83,7 @@ class IndexHandler {
 }  // namespace
 
 ShardIndex::ShardIndex(std::string_view json) {
+  TZMARK_REQUIRES(json.size() <= kShardIndexBytesMax);
   if (const auto at = find_invalid_utf8(json)) fail(*at, "this is not UTF-8");
   std::size_t begin = 0;
   while (begin < json.size() && is_white_space(json[begin])) ++begin;
