@@ -1,5 +1,6 @@
-// The two hashes of the format, and the one of checkpoints. Each object is for one thread at a time; the free functions
-// are thread-safe.
+// The hashes of the file format (CRC32, SHA-256) and of checkpoints (CRC-64).
+//
+// Thread-safety: an object is for one thread at a time; the free functions are thread-safe.
 #pragma once
 
 #include <array>
@@ -15,10 +16,10 @@ namespace tzmark {
 
 using Sha256Digest = std::array<std::byte, 32>;  // as in tzmark/hashes.h
 
-// CRC32 (IEEE 802.3, as zlib) of bytes that follow others whose CRC32 is seed.
+// CRC32 (IEEE 802.3, as in zlib) of bytes that follow others whose CRC32 is seed.
 std::uint32_t crc32(std::uint32_t seed, std::span<const std::byte> bytes) noexcept;
 
-// CRC32 of a || b, given those of a and b and the length of b. Lets pieces be hashed at the same time.
+// CRC32 of a || b, given those of a and b and the length of b. Allows pieces to be hashed in parallel.
 std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t b_bytes) noexcept;
 
 // CRC-64/XZ of bytes that follow others whose CRC-64 is seed; `7z h -scrcCRC64` shows the same number.
@@ -27,10 +28,10 @@ std::uint64_t crc64(std::uint64_t seed, std::span<const std::byte> bytes) noexce
 // CRC-64 of a || b, as above.
 std::uint64_t crc64_combine(std::uint64_t a, std::uint64_t b, std::uint64_t b_bytes) noexcept;
 
-// CRC-64 of so many zeros: of a hole in a file.
+// CRC-64 of that many zeros, such as a hole in a file.
 std::uint64_t crc64_of_zeros(std::uint64_t bytes) noexcept;
 
-// SHA-256 is a chain: one tensor's digest cannot use more than one core, whatever the tensor's size.
+// SHA-256 is sequential: one tensor's digest cannot use more than one core.
 class Sha256 {
  public:
   Sha256();
@@ -39,9 +40,9 @@ class Sha256 {
   Sha256& operator=(Sha256&&) noexcept;
 
   void update(std::span<const std::byte> bytes);
-  // Ends the message and starts a new one.
+  // Returns the digest, and starts a new message.
   Sha256Digest finish();
-  // Forgets what was fed and starts a new message.
+  // Discards the current message, and starts a new one.
   void reset();
 
  private:

@@ -1,4 +1,4 @@
-// The header of the data file of a split pair.
+// The header of a detached data file.
 #include "codec/detached_data.h"
 
 #include <fmt/format.h>
@@ -34,13 +34,12 @@ void check_detached_data(const FileHeader& header, File& data_file) {
                 offsetof(DetachedDataHeaderWire, version));
   }
   if (const std::uint64_t number = wire.pair_number; number != header.pair_number) {
-    throw Error(
-        ErrorCode::kDetachedDataPair,
-        fmt::format(
-            "the data file belongs to pair {:016x}, and the head to {:016x}; if replacing a pair was interrupted, "
-            "a file with .tmp- in its name is the other half",
-            number, header.pair_number),
-        offsetof(DetachedDataHeaderWire, pair_number));
+    throw Error(ErrorCode::kDetachedDataPair,
+                fmt::format("the data file has pair number {:016x}, and the file has {:016x}; if replacing them was "
+                            "interrupted, a file "
+                            "with .tmp- in its name has the missing half",
+                            number, header.pair_number),
+                offsetof(DetachedDataHeaderWire, pair_number));
   }
 }
 

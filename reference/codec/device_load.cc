@@ -1,4 +1,4 @@
-// Reading tensors into GPU memory: through pinned memory and a copy, or straight by the path gpudirect.
+// Reading tensors into GPU memory: through pinned host memory, or directly with the path gpudirect.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,14 +15,15 @@ namespace {
 
 using DeviceTargetOf = std::function<MutableBuffer(std::size_t tensor)>;
 
-// Who checks and decrypts.
+// Returns whether the GPU decrypts and verifies.
 bool computes_on_device(const ReaderState& state, const DeviceReadOptions& options) {
   const bool passes_by = state.data().moves_device_memory();
   switch (options.compute) {
     case DeviceCompute::kHost:
       if (passes_by) {
         throw Error(ErrorCode::kUsage,
-                    fmt::format("nothing is computed on the host with the I/O path {}", state.data().io_path()));
+                    fmt::format("the I/O path {} bypasses the host, which cannot decrypt or verify then",
+                                state.data().io_path()));
       }
       return false;
     case DeviceCompute::kDevice:
@@ -34,7 +35,7 @@ bool computes_on_device(const ReaderState& state, const DeviceReadOptions& optio
   return passes_by || (options.verify != Verification::kAll && why_no_device_compute().empty());
 }
 
-// What reading into host memory does, and then a copy; parts of large tensors may be left as they are for the GPU.
+// Reads as ScanJob does and copies to the GPU; may leave the parts of large tensors to be decrypted and verified there.
 class DeviceJob {
  public:
   using Piece = ScanJob::Piece;
@@ -50,8 +51,7 @@ class DeviceJob {
     if (on_device_) checks_.emplace(state, options.verify, copies_);
   }
 
-  // Pieces are about to go through a pipeline: what that needs beside what the Reader was told. registered: what all
-  // of them are read into.
+  // The options of the Reader, and those for a GPU. registered: the memory that contains all destinations.
   PipelineOptions pipeline_options(MutableBuffer registered) const {
     PipelineOptions options = state_.pipeline_options();
     options.pins_memory = !straight_;
@@ -105,7 +105,7 @@ class DeviceJob {
 
   std::size_t writes(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
 
-  // What could not be checked piece by piece.
+  // Verifies what could not be verified piece by piece.
   void finish() {
     if (checks_) checks_->finish();
   }
@@ -134,7 +134,7 @@ void Reader::read_into_device(std::size_t tensor, MutableBuffer out, const Devic
   require_gpu();
   const TensorInfo info = tensors()[tensor];
   state_->check_room(tensor, out.size);
-  if (out.kind != MemoryKind::kDevice) throw Error(ErrorCode::kUsage, "the memory is not of a GPU");
+  if (out.kind != MemoryKind::kDevice) throw Error(ErrorCode::kUsage, "read_into_device() reads into GPU memory only");
   if (info.meta()) {
     fill_with_zeros(out);
     out = out.sub(0, 0);
@@ -155,10 +155,10 @@ DeviceTensors Reader::load_into_device(const DeviceReadOptions& options) const {
 }
 
 DeviceTensors::DeviceTensors(const TensorTable& tensors) : memory_(0) {
-  // What any vector instruction wants of its operands.
+  // The widest alignment of vector instructions.
   constexpr std::uint64_t kAlignBytes = 64;
-  // A large tensor that lies in the file on such a boundary is as far behind a page here as it is there: then
-  // gpudirect moves it without a buffer between.
+  // A large tensor with this alignment in the file gets the same offset within a page here, so that gpudirect needs no
+  // bounce buffer.
   constexpr std::uint64_t kPageBytes = 4096;
   constexpr std::uint64_t kLargeBytes = 1 << 20;
   ranges_.reserve(tensors.size());

@@ -50,21 +50,21 @@ Layout lowest_layout(const TensorTable& tensors, bool encrypted, std::string* re
     lowest = needed;
     if (reason != nullptr) *reason = why();
   };
-  if (encrypted) raise(Layout::kV3, [] { return std::string("encryption needs"); });
+  if (encrypted) raise(Layout::kV3, [] { return std::string("encryption requires"); });
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorInfo tensor = tensors[i];
     if (tensor.dtype.opaque) {
       raise(Layout::kV2, [&] {
-        return fmt::format("'{}' is of dtype {}, which needs", display_path(tensor.path()), tensor.dtype.name);
+        return fmt::format("'{}' is of dtype {}, which requires", display_path(tensor.path()), tensor.dtype.name);
       });
     }
     if (tensor.meta()) {
       raise(Layout::kV4,
-            [&] { return fmt::format("'{}' is a meta tensor, which needs", display_path(tensor.path())); });
+            [&] { return fmt::format("'{}' is a meta tensor, which requires", display_path(tensor.path())); });
     }
     if (tensor.wide_dimensions) {
       raise(Layout::kV5FlaggedDims, [&] {
-        return fmt::format("'{}' has a dimension of 2^32 or more, which needs", display_path(tensor.path()));
+        return fmt::format("'{}' has a dimension of 2^32 or more, which requires", display_path(tensor.path()));
       });
     }
   }

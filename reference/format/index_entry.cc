@@ -1,4 +1,4 @@
-// Index entries: what the file says about each tensor up front.
+// Index entries: the first description of each tensor.
 #include <fmt/format.h>
 
 #include "bytes/cursor.h"
@@ -9,7 +9,7 @@
 namespace tzmark {
 
 std::optional<std::uint64_t> nominal_bytes(std::span<const std::uint64_t> shape, std::uint64_t item_bytes) {
-  // A zero anywhere makes the product zero, however large the other dimensions are.
+  // A single zero makes the product zero, even if the other dimensions would overflow.
   for (const std::uint64_t dimension : shape) {
     if (dimension == 0) return 0;
   }

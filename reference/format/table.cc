@@ -39,12 +39,14 @@ TensorInfo TensorTable::operator[](std::size_t i) const {
 void TensorTable::add(const Path& path, Kind kind, const Dtype& dtype, std::span<const std::uint64_t> shape, bool meta,
                       std::uint16_t module_index) {
   const std::string name = serialize_name(path);
-  if (name.size() > 65535) throw Error(ErrorCode::kUsage, fmt::format("a name of {} bytes; 65535 fit", name.size()));
+  if (name.size() > 65535)
+    throw Error(ErrorCode::kUsage, fmt::format("a name of {} bytes exceeds the maximum of 65535", name.size()));
   if (name.starts_with(kStructuredNameMark) && kind != Kind::kStateDict) {
     throw Error(ErrorCode::kNameKind, fmt::format("{} is a path of several elements", display_path(path)));
   }
   if (shape.size() > kMaxDimensions) {
-    throw Error(ErrorCode::kUsage, fmt::format("a shape of {} dimensions; {} fit", shape.size(), kMaxDimensions));
+    throw Error(ErrorCode::kUsage,
+                fmt::format("a shape of {} dimensions exceeds the maximum of {}", shape.size(), kMaxDimensions));
   }
   const auto bytes = nominal_bytes(shape, dtype.item_bytes);
   if (!bytes) throw Error(ErrorCode::kIndexShapeOverflow, fmt::format("{} is too large", display_path(path)));

@@ -1,4 +1,4 @@
-// Cutting transfers into steps, and the memory that unaligned ones go through.
+// Dividing transfers into steps, and bounce buffers.
 #include "io/aligned_io.h"
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 namespace tzmark {
 namespace {
 
-// What the kernel moves in one call stays below 2 GiB, and the length of an io_uring entry has 32 bits.
+// The kernel transfers less than 2 GiB per call, and the length of an io_uring entry has 32 bits.
 constexpr std::size_t kCallBytesMax = std::size_t{1} << 30;
-// From here on one more call costs less than copying what it would move straight.
+// From this size on, an additional direct transfer costs less than copying.
 constexpr std::size_t kWorthACallBytes = 128 << 10;
 constexpr std::size_t kBounceBytes = 1 << 20;
 
@@ -62,7 +62,7 @@ AlignedMemory allocate_aligned(const Alignment& alignment, std::size_t bytes) {
   const std::size_t align = std::max({alignment.unit_bytes, alignment.memory_bytes, sizeof(void*)});
   void* memory = nullptr;
   if (::posix_memalign(&memory, align, bytes) != 0) {
-    throw Error(ErrorCode::kResource, "no memory to move unaligned bytes through");
+    throw Error(ErrorCode::kResource, "no memory for a bounce buffer");
   }
   return AlignedMemory(static_cast<std::byte*>(memory));
 }

@@ -1,7 +1,7 @@
-// Takes the data of many tensors, which lie one after another, through the pipeline in pieces of fixed size.
+// Processes the data of many consecutive tensors through the pipeline, in pieces of a fixed size.
 //
-// Reading a file and writing one differ only in where the bytes come from and go to; a Pass says that.
-// For one run; the calls of a Pass come from several threads as said at each.
+// A Pass says where the bytes come from and go to, which is the only difference between reading a file and writing one.
+// It is used for one run; its calls come from several threads, as each comment says.
 #pragma once
 
 #include <algorithm>
@@ -13,17 +13,17 @@
 
 namespace tzmark::safetensors {
 
-// One tensor on its way.
+// One tensor being processed.
 class PassedTensor {
  public:
   virtual ~PassedTensor() = default;
-  // Any thread, any order. What it returns is handed to hash.
+  // Any thread, any order. The result is passed to hash.
   virtual std::uint32_t read(std::uint64_t offset, std::span<std::byte> data) = 0;
-  // The whole data, if it lies in host memory for as long as the tensor lives: then it is looked at, and not read.
+  // The whole data, if it lies in host memory as long as the tensor lives; look is then called instead of read.
   virtual std::span<const std::byte> in_memory() const { return {}; }
-  // What read would return of a part of in_memory().
+  // Returns what read would return for a part of in_memory().
   virtual std::uint32_t look(std::span<const std::byte>) const { return 0; }
-  // In order, one at a time.
+  // In order, one call at a time.
   virtual void hash(std::span<const std::byte> data, std::uint32_t read_result) = 0;
   // After the last hash.
   virtual void finish() = 0;
@@ -36,7 +36,7 @@ class Pass {
   virtual std::size_t count() const = 0;
   virtual std::uint64_t length(std::size_t tensor) const = 0;
   virtual std::unique_ptr<PassedTensor> open(std::size_t tensor) = 0;
-  // Data from this offset of a tensor on, which may go on into the tensors behind it. Any thread, any order.
+  // Receives data from this offset of a tensor on, which may extend into the tensors after it. Any thread, any order.
   virtual void put(std::size_t tensor, std::uint64_t offset, std::span<const std::byte> data) = 0;
 };
 

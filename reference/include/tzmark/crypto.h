@@ -29,6 +29,7 @@ class Key {
 
   const unsigned char* data() const { return bytes_.data(); }
   unsigned char* data() { return bytes_.data(); }
+  std::span<const std::byte, kKeyBytes> bytes() const { return std::as_bytes(std::span(bytes_)); }
 
  private:
   std::array<unsigned char, kKeyBytes> bytes_{};
