@@ -9,6 +9,7 @@
 #include "codec/undo_journal.h"
 #include "codec/write_plan.h"
 #include "codec/write_records.h"
+#include "os/atomic_file.h"
 #include "os/name_changes.h"
 #include "tzmark/error.h"
 
@@ -101,8 +102,8 @@ WriteResult write_file(const std::string& file_name, const TensorTable& tensors,
                        const WriteOptions& options) {
   require_no_undo_journal(file_name);
   const auto directory = std::make_shared<const Directory>(Directory::of(file_name));
-  AtomicFile output(directory, file_name, options.io_path, options.existing);
-  std::optional<AtomicFile> data_output;
+  AtomicFileIn output(directory, file_name, options.io_path, options.existing);
+  std::optional<AtomicFileIn> data_output;
   if (options.detached_data) {
     data_output.emplace(directory, detached_data_file_name(file_name), options.io_path, options.existing);
     if (!NameChanges::can_replace(*data_output, output)) {

@@ -11,6 +11,7 @@
 #include "bytes/cursor.h"
 #include "bytes/utf8.h"
 #include "codec/tensor_digest.h"
+#include "os/atomic_file.h"
 #include "os/name_changes.h"
 #include "safetensors/dtypes.h"
 #include "safetensors/header.h"
@@ -321,9 +322,9 @@ class ShardedOutput {
   }
 
  private:
-  std::unique_ptr<AtomicFile> make_file(const std::string& name) const {
+  std::unique_ptr<AtomicFileIn> make_file(const std::string& name) const {
     return about(name, [&] {
-      return std::make_unique<AtomicFile>(directory_, names_.folder + name, options_.io_path, options_.existing);
+      return std::make_unique<AtomicFileIn>(directory_, names_.folder + name, options_.io_path, options_.existing);
     });
   }
 
@@ -374,8 +375,8 @@ class ShardedOutput {
   const Plan& plan_;
   const SafetensorsWriteOptions& options_;
   const std::shared_ptr<const Directory> directory_;
-  const std::unique_ptr<AtomicFile> index_;
-  std::vector<std::unique_ptr<AtomicFile>> shards_;
+  const std::unique_ptr<AtomicFileIn> index_;
+  std::vector<std::unique_ptr<AtomicFileIn>> shards_;
   // The files that the old index names; empty if there is no index, none if it cannot be read.
   std::optional<std::set<std::string, std::less<>>> old_files_;
 };

@@ -121,8 +121,6 @@ std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std
 // Copies bytes from one file to another in pieces. REQUIRES: the ranges do not overlap if both are the same file.
 void copy_bytes(File& from, std::uint64_t from_offset, File& to, std::uint64_t to_offset, std::uint64_t bytes);
 
-class Directory;  // of the library
-
 // A file that appears under its name complete, or not at all. It is written without a name, or under a temporary one
 // (NAME.tmp- and eight hex digits) if the file system or the path requires it, then synced and renamed, and the
 // directory is synced. If it is destroyed without commit, it leaves nothing behind; a process that is killed may leave
@@ -141,9 +139,6 @@ class AtomicFile {
 
   explicit AtomicFile(const std::string& final_name, std::string_view io_path = "auto",
                       Existing existing = Existing::kReplace);
-  // In a directory that is open already: that of final_name.
-  AtomicFile(std::shared_ptr<const Directory> directory, const std::string& final_name, std::string_view io_path,
-             Existing existing);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -155,11 +150,12 @@ class AtomicFile {
   // Finishes the file, renames it, and syncs the directory.
   void commit();
 
-  struct State;  // private to the library
+ protected:
+  struct State;
+  explicit AtomicFile(std::unique_ptr<State> state);
+  static State& state_of(const AtomicFile& file) { return *file.state_; }
 
  private:
-  friend class NameChanges;
-  friend bool can_link(const AtomicFile& file);
   std::unique_ptr<State> state_;
 };
 
