@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "tzmark/device_compute.h"
+#include "tzmark/device_memory.h"
 #include "tzmark/error.h"
-#include "tzmark/gpudirect.h"
 #include "tzmark/memory.h"
 
 namespace tzmark::bench {

@@ -11,8 +11,8 @@ namespace tzmark::bench {
 enum class GpuRung : std::uint8_t {
   kCopy,       // from pinned host memory
   kFill,       // of GPU memory, which is written once: how fast that memory is
-  kCrc32,      // gpu/compute.h, as the codec: of parts of 2 MiB
-  kSecretbox,  // gpu/compute.h, as the codec: messages of 2 MiB, checked and opened in place
+  kCrc32,      // tzmark/device_compute.h, as the codec: of parts of 2 MiB
+  kSecretbox,  // tzmark/device_compute.h, as the codec: messages of 2 MiB, checked and opened in place
 };
 
 // As the result document calls it: "host-to-device", "gpu-memory", "gpu-crc32", "gpu-secretbox".

@@ -8,6 +8,7 @@
 
 #include "harness/threads.h"
 #include "subjects/ours.h"
+#include "tzmark/device_memory.h"
 #include "tzmark/error.h"
 #include "tzmark/gpudirect.h"
 

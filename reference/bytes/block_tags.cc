@@ -1,4 +1,4 @@
-// Poly1305 by OpenSSL, whose code for it is the fastest at hand.
+// Poly1305 by OpenSSL, the fastest implementation available.
 #include "bytes/block_tags.h"
 
 #include <openssl/evp.h>
@@ -12,9 +12,9 @@ namespace tzmark {
 namespace {
 
 EVP_MAC* poly1305() {
-  // Fetched once: a look-up by name costs more than a short block.
+  // Fetched once, since a lookup by name costs more than a short block.
   static EVP_MAC* const algorithm = EVP_MAC_fetch(nullptr, "POLY1305", nullptr);
-  if (algorithm == nullptr) throw Error(ErrorCode::kResource, "OpenSSL offers no Poly1305");
+  if (algorithm == nullptr) throw Error(ErrorCode::kResource, "OpenSSL has no Poly1305");
   return algorithm;
 }
 
@@ -22,7 +22,7 @@ EVP_MAC* poly1305() {
 
 BlockTagger::BlockTagger() {
   if (RAND_bytes(key_.data(), static_cast<int>(key_.size())) != 1) {
-    throw Error(ErrorCode::kResource, "the system gives no random bytes");
+    throw Error(ErrorCode::kResource, "the system provides no random bytes");
   }
 }
 
@@ -31,11 +31,11 @@ BlockTag BlockTagger::tag(std::span<const std::byte> block) const {
                                                                           EVP_MAC_CTX_free);
   BlockTag tag;
   std::size_t length = 0;
-  // One key may serve many blocks here, as nobody ever sees a tag.
+  // One key may be used for many blocks, since tags stay secret.
   if (!context || EVP_MAC_init(context.get(), key_.data(), key_.size(), nullptr) != 1 ||
       EVP_MAC_update(context.get(), reinterpret_cast<const unsigned char*>(block.data()), block.size()) != 1 ||
       EVP_MAC_final(context.get(), tag.data(), &length, tag.size()) != 1 || length != tag.size()) {
-    throw Error(ErrorCode::kResource, "Poly1305 failed in OpenSSL");
+    throw Error(ErrorCode::kResource, "OpenSSL failed to compute a Poly1305");
   }
   return tag;
 }

@@ -1,8 +1,8 @@
-// Tags of blocks that were checked on one read of a file, so that a second read hands out no other bytes.
+// Tags of blocks that were verified on the first read of a file, to compare with on a second read.
 //
-// A file may change between two reads, by accident or by an attacker who wants unchecked bytes to pass for checked
-// ones. Holding a tag per block costs far less memory than holding the data. Tags are Poly1305 under a random key that
-// never leaves the object: two different blocks of at most 4 MiB share a tag with a probability below 2^-84.
+// A file may change between two reads, by accident or by an attacker. A tag per block takes far less memory than the
+// data. Tags are Poly1305 under a random key that never leaves the object: two different blocks of at most 4 MiB have
+// the same tag with a probability below 2^-84.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 // Little-endian reading and writing of wire structures, bounds-checked.
 //
-// ByteReader walks over bytes that came from a file. It knows where in the file they lie and which error a read past
-// their end is, so that every decoder gets its rule id and byte offset right without saying so at each field.
-// Neither class owns the bytes it walks over; both are for one thread at a time.
+// ByteReader walks over bytes of a file. It knows their offset in the file and the error of a read past their end, so
+// that decoders report the right rule id and byte offset without naming them for each field. Neither class owns its
+// bytes; both are for one thread at a time.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bytes/requires.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -29,23 +30,25 @@ inline std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// REQUIRES: at + sizeof(T) lies inside bytes.
+// REQUIRES: at + sizeof(T) <= bytes.size().
 template <std::integral T>
 T load(std::span<const std::byte> bytes, std::size_t at) {
+  TZMARK_REQUIRES(at <= bytes.size() && sizeof(T) <= bytes.size() - at);
   T value;
   std::memcpy(&value, bytes.data() + at, sizeof(T));
   return value;
 }
 
-// REQUIRES: at + sizeof(T) lies inside bytes.
+// REQUIRES: at + sizeof(T) <= bytes.size().
 template <std::integral T>
 void store(std::span<std::byte> bytes, std::size_t at, T value) {
+  TZMARK_REQUIRES(at <= bytes.size() && sizeof(T) <= bytes.size() - at);
   std::memcpy(bytes.data() + at, &value, sizeof(T));
 }
 
 class ByteReader {
  public:
-  // file_offset is where bytes begin in the file; past_end and region name the error for a field that does not fit.
+  // file_offset: where bytes begin in the file. past_end, region: the error for a field that does not fit.
   ByteReader(std::span<const std::byte> bytes, std::uint64_t file_offset, ErrorCode past_end, std::string_view region)
       : bytes_(bytes), file_offset_(file_offset), past_end_(past_end), region_(region) {}
 
@@ -53,7 +56,7 @@ class ByteReader {
   std::size_t remaining() const { return bytes_.size() - position_; }
   std::uint64_t file_position() const { return file_offset_ + position_; }
 
-  // The next length bytes; field is its name in the error.
+  // Returns the next length bytes. field: the name in the error.
   std::span<const std::byte> take(std::uint64_t length, std::string_view field) {
     if (length > remaining()) {
       throw Error(past_end_, fmt::format("{} runs past the end of {}", field, region_), file_position());
@@ -68,7 +71,7 @@ class ByteReader {
     return load<T>(take(sizeof(T), field), 0);
   }
 
-  // A length of type Length, then that many bytes.
+  // Reads a length of type Length, then that many bytes.
   template <std::integral Length>
   std::string_view text(std::string_view field) {
     return as_text(take(integer<Length>(field), field));

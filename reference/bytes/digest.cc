@@ -35,7 +35,7 @@ constexpr std::uint64_t crc64_multiply(std::uint64_t a, std::uint64_t b) {
   return product;
 }
 
-// x^(8 * bytes): what as many further bytes multiply the CRC of those before them by.
+// Returns x^(8 * bytes), by which appending that many bytes multiplies a CRC.
 std::uint64_t crc64_shift(std::uint64_t bytes) {
   std::uint64_t square = kCrc64One >> 8;
   std::uint64_t shift = kCrc64One;
@@ -47,9 +47,9 @@ std::uint64_t crc64_shift(std::uint64_t bytes) {
 }
 
 const EVP_MD* sha256_algorithm() {
-  // Fetched once: a look-up by name at each tensor costs more than hashing a small one.
+  // Fetched once, since a lookup by name costs more than hashing a small tensor.
   static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
-  if (algorithm == nullptr) throw Error(ErrorCode::kResource, "OpenSSL offers no SHA-256");
+  if (algorithm == nullptr) throw Error(ErrorCode::kResource, "OpenSSL has no SHA-256");
   return algorithm;
 }
 

@@ -31,7 +31,7 @@ const ErrorInfo* error_table(std::size_t& count) noexcept {
 }
 
 Error::Error(ErrorCode code, std::string detail, std::optional<std::uint64_t> offset) : code_(code), offset_(offset) {
-  // Names and dtypes of a hostile file end up in messages, which stay one line of readable length all the same.
+  // Messages may contain names and dtypes of a hostile file, but must stay one line of readable length.
   constexpr std::size_t kMessageBytesMax = 500;
   message_ = detail.empty() ? std::string(error_info(code).text) : printable(detail.substr(0, kMessageBytesMax));
   what_ = offset_ ? fmt::format("error {} at byte {}: {}", rule(), *offset_, message_)

@@ -1,7 +1,7 @@
-// Helper threads: as many as the system starts, which may be none.
+// Helper threads, of which the system may start fewer than requested.
 //
-// Limits of processes (pids.max, ulimit -u) count threads too. Callers do a share of the work themselves, and wait for
-// no thread that did not start.
+// Process limits (pids.max, ulimit -u) also count threads. Callers do a share of the work themselves, and do not wait
+// for threads that did not start.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 #include <thread>
 #include <vector>
 
-#include "tzmark/shortage.h"
+#include "bytes/count_shortage.h"
 
 namespace tzmark {
 
-// Starts up to count threads, of which thread i calls a copy of work with i, and returns those that started: the first
-// ones. Counts the others as missing. The threads are joined when the result goes. REQUIRES: work does not throw.
+// Starts up to count threads, and returns those that started; thread i calls a copy of work with i. Counts the others
+// as missing. Destroying the result joins the threads. REQUIRES: work does not throw.
 template <typename Work>
 std::vector<std::jthread> start_threads(std::size_t count, const Work& work) {
   std::vector<std::jthread> threads;

@@ -17,8 +17,8 @@ struct CodePoints {
   std::uint32_t first, last;
 };
 
-// What Unicode 15 puts into the categories Cc, Cf, Zl and Zp, and every Default_Ignorable_Code_Point: it shows nothing
-// of its own, and ends lines, begins escape sequences, reverses the text around it, or hides.
+// The categories Cc, Cf, Zl and Zp of Unicode 15, and every Default_Ignorable_Code_Point: characters that are
+// invisible, end lines, begin escape sequences, or reverse the text around them.
 constexpr std::array<CodePoints, 27> kHidden = {{
     {0x0000, 0x001f},   {0x007f, 0x009f},   {0x00ad, 0x00ad},   {0x034f, 0x034f},   {0x0600, 0x0605},
     {0x061c, 0x061c},   {0x06dd, 0x06dd},   {0x070f, 0x070f},   {0x0890, 0x0891},   {0x08e2, 0x08e2},
@@ -34,7 +34,7 @@ bool is_hidden(std::uint32_t code_point) {
   return after != kHidden.begin() && code_point <= std::prev(after)->last;
 }
 
-// The character in front, and how many bytes it has. REQUIRES: the text begins with well-formed UTF-8.
+// Returns the first character, and its number of bytes. REQUIRES: the text begins with well-formed UTF-8.
 std::pair<std::uint32_t, std::size_t> decode_front(std::string_view text) {
   const auto lead = static_cast<std::uint8_t>(text[0]);
   const std::size_t bytes = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
@@ -49,7 +49,7 @@ std::optional<std::size_t> find_invalid_utf8(std::string_view text) noexcept {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<std::uint8_t>(text[i]) : 0; };
   const auto within = [](int value, int low, int high) { return value >= low && value <= high; };
   for (std::size_t i = 0; i < text.size();) {
-    // Most text is ASCII, which is checked eight bytes at a time.
+    // Skips ASCII, which most text is, eight bytes at a time.
     constexpr std::uint64_t kHighBits = 0x8080808080808080;
     for (std::uint64_t block = 0; i + sizeof block <= text.size(); i += sizeof block) {
       std::memcpy(&block, text.data() + i, sizeof block);
@@ -61,7 +61,7 @@ std::optional<std::size_t> find_invalid_utf8(std::string_view text) noexcept {
       ++i;
       continue;
     }
-    // The second byte's range depends on the first; it is what excludes overlong forms, surrogates and too high values.
+    // The range of the second byte depends on the first, which excludes overlong forms, surrogates and too high values.
     const int low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
     const int high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
     std::size_t length = 0;

@@ -7,12 +7,11 @@
 
 namespace tzmark {
 
-// Position of the first byte that does not belong to a well-formed sequence.
+// Returns the position of the first byte that is not part of a well-formed sequence; none if all are.
 std::optional<std::size_t> find_invalid_utf8(std::string_view text) noexcept;
 
-// Text of a hostile file, or a name, made safe for a terminal and for one line: control and format characters, line
-// separators, what shows nothing, and bytes that are not UTF-8 become escapes like \x1e. Applied twice, it changes
-// nothing more.
+// Makes text of a hostile file safe for a terminal and for one line: replaces control and format characters, line
+// separators, invisible characters and invalid UTF-8 by escapes like \x1e. Idempotent.
 std::string printable(std::string_view text);
 
 }  // namespace tzmark

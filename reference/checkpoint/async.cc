@@ -7,13 +7,13 @@
 #include <thread>
 #include <utility>
 
+#include "bytes/count_shortage.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/save_task.h"
 #include "checkpoint/snapshot.h"
 #include "checkpoint/stopwatch.h"
 #include "codec/pipeline.h"
 #include "tzmark/error.h"
-#include "tzmark/shortage.h"
 
 namespace tzmark {
 namespace {

@@ -13,7 +13,7 @@
 #include "testing/faults/thread_limit.h"
 #include "testing/files/checkpoint_models.h"
 #include "testing/gpu/fake.h"
-#include "tzmark/gpudirect.h"
+#include "tzmark/device_memory.h"
 
 namespace tzmark {
 namespace {

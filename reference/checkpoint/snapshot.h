@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tzmark/checkpoint.h"
-#include "tzmark/gpudirect.h"
+#include "tzmark/device_memory.h"
 #include "tzmark/memory.h"
 #include "tzmark/table.h"
 #include "tzmark/writer.h"

@@ -67,7 +67,7 @@ struct ConvertOptions : InputOptions {
       options.encrypt = EncryptOptions{std::move(*key), chunk_bytes, opslimit, memlimit};
     }
     options.index_bytes_min = index_bytes;
-    options.split = split;
+    options.detached_data = split;
     options.verify_source = !no_verify;
     options.threads = threads;
     options.io_path = io_path;

@@ -1,4 +1,4 @@
-// Adding tensors to a v5-segments file.
+// Appending tensors to a v5-segments file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,12 +21,12 @@ void check_names(const TensorTable& present, const TensorTable& added) {
   try {
     for (std::size_t i = 0; i < added.size(); ++i) names.add(added[i].name, 0);
   } catch (const Error& error) {
-    // The file is right as it is; the call asks for something that would make it wrong.
+    // The file is valid; the new tensors would make it invalid.
     throw Error(ErrorCode::kUsage, fmt::format("{} ({})", error.message(), error.rule()));
   }
 }
 
-// The tensor whose data is the quickest to read.
+// Returns the tensor whose data is the fastest to read.
 std::optional<std::size_t> smallest_with_data(const TensorTable& tensors) {
   std::optional<std::size_t> smallest;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -36,7 +36,7 @@ std::optional<std::size_t> smallest_with_data(const TensorTable& tensors) {
   return smallest;
 }
 
-// What is there already, as the plan of what is added wants to know it.
+// Describes the existing content for the plan of the new tensors.
 Extension extension_of(InPlaceEdit& edit) {
   const Index& index = edit.index();
   Extension extension;
@@ -47,7 +47,7 @@ Extension extension_of(InPlaceEdit& edit) {
     const TensorInfo tensor = index.tensors[i];
     if (tensor.data_length > 0) data_end = std::max(data_end, tensor.data_offset + tensor.data_length);
   }
-  // Behind the terminator, and behind whatever else there is: nothing that is there is overwritten.
+  // After the terminator and anything else, so that nothing is overwritten.
   extension.data_end = std::max(data_end + kTerminatorBytes, edit.file().size());
   if (const auto sample = index.header.encrypted ? smallest_with_data(index.tensors) : std::nullopt) {
     TensorHeader header;
@@ -58,11 +58,10 @@ Extension extension_of(InPlaceEdit& edit) {
   return extension;
 }
 
-// Tensors under another key than the rest would make a file that no key opens.
+// Throws TZR-CRY-016 unless the key decrypts the existing tensors: no single key could open a file with several.
 void check_key(const InPlaceEdit& edit, const WritePlan& plan) {
   ReadOptions read;
-  read.key =
-      Key(std::span<const std::byte, kKeyBytes>(reinterpret_cast<const std::byte*>(plan.key().data()), kKeyBytes));
+  read.key = Key(plan.key().bytes());
   const Reader reader(edit.open_for_reading(), std::move(read));
   const auto sample = smallest_with_data(reader.tensors());
   if (!sample) return;
@@ -76,12 +75,12 @@ Growth append_tensors(const std::string& file_name, const TensorTable& tensors, 
                       WriteOptions options) {
   InPlaceEdit edit(file_name, options.io_path);
   if (edit.index().header.encrypted != options.encrypt.has_value()) {
-    throw Error(ErrorCode::kUsage, options.encrypt ? "the file is not encrypted, and a key to encrypt with was given"
-                                                   : "the file is encrypted, and no key to encrypt with was given");
+    throw Error(ErrorCode::kUsage, options.encrypt ? "an encryption key was given for a file that is not encrypted"
+                                                   : "the file is encrypted, and no encryption key was given");
   }
   check_names(edit.index().tensors, tensors);
   options.layout = Layout::kV5Segments;
-  options.split = false;
+  options.detached_data = false;
 
   Extension extension = extension_of(edit);
   WritePlan plan(tensors, options, &extension);

@@ -1,4 +1,4 @@
-// Writes small structures to a file in blocks, one behind another. For one thread at a time.
+// Writes small structures to a file one after another, in blocks. For one thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,9 @@ class BlockWriter {
   void bytes(std::span<const std::byte> bytes) { writer_.bytes(bytes); }
   std::uint64_t position() const { return flushed_ + block_.size(); }
 
-  // Nothing if the position is there already. REQUIRES: position() <= end.
+  // Writes zeros up to end. REQUIRES: position() <= end.
   void zeros_to(std::uint64_t end) {
+    TZMARK_REQUIRES(position() <= end);
     while (position() < end) {
       writer_.zeros(static_cast<std::size_t>(std::min<std::uint64_t>(end - position(), kBlockBytes)));
       flush();

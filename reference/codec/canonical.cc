@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bytes/digest.h"
+#include "codec/canonical_lines.h"
 
 namespace tzmark {
 namespace {
@@ -21,7 +22,7 @@ ordered_json path_json(const Path& path) {
   return array;
 }
 
-// One line for each tensor; kept as text until all are there, as they come in any order.
+// Returns the line of one tensor. Lines are kept as text until all are complete, since tensors arrive in any order.
 std::string tensor_line(const TensorInfo& tensor, const ScannedTensor& scanned) {
   const auto crc32 = scanned.header.crc32(scanned.header_bytes);
   const auto sha256 = scanned.header.sha256(scanned.header_bytes);
@@ -47,15 +48,10 @@ std::string canonical_json(const Reader& reader) {
   reader.scan({.plain_sha256 = true}, [&](const ScannedTensor& scanned) {
     lines[scanned.index] = tensor_line(reader.tensors()[scanned.index], scanned);
   });
-  std::string text = fmt::format(R"({{"data_version": {}, "layout": "{}", "encrypted": {},)",
-                                 reader.header().data_version, layout_name(reader.layout()), reader.header().encrypted);
-  text += "\n \"tensors\": [";
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    text += i == 0 ? "\n  " : ",\n  ";
-    text += lines[i];
-  }
-  text += "\n ]}\n";
-  return text;
+  return canonical_document(
+      fmt::format(R"("data_version": {}, "layout": "{}", "encrypted": {})", reader.header().data_version,
+                  layout_name(reader.layout()), reader.header().encrypted),
+      lines);
 }
 
 }  // namespace tzmark

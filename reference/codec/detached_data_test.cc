@@ -18,7 +18,7 @@ struct Pair {
 Pair write_pair(bool encrypted = false) {
   WriteOptions options;
   options.layout = Layout::kV5Segments;
-  options.split = true;
+  options.detached_data = true;
   if (encrypted) options.encrypt = test::with_key(1024);
   test::Content content = test::three_tensors();
   content.add({"large"}, "uint8", {100'000});
@@ -79,7 +79,7 @@ TEST(DetachedData, WholeFileWithADataFileIsWrongUsage) {
 
 TEST(DetachedData, FilesOfTwoPairsDoNotMix) {
   const Pair one = write_pair(), other = write_pair();
-  EXPECT_EQ(error_of([&] { open_pair({one.head, other.data}); }), ErrorCode::kDetachedData);
+  EXPECT_EQ(error_of([&] { open_pair({one.head, other.data}); }), ErrorCode::kDetachedDataPair);
 }
 
 TEST(DetachedData, EveryTruncationOfTheDataFile) {
@@ -89,7 +89,7 @@ TEST(DetachedData, EveryTruncationOfTheDataFile) {
     Pair cut = pair;
     cut.data.resize(length);
     const auto code = error_of([&] { open_pair(cut); });
-    EXPECT_EQ(code, length < 4096 ? ErrorCode::kSplitDataFile : ErrorCode::kIndexDataPastEnd) << length;
+    EXPECT_EQ(code, length < 4096 ? ErrorCode::kDetachedDataFile : ErrorCode::kIndexDataPastEnd) << length;
   }
 }
 
@@ -104,7 +104,7 @@ TEST(DetachedData, HeadNeedsItsLayoutSection) {
 TEST(DetachedData, OtherVersionsOfTheDataFile) {
   Pair pair = write_pair();
   pair.data[5] = std::byte{2};
-  EXPECT_EQ(error_of([&] { open_pair(pair); }), ErrorCode::kSplitDataFile);
+  EXPECT_EQ(error_of([&] { open_pair(pair); }), ErrorCode::kDetachedDataFile);
 }
 
 TEST(DetachedData, OnlyOfSegments) {
@@ -112,7 +112,7 @@ TEST(DetachedData, OnlyOfSegments) {
     if (layout == Layout::kV5Segments || layout == Layout::kV3) continue;
     WriteOptions options;
     options.layout = layout;
-    options.split = true;
+    options.detached_data = true;
     MemoryFile head, data;
     const test::Content content = test::three_tensors();
     EXPECT_EQ(error_of([&] { write_tensors(head, content.table, content.source(), options, &data); }),

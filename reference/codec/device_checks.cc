@@ -1,4 +1,4 @@
-// Batches of messages and of parts to be hashed, for the GPU.
+// Batches of messages to decrypt and of parts to hash on the GPU.
 #include "codec/device_checks.h"
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 namespace tzmark {
 namespace {
 
-// Messages of 2 MiB are opened by a few hundred threads each; so many of them keep a large GPU busy.
+// A few hundred GPU threads decrypt a message of 2 MiB; this many messages keep a large GPU busy.
 constexpr std::size_t kBatchBytes = std::size_t{256} << 20;
 
 }  // namespace
 
-DeviceChecks::DeviceChecks(const Reader::State& state, Verification verify, DeviceCopies& copies)
+DeviceChecks::DeviceChecks(const ReaderState& state, Verification verify, DeviceCopies& copies)
     : state_(state), verify_(verify), has_kernels_(why_no_device_compute().empty()), copies_(copies) {
   if (state.index.header.encrypted && !has_kernels_) {
     throw Error(ErrorCode::kUnavailable, "the file cannot be decrypted on the GPU: " + why_no_device_compute());
@@ -27,16 +27,16 @@ DeviceChecks::DeviceChecks(const Reader::State& state, Verification verify, Devi
 
 void DeviceChecks::add(std::size_t number, const std::shared_ptr<LargeTensor>& large, MutableBuffer tensor,
                        std::uint64_t offset, std::size_t length) {
-  std::vector<Job> batch;
+  std::vector<Arrival> batch;
   {
     const std::lock_guard lock(mutex_);
-    Tensor& known = tensors_.try_emplace(number, Tensor{large, tensor}).first->second;
+    ArrivingTensor& known = tensors_.try_emplace(number, ArrivingTensor{large, tensor}).first->second;
     known.arrived_bytes += length;
     const auto& cipher = large->stream.cipher();
     if (!cipher || large->stream.is_read_raw(large->piece_bytes)) {
       waiting_.push_back({&known, {offset, length, 0}});
     } else if (known.arrived_bytes == tensor.size) {
-      // A message that is longer than a part has to be there whole.
+      // A message that is longer than a part must be complete.
       waiting_.push_back({&known, {0, tensor.size, 0}});
       length = tensor.size;
     } else {
@@ -53,10 +53,10 @@ void DeviceChecks::add(std::size_t number, const std::shared_ptr<LargeTensor>& l
 void DeviceChecks::finish() {
   check(waiting_);
   waiting_.clear();
-  std::vector<Tensor*> order;
+  std::vector<ArrivingTensor*> order;
   for (auto& [number, tensor] : tensors_) order.push_back(&tensor);
 
-  // SHA-256 takes a core a tensor, so that tensors are dealt with side by side.
+  // SHA-256 uses one core per tensor, so several tensors are hashed in parallel.
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < order.size(); i = next++) {
@@ -73,28 +73,28 @@ void DeviceChecks::finish() {
     const auto helpers = start_threads(threads > 0 ? threads - 1 : 0, [&](std::size_t) { work(); });
     work();
   }
-  for (const Tensor* tensor : order) {
+  for (const ArrivingTensor* tensor : order) {
     if (tensor->failure) std::rethrow_exception(tensor->failure);
   }
 }
 
-void DeviceChecks::check(std::vector<Job>& batch) {
+void DeviceChecks::check(std::vector<Arrival>& batch) {
   open(batch);
   compute_crc32(batch);
   const std::lock_guard lock(mutex_);
-  for (const Job& job : batch) job.tensor->checked.push_back(job.part);
+  for (const Arrival& arrival : batch) arrival.tensor->checked.push_back(arrival.part);
 }
 
-void DeviceChecks::open(const std::vector<Job>& batch) {
+void DeviceChecks::open(const std::vector<Arrival>& batch) {
   struct Origin {
-    Tensor* tensor;
+    ArrivingTensor* tensor;
     std::uint64_t message;
   };
   struct Messages {
     std::vector<SealedMessage> sealed;
     std::vector<Origin> origins;
   };
-  // Tensors of one file may have keys that were derived with different salts.
+  // The keys of a file's tensors may have been derived with different salts.
   std::map<const Key*, Messages> by_key;
   for (const auto& [tensor, part] : batch) {
     const auto& cipher = tensor->large->stream.cipher();
@@ -113,8 +113,7 @@ void DeviceChecks::open(const std::vector<Job>& batch) {
     }
   }
   for (const auto& [key, messages] : by_key) {
-    const std::span<const std::byte, kKeyBytes> key_bytes(reinterpret_cast<const std::byte*>(key->data()), kKeyBytes);
-    for (const std::size_t wrong : open_on_device(key_bytes, messages.sealed)) {
+    for (const std::size_t wrong : open_on_device(key->bytes(), messages.sealed)) {
       const auto [tensor, message] = messages.origins[wrong];
       const std::lock_guard lock(mutex_);
       if (tensor->failure && tensor->failed_message < message) continue;
@@ -129,21 +128,21 @@ void DeviceChecks::open(const std::vector<Job>& batch) {
   }
 }
 
-void DeviceChecks::compute_crc32(std::vector<Job>& batch) const {
+void DeviceChecks::compute_crc32(std::vector<Arrival>& batch) const {
   if (!has_kernels_) return;
   std::vector<ConstBuffer> ranges;
-  std::vector<Job*> wanting;
-  for (Job& job : batch) {
-    if (!wants_crc32(*job.tensor)) continue;
-    ranges.push_back(job.tensor->memory.sub(job.part.offset, job.part.length));
-    wanting.push_back(&job);
+  std::vector<Arrival*> wanting;
+  for (Arrival& arrival : batch) {
+    if (!wants_crc32(*arrival.tensor)) continue;
+    ranges.push_back(arrival.tensor->memory.sub(arrival.part.offset, arrival.part.length));
+    wanting.push_back(&arrival);
   }
   if (ranges.empty()) return;
   const std::vector<std::uint32_t> sums = crc32_on_device(ranges);
   for (std::size_t i = 0; i < sums.size(); ++i) wanting[i]->part.crc32 = sums[i];
 }
 
-void DeviceChecks::verify(Tensor& tensor) const {
+void DeviceChecks::verify(ArrivingTensor& tensor) const {
   if (verify_ == Verification::kNone) return;
   const ExpectedHashes& expected = tensor.expected();
   TensorDigest digest;
@@ -152,12 +151,12 @@ void DeviceChecks::verify(Tensor& tensor) const {
     hash_on_host(tensor, digest);
   } else {
     std::ranges::sort(tensor.checked);
-    for (const Part& part : tensor.checked) digest.add_crc32(part.crc32, part.length);
+    for (const CheckedPart& part : tensor.checked) digest.add_crc32(part.crc32, part.length);
   }
   expected.check(digest.crc32(), digest.finish_sha256(), verify_);
 }
 
-void DeviceChecks::hash_on_host(Tensor& tensor, TensorDigest& digest) const {
+void DeviceChecks::hash_on_host(ArrivingTensor& tensor, TensorDigest& digest) const {
   copies_.with([&](DeviceCopy& copy) {
     const std::span<std::byte> room = copy.staging();
     for (std::size_t at = 0; at < tensor.memory.size;) {

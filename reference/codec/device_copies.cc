@@ -1,13 +1,15 @@
-// Copies over CUDA streams, and small ones gathered in pinned memory.
+// Copies over CUDA streams, with small ones gathered in pinned memory.
 #include "codec/device_copies.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "bytes/requires.h"
+
 namespace tzmark {
 namespace {
 
-// Tensors of a DeviceTensors have less than this between them.
+// The gaps between tensors of a DeviceTensors are smaller than this.
 constexpr std::size_t kGapBytes = 64;
 
 std::uint64_t address_of(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
@@ -29,6 +31,7 @@ void DeviceCopy::to_host(std::span<std::byte> to, const std::byte* from) const {
 }
 
 void DeviceCopy::gather(std::byte* to, std::span<const std::byte> from) {
+  TZMARK_REQUIRES(from.size() <= staging_bytes_);
   const std::byte* const end = gathered_to_ + gathered_bytes_;
   const bool follows = gathered_bytes_ > 0 && to >= end && static_cast<std::size_t>(to - end) < kGapBytes;
   if (!follows || static_cast<std::size_t>(to - gathered_to_) + from.size() > staging_bytes_) flush();

@@ -1,4 +1,4 @@
-// Copies from host memory to the GPU, by several threads at a time: each has a stream of its own.
+// Copies between host memory and the GPU by several threads, each with its own CUDA stream.
 #pragma once
 
 #include <cstddef>
@@ -8,27 +8,27 @@
 #include <vector>
 
 #include "io/cuda.h"
-#include "tzmark/gpudirect.h"
+#include "tzmark/device_memory.h"
 #include "tzmark/memory.h"
 
 namespace tzmark {
 
-// For one thread at a time, which has a context. Calls throw TZE-ENV-006.
+// For one thread at a time, with a current CUDA context. Calls throw TZE-ENV-006.
 class DeviceCopy {
  public:
-  // staging_bytes: the most that gather takes at once.
+  // staging_bytes: the largest copy that gather accepts.
   explicit DeviceCopy(std::size_t staging_bytes) : staging_bytes_(staging_bytes) {}
 
-  // Returns when the bytes are there. Fast from and to pinned memory.
+  // Block until the bytes are copied. Fast if the host memory is pinned.
   void to_device(std::byte* to, std::span<const std::byte> from) const;
   void to_host(std::span<std::byte> to, const std::byte* from) const;
 
-  // Many small copies to places that follow each other are made in one. flush returns when all of them are there.
+  // Merges small copies to consecutive places into one; flush blocks until all of them are copied.
   // REQUIRES: from.size() <= staging_bytes.
   void gather(std::byte* to, std::span<const std::byte> from);
   void flush();
 
-  // Pinned memory of staging_bytes, made when it is first asked for.
+  // Pinned memory of staging_bytes, allocated by the first call.
   std::span<std::byte> staging();
 
  private:
@@ -40,12 +40,12 @@ class DeviceCopy {
   std::size_t gathered_bytes_ = 0;
 };
 
-// Those that nobody uses are kept for whoever comes next. Thread-safe.
+// A pool of DeviceCopy objects. Thread-safe.
 class DeviceCopies {
  public:
   explicit DeviceCopies(std::size_t staging_bytes) : staging_bytes_(staging_bytes) {}
 
-  // Runs use(copy) with one that nobody else has meanwhile. The thread gets a context.
+  // Makes the CUDA context current, and calls use(copy) with an object that no other thread uses meanwhile.
   template <typename Use>
   void with(Use&& use) {
     std::unique_ptr<DeviceCopy> copy = take();

@@ -1,4 +1,4 @@
-// Reading tensors into GPU memory: through pinned memory and a copy, or straight by the path gpudirect.
+// Reading tensors into GPU memory: through pinned host memory, or directly with the path gpudirect.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,14 +15,15 @@ namespace {
 
 using DeviceTargetOf = std::function<MutableBuffer(std::size_t tensor)>;
 
-// Who checks and decrypts.
-bool computes_on_device(const Reader::State& state, const DeviceReadOptions& options) {
+// Returns whether the GPU decrypts and verifies.
+bool computes_on_device(const ReaderState& state, const DeviceReadOptions& options) {
   const bool passes_by = state.data().moves_device_memory();
   switch (options.compute) {
     case DeviceCompute::kHost:
       if (passes_by) {
         throw Error(ErrorCode::kUsage,
-                    fmt::format("nothing is computed on the host with the I/O path {}", state.data().io_path()));
+                    fmt::format("the I/O path {} bypasses the host, which cannot decrypt or verify then",
+                                state.data().io_path()));
       }
       return false;
     case DeviceCompute::kDevice:
@@ -34,12 +35,12 @@ bool computes_on_device(const Reader::State& state, const DeviceReadOptions& opt
   return passes_by || (options.verify != Verification::kAll && why_no_device_compute().empty());
 }
 
-// What reading into host memory does, and then a copy; parts of large tensors may be left as they are for the GPU.
+// Reads as ScanJob does and copies to the GPU; may leave the parts of large tensors to be decrypted and verified there.
 class DeviceJob {
  public:
   using Piece = ScanJob::Piece;
 
-  DeviceJob(const Reader::State& state, const DeviceReadOptions& options, std::size_t first, std::size_t end,
+  DeviceJob(const ReaderState& state, const DeviceReadOptions& options, std::size_t first, std::size_t end,
             DeviceTargetOf into)
       : state_(state),
         scan_(state, {.verify = options.verify}, first, end, {}, {}),
@@ -50,8 +51,7 @@ class DeviceJob {
     if (on_device_) checks_.emplace(state, options.verify, copies_);
   }
 
-  // Pieces are about to go through a pipeline: what that needs beside what the Reader was told. registered: what all
-  // of them are read into.
+  // The options of the Reader, and those for a GPU. registered: the memory that contains all destinations.
   PipelineOptions pipeline_options(MutableBuffer registered) const {
     PipelineOptions options = state_.pipeline_options();
     options.pins_memory = !straight_;
@@ -105,7 +105,7 @@ class DeviceJob {
 
   std::size_t writes(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
 
-  // What could not be checked piece by piece.
+  // Verifies what could not be verified piece by piece.
   void finish() {
     if (checks_) checks_->finish();
   }
@@ -115,7 +115,7 @@ class DeviceJob {
   MutableBuffer tensor_of(const Piece& piece) const { return into_(state_.index.in_file_order(piece.first)); }
   MutableBuffer target_of(const Piece& piece) const { return tensor_of(piece).sub(piece.offset, piece.length); }
 
-  const Reader::State& state_;
+  const ReaderState& state_;
   ScanJob scan_;
   const bool on_device_;
   const bool straight_;
@@ -134,12 +134,12 @@ void Reader::read_into_device(std::size_t tensor, MutableBuffer out, const Devic
   require_gpu();
   const TensorInfo info = tensors()[tensor];
   state_->check_room(tensor, out.size);
-  if (out.kind != MemoryKind::kDevice) throw Error(ErrorCode::kUsage, "the memory is not of a GPU");
+  if (out.kind != MemoryKind::kDevice) throw Error(ErrorCode::kUsage, "read_into_device() reads into GPU memory only");
   if (info.meta()) {
     fill_with_zeros(out);
     out = out.sub(0, 0);
   }
-  const std::size_t place = state_->place_in_file(tensor);
+  const std::size_t place = state_->index.place_in_file(tensor);
   DeviceJob job(*state_, options, place, place + 1, [&](std::size_t) { return out; });
   Pipeline(job, job.pipeline_options(out), info.data_length, &state_->data()).run();
   job.finish();
@@ -155,20 +155,20 @@ DeviceTensors Reader::load_into_device(const DeviceReadOptions& options) const {
 }
 
 DeviceTensors::DeviceTensors(const TensorTable& tensors) : memory_(0) {
-  // What any vector instruction wants of its operands.
+  // The widest alignment of vector instructions.
   constexpr std::uint64_t kAlignBytes = 64;
-  // A large tensor that lies in the file on such a boundary is as far behind a page here as it is there: then
-  // gpudirect moves it without a buffer between.
+  // A large tensor with this alignment in the file gets the same offset within a page here, so that gpudirect needs no
+  // bounce buffer.
   constexpr std::uint64_t kPageBytes = 4096;
   constexpr std::uint64_t kLargeBytes = 1 << 20;
-  places_.reserve(tensors.size());
+  ranges_.reserve(tensors.size());
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorInfo tensor = tensors[i];
     if (tensor.data_length >= kLargeBytes && tensor.data_offset % kAlignBytes == 0) {
       end += (tensor.data_offset - end) % kPageBytes;
     }
-    places_.push_back({end, tensor.data_length});
+    ranges_.push_back({end, tensor.data_length});
     end += (tensor.data_length + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
   }
   memory_ = DeviceMemory(end);

@@ -1,8 +1,6 @@
-// Tensors of GPU memory as streams for a writer.
-#include <fmt/format.h>
-
+// Tensors in GPU memory as streams for a writer.
+#include "codec/stream_range.h"
 #include "tzmark/device.h"
-#include "tzmark/error.h"
 
 namespace tzmark {
 namespace {
@@ -12,10 +10,7 @@ class DeviceStream final : public TensorStream {
   explicit DeviceStream(ConstBuffer tensor) : tensor_(tensor) {}
 
   void read(std::uint64_t offset, MutableBuffer out) override {
-    if (offset > tensor_.size || out.size > tensor_.size - offset) {
-      throw Error(ErrorCode::kUsage,
-                  fmt::format("{} bytes at {} of a tensor of {} bytes", out.size, offset, tensor_.size));
-    }
+    check_range(offset, out.size, tensor_.size);
     copy_to_host(tensor_.sub(offset, out.size), out.bytes());
   }
   ConstBuffer in_device_memory() const override { return tensor_; }

@@ -1,4 +1,4 @@
-// Renaming, retyping and dropping tensors of a v5-segments file: index and headers are written anew, data stays.
+// Renaming and dropping tensors of a v5-segments file, and changing their kind: rewrites index and headers, keeps data.
 #include "tzmark/edit.h"
 
 #include <fmt/format.h>
@@ -19,17 +19,17 @@ namespace {
 
 constexpr std::size_t kHashedPieceBytes = 2 << 20;
 
-// What the file is to say of one tensor.
+// The new fields of one tensor.
 struct NewFields {
   std::string name;
   Kind kind;
-  bool renamed = false, retyped = false, dropped = false;  // what was asked for
+  bool renamed = false, retyped = false, dropped = false;  // what the edits ask for
   bool changed = false;
 };
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::kUsage, why); }
 
-// One for each tensor, in index order.
+// Returns the new fields of all tensors, in index order.
 std::vector<NewFields> plan_fields(const Reader& reader, const std::vector<TensorEdit>& edits) {
   const TensorTable& tensors = reader.tensors();
   std::vector<NewFields> planned;
@@ -57,9 +57,10 @@ std::vector<NewFields> plan_fields(const Reader& reader, const std::vector<Tenso
     if (fields.dropped) continue;
     ++kept;
     fields.changed = fields.name != tensors[i].name || fields.kind != tensors[i].kind;
-    if (fields.name.size() > 65535) refuse(fmt::format("a name of {} bytes; 65535 fit", fields.name.size()));
+    if (fields.name.size() > 65535)
+      refuse(fmt::format("a name of {} bytes exceeds the maximum of 65535", fields.name.size()));
     if (fields.name.starts_with(kStructuredNameMark) && fields.kind != Kind::kStateDict) {
-      refuse(fmt::format("'{}' has a path of several elements, which only tensors of kind state_dict have",
+      refuse(fmt::format("'{}' has a path of several elements, which requires kind state_dict",
                          display_path(parse_name(fields.name))));
     }
     try {
@@ -68,11 +69,11 @@ std::vector<NewFields> plan_fields(const Reader& reader, const std::vector<Tenso
       refuse(fmt::format("{} ({})", error.message(), error.rule()));
     }
   }
-  if (kept == 0) refuse("a file holds at least one tensor, and all would be dropped");
+  if (kept == 0) refuse("cannot drop all tensors: a file contains at least one");
   return planned;
 }
 
-// The header with another name and kind; its hashes are still the old ones.
+// Returns the header with the new name and kind, but the old hashes.
 std::vector<std::byte> rewritten_header(std::span<const std::byte> header, const TensorHeader& decoded,
                                         const NewFields& fields) {
   constexpr std::size_t kModuleAt = 8;
@@ -88,7 +89,7 @@ std::vector<std::byte> rewritten_header(std::span<const std::byte> header, const
   return bytes;
 }
 
-// Reads the tensor's data, verifies it against its old hashes, and puts the new ones into its new header.
+// Reads the tensor's data, verifies its old hashes, and stores the new ones in its new header.
 void rehash(const Reader& reader, std::size_t tensor, std::span<std::byte> header, const Progress& progress) {
   const auto stream = reader.open(tensor);
   const ExpectedHashes& expected = *stream->expected();
@@ -111,7 +112,7 @@ void rehash(const Reader& reader, std::size_t tensor, std::span<std::byte> heade
     offset += part.size();
     if (progress) progress(part.size());
   }
-  // Data that is wrong already must not get a hash that says it is right.
+  // Corrupt data must not get a matching hash.
   expected.check(old_digest.crc32(), old_digest.finish_sha256());
   const Sha256Digest sha = new_digest.finish_sha256();
   for (const TensorHeader::Hash& hash : decoded.hashes) {
@@ -123,7 +124,7 @@ void rehash(const Reader& reader, std::size_t tensor, std::span<std::byte> heade
   }
 }
 
-// The new index and the new headers, made aside: the old ones are read while they are.
+// The new index and headers, in temporary files since the old ones are still being read.
 struct Rewritten {
   std::unique_ptr<File> entries = temporary_file();
   std::unique_ptr<File> headers = temporary_file();
@@ -165,7 +166,7 @@ Rewritten rewrite(const Reader& reader, const std::vector<NewFields>& planned, c
   return result;
 }
 
-// Puts new content in the place of the old, and zeros where the old was longer: a dropped name shall be gone.
+// Overwrites old content with new, and with zeros if the old was longer, so that a dropped name disappears.
 void replace(File& file, std::uint64_t begin, std::uint64_t old_end, File& content) {
   copy_bytes(content, 0, file, begin, content.size());
   BlockWriter rest(file, begin + content.size());
@@ -182,7 +183,7 @@ Growth edit_tensors(const std::string& file_name, const std::vector<TensorEdit>&
   const Reader reader(edit.open_for_reading(), std::move(read));
   const Rewritten rewritten = rewrite(reader, plan_fields(reader, edits), options.progress);
 
-  // All that was read holds when segments grow: the offsets in it are relative to them.
+  // The rewritten index stays valid when segments grow, since its offsets are relative to them.
   edit.make_room(InPlaceEdit::Segment::kMetadata, edit.index().begin + rewritten.entries->size());
   edit.make_room(InPlaceEdit::Segment::kHeaders, edit.index().segments.headers_begin + rewritten.headers->size());
   const std::uint64_t entries_begin = edit.index().begin;

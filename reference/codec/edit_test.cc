@@ -189,7 +189,7 @@ TEST_F(AppendTest, HeadsOfDetachedDataAreRefused) {
   const Content content = test::three_tensors();
   WriteOptions options;
   options.layout = Layout::kV5Segments;
-  options.split = true;
+  options.detached_data = true;
   MemoryFile head, data;
   write_tensors(head, content.table, content.source(), options, &data);
   write_whole(name_, head.content());

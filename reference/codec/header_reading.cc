@@ -1,4 +1,4 @@
-// Tensor headers by their place in the file.
+// Locating and decoding tensor headers.
 #include "codec/header_reading.h"
 
 #include <fmt/format.h>
@@ -12,30 +12,20 @@
 namespace tzmark {
 namespace {
 
-// Most headers are shorter than this, so that one read is enough for them.
+// Most headers are shorter than this, and need only one read.
 constexpr std::size_t kFirstReadBytes = 1024;
 
-// Where the header of a tensor ends at the latest, and by which rule.
+// The upper bound of a header's end, and the rule that sets it.
 struct Limit {
   std::uint64_t offset;
   ErrorCode code;
 };
 
-Limit header_limit(const Index& index, const TensorInfo& tensor) {
-  if (!headers_first(index.layout)) return {tensor.data_offset, ErrorCode::kRecordTruncated};
-  const TensorTable& tensors = index.tensors;
-  // The next header in the file, by binary search in the order of the file.
-  std::size_t low = 0;
-  std::size_t high = tensors.size();
-  while (low < high) {
-    const std::size_t middle = low + (high - low) / 2;
-    if (tensors[index.in_file_order(middle)].header_offset <= tensor.header_offset) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
+Limit header_limit(const Index& index, std::size_t tensor) {
+  if (!headers_first(index.layout)) return {index.tensors[tensor].data_offset, ErrorCode::kRecordTruncated};
+  if (const std::size_t next = index.place_in_file(tensor) + 1; next < index.tensors.size()) {
+    return {index.tensors[index.in_file_order(next)].header_offset, ErrorCode::kIndexOverlap};
   }
-  if (low < tensors.size()) return {tensors[index.in_file_order(low)].header_offset, ErrorCode::kIndexOverlap};
   if (index.layout == Layout::kV5Segments) return {index.headers_end, ErrorCode::kSegmentHeader};
   return {index.headers_end, index.has_data ? ErrorCode::kIndexDataBeforeHeaders : ErrorCode::kRecordTruncated};
 }
@@ -44,31 +34,32 @@ Limit header_limit(const Index& index, const TensorInfo& tensor) {
 
 std::size_t header_room(const Index& index, std::size_t tensor) {
   const TensorInfo info = index.tensors[tensor];
-  const std::uint64_t room = header_limit(index, info).offset - info.header_offset;
+  const std::uint64_t room = header_limit(index, tensor).offset - info.header_offset;
   const std::uint64_t most = tensor_header_bytes_max(info.fields(), index.header.encrypted);
   if (room <= most) return static_cast<std::size_t>(room);
   if (headers_first(index.layout)) return static_cast<std::size_t>(most);
-  throw Error(ErrorCode::kRecordExtraBytes, fmt::format("a header of {} bytes, more than its fields can have", room),
-              info.header_offset);
+  throw Error(ErrorCode::kRecordExtraBytes,
+              fmt::format("a header of {} bytes, which is more than its fields can fill", room), info.header_offset);
 }
 
 std::span<const std::byte> decode_header(const Index& index, std::size_t tensor, std::span<const std::byte> bytes,
                                          TensorHeader& result) {
   const TensorInfo info = index.tensors[tensor];
-  const Limit limit = header_limit(index, info);
+  const Limit limit = header_limit(index, tensor);
   if (headers_first(index.layout) && bytes.size() >= sizeof(std::uint64_t)) {
     const auto length = load<std::uint64_t>(bytes, 0);
     if (length > limit.offset - info.header_offset) {
       throw Error(limit.code,
-                  fmt::format("the header of '{}' has {} bytes, but it has to end before {}", display_path(info.path()),
+                  fmt::format("the header of '{}' has {} bytes, but must end before {}", display_path(info.path()),
                               length, limit.offset),
                   info.header_offset);
     }
     if (length > bytes.size()) {
       throw Error(ErrorCode::kRecordExtraBytes,
-                  fmt::format("a header of {} bytes, more than its fields can have", length), info.header_offset);
+                  fmt::format("a header of {} bytes, which is more than its fields can fill", length),
+                  info.header_offset);
     }
-    // A length of 0 is the terminator, which the decoder knows.
+    // A length of 0 is a terminator, which the decoder reports.
     if (length != 0) bytes = bytes.first(static_cast<std::size_t>(length));
   } else {
     bytes = bytes.first(std::min<std::size_t>(bytes.size(), limit.offset - info.header_offset));

@@ -1,7 +1,7 @@
-// Finds the tensor headers of a file whose index is read, and decodes them.
+// Locates and decodes tensor headers, given the index.
 //
-// In v1 to v4 and with entry versions a header fills the room between its offset and its data. In the headers-first
-// layouts only the header itself says where it ends, so it is read with as much room as it can have, and cut there.
+// If data follows each header, a header fills the range between its offset and its data. In the headers-first layouts
+// only the header itself contains its length, so as many bytes are read as it can have, and cut afterwards.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 
 namespace tzmark {
 
-// How many bytes from its offset on a tensor's header can have. Bounded by what its fields can fill.
-// Throws TZR-REC-004 if that is less than what it has to fill.
+// Returns the maximal size of a tensor's header, bounded by what its fields can fill.
+// Throws TZR-REC-004 if its fields cannot fill the range before its data.
 std::size_t header_room(const Index& index, std::size_t tensor);
 
-// Decodes and cross-checks the header of a tensor. bytes: what follows its offset, at least header_room bytes of it or
-// all of the header. Returns the header's own bytes, which result has views into.
+// Decodes the header of a tensor, and compares it with the index. bytes: header_room bytes from its offset on, or at
+// least the whole header. Returns the bytes of the header, into which result has views.
 std::span<const std::byte> decode_header(const Index& index, std::size_t tensor, std::span<const std::byte> bytes,
                                          TensorHeader& result);
 
-// The bytes of one tensor's header, not yet decoded.
+// Reads the bytes of one tensor's header.
 std::vector<std::byte> read_header(File& file, const Index& index, std::size_t tensor);
 
 }  // namespace tzmark

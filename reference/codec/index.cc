@@ -1,4 +1,4 @@
-// Opening: file header, which layout it is, index, and the geometry of headers and data.
+// Reads the file header, detects the layout, reads the index, and checks the offsets of headers and data.
 #include "codec/index.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace tzmark {
 namespace {
 
-// The index is read through a window, so that a long run of zeros behind the entries costs no memory.
+// The index is read through a window, so that padding after the entries takes no memory.
 constexpr std::size_t kWindowBytes = 1 << 20;
 static_assert(kWindowBytes > 2 * kIndexEntryBytesMax);
 
@@ -26,7 +26,7 @@ class IndexWindow {
   IndexWindow(File& file, std::uint64_t begin, std::uint64_t length)
       : file_(file), next_(begin), end_(begin + length), buffer_(std::min<std::uint64_t>(kWindowBytes, length)) {}
 
-  // What follows the position, at least one whole entry of it unless the index ends before.
+  // The bytes from the position on: at least one whole entry, unless the index ends before.
   std::span<const std::byte> view() {
     if (filled_ - position_ < kIndexEntryBytesMax && next_ < end_) {
       std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(position_),
@@ -87,7 +87,7 @@ void make_absolute(IndexEntry& entry, const Segments& segments) {
   add(entry.data_offset, segments.data_begin);
 }
 
-// Where the files end in which headers and data are: the same, but for split pairs.
+// The sizes of the files with headers and with data, which differ for detached data.
 struct FileSizes {
   std::uint64_t headers, data;
 };
@@ -123,7 +123,7 @@ void read_entries(File& file, FileSizes sizes, Index& index) {
   IndexWindow window(file, index.begin, index.length);
   NameTree names;
   IndexEntry entry;
-  // Names stay in the table, whose text may move while it grows; the tree is built when it is complete.
+  // The tree refers to names in the table, which moves while it grows; so the tree is built afterwards.
   std::vector<std::uint64_t> name_positions;
   std::string last_wire;
   Dtype dtype;
@@ -154,7 +154,7 @@ void read_entries(File& file, FileSizes sizes, Index& index) {
     const auto nonzero = std::ranges::find_if(rest, [](std::byte b) { return b != std::byte{0}; });
     if (nonzero != rest.end()) {
       throw Error(ErrorCode::kIndexPadding,
-                  fmt::format("the index goes on behind the last of its {} entries", index.header.tensor_count),
+                  fmt::format("nonzero bytes follow the last of {} index entries", index.header.tensor_count),
                   window.file_position() + static_cast<std::uint64_t>(nonzero - rest.begin()));
     }
     window.advance(rest.size());
@@ -163,21 +163,21 @@ void read_entries(File& file, FileSizes sizes, Index& index) {
   for (std::size_t i = 0; i < index.tensors.size(); ++i) names.add(index.tensors[i].name, name_positions[i]);
 }
 
-// A data offset that does not follow its header makes the next record seem to overlap or to leave a gap. Says what is
-// really wrong: called before such an error is thrown about what comes behind the tensor.
+// Reports a data offset that does not follow its header, which makes the next record seem to overlap or to leave a gap.
+// Called before such an error is thrown for what follows the tensor.
 void blame_data_offset(File& file, const TensorInfo& tensor) {
   std::array<std::byte, sizeof(std::uint64_t)> raw;
   file.read_at(tensor.header_offset, std::span<std::byte>(raw));
   const auto header_length = load<std::uint64_t>(raw, 0);
   if (header_length != tensor.data_offset - tensor.header_offset) {
     throw Error(ErrorCode::kIndexDataOffset,
-                fmt::format("the header of '{}' has {} bytes, but its data begins {} bytes behind the header's start",
+                fmt::format("the header of '{}' has {} bytes, but its data begins {} bytes after the header's start",
                             display_path(tensor.path()), header_length, tensor.data_offset - tensor.header_offset),
                 tensor.header_offset);
   }
 }
 
-// Sorts tensors by an offset; nothing if they are in that order already.
+// Sorts tensors by an offset; returns an empty vector if they are in that order already.
 std::vector<std::uint32_t> order_by(const TensorTable& tensors, std::uint64_t TensorInfo::*offset) {
   const auto key = [&](std::size_t i) { return tensors[i].*offset; };
   std::size_t sorted = 1;
@@ -189,9 +189,8 @@ std::vector<std::uint32_t> order_by(const TensorTable& tensors, std::uint64_t Te
   return order;
 }
 
-// In v1 to v4 and with entry versions a record is a header and its data, and records follow the index without a gap. So
-// the index alone tells where every header ends, and a record that overlaps or leaves a gap shows before any header is
-// read.
+// Checks layouts whose records, a header and its data each, follow the index without a gap. The index alone determines
+// where every header ends, so overlaps and gaps are found before any header is read.
 void check_records(File& file, Index& index) {
   const TensorTable& tensors = index.tensors;
   std::uint64_t position = index.begin + index.length;
@@ -200,13 +199,13 @@ void check_records(File& file, Index& index) {
     if (tensor.header_offset != position && i > 0) blame_data_offset(file, tensors[index.in_file_order(i - 1)]);
     if (tensor.header_offset < position) {
       throw Error(ErrorCode::kIndexOverlap,
-                  fmt::format("the record of '{}' begins before the one in front of it ends, at {}",
+                  fmt::format("the record of '{}' begins before the previous one ends, at {}",
                               display_path(tensor.path()), position),
                   tensor.header_offset);
     }
     if (tensor.header_offset > position) {
       throw Error(ErrorCode::kIndexGap,
-                  fmt::format("{} bytes in front of '{}' belong to no tensor", tensor.header_offset - position,
+                  fmt::format("{} bytes before '{}' belong to no tensor", tensor.header_offset - position,
                               display_path(tensor.path())),
                   position);
     }
@@ -225,8 +224,8 @@ void check_records(File& file, Index& index) {
   }
 }
 
-// In the headers-first layouts headers and data are apart, and gaps mean nothing. How long a header is stands only in
-// it; that it ends before the next one shows when it is read.
+// Checks the headers-first layouts, in which gaps are allowed. Only a header itself contains its length; that it ends
+// before the next one is checked when it is read.
 void check_headers_and_data(Index& index) {
   const TensorTable& tensors = index.tensors;
   for (std::size_t i = 1; i < tensors.size(); ++i) {
@@ -247,7 +246,7 @@ void check_headers_and_data(Index& index) {
     if (tensor.data_length == 0) continue;
     if (tensor.data_offset < position) {
       throw Error(ErrorCode::kIndexOverlap,
-                  fmt::format("the data of '{}' begins before that in front of it ends, at {}",
+                  fmt::format("the data of '{}' begins before the previous data ends, at {}",
                               display_path(tensor.path()), position),
                   tensor.data_offset);
     }
@@ -261,14 +260,14 @@ void check_headers_and_data(Index& index) {
   const TensorInfo last = tensors[index.in_file_order(tensors.size() - 1)];
   if (data_begin <= last.header_offset) {
     throw Error(ErrorCode::kIndexDataBeforeHeaders,
-                fmt::format("data begins at {}, in front of the header of '{}'", data_begin, display_path(last.path())),
+                fmt::format("data begins at {}, before the header of '{}'", data_begin, display_path(last.path())),
                 last.header_offset);
   }
   index.has_data = position > 0;
   index.headers_end = std::min(index.headers_end, data_begin);
 }
 
-// What stands in front of the entries, and the entries. headers_end is what the file alone allows.
+// Reads the length of the index and its entries, and checks them.
 void read_rest(File& file, FileSizes sizes, std::uint64_t length_at, std::uint64_t index_end, Index& index) {
   if (index_end - length_at < sizeof(std::uint64_t)) {
     throw Error(ErrorCode::kIndexTruncated, "the file ends inside the length of its index", sizes.headers);
@@ -294,6 +293,9 @@ void read_rest(File& file, FileSizes sizes, std::uint64_t length_at, std::uint64
   index.headers_end = sizes.headers;
   read_entries(file, sizes, index);
   index.file_order = order_by(index.tensors, &TensorInfo::header_offset);
+  index.places.resize(index.file_order.size());
+  for (std::size_t i = 0; i < index.places.size(); ++i)
+    index.places[index.file_order[i]] = static_cast<std::uint32_t>(i);
   if (headers_first(index.layout)) {
     check_headers_and_data(index);
   } else {
@@ -308,7 +310,7 @@ void read_segments(File& file, FileSizes sizes, std::span<const std::byte> head,
   const std::array bounds = {std::uint64_t{kLayoutSectionEnd}, s.metadata_begin, s.metadata_end, s.headers_begin,
                              s.headers_end};
   if (!std::ranges::is_sorted(bounds) || s.headers_end > sizes.headers || s.data_begin > sizes.data ||
-      s.data_begin < (index.header.split ? sizeof(SplitDataHeaderWire) : s.headers_end)) {
+      s.data_begin < (index.header.detached_data ? sizeof(DetachedDataHeaderWire) : s.headers_end)) {
     throw Error(ErrorCode::kSegmentOrder,
                 fmt::format("metadata from {} to {}, headers from {} to {}, data from {}, in a file of {} bytes",
                             s.metadata_begin, s.metadata_end, s.headers_begin, s.headers_end, s.data_begin, sizes.data),
@@ -329,8 +331,8 @@ bool begins_with_entry_version(File& file) {
   return version == kEntryVersionNarrow || version == kEntryVersionWide;
 }
 
-// Data version 5 without a layout section and without flag 1: the index is read in both ways, and one of them has to
-// fit. An index that fits neither may be one of layout v4, which releases from 2.12 on read under data version 5 too.
+// Reads data version 5 without a layout section and without flag 1: tries both layouts, of which exactly one must fit.
+// An index that fits neither may be one of layout v4, which releases from 2.12 on accept under data version 5, too.
 Index read_either(File& file, FileSizes sizes, const FileHeader& header) {
   struct Reading {
     Index index;
@@ -359,11 +361,11 @@ Index read_either(File& file, FileSizes sizes, const FileHeader& header) {
     } catch (const Error& error) {
       if (error.error_class() != ErrorClass::kFile) throw;
       reading.error = error;
-      // Neither index is the likelier one.
+      // Its index is no evidence of the intended layout any more.
       reading.index.tensors = {};
     }
   };
-  // Nearly always one index alone makes sense. If both do, the headers have to decide: there was a place for each.
+  // Usually only one index is valid. If both are, the headers decide.
   const bool both_fit = !plain.error && !tagged.error;
   if (both_fit) {
     check_headers(plain);
@@ -374,13 +376,13 @@ Index read_either(File& file, FileSizes sizes, const FileHeader& header) {
     if (!classic.error && tagged.error) return std::move(classic.index);
   }
   if (!plain.error && !tagged.error) {
-    throw Error(ErrorCode::kHeaderTwoLayouts, "index and headers make sense as v5-headers-first and as v5-long-dims",
+    throw Error(ErrorCode::kHeaderTwoLayouts, "index and headers are valid as v5-headers-first and as v5-long-dims",
                 kFileHeaderBytes);
   }
   if (!plain.error) return std::move(plain.index);
   if (!tagged.error) return std::move(tagged.index);
-  // If it shows which layout was meant, a person wants to know what is wrong there. An index that begins like a version
-  // of v5-long-dims hardly means anything else; one whose first entry makes sense was meant as it was read.
+  // If the intended layout is evident, report its error: an index that begins with an entry version is v5-long-dims,
+  // and one whose first entry is valid is v5-headers-first.
   if (begins_with_entry_version(file) && !both_fit) throw *tagged.error;
   if (plain.index.tensors.size() > 0) throw *plain.error;
   if (plain.error->code() == tagged.error->code() && plain.error->offset() == tagged.error->offset()) {
@@ -401,19 +403,19 @@ Index read_index(File& file, File* data_file) {
       std::span(head_bytes).first(static_cast<std::size_t>(std::min<std::uint64_t>(head_bytes.size(), sizes.headers)));
   file.read_at(0, head);
   const FileHeader header = decode_file_header(head.first(std::min(head.size(), kFileHeaderBytes)));
-  if (header.split != (data_file != nullptr)) {
-    if (!header.split) throw Error(ErrorCode::kUsage, "the file is whole, and a data file was given");
+  if (header.detached_data != (data_file != nullptr)) {
+    if (!header.detached_data) throw Error(ErrorCode::kUsage, "a data file was given, but the file contains its data");
     throw Error(ErrorCode::kHeaderFlags,
-                "feature flag 255, which is tzmark's mark of a split pair: the data is in another file, which was not "
+                "feature flag 255, which is tzmark's mark of detached data: the data is in another file, which was not "
                 "given",
                 offsetof(FileHeaderWire, feature_flags) + sizeof(FileHeaderWire::feature_flags) - 1);
   }
   const bool by_content = header.data_version == data_version(Layout::kV5Segments) && !header.flagged_dims;
-  if (by_content && !has_layout_section(head) && !header.split) return read_either(file, sizes, header);
+  if (by_content && !has_layout_section(head) && !header.detached_data) return read_either(file, sizes, header);
   Index index;
   index.header = header;
   if (by_content) {
-    if (header.split) check_detached_data(header, *data_file);
+    if (header.detached_data) check_detached_data(header, *data_file);
     read_segments(file, sizes, head, index);
   } else {
     index.layout = header.flagged_dims ? Layout::kV5FlaggedDims : static_cast<Layout>(header.data_version);

@@ -1,4 +1,4 @@
-// Reads the file header and the index, and checks all that they say against the file's real size.
+// Reads the file header and the index, and checks them against the size of the file.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,23 @@ struct Index {
   FileHeader header;
   Layout layout = Layout::kV1;
   Segments segments;        // of v5-segments
-  TensorTable tensors;      // offsets count from the start of their file
+  TensorTable tensors;      // with offsets from the start of their file
   std::uint64_t begin = 0;  // of the entries
   std::uint64_t length = 0;
   std::uint64_t used = 0;  // by entries; zeros follow
-  // Of the headers-first layouts: where the last header ends at the latest, and whether that is because data begins.
+  // In the headers-first layouts: the upper bound of the last header's end, and whether the first data sets it.
   std::uint64_t headers_end = 0;
   bool has_data = false;
-  std::vector<std::uint32_t> file_order;  // tensors by header offset; empty if the index is in that order already
+  // Tensors by header offset, and the inverse permutation. Both are empty if the index is in that order already.
+  std::vector<std::uint32_t> file_order, places;
 
-  // The tensor that is number i in the order of the file.
+  // The tensor whose header is number i in the file, and the number of a tensor's header.
   std::size_t in_file_order(std::size_t i) const { return file_order.empty() ? i : file_order[i]; }
+  std::size_t place_in_file(std::size_t tensor) const { return places.empty() ? tensor : places[tensor]; }
 };
 
-// Throws Error with the rule that is broken. Memory is in proportion to the entries that are there, whatever count and
-// length claim. data_file: the second file of a split pair, else null.
+// Throws Error with the broken rule. Needs memory in proportion to the actual entries, whatever count and length claim.
+// data_file: the detached data, or null.
 Index read_index(File& file, File* data_file = nullptr);
 
 }  // namespace tzmark

@@ -1,4 +1,4 @@
-// Keys by tensor.
+// Selects and derives the key of a tensor.
 #include "codec/key_ring.h"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace tzmark {
 
 const Key& KeyRing::key_for(const CryptBlock& crypt, std::uint64_t file_offset) {
-  if (!source_) throw Error(ErrorCode::kCryptKeyMissing, "the file is encrypted and no key was given", file_offset);
+  if (!source_) throw Error(ErrorCode::kCryptKeyMissing, "the file is encrypted, and no key was given", file_offset);
   if (const Key* key = std::get_if<Key>(&*source_)) return *key;
   if (!crypt.key_derivation) {
     throw Error(ErrorCode::kCryptNoKdf, "the tensor's key was not derived from a passphrase", file_offset);

@@ -1,4 +1,4 @@
-// Gives the key for each tensor: the raw one, or the one that its parameters derive from the passphrase.
+// Supplies the key of each tensor: the given key, or the one derived from the passphrase with the tensor's parameters.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,13 @@
 
 namespace tzmark {
 
-// Thread-safe. A passphrase is stretched once for each set of parameters, of which a file may have a few.
+// Derives a key once per set of parameters, of which a file may have several. Thread-safe.
 class KeyRing {
  public:
   KeyRing(std::optional<KeySource> source, KeyDerivationLimits limits) : source_(std::move(source)), limits_(limits) {}
 
   bool has_key() const { return source_.has_value(); }
-  // Throws TZR-CRY-018 without a key, and TZR-CRY-015 and 019. The key lives as long as the ring.
+  // Throws TZR-CRY-018 without a key, or TZR-CRY-015 or 019. The key is valid as long as the ring.
   const Key& key_for(const CryptBlock& crypt, std::uint64_t file_offset);
 
  private:

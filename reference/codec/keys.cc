@@ -24,7 +24,7 @@ constexpr std::size_t kSecretFileBytesMax = 4096;
 std::string read_secret(const std::string& file_name) {
   return about(file_name, [&] {
     const Descriptor file = open_stream(file_name);
-    // The one copy: a string that grows leaves others behind.
+    // A growing string would leave copies of the secret in freed memory.
     std::string content(kSecretFileBytesMax + 1, '\0');
     const auto bytes = std::as_writable_bytes(std::span(content));
     std::size_t count = 0;
@@ -54,7 +54,7 @@ Key& Key::operator=(Key&& other) noexcept {
 }
 
 Passphrase::~Passphrase() { wipe(text_); }
-// A short string is copied by a move, so what stays behind is wiped by hand.
+// Moving a short string copies it, so the source is wiped explicitly.
 Passphrase::Passphrase(Passphrase&& other) noexcept : text_(other.text_) { wipe(other.text_); }
 Passphrase& Passphrase::operator=(Passphrase&& other) noexcept {
   if (this != &other) {
@@ -72,7 +72,7 @@ Key key_from_hex(std::string_view hex) {
   if (hex.size() != 2 * kKeyBytes ||
       sodium_hex2bin(key.data(), kKeyBytes, hex.data(), hex.size(), nullptr, &length, &end) != 0 ||
       length != kKeyBytes || end != hex.data() + hex.size()) {
-    throw Error(ErrorCode::kUsage, "a key is 64 hex digits");
+    throw Error(ErrorCode::kUsage, "a key has 64 hex digits");
   }
   return key;
 }
@@ -92,7 +92,7 @@ Key key_from_file(const std::string& file_name) {
     return key;
   } catch (const Error&) {
     wipe(content);
-    throw Error(ErrorCode::kUsage, fmt::format("{} holds neither 32 raw bytes nor 64 hex digits", file_name));
+    throw Error(ErrorCode::kUsage, fmt::format("{} contains neither 32 raw bytes nor 64 hex digits", file_name));
   }
 }
 
@@ -100,8 +100,8 @@ Passphrase passphrase_from_file(const std::string& file_name) {
   std::string content = read_secret(file_name);
   if (content.ends_with('\n')) content.pop_back();
   if (content.ends_with('\r')) content.pop_back();
-  // Most likely a file that was to be written and was not. With it, everybody could decrypt.
-  if (content.empty()) throw Error(ErrorCode::kUsage, fmt::format("{} holds no passphrase: it is empty", file_name));
+  // Probably a file whose writing failed. With an empty passphrase, anyone could decrypt.
+  if (content.empty()) throw Error(ErrorCode::kUsage, fmt::format("{} contains no passphrase: it is empty", file_name));
   Passphrase passphrase(content);
   wipe(content);
   return passphrase;
@@ -118,7 +118,7 @@ Key derive_key(const Passphrase& passphrase, const KeyDerivation& parameters, co
                             parameters.opslimit, parameters.memlimit, limits.opslimit_max, limits.memlimit_max),
                 file_offset);
   }
-  if (sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium cannot be initialised");
+  if (sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium failed to initialize");
   Key key;
   if (crypto_pwhash(key.data(), kKeyBytes, passphrase.text().data(), passphrase.text().size(),
                     reinterpret_cast<const unsigned char*>(parameters.salt.data()), parameters.opslimit,

@@ -1,71 +1,114 @@
-// Hands out the parts of several large tensors in turn, so that the hash of each keeps another core busy.
+// Deals out the tensors of a file as pieces for a pipeline: small tensors in runs, large ones in parts.
 //
-// Large requires: a member Chain chain; and
-//   std::size_t part_bytes(std::uint64_t offset) const     how long the part that begins at offset is at most
+// Several large tensors take turns, so that the hash of each keeps another core busy.
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <vector>
 
+#include "bytes/requires.h"
 #include "codec/pipeline.h"
 
 namespace tzmark {
 
-// Parts of large tensors begin at multiples of this in the file, where nothing else binds them: paths that bypass the
-// page cache then move them without a detour.
+// Parts of large tensors begin at multiples of this in the file unless encryption dictates otherwise: paths that bypass
+// the page cache then need no bounce buffer.
 inline constexpr std::size_t kPartAlignBytes = 4096;
 
 // The length of a part that begins at place, in a file or in memory, so that it ends at a multiple of align_bytes and
-// has about piece_bytes. REQUIRES: align_bytes is not above piece_bytes.
+// has about piece_bytes. REQUIRES: align_bytes <= piece_bytes.
 inline std::size_t aligned_part_bytes(std::uint64_t place, std::size_t piece_bytes,
                                       std::size_t align_bytes = kPartAlignBytes) {
+  TZMARK_REQUIRES(align_bytes <= piece_bytes);
   return piece_bytes - static_cast<std::size_t>((place + piece_bytes) % align_bytes);
 }
 
-// Where in a piece's memory bytes of the file go: as far behind the beginning of a page as they are in the file.
+// The part of a piece's buffer for bytes of the file: at the same offset within a page as in the file.
 inline std::span<std::byte> placed(std::span<std::byte> memory, std::uint64_t file_offset, std::size_t length) {
   return memory.subspan(static_cast<std::size_t>(file_offset % kPartAlignBytes), length);
 }
 
-// Whether a path moves bytes between there and memory without a detour.
-inline bool moves_straight(const File& file, std::uint64_t file_offset, const std::byte* memory) {
+// Whether the file's path can transfer bytes between file_offset and memory without a bounce buffer.
+inline bool moves_directly(const File& file, std::uint64_t file_offset, const std::byte* memory) {
   return (reinterpret_cast<std::uintptr_t>(memory) - file_offset) % file.transfer_align_bytes() == 0;
 }
 
-// Either a part of one large tensor, or a run of small ones. Tensors are numbered in the order of the file.
+// A tensor that is too large to share a piece with others.
+template <typename Large>
+concept LargeTensorOfLane = requires(Large& large, const Large& constant, std::uint64_t offset) {
+  { large.chain } -> std::same_as<Chain&>;
+  { constant.data_length() } -> std::same_as<std::uint64_t>;
+  // The maximal length of the part that begins at offset.
+  { constant.part_bytes(offset) } -> std::same_as<std::size_t>;
+};
+
+// Either a part of one large tensor, or a run of small ones. Tensors are numbered in file order.
 template <typename Large>
 struct TensorPiece : PipelinePiece {
   std::size_t first = 0, count = 0;
   std::shared_ptr<Large> large;
   std::uint64_t offset = 0;
   std::size_t length = 0;
-  std::exception_ptr failure;  // what kept the piece from being planned; it counts at its position
 };
 
-template <typename Large>
+template <LargeTensorOfLane Large>
 class Lanes {
  public:
-  explicit Lanes(std::size_t count) : count_(count) {}
+  // Deals out the tensors from first to before end. lane_count: how many large tensors take turns.
+  Lanes(std::size_t first, std::size_t end, std::size_t lane_count)
+      : next_(first), end_(end), lane_count_(lane_count) {}
 
-  // Whether the next piece should come from a tensor that is in no lane yet, if there is one.
-  bool newcomers_turn() const { return lanes_.empty() || (count_ > 1 && turn_ == lanes_.size()); }
-  bool empty() const { return lanes_.empty(); }
-  bool full() const { return lanes_.size() == count_; }
-  void pass_turn() { turn_ = 0; }
-
-  // Its first part is the next one. REQUIRES: newcomers_turn(), not full().
-  void add(std::size_t number, std::shared_ptr<Large> large, std::uint64_t length) {
-    turn_ = lanes_.size();
-    lanes_.push_back({std::move(large), number, length});
+  // Fills in the next piece; false at the end. add_to_run(tensor) adds a small tensor to the piece, or returns false if
+  // it does not fit. open(tensor) returns a shared_ptr<Large>. An error of either counts at the position of its tensor.
+  template <typename AddToRun, typename Open>
+  bool next(TensorPiece<Large>& piece, const Position* before, AddToRun&& add_to_run, Open&& open) {
+    const bool more = next_ < end_ && (before == nullptr || Position{next_, 0} < *before);
+    if (more && takes_new_tensor()) {
+      piece.first = next_;
+      piece.position = {next_, 0};
+      try {
+        for (; next_ < end_ && add_to_run(next_); ++next_) ++piece.count;
+        if (piece.count > 0) {
+          turn_ = 0;
+          return true;
+        }
+        if (lanes_.size() < lane_count_) {
+          lanes_.push_back({open(next_), next_});
+          turn_ = lanes_.size() - 1;
+          ++next_;
+        }
+      } catch (...) {
+        if (piece.count > 0) return true;  // the next piece begins with the tensor that failed
+        // The error counts at its position, after pieces that are still to come.
+        piece.failure = std::current_exception();
+        next_ = end_;
+        return true;
+      }
+    }
+    if (lanes_.empty()) return false;
+    take_part(piece);
+    return true;
   }
 
-  // REQUIRES: not empty().
-  void take(TensorPiece<Large>& piece) {
+ private:
+  struct Lane {
+    std::shared_ptr<Large> large;
+    std::size_t number;
+    std::uint64_t offset = 0;
+    std::uint64_t parts = 0;
+  };
+
+  bool takes_new_tensor() const { return lanes_.empty() || (lane_count_ > 1 && turn_ == lanes_.size()); }
+
+  void take_part(TensorPiece<Large>& piece) {
     if (turn_ >= lanes_.size()) turn_ = 0;
     Lane& lane = lanes_[turn_];
-    const std::uint64_t left = lane.length - lane.offset;
+    const std::uint64_t length = lane.large->data_length();
+    const std::uint64_t left = length - lane.offset;
     piece.first = lane.number;
     piece.large = lane.large;
     piece.offset = lane.offset;
@@ -74,23 +117,16 @@ class Lanes {
     piece.chain = &lane.large->chain;
     piece.in_chain = lane.parts++;
     lane.offset += piece.length;
-    if (lane.offset == lane.length) {
+    if (lane.offset == length) {
       lanes_.erase(lanes_.begin() + static_cast<std::ptrdiff_t>(turn_));
     } else {
       ++turn_;
     }
   }
 
- private:
-  struct Lane {
-    std::shared_ptr<Large> large;
-    std::size_t number;
-    std::uint64_t length;
-    std::uint64_t offset = 0;
-    std::uint64_t parts = 0;
-  };
-
-  const std::size_t count_;
+  std::size_t next_;
+  const std::size_t end_;
+  const std::size_t lane_count_;
   std::vector<Lane> lanes_;
   std::size_t turn_ = 0;
 };

@@ -1,32 +1,25 @@
-// Runs pieces of fixed size through a file and through the computing between, on several threads.
+// Reads, computes and writes in pieces of a fixed size, with several threads and many transfers in flight.
 //
-// A job hands out pieces in order. Each piece has memory of its own and passes through
-//   reads    transfers that fill its memory, which the file's path keeps in flight while threads compute
-//   produce  any thread, any order: decrypt it, hash what can be hashed on its own
-//   chain    in order within a chain, one at a time there: what depends on the piece before, such as SHA-256
-//   consume  any thread, any order: encrypt it, hand it out
-//   writes   transfers that empty its memory
-// Pieces of one chain are taken one after the other, those of different chains at the same time. So one huge tensor
-// uses every core for all but its SHA-256, and several tensors use every core for that too.
+// A job deals out pieces in order. Each piece has a buffer and passes through five stages:
+//   reads    transfers that fill the buffer; the I/O path keeps them in flight while threads compute
+//   produce  any thread, any order: decrypts, and hashes what can be hashed independently
+//   chain    in order and one at a time within a chain: what depends on the previous piece, such as SHA-256
+//   consume  any thread, any order: encrypts, or delivers the result
+//   writes   transfers that empty the buffer
+// Different chains run in parallel. So a single huge tensor uses every core for everything but its SHA-256, and several
+// tensors use every core for that too.
 //
-// On a path whose transfers go on by themselves, each thread keeps some in flight and computes meanwhile. On one whose
-// calls wait for the device there are more workers than threads, of which no more than threads compute at a time. If
-// the system starts fewer threads, those that there are do all of it, and be it the calling one alone. Memory is made
-// once and reused; a piece costs a few short locks and no allocation. The error at the lowest position wins: pieces
-// before it are finished, later ones are dropped.
-//
-// Job requires: a type Piece, default-constructible, derived from PipelinePiece; and
-//   bool next(Piece&, const Position* before)   called under the lock; false at the end. Pieces behind *before, once it
-//                                               is given, are not wanted any more
-//   std::size_t reads(Piece&, std::span<std::byte> memory, FileTransfers&)    how many transfers it asks for
-//   void produce(Piece&, std::span<std::byte> memory), chain and consume alike
-//   std::size_t writes(Piece&, std::span<std::byte> memory, FileTransfers&)
-// Memory is that of a piece and a page more, and begins at a page. It is empty for a piece that says it has its own.
+// On an asynchronous path each thread keeps some transfers in flight and computes meanwhile. On a path whose calls
+// block there are more workers than compute threads, and at most `threads` of them compute at a time. If the system
+// starts fewer threads than asked for, the remaining ones, at least the calling thread, do all the work. Buffers are
+// allocated once and reused; a piece costs a few short locks and no allocation. The error at the lowest position wins:
+// pieces before it are finished, later ones are dropped.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <compare>
+#include <concepts>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -39,8 +32,8 @@
 #include <vector>
 
 #include "bytes/threads.h"
+#include "tzmark/device_memory.h"
 #include "tzmark/error.h"
-#include "tzmark/gpudirect.h"
 #include "tzmark/io.h"
 #include "tzmark/memory.h"
 
@@ -49,14 +42,13 @@ namespace tzmark {
 inline constexpr std::size_t kDefaultPieceBytes = 2 << 20;
 
 struct PipelineOptions {
-  unsigned threads = 0;  // that compute at a time; 0: as many as the machine has cores
+  unsigned threads = 0;  // compute threads; 0 = one per core
   std::size_t piece_bytes = kDefaultPieceBytes;
-  unsigned queue_depth = 0;  // transfers in flight, over all threads; 0: what suits the path
-  bool pins_memory = false;  // so that copies between pieces and a GPU are fast
-  // Memory of the job's own that transfers use.
-  MutableBuffer registered = {};
+  unsigned queue_depth = 0;       // transfers in flight, summed over all threads; 0 = the I/O path's default
+  bool pins_memory = false;       // pins the buffers, so that copies between them and a GPU are fast
+  MutableBuffer registered = {};  // memory outside the buffers that all transfers of the job use; may be empty
 
-  // Throws kUsage for a size of pieces that is too small to hold anything.
+  // Throws kUsage if piece_bytes is too small.
   void check() const;
   unsigned thread_count() const { return threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency()); }
 };
@@ -64,41 +56,60 @@ struct PipelineOptions {
 inline void PipelineOptions::check() const {
   constexpr std::size_t kPieceBytesMin = 4096;
   if (piece_bytes < kPieceBytesMin) {
-    throw Error(ErrorCode::kUsage, "pieces have at least " + std::to_string(kPieceBytesMin) + " bytes");
+    throw Error(ErrorCode::kUsage,
+                "the piece size is below the minimum of " + std::to_string(kPieceBytesMin) + " bytes");
   }
 }
 
-// Where a piece stands in the order in which errors count.
+// The order of pieces: of several errors, the one at the lowest position is thrown.
 struct Position {
   std::size_t tensor = 0;
   std::uint64_t offset = 0;
   auto operator<=>(const Position&) const = default;
 };
 
-// How far a chain is. The job owns it and keeps it for as long as there are pieces of it.
+// The progress of a chain. The job keeps it alive as long as the chain has pieces.
 struct Chain {
   std::uint64_t next = 0;
 };
 
 struct PipelinePiece {
   Position position;
-  Chain* chain = nullptr;  // none: the piece skips that stage
-  std::uint64_t in_chain = 0;
+  Chain* chain = nullptr;      // null: the piece skips the chain's order, and the stage
+  std::uint64_t in_chain = 0;  // number of the piece within its chain
   bool has_own_memory = false;
+  std::exception_ptr failure;  // why the job could not plan this piece; thrown at its position
 };
 
 struct FileTransfer {
   File* file = nullptr;
   Transfer transfer;
 };
-// A piece of a run of small tensors is two stretches of the file at most.
+// A run of small tensors occupies at most two ranges of the file.
 using FileTransfers = std::array<FileTransfer, 2>;
 
+// What a pipeline runs. memory is the piece's buffer, page-aligned and one page larger than a piece; it is empty for a
+// piece that has its own memory.
 template <typename Job>
+concept PipelineJob = std::derived_from<typename Job::Piece, PipelinePiece> &&
+    std::default_initializable<typename Job::Piece> &&
+    requires(Job& job, typename Job::Piece& piece, const Position* before, std::span<std::byte> memory,
+             FileTransfers& transfers) {
+  // Fills in the next piece; false at the end. Called under a lock. Pieces after *before, if given, are not needed.
+  { job.next(piece, before) } -> std::same_as<bool>;
+  // Fills in the transfers, and returns how many there are.
+  { job.reads(piece, memory, transfers) } -> std::same_as<std::size_t>;
+  { job.produce(piece, memory) } -> std::same_as<void>;
+  { job.chain(piece, memory) } -> std::same_as<void>;
+  { job.consume(piece, memory) } -> std::same_as<void>;
+  { job.writes(piece, memory, transfers) } -> std::same_as<std::size_t>;
+};
+
+template <PipelineJob Job>
 class Pipeline {
  public:
-  // work_bytes: about how much there is to do; little work starts few threads. file: whose queues carry the transfers;
-  // those on another file are made in place. None: the job asks for no transfers.
+  // work_bytes: the approximate amount of work; a small amount starts few threads. file: its queues carry the
+  // transfers, and transfers on other files block; null if the job makes no transfers.
   Pipeline(Job& job, const PipelineOptions& options, std::uint64_t work_bytes, File* file)
       : job_(job),
         file_(file),
@@ -118,7 +129,7 @@ class Pipeline {
     }
   }
 
-  // Returns when all pieces are through. Throws the first error.
+  // Returns when all pieces have passed all stages. Throws the error at the lowest position.
   void run() {
     {
       const auto helpers = start_threads(worker_count_ - 1, [this](std::size_t) { work(); });
@@ -358,6 +369,7 @@ class Pipeline {
     std::size_t count = 0;
     std::exception_ptr error;
     try {
+      if (s.piece.failure) std::rethrow_exception(s.piece.failure);
       count = kind == Kind::kRead ? job_.reads(s.piece, memory_of(s), s.transfers)
                                   : job_.writes(s.piece, memory_of(s), s.transfers);
     } catch (...) {

@@ -1,41 +1,28 @@
-// The Reader: opening, looking up, and checking headers. Bulk reading is in scan.cc.
+// The Reader: opening a file, finding tensors, and checking headers. scan.cc reads in bulk.
 #include "tzmark/reader.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "codec/pipeline.h"
 #include "codec/reader_state.h"
 #include "codec/undo_journal.h"
+#include "format/name_elements.h"
+#include "io/paths.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
 namespace {
 
-// Headers that lie close together are read in one go; the window bounds the memory for that.
+// Headers that are close together are read in one transfer; the window bounds the memory for it.
 constexpr std::size_t kHeaderWindowBytes = 1 << 20;
 constexpr std::uint64_t kHeaderGapBytes = 32 << 10;
 
-// The structured name of a path as a writer spells it, also of a path of one string. None if a string is not UTF-8.
-std::optional<std::string> structured_name(const Path& path) {
-  auto array = nlohmann::json::array();
-  for (const PathElement& element : path) {
-    std::visit([&](const auto& value) { array.push_back(value); }, element);
-  }
-  try {
-    return kStructuredNameMark + array.dump(-1, ' ', /*ensure_ascii=*/true);
-  } catch (const nlohmann::json::exception&) {
-    return std::nullopt;
-  }
-}
-
 }  // namespace
 
-Reader::State::State(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadOptions o)
+ReaderState::ReaderState(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadOptions o)
     : file(std::move(f)),
       data_file(std::move(d)),
       options(std::move(o)),
@@ -43,25 +30,17 @@ Reader::State::State(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadOptio
       index(read_index(*file, data_file.get())) {
   pipeline_options().check();
   if (keys.has_key() && !index.header.encrypted) {
-    throw Error(ErrorCode::kCryptNotEncrypted, "a key was given, but the file is not encrypted",
+    throw Error(ErrorCode::kCryptNotEncrypted, "a key was given for a file that is not encrypted",
                 offsetof(FileHeaderWire, feature_flags));
   }
 }
 
-void Reader::State::check_room(std::size_t tensor, std::size_t bytes) const {
+void ReaderState::check_room(std::size_t tensor, std::size_t bytes) const {
   const TensorInfo info = index.tensors[tensor];
   const std::uint64_t nominal = *nominal_bytes(info.shape, info.dtype.item_bytes);
   if (bytes != nominal) {
-    throw Error(ErrorCode::kUsage, fmt::format("memory of {} bytes for a tensor of {}", bytes, nominal));
+    throw Error(ErrorCode::kUsage, fmt::format("a buffer of {} bytes for a tensor of {} bytes", bytes, nominal));
   }
-}
-
-std::size_t Reader::State::place_in_file(std::size_t tensor) const {
-  if (index.file_order.empty()) return tensor;
-  const auto header_offset = [&](std::uint32_t i) { return index.tensors[i].header_offset; };
-  const auto place =
-      std::ranges::lower_bound(index.file_order, header_offset(static_cast<std::uint32_t>(tensor)), {}, header_offset);
-  return static_cast<std::size_t>(place - index.file_order.begin());
 }
 
 Reader::Reader(std::unique_ptr<File> file, ReadOptions options)
@@ -78,11 +57,8 @@ Reader Reader::open(const std::string& file_name, ReadOptions options) {
   require_no_undo_journal(file_name);
   std::unique_ptr<File> data_file;
   if (!options.data_file_name.empty()) {
-    try {
-      data_file = open_file(options.data_file_name, OpenMode::kRead, options.io_path);
-    } catch (const Error& error) {
-      throw Error(error.code(), fmt::format("{}: {}", options.data_file_name, error.message()), error.offset());
-    }
+    data_file = about(options.data_file_name,
+                      [&] { return open_file(options.data_file_name, OpenMode::kRead, options.io_path); });
   }
   return Reader(std::move(file), std::move(data_file), std::move(options));
 }
@@ -117,10 +93,10 @@ std::optional<std::size_t> Reader::find(const Path& path) const {
   if (path.size() == 1 && std::holds_alternative<std::string>(path.front())) {
     if (const auto found = find(std::get<std::string>(path.front()))) return found;
   }
-  const auto spelled = structured_name(path);
-  if (!spelled) return std::nullopt;
-  if (const auto found = find(*spelled)) return found;
-  // A file may spell a path in other ways. Its tensors are gone through once, not at each call.
+  const auto canonical = structured_name(path);
+  if (!canonical) return std::nullopt;
+  if (const auto found = find(*canonical)) return found;
+  // A file may serialize a path in other ways. Its names are parsed once, not by each call.
   auto& odd_names = state_->odd_names;
   std::call_once(state_->odd_names_once, [&] {
     for (std::size_t i = 0; i < tensors().size(); ++i) {
@@ -131,8 +107,8 @@ std::optional<std::size_t> Reader::find(const Path& path) const {
     }
     std::ranges::sort(odd_names);
   });
-  const auto found = std::ranges::lower_bound(odd_names, *spelled, {}, [](const auto& odd) { return odd.first; });
-  if (found == odd_names.end() || found->first != *spelled) return std::nullopt;
+  const auto found = std::ranges::lower_bound(odd_names, *canonical, {}, [](const auto& odd) { return odd.first; });
+  if (found == odd_names.end() || found->first != *canonical) return std::nullopt;
   return found->second;
 }
 
@@ -148,7 +124,7 @@ void Reader::check_headers(const HeaderVisitor& visit) const {
     const TensorInfo info = tensors[tensor];
     const std::size_t length = header_room(state.index, tensor);
     if (length > kHeaderWindowBytes) {
-      // Room says little about how long such a header is.
+      // The room is only an upper bound on the size of such a header.
       const std::vector<std::byte> own = read_header(*state.file, state.index, tensor);
       const auto own_bytes = decode_header(state.index, tensor, own, header);
       if (visit) visit(tensor, header, own_bytes);

@@ -1,4 +1,4 @@
-// What a Reader holds, and how its parts read tensor headers and data. Private to the codec.
+// The state of a Reader, and the stream of one tensor's data.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bytes/block_tags.h"
+#include "bytes/requires.h"
 #include "codec/header_reading.h"
 #include "codec/index.h"
 #include "codec/key_ring.h"
@@ -17,56 +18,63 @@
 
 namespace tzmark {
 
-struct Reader::State {
+struct ReaderState {
   std::unique_ptr<File> file;
-  std::unique_ptr<File> data_file;  // of a split pair; else null
+  std::unique_ptr<File> data_file;  // of detached data; else null
   ReadOptions options;
   mutable KeyRing keys;
   Index index;
-  // For find, built when it is first asked for.
+  // For find; built by its first call.
   mutable std::once_flag names_once;
   mutable std::vector<std::uint32_t> by_name;
-  // Tensors whose stored name is not the one that a writer would give them, sorted by that one.
+  // Tensors whose stored name differs from its canonical serialization, sorted by the latter.
   mutable std::once_flag odd_names_once;
   mutable std::vector<std::pair<std::string, std::uint32_t>> odd_names;
 
-  State(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadOptions o);
+  ReaderState(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadOptions o);
 
-  // Where the data is.
+  // The file that contains the data.
   File& data() const { return data_file ? *data_file : *file; }
-  // Throws kUsage if memory of that size is not what a tensor takes.
+  // Throws kUsage unless the tensor occupies exactly that many bytes.
   void check_room(std::size_t tensor, std::size_t bytes) const;
-  // Which tensor of the file it is, counted in the order in which they lie there.
-  std::size_t place_in_file(std::size_t tensor) const;
   PipelineOptions pipeline_options() const {
     return {.threads = options.threads, .piece_bytes = options.piece_bytes, .queue_depth = options.queue_depth};
   }
-  // Takes about that much through a job's pieces.
-  template <typename Job>
+  // Runs a job of about that many bytes.
+  template <PipelineJob Job>
   void run(Job& job, std::uint64_t work_bytes) const {
     Pipeline(job, pipeline_options(), work_bytes, &data()).run();
   }
 };
 
-// One tensor's data as plaintext. See TensorStream.
+struct Reader::State final : ReaderState {
+  using ReaderState::ReaderState;
+};
+
+// The plaintext of one tensor; see TensorStream.
 class FileTensorStream final : public TensorStream {
  public:
-  FileTensorStream(const Reader::State& state, std::size_t tensor);
+  FileTensorStream(const ReaderState& state, std::size_t tensor);
 
   void read(std::uint64_t offset, MutableBuffer out) override;
   const ExpectedHashes* expected() const override { return &expected_; }
 
   const TensorHeader& header() const { return header_; }
   std::span<const std::byte> header_bytes() const { return header_bytes_; }  // exactly the header
-  // How long a part of the data that begins at offset is at most, so that it is opened from its own bytes. REQUIRES:
-  // offset is 0 or where another part ends.
+  // The maximal length of a part that begins at offset and can be decrypted on its own. REQUIRES: offset is 0 or the
+  // end of another part.
   std::size_t part_bytes(std::uint64_t offset, std::size_t limit) const;
   const std::optional<Cipher>& cipher() const { return header_.crypt.cipher; }
-  const Key& key() const { return *key_; }  // REQUIRES: cipher()
+  // REQUIRES: cipher().
+  const Key& key() const {
+    TZMARK_REQUIRES(key_ != nullptr);
+    return *key_;
+  }
   std::uint64_t data_offset() const { return info_.data_offset; }
-  // Whether such parts are read as they lie in the file and then decrypted in place.
+  std::uint64_t data_length() const { return info_.data_length; }
+  // Whether a part is read from the file as it is and then decrypted.
   bool is_read_raw(std::size_t limit) const;
-  // From the bytes of the file to plaintext, which may be in their place. REQUIRES: a part, is_read_raw. Checks MACs.
+  // Decrypts a part, possibly in place, and checks its MACs. REQUIRES: is_read_raw().
   void decrypt(std::uint64_t offset, std::span<const std::byte> data, std::span<std::byte> plaintext) const;
 
  private:
@@ -77,7 +85,7 @@ class FileTensorStream final : public TensorStream {
   void open_blocks(std::uint64_t message, std::uint64_t in_message, std::span<std::byte> blocks);
   std::uint64_t message_length(std::uint64_t message) const;
 
-  const Reader::State& state_;
+  const ReaderState& state_;
   const TensorInfo info_;
   std::vector<std::byte> header_room_;
   TensorHeader header_;
@@ -85,15 +93,15 @@ class FileTensorStream final : public TensorStream {
   ExpectedHashes expected_;
   const Key* key_ = nullptr;
   const std::size_t block_bytes_;
-  std::optional<BlockTagger> tagger_;  // of messages that are larger than a piece
+  std::optional<BlockTagger> tagger_;  // for messages that are larger than a piece
   std::mutex mutex_;
-  // Of the ciphertext of each such message, by blocks; none before it is authenticated.
+  // One tag per block of each such message's ciphertext; empty until the message is authenticated.
   std::vector<std::vector<BlockTag>> tags_;
 };
 
 [[noreturn]] void throw_wrong_mac(std::uint64_t message, std::uint64_t file_offset);
 
-// Opens messages of a tensor, the first one being first_message, into plaintext, which may be in their place.
+// Decrypts consecutive messages of a tensor, beginning with first_message, possibly in place. Throws TZR-CRY-016.
 void open_messages(const Cipher& cipher, const Key& key, std::span<const std::byte> ciphertext,
                    std::span<std::byte> plaintext, std::uint64_t first_message, std::uint64_t data_file_offset);
 

@@ -1,4 +1,4 @@
-// Reading all data of a file, or one tensor into memory: pieces of fixed size through the pipeline.
+// Reading all data of a file, or one tensor, through the pipeline.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,9 +17,10 @@ void Reader::scan(const ScanOptions& options, const std::function<void(const Sca
 void Reader::read(std::size_t tensor, MutableBuffer out, Verification verify) const {
   const TensorInfo info = tensors()[tensor];
   state_->check_room(tensor, out.size);
-  if (out.kind == MemoryKind::kDevice) throw Error(ErrorCode::kUsage, "tensors are read into host memory");
+  if (out.kind == MemoryKind::kDevice)
+    throw Error(ErrorCode::kUsage, "read() reads into host memory; use read_into_device()");
   if (info.meta()) std::memset(out.data, 0, out.size);
-  const std::size_t place = state_->place_in_file(tensor);
+  const std::size_t place = state_->index.place_in_file(tensor);
   ScanJob job(*state_, {.verify = verify}, place, place + 1, {}, [&](std::size_t) { return out.data; });
   state_->run(job, info.data_length);
 }
@@ -33,13 +34,13 @@ LoadedTensors Reader::load(Verification verify, HostMemory::Pages pages) const {
 }
 
 LoadedTensors::LoadedTensors(const TensorTable& tensors, HostMemory::Pages pages) {
-  // What any vector instruction wants of its operands.
+  // The widest alignment of vector instructions.
   constexpr std::uint64_t kAlignBytes = 64;
-  places_.reserve(tensors.size());
+  ranges_.reserve(tensors.size());
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::uint64_t length = tensors[i].data_length;
-    places_.push_back({end, length});
+    ranges_.push_back({end, length});
     end += (length + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
   }
   memory_ = HostMemory(end, pages);

@@ -1,5 +1,5 @@
-// Reading tensors piece by piece: large ones in parts, small ones in runs; decrypting and hashing them. The job of a
-// pipeline, which every call of the Reader that reads data in bulk runs. Private to the codec.
+// The pipeline job of all bulk reads: reads tensors piece by piece, large ones in parts and small ones in runs, and
+// decrypts and hashes them.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,15 @@ namespace tzmark {
 
 // A tensor that is too large to share a piece with others.
 struct LargeTensor {
-  // destination: of its plaintext; none if nobody wants it.
-  LargeTensor(const Reader::State& state, std::size_t tensor, std::byte* destination)
+  // destination: where the plaintext goes; null to discard it.
+  LargeTensor(const ReaderState& state, std::size_t tensor, std::byte* destination)
       : stream(state, tensor),
         piece_bytes(state.options.piece_bytes),
         first_byte(reinterpret_cast<std::uintptr_t>(destination)),
         follows_destination(destination != nullptr && !state.index.header.encrypted &&
                             state.data().transfer_align_bytes() == 1) {}
 
+  std::uint64_t data_length() const { return stream.data_length(); }
   std::size_t part_bytes(std::uint64_t offset) const {
     if (!follows_destination) return stream.part_bytes(offset, piece_bytes);
     return aligned_part_bytes(first_byte + offset, piece_bytes, std::min(piece_bytes, kHugePageBytes));
@@ -36,13 +37,14 @@ struct LargeTensor {
   FileTensorStream stream;
   const std::size_t piece_bytes;
   const std::uintptr_t first_byte;
-  // Where the file does not bind its parts, no two of them share a huge page that is touched for the first time.
+  // Where encryption or the I/O path does not dictate its parts, no two of them share a huge page of the destination:
+  // a page fault then concerns one thread only.
   const bool follows_destination;
   TensorDigest digest;
   Sha256 plain;
 };
 
-// Where the plaintext of a tensor goes: memory of its data_length bytes.
+// Returns the destination of a tensor's plaintext: memory of data_length bytes.
 using TargetOf = std::function<std::byte*(std::size_t tensor)>;
 
 class ScanJob {
@@ -52,47 +54,30 @@ class ScanJob {
     std::uint32_t crc32 = 0;
   };
 
-  // Tensors are counted in file order. into: none if nobody wants the data.
-  ScanJob(const Reader::State& state, const ScanOptions& options, std::size_t first, std::size_t end,
+  // Reads tensors first to end - 1 in file order. into: empty to discard the data.
+  ScanJob(const ReaderState& state, const ScanOptions& options, std::size_t first, std::size_t end,
           const std::function<void(const ScannedTensor&)>& done, TargetOf into)
       : state_(state),
         options_(options),
         piece_limit_(state.options.piece_bytes),
-        next_(first),
-        end_(end),
-        lanes_(options.verify == Verification::kAll || options.plain_sha256 ? thread_count(state) : 1),
+        lanes_(first, end, options.verify == Verification::kAll || options.plain_sha256 ? thread_count(state) : 1),
         done_(done),
         into_(std::move(into)) {}
 
   bool next(Piece& piece, const Position* before) {
-    const bool more = next_ < end_ && (before == nullptr || Position{next_, 0} < *before);
-    if (more && lanes_.newcomers_turn()) {
-      piece.first = next_;
-      piece.position = {next_, 0};
-      try {
-        if (take_run(piece)) return true;
-        if (!lanes_.full()) {
-          const std::size_t tensor = state_.index.in_file_order(next_);
-          std::byte* const destination = into_ ? into_(tensor) : nullptr;
-          lanes_.add(next_, std::make_shared<LargeTensor>(state_, tensor, destination), info(next_).data_length);
-          ++next_;
-        }
-      } catch (...) {
-        if (piece.count > 0) return true;  // then the next piece begins with what failed
-        // It counts where it stands, behind pieces that are still to come.
-        piece.failure = std::current_exception();
-        next_ = end_;
-        return true;
-      }
-    }
-    if (lanes_.empty()) return false;
-    lanes_.take(piece);
-    piece.has_own_memory = goes_straight(piece);
+    piece.run = Run(state_.index.layout);
+    const auto open = [&](std::size_t i) {
+      const std::size_t tensor = state_.index.in_file_order(i);
+      return std::make_shared<LargeTensor>(state_, tensor, into_ ? into_(tensor) : nullptr);
+    };
+    if (!lanes_.next(
+            piece, before, [&](std::size_t i) { return add_to(piece.run, i); }, open))
+      return false;
+    piece.has_own_memory = piece.large && is_read_to_destination(piece);
     return true;
   }
 
   std::size_t reads(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
-    if (piece.failure) std::rethrow_exception(piece.failure);
     if (piece.large) {
       if (!piece.large->stream.is_read_raw(piece_limit_)) return 0;
       plan_read(transfers[0], piece, memory);
@@ -148,8 +133,7 @@ class ScanJob {
 
   std::size_t writes(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
 
-  // What produce does with a run: small tensors whole, each on its own. deliver(tensor, plaintext) is called for those
-  // that have data.
+  // Processes the tensors of a run one by one, and calls deliver(tensor, plaintext) for each that has data.
   template <typename Deliver>
   void scan_run(const Piece& piece, std::span<std::byte> memory, Deliver&& deliver) {
     const Run& run = piece.run;
@@ -176,8 +160,8 @@ class ScanJob {
     }
   }
 
-  // Of a part of a large tensor, as it lies in the file. Memory of the piece has room for the rest of the pages that
-  // the part begins and ends in: a path that moves whole ones then does so in one call.
+  // Plans the transfer of a part of a large tensor. The buffer has room for the whole pages in which the part begins
+  // and ends, so that a path that transfers whole pages needs a single call.
   void plan_read(FileTransfer& transfer, const Piece& piece, std::span<std::byte> memory) const {
     File& file = state_.data();
     std::uint64_t begin = file_offset_of(piece);
@@ -193,7 +177,7 @@ class ScanJob {
     transfer.transfer.memory = target;
   }
 
-  // Of a part of a large tensor: where it is in the file, and where its plaintext is after produce.
+  // The offset of a part of a large tensor in the file, and the location of its plaintext after produce.
   std::uint64_t file_offset_of(const Piece& piece) const { return info(piece.first).data_offset + piece.offset; }
   std::span<std::byte> plaintext_of(const Piece& piece, std::span<std::byte> memory) const {
     if (into_) return {destination_of(piece), piece.length};
@@ -201,7 +185,7 @@ class ScanJob {
   }
 
  private:
-  static std::size_t thread_count(const Reader::State& state) {
+  static std::size_t thread_count(const ReaderState& state) {
     return PipelineOptions{.threads = state.options.threads}.thread_count();
   }
 
@@ -214,32 +198,21 @@ class ScanJob {
 
   TensorInfo info(std::size_t i) const { return state_.index.tensors[state_.index.in_file_order(i)]; }
 
-  bool take_run(Piece& piece) {
-    piece.run = Run(state_.index.layout);
-    while (next_ < end_ && add_to(piece.run, next_)) {
-      ++next_;
-      ++piece.count;
-    }
-    if (piece.count == 0) return false;
-    lanes_.pass_turn();
-    return true;
-  }
-
   bool add_to(Run& run, std::size_t i) const {
     const TensorInfo tensor = info(i);
     const std::uint64_t header_end = tensor.header_offset + header_room(state_.index, state_.index.in_file_order(i));
     return run.add(tensor.header_offset, header_end, tensor.data_offset, tensor.data_length, piece_limit_);
   }
 
-  // Of a part of a large tensor.
+  // The destination of a part of a large tensor.
   std::byte* destination_of(const Piece& piece) const {
     return into_(state_.index.in_file_order(piece.first)) + piece.offset;
   }
-  bool goes_straight(const Piece& piece) const {
-    return into_ && moves_straight(state_.data(), file_offset_of(piece), destination_of(piece));
+  bool is_read_to_destination(const Piece& piece) const {
+    return into_ && moves_directly(state_.data(), file_offset_of(piece), destination_of(piece));
   }
 
-  // Where its bytes are read to: where they are wanted, or memory of the piece that the path reaches straight.
+  // Where a part is read to: its destination, or the piece's buffer at an offset that needs no bounce buffer.
   std::span<std::byte> target_of(const Piece& piece, std::span<std::byte> memory) const {
     if (piece.has_own_memory) return {destination_of(piece), piece.length};
     return placed(memory, file_offset_of(piece), piece.length);
@@ -249,7 +222,7 @@ class ScanJob {
     if (!state_.index.header.encrypted) return;
     const std::uint64_t crypt_at = tensor.header_offset + header.crypt_begin;
     if (!state_.keys.has_key()) {
-      throw Error(ErrorCode::kCryptKeyMissing, "the file is encrypted and no key was given", crypt_at);
+      throw Error(ErrorCode::kCryptKeyMissing, "the file is encrypted, and no key was given", crypt_at);
     }
     if (!header.crypt.cipher) return;
     open_messages(*header.crypt.cipher, state_.keys.key_for(header.crypt, crypt_at), data, data, 0, tensor.data_offset);
@@ -263,11 +236,9 @@ class ScanJob {
     done_({index, header, header_bytes, plain});
   }
 
-  const Reader::State& state_;
+  const ReaderState& state_;
   const ScanOptions options_;
   const std::size_t piece_limit_;
-  std::size_t next_;
-  const std::size_t end_;
   Lanes<LargeTensor> lanes_;
   const std::function<void(const ScannedTensor&)> done_;
   std::mutex done_mutex_;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "bytes/requires.h"
+
 namespace tzmark {
 namespace {
 
@@ -57,6 +59,7 @@ bool MessageAuthenticator::matches(std::span<const std::byte> mac) {
 }
 
 void decrypt_part(const Key& key, const Nonce& nonce, std::uint64_t offset, std::span<std::byte> data) {
+  TZMARK_REQUIRES(offset % kBlockBytes == 0);
   // Byte n of the message meets byte n + 32 of the key stream, so a part begins in the middle of a block.
   const std::uint64_t block = offset / kBlockBytes;
   std::array<unsigned char, kBlockBytes> first{};

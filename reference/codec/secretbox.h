@@ -1,7 +1,7 @@
-// XSalsa20-Poly1305 on messages, whole and in parts.
+// XSalsa20-Poly1305 of messages, whole or in parts.
 //
-// Whole messages go through libsodium's crypto_secretbox. A message that is larger than a piece is first authenticated
-// as a stream and then decrypted in parts; both give what crypto_secretbox gives. All functions are thread-safe.
+// Whole messages use libsodium's crypto_secretbox. A message that is larger than a piece is first authenticated as a
+// stream and then decrypted in parts, with the same result. All functions are thread-safe.
 #pragma once
 
 #include <sodium.h>
@@ -24,11 +24,10 @@ using Nonce = std::array<unsigned char, kNonceBytes>;
 // The nonce of message i: base + i, little-endian over all 24 bytes.
 Nonce message_nonce(std::span<const std::byte, kNonceBytes> base, std::uint64_t i);
 
-// Writes plaintext of the same length, which may be in the ciphertext's place. Returns false, with nothing written, if
-// the MAC is wrong.
+// Writes plaintext of the same length, possibly in place. Returns false and writes nothing if the MAC is wrong.
 [[nodiscard]] bool open_message(const Key& key, const Nonce& nonce, std::span<const std::byte> mac,
                                 std::span<const std::byte> ciphertext, std::span<std::byte> plaintext);
-// Writes ciphertext of the same length, which may be in the plaintext's place, and the MAC.
+// Writes ciphertext of the same length, possibly in place, and the MAC.
 void seal_message(const Key& key, const Nonce& nonce, std::span<const std::byte> plaintext,
                   std::span<std::byte> ciphertext, std::span<std::byte> mac);
 
@@ -47,7 +46,8 @@ class MessageAuthenticator {
   crypto_onetimeauth_state state_;
 };
 
-// Decrypts a part of a message in place. REQUIRES: offset, the part's place in the message, is a multiple of 64.
+// Decrypts a part of a message in place. REQUIRES: offset, the position of the part in the message, is a multiple
+// of 64.
 void decrypt_part(const Key& key, const Nonce& nonce, std::uint64_t offset, std::span<std::byte> data);
 
 }  // namespace tzmark

@@ -1,7 +1,7 @@
-// Pages of a file that two neighbouring parts share, when parts end where paths past the page cache cannot.
+// Pages of a file that two adjacent parts share, on paths that bypass the page cache.
 //
-// A part that ends inside a page would be written by two routes, of which the one for the edge waits for all others.
-// So whichever of the two is ready first leaves its share of the page here, and the other one writes the whole page.
+// The edge of a part that ends inside a page would have to use the page cache, which is slow. So the part that is ready
+// first leaves its half of the page here, and the other one writes the whole page.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@
 
 namespace tzmark {
 
-// May be used from any threads. Keeps as many pages as there were halves at one time.
+// Thread-safe. Keeps as many pages as there were waiting halves at one time.
 class SharedPages {
  public:
   enum class Half { kLower, kUpper };
 
-  // boundary: where in the file one part ends and the next begins, inside a page. page: the whole page in the memory
-  // of the caller, who has filled its half. True: the other half has been filled in, and the caller writes the page.
-  // False: the caller's half is kept, and the caller leaves the page alone.
+  // boundary: the file offset, inside a page, where one part ends and the next begins. page: the whole page in the
+  // caller's buffer, with the caller's half filled in. Returns true if the other half was available and has been filled
+  // in: the caller writes the page. Otherwise keeps the caller's half, and the caller skips the page.
   bool complete(std::uint64_t boundary, Half mine, std::span<std::byte, kPartAlignBytes> page) {
     const auto cut = static_cast<std::size_t>(boundary % kPartAlignBytes);
     const std::lock_guard lock(mutex_);

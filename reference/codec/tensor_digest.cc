@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "bytes/cursor.h"
+#include "bytes/requires.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -52,11 +53,12 @@ void TensorDigest::begin(std::span<const std::byte> hashed_header, bool want_crc
 }
 
 void TensorDigest::add(std::span<const std::byte> data, std::uint32_t crc32_of_data) {
-  add_crc32(crc32_of_data, data.size());
+  if (want_crc32_) crc32_ = crc32_combine(crc32_, crc32_of_data, data.size());
   if (want_sha256_) sha256_.update(data);
 }
 
 void TensorDigest::add_crc32(std::uint32_t crc32_of_data, std::uint64_t data_bytes) {
+  TZMARK_REQUIRES(!want_sha256_);
   if (want_crc32_) crc32_ = crc32_combine(crc32_, crc32_of_data, data_bytes);
 }
 

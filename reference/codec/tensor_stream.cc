@@ -7,15 +7,16 @@
 #include "codec/lanes.h"
 #include "codec/reader_state.h"
 #include "codec/secretbox.h"
+#include "codec/stream_range.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
 namespace {
 
-// A message larger than a piece is authenticated, and known again at its second read, by blocks of this many bytes.
+// A message that is larger than a piece is authenticated, and compared on its second read, in blocks of this size.
 constexpr std::size_t kBlockBytesMax = 256 << 10;
 
-// Decryption begins at multiples of 64 bytes, and a piece holds whole blocks.
+// Decryption begins at multiples of 64 bytes, and a piece contains whole blocks.
 std::size_t block_bytes(std::size_t piece_bytes) {
   return std::clamp<std::size_t>(piece_bytes / 64 * 64, 64, kBlockBytesMax);
 }
@@ -27,8 +28,7 @@ std::span<const std::byte> mac_of(const Cipher& cipher, std::uint64_t message) {
 }  // namespace
 
 void throw_wrong_mac(std::uint64_t message, std::uint64_t file_offset) {
-  throw Error(ErrorCode::kCryptMac,
-              fmt::format("the MAC of message {} is wrong: another key, or the data was changed", message),
+  throw Error(ErrorCode::kCryptMac, fmt::format("the MAC of message {} is wrong: wrong key, or changed data", message),
               file_offset);
 }
 
@@ -45,7 +45,7 @@ void open_messages(const Cipher& cipher, const Key& key, std::span<const std::by
   }
 }
 
-FileTensorStream::FileTensorStream(const Reader::State& state, std::size_t tensor)
+FileTensorStream::FileTensorStream(const ReaderState& state, std::size_t tensor)
     : state_(state),
       info_(state.index.tensors[tensor]),
       header_room_(read_header(*state.file, state.index, tensor)),
@@ -60,8 +60,8 @@ FileTensorStream::FileTensorStream(const Reader::State& state, std::size_t tenso
       tags_.resize(message_count(info_.data_length, message_bytes));
     }
   } else if (state.index.header.encrypted && !state.keys.has_key()) {
-    // Nothing of an encrypted file is read as if it were plain, a tensor without data included.
-    throw Error(ErrorCode::kCryptKeyMissing, "the file is encrypted and no key was given", info_.header_offset);
+    // No tensor of an encrypted file is read without a key, not even one without data.
+    throw Error(ErrorCode::kCryptKeyMissing, "the file is encrypted, and no key was given", info_.header_offset);
   }
 }
 
@@ -88,14 +88,17 @@ void FileTensorStream::decrypt(std::uint64_t offset, std::span<const std::byte> 
   }
 }
 
-void FileTensorStream::read(std::uint64_t offset, MutableBuffer out) {
-  if (offset > info_.data_length || out.size > info_.data_length - offset) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("{} bytes at {} of a tensor of {} bytes", out.size, offset, info_.data_length));
+void check_range(std::uint64_t offset, std::size_t bytes, std::uint64_t tensor_bytes) {
+  if (offset > tensor_bytes || bytes > tensor_bytes - offset) {
+    throw Error(ErrorCode::kUsage, fmt::format("{} bytes at {} of a tensor of {} bytes", bytes, offset, tensor_bytes));
   }
+}
+
+void FileTensorStream::read(std::uint64_t offset, MutableBuffer out) {
+  check_range(offset, out.size, info_.data_length);
   if (out.size == 0) return;
   if (!header_.crypt.cipher) return state_.data().read_at(info_.data_offset + offset, out);
-  if (out.kind == MemoryKind::kDevice) throw Error(ErrorCode::kUsage, "decryption into device memory");
+  if (out.kind == MemoryKind::kDevice) throw Error(ErrorCode::kUsage, "cannot decrypt into GPU memory");
 
   const std::uint64_t message_bytes = header_.crypt.cipher->message_bytes;
   const bool aligned =
@@ -103,7 +106,7 @@ void FileTensorStream::read(std::uint64_t offset, MutableBuffer out) {
   if (aligned) return read_messages(offset, out);
   if (message_bytes > state_.options.piece_bytes) return read_part(offset, out);
 
-  // The messages around the range are short: open them aside and copy what is wanted.
+  // The messages that contain the range are short: decrypt all of them, and copy the range.
   const std::uint64_t begin = offset / message_bytes * message_bytes;
   const std::uint64_t end =
       std::min(info_.data_length, message_count(offset + out.size, message_bytes) * message_bytes);
@@ -137,7 +140,7 @@ void FileTensorStream::read_part(std::uint64_t offset, MutableBuffer out) {
 }
 
 void FileTensorStream::authenticate(std::uint64_t message) {
-  // Whoever comes first reads the whole message once; the others wait, as nothing may be handed out before.
+  // The first thread reads the whole message; others wait, since no plaintext may be delivered before.
   const std::lock_guard lock(mutex_);
   if (!tags_[message].empty()) return;
   const Cipher& cipher = *header_.crypt.cipher;
@@ -158,7 +161,7 @@ void FileTensorStream::authenticate(std::uint64_t message) {
   tags_[message] = std::move(tags);
 }
 
-// Opens a range of a message that is authenticated. Blocks that the range holds only a part of are opened aside.
+// Decrypts a range of an authenticated message. Blocks that the range covers only in part use a temporary buffer.
 void FileTensorStream::open_part(std::uint64_t message, std::uint64_t in_message, std::span<std::byte> out) {
   const std::uint64_t length = message_length(message);
   std::vector<std::byte> aside;
@@ -181,7 +184,7 @@ void FileTensorStream::open_part(std::uint64_t message, std::uint64_t in_message
   }
 }
 
-// The file may have changed since it was authenticated, so each block is held against its tag before it is decrypted.
+// Compares each block with its tag before decrypting it, since the file may have changed since it was authenticated.
 void FileTensorStream::open_blocks(std::uint64_t message, std::uint64_t in_message, std::span<std::byte> blocks) {
   const Cipher& cipher = *header_.crypt.cipher;
   const Nonce nonce = message_nonce(cipher.nonce, message);
@@ -190,8 +193,7 @@ void FileTensorStream::open_blocks(std::uint64_t message, std::uint64_t in_messa
   for (std::size_t at = 0; at < blocks.size();) {
     const auto block = blocks.subspan(at, std::min(block_bytes_, blocks.size() - at));
     if (tagger_->tag(block) != tags_[message][(in_message + at) / block_bytes_]) {
-      throw Error(ErrorCode::kFileChanged, "the data was changed between two reads of it, and cannot be trusted",
-                  begin + at);
+      throw Error(ErrorCode::kFileChanged, "the data changed between two reads, and cannot be trusted", begin + at);
     }
     decrypt_part(*key_, nonce, in_message + at, block);
     at += block.size();

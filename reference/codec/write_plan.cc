@@ -1,4 +1,4 @@
-// Planning a file, and writing its frame.
+// Planning a file, and writing everything but headers and data.
 #include "codec/write_plan.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace {
 std::uint64_t align(std::uint64_t position, std::uint64_t unit) { return (position + unit - 1) / unit * unit; }
 
 std::uint64_t advance(std::uint64_t position, std::uint64_t bytes) {
-  // Some room is left for what follows, so that no sum here wraps.
+  // The limit leaves room for what follows, so that no sum here overflows.
   if ((bytes >> 62) != 0 || ((position + bytes) >> 62) != 0)
     throw Error(ErrorCode::kUsage, "the file would have 2^62 bytes or more");
   return position + bytes;
@@ -33,7 +33,7 @@ WritePlan::WritePlan(const TensorTable& tensors, const WriteOptions& options, co
   if (tensors.size() == 0) throw Error(ErrorCode::kHeaderCount, "a file holds at least one tensor");
   PipelineOptions{options.threads, options.piece_bytes, options.queue_depth}.check();
   choose_layout();
-  check_split();
+  check_detached_data_option();
   check_hashes();
   check_names();
   prepare_key();
@@ -52,14 +52,14 @@ std::uint64_t WritePlan::data_bytes() const {
 }
 
 std::uint64_t WritePlan::file_bytes() const {
-  return terminator_at_ + kTerminatorBytes + (options_.split ? segments_.headers_end : 0);
+  return terminator_at_ + kTerminatorBytes + (options_.detached_data ? segments_.headers_end : 0);
 }
 
 HeaderPlan WritePlan::header_plan(const TensorInfo& tensor) const {
   HeaderPlan plan;
   plan.sha256 = options_.sha256;
-  // The CRC32 of a plaintext would tell about it, so tensors that have something to hide carry none. In the
-  // headers-first layouts no tensor of an encrypted file does.
+  // A CRC32 would reveal information about the plaintext, so encrypted tensors have none. In the headers-first layouts
+  // no tensor of an encrypted file has one.
   plan.crc32 = options_.crc32 && (!encrypted() || (tensor.meta() && !headers_first(layout_)));
   plan.has_crypt = encrypted();
   plan.has_key_derivation = key_derivation_.has_value();
@@ -72,14 +72,14 @@ void WritePlan::write_frame(File& file, File& data_file) const {
   header.data_version = data_version(layout_);
   header.encrypted = encrypted();
   header.flagged_dims = layout_ == Layout::kV5FlaggedDims;
-  header.split = options_.split;
+  header.detached_data = options_.detached_data;
   header.pair_number = pair_number_;
   header.tensor_count = tensors_.size();
   header.total_data_bytes = data_bytes();
   BlockWriter out(file, 0);
   out.bytes(encode_file_header(header));
   if (layout_ == Layout::kV5Segments) out.bytes(encode_layout_section(segments_));
-  // Where the entries have to fill the index, the room behind them is not counted.
+  // In layouts whose entries must fill the index, its length excludes the reserved room.
   out.integer(headers_first(layout_) ? entry_bytes_ : index_bytes_);
   const std::uint64_t entries_at = out.position();
   out.flush();
@@ -89,9 +89,9 @@ void WritePlan::write_frame(File& file, File& data_file) const {
   zeros.zeros_to(placements_[0].header_offset);
   if (headers_first(layout_)) {
     BlockWriter room(file, headers_end_);
-    room.zeros_to(options_.split ? segments_.headers_end : data_begin_);
+    room.zeros_to(options_.detached_data ? segments_.headers_end : data_begin_);
   }
-  if (options_.split) write_split_data_header(pair_number_, data_file);
+  if (options_.detached_data) write_detached_data_header(pair_number_, data_file);
   write_terminator(data_file);
 }
 
@@ -121,22 +121,23 @@ void WritePlan::choose_layout() {
                             has_entry_versions(lowest) ? " or v5-long-dims" : " or later"));
   }
   if (layout_ == Layout::kV3 && !encrypted()) {
-    throw Error(ErrorCode::kHeaderLowestVersion, "layout v3 is always encrypted, and no key was given to encrypt with");
+    throw Error(ErrorCode::kHeaderLowestVersion, "layout v3 is always encrypted, and no encryption key was given");
   }
 }
 
-void WritePlan::check_split() {
-  if (!options_.split) return;
+void WritePlan::check_detached_data_option() {
+  if (!options_.detached_data) return;
   if (layout_ != Layout::kV5Segments) {
-    throw Error(ErrorCode::kUsage, fmt::format("only v5-segments can be split, and not {}", layout_name(layout_)));
+    throw Error(ErrorCode::kUsage,
+                fmt::format("only v5-segments can have detached data, not {}", layout_name(layout_)));
   }
-  if (sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium cannot be initialised");
+  if (sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium failed to initialize");
   randombytes_buf(&pair_number_, sizeof pair_number_);
 }
 
 void WritePlan::check_hashes() const {
   if (!options_.unhashed && !options_.sha256 && (encrypted() || !options_.crc32)) {
-    throw Error(ErrorCode::kUsage, "tensors need a hash: SHA-256 is the only one of an encrypted tensor");
+    throw Error(ErrorCode::kUsage, "tensors need a hash, and SHA-256 is the only one for encrypted tensors");
   }
 }
 
@@ -147,23 +148,23 @@ void WritePlan::check_names() const {
 
 void WritePlan::prepare_key() {
   if (!encrypted()) return;
-  if (sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium cannot be initialised");
+  if (sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium failed to initialize");
   const EncryptOptions& encrypt = *options_.encrypt;
   if (encrypt.chunk_bytes < kChunkSizeMin || encrypt.chunk_bytes % kChunkSizeStep != 0 ||
       encrypt.chunk_bytes > options_.piece_bytes) {
     throw Error(ErrorCode::kUsage,
-                fmt::format("encryption chunks of {} bytes: a multiple of {} from {} to {} is wanted",
+                fmt::format("encryption chunks of {} bytes: must be a multiple of {} from {} to {}",
                             encrypt.chunk_bytes, kChunkSizeStep, kChunkSizeMin, options_.piece_bytes));
   }
   if (const Key* key = std::get_if<Key>(&encrypt.key)) {
-    key_ = Key(std::span<const std::byte, kKeyBytes>(reinterpret_cast<const std::byte*>(key->data()), kKeyBytes));
+    key_ = Key(key->bytes());
     return;
   }
   const Passphrase& passphrase = std::get<Passphrase>(encrypt.key);
-  // What a failed template leaves behind: white space, a NUL byte, a byte order mark.
+  // What an empty template variable may produce: white space, a NUL byte, a byte order mark.
   constexpr std::string_view kBlanks("\t\n\v\f\r \0\xEF\xBB\xBF", 10);
   if (passphrase.text().find_first_not_of(kBlanks) == std::string_view::npos) {
-    throw Error(ErrorCode::kUsage, "the passphrase to encrypt with is empty or blank: everybody could decrypt");
+    throw Error(ErrorCode::kUsage, "the encryption passphrase is empty or blank: anyone could decrypt the file");
   }
   if (extension_ != nullptr && extension_->key_derivation) {
     key_derivation_ = extension_->key_derivation;
@@ -173,7 +174,7 @@ void WritePlan::prepare_key() {
     key_derivation_->memlimit = encrypt.memlimit;
     randombytes_buf(key_derivation_->salt.data(), key_derivation_->salt.size());
   }
-  // A file that our own reader would refuse by default is of no use to anybody.
+  // The limits make sure that our own reader accepts the file by default.
   key_ = derive_key(passphrase, *key_derivation_, KeyDerivationLimits{});
 }
 
@@ -215,7 +216,7 @@ void WritePlan::place_headers_first() {
   place_headers(headers_begin);
   data_begin_ = align(headers_end_, kSegmentEndUnit);
   if (segments) segments_.headers_end = data_begin_;
-  if (options_.split) data_begin_ = sizeof(SplitDataHeaderWire);
+  if (options_.detached_data) data_begin_ = sizeof(DetachedDataHeaderWire);
   if (segments) segments_.data_begin = data_begin_;
   place_data(data_begin_);
 }

@@ -1,4 +1,4 @@
-// Moves tensors from a source to the places that a plan gives them: hashed, encrypted, and read once.
+// The pipeline job that writes tensors: reads each once, hashes and encrypts it, and writes it where the plan says.
 #include "codec/write_records.h"
 
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "bytes/cursor.h"
+#include "bytes/requires.h"
 #include "codec/lanes.h"
 #include "codec/run.h"
 #include "codec/secretbox.h"
@@ -20,11 +21,11 @@
 namespace tzmark {
 namespace {
 
-// One tensor on its way into the file: its header, and the digests that fill it.
-class Record {
+// One tensor being written: its header, and the digests that complete it.
+class WrittenRecord {
  public:
-  Record(const WritePlan& plan, std::size_t tensor, const TensorSource& source, bool verify_source,
-         std::vector<std::byte>& header)
+  WrittenRecord(const WritePlan& plan, std::size_t tensor, const TensorSource& source, bool verify_source,
+                std::vector<std::byte>& header)
       : plan_(plan),
         info_(plan.tensors()[tensor]),
         header_plan_(plan.header_plan(info_)),
@@ -37,7 +38,7 @@ class Record {
     decode_tensor_header(this->header(), 0, {header_plan_.has_crypt, info_.wide_dimensions}, decoded);
     append_hashed_header(plan.layout(), this->header(), decoded, hashed);
     expected_ = verify_source ? stream_->expected() : nullptr;
-    // Source and copy mostly hash alike; then hashing once serves both.
+    // Usually source and copy have the same hashed header, so that one digest serves both.
     source_differs_ = expected_ != nullptr && !std::ranges::equal(hashed, expected_->hashed_header());
     want_crc32_ = header_plan_.crc32 || (expected_ != nullptr && expected_->wants_crc32());
     const bool shared_sha = expected_ != nullptr && !source_differs_ && expected_->wants_sha256();
@@ -52,18 +53,18 @@ class Record {
     }
   }
 
-  // The plaintext where the source has it; empty if it has to be read.
+  // The plaintext in the memory of the source; empty if it must be read.
   std::span<const std::byte> in_memory() const {
     const auto plaintext = stream_->in_memory();
     return plaintext.size() == info_.data_length ? plaintext : std::span<const std::byte>();
   }
 
-  // The plaintext where the source has it on a GPU; empty if it does not.
+  // The plaintext in GPU memory of the source; empty if there is none.
   ConstBuffer in_device_memory() const {
     const ConstBuffer plaintext = stream_->in_device_memory();
     return plaintext.size == info_.data_length ? plaintext : ConstBuffer();
   }
-  // Whether all hashes that are wanted can be computed there.
+  // Whether the GPU can compute all wanted hashes.
   bool can_be_hashed_on_device() const {
     if (digest_.wants_sha256() || source_digest_) return false;
     return !want_crc32_ || why_no_device_compute().empty();
@@ -86,7 +87,7 @@ class Record {
   // REQUIRES: can_be_hashed_on_device().
   void hash(std::uint32_t crc32_of_data, std::uint64_t data_bytes) { digest_.add_crc32(crc32_of_data, data_bytes); }
 
-  // When all data is hashed: checks the source, fills in the hashes.
+  // Called when all data is hashed: checks the source's hashes, and stores the new ones in the header.
   void finish_hashes() {
     const Sha256Digest sha = digest_.finish_sha256();
     if (source_digest_) {
@@ -98,9 +99,10 @@ class Record {
     if (header_plan_.sha256) std::ranges::copy(sha, header().begin() + static_cast<std::ptrdiff_t>(slots_.sha256_at));
   }
 
-  // Any thread, any order, at multiples of chunk_bytes. REQUIRES: is_encrypted(). The ciphertext may take the
-  // plaintext's place once that is hashed; the MACs go into the header.
+  // Encrypts a part, possibly in place, and stores its MACs in the header. Any thread, any order. REQUIRES:
+  // is_encrypted(), and offset is a multiple of chunk_bytes.
   void encrypt(std::uint64_t offset, std::span<const std::byte> plaintext, std::span<std::byte> ciphertext) {
+    TZMARK_REQUIRES(is_encrypted() && offset % header_plan_.chunk_bytes == 0);
     std::uint64_t chunk = offset / header_plan_.chunk_bytes;
     for (std::size_t at = 0; at < plaintext.size(); ++chunk) {
       const std::size_t length = std::min<std::size_t>(header_plan_.chunk_bytes, plaintext.size() - at);
@@ -144,13 +146,13 @@ struct LargeRecord {
         hashed_on_device(on_device.size > 0 && record.can_be_hashed_on_device()),
         bytes_left(record.info().data_length) {}
 
+  std::uint64_t data_length() const { return record.info().data_length; }
   std::size_t part_bytes(std::uint64_t offset) const {
     if (chunk_bytes != 0) return piece_bytes / chunk_bytes * chunk_bytes;
     return aligned_part_bytes(data_offset + offset, piece_bytes);
   }
 
-  // Whether the page around the place where the part that begins at offset meets the one before belongs to these two
-  // alone. REQUIRES: encrypted.
+  // Whether exactly two parts share a page: the part that begins at offset and the previous one. REQUIRES: encrypted.
   bool shares_page(std::uint64_t offset) const {
     const std::uint64_t length = record.info().data_length;
     if (offset == 0 || offset >= length) return false;
@@ -161,13 +163,13 @@ struct LargeRecord {
 
   Chain chain;
   std::vector<std::byte> header;
-  Record record;
+  WrittenRecord record;
   const std::uint64_t data_offset;
   const std::size_t piece_bytes;
-  const std::size_t chunk_bytes;          // of encryption; 0 without
-  const ConstBuffer on_device;            // from where it is written; empty if it goes by the host
-  const bool hashed_on_device;            // so that the host needs no copy
-  std::atomic<std::uint64_t> bytes_left;  // that are not ready to be written
+  const std::size_t chunk_bytes;          // of encryption; 0 if not encrypted
+  const ConstBuffer on_device;            // written from GPU memory; empty if written from host memory
+  const bool hashed_on_device;            // then the host needs no copy
+  std::atomic<std::uint64_t> bytes_left;  // not yet ready to be written
   SharedPages shared_pages;
 };
 
@@ -176,7 +178,7 @@ class WriteJob {
   struct Piece : TensorPiece<LargeRecord> {
     Run run;
     std::uint32_t crc32 = 0;
-    std::uint64_t write_begin = 0, write_end = 0;  // in the file, of a part of a large tensor
+    std::uint64_t write_begin = 0, write_end = 0;  // file offsets, of a part of a large tensor
     bool ends_record = false;
   };
 
@@ -186,46 +188,34 @@ class WriteJob {
         plan_(plan),
         source_(source),
         options_(options),
-        lanes_(options.sha256 ? PipelineOptions{.threads = options.threads}.thread_count() : 1) {}
+        lanes_(0, plan.tensors().size(),
+               options.sha256 ? PipelineOptions{.threads = options.threads}.thread_count() : 1) {}
 
   bool next(Piece& piece, const Position* before) {
-    const bool more = next_ < plan_.tensors().size() && (before == nullptr || Position{next_, 0} < *before);
-    if (more && lanes_.newcomers_turn()) {
-      piece.first = next_;
-      piece.position = {next_, 0};
-      if (take_run(piece)) return true;
-      if (!lanes_.full()) {
-        try {
-          lanes_.add(next_, std::make_shared<LargeRecord>(plan_, next_, source_, options_, data_file_),
-                     plan_.tensors()[next_].data_length);
-        } catch (...) {
-          // It counts where it stands, behind pieces that are still to come.
-          piece.failure = std::current_exception();
-          next_ = plan_.tensors().size();
-          return true;
-        }
-        ++next_;
-      }
-    }
-    if (lanes_.empty()) return false;
-    lanes_.take(piece);
-    const Record& record = piece.large->record;
+    piece.run = Run(plan_.layout());
+    const auto add_to_run = [&](std::size_t i) {
+      return piece.run.add(plan_[i].header_offset, plan_.header_end(i), plan_[i].data_offset,
+                           plan_.tensors()[i].data_length, options_.piece_bytes);
+    };
+    const auto open = [&](std::size_t i) {
+      return std::make_shared<LargeRecord>(plan_, i, source_, options_, data_file_);
+    };
+    if (!lanes_.next(piece, before, add_to_run, open)) return false;
+    if (!piece.large) return true;
+    const WrittenRecord& record = piece.large->record;
     const auto in_memory = record.in_memory();
     piece.has_own_memory =
         piece.large->hashed_on_device ||
         (!record.is_encrypted() && !in_memory.empty() &&
-         moves_straight(data_file_, piece.large->data_offset + piece.offset, in_memory.data() + piece.offset));
+         moves_directly(data_file_, piece.large->data_offset + piece.offset, in_memory.data() + piece.offset));
     return true;
   }
 
-  std::size_t reads(Piece& piece, std::span<std::byte>, FileTransfers&) {
-    if (piece.failure) std::rethrow_exception(piece.failure);
-    return 0;
-  }
+  std::size_t reads(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
 
   void produce(Piece& piece, std::span<std::byte> memory) {
     if (!piece.large) return build_run(piece, placed(memory, piece.run.front().begin, piece.run.bytes()));
-    Record& record = piece.large->record;
+    WrittenRecord& record = piece.large->record;
     if (piece.large->hashed_on_device) {
       piece.crc32 = record.crc32_on_device_of(piece.large->on_device.sub(piece.offset, piece.length));
       return;
@@ -235,7 +225,7 @@ class WriteJob {
   }
 
   void chain(Piece& piece, std::span<std::byte> memory) {
-    Record& record = piece.large->record;
+    WrittenRecord& record = piece.large->record;
     if (piece.large->hashed_on_device) {
       record.hash(piece.crc32, piece.length);
     } else {
@@ -253,7 +243,7 @@ class WriteJob {
         large.record.encrypt(piece.offset, plaintext_of(piece, memory), placed_part(piece, memory));
         if (data_file_.transfer_align_bytes() > 1) share_pages(piece, memory);
       }
-      // Whoever is ready last finds all MACs and hashes in place.
+      // When the last part is ready, the header has all MACs and hashes.
       piece.ends_record = large.bytes_left.fetch_sub(piece.length) == piece.length;
     }
     if (options_.progress) options_.progress(piece.large ? piece.length : piece.run.bytes());
@@ -278,20 +268,20 @@ class WriteJob {
   static void plan_write(FileTransfer& transfer, File& file, std::uint64_t offset, ConstBuffer bytes) {
     transfer.file = &file;
     transfer.transfer.offset = offset;
-    // A write leaves the memory as it is.
+    // A write does not modify the memory.
     transfer.transfer.memory = {const_cast<std::byte*>(bytes.data), bytes.size, bytes.kind};
   }
 
-  // Of a part of a large tensor.
+  // The bytes to write of a part of a large tensor.
   static ConstBuffer written_data(const Piece& piece, std::span<std::byte> memory) {
     if (piece.large->on_device.size > 0) return piece.large->on_device.sub(piece.offset, piece.length);
     if (piece.large->record.is_encrypted()) return in_memory(piece, memory);
     return plaintext_of(piece, memory);
   }
 
-  // Whether a part of a large tensor is hashed, and then sealed or written, from where the source has it.
+  // Whether a part of a large tensor is used directly from the memory of the source.
   static bool reads_in_place(const Piece& piece) {
-    const Record& record = piece.large->record;
+    const WrittenRecord& record = piece.large->record;
     return piece.has_own_memory || (record.is_encrypted() && !record.in_memory().empty());
   }
   static std::span<std::byte> placed_part(const Piece& piece, std::span<std::byte> memory) {
@@ -302,18 +292,18 @@ class WriteJob {
     return piece.large->record.in_memory().subspan(piece.offset, piece.length);
   }
 
-  // Where a place of the file lies in memory that holds the page which the piece begins in.
+  // The position of a file offset in a buffer that starts with the first page of the piece.
   static std::size_t place_in_memory(const Piece& piece, std::uint64_t file_offset) {
     const std::uint64_t begin = piece.large->data_offset + piece.offset;
     return static_cast<std::size_t>(file_offset - (begin - begin % kPartAlignBytes));
   }
-  // What is written of a part that has been encrypted.
+  // The bytes to write of an encrypted part.
   static std::span<const std::byte> in_memory(const Piece& piece, std::span<std::byte> memory) {
     return memory.subspan(place_in_memory(piece, piece.write_begin),
                           static_cast<std::size_t>(piece.write_end - piece.write_begin));
   }
 
-  // Has pages that parts share written whole, by one of them.
+  // Lets one of two parts write a page that they share.
   static void share_pages(Piece& piece, std::span<std::byte> memory) {
     LargeRecord& large = *piece.large;
     const auto complete = [&](std::uint64_t boundary, SharedPages::Half mine) {
@@ -332,28 +322,15 @@ class WriteJob {
     }
   }
 
-  bool take_run(Piece& piece) {
-    piece.run = Run(plan_.layout());
-    const std::size_t end = plan_.tensors().size();
-    while (next_ < end && piece.run.add(plan_[next_].header_offset, plan_.header_end(next_), plan_[next_].data_offset,
-                                        plan_.tensors()[next_].data_length, options_.piece_bytes)) {
-      ++next_;
-      ++piece.count;
-    }
-    if (piece.count == 0) return false;
-    lanes_.pass_turn();
-    return true;
-  }
-
   void build_run(const Piece& piece, std::span<std::byte> memory) {
     const Run& run = piece.run;
-    // Between tensors there may be bytes that align the next one.
+    // There may be alignment gaps between tensors.
     const std::span<std::byte> data_room = memory.subspan(run.front().bytes(), run.data().bytes());
     std::memset(data_room.data(), 0, data_room.size());
     std::vector<std::byte> header;
     for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
       header.clear();
-      Record record(plan_, i, source_, options_.verify_source, header);
+      WrittenRecord record(plan_, i, source_, options_.verify_source, header);
       const std::uint64_t length = record.info().data_length;
       const auto data =
           length == 0 ? std::span<std::byte>() : memory.subspan(run.data_at(plan_[i].data_offset), length);
@@ -370,7 +347,6 @@ class WriteJob {
   const WritePlan& plan_;
   const TensorSource& source_;
   const WriteOptions& options_;
-  std::size_t next_ = 0;
   Lanes<LargeRecord> lanes_;
 };
 

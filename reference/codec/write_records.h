@@ -1,4 +1,4 @@
-// Writes headers and data of all tensors of a plan; the frame around them is the plan's own affair.
+// Writes the headers and data of all tensors of a plan. WritePlan writes everything else.
 #pragma once
 
 #include "codec/write_plan.h"
@@ -7,7 +7,7 @@
 
 namespace tzmark {
 
-// data_file: of a split pair; else the same as file.
+// data_file: for detached data; otherwise the same as file.
 void write_records(File& file, File& data_file, const WritePlan& plan, const TensorSource& source,
                    const WriteOptions& options);
 

@@ -5,9 +5,11 @@
 
 #include <cstring>
 
+#include "codec/stream_range.h"
 #include "codec/undo_journal.h"
 #include "codec/write_plan.h"
 #include "codec/write_records.h"
+#include "os/atomic_file.h"
 #include "os/name_changes.h"
 #include "tzmark/error.h"
 
@@ -18,9 +20,7 @@ class MemoryStream final : public TensorStream {
  public:
   explicit MemoryStream(ConstBuffer data) : data_(data) {}
   void read(std::uint64_t offset, MutableBuffer out) override {
-    if (offset > data_.size || out.size > data_.size - offset) {
-      throw Error(ErrorCode::kUsage, "the memory of a tensor is smaller than its shape says");
-    }
+    check_range(offset, out.size, data_.size);
     if (out.size > 0) std::memcpy(out.data, data_.data + offset, out.size);
   }
   std::span<const std::byte> in_memory() const override { return data_.bytes(); }
@@ -29,8 +29,8 @@ class MemoryStream final : public TensorStream {
   ConstBuffer data_;
 };
 
-// A head without its data is of no use, so that it comes last. Between the two renames the old data has a temporary
-// name: FORMAT.md, appendix A, says how a kill at that moment is mended.
+// Renames the head last, since it is useless without its data. Between the two renames the old data has a temporary
+// name: FORMAT.md, appendix A, says how to recover from a kill at that moment.
 void commit_pair(const std::shared_ptr<const Directory>& directory, AtomicFile& head, AtomicFile& data) {
   data.finish();
   head.finish();
@@ -51,21 +51,21 @@ Layout lowest_layout(const TensorTable& tensors, bool encrypted, std::string* re
     lowest = needed;
     if (reason != nullptr) *reason = why();
   };
-  if (encrypted) raise(Layout::kV3, [] { return std::string("encryption needs"); });
+  if (encrypted) raise(Layout::kV3, [] { return std::string("encryption requires"); });
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorInfo tensor = tensors[i];
     if (tensor.dtype.opaque) {
       raise(Layout::kV2, [&] {
-        return fmt::format("'{}' is of dtype {}, which needs", display_path(tensor.path()), tensor.dtype.name);
+        return fmt::format("'{}' is of dtype {}, which requires", display_path(tensor.path()), tensor.dtype.name);
       });
     }
     if (tensor.meta()) {
       raise(Layout::kV4,
-            [&] { return fmt::format("'{}' is a meta tensor, which needs", display_path(tensor.path())); });
+            [&] { return fmt::format("'{}' is a meta tensor, which requires", display_path(tensor.path())); });
     }
     if (tensor.wide_dimensions) {
       raise(Layout::kV5FlaggedDims, [&] {
-        return fmt::format("'{}' has a dimension of 2^32 or more, which needs", display_path(tensor.path()));
+        return fmt::format("'{}' has a dimension of 2^32 or more, which requires", display_path(tensor.path()));
       });
     }
   }
@@ -89,9 +89,10 @@ TensorTable writable_table(const Reader& reader) {
 WriteResult write_tensors(File& file, const TensorTable& tensors, const TensorSource& source,
                           const WriteOptions& options, File* data_file) {
   const WritePlan plan(tensors, options);
-  if (plan.split() != (data_file != nullptr)) throw Error(ErrorCode::kUsage, "a split pair is written to two files");
+  if (plan.has_detached_data() != (data_file != nullptr))
+    throw Error(ErrorCode::kUsage, "detached data needs a second file, and only detached data does");
   File& data = data_file != nullptr ? *data_file : file;
-  if (!plan.split()) file.reserve(plan.file_bytes());
+  if (!plan.has_detached_data()) file.reserve(plan.file_bytes());
   plan.write_frame(file, data);
   write_records(file, data, plan, source, options);
   return {plan.layout(), plan.file_bytes()};
@@ -101,14 +102,14 @@ WriteResult write_file(const std::string& file_name, const TensorTable& tensors,
                        const WriteOptions& options) {
   require_no_undo_journal(file_name);
   const auto directory = std::make_shared<const Directory>(Directory::of(file_name));
-  AtomicFile output(directory, file_name, options.io_path, options.existing);
-  std::optional<AtomicFile> data_output;
-  if (options.split) {
-    data_output.emplace(directory, split_data_file_name(file_name), options.io_path, options.existing);
+  AtomicFileIn output(directory, file_name, options.io_path, options.existing);
+  std::optional<AtomicFileIn> data_output;
+  if (options.detached_data) {
+    data_output.emplace(directory, detached_data_file_name(file_name), options.io_path, options.existing);
     if (!NameChanges::can_replace(*data_output, output)) {
       throw Error(ErrorCode::kUnavailable,
-                  "the file system can neither exchange two names nor link a file, so that a failure could lose the "
-                  "old data file: remove it first, or write to another name");
+                  "the file system can neither exchange two names nor link files, so a failure could lose the old "
+                  "data file: remove it first, or write to another name");
     }
   }
   const WriteResult result =
@@ -121,7 +122,7 @@ WriteResult write_file(const std::string& file_name, const TensorTable& tensors,
   return result;
 }
 
-std::string split_data_file_name(const std::string& head_file_name) { return head_file_name + ".data"; }
+std::string detached_data_file_name(const std::string& head_file_name) { return head_file_name + ".data"; }
 
 std::unique_ptr<TensorStream> MemorySource::open(std::size_t tensor) const {
   return std::make_unique<MemoryStream>(data_[tensor]);

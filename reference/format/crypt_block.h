@@ -1,4 +1,4 @@
-// The crypt block of a tensor header: how the tensor is sealed. See the chunk tables in FORMAT.md.
+// The crypt block of a tensor header: how the tensor is encrypted. See the chunk tables in FORMAT.md.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ inline constexpr std::uint64_t kOpslimitMin = 1;
 // block: the bytes that crypt_length counts.
 CryptBlock decode_crypt_block(std::span<const std::byte> block, std::uint64_t file_offset, std::uint64_t data_length);
 
-// Length of what encode_crypt_block appends, the length field included.
+// Returns the size of what encode_crypt_block appends, including the length field.
 std::uint64_t crypt_block_bytes(std::uint64_t data_length, const HeaderPlan& plan);
 
 // Appends the length field and the block, with zeros for the nonce and the MACs.

@@ -1,4 +1,4 @@
-// The dimensions of a tensor on the wire: u32 each, or u64 each where the index entry says so.
+// The dimensions of a tensor in the file: u32 each, or u64 each if the index entry says so.
 #pragma once
 
 #include <span>
@@ -10,6 +10,7 @@ namespace tzmark {
 
 // REQUIRES: bytes.size() == tensor.shape_bytes().
 inline void decode_dimensions(std::span<const std::byte> bytes, TensorFields& tensor) {
+  TZMARK_REQUIRES(bytes.size() == tensor.shape_bytes());
   for (std::size_t i = 0; i < tensor.dimension_count; ++i) {
     tensor.dimensions[i] = tensor.wide_dimensions ? load<std::uint64_t>(bytes, i * sizeof(std::uint64_t))
                                                   : load<std::uint32_t>(bytes, i * sizeof(std::uint32_t));

@@ -1,4 +1,4 @@
-// Parsing of dtype strings.
+// Parsing dtype strings.
 #include "tzmark/dtype.h"
 
 #include <fmt/format.h>
@@ -31,8 +31,8 @@ constexpr std::array kPlainTypes = {
 constexpr std::string_view kTorchPrefix = "torch.";
 constexpr std::string_view kFloat8Prefix = "float8_";
 
-// Element size of a known opaque torch dtype. The family of 8-bit floats grows with torch's releases, so it is known by
-// its prefix.
+// Returns the element size of a known opaque torch dtype. torch keeps adding 8-bit floats, so these are recognized by
+// their prefix.
 std::optional<std::uint64_t> opaque_item_bytes(std::string_view name) {
   if (name == "bits8") return 1;
   if (name == "bfloat16") return 2;
@@ -51,7 +51,7 @@ std::optional<std::uint64_t> parse_count(std::string_view digits) {
   return value;
 }
 
-// "M8", "m8" with an optional unit such as "[ns]" or "[25s]".
+// Returns whether this is the rest of a date dtype: empty, or a unit such as "[ns]" or "[25s]".
 bool is_date_suffix(std::string_view suffix) {
   if (suffix.empty()) return true;
   if (suffix.size() < 3 || suffix.front() != '[' || suffix.back() != ']') return false;
@@ -133,7 +133,7 @@ Dtype dtype_from_name(std::string_view torch_name) {
   if (const auto item_bytes = opaque_item_bytes(torch_name)) {
     return parse_dtype(fmt::format("{}V{}{}torch.{}", *item_bytes == 1 ? '|' : '<', *item_bytes, '\0', torch_name));
   }
-  throw Error(ErrorCode::kUsage, fmt::format("'{}' is not a dtype that files can hold", torch_name));
+  throw Error(ErrorCode::kUsage, fmt::format("'{}' is not a dtype that files can contain", torch_name));
 }
 
 }  // namespace tzmark

@@ -20,9 +20,9 @@ constexpr std::uint32_t kAlwaysEncryptedVersion = 3;
 constexpr unsigned char kFlagEncrypted = 1;
 constexpr std::uint32_t kFirstVersionWithFlaggedDims = 5;
 constexpr unsigned char kFlagFlaggedDims = 2;
-// tzmark's own mark, in the last byte: the highest flag there is, so that every other reader refuses the file.
-constexpr std::uint32_t kFirstVersionWithSplit = 5;
-constexpr unsigned char kFlagSplit = 0x80;
+// tzmark's own mark: the highest flag, so that every other reader refuses the file.
+constexpr std::uint32_t kFirstVersionWithDetachedData = 5;
+constexpr unsigned char kFlagDetachedData = 0x80;
 
 }  // namespace
 
@@ -40,7 +40,7 @@ FileHeader decode_file_header(std::span<const std::byte> bytes) {
   FileHeaderWire wire;
   const std::size_t magic_bytes = std::min(bytes.size(), kMagic.size());
   if (!std::ranges::equal(bytes.first(magic_bytes), std::as_bytes(std::span(kMagic)).first(magic_bytes))) {
-    throw Error(ErrorCode::kHeaderMagic, "this is no .tensors file: its first bytes are not |TZR|", 0);
+    throw Error(ErrorCode::kHeaderMagic, "not a .tensors file: it does not begin with |TZR|", 0);
   }
   if (bytes.size() < sizeof wire) {
     throw Error(ErrorCode::kHeaderTruncated,
@@ -55,17 +55,18 @@ FileHeader decode_file_header(std::span<const std::byte> bytes) {
   FileHeader header;
   header.data_version = wire.data_version;
   header.encrypted = header.data_version == kAlwaysEncryptedVersion;
-  // Before version 4 the flags were reserved bytes that mean nothing.
+  // Before version 4 the flags were reserved bytes without a meaning.
   if (header.data_version >= kFirstVersionWithFlags) {
     header.encrypted = (wire.feature_flags[0] & kFlagEncrypted) != 0;
     unsigned char& last = wire.feature_flags[sizeof wire.feature_flags - 1];
-    header.split = header.data_version >= kFirstVersionWithSplit && (last & kFlagSplit) != 0;
+    header.detached_data = header.data_version >= kFirstVersionWithDetachedData && (last & kFlagDetachedData) != 0;
     header.flagged_dims =
         header.data_version >= kFirstVersionWithFlaggedDims && (wire.feature_flags[0] & kFlagFlaggedDims) != 0;
     wire.feature_flags[0] &= static_cast<unsigned char>(~kFlagEncrypted);
-    // A split pair is in v5-segments, so that there the flag of another layout means nothing known.
-    if (header.flagged_dims && !header.split) wire.feature_flags[0] &= static_cast<unsigned char>(~kFlagFlaggedDims);
-    if (header.split) last &= static_cast<unsigned char>(~kFlagSplit);
+    // Detached data is always in v5-segments, so the flag of another layout is unknown there.
+    if (header.flagged_dims && !header.detached_data)
+      wire.feature_flags[0] &= static_cast<unsigned char>(~kFlagFlaggedDims);
+    if (header.detached_data) last &= static_cast<unsigned char>(~kFlagDetachedData);
     for (std::size_t i = 0; i < sizeof wire.feature_flags; ++i) {
       const unsigned unknown = wire.feature_flags[i];
       if (unknown != 0) {
@@ -75,7 +76,7 @@ FileHeader decode_file_header(std::span<const std::byte> bytes) {
     }
   }
   header.total_data_bytes = wire.total_data_bytes;
-  if (header.split) header.pair_number = wire.pair_number;
+  if (header.detached_data) header.pair_number = wire.pair_number;
   header.tensor_count = wire.tensor_count;
   if (header.tensor_count == 0) {
     throw Error(ErrorCode::kHeaderCount, "the tensor count is 0", offsetof(FileHeaderWire, tensor_count));
@@ -89,7 +90,7 @@ std::array<std::byte, kFileHeaderBytes> encode_file_header(const FileHeader& hea
   wire.data_version = header.data_version;
   if (header.encrypted && header.data_version >= kFirstVersionWithFlags) wire.feature_flags[0] |= kFlagEncrypted;
   if (header.flagged_dims) wire.feature_flags[0] |= kFlagFlaggedDims;
-  if (header.split) wire.feature_flags[sizeof wire.feature_flags - 1] = kFlagSplit;
+  if (header.detached_data) wire.feature_flags[sizeof wire.feature_flags - 1] = kFlagDetachedData;
   wire.total_data_bytes = header.total_data_bytes;
   wire.pair_number = header.pair_number;
   wire.tensor_count = header.tensor_count;

@@ -130,12 +130,12 @@ TEST(FileHeader, FlaggedDimensionsAreThoseOfVersionFive) {
 
 TEST(FileHeader, DetachedDataIsMarkedFromVersionFiveOn) {
   Bytes bytes = header_bytes(5, 1, 8, 1);
-  EXPECT_FALSE(decode_file_header(bytes).split);
+  EXPECT_FALSE(decode_file_header(bytes).detached_data);
   store<std::uint64_t>(bytes, 49, 0x1122334455667788);
   EXPECT_EQ(decode_file_header(bytes).pair_number, 0U);
   bytes[40] = std::byte{0x80};
   const FileHeader header = decode_file_header(bytes);
-  EXPECT_TRUE(header.split);
+  EXPECT_TRUE(header.detached_data);
   EXPECT_TRUE(header.encrypted);
   EXPECT_EQ(header.pair_number, 0x1122334455667788U);
   EXPECT_EQ(test::copy(encode_file_header(header)), bytes);

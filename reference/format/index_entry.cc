@@ -1,4 +1,4 @@
-// Index entries: what the file says about each tensor up front.
+// Index entries: the first description of each tensor.
 #include <fmt/format.h>
 
 #include "bytes/cursor.h"
@@ -9,7 +9,7 @@
 namespace tzmark {
 
 std::optional<std::uint64_t> nominal_bytes(std::span<const std::uint64_t> shape, std::uint64_t item_bytes) {
-  // A zero anywhere makes the product zero, however large the other dimensions are.
+  // A single zero makes the product zero, even if the other dimensions would overflow.
   for (const std::uint64_t dimension : shape) {
     if (dimension == 0) return 0;
   }
@@ -57,6 +57,8 @@ void decode_index_entry(ByteReader& reader, Layout layout, IndexEntry& entry) {
 
 void encode_index_entry(ByteWriter& writer, Layout layout, const TensorFields& tensor, std::uint64_t header_offset,
                         std::uint64_t data_offset) {
+  TZMARK_REQUIRES(tensor.name.size() <= 65535 && tensor.dtype.size() <= 255);
+  TZMARK_REQUIRES(has_entry_versions(layout) || !tensor.wide_dimensions);
   if (has_entry_versions(layout)) writer.integer(tensor.wide_dimensions ? kEntryVersionWide : kEntryVersionNarrow);
   writer.text<std::uint16_t>(tensor.name);
   writer.integer(static_cast<std::uint8_t>(tensor.kind));

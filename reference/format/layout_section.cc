@@ -1,4 +1,4 @@
-// The layout section of v5-segments: where the segments of the file are.
+// The layout section of v5-segments: the offsets of the segments.
 #include <fmt/format.h>
 
 #include <cstring>

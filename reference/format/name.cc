@@ -1,4 +1,4 @@
-// Parsing and spelling of tensor names.
+// Parsing and serializing tensor names.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Receives the parser's events, so that a hostile document is refused at its first wrong element, and nothing nests.
+// Receives the parser's events: refuses a hostile document at its first invalid element, without building a tree.
 class PathHandler final : public json::json_sax_t {
  public:
   explicit PathHandler(const std::function<void(PathElement&&)>& take) : take_(take) {}
@@ -46,7 +46,7 @@ class PathHandler final : public json::json_sax_t {
   bool end_object() override { return true; }
   bool key(string_t&) override { return true; }
   bool parse_error(std::size_t, const std::string&, const json::exception&) override {
-    return refuse("no valid JSON array");
+    return refuse("an invalid JSON array");
   }
 
  private:
@@ -71,11 +71,11 @@ void for_each_element(std::string_view wire, std::uint64_t file_offset,
   if (document.find_first_of("\n\r") != std::string_view::npos) {
     throw Error(ErrorCode::kNameNewline, "", file_offset);
   }
-  // The library stops at a NUL byte and skips a byte order mark; both would hide what follows or precedes the array.
+  // The library stops at a NUL byte and skips a byte order mark, which would hide bytes after or before the array.
   const std::size_t begin = document.find_first_not_of(" \t");
   const bool has_control = document.find('\0') != std::string_view::npos;
   if (begin == std::string_view::npos || document[begin] != '[' || has_control) {
-    throw Error(ErrorCode::kNameJson, "a structured name that is no JSON array", file_offset);
+    throw Error(ErrorCode::kNameJson, "a structured name that is not a JSON array", file_offset);
   }
   PathHandler handler(take);
   if (!json::sax_parse(document, &handler)) {
@@ -94,17 +94,7 @@ Path parse_name(std::string_view wire, std::uint64_t file_offset) {
   return path;
 }
 
-std::string serialize_name(const Path& path) {
-  if (path.empty()) throw Error(ErrorCode::kNameUnwritable, "an empty path cannot be written");
-  if (const auto* plain = std::get_if<std::string>(path.data()); plain != nullptr && path.size() == 1) {
-    if (plain->empty()) throw Error(ErrorCode::kNameUnwritable, "an empty name cannot be written");
-    if (plain->front() == kStructuredNameMark) {
-      throw Error(ErrorCode::kNameUnwritable,
-                  "a plain name that begins with byte 1E would be read as a structured one");
-    }
-    if (find_invalid_utf8(*plain)) throw Error(ErrorCode::kNameUtf8, "a name is not valid UTF-8");
-    return *plain;
-  }
+std::optional<std::string> structured_name(const Path& path) {
   json array = json::array();
   for (const PathElement& element : path) {
     std::visit([&](const auto& value) { array.push_back(value); }, element);
@@ -112,8 +102,23 @@ std::string serialize_name(const Path& path) {
   try {
     return kStructuredNameMark + array.dump(-1, ' ', /*ensure_ascii=*/true);
   } catch (const json::exception&) {
-    throw Error(ErrorCode::kNameUtf8, "an element of a path is not valid UTF-8");
+    return std::nullopt;
   }
+}
+
+std::string serialize_name(const Path& path) {
+  if (path.empty()) throw Error(ErrorCode::kNameUnwritable, "an empty path cannot be written");
+  if (const auto* plain = std::get_if<std::string>(path.data()); plain != nullptr && path.size() == 1) {
+    if (plain->empty()) throw Error(ErrorCode::kNameUnwritable, "an empty name cannot be written");
+    if (plain->front() == kStructuredNameMark) {
+      throw Error(ErrorCode::kNameUnwritable,
+                  "a plain name that begins with byte 1E would be parsed as a structured one");
+    }
+    if (find_invalid_utf8(*plain)) throw Error(ErrorCode::kNameUtf8, "a name is not valid UTF-8");
+    return *plain;
+  }
+  if (auto name = structured_name(path)) return *std::move(name);
+  throw Error(ErrorCode::kNameUtf8, "an element of a path is not valid UTF-8");
 }
 
 std::string display_path(const Path& path) {

@@ -1,4 +1,4 @@
-// A tree of paths in one hash table, with a node only where paths part or end.
+// A tree of paths in one hash table, with nodes only where paths diverge or end.
 //
 // The hash is keyed and random (SipHash), so a hostile file cannot make all its names collide.
 #include "format/name_tree.h"
@@ -8,6 +8,7 @@
 
 #include <limits>
 
+#include "bytes/requires.h"
 #include "format/name_elements.h"
 #include "tzmark/error.h"
 
@@ -16,7 +17,8 @@ namespace {
 
 constexpr std::uint32_t kRoot = 0;
 
-// An element is a varint, twice the count of its bytes and whether it is an integer, and then these bytes.
+// An encoded element is a varint, which contains the number of bytes times 2 and whether it is an integer, then the
+// bytes.
 constexpr unsigned kVarintBits = 7;
 
 struct Head {
@@ -45,18 +47,20 @@ void encode_head(std::string& out, std::size_t element_bytes, bool is_integer) {
 
 NameTree::NameTree() : slots_(64) {
   static_assert(std::tuple_size_v<decltype(hash_key_)> == crypto_shorthash_KEYBYTES);
-  if (sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium cannot be initialised");
+  if (sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium failed to initialize");
   crypto_shorthash_keygen(hash_key_.data());
   nodes_.push_back({"", 0, 0, kRoot, false});
 }
 
 NameTree::Element NameTree::Elements::front() const {
+  TZMARK_REQUIRES(!empty());
   if (is_plain) return {false, bytes};
   const Head head = decode_head(bytes);
   return {head.is_integer, bytes.substr(head.head_bytes, head.element_bytes)};
 }
 
 NameTree::Elements NameTree::Elements::without_front() const {
+  TZMARK_REQUIRES(!empty());
   if (is_plain) return {};
   const Head head = decode_head(bytes);
   return {bytes.substr(head.head_bytes + head.element_bytes)};
@@ -109,21 +113,20 @@ void NameTree::check_child(const Node& parent, Element first, std::uint64_t file
     throw Error(ErrorCode::kNamePrefix, "the path of another tensor is the beginning of this one", file_offset);
   }
   if (parent.children != Children::kNone && parent.children != sort_of(first)) {
-    throw Error(ErrorCode::kNameMixedSiblings, "a string and an integer stand at the same place of two paths",
-                file_offset);
+    throw Error(ErrorCode::kNameMixedSiblings, "two paths have a string and an integer at the same place", file_offset);
   }
 }
 
-// For a path that ends where another one has a node.
+// Called for a path that ends at the node of another one.
 void NameTree::close(const Node& node, std::uint64_t file_offset) const {
   if (node.is_tensor) throw Error(ErrorCode::kNameDuplicate, "another tensor has the same path", file_offset);
   throw Error(ErrorCode::kNamePrefix, "this path is the beginning of another tensor's", file_offset);
 }
 
 void NameTree::add_leaf(std::uint32_t parent, Elements edge, std::uint64_t file_offset) {
-  // A leaf may come with a node that splits an edge.
+  // A leaf may require a second node that splits an edge.
   if (nodes_.size() >= std::numeric_limits<std::uint32_t>::max() - 1) {
-    throw Error(ErrorCode::kResource, "more than 2^32 places where paths part or end", file_offset);
+    throw Error(ErrorCode::kResource, "more than 2^32 nodes in the tree of names", file_offset);
   }
   const Element first = edge.front();
   if (!edge.is_plain) edge.bytes = edges_.emplace_back(edge.bytes);
@@ -135,7 +138,7 @@ void NameTree::add_leaf(std::uint32_t parent, Elements edge, std::uint64_t file_
   grow_if_full();
 }
 
-// Puts a node in the middle of the edge of the node in that slot, which keeps lower_edge, and returns the new one.
+// Splits the edge of the node in that slot, which keeps lower_edge, and returns the new node.
 std::uint32_t NameTree::split(std::size_t slot, Elements lower_edge) {
   const std::uint32_t lower = slots_[slot];
   const auto upper = static_cast<std::uint32_t>(nodes_.size());
@@ -159,7 +162,7 @@ std::uint64_t NameTree::hash(std::uint32_t parent, Element element) const {
   crypto_shorthash(reinterpret_cast<unsigned char*>(&of_element),
                    reinterpret_cast<const unsigned char*>(element.bytes.data()), element.bytes.size(),
                    hash_key_.data());
-  // An odd factor spreads equal elements of different parents; nobody chooses the numbers of parents.
+  // An odd factor separates equal elements of different parents, whose numbers an attacker does not control.
   constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15;
   return of_element ^ (parent * kSpread);
 }

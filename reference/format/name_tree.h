@@ -1,7 +1,7 @@
-// Checks that the names of a file form a tree: no duplicate, no path that begins another, siblings of one sort.
+// Checks that the names of a file form a tree: no duplicate, no path that is a prefix of another, siblings of one type.
 //
-// For one thread at a time. Memory is in proportion to the names' own bytes: a tensor adds two nodes at most, however
-// many elements its path has.
+// For one thread at a time. Needs memory in proportion to the bytes of the names: a tensor adds at most two nodes,
+// regardless of the length of its path.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ class NameTree {
     std::string_view bytes;
     bool operator==(const Element&) const = default;
   };
-  // What is left of a path or of an edge: encoded elements one after another, or a plain name as it is.
+  // The rest of a path or of an edge: a sequence of encoded elements, or a plain name.
   struct Elements {
     std::string_view bytes;
     bool is_plain = false;
@@ -39,7 +39,7 @@ class NameTree {
     Element front() const;           // REQUIRES: not empty()
     Elements without_front() const;  // REQUIRES: not empty()
   };
-  // A place where paths part or end, and the elements that lead there from the parent.
+  // A point where paths diverge or end, and the elements between the parent and it.
   struct Node {
     const char* edge;
     std::uint64_t hash;  // of the parent and the first element
@@ -66,10 +66,10 @@ class NameTree {
   std::uint64_t hash(std::uint32_t parent, Element element) const;
 
   std::array<unsigned char, 16> hash_key_;
-  std::deque<Node> nodes_;            // a deque grows without room for it twice
+  std::deque<Node> nodes_;            // a deque grows without a second copy
   std::vector<std::uint32_t> slots_;  // open addressing; 0 is empty, as the root is never looked up
-  std::string encoded_;               // the path that is being added
-  // Of structured names, what their nodes' edges are in. A deque never moves its strings.
+  std::string encoded_;               // the path being added
+  // The memory of the edges of structured names. A deque never moves its strings.
   std::deque<std::string> edges_;
 };
 

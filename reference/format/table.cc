@@ -24,7 +24,7 @@ TensorFields TensorInfo::fields() const {
 }
 
 TensorInfo TensorTable::operator[](std::size_t i) const {
-  const Record& r = records_[i];
+  const Row& r = rows_[i];
   return {std::string_view(names_).substr(r.name_begin, r.name_length),
           dtypes_[r.dtype],
           std::span(dimensions_).subspan(r.shape_begin, r.dimension_count),
@@ -39,12 +39,14 @@ TensorInfo TensorTable::operator[](std::size_t i) const {
 void TensorTable::add(const Path& path, Kind kind, const Dtype& dtype, std::span<const std::uint64_t> shape, bool meta,
                       std::uint16_t module_index) {
   const std::string name = serialize_name(path);
-  if (name.size() > 65535) throw Error(ErrorCode::kUsage, fmt::format("a name of {} bytes; 65535 fit", name.size()));
+  if (name.size() > 65535)
+    throw Error(ErrorCode::kUsage, fmt::format("a name of {} bytes exceeds the maximum of 65535", name.size()));
   if (name.starts_with(kStructuredNameMark) && kind != Kind::kStateDict) {
     throw Error(ErrorCode::kNameKind, fmt::format("{} is a path of several elements", display_path(path)));
   }
   if (shape.size() > kMaxDimensions) {
-    throw Error(ErrorCode::kUsage, fmt::format("a shape of {} dimensions; {} fit", shape.size(), kMaxDimensions));
+    throw Error(ErrorCode::kUsage,
+                fmt::format("a shape of {} dimensions exceeds the maximum of {}", shape.size(), kMaxDimensions));
   }
   const auto bytes = nominal_bytes(shape, dtype.item_bytes);
   if (!bytes) throw Error(ErrorCode::kIndexShapeOverflow, fmt::format("{} is too large", display_path(path)));
@@ -59,27 +61,26 @@ void TensorTable::add(const IndexEntry& entry, const Dtype& dtype) {
 }
 
 void TensorTable::reserve_like(const TensorTable& other) {
-  records_.reserve(other.records_.size());
+  rows_.reserve(other.rows_.size());
   names_.reserve(other.names_.size());
   dimensions_.reserve(other.dimensions_.size());
 }
 
 void TensorTable::shrink_to_fit() {
-  records_.shrink_to_fit();
+  rows_.shrink_to_fit();
   names_.shrink_to_fit();
   dimensions_.shrink_to_fit();
 }
 
-void TensorTable::append(std::string_view name, std::span<const std::uint64_t> shape, const Dtype& dtype,
-                         Record record) {
-  record.name_begin = names_.size();
-  record.name_length = static_cast<std::uint16_t>(name.size());
-  record.shape_begin = dimensions_.size();
-  record.dimension_count = static_cast<std::uint8_t>(shape.size());
-  record.dtype = intern(dtype);
+void TensorTable::append(std::string_view name, std::span<const std::uint64_t> shape, const Dtype& dtype, Row row) {
+  row.name_begin = names_.size();
+  row.name_length = static_cast<std::uint16_t>(name.size());
+  row.shape_begin = dimensions_.size();
+  row.dimension_count = static_cast<std::uint8_t>(shape.size());
+  row.dtype = intern(dtype);
   names_ += name;
   dimensions_.insert(dimensions_.end(), shape.begin(), shape.end());
-  records_.push_back(record);
+  rows_.push_back(row);
 }
 
 std::uint32_t TensorTable::intern(const Dtype& dtype) {

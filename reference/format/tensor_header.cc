@@ -68,14 +68,12 @@ void decode_tensor_header(std::span<const std::byte> header, std::uint64_t file_
   ByteReader reader(header, file_offset, ErrorCode::kRecordFieldPastEnd, "the tensor header");
   result.header_length = reader.integer<std::uint64_t>("header_length");
   if (result.header_length == 0) {
-    throw Error(ErrorCode::kRecordTerminator, "the terminator stands where the index says a tensor header is",
-                file_offset);
+    throw Error(ErrorCode::kRecordTerminator, "there is a terminator where the index has a tensor header", file_offset);
   }
   if (result.header_length != header.size()) {
-    throw Error(
-        ErrorCode::kRecordTruncated,
-        fmt::format("header_length is {}, but there are {} bytes for the header", result.header_length, header.size()),
-        file_offset);
+    throw Error(ErrorCode::kRecordTruncated,
+                fmt::format("header_length is {}, but the header has {} bytes", result.header_length, header.size()),
+                file_offset);
   }
   result.module_index = reader.integer<std::uint16_t>("module_index");
   const std::uint64_t kind_at = reader.file_position();
@@ -99,7 +97,7 @@ void decode_tensor_header(std::span<const std::byte> header, std::uint64_t file_
   }
   decode_hashes(reader.take(hashes_length, "the hash list"), list_file_offset, list_at, result.hashes);
 
-  // data_length comes last, but the crypt block's checks need it: nothing may stand between the two.
+  // data_length comes last, but checking the crypt block requires it, so nothing may lie between the two.
   result.crypt = {};
   result.crypt_begin = result.crypt_end = reader.position();
   std::span<const std::byte> crypt;
@@ -122,7 +120,7 @@ void decode_tensor_header(std::span<const std::byte> header, std::uint64_t file_
   const auto data_length = reader.integer<std::int64_t>("data_length");
   if (reader.remaining() != 0) {
     throw Error(ErrorCode::kRecordExtraBytes,
-                fmt::format("{} bytes in the header that belong to none of its fields", reader.remaining()), length_at);
+                fmt::format("{} bytes of the header belong to none of its fields", reader.remaining()), length_at);
   }
   if (data_length < 0) {
     throw Error(ErrorCode::kRecordNegativeLength, fmt::format("data_length {} is negative", data_length), length_at);
@@ -132,7 +130,7 @@ void decode_tensor_header(std::span<const std::byte> header, std::uint64_t file_
 }
 
 void check_header_agrees(const TensorFields& entry, const TensorHeader& header, std::uint64_t file_offset) {
-  // Fields lie one after another from the header's start; their places follow from the lengths before them.
+  // Fields are consecutive from the header's start, so the lengths determine their positions.
   constexpr std::uint64_t kKindAt = 8 + 2;
   constexpr std::uint64_t kNameAt = kKindAt + 1 + 2;
   const std::uint64_t dtype_at = kNameAt + header.name.size() + 1;
@@ -168,7 +166,7 @@ void check_header_agrees(const TensorFields& entry, const TensorHeader& header, 
 std::uint64_t tensor_header_bytes_max(const TensorFields& tensor, bool has_crypt) {
   std::uint64_t bytes = kFixedBytes + variable_bytes(tensor) + 65535;
   if (has_crypt) {
-    // As many MACs as the smallest chunk size gives, and a salt as long as its length field can say.
+    // As many MACs as the smallest chunk size requires, and the longest salt that its length field allows.
     bytes += 8 + 2 + 3 * (kChunkPrefixBytes + kParallelFixedBytes) + 65535 +
              message_count(tensor.data_length, kChunkSizeMin) * kMacBytes;
   }
@@ -187,7 +185,7 @@ void append_hashed_header(Layout layout, std::span<const std::byte> header, cons
   }
   out.insert(out.end(), header.begin(), header.begin() + decoded.crypt_begin);
   out.insert(out.end(), header.begin() + decoded.crypt_end, header.end());
-  // Every hash lies before the crypt block, so its place has not moved.
+  // Every hash precedes the crypt block, so its position has not changed.
   for (const TensorHeader::Hash& hash : decoded.hashes) {
     std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(begin + hash.value_at),
                 hash.is_sha256 ? kSha256Bytes : kCrc32Bytes, std::byte{0});

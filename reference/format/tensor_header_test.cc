@@ -335,7 +335,8 @@ TEST(TensorHeader, CryptBlockOfAnEncryptedFileIsThere) {
 TEST(TensorHeader, CryptBlockOfAPlainFileIsTooMuch) {
   const RawHeader raw = encrypted_header();
   const Bytes bytes = raw.bytes();
-  EXPECT_EQ(caught([&] { decode(bytes, false); }), failure(ErrorCode::kRecordExtraBytes, kHeaderOffset + raw.crypt_at()));
+  EXPECT_EQ(caught([&] { decode(bytes, false); }),
+            failure(ErrorCode::kRecordExtraBytes, kHeaderOffset + raw.crypt_at()));
 }
 
 TEST(TensorHeader, CryptLengthBeyondTheHeader) {

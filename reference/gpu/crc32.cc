@@ -1,4 +1,4 @@
-// CRC32 on the GPU: ranges become segments, of which each block of threads gets several.
+// CRC32 on the GPU: divides ranges into segments, of which each thread block gets several.
 #include "gpu/crc32.h"
 
 #include <algorithm>
@@ -14,12 +14,12 @@ using gpu::Crc32Segment;
 
 constexpr unsigned kBlocksPerProcessor = 2;
 
-// So many segments for a block that no block waits long for the last; none so small that its end costs more than its
-// bytes, nor so large that its words could not be counted in 32 bits.
+// Segments are numerous enough to balance the load of the thread blocks, large enough that their overhead is small, and
+// small enough that 32 bits can count their words.
 constexpr std::size_t kSegmentsPerBlock = 16;
 constexpr std::size_t kSegmentBytesMin = std::size_t{128} << 10, kSegmentBytesMax = std::size_t{4} << 20;
 
-// In the order of the ranges, and within a range in that of its bytes.
+// Ordered by range, then by offset.
 std::vector<Crc32Segment> make_segments(std::span<const ConstBuffer> ranges, unsigned blocks) {
   std::size_t total_bytes = 0;
   for (const ConstBuffer& range : ranges) total_bytes += range.size;
@@ -36,7 +36,7 @@ std::vector<Crc32Segment> make_segments(std::span<const ConstBuffer> ranges, uns
       segments.push_back({begin + at, static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(range),
                           gpu::kCrc32One, at == 0 ? gpu::kCrc32Prefix : 0});
     }
-    // The last segment alone may be smaller, so those before it are whole ones apart.
+    // Only the last segment may be smaller, so the others have equal distances.
     for (std::size_t i = segments.size(); i-- > first + 1;) {
       segments[i - 1].shift = i + 1 == segments.size() ? gpu::crc32_shift(segments[i].bytes)
                                                        : gpu::crc32_multiply(segments[i].shift, whole_shift);
@@ -53,7 +53,7 @@ std::vector<std::uint32_t> crc32_on_device(std::span<const ConstBuffer> ranges) 
   static constexpr gpu::Crc32Constants kConstants = gpu::make_crc32_constants();
   const gpu::Kernels& kernels = gpu::Kernels::instance();
   const unsigned blocks_max = std::max(1U, kernels.processors() * kBlocksPerProcessor);
-  // Both outlive the work that copies them.
+  // Both must outlive the work that copies them.
   const std::vector<Crc32Segment> segments = make_segments(ranges, blocks_max);
   std::vector<std::uint32_t> results(ranges.size());
   const auto segment_bytes = std::as_bytes(std::span(segments));

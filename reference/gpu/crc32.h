@@ -1,26 +1,26 @@
-// The kernel that computes CRC32, of many segments of device memory at once.
+// The kernel that computes the CRC32 of many segments of device memory in parallel.
 //
-// The CRC of a message is the message times x^32, modulo P, as polynomials over GF(2). So a segment's share of the CRC
-// of its range is computed on its own, times a power of x, and all shares are XORed. In a segment, thread t of T takes
-// every T-th word of 16 bytes: sum = sum * x^(128 T) + word, on its four parts of 4 bytes each. What is missing to a
-// multiple of T words is leading zeros, which do not change it, so that the power of x that thread t lacks at the end
-// depends on t alone.
+// The CRC of a message is the message times x^32, modulo P, as polynomials over GF(2). So each segment contributes to
+// the CRC of its range independently: its own CRC times a power of x; all contributions are XORed. In a segment, thread
+// t of T processes every T-th word of 16 bytes: sum = sum * x^(128 T) + word, on its four parts of 4 bytes each.
+// Leading zeros, which do not change the CRC, extend the segment to a multiple of T words, so that the power of x that
+// thread t multiplies by at the end depends on t alone.
 //
-// Rates here are counted from instructions; no GPU has measured them yet.
-// The speed is that of the multiplication by x^(128 T): six look-ups in tables of shared memory for 4 bytes. Each
-// lane of a warp has a copy of the tables in its own bank, so a look-up of a warp is one cycle of an SM: 21 bytes a
-// cycle, 4.9 TB/s with 132 SMs at 1.75 GHz. The shift, mask and XOR of each look-up are 15 of an SM's 2 integer
-// instructions a cycle: 17 bytes a cycle, 3.9 TB/s. Memory of 3.3 TB/s (H100) or 4.8 TB/s (H200) is as near.
+// The following rates are computed from instruction counts, not measured on a GPU.
+// Multiplying by x^(128 T) limits the speed: six lookups in tables in shared memory per 4 bytes. Each lane of a warp
+// has a copy of the tables in its own bank, so a lookup of a warp takes one cycle of an SM: 21 bytes per cycle, 4.9
+// TB/s with 132 SMs at 1.75 GHz. The shifts, masks and XORs of the lookups are 15 integer instructions, of which an SM
+// executes 2 per cycle: 17 bytes per cycle, 3.9 TB/s. Memory has 3.3 TB/s (H100) or 4.8 TB/s (H200).
 #pragma once
 
-#include "gpu/device.h"
+#include "gpu/kernel.h"
 
 namespace tzmark::gpu {
 
-// Powers of x stand the highest in the lowest bit, as in the CRC itself.
+// The lowest bit has the highest power of x, as in the CRC itself.
 constexpr std::uint32_t kCrc32Polynomial = 0xEDB88320;
 constexpr std::uint32_t kCrc32One = std::uint32_t{1} << 31;
-// A CRC begins with all ones. This is the word that takes zero there.
+// A CRC begins with all ones. This word produces that state from zero.
 constexpr std::uint32_t kCrc32Prefix = 0x9226F562;
 constexpr unsigned kCrc32PrefixBytes = 4;
 
@@ -28,8 +28,8 @@ constexpr unsigned kCrc32Threads = 512;
 constexpr unsigned kCrc32WordBytes = sizeof(Words);
 constexpr unsigned kCrc32RoundBytes = kCrc32Threads * kCrc32WordBytes;
 
-// The 32 bits of a factor are looked up in fields of 5, 5, 5, 5, 6 and 6 bits. So many tables are 32 KiB for a warp;
-// fields of 4 bits would be two look-ups more, fields of 7 bits more than the 48 KiB that any GPU grants.
+// The 32 bits of a factor are looked up in fields of 5, 5, 5, 5, 6 and 6 bits, whose tables take 32 KiB per warp.
+// Fields of 4 bits would need two more lookups, fields of 7 bits more than the 48 KiB that every GPU has.
 constexpr unsigned kCrc32Fields = 6;
 constexpr unsigned kCrc32TableEntries = 4 * 32 + 2 * 64;
 TZMARK_DEVICE constexpr unsigned crc32_field_bits(unsigned field) { return field < 4 ? 5 : 6; }
@@ -48,7 +48,7 @@ TZMARK_DEVICE constexpr std::uint32_t crc32_multiply(std::uint32_t a, std::uint3
   return product;
 }
 
-// x^(8 * bytes): what as many further bytes multiply the CRC of those before them by.
+// Returns x^(8 * bytes), by which appending that many bytes multiplies a CRC.
 TZMARK_DEVICE constexpr std::uint32_t crc32_shift(std::uint64_t bytes) {
   std::uint32_t square = kCrc32One >> 8, shift = kCrc32One;
   for (; bytes != 0; bytes >>= 1) {
@@ -61,12 +61,12 @@ TZMARK_DEVICE constexpr std::uint32_t crc32_shift(std::uint64_t bytes) {
 struct Crc32Segment {
   std::uint64_t address;
   std::uint32_t bytes;
-  std::uint32_t range;   // the result that it is a share of
+  std::uint32_t range;   // the index of its range
   std::uint32_t shift;   // crc32_shift of the bytes that follow in the range
-  std::uint32_t prefix;  // kCrc32Prefix for the first segment of a range, else 0
+  std::uint32_t prefix;  // kCrc32Prefix for the first segment of a range, otherwise 0
 };
 
-// What does not depend on the ranges.
+// Constants that do not depend on the ranges.
 struct Crc32Constants {
   std::uint32_t table[kCrc32TableEntries];  // each field's values times x^(128 T)
   std::uint32_t shift[16];                  // x^(8 i)
@@ -87,7 +87,7 @@ constexpr Crc32Constants make_crc32_constants() {
   return constants;
 }
 
-// As a kernel takes it. Results are those of a CRC without the last inversion, and zero before.
+// The kernel's argument. Results are CRCs without the final inversion, and must be zero before.
 struct Crc32Arguments {
   const Crc32Segment* segments;
   std::uint64_t segment_count;
@@ -103,7 +103,7 @@ struct Crc32Shared {
   std::uint32_t tail[kCrc32WordBytes];
 };
 
-// value * x^(128 T). lane_offset: where the lane's bank begins, in bytes.
+// Returns value * x^(128 T). lane_offset: the byte offset of the lane's bank.
 TZMARK_DEVICE inline std::uint32_t crc32_next_round(const Crc32Shared& shared, std::uint32_t value,
                                                     unsigned lane_offset) {
   const char* const tables = reinterpret_cast<const char*>(shared.table);
@@ -111,7 +111,7 @@ TZMARK_DEVICE inline std::uint32_t crc32_next_round(const Crc32Shared& shared, s
   static_assert(kEntryBytes == 1 << kEntryBits);
   std::uint32_t product = 0;
   TZMARK_UNROLL for (unsigned field = 0; field < kCrc32Fields; ++field) {
-    // The field's value times kEntryBytes, in one shift and one mask.
+    // Computes the field's value times kEntryBytes with one shift and one mask.
     const unsigned at = crc32_field_at(field);
     const std::uint32_t shifted = at < kEntryBits ? value << (kEntryBits - at) : value >> (at - kEntryBits);
     const std::uint32_t offset = shifted & (((1U << crc32_field_bits(field)) - 1) << kEntryBits);
@@ -126,13 +126,13 @@ TZMARK_DEVICE inline void crc32_add(const Crc32Shared& shared, std::uint32_t (&s
   TZMARK_UNROLL for (unsigned i = 0; i < 4; ++i) sum[i] = crc32_next_round(shared, sum[i], lane_offset) ^ words.word[i];
 }
 
-// A segment as words: those at the edges have bytes before the segment, which are the prefix and zeros.
+// A segment as words. Bytes before the segment in the first words are the prefix and zeros.
 struct Crc32Words {
   std::uint64_t begin;  // of the segment
   std::uint64_t first;  // address of the first word
   std::uint32_t count;
   std::uint32_t prefix;
-  std::uint32_t tail;  // bytes behind the last whole word, fewer than a word
+  std::uint32_t tail;  // bytes after the last whole word
 };
 
 TZMARK_DEVICE inline Crc32Words crc32_words(const Crc32Segment& segment) {
@@ -142,7 +142,7 @@ TZMARK_DEVICE inline Crc32Words crc32_words(const Crc32Segment& segment) {
           static_cast<std::uint32_t>((end - first) % kCrc32WordBytes)};
 }
 
-// REQUIRES: the byte lies before the segment's end.
+// REQUIRES: the byte is before the segment's end.
 TZMARK_DEVICE inline std::uint8_t crc32_byte(const Crc32Words& words, std::uint64_t address) {
   if (address >= words.begin) return load_byte(address);
   const std::uint64_t before = words.begin - address;
@@ -161,7 +161,7 @@ TZMARK_DEVICE inline Words crc32_word(const Crc32Words& words, std::uint32_t num
   return word;
 }
 
-// One thread's share of a segment: its words, as if its last one were the segment's last and x^32 were 1.
+// Returns one thread's contribution: that of its words, as if its last word were the segment's last and x^32 were 1.
 TZMARK_DEVICE inline std::uint32_t crc32_share(const Crc32Shared& shared, const Crc32Constants& constants,
                                                const Crc32Words& words, unsigned thread) {
   const unsigned lane_offset = thread % kLanes * static_cast<unsigned>(sizeof(std::uint32_t));
@@ -169,14 +169,14 @@ TZMARK_DEVICE inline std::uint32_t crc32_share(const Crc32Shared& shared, const 
   const std::uint32_t missing = rounds * kCrc32Threads - words.count;
   std::uint32_t sum[4] = {};
   std::uint32_t round = 0;
-  // Only the first two words can be edges, and only in the first two rounds can a thread meet them.
+  // Only the first two words can be edges, which a thread processes in its first two rounds.
   for (; round < rounds && round < 2; ++round) {
     const std::uint32_t number = round * kCrc32Threads + thread;
     if (number >= missing) crc32_add(shared, sum, crc32_word(words, number - missing), lane_offset);
   }
-  // Of the thread's word in round 0, if it has one.
+  // The address of the thread's word in round 0, if it has one.
   const std::uint64_t address = words.first + (std::uint64_t{thread} - missing) * kCrc32WordBytes;
-  constexpr unsigned kAhead = 4;  // loads under way at the same time
+  constexpr unsigned kAhead = 4;  // loads in flight
   for (; round + kAhead <= rounds; round += kAhead) {
     Words next[kAhead];
     TZMARK_UNROLL for (unsigned i = 0; i < kAhead; ++i) {

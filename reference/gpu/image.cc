@@ -1,7 +1,7 @@
-// The kernels as nvcc made them, in a build that has nvcc. TZMARK_GPU_IMAGE is the file.
+// The kernels as compiled by nvcc. TZMARK_GPU_IMAGE is the file that contains them.
 #include "gpu/image.h"
 
-// By the assembler, since no array in C++ can be filled from a file.
+// The assembler includes the file, which C++20 cannot.
 asm(R"(
   .pushsection .rodata
   .balign 16

@@ -1,4 +1,4 @@
-// The kernels as the GPU's driver takes them: machine code for some GPUs, and PTX for those that come later.
+// The kernels as the driver loads them: machine code for some GPUs, and PTX for later ones.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,11 @@
-// The kernels as the GPU's driver finds them. All that they compute is in the headers.
+// The entry points of the kernels, which the headers implement.
 #include "gpu/crc32.h"
-#include "gpu/secretbox.h"
+#include "gpu/secretbox_kernel.h"
 
 namespace tzmark::gpu {
 namespace {
 
-// Blocks and threads as the GPU has them. All threads of a block pass here in step.
+// The thread block of a GPU.
 struct GpuBlock {
   __device__ unsigned number() const { return blockIdx.x; }
   __device__ unsigned count() const { return gridDim.x; }
@@ -21,7 +21,7 @@ struct GpuBlock {
 
 extern "C" {
 
-// At least so many blocks on an SM: 2 * 512 threads leave 64 registers to each, and so do 4 * 256.
+// The minimal number of blocks per SM: 2 * 512 or 4 * 256 threads leave 64 registers to each.
 __global__ void __launch_bounds__(tzmark::gpu::kCrc32Threads, 2)
     tzmark_crc32(const __grid_constant__ tzmark::gpu::Crc32Arguments arguments) {
   __shared__ tzmark::gpu::Crc32Shared shared;

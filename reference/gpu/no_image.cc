@@ -1,4 +1,4 @@
-// In a build without nvcc there are no kernels.
+// The empty image of a build without nvcc.
 #include "gpu/image.h"
 
 namespace tzmark::gpu {

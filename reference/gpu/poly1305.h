@@ -1,11 +1,11 @@
 // The arithmetic of Poly1305: numbers modulo p = 2^130 - 5, in five limbs of 26 bits.
 //
-// A number is "loose" if its limbs are below 2^26 + 2^10: what multiplying leaves. A loose number plus a block of a
-// message has limbs below 2^27 + 2^10, and can be multiplied by a loose one: the sum of five products of 64 bits is
-// below 5 * 5 * (2^27 + 2^10) * (2^26 + 2^10) < 2^58.
+// A number is "loose" if its limbs are below 2^26 + 2^10, as after a multiplication. A loose number plus a message
+// block has limbs below 2^27 + 2^10, and can be multiplied by a loose one: the sum of five 64-bit products is below 5 *
+// 5 * (2^27 + 2^10) * (2^26 + 2^10) < 2^58.
 #pragma once
 
-#include "gpu/device.h"
+#include "gpu/kernel.h"
 
 namespace tzmark::gpu {
 
@@ -18,7 +18,7 @@ struct Limbs {
   std::uint32_t limb[kPoly1305Limbs];
 };
 
-// The number of 128 bits that the words are, and one bit more. high: 2^24 for that bit at 2^128, or 0.
+// Returns the 128-bit number of the words, plus one more bit. high: 2^24 for that bit at 2^128, or 0.
 TZMARK_DEVICE inline Limbs limbs_of(const Words& words, std::uint32_t high) {
   const std::uint32_t(&w)[4] = words.word;
   return {{w[0] & kPoly1305LimbMask, shift_pair(w[0], w[1], 26) & kPoly1305LimbMask,
@@ -27,7 +27,7 @@ TZMARK_DEVICE inline Limbs limbs_of(const Words& words, std::uint32_t high) {
 }
 constexpr std::uint32_t kPoly1305WholeBlock = 1 << 24;
 
-// What a key's first half multiplies by.
+// Returns the factor r, from the first half of the key.
 TZMARK_DEVICE inline Limbs poly1305_factor(const std::uint32_t (&key)[4]) {
   return limbs_of({{key[0] & 0x0fffffff, key[1] & 0x0ffffffc, key[2] & 0x0ffffffc, key[3] & 0x0ffffffc}}, 0);
 }
@@ -38,7 +38,7 @@ TZMARK_DEVICE inline Limbs add(const Limbs& a, const Limbs& b) {
   return sum;
 }
 
-// Makes a number loose whose limbs may have 58 bits.
+// Returns a loose number, from limbs of up to 58 bits.
 TZMARK_DEVICE inline Limbs carry(const std::uint64_t (&wide)[kPoly1305Limbs]) {
   Limbs result;
   std::uint64_t over = 0;
@@ -47,20 +47,20 @@ TZMARK_DEVICE inline Limbs carry(const std::uint64_t (&wide)[kPoly1305Limbs]) {
     result.limb[i] = static_cast<std::uint32_t>(value) & kPoly1305LimbMask;
     over = value >> kPoly1305LimbBits;
   }
-  // 2^130 = 5 modulo p. over is below 2^33, so what is carried on is below 2^10.
+  // 2^130 = 5 modulo p. over is below 2^33, so the carry is below 2^10.
   const std::uint64_t lowest = result.limb[0] + over * 5;
   result.limb[0] = static_cast<std::uint32_t>(lowest) & kPoly1305LimbMask;
   result.limb[1] += static_cast<std::uint32_t>(lowest >> kPoly1305LimbBits);
   return result;
 }
 
-// Loose. REQUIRES: a is loose, or that plus a block; b is loose.
+// Returns a loose product. REQUIRES: a is loose, or loose plus a block; b is loose.
 TZMARK_DEVICE inline Limbs multiply(const Limbs& a, const Limbs& b) {
   std::uint64_t wide[kPoly1305Limbs];
   TZMARK_UNROLL for (unsigned i = 0; i < kPoly1305Limbs; ++i) {
     wide[i] = 0;
     TZMARK_UNROLL for (unsigned j = 0; j < kPoly1305Limbs; ++j) {
-      // Limbs whose places add up to 130 bits and more come back five times.
+      // Products at 2^130 and above wrap around with a factor of 5.
       const std::uint32_t factor = j <= i ? b.limb[i - j] : 5 * b.limb[kPoly1305Limbs + i - j];
       wide[i] += std::uint64_t{a.limb[j]} * factor;
     }
@@ -68,10 +68,10 @@ TZMARK_DEVICE inline Limbs multiply(const Limbs& a, const Limbs& b) {
   return carry(wide);
 }
 
-// The MAC: the number modulo p, plus the key's second half, modulo 2^128. REQUIRES: the number is loose.
+// Returns the MAC: the number modulo p, plus the second half of the key, modulo 2^128. REQUIRES: the number is loose.
 TZMARK_DEVICE inline Words poly1305_mac(const Limbs& loose, const std::uint32_t (&key)[4]) {
   Limbs h = loose;
-  // Twice: the first time may carry 5 into the limb where it began, and then the second time carries no more.
+  // Two rounds: the first may carry 5 into the lowest limb, after which the second leaves no carry.
   for (unsigned turn = 0; turn < 2; ++turn) {
     std::uint32_t over = 0;
     for (unsigned i = 0; i < kPoly1305Limbs; ++i) {
@@ -89,7 +89,7 @@ TZMARK_DEVICE inline Words poly1305_mac(const Limbs& loose, const std::uint32_t 
     over = less.limb[i] >> kPoly1305LimbBits;
     less.limb[i] &= kPoly1305LimbMask;
   }
-  // No branch: which of the two it is depends on the key.
+  // Selects without a branch, since the choice depends on the key.
   const std::uint32_t take_less = 0 - over;
   for (unsigned i = 0; i < kPoly1305Limbs; ++i) {
     h.limb[i] = (less.limb[i] & take_less) | (h.limb[i] & ~take_less);

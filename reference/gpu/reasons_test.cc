@@ -28,7 +28,7 @@ TEST(FakeReasons, NoGpu) {
 
 TEST(FakeReasons, AGpuThatTheKernelsAreNotFor) {
   EXPECT_EQ(reason_with({"TZMARK_FAKE_MODULE_ERROR=209"}),
-            "the GPU does not take the CUDA kernels of this build: cuModuleLoadData: CUDA_ERROR_NO_BINARY_FOR_GPU "
+            "the GPU does not support the CUDA kernels of this build: cuModuleLoadData: CUDA_ERROR_NO_BINARY_FOR_GPU "
             "(209)");
 }
 

@@ -1,7 +1,7 @@
-// Salsa20 and HSalsa20, as libsodium's XSalsa20 uses them. What a kernel needs of them; nothing is in memory.
+// Salsa20 and HSalsa20 as in libsodium's XSalsa20, for kernels: computed in registers.
 #pragma once
 
-#include "gpu/device.h"
+#include "gpu/kernel.h"
 
 namespace tzmark::gpu {
 
@@ -19,7 +19,7 @@ TZMARK_DEVICE inline void salsa20_quarter(std::uint32_t& a, std::uint32_t& b, st
   a ^= rotate_left(d + c, 18);
 }
 
-// The state that a key and 16 bytes of input make.
+// Returns the initial state for a key and 16 bytes of input.
 TZMARK_DEVICE inline void salsa20_state(const std::uint32_t (&key)[8], const std::uint32_t (&input)[4],
                                         std::uint32_t (&state)[kSalsa20Words]) {
   state[0] = 0x61707865;  // "expand 32-byte k"
@@ -46,7 +46,7 @@ TZMARK_DEVICE inline void salsa20_rounds(std::uint32_t (&x)[kSalsa20Words]) {
   }
 }
 
-// The key of Salsa20 that XSalsa20 makes of its own and the first 16 bytes of its nonce.
+// Returns the Salsa20 key that XSalsa20 derives from its key and the first 16 bytes of its nonce.
 TZMARK_DEVICE inline void hsalsa20(const std::uint32_t (&key)[8], const std::uint32_t (&input)[4],
                                    std::uint32_t (&subkey)[8]) {
   std::uint32_t x[kSalsa20Words];
@@ -58,7 +58,7 @@ TZMARK_DEVICE inline void hsalsa20(const std::uint32_t (&key)[8], const std::uin
   }
 }
 
-// Block number of the key stream. nonce: the last 8 bytes of that of XSalsa20.
+// Returns a block of the key stream. nonce: the last 8 bytes of that of XSalsa20.
 TZMARK_DEVICE inline void salsa20_block(const std::uint32_t (&key)[8], const std::uint32_t (&nonce)[2],
                                         std::uint64_t number, std::uint32_t (&stream)[kSalsa20Words]) {
   const std::uint32_t input[4] = {nonce[0], nonce[1], static_cast<std::uint32_t>(number),

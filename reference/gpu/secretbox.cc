@@ -1,13 +1,12 @@
-// Opening messages on the GPU.
-#include "gpu/secretbox.h"
-
+// Decrypting messages on the GPU.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "tzmark/device_compute.h"
+#include "gpu/secretbox_kernel.h"
 #include "gpu/work.h"
+#include "tzmark/device_compute.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -26,7 +25,7 @@ gpu::SecretboxMessage for_kernel(const SealedMessage& message) {
 
 std::vector<std::size_t> open_on_device(std::span<const std::byte, 32> key, std::span<const SealedMessage> messages) {
   const gpu::Kernels& kernels = gpu::Kernels::instance();
-  // These outlive the work that copies them.
+  // These must outlive the work that copies them.
   std::vector<gpu::SecretboxMessage> described(messages.size());
   std::ranges::transform(messages, described.begin(), for_kernel);
   std::vector<std::uint32_t> results(messages.size());
@@ -40,8 +39,8 @@ std::vector<std::size_t> open_on_device(std::span<const std::byte, 32> key, std:
   work.upload(messages_at, described_bytes);
   work.clear(results_at, result_bytes.size());
   work.launch(kernels.secretbox(),
-              static_cast<unsigned>(
-                  std::min<std::size_t>(messages.size(), std::size_t{kernels.processors()} * kSecretboxBlocksPerProcessor)),
+              static_cast<unsigned>(std::min<std::size_t>(
+                  messages.size(), std::size_t{kernels.processors()} * kSecretboxBlocksPerProcessor)),
               gpu::kSecretboxThreads,
               gpu::SecretboxArguments{work.pointer<const std::uint32_t>(0),
                                       work.pointer<const gpu::SecretboxMessage>(messages_at), messages.size(),
@@ -51,9 +50,10 @@ std::vector<std::size_t> open_on_device(std::span<const std::byte, 32> key, std:
   std::vector<std::size_t> wrong;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i] == gpu::kSecretboxWrongMac) wrong.push_back(i);
-    // Silence is not a right MAC.
+    // A missing result must not count as a correct MAC.
     if (results[i] != gpu::kSecretboxWrongMac && results[i] != gpu::kSecretboxOpened) {
-      throw Error(ErrorCode::kResource, fmt::format("the GPU did not judge message {} of {}", i, messages.size()));
+      throw Error(ErrorCode::kResource,
+                  fmt::format("the GPU returned no result for message {} of {}", i, messages.size()));
     }
   }
   return wrong;

@@ -1,13 +1,12 @@
 // Messages in device memory open as libsodium sealed them, and only then.
-#include "gpu/secretbox.h"
-
 #include <gtest/gtest.h>
 #include <sodium.h>
 
 #include <random>
 
-#include "gpu/host_block.h"
+#include "gpu/secretbox_kernel.h"
 #include "testing/gpu/gpu_test.h"
+#include "testing/gpu/host_block.h"
 
 namespace tzmark::test {
 namespace {

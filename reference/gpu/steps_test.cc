@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gpu/crc32.h"
-#include "gpu/secretbox.h"
+#include "gpu/secretbox_kernel.h"
 #include "testing/files/test_directory.h"
 
 namespace tzmark::gpu {

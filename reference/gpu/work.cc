@@ -1,4 +1,4 @@
-// Loading kernels, and giving them work.
+// Loading and launching kernels.
 #include "gpu/work.h"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ std::string Kernels::load() {
   }
   void* module = nullptr;
   if (const int error = calls().load_module(&module, image().data()); error != 0) {
-    return "the GPU does not take the CUDA kernels of this build: cuModuleLoadData: " + cuda.error_text(error);
+    return "the GPU does not support the CUDA kernels of this build: cuModuleLoadData: " + cuda.error_text(error);
   }
   for (const auto& [name, function] : {std::pair{"tzmark_crc32", &crc32_}, {"tzmark_secretbox", &secretbox_}}) {
     if (const int error = calls().function(function, module, name); error != 0) {
@@ -55,7 +55,7 @@ Work::Work(std::size_t scratch_bytes) : scratch_(usable(scratch_bytes)) {}
 
 Work::~Work() {
   if (finished_) return;
-  // There already is an error to tell, and nobody could do anything about another.
+  // A destructor cannot report an error.
   try {
     finish();
   } catch (const Error&) {

@@ -1,4 +1,4 @@
-// One call's work on the GPU: a stream, and scratch memory that is wiped at the end.
+// The GPU work of one call: a stream, and scratch memory that is wiped at the end.
 #pragma once
 
 #include <cstddef>
@@ -6,17 +6,18 @@
 #include <span>
 #include <string>
 
+#include "bytes/requires.h"
 #include "io/cuda.h"
-#include "tzmark/gpudirect.h"
+#include "tzmark/device_memory.h"
 
 namespace tzmark::gpu {
 
-// The kernels, loaded at the first call and then as they are for as long as the process lives. Thread-safe.
+// The kernels, which the first call loads for the life of the process. Thread-safe.
 class Kernels {
  public:
   static const Kernels& instance();
 
-  // Empty if kernels can be launched. The rest REQUIRES that.
+  // The reason why kernels cannot be launched; empty if they can. The rest REQUIRES that it is empty.
   const std::string& why_unavailable() const { return why_unavailable_; }
   void* crc32() const { return crc32_; }
   void* secretbox() const { return secretbox_; }
@@ -33,18 +34,17 @@ class Kernels {
   std::string why_unavailable_;
 };
 
-// For the thread that makes it. What is started is done in order, and surely done after finish(). Host memory that is
-// copied from or to has to live as long as the object. Calls throw TZE-ENV-006; the constructor also TZE-AVL-001 if
-// there are no kernels.
+// For the thread that creates it. Operations run in order, and are complete after finish(). Host memory of copies must
+// outlive the object. Calls throw TZE-ENV-006; the constructor also throws TZE-AVL-001 if there are no kernels.
 class Work {
  public:
   explicit Work(std::size_t scratch_bytes);
-  // Whatever became of it: waits, and leaves nothing in the scratch memory.
+  // Waits, and wipes the scratch memory, even after an error.
   ~Work();
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
 
-  // A place in the scratch memory.
+  // The device address of an offset in the scratch memory.
   std::uint64_t address(std::size_t offset) const;
   template <typename T>
   T* pointer(std::size_t offset) const {
@@ -52,13 +52,14 @@ class Work {
   }
   void upload(std::size_t offset, std::span<const std::byte> from);
   void clear(std::size_t offset, std::size_t bytes);
-  // arguments: of the type that the kernel takes. REQUIRES: blocks > 0.
+  // arguments: of the type that the kernel expects. REQUIRES: blocks > 0.
   template <typename Arguments>
   void launch(void* kernel, unsigned blocks, unsigned threads, Arguments arguments) {
+    TZMARK_REQUIRES(blocks > 0);
     launch_with(kernel, blocks, threads, &arguments);
   }
   void download(std::span<std::byte> to, std::size_t offset);
-  // Wipes the scratch memory, and waits for all.
+  // Wipes the scratch memory, and blocks until all operations are complete.
   void finish();
 
  private:
@@ -69,7 +70,7 @@ class Work {
   bool finished_ = false;
 };
 
-// The next place for something behind so many bytes of scratch memory.
+// Rounds an offset in the scratch memory up to the alignment of the next allocation.
 constexpr std::size_t next_place(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace tzmark::gpu

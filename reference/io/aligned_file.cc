@@ -1,4 +1,4 @@
-// Opening files for direct I/O, and moving bytes in steps.
+// Opening files for direct I/O, and transfers in steps.
 #include "io/aligned_file.h"
 
 #include <fcntl.h>
@@ -23,10 +23,10 @@ namespace {
 constexpr std::size_t kUnitBytesMin = 4096;
 
 [[noreturn]] void refuse_direct(const char* why) {
-  throw Error(ErrorCode::kUnavailable, fmt::format("the file system does not take direct I/O (O_DIRECT): {}", why));
+  throw Error(ErrorCode::kUnavailable, fmt::format("the file system does not support direct I/O (O_DIRECT): {}", why));
 }
 
-// For kernels and file systems that say nothing. Network file systems call their transfer size a block: not those.
+// The alignment where statx does not report one. Excludes network file systems, whose block size is a transfer size.
 std::size_t block_bytes(int fd) {
   constexpr std::size_t kBlockBytesMax = 64 << 10;
   struct statvfs status {};
@@ -35,7 +35,7 @@ std::size_t block_bytes(int fd) {
 }
 
 Alignment alignment_of(int fd) {
-  // An edge must never share a page with what is moved directly.
+  // An edge must never share a page with a direct transfer.
   const std::size_t smallest = std::max(kUnitBytesMin, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
   struct statx status {};
   const bool told =
@@ -45,7 +45,7 @@ Alignment alignment_of(int fd) {
     return {unit, unit};
   }
   if (status.stx_dio_offset_align == 0) {
-    refuse_direct("it says that it cannot for this file, and would go through the page cache silently");
+    refuse_direct("statx reports that this file would silently use the page cache");
   }
   return {std::max<std::size_t>(smallest, status.stx_dio_offset_align),
           std::max<std::size_t>(1, status.stx_dio_mem_align)};
@@ -67,10 +67,10 @@ OpenedFile open_plainly(Opening&& opening) {
 }
 
 OpenedFile open_directly(Opening&& opening) {
-  // Plainly first: a kernel that refuses O_DIRECT may have created the file by then, and would not tell.
+  // The buffered descriptor comes first, since a kernel may create the file before it refuses O_DIRECT.
   OpenedFile opened;
   opened.buffered = std::move(opening.descriptor);
-  // What has no size is not opened again: a pipe would wait for somebody at its other end.
+  // Refuses what has no size: opening a pipe again would block until its other end is opened.
   descriptor_size(opened.buffered.get());
   opened.direct = open_again_directly(opened.buffered.get(), opening.file_name, opening.mode);
   opened.alignment = alignment_of(opened.direct.get());
@@ -88,7 +88,7 @@ void AlignedFile::reserve(std::uint64_t bytes) {
   try {
     if (reserve_room(fd, 0, bytes)) grow_to(bytes);
   } catch (const Error&) {
-    // A part of the room may be there, and of the size with it.
+    // A part may have been allocated, which changes the size.
     grow_to(descriptor_size(fd));
     throw;
   }
@@ -135,18 +135,18 @@ std::size_t AlignedFile::write_some(std::uint64_t offset, ConstBuffer in) {
   const Step step = write_step(opened_.alignment, offset, in, bounce_.piece_bytes());
   AlignedMemory piece = step.route == Step::Route::kBounced ? bounce_.take() : nullptr;
   if (piece) std::memcpy(piece.get(), in.data, step.bytes);
-  // A write leaves the memory as it is; the one call for both ways wants it writable.
+  // A write does not modify the memory; move() serves both directions.
   std::byte* const memory = piece ? piece.get() : const_cast<std::byte*>(in.data);
   const ssize_t moved = move_uninterrupted(Transfer::Kind::kWrite, step, memory);
   if (piece) bounce_.give_back(std::move(piece));
-  // Moving nothing is no error to the kernel, but it would be an endless loop here.
+  // The kernel does not report an empty write as an error, but it would cause an endless loop here.
   if (moved <= 0)
     throw move_error(io_path_, Transfer::Kind::kWrite, moved == 0 ? EIO : static_cast<int>(-moved), offset);
   grow_to(offset + static_cast<std::uint64_t>(moved));
   return static_cast<std::size_t>(moved);
 }
 
-// Both descriptors are of one file, and one call makes all of it durable.
+// Both descriptors refer to the same file, so one call syncs all of it.
 void AlignedFile::sync_all() { sync_descriptor(opened_.buffered.get()); }
 
 Error move_error(std::string_view io_path, Transfer::Kind kind, int error_number, std::uint64_t offset) {

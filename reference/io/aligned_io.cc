@@ -1,16 +1,17 @@
-// Cutting transfers into steps, and the memory that unaligned ones go through.
+// Dividing transfers into steps, and bounce buffers.
 #include "io/aligned_io.h"
 
 #include <algorithm>
 
+#include "bytes/requires.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
 namespace {
 
-// What the kernel moves in one call stays below 2 GiB, and the length of an io_uring entry has 32 bits.
+// The kernel transfers less than 2 GiB per call, and the length of an io_uring entry has 32 bits.
 constexpr std::size_t kCallBytesMax = std::size_t{1} << 30;
-// From here on one more call costs less than copying what it would move straight.
+// From this size on, an additional direct transfer costs less than copying.
 constexpr std::size_t kWorthACallBytes = 128 << 10;
 constexpr std::size_t kBounceBytes = 1 << 20;
 
@@ -25,6 +26,7 @@ std::size_t round_down(std::size_t bytes, std::size_t unit_bytes) { return bytes
 std::size_t Step::useful_of(std::size_t moved) const { return moved <= skip ? 0 : std::min(moved - skip, useful); }
 
 Step read_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer out, std::size_t bounce_bytes) {
+  TZMARK_REQUIRES(out.size > 0 && bounce_bytes % alignment.unit_bytes == 0);
   const std::size_t unit = alignment.unit_bytes;
   const std::size_t skip = offset % unit;
   const std::size_t head = skip == 0 ? 0 : unit - skip;
@@ -40,6 +42,7 @@ Step read_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer out
 }
 
 Step write_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer in, std::size_t bounce_bytes) {
+  TZMARK_REQUIRES(in.size > 0 && bounce_bytes % alignment.unit_bytes == 0);
   const std::size_t unit = alignment.unit_bytes;
   const std::size_t skip = offset % unit;
   if (skip != 0 || in.size < unit) {
@@ -59,7 +62,7 @@ AlignedMemory allocate_aligned(const Alignment& alignment, std::size_t bytes) {
   const std::size_t align = std::max({alignment.unit_bytes, alignment.memory_bytes, sizeof(void*)});
   void* memory = nullptr;
   if (::posix_memalign(&memory, align, bytes) != 0) {
-    throw Error(ErrorCode::kResource, "no memory to move unaligned bytes through");
+    throw Error(ErrorCode::kResource, "no memory for a bounce buffer");
   }
   return AlignedMemory(static_cast<std::byte*>(memory));
 }

@@ -1,18 +1,19 @@
-// How transfers of any offset, length and memory become calls that direct I/O takes.
+// Divides transfers of any offset, length and address into calls that direct I/O supports.
 //
-// Direct I/O moves whole units between aligned offsets and aligned memory. A transfer is cut into steps, one call each:
-//   read    head | whole units | tail    the edges are read whole into bounce memory, and what was asked for is copied
-//   write   head | whole units | tail    the edges go through the page cache, by a second descriptor of the same file
-// Whole units move straight between the file and the caller's memory if that is aligned, else through bounce memory.
+// Direct I/O transfers whole units between aligned offsets and aligned memory. A transfer is divided into steps of one
+// call each:
+//   read    head | whole units | tail    the edges are read as whole units into a bounce buffer, and copied from there
+//   write   head | whole units | tail    the edges use the page cache, through a second descriptor of the same file
+// Whole units are transferred directly if the caller's memory is aligned, otherwise through a bounce buffer.
 //
-// Why both ways of writing show one content: nobody here reads a unit, changes it and writes it back. A unit that two
-// neighbouring pieces share is an edge of both, so that all writers of it meet in the page cache, where the kernel
-// orders them. A direct transfer of a range makes the kernel write back the dirty pages of that range first, and a
-// direct write also drops them, so that nothing stale is read later. A unit is never smaller than a page of memory:
-// a page that an edge makes dirty holds nothing that a direct write of somebody else moves at the same time.
+// Direct and buffered writes are consistent because no unit is read, modified and written back. A unit that two
+// adjacent pieces share is an edge of both, so all writes to it use the page cache, where the kernel orders them.
+// Before a direct transfer the kernel writes back the dirty pages of its range, and a direct write also drops them, so
+// that no stale page is read later. A unit is never smaller than a page: a page that an edge makes dirty contains
+// nothing that a concurrent direct write transfers.
 //
-// With an Alignment of 1 every transfer is one straight step, which is how files without direct I/O share this code.
-// Functions are pure; BouncePool may be used from any threads.
+// With an Alignment of 1 every transfer is one direct step; files without direct I/O share the code that way.
+// Thread-safety: all functions are pure; BouncePool is thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -33,36 +34,36 @@ struct Alignment {
 
 struct Step {
   enum class Route : std::uint8_t {
-    kStraight,  // from or to the caller's memory
-    kBounced,   // through bounce memory
+    kStraight,  // directly from or to the caller's memory
+    kBounced,   // through a bounce buffer
     kBuffered,  // from the caller's memory, through the page cache
   };
 
   Route route = Route::kStraight;
-  std::uint64_t offset = 0;  // what the call moves
+  std::uint64_t offset = 0;  // the range of the call
   std::size_t bytes = 0;
-  std::size_t skip = 0;    // how much of that lies before what was asked for
-  std::size_t useful = 0;  // how much of the transfer is done if the call moves all
+  std::size_t skip = 0;    // bytes of the range before the requested ones
+  std::size_t useful = 0;  // requested bytes in the range
 
-  // How much of the transfer is done when the call has moved this much.
+  // The number of requested bytes among the first `moved` bytes of the range.
   std::size_t useful_of(std::size_t moved) const;
 };
 
-// The first step of what is left of a transfer. bounce_bytes: a multiple of the unit. REQUIRES: out is not empty.
+// Returns the first step of the rest of a transfer. REQUIRES: out is not empty; bounce_bytes is a multiple of the unit.
 Step read_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer out, std::size_t bounce_bytes);
 Step write_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer in, std::size_t bounce_bytes);
 
-// As near to the wish as whole units allow, and one at least.
+// Rounds down to whole units, but to at least one.
 std::size_t whole_units(const Alignment& alignment, std::size_t wish_bytes);
 
-// Memory that direct I/O takes.
+// Memory with the alignment of direct I/O.
 struct FreeMemory {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
 using AlignedMemory = std::unique_ptr<std::byte, FreeMemory>;
 AlignedMemory allocate_aligned(const Alignment& alignment, std::size_t bytes);
 
-// Bounce memory for whoever calls: as many pieces as there were callers at one time, each used again and again.
+// A pool of bounce buffers: as many as were ever in use at the same time.
 class BouncePool {
  public:
   explicit BouncePool(const Alignment& alignment);
@@ -75,7 +76,7 @@ class BouncePool {
   const Alignment alignment_;
   const std::size_t piece_bytes_;
   std::mutex mutex_;
-  std::vector<AlignedMemory> pieces_;  // those that nobody uses now
+  std::vector<AlignedMemory> pieces_;  // not in use
   std::size_t made_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The buffered path: stdio, as most programs do it. One position and one buffer a file, so threads take turns.
+// The buffered path: stdio, which most programs use. A file has one position and one buffer, so threads take turns.
 #include <cerrno>
 #include <cstdio>
 #include <mutex>
@@ -16,8 +16,7 @@ class BufferedFile final : public File {
     if (stream_ == nullptr) throw_errno(ErrorCode::kOpenFailed, "fdopen");
     opening.descriptor.release();
   }
-  // Writes what is left in the buffer, and tells nobody if that fails: a file that matters is synced before it is let
-  // go.
+  // Flushes the buffer and ignores errors; callers that need the content sync the file first.
   ~BufferedFile() override { std::fclose(stream_); }
 
   std::string_view io_path() const override { return "buffered"; }
@@ -64,9 +63,9 @@ class BufferedFile final : public File {
   }
 
  private:
-  // stdio gives up where a system call would be tried again.
+  // stdio does not retry after a transient error.
   static bool is_transient(int error_number) { return error_number == EINTR || error_number == EAGAIN; }
-  // Seeking writes what is in the buffer.
+  // Seeking flushes the buffer.
   void seek(std::uint64_t offset, ErrorCode code) {
     int result = 0;
     do {

@@ -1,4 +1,4 @@
-// Finding libcuda and a GPU.
+// Loading libcuda and finding a GPU.
 #include "io/cuda.h"
 
 #include <fmt/format.h>
@@ -58,7 +58,7 @@ std::string Cuda::start() {
 }
 
 void Cuda::make_context_current() const {
-  // Asked each time: other code of this thread may have taken its context away.
+  // Checked each time, since other code of this thread may have changed its context.
   void* current = nullptr;
   int error = calls_.current_context(&current);
   if (error == 0 && current == nullptr) error = calls_.set_current_context(context_);

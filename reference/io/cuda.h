@@ -1,12 +1,10 @@
-// The few calls of libcuda that moving bytes and running kernels needs. The library is loaded when it is first asked
-// for.
+// The calls of libcuda that copies and kernels need. The library is loaded by the first call.
 //
-// TZMARK_CUDA_LIBRARY names another library than libcuda.so.1, for tests. GPU 0 is used; CUDA_VISIBLE_DEVICES says
-// which one that is. All functions may be called from any threads. No child of this process can use the GPU: do not
-// fork after the first call.
+// TZMARK_CUDA_LIBRARY replaces libcuda.so.1, for tests. GPU 0 is used; CUDA_VISIBLE_DEVICES selects it. All functions
+// are thread-safe. Do not fork after the first call: child processes cannot use the GPU.
 //
-// The declarations are those of cuda.h of CUDA 12 and 13. Functions whose name ends in _v2 there carry it here too:
-// the header hides it behind a macro.
+// The declarations are those of cuda.h of CUDA 12 and 13. Some names end in _v2, which that header hides behind a
+// macro.
 #pragma once
 
 #include <cstddef>
@@ -47,21 +45,21 @@ struct CudaCalls {
 
 class Cuda {
  public:
-  // Loaded at the first call, and then as it is for as long as the process lives.
+  // The first call loads the library, which stays loaded.
   static const Cuda& instance();
 
-  // Empty if there is a GPU that can be used.
+  // The reason why there is no usable GPU; empty if there is one.
   const std::string& why_unavailable() const { return why_unavailable_; }
 
   // The rest REQUIRES: why_unavailable() is empty.
 
-  // A thread that has no context gets the primary one of GPU 0; one that has keeps it. Throws TZE-AVL-001.
+  // Makes the primary context of GPU 0 current, unless the thread has a context. Throws TZE-AVL-001.
   void make_context_current() const;
   // "CUDA_ERROR_OUT_OF_MEMORY (2)"
   std::string error_text(int error) const;
-  // Where the allocation begins that an address lies in; the address itself if it lies in none.
+  // The base of the allocation that contains an address; the address itself if there is none.
   std::uint64_t allocation_base(std::uint64_t address) const;
-  // Of the GPU that is used. which: a CUdevice_attribute. Throws TZE-ENV-006.
+  // An attribute of the GPU. which: a CUdevice_attribute. Throws TZE-ENV-006.
   int attribute(int which) const;
 
   const CudaCalls& calls() const { return calls_; }
@@ -76,8 +74,8 @@ class Cuda {
   std::string why_unavailable_;
 };
 
-// An order of work on the GPU that waits for nothing outside of it. For one thread at a time, which has a context
-// (make_context_current), as has whoever destroys it. Calls throw TZE-ENV-006.
+// A CUDA stream that does not synchronize with others. For one thread at a time, which must have a current context
+// (make_context_current), also to destroy it. Calls throw TZE-ENV-006.
 class CudaStream {
  public:
   CudaStream();
@@ -86,14 +84,14 @@ class CudaStream {
   CudaStream& operator=(const CudaStream&) = delete;
 
   void* get() const { return stream_; }
-  // Returns when all that was started is done.
+  // Blocks until all work of the stream is complete.
   void wait() const;
 
  private:
   void* stream_ = nullptr;
 };
 
-// Throws TZE-ENV-006, with the name of the call, for an error of libcuda.
+// Throws TZE-ENV-006 with the name of the call if error is not 0.
 void check_cuda(int error, const char* call);
 
 }  // namespace tzmark

@@ -1,4 +1,4 @@
-// Finding libcufile, opening its driver, and keeping account of registered memory.
+// Loading libcufile, opening its driver, and tracking registered memory.
 #include "io/cufile.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ struct ErrorName {
   std::string_view name;
 };
 
-// CUfileOpError of cufile 1.20. Version 1.14 ends at 5038 and calls 5039 what is 5050 here.
+// CUfileOpError of cufile 1.20. Version 1.14 ends at 5038, and its 5039 is 5050 here.
 constexpr std::array kErrorNames = {
     ErrorName{5001, "CU_FILE_DRIVER_NOT_INITIALIZED"},
     ErrorName{5002, "CU_FILE_DRIVER_INVALID_PROPS"},
@@ -72,14 +72,15 @@ constexpr std::array kErrorNames = {
     ErrorName{5049, "CU_FILE_BATCH_NOCOMPAT_ERROR"},
 };
 
-// Empty if libcufile finds what it reads of the system.
+// Returns what libcufile needs from the system and does not find; empty if there is nothing.
 std::string why_system_unready() {
-  // Without it, libcufile knows no file system and registers no file.
+  // Without udev, libcufile recognizes no file system and registers no file.
   const std::string udev = system_file("/run/udev");
-  if (::access(udev.c_str(), R_OK | X_OK) != 0) return udev + " cannot be read, and libcufile needs it (in containers)";
-  // libcufile 1.15 to 1.20 read this file in an endless loop where it is not there.
+  if (::access(udev.c_str(), R_OK | X_OK) != 0)
+    return udev + " cannot be read; libcufile needs it (mount it into containers)";
+  // libcufile 1.15 to 1.20 loop forever if this file is missing.
   const std::string modules = system_file("/proc/modules");
-  if (::access(modules.c_str(), R_OK) != 0) return modules + " cannot be read, and libcufile needs it";
+  if (::access(modules.c_str(), R_OK) != 0) return modules + " cannot be read; libcufile needs it";
   return {};
 }
 
@@ -158,11 +159,11 @@ void CuFile::deregister_memory(const std::byte* data) {
   if (known == registrations_.end() || --known->second.users > 0) return;
   registrations_.erase(known);
   Cuda::instance().make_context_current();
-  // If it fails, the memory stays registered, which harms nobody: the library lets it go with the memory itself.
+  // A failure is harmless: the library drops the registration when the memory is freed.
   static_cast<void>(calls_.deregister_memory(data));
 }
 
-CuFile::Place CuFile::place_of(const std::byte* data) const {
+CuFile::Address CuFile::address_of(const std::byte* data) const {
   {
     const std::shared_lock lock(mutex_);
     auto next = registrations_.upper_bound(data);

@@ -1,17 +1,17 @@
-// libcufile, which moves bytes between files and GPU memory. The library is loaded when it is first asked for.
+// libcufile, which transfers between files and GPU memory. The library is loaded by the first call.
 //
-// The environment says where things are, for tests:
-//   TZMARK_CUFILE_LIBRARY     another library than libcufile.so.0
-//   TZMARK_CUDA_LIBRARY       another library than libcuda.so.1 (cuda.h)
-//   TZMARK_SYSTEM_ROOT        a folder before /run/udev, /proc/modules and /proc/driver/nvidia-fs/stats
-// libcufile itself reads CUFILE_ENV_PATH_JSON, and writes cufile.log into the working directory.
+// Environment variables, for tests:
+//   TZMARK_CUFILE_LIBRARY     replaces libcufile.so.0
+//   TZMARK_CUDA_LIBRARY       replaces libcuda.so.1 (cuda.h)
+//   TZMARK_SYSTEM_ROOT        a prefix of /run/udev, /proc/modules and /proc/driver/nvidia-fs/stats
+// libcufile itself reads CUFILE_ENV_PATH_JSON, and writes cufile.log to the working directory.
 //
-// All functions may be called from any threads. What is loaded stays loaded. Do not fork after the first call.
+// All functions are thread-safe. The library stays loaded. Do not fork after the first call.
 //
-// The layouts are declared here, since the header need not be installed where this is built. They are those of
-// cufile.h of the packages nvidia-cufile-cu12 1.14.1 (CUDA 12.9) and nvidia-cufile 1.15.0, 1.16.0, 1.17.0, 1.18.0,
-// 1.19.0 and 1.20.0 (CUDA 13). The libraries of all of these were seen to agree, in their compatibility mode. The
-// declarations of an installed header are compared when the tests are built (cufile_layout_test.cc).
+// The structures are declared here, so that a build does not need the header. They are those of cufile.h in the
+// packages nvidia-cufile-cu12 1.14.1 (CUDA 12.9) and nvidia-cufile 1.15.0, 1.16.0, 1.17.0, 1.18.0, 1.19.0 and 1.20.0
+// (CUDA 13), and were tried with all of these libraries in compatibility mode. cufile_layout_test.cc compares them with
+// an installed header.
 #pragma once
 
 #include <sys/types.h>
@@ -29,11 +29,11 @@ namespace tzmark {
 // CUfileError_t
 struct CuFileStatus {
   int error = 0;       // CUfileOpError: 0 or 5001 and more
-  int cuda_error = 0;  // of interest if error is 5011
+  int cuda_error = 0;  // set if error is 5011
 };
 static_assert(sizeof(CuFileStatus) == 8 && offsetof(CuFileStatus, cuda_error) == 4);
 
-// CUfileDescr_t. Zero what is not set.
+// CUfileDescr_t. Unused members are zero.
 struct CuFileDescriptor {
   static constexpr int kOpaqueFd = 1;  // CU_FILE_HANDLE_TYPE_OPAQUE_FD
   int type = 0;
@@ -65,7 +65,7 @@ struct CuFileGpuStatistics {
 static_assert(sizeof(CuFileGpuStatistics) == 248 && offsetof(CuFileGpuStatistics, reads) == 16 &&
               offsetof(CuFileGpuStatistics, writes) == 120);
 
-// CUfileStatsLevel3_t, but for how much comes first: CUfileStatsLevel1_t grew.
+// CUfileStatsLevel3_t. Its first member CUfileStatsLevel1_t has grown over time.
 template <std::size_t kLevel1Bytes>
 struct CuFileStatistics {
   static constexpr std::size_t kGpusMax = 16;
@@ -74,7 +74,7 @@ struct CuFileStatistics {
   std::array<std::uint64_t, 32> write_sizes;
   std::uint32_t gpus;
   std::uint32_t unused;
-  std::array<CuFileGpuStatistics, kGpusMax> gpu;  // the library fills as many as there are, and no more
+  std::array<CuFileGpuStatistics, kGpusMax> gpu;  // the library fills one per GPU
 };
 using CuFileStatistics115 = CuFileStatistics<512>;  // 1.15 to 1.18
 using CuFileStatistics119 = CuFileStatistics<624>;  // 1.19 and 1.20
@@ -104,28 +104,28 @@ std::string cufile_error_text(int error);
 
 class CuFile {
  public:
-  // Loaded, and its driver opened, at the first call. The result stays for as long as the process lives.
+  // The first call loads the library and opens its driver, until the process ends.
   static CuFile& instance();
 
-  // Empty if bytes can be moved; else the first thing that is missing.
+  // The first reason why transfers are impossible; empty if they are possible.
   const std::string& why_unavailable() const { return why_unavailable_; }
 
   // The rest REQUIRES: why_unavailable() is empty.
   const CuFileCalls& calls() const { return calls_; }
-  // 0 if the library does not say.
+  // 0 if unknown.
   int version() const { return version_; }
 
-  // Registers device memory, once however often it is asked for, until as many calls of deregister_memory.
-  // Returns whether it is registered now: the library may refuse.
+  // Registers GPU memory until deregister_memory has been called as often as this. Returns whether it is registered:
+  // the library may refuse.
   bool register_memory(const std::byte* data, std::size_t bytes);
   void deregister_memory(const std::byte* data);
 
-  // How the library wants an address: the base that it knows, and the distance from there.
-  struct Place {
+  // An address as the library expects it: a registered base, and an offset.
+  struct Address {
     const std::byte* base;
     off_t offset;
   };
-  Place place_of(const std::byte* data) const;
+  Address address_of(const std::byte* data) const;
 
  private:
   struct Registration {
@@ -140,10 +140,10 @@ class CuFile {
   int version_ = 0;
   std::string why_unavailable_;
   mutable std::shared_mutex mutex_;
-  std::map<const std::byte*, Registration> registrations_;  // by where they begin
+  std::map<const std::byte*, Registration> registrations_;  // by base
 };
 
-// A file of the system as it is named, or below the folder that tests put there.
+// Returns the name of a system file, below TZMARK_SYSTEM_ROOT if that is set.
 std::string system_file(const std::string& name);
 
 }  // namespace tzmark

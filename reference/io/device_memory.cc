@@ -1,11 +1,13 @@
-// Memory of the GPU, by libcuda's own allocator.
+// GPU memory from the allocator of libcuda.
+#include "tzmark/device_memory.h"
+
 #include <fmt/format.h>
 
 #include <utility>
 
+#include "bytes/requires.h"
 #include "io/cuda.h"
 #include "tzmark/error.h"
-#include "tzmark/gpudirect.h"
 
 namespace tzmark {
 namespace {
@@ -25,7 +27,7 @@ std::string DeviceMemory::why_unavailable() { return Cuda::instance().why_unavai
 
 DeviceMemory::DeviceMemory(std::size_t bytes) : size_(bytes) {
   const Cuda& cuda = usable_cuda();
-  // The driver allocates no nothing.
+  // The driver refuses an empty allocation.
   if (bytes == 0) return;
   std::uint64_t address = 0;
   if (const int error = cuda.calls().allocate(&address, bytes); error != 0) {
@@ -36,7 +38,7 @@ DeviceMemory::DeviceMemory(std::size_t bytes) : size_(bytes) {
 
 DeviceMemory::~DeviceMemory() {
   if (data_ == nullptr) return;
-  // Nobody could do anything about memory that cannot be given back.
+  // A destructor cannot report that freeing failed.
   try {
     Cuda::instance().make_context_current();
     static_cast<void>(Cuda::instance().calls().free(address_of(data_)));
@@ -56,6 +58,7 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
 MutableBuffer DeviceMemory::buffer() const { return {data_, size_, MemoryKind::kDevice}; }
 
 void DeviceMemory::copy_from_host(std::size_t offset, std::span<const std::byte> bytes) {
+  TZMARK_REQUIRES(offset <= size_ && bytes.size() <= size_ - offset);
   if (bytes.empty()) return;
   Cuda::instance().make_context_current();
   check_cuda(Cuda::instance().calls().copy_to_device(address_of(data_) + offset, bytes.data(), bytes.size()),
@@ -63,6 +66,7 @@ void DeviceMemory::copy_from_host(std::size_t offset, std::span<const std::byte>
 }
 
 void DeviceMemory::copy_to_host(std::size_t offset, std::span<std::byte> bytes) const {
+  TZMARK_REQUIRES(offset <= size_ && bytes.size() <= size_ - offset);
   if (bytes.empty()) return;
   Cuda::instance().make_context_current();
   check_cuda(Cuda::instance().calls().copy_to_host(bytes.data(), address_of(data_) + offset, bytes.size()),
@@ -70,16 +74,19 @@ void DeviceMemory::copy_to_host(std::size_t offset, std::span<std::byte> bytes) 
 }
 
 void copy_to_host(ConstBuffer from, std::span<std::byte> to) {
+  TZMARK_REQUIRES(from.kind == MemoryKind::kDevice && to.size() == from.size);
   if (from.size == 0) return;
   check_cuda(usable_cuda().calls().copy_to_host(to.data(), address_of(from.data), from.size), "cuMemcpyDtoH");
 }
 
 void copy_from_host(std::span<const std::byte> from, MutableBuffer to) {
+  TZMARK_REQUIRES(to.kind == MemoryKind::kDevice && from.size() == to.size);
   if (from.empty()) return;
   check_cuda(usable_cuda().calls().copy_to_device(address_of(to.data), from.data(), from.size()), "cuMemcpyHtoD");
 }
 
 void fill_with_zeros(MutableBuffer memory) {
+  TZMARK_REQUIRES(memory.kind == MemoryKind::kDevice);
   if (memory.size == 0) return;
   const Cuda& cuda = usable_cuda();
   const CudaStream stream;
@@ -98,7 +105,7 @@ PinnedRange::PinnedRange(std::span<std::byte> memory) {
 
 PinnedRange::~PinnedRange() {
   if (memory_ == nullptr) return;
-  // As above: nothing could be done about a failure.
+  // A destructor cannot report that unpinning failed.
   try {
     static_cast<void>(usable_cuda().calls().unpin(memory_));
   } catch (const Error&) {

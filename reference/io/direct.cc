@@ -1,4 +1,4 @@
-// The direct path: pread and pwrite past the page cache, by O_DIRECT. Threads need no coordination.
+// The direct path: pread and pwrite with O_DIRECT, which bypass the page cache. Threads need no coordination.
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,7 +12,7 @@ class DirectFile final : public AlignedFile {
  public:
   explicit DirectFile(Opening&& opening) : AlignedFile("direct", open_directly(std::move(opening))) {}
 
-  // Nothing reads ahead or writes behind here: the device is busy only with what is asked of it.
+  // There is no read-ahead or write-back, so only queued transfers keep the device busy.
   unsigned queue_depth_default() const override { return 8; }
 
  protected:
@@ -28,8 +28,8 @@ class DirectFile final : public AlignedFile {
 }  // namespace
 
 PathOfDescriptor direct_path() {
-  // Whether direct I/O is there is the file system's to say, when a file is opened.
-  return {"direct", "pread and pwrite past the page cache (O_DIRECT)", "", [] { return std::string(); },
+  // Whether the file system supports direct I/O is known only when a file is opened.
+  return {"direct", "pread and pwrite that bypass the page cache (O_DIRECT)", "", [] { return std::string(); },
           [](Opening&& opening) -> std::unique_ptr<File> { return std::make_unique<DirectFile>(std::move(opening)); }};
 }
 

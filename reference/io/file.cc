@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "bytes/requires.h"
 #include "io/paths.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
@@ -21,6 +22,7 @@ class SynchronousQueue final : public TransferQueue {
   unsigned depth() const override { return 1; }
   unsigned in_flight() const override { return done_ != nullptr ? 1 : 0; }
   void start(Transfer& transfer) override {
+    TZMARK_REQUIRES(done_ == nullptr);
     transfer.error = nullptr;
     try {
       if (transfer.kind == Transfer::Kind::kRead) {
@@ -33,7 +35,10 @@ class SynchronousQueue final : public TransferQueue {
     }
     done_ = &transfer;
   }
-  Transfer& wait() override { return *std::exchange(done_, nullptr); }
+  Transfer& wait() override {
+    TZMARK_REQUIRES(done_ != nullptr);
+    return *std::exchange(done_, nullptr);
+  }
   Transfer* poll() override { return std::exchange(done_, nullptr); }
 
  private:

@@ -1,12 +1,11 @@
-// The gpudirect path: libcufile moves bytes between the file and GPU memory, where it can without the CPU.
+// The gpudirect path: libcufile transfers between the file and GPU memory, bypassing the CPU where it can.
 //
-// Device memory moves by cuFileRead and cuFileWrite, on a descriptor that was opened with O_DIRECT and registered once.
-// Host memory (indexes, headers) moves by pread and pwrite on a second, buffered descriptor of the same file.
-// libcufile takes any offset and length. But a write that does not fill a block can only go directly when the block is
-// read, changed and written back, and nothing says that libcufile keeps two threads apart that write neighbouring
-// pieces of one block. So the ends of a write are copied to the host and go through the page cache; aligned_io.h says
-// why all this shows one content.
-// Threads need no coordination. Each gets a CUDA context when it first comes here.
+// GPU memory uses cuFileRead and cuFileWrite, on a descriptor that was opened with O_DIRECT and registered once. Host
+// memory (indexes, headers) uses pread and pwrite on a second, buffered descriptor of the same file.
+// libcufile accepts any offset and length. But a direct write that does not fill a block needs a read-modify-write of
+// the block, and libcufile does not promise to serialize threads that write adjacent parts of one block. So the
+// unaligned ends of a write are copied to the host and written through the page cache; aligned_io.h says why the result
+// is consistent. Threads need no coordination. A thread gets a CUDA context by its first transfer.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -21,7 +20,7 @@
 namespace tzmark {
 namespace {
 
-// A descriptor that libcufile knows. REQUIRES: the descriptor outlives it.
+// A descriptor that is registered with libcufile. REQUIRES: the descriptor outlives it.
 class RegisteredFile {
  public:
   explicit RegisteredFile(int fd) {
@@ -44,13 +43,13 @@ class RegisteredFile {
   void* handle_ = nullptr;
 };
 
-// libcufile also puts numbers of its own into errno.
+// libcufile also sets errno to its own error numbers.
 std::string errno_text(int number) {
-  if (number == 0) return "it failed without a reason";
+  if (number == 0) return "unknown error";
   return number > 5000 ? cufile_error_text(number) : std::generic_category().message(number);
 }
 
-// What cuFileRead or cuFileWrite returned, if that is no error. 0 is.
+// Returns the result of cuFileRead or cuFileWrite, or throws its error.
 std::size_t moved_or_throw(ssize_t result, Transfer::Kind kind, std::size_t asked_bytes, std::uint64_t offset) {
   const bool reads = kind == Transfer::Kind::kRead;
   const auto fail = [&](const std::string& what) {
@@ -59,9 +58,9 @@ std::size_t moved_or_throw(ssize_t result, Transfer::Kind kind, std::size_t aske
   };
   if (result == -1) throw fail(errno_text(errno));
   if (result < 0) throw fail(cufile_error_text(static_cast<int>(-result)));
-  if (static_cast<std::size_t>(result) > asked_bytes) throw fail("it moved more than it was asked for");
-  // The end of the file when reading; an endless loop when writing.
-  if (result == 0 && !reads) throw fail("it wrote nothing");
+  if (static_cast<std::size_t>(result) > asked_bytes) throw fail("transferred more bytes than requested");
+  // 0 is the end of the file when reading, but would cause an endless loop when writing.
+  if (result == 0 && !reads) throw fail("wrote nothing");
   return static_cast<std::size_t>(result);
 }
 
@@ -76,7 +75,7 @@ class GpuDirectFile final : public File {
   std::string_view io_path() const override { return "gpudirect"; }
   bool moves_device_memory() const override { return true; }
   std::uint64_t size() const override { return size_.load(std::memory_order_relaxed); }
-  // cuFileRead returns when the bytes are there: a thread a transfer, and each mostly waits.
+  // cuFileRead blocks, so each transfer in flight needs a thread, which mostly waits.
   unsigned queue_depth_default() const override { return 8; }
   std::unique_ptr<TransferQueue> make_queue(unsigned depth) override;
 
@@ -84,7 +83,7 @@ class GpuDirectFile final : public File {
     try {
       if (reserve_room(opened_.buffered.get(), 0, bytes)) grow_to(bytes);
     } catch (const Error&) {
-      // A part of the room may be there, and of the size with it.
+      // A part may have been allocated, which changes the size.
       grow_to(descriptor_size(opened_.buffered.get()));
       throw;
     }
@@ -101,11 +100,11 @@ class GpuDirectFile final : public File {
     return moved;
   }
 
-  // Both descriptors are of one file, and one call makes all of it durable. libcufile's writes need it as any others.
+  // Both descriptors refer to the same file, so one call syncs all of it, including the writes of libcufile.
   void sync_all() override { sync_descriptor(opened_.buffered.get()); }
 
  private:
-  // Calls until it is not interrupted. Returns what the last call returned; errno is that of the call.
+  // Repeats an interrupted call. Returns the result of the last call, with its errno.
   template <typename Call>
   static ssize_t uninterrupted(Call&& call) {
     ssize_t result = 0;
@@ -119,7 +118,7 @@ class GpuDirectFile final : public File {
   std::size_t read_device(std::uint64_t offset, MutableBuffer out) {
     Cuda::instance().make_context_current();
     const CuFile& cufile = CuFile::instance();
-    const CuFile::Place place = cufile.place_of(out.data);
+    const CuFile::Address place = cufile.address_of(out.data);
     const ssize_t result = uninterrupted([&] {
       return cufile.calls().read(registered_.handle(), const_cast<std::byte*>(place.base), out.size,
                                  static_cast<off_t>(offset), place.offset);
@@ -135,7 +134,7 @@ class GpuDirectFile final : public File {
     const Step step = write_step(of_file, offset, in, of_file.unit_bytes);
     if (step.route == Step::Route::kBuffered) return write_edge(offset, in.sub(0, step.bytes));
     const CuFile& cufile = CuFile::instance();
-    const CuFile::Place place = cufile.place_of(in.data);
+    const CuFile::Address place = cufile.address_of(in.data);
     const ssize_t result = uninterrupted([&] {
       return cufile.calls().write(registered_.handle(), place.base, step.bytes, static_cast<off_t>(offset),
                                   place.offset);
@@ -185,7 +184,7 @@ class GpuDirectFile final : public File {
   BouncePool edges_;
 };
 
-// The queue of a path whose calls return when the bytes have moved, with memory that libcufile knows.
+// The queue of a synchronous path, with memory that is registered with libcufile.
 class GpuDirectQueue final : public TransferQueue {
  public:
   explicit GpuDirectQueue(std::unique_ptr<TransferQueue> queue) : queue_(std::move(queue)) {}
@@ -199,7 +198,7 @@ class GpuDirectQueue final : public TransferQueue {
   void start(Transfer& transfer) override { queue_->start(transfer); }
   Transfer& wait() override { return queue_->wait(); }
   Transfer* poll() override { return queue_->poll(); }
-  // Memory that is refused (there is little of what a GPU shows to the bus) moves through buffers of libcufile.
+  // If registration is refused (the BAR of a GPU is small), libcufile uses its own bounce buffers.
   void register_memory(std::span<const MutableBuffer> buffers) override {
     for (const MutableBuffer& buffer : buffers) {
       if (buffer.kind != MemoryKind::kDevice || buffer.size == 0) continue;

@@ -64,10 +64,10 @@ TEST(GpuDirectReasons, ASystemThatCuFileCannotRead) {
   const std::string environment = "TZMARK_SYSTEM_ROOT=" + root.name();
   EXPECT_EQ(reason_with({environment}), "");
   root.remove("/proc/modules");
-  EXPECT_EQ(reason_with({environment}), root.name() + "/proc/modules cannot be read, and libcufile needs it");
+  EXPECT_EQ(reason_with({environment}), root.name() + "/proc/modules cannot be read; libcufile needs it");
   root.remove("/run/udev");
   EXPECT_EQ(reason_with({environment}),
-            root.name() + "/run/udev cannot be read, and libcufile needs it (in containers)");
+            root.name() + "/run/udev cannot be read; libcufile needs it (mount it into containers)");
 }
 
 TEST(GpuDirectReasons, ThisMachineSaysWhatItIsLike) {

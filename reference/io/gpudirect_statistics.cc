@@ -1,4 +1,4 @@
-// Reading the statistics of libcufile and nvidia-fs, and judging them.
+// Taking snapshots of the statistics of libcufile and nvidia-fs, and judging them.
 #include "io/gpudirect_statistics.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ constexpr const char* kCuFileSource = "cuFileGetStatsL3";
 constexpr const char* kNvidiaFsFile = "/proc/driver/nvidia-fs/stats";
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr int kVerbose = 3;  // the level that counts by GPU and route
-// More than any version fills, so that a newer one than is known writes past nothing.
+// More than any known version fills, so that a newer version does not overflow the buffer.
 constexpr std::size_t kStatisticsBytesMax = 64 << 10;
 
 template <typename Counts>
@@ -84,7 +84,7 @@ std::optional<std::uint64_t> number_in_line(std::string_view content, std::strin
   return std::nullopt;
 }
 
-// Counts that went down were reset meanwhile, and tell nothing.
+// Counters that decreased were reset in between.
 bool subtract(std::uint64_t& after, std::uint64_t before) {
   if (after < before) return false;
   after -= before;
@@ -96,7 +96,7 @@ bool subtract(RouteCounts& after, const RouteCounts& before) {
          subtract(after.posix, before.posix) && subtract(after.bytes, before.bytes);
 }
 
-// Adds the bytes of one direction. Returns whether they had to be shared out.
+// Adds the bytes of one direction. Returns whether they had to be apportioned to several routes.
 bool add_bytes(GpuDirectAttestation& attestation, const RouteCounts& counts) {
   const std::uint64_t known = counts.p2p + counts.nvfs + counts.posix;
   if (known == 0) return false;
@@ -140,11 +140,11 @@ std::string attest_by_cufile(GpuDirectAttestation& attestation, const GpuDirectS
   attestation.route = route_of(p2p, nvfs, posix);
   const bool reads_shared = add_bytes(attestation, delta.reads), writes_shared = add_bytes(attestation, delta.writes);
   if (reads_shared || writes_shared) {
-    attestation.note = "operations are counted by route, bytes are not: these are shares";
+    attestation.note = "bytes are apportioned: the source counts only operations by route";
   }
   if (total > p2p + nvfs + posix) {
     attestation.route = "mixed";
-    attestation.note = fmt::format("{} of {} operations went another way", total - p2p - nvfs - posix, total);
+    attestation.note = fmt::format("{} of {} operations used another route", total - p2p - nvfs - posix, total);
   }
   return {};
 }
@@ -161,21 +161,21 @@ std::string attest_by_nvidia_fs(GpuDirectAttestation& attestation, const GpuDire
     return "the counters were reset meanwhile";
   }
   const std::uint64_t operations = delta.reads + delta.writes;
-  if (operations == 0) return "nvidia-fs moved none of it: peer-to-peer and POSIX are left";
-  // Each number is cut to whole MiB, and an operation may grow to whole blocks at both ends.
+  if (operations == 0) return "nvidia-fs transferred nothing, so the route is P2P or POSIX";
+  // Each counter is rounded down to whole MiB, and an operation may be extended to whole blocks at both ends.
   constexpr std::uint64_t kBlockBytes = 4096;
   const std::uint64_t counted = delta.read_bytes + delta.write_bytes;
   const std::uint64_t moved = after.read_bytes - before.read_bytes + after.write_bytes - before.write_bytes;
   if (counted > moved + 2 * kMiB + operations * 2 * kBlockBytes) {
-    return fmt::format("it counted {} bytes where {} were moved: another process uses it too", counted, moved);
+    return fmt::format("it counted {} bytes for {} transferred: another process uses it, too", counted, moved);
   }
   attestation.source = kNvidiaFsFile;
   attestation.nvfs_bytes = counted;
   attestation.route = "nvidia-fs";
-  attestation.note = "the counters are the whole machine's";
+  attestation.note = "the counters include all processes of the machine";
   if (counted + 2 * kMiB < moved) {
     attestation.route = "mixed";
-    attestation.note += fmt::format("; the other {} bytes went peer-to-peer or by POSIX", moved - counted);
+    attestation.note += fmt::format("; the other {} bytes used P2P or POSIX", moved - counted);
   }
   return {};
 }
@@ -188,7 +188,7 @@ GpuDirectMoved& gpudirect_moved() {
 }
 
 Counted<NvidiaFsCounts> parse_nvidia_fs(std::string_view content) {
-  // nvidia-fs leaves the numbers out while the module's parameter rw_stats_enabled is 0.
+  // nvidia-fs omits the counters while its module parameter rw_stats_enabled is 0.
   const auto reads = number_in_line(content, "Reads", " n=");
   const auto read_mib = number_in_line(content, "Reads", " readMiB=");
   const auto writes = number_in_line(content, "Writes", " n=");
@@ -196,7 +196,7 @@ Counted<NvidiaFsCounts> parse_nvidia_fs(std::string_view content) {
   if (!reads || !read_mib || !writes || !write_mib) {
     return none<NvidiaFsCounts>(content.find("IO stats: Disabled") != std::string_view::npos
                                     ? "nvidia-fs counts nothing (its parameter rw_stats_enabled is 0)"
-                                    : "the statistics of nvidia-fs are in an unknown form");
+                                    : "the statistics of nvidia-fs have an unknown format");
   }
   return {NvidiaFsCounts{*reads, *read_mib * kMiB, *writes, *write_mib * kMiB}, {}};
 }
@@ -204,7 +204,7 @@ Counted<NvidiaFsCounts> parse_nvidia_fs(std::string_view content) {
 Counted<CuFileCounts> parse_cufile(int version, std::span<const std::byte> filled) {
   if (version >= 1150 && version < 1190) return sum_of_gpus<CuFileStatistics115>(filled);
   if (version >= 1190 && version < 1210) return sum_of_gpus<CuFileStatistics119>(filled);
-  // The structure has changed before without a sign in it, and a wrong reading would look like a right one.
+  // The structure contains no version, and has changed before; misread counters would look plausible.
   return none<CuFileCounts>(
       fmt::format("the layout of cuFile {}.{} is not known", version / 1000, version % 1000 / 10));
 }
@@ -218,7 +218,7 @@ GpuDirectAttestation attest(const GpuDirectSnapshot& before, const GpuDirectSnap
   GpuDirectAttestation attestation;
   attestation.edge_bytes = after.edge_bytes - before.edge_bytes;
   if (after.read_bytes == before.read_bytes && after.write_bytes == before.write_bytes) {
-    attestation.note = "no bytes went through libcufile";
+    attestation.note = "libcufile transferred no bytes";
     return attestation;
   }
   const std::string not_cufile = attest_by_cufile(attestation, before, after);
@@ -231,7 +231,7 @@ GpuDirectAttestation attest(const GpuDirectSnapshot& before, const GpuDirectSnap
 
 struct GpuDirectObserver::State {
   GpuDirectSnapshot before;
-  std::optional<int> level;  // of statistics, as it was before
+  std::optional<int> level;  // the previous level of statistics
 };
 
 GpuDirectObserver::GpuDirectObserver() = default;
@@ -256,7 +256,7 @@ void GpuDirectObserver::begin() {
 }
 
 GpuDirectAttestation GpuDirectObserver::end() {
-  if (state_ == nullptr) throw Error(ErrorCode::kUsage, "the observer was not begun");
+  if (state_ == nullptr) throw Error(ErrorCode::kUsage, "GpuDirectObserver::end without begin");
   const GpuDirectAttestation attestation = attest(state_->before, gpudirect_snapshot());
   const CuFileCalls& calls = CuFile::instance().calls();
   if (state_->level && calls.set_statistics_level != nullptr) {

@@ -1,6 +1,6 @@
-// What libcufile and nvidia-fs have counted, and what two such counts say about the bytes between them.
+// The statistics of libcufile and nvidia-fs, and the transfer route that two snapshots of them imply.
 //
-// Reading the counts and judging them are apart, so that the judgement is a pure function.
+// Taking a snapshot and judging it are separate, so that the judgement is a pure function.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace tzmark {
 
-// What the path itself has moved, all files of this process together.
+// What the path itself has transferred, over all files of this process.
 struct GpuDirectMoved {
   std::atomic<std::uint64_t> read_bytes = 0;   // by cuFileRead
   std::atomic<std::uint64_t> write_bytes = 0;  // by cuFileWrite
@@ -35,13 +35,13 @@ struct CuFileCounts {
   RouteCounts reads, writes;  // of all GPUs
 };
 
-// Of the whole machine, not of this process.
+// The counters of the whole machine, not of this process.
 struct NvidiaFsCounts {
   std::uint64_t reads = 0, read_bytes = 0;
   std::uint64_t writes = 0, write_bytes = 0;
 };
 
-// A count, or why there is none.
+// Counts, or the reason why there are none.
 template <typename Counts>
 struct Counted {
   std::optional<Counts> counts;
@@ -54,13 +54,13 @@ struct GpuDirectSnapshot {
   std::uint64_t read_bytes = 0, write_bytes = 0, edge_bytes = 0;  // as in GpuDirectMoved
 };
 
-// REQUIRES: CuFile is there.
+// REQUIRES: CuFile::instance().why_unavailable() is empty.
 GpuDirectSnapshot gpudirect_snapshot();
 GpuDirectAttestation attest(const GpuDirectSnapshot& before, const GpuDirectSnapshot& after);
 
-// content: that of /proc/driver/nvidia-fs/stats.
+// Parses the content of /proc/driver/nvidia-fs/stats.
 Counted<NvidiaFsCounts> parse_nvidia_fs(std::string_view content);
-// version: as cuFileGetVersion gives it. filled: what cuFileGetStatsL3 filled, of a buffer of zeros.
+// Parses what cuFileGetStatsL3 wrote into a zeroed buffer. version: from cuFileGetVersion.
 Counted<CuFileCounts> parse_cufile(int version, std::span<const std::byte> filled);
 
 }  // namespace tzmark

@@ -76,7 +76,7 @@ TEST_F(GpuDirectObserverTest, SeveralRoutesAreMixedAndSayThatBytesAreShares) {
   EXPECT_EQ(attestation.route, "mixed");
   EXPECT_EQ(attestation.p2p_bytes, 3 * kMiB);
   EXPECT_EQ(attestation.posix_bytes, 3 * kMiB);
-  EXPECT_THAT(attestation.note, HasSubstr("shares"));
+  EXPECT_THAT(attestation.note, HasSubstr("apportioned"));
 }
 
 TEST_F(GpuDirectObserverTest, WhatHasNoRouteIsUnknown) {
@@ -134,7 +134,7 @@ TEST_F(GpuDirectObserverTest, NothingMovedIsNoRoute) {
   file->write_at(0, std::span(host));
   const GpuDirectAttestation attestation = observer.end();
   EXPECT_EQ(attestation.route, "unknown");
-  EXPECT_EQ(attestation.note, "no bytes went through libcufile");
+  EXPECT_EQ(attestation.note, "libcufile transferred no bytes");
 }
 
 TEST_F(GpuDirectObserverTest, LeavesTheLevelOfStatisticsAsItWas) {
@@ -162,7 +162,7 @@ TEST(GpuDirectAttest, OperationsByAnotherWayAreMixed) {
   after.cufile.counts = CuFileCounts{{15, 11, 0, 0, 1'100}, {}};
   const GpuDirectAttestation attestation = attest(before, after);
   EXPECT_EQ(attestation.route, "mixed");
-  EXPECT_EQ(attestation.note, "4 of 10 operations went another way");
+  EXPECT_EQ(attestation.note, "4 of 10 operations used another route");
 }
 
 TEST(GpuDirectAttest, CountersThatWereResetProveNothing) {
@@ -200,7 +200,7 @@ TEST(GpuDirectAttest, NvidiaFsIsTheWholeMachines) {
   EXPECT_EQ(attest(before, after).nvfs_bytes, 60 * kMiB);
   after.nvidia_fs.counts = NvidiaFsCounts{};
   EXPECT_EQ(attest(before, after).route, "unknown");
-  EXPECT_THAT(attest(before, after).note, HasSubstr("nvidia-fs moved none of it"));
+  EXPECT_THAT(attest(before, after).note, HasSubstr("nvidia-fs transferred nothing"));
 }
 
 TEST(GpuDirectNvidiaFs, IsParsed) {

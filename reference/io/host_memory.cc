@@ -12,7 +12,7 @@
 namespace tzmark {
 namespace {
 
-// The kernel aligns a mapping to huge pages by itself if it is made of whole ones.
+// The kernel aligns a mapping to huge pages if its size is a multiple of them.
 std::size_t mapped_bytes(std::size_t bytes) {
   if (bytes < kHugePageBytes || bytes > ~std::size_t{0} - kHugePageBytes) return bytes;
   return (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
@@ -26,10 +26,10 @@ HostMemory::HostMemory(std::size_t bytes, Pages pages) : size_(bytes) {
   void* const mapped = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) {
     throw Error(ErrorCode::kResource,
-                fmt::format("no memory of {} bytes: {}", bytes, std::generic_category().message(errno)));
+                fmt::format("cannot allocate {} bytes: {}", bytes, std::generic_category().message(errno)));
   }
   data_ = static_cast<std::byte*>(mapped);
-  // A refusal is no error: the pages are small then.
+  // If the kernel refuses, small pages do as well.
   if (bytes >= kHugePageBytes) ::madvise(mapped, length, pages == Pages::kHuge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 

@@ -1,16 +1,15 @@
-// The mmap path: bytes are copied from and to a mapping of the file. One mapping serves all threads.
+// The mmap path: copies from and to a mapping of the file. All threads share one mapping.
 //
-// Memory that cannot be brought in from its file is a signal (SIGBUS) for whoever touches it. So nothing is touched
-// before madvise(MADV_POPULATE_READ or MADV_POPULATE_WRITE) has brought in its pages, which reports as an error what
-// would be the signal: a file that was cut short, a device that cannot read, a file system without room. A kernel that
-// lacks these calls lacks this path.
-// What is left: between that call and the copy, which is at most kPieceBytes long, another process may cut the file
-// short, or the kernel may drop a page and then fail to read it again. That is still a signal, and the one risk of a
-// mapping that a library cannot take away without installing handlers for signals.
+// Touching a page that cannot be read raises a signal (SIGBUS). So madvise(MADV_POPULATE_READ or MADV_POPULATE_WRITE)
+// populates pages before they are touched, and reports as an error what would be the signal: a truncated file, a device
+// that fails to read, a full file system. Kernels without these calls do not support this path.
+// A risk remains: between that call and the copy, which is at most kPieceBytes long, another process may truncate the
+// file, or the kernel may evict a page and fail to read it again. A library cannot prevent that signal without
+// installing signal handlers.
 //
-// Writing makes room first, with fallocate, so that a full disk is an error of the call that meets it. File systems
-// that cannot allocate ahead get a larger size instead (ftruncate). There the room is found when a page is first
-// written, which the populating call reports, or, if the file system puts that off, when the file is synced.
+// Writing allocates space first, with fallocate, so that a full disk is an error of the call that meets it. On file
+// systems that cannot preallocate, the file only grows (ftruncate). Space is then allocated when a page is first
+// written, so that the populating call reports a full disk or, if the file system delays allocation, the sync does.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -32,10 +31,10 @@ namespace {
 #define MADV_POPULATE_WRITE 23
 #endif
 
-// What is brought in and copied at one time: large enough for the device to be asked in large requests, small enough
-// to be still in memory when it is copied.
+// The unit of populating and copying: large enough for large device requests, small enough to stay in memory until it
+// is copied.
 constexpr std::size_t kPieceBytes = 2 << 20;
-// A file that grows is mapped well beyond its end, since the pages there become good as the file reaches them.
+// A growing file is mapped well beyond its end; the pages there become valid as the file reaches them.
 constexpr std::uint64_t kGrowingBytesMin = 64 << 20;
 
 std::size_t page_bytes() {
@@ -65,7 +64,7 @@ class Mapping {
   std::size_t bytes_;
 };
 
-// Brings in the pages of a range of a mapping. Returns 0 or the errno.
+// Populates the pages of a range of a mapping. Returns 0 or the errno.
 int populate(std::byte* memory, std::size_t bytes, int advice) {
   const std::size_t skip = reinterpret_cast<std::uintptr_t>(memory) % page_bytes();
   int result = 0;
@@ -82,7 +81,7 @@ class MappedFile final : public File {
     struct stat status {};
     if (::fstat(descriptor_.get(), &status) != 0) throw_errno(ErrorCode::kOpenFailed, "fstat");
     const std::uint64_t size = descriptor_size(descriptor_.get());
-    // Only of a block device fstat does not know the size, and that does not change.
+    // fstat does not know the size of a block device, which is constant.
     if (!S_ISREG(status.st_mode)) fixed_size_ = size;
     if (size != 0) at(0, static_cast<std::size_t>(size));
   }
@@ -105,7 +104,7 @@ class MappedFile final : public File {
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
     require_host_memory(out, io_path());
     for (;;) {
-      // Asked every time: behind the end of a file that was cut short, the rest of its last page is zeros.
+      // The size must be current: after a truncation, the rest of the last page reads as zeros.
       const std::uint64_t end = size();
       if (offset >= end || out.size == 0) return 0;
       const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>({out.size, end - offset, kPieceBytes}));
@@ -130,7 +129,7 @@ class MappedFile final : public File {
     return bytes;
   }
 
-  // The kernel knows which pages of a mapping were written, and fsync writes them with the rest.
+  // fsync includes the pages that were written through a mapping.
   void sync_all() override { sync_descriptor(descriptor_.get()); }
 
  private:
@@ -138,15 +137,15 @@ class MappedFile final : public File {
     if (error == EFAULT) {
       const bool reads = code == ErrorCode::kReadFailed;
       throw Error(code,
-                  reads ? "mmap: the device or file system cannot give a page that is in the file"
-                        : "mmap: there is no room for a page, or it cannot be read before it is changed",
+                  reads ? "mmap: the device or file system failed to read a page of the file"
+                        : "mmap: no space for a page, or it cannot be read before it is modified",
                   offset);
     }
     errno = error;
     throw_errno(code, "mmap", offset);
   }
 
-  // Where the range lies in memory. Mappings that became too small stay, since others may be copying there.
+  // The address of a range. Mappings that became too small stay, since other threads may be using them.
   std::byte* at(std::uint64_t offset, std::size_t bytes) {
     const std::uint64_t end = offset + bytes;
     const Mapping* mapping = newest_.load(std::memory_order_acquire);
@@ -157,7 +156,7 @@ class MappedFile final : public File {
   const Mapping& map(std::uint64_t end) {
     const std::lock_guard lock(mappings_mutex_);
     if (!mappings_.empty() && mappings_.back()->bytes() >= end) return *mappings_.back();
-    // The first one of a file that is only read is the whole file. What grows is mapped twice as far each time.
+    // The mapping of a read-only file covers all of it at first. A growing file is mapped twice as far each time.
     const bool grows = writable_ || !mappings_.empty();
     const std::uint64_t bytes = grows ? std::max(end * 2, kGrowingBytesMin) : end;
     const int protection = writable_ ? PROT_READ | PROT_WRITE : PROT_READ;
@@ -168,8 +167,8 @@ class MappedFile final : public File {
     return mapping;
   }
 
-  // The size that the kernel tells is not enough to go by: it tells a new one before it zeroes what lies behind the old
-  // one in the last page, and would zero what another thread has copied there in between.
+  // Does not rely on the size alone: the kernel reports a new size before it zeroes the rest of the old last page, and
+  // would zero what another thread has copied there meanwhile.
   void make_room(std::uint64_t offset, std::uint64_t end) {
     if (room_end_.load(std::memory_order_acquire) >= end && size() >= end) return;
     const std::lock_guard lock(room_mutex_);
@@ -190,8 +189,8 @@ class MappedFile final : public File {
   Descriptor descriptor_;
   const bool writable_;
   std::uint64_t fixed_size_ = 0;
-  std::mutex room_mutex_;                    // the size never goes back from what another thread has made it
-  std::atomic<std::uint64_t> room_end_ = 0;  // up to where the file has been extended, calls that do so included
+  std::mutex room_mutex_;                    // serializes growing, so that the size never decreases
+  std::atomic<std::uint64_t> room_end_ = 0;  // how far the file has been extended
   std::mutex mappings_mutex_;
   std::vector<std::unique_ptr<Mapping>> mappings_;
   std::atomic<const Mapping*> newest_ = nullptr;
@@ -199,11 +198,11 @@ class MappedFile final : public File {
 
 std::string why_mmap_is_unavailable() {
   void* const memory = ::mmap(nullptr, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return "the system gives no memory to map";
+  if (memory == MAP_FAILED) return "the system cannot map memory";
   const int error = populate(static_cast<std::byte*>(memory), page_bytes(), MADV_POPULATE_READ);
   ::munmap(memory, page_bytes());
   if (error == 0) return {};
-  return "the kernel lacks MADV_POPULATE_READ (Linux 5.14), without which a bad page is a signal and no error";
+  return "the kernel lacks MADV_POPULATE_READ (Linux 5.14), without which an I/O error is a signal (SIGBUS)";
 }
 
 }  // namespace

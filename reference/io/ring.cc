@@ -1,4 +1,4 @@
-// Making rings, and handing entries to the kernel.
+// Creating rings, and submitting entries.
 #include "io/ring.h"
 
 #include <fmt/format.h>
@@ -13,16 +13,16 @@
 #include <system_error>
 #include <thread>
 
+#include "bytes/count_shortage.h"
 #include "tzmark/error.h"
-#include "tzmark/shortage.h"
 
 namespace tzmark {
 namespace {
 
-constexpr unsigned kPolledIdleMs = 20;  // then the thread of the kernel sleeps, and gives its core back
-// A kernel that is short of memory so often in a row is not asked again.
+constexpr unsigned kPolledIdleMs = 20;  // idle time after which the kernel thread sleeps and frees its core
+// The ring is broken after this many consecutive refusals.
 constexpr unsigned kRefusalsMax = 100;
-// A kernel that cannot be asked for completions may still deliver them: it gets half a minute.
+// If waiting for completions fails, they may still arrive: poll for half a minute.
 constexpr std::chrono::milliseconds kLookInterval(1);
 constexpr unsigned kLooksMax = 30'000;
 
@@ -32,17 +32,16 @@ std::string why_forbidden() {
   std::optional<int> disabled;
   std::ifstream setting("/proc/sys/kernel/io_uring_disabled");
   if (int value = 0; setting >> value) disabled = value;
-  if (disabled == 2) return "the setting kernel.io_uring_disabled is 2, which forbids io_uring to everybody";
+  if (disabled == 2) return "kernel.io_uring_disabled is 2, which disables io_uring for all processes";
   if (disabled == 1) {
-    return "the setting kernel.io_uring_disabled is 1, which forbids io_uring to who has neither CAP_SYS_ADMIN nor "
-           "the group kernel.io_uring_group";
+    return "kernel.io_uring_disabled is 1, which restricts io_uring to CAP_SYS_ADMIN and the group "
+           "kernel.io_uring_group";
   }
-  return "the system forbids io_uring to this process, by a seccomp filter, as containers have them, or by a "
-         "security module";
+  return "a seccomp filter (as in containers) or a security module forbids io_uring";
 }
 
-// The kernel counts the memory of rings that are gone against the limit of locked memory until it frees it, a little
-// later; of all processes of a user, who may then have no memory for a new ring for that long.
+// The memory of closed rings counts against the user's limit of locked memory until the kernel frees it a little later;
+// until then there may be no memory for a new ring.
 constexpr int kMemoryLooksMax = 200;
 
 int init(unsigned entries, unsigned flags, const Ring* shared, io_uring& ring) {
@@ -60,7 +59,7 @@ int init(unsigned entries, unsigned flags, const Ring* shared, io_uring& ring) {
   }
 }
 
-// What is there at one time and missing at another, unlike a permission or a kernel's feature.
+// Returns whether an error is temporary, unlike a missing permission or kernel feature.
 bool is_shortage(int result) {
   return result == -ENOMEM || result == -EAGAIN || result == -EMFILE || result == -ENFILE;
 }
@@ -84,12 +83,12 @@ std::string why_no_ring(Ring::Use use) {
     case EACCES:
       return why_forbidden();
     case ENOSYS:
-      return "the kernel has no io_uring, or a seccomp filter says so";
+      return "the kernel has no io_uring, or a seccomp filter hides it";
     case EAGAIN:
-      // The system starts no thread for a polled ring now. What comes without a ring is moved in place.
+      // The system cannot start a thread for a polled ring at present; transfers then use pread and pwrite.
       return {};
     case ENOMEM:
-      return "no memory for a ring, which may count against the limit of locked memory (ulimit -l)";
+      return "no memory for a ring; the limit of locked memory (ulimit -l) may be too low";
     default:
       return fmt::format("io_uring_setup: {}", text_of(-result));
   }
@@ -100,11 +99,11 @@ Ring::Ring(unsigned entries, Use use, const Ring* shared) {
   if (use == Use::kPolled) {
     result = init(entries, IORING_SETUP_SQPOLL, shared, ring_);
   } else if (use == Use::kOneThread) {
-    // The flag tells reap whether the kernel has work to finish, so that it looks without a system call.
+    // IORING_SETUP_TASKRUN_FLAG lets reap see without a system call whether the kernel has work to finish.
     constexpr unsigned kFlags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
     result = init(entries, kFlags, nullptr, ring_);
   }
-  // Before Linux 6.1 there are no such flags.
+  // Kernels before Linux 6.1 lack these flags.
   if (result == -EINVAL && use != Use::kPolled) result = init(entries, 0, nullptr, ring_);
   if (result != 0) {
     throw Error(is_shortage(result) ? ErrorCode::kResource : ErrorCode::kUnavailable,
@@ -120,7 +119,7 @@ Ring::~Ring() {
 io_uring_sqe* Ring::next_entry() {
   if (broken_) return nullptr;
   io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
-  // The thread of a polled ring may not have taken all yet that was submitted.
+  // The kernel thread of a polled ring may not have consumed all submissions yet.
   while (entry == nullptr) {
     if (!submit()) return nullptr;
     std::this_thread::yield();
@@ -138,7 +137,7 @@ bool Ring::is_entered(int result) {
   if (result >= 0 || result == -EINTR) {
     refusals_ = 0;
   } else if ((result == -EAGAIN || result == -EBUSY) && ++refusals_ < kRefusalsMax) {
-    // Completions make room.
+    // Completions free resources.
     std::this_thread::yield();
   } else {
     broken_ = true;
@@ -151,11 +150,11 @@ void Ring::look_again(unsigned& failures) {
   if (result >= 0 || result == -EINTR) {
     failures = 0;
   } else if (++failures == kLooksMax) {
-    // A full stderr must not throw: that would free the memory. Whether the words arrive changes nothing.
+    // Uses fprintf since an exception would free the memory.
     static_cast<void>(
         std::fprintf(stderr,
-                     "tzmark: io_uring cannot be waited for (%s), and the kernel may still write to memory: the "
-                     "process ends, because going on could corrupt data\n",
+                     "tzmark: waiting for io_uring failed (%s), and the kernel may still write to memory: aborting to "
+                     "prevent data corruption\n",
                      ::strerrordesc_np(-result)));
     std::abort();
   }

@@ -1,7 +1,7 @@
-// Rings of io_uring: made and gone with the object, with what this kernel allows.
+// Rings of io_uring, with the features that this kernel supports.
 //
-// A Ring is for one thread at a time. RingPool may be used from any threads.
-// Errors: TZE-ENV-006 if the system is short of what a ring takes, TZE-AVL-001 if it gives none for another reason.
+// Thread-safety: a Ring is for one thread at a time. RingPool is thread-safe.
+// Errors: TZE-ENV-006 if the system is short of a resource, TZE-AVL-001 if it refuses a ring for another reason.
 #pragma once
 
 #include <liburing.h>
@@ -21,31 +21,31 @@ namespace tzmark {
 class Ring {
  public:
   enum class Use {
-    kAnyThread,  // one thread after the other
-    kOneThread,  // none but the one that makes it: the kernel then leaves out what would only be for others
-    kPolled,     // a thread of the kernel takes what is submitted, so that submitting is no system call
+    kAnyThread,  // one thread at a time
+    kOneThread,  // only the thread that creates it, which saves the kernel some work
+    kPolled,     // a kernel thread polls for submissions, so that submitting needs no system call
   };
 
-  // shared: a polled ring, whose thread of the kernel serves this one too. Must not be gone before.
+  // shared: a polled ring whose kernel thread serves this ring, too. It must outlive this ring.
   Ring(unsigned entries, Use use, const Ring* shared = nullptr);
-  // Drains it.
+  // Drains the ring.
   ~Ring();
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
   io_uring* get() { return &ring_; }
   bool is_polled() const { return (ring_.flags & IORING_SETUP_SQPOLL) != 0; }
-  // An empty entry, which the next submission takes with it; none if the ring is broken. REQUIRES: fewer than entries
-  // are unsubmitted.
+  // Returns an empty entry, which the next submission includes; null if the ring is broken. REQUIRES: fewer than
+  // entries are unsubmitted.
   io_uring_sqe* next_entry();
   unsigned unsubmitted() const { return ::io_uring_sq_ready(&ring_); }
-  // Hands all entries to the kernel. Some may be left if it is short of memory: the next call takes them. Returns false
-  // if the kernel cannot be entered, or has refused too often: the ring is then broken for good.
+  // Submits all entries. If the kernel is short of memory, it leaves some for the next call. Returns false if the call
+  // fails or the kernel has refused too often: the ring is then permanently broken.
   bool submit();
-  // The same, and returns when there is something to reap, or somewhat earlier.
+  // Submits, and blocks until there is something to reap; may return early.
   bool submit_and_wait();
   bool is_broken() const { return broken_; }
-  // Calls completed(user data, result) for each completion that is there, and returns how many these were. It may fill
+  // Calls completed(user data, result) for each available completion, and returns their number. The callback may fill
   // new entries.
   template <typename Completed>
   unsigned reap(Completed&& completed) {
@@ -56,9 +56,9 @@ class Ring {
     ::io_uring_cq_advance(&ring_, count);
     return count;
   }
-  // Waits for all that the kernel has taken, broken or not, and calls completed for each: afterwards the kernel uses no
-  // memory of the callers any more. Entries that it has not taken never begin. Ends the process with a message if the
-  // kernel cannot be waited for: memory that it may still write to must not be used for anything else.
+  // Blocks until all submitted entries complete, even if the ring is broken, and calls completed for each: afterwards
+  // the kernel no longer uses the caller's memory. Unsubmitted entries never start. If waiting fails, aborts the
+  // process with a message, since memory that the kernel may still write to must not be reused.
   template <typename Completed>
   void drain(Completed&& completed) {
     for (unsigned failures = 0; taken() > 0;) {
@@ -67,7 +67,7 @@ class Ring {
   }
 
  private:
-  // How many entries the kernel may be working on.
+  // The number of entries that the kernel may be processing.
   std::uint64_t taken() const { return begun_ - completed_ - (is_polled() ? 0 : unsubmitted()); }
   bool is_entered(int result);
   void look_again(unsigned& failures);
@@ -75,17 +75,17 @@ class Ring {
   io_uring ring_{};
   std::uint64_t begun_ = 0;      // entries
   std::uint64_t completed_ = 0;  // of those
-  unsigned refusals_ = 0;        // by the kernel, one after the other
+  unsigned refusals_ = 0;        // by the kernel, consecutive
   bool broken_ = false;
 };
 
-// A ring, or none if the system is short of what it takes.
+// Returns a ring; null if the system is short of a resource.
 std::unique_ptr<Ring> ring_or_none(unsigned entries, Ring::Use use, const Ring* shared = nullptr);
 
-// Why this machine gives us no such ring; empty if it does.
+// Returns the reason why this machine refuses such a ring; empty if it does not.
 std::string why_no_ring(Ring::Use use);
 
-// What an entry asks for.
+// The I/O call of an entry.
 struct RingCall {
   Transfer::Kind kind = Transfer::Kind::kRead;
   int descriptor = -1;
@@ -93,32 +93,31 @@ struct RingCall {
   std::size_t bytes = 0;  // REQUIRES: below 2 GiB
   std::uint64_t offset = 0;
 };
-// registered_memory: the number of the registered memory that holds the call's, or -1.
+// registered_memory: the index of the registered memory that contains the call's memory, or -1.
 void fill_entry(io_uring_sqe& entry, const RingCall& call, int registered_memory = -1);
 
-// A call is made in the ring so often; then in place.
+// How often a call is tried in the ring before it is made by pread or pwrite.
 inline constexpr unsigned kRingAttempts = 3;
-// Whether a completion says nothing about the file: the kernel had no worker, no memory or no time for the call.
-// result: an errno, negative.
+// Returns whether a completion reports a shortage instead of a result: no worker, no memory, or an interruption.
+// result: a negative errno.
 bool is_refusal(int result);
-// Makes a call by pread or pwrite, and counts it (tzmark/shortage.h). Returns how many bytes moved, or the errno,
-// negative.
+// Makes a call by pread or pwrite, and counts it (tzmark/shortage.h). Returns the number of bytes, or a negative errno.
 int move_in_place(const RingCall& call);
 
-// Rings for callers that come from any thread and wait for their one transfer.
+// Rings for threads that make a single call and wait for it.
 class RingPool {
  public:
-  // Makes one call, in place if rings refuse it. Returns how many bytes moved, or the errno, negative. The kernel then
-  // has let go of the call's memory.
+  // Makes one call, by pread or pwrite if the ring refuses it. Returns the number of bytes, or a negative errno. The
+  // kernel no longer uses the call's memory then.
   int run(const RingCall& call);
 
  private:
-  // Nothing if there is no ring, or if it broke before the kernel took the call.
+  // Returns none if there is no ring, or if it broke before the call was submitted.
   std::optional<int> run_in_ring(const RingCall& call);
   std::unique_ptr<Ring> take();
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Ring>> rings_;  // those that nobody uses now
+  std::vector<std::unique_ptr<Ring>> rings_;  // not in use
 };
 
 }  // namespace tzmark

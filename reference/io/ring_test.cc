@@ -216,8 +216,8 @@ TEST_P(RingTest, AKernelThatCannotBeWaitedForEndsTheProcess) {
     Bytes back(kRingBytes);
     errors_of(*file, Transfer::Kind::kRead, back);
   };
-  EXPECT_DEATH(single(), "io_uring cannot be waited for \\(No such device or address\\)");
-  EXPECT_DEATH(queue(), "io_uring cannot be waited for");
+  EXPECT_DEATH(single(), "waiting for io_uring failed \\(No such device or address\\)");
+  EXPECT_DEATH(queue(), "waiting for io_uring failed");
 }
 
 }  // namespace

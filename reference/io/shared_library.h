@@ -1,4 +1,4 @@
-// Libraries that are looked for when the program runs, so that it also runs where they are not installed.
+// Libraries that are loaded at run time, so that programs run without them.
 #pragma once
 
 #include <string>
@@ -6,24 +6,23 @@
 
 namespace tzmark {
 
-// A library that is never unloaded: it may have threads of its own.
-// May be used from any threads.
+// A library that is never unloaded, since it may have started threads. Thread-safe.
 class SharedLibrary {
  public:
-  // The name that the environment variable holds, if it is set and not empty; else the usual one.
+  // Loads the library that the environment variable names or, if that is unset or empty, the usual one.
   SharedLibrary(const char* usual_name, const char* environment_variable);
 
   const std::string& name() const { return name_; }
-  // What the loader says; empty if the library is there.
+  // The error of the loader; empty if the library is loaded.
   const std::string& why_not_loaded() const { return why_not_loaded_; }
 
-  // Sets the pointer to the function of that name. What is not there is noted in missing().
+  // Sets the pointer to the function of that name; adds the name to missing() if there is none.
   template <typename Function>
   void require(Function*& pointer, const char* symbol) {
     look_for(pointer, symbol);
     if (pointer == nullptr) missing_.emplace_back(symbol);
   }
-  // The same for a function that not every version has: null if it is not there.
+  // The same for an optional function: null if there is none.
   template <typename Function>
   void look_for(Function*& pointer, const char* symbol) const {
     pointer = reinterpret_cast<Function*>(address_of(symbol));

@@ -13,17 +13,16 @@
 namespace tzmark {
 namespace {
 
-// A pipe under one of these names is open in this process already, so that it has another end.
+// A pipe of one of these names is already open in this process, so it has another end.
 bool names_open_descriptor(std::string_view name) {
   return name == "/dev/stdin" || name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/");
 }
 
-// Whether a call that has just failed is to be made again: it was interrupted, or the descriptor was not ready, which
-// is waited for.
+// Returns whether to retry a call that has just failed: after an interruption, or when the descriptor is ready again.
 bool should_retry(int fd, short events) {
   if (errno == EINTR) return true;
   if (errno != EAGAIN) return false;
-  // An error of poll comes back from the next call.
+  // The next call reports an error of poll.
   pollfd waiting{fd, events, 0};
   ::poll(&waiting, 1, -1);
   return true;
@@ -42,7 +41,7 @@ Descriptor open_stream(const std::string& file_name) {
   if (S_ISREG(status.st_mode) || (S_ISFIFO(status.st_mode) && names_open_descriptor(file_name))) return descriptor;
   const char* const other = what_else(descriptor.get());
   throw Error(ErrorCode::kOpenFailed,
-              fmt::format("cannot open: it is {}, and a regular file or a pipe named /dev/fd/N is needed",
+              fmt::format("cannot open {}: only a regular file or a pipe named /dev/fd/N will do",
                           other != nullptr ? other : "a block device"));
 }
 

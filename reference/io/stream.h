@@ -1,7 +1,7 @@
-// Streams: what is read or written once, from its beginning to its end, such as pipes, terminals and small files.
+// Streams, which are read or written once from beginning to end: pipes, terminals and small files.
 //
-// Descriptors that were given to the program may be non-blocking, since whoever shares them can set that at any time.
-// These functions wait then. Thread-safety: that of the system calls.
+// Inherited descriptors may be non-blocking, as any process that shares them can set that at any time; these functions
+// block anyway. Thread-safety: that of the system calls.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace tzmark {
 
-// Opens a regular file, or a pipe under the name that a shell gives it for <(command), such as /dev/fd/63. A pipe under
-// any other name is refused with TZE-ENV-001 like a terminal: nobody may ever write to it.
+// Opens a regular file, or a pipe by the name that a shell gives to <(command), such as /dev/fd/63. Refuses a pipe of
+// any other name, and a terminal, with TZE-ENV-001, since reading might block forever.
 Descriptor open_stream(const std::string& file_name);
 
-// Returns how many bytes were read: at least 1, unless the stream is at its end. offset: where errors are said to be.
+// Returns the number of bytes read: at least 1 unless the stream is at its end. offset: of errors.
 std::size_t read_stream(int fd, std::span<std::byte> out, std::optional<std::uint64_t> offset = {});
-// Writes all of it. Throws TZE-ENV-003.
+// Writes all bytes. Throws TZE-ENV-003.
 void write_stream(int fd, std::span<const std::byte> bytes);
 
 }  // namespace tzmark

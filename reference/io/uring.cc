@@ -1,13 +1,13 @@
-// The io_uring path and its variants. A queue is a ring of the thread that uses it, in which many transfers go on at
-// once; single calls take a ring from a pool, and wait.
-//   uring          through the page cache
-//   uring-direct   past it (O_DIRECT), as the direct path does
-//   uring-sqpoll   the same, and a thread of the kernel takes what is submitted. One serves all queues of a file, and
-//                  keeps a core busy while there is work and shortly after. Single calls go without it: they would
-//                  wait for that thread too.
-// A ring that is refused while the file is open, for want of memory, descriptors or kernel threads, and a call that a
-// ring refuses again and again, say nothing about the file: the bytes are then moved by pread and pwrite, and counted
-// (tzmark/shortage.h).
+// The io_uring path and its variants. Each queue has a ring of its own with many transfers in flight; single calls use
+// a ring from a pool, and wait.
+//   uring          uses the page cache
+//   uring-direct   bypasses it (O_DIRECT), as the direct path does
+//   uring-sqpoll   the same, with a kernel thread that polls for submissions. One thread serves all queues of a file,
+//   and
+//                  keeps a core busy while there is work and shortly after. Single calls do not use it, since they
+//                  would also wait for that thread.
+// If the system refuses a ring for lack of memory, descriptors or kernel threads, or a ring repeatedly refuses a call,
+// transfers use pread and pwrite instead, and are counted (tzmark/shortage.h).
 #include <mutex>
 
 #include "io/aligned_file.h"
@@ -46,7 +46,7 @@ class UringFile final : public AlignedFile {
   RingPool rings_;
   const bool polled_;
   std::once_flag shared_made_;
-  std::unique_ptr<Ring> shared_;  // whose thread of the kernel all queues share; none if there is none to be had
+  std::unique_ptr<Ring> shared_;  // its kernel thread serves all queues; null if the system refused it
 };
 
 std::unique_ptr<File> open_uring(Opening&& opening) {
@@ -68,11 +68,11 @@ std::string why_no_uring() { return why_no_ring(Ring::Use::kAnyThread); }
 PathOfDescriptor uring_path() { return {"uring", "io_uring through the page cache", "", why_no_uring, open_uring}; }
 
 PathOfDescriptor uring_direct_path() {
-  return {"uring-direct", "io_uring past the page cache (O_DIRECT)", "uring", why_no_uring, open_uring_direct};
+  return {"uring-direct", "io_uring that bypasses the page cache (O_DIRECT)", "uring", why_no_uring, open_uring_direct};
 }
 
 PathOfDescriptor uring_sqpoll_path() {
-  return {"uring-sqpoll", "io_uring past the page cache, submitted to a thread of the kernel (SQPOLL)", "uring",
+  return {"uring-sqpoll", "io_uring that bypasses the page cache, with a polling kernel thread (SQPOLL)", "uring",
           [] { return why_no_ring(Ring::Use::kPolled); }, open_uring_sqpoll};
 }
 

@@ -1,5 +1,4 @@
-// Keeping a ring busy: steps become entries, completions become steps or finished transfers. Without a ring, steps are
-// made where they begin.
+// Turns transfers into steps, steps into ring entries, and completions into further steps or completed transfers.
 #include "io/uring_queue.h"
 
 #include <algorithm>
@@ -7,14 +6,16 @@
 #include <cstring>
 #include <utility>
 
+#include "bytes/requires.h"
+
 namespace tzmark {
 namespace {
 
-// Registered memory is counted for each slot of a queue, so that it is less here than for single calls.
+// Smaller than for single calls, since each slot of a queue has a registered bounce buffer.
 constexpr std::size_t kBounceBytes = 512 << 10;
-// The kernel registers no larger piece at once.
+// The kernel registers at most this much at once.
 constexpr std::size_t kRegisteredBytesMax = std::size_t{1} << 30;
-// A system call costs about as much as moving this much. Smaller entries gather until somebody waits.
+// A system call costs about as much as copying this much, so smaller entries are submitted together.
 constexpr std::size_t kWorthACallBytes = 64 << 10;
 constexpr unsigned kDepthMax = 4096;
 
@@ -91,6 +92,7 @@ void UringQueue::make_bounce_memory() {
 }
 
 void UringQueue::start(Transfer& transfer) {
+  TZMARK_REQUIRES(in_flight() < depth());
   const unsigned number = free_.back();
   free_.pop_back();
   slots_[number] = {.transfer = &transfer};
@@ -108,6 +110,7 @@ void UringQueue::start(Transfer& transfer) {
 }
 
 Transfer& UringQueue::wait() {
+  TZMARK_REQUIRES(in_flight() > 0);
   while (ready_count_ == 0) wait_for_some();
   const unsigned number = ready_[ready_begin_];
   ready_begin_ = (ready_begin_ + 1) % ready_.size();
@@ -191,7 +194,7 @@ void UringQueue::end_call(unsigned number, int result) {
 bool UringQueue::advance(unsigned number, int result) {
   Slot& slot = slots_[number];
   const Transfer& transfer = *slot.transfer;
-  // Moving nothing is no error to the kernel, but it would be an endless loop here.
+  // The kernel does not report an empty write as an error, but it would cause an endless loop here.
   if (result < 0 || (result == 0 && transfer.kind == Transfer::Kind::kWrite)) {
     throw move_error(file_.io_path(), transfer.kind, result == 0 ? EIO : -result, transfer.offset + slot.done);
   }
@@ -230,7 +233,7 @@ void UringQueue::reap() {
 }
 
 void UringQueue::wait_for_some() {
-  // Without a ring nothing is in flight that is not ready.
+  // Without a ring, every transfer in flight is ready.
   ring_->submit_and_wait();
   unsubmitted_bytes_ = 0;
   reap();
@@ -242,7 +245,7 @@ void UringQueue::leave_broken_ring() {
   if (!ring_ || !ring_->is_broken()) return;
   ring_->drain([this](std::uint64_t number, int result) { end_call(static_cast<unsigned>(number), result); });
   ring_.reset();
-  // The kernel has not taken these.
+  // These were never submitted.
   for (unsigned number = 0; number < slots_.size(); ++number) {
     if (!std::exchange(slots_[number].is_in_ring, false)) continue;
     attempt(number, [&] { go_on(number); });

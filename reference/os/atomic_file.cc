@@ -111,21 +111,21 @@ Attributes attributes_of_new_file(const std::shared_ptr<const Directory>& direct
 }  // namespace
 
 AtomicFile::AtomicFile(const std::string& final_name, std::string_view io_path, Existing existing)
-    : AtomicFile(std::make_shared<const Directory>(Directory::of(final_name)), final_name, io_path, existing) {}
+    : state_(std::make_unique<State>(std::make_shared<const Directory>(Directory::of(final_name)), final_name, io_path,
+                                     existing)) {}
 
-AtomicFile::AtomicFile(std::shared_ptr<const Directory> directory, const std::string& final_name,
-                       std::string_view io_path, Existing existing)
-    : state_(std::make_unique<State>()) {
-  State& state = *state_;
-  state.directory = std::move(directory);
-  state.name = name_in_directory(final_name);
-  state.existing = existing;
+AtomicFile::AtomicFile(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+AtomicFile::State::State(std::shared_ptr<const Directory> opened, const std::string& final_name,
+                         std::string_view io_path, Existing existing_files)
+    : directory(std::move(opened)), name(name_in_directory(final_name)), existing(existing_files) {
+  State& state = *this;
   if (state.name.empty()) throw Error(ErrorCode::kOpenFailed, "this is the name of a directory");
   if (existing == Existing::kRefuse && state.directory->has(state.name)) {
     throw Error(ErrorCode::kOpenFailed, "the file exists already");
   }
   static_cast<void>(find_replaced(*state.directory, state.name));
-  state.attributes_of_new_file = attributes_of_new_file(state.directory, final_name);
+  state.default_attributes = attributes_of_new_file(state.directory, final_name);
 
   // Nobody else may open it until it is known who may: that is asked when it is whole.
   constexpr mode_t mode = S_IRUSR | S_IWUSR;
@@ -160,7 +160,7 @@ void AtomicFile::finish() {
     state.linked = true;
   }
   // After the link: who gives a file away may not link it any more.
-  give_attributes(*state.directory, state.name, *state.attributes_of_new_file, fd);
+  give_attributes(*state.directory, state.name, *state.default_attributes, fd);
   state.file->sync();
   state.file.reset();
   state.descriptor = Descriptor();

@@ -1,4 +1,4 @@
-// What an AtomicFile is made of, for those who change several names together.
+// The state of an AtomicFile, and access to it for code that renames several files together.
 #pragma once
 
 #include <memory>
@@ -13,15 +13,28 @@
 namespace tzmark {
 
 struct AtomicFile::State {
+  State(std::shared_ptr<const Directory> directory, const std::string& final_name, std::string_view io_path,
+        Existing existing);
+
   std::shared_ptr<const Directory> directory;
   std::string name;
   Existing existing = Existing::kReplace;
-  std::optional<Attributes> attributes_of_new_file;  // of one that replaces nothing
-  std::string temporary_file_name;                   // as a path
+  std::optional<Attributes> default_attributes;  // of a new file
+  std::string temporary_file_name;               // as a path
   std::optional<TemporaryName> temporary;
   bool linked = false;    // whether the file has its temporary name; until then it has none
   Descriptor descriptor;  // none when the file is finished
   std::unique_ptr<File> file;
+};
+
+// An atomic file in an open directory, which is that of final_name.
+class AtomicFileIn final : public AtomicFile {
+ public:
+  AtomicFileIn(std::shared_ptr<const Directory> directory, const std::string& final_name, std::string_view io_path,
+               Existing existing)
+      : AtomicFile(std::make_unique<State>(std::move(directory), final_name, io_path, existing)) {}
+
+  static auto& state(const AtomicFile& file) { return state_of(file); }
 };
 
 }  // namespace tzmark

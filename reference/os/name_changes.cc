@@ -98,7 +98,7 @@ bool rename_to_free_name(const Directory& directory, const std::string& from, co
 }
 
 bool can_link(const AtomicFile& file) {
-  const AtomicFile::State& state = *file.state_;
+  const auto& state = AtomicFileIn::state(file);
   // What has no name yet will get one by a link.
   if (!state.linked) return true;
   const std::string name = temporary_name_for(state.name);
@@ -112,10 +112,10 @@ bool can_link(const AtomicFile& file) {
 }
 
 bool NameChanges::can_replace(const AtomicFile& file, const AtomicFile& other) {
-  const AtomicFile::State& state = *file.state_;
+  const auto& state = AtomicFileIn::state(file);
   if (!state.directory->has(state.name) || can_link(file)) return true;
-  if (!other.state_->linked) return false;
-  const std::string &one = state.temporary->name(), &two = other.state_->temporary->name();
+  if (!AtomicFileIn::state(other).linked) return false;
+  const std::string &one = state.temporary->name(), &two = AtomicFileIn::state(other).temporary->name();
   const SignalsDeferred until_it_is_undone;
   if (!rename_in(*state.directory, one, two, RENAME_EXCHANGE)) {
     if (is_lacking(errno)) return false;
@@ -140,7 +140,7 @@ NameChanges::Change& NameChanges::next_change(const std::string& temporary, cons
 }
 
 void NameChanges::place(AtomicFile& file) {
-  AtomicFile::State& state = *file.state_;
+  auto& state = AtomicFileIn::state(file);
   about(state.name, [&] {
     Change& change = next_change(state.temporary->name(), state.name);
     const bool may_replace = state.existing == AtomicFile::Existing::kReplace;
@@ -164,7 +164,7 @@ void NameChanges::replace(AtomicFile& file, Change& change) {
   if (rename_in(*directory_, change.temporary, change.name, RENAME_EXCHANGE)) {
     change.kind = Change::Kind::kExchanged;
     // From here on the temporary name is that of what was there, which is removed at the end only.
-    file.state_->temporary->release();
+    AtomicFileIn::state(file).temporary->release();
     if (is_special(*directory_, change.temporary)) refuse_special_entry();
   } else if (is_lacking(errno)) {
     replace_by_link(file, change);
@@ -181,18 +181,18 @@ void NameChanges::replace_by_link(AtomicFile& file, Change& change) {
     if (!is_lacking_links(errno)) throw_errno(ErrorCode::kWriteFailed, "cannot replace the file");
     refuse_to_lose();
   }
-  if (!rename_in(*directory_, file.state_->temporary->name(), change.name)) {
+  if (!rename_in(*directory_, AtomicFileIn::state(file).temporary->name(), change.name)) {
     const int error_number = errno;
     ::unlinkat(directory_->get(), change.temporary.c_str(), 0);
     errno = error_number;
     throw_errno(ErrorCode::kWriteFailed, "cannot replace the file");
   }
   change.kind = Change::Kind::kReplaced;
-  file.state_->temporary->release();
+  AtomicFileIn::state(file).temporary->release();
 }
 
 void NameChanges::link(const AtomicFile& file, const std::string& name) {
-  Change& change = next_change(file.state_->temporary->name(), name);
+  Change& change = next_change(AtomicFileIn::state(file).temporary->name(), name);
   if (!link_in(*directory_, change.temporary, name)) {
     throw_errno(ErrorCode::kWriteFailed, name + ": cannot link the file");
   }
@@ -200,7 +200,7 @@ void NameChanges::link(const AtomicFile& file, const std::string& name) {
 }
 
 void NameChanges::commit(AtomicFile& last) {
-  AtomicFile::State& state = *last.state_;
+  auto& state = AtomicFileIn::state(last);
   const auto give_name = [&] {
     const std::string& temporary = state.temporary->name();
     if (state.existing == AtomicFile::Existing::kReplace) {

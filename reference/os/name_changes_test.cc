@@ -15,6 +15,7 @@
 
 #include "bytes/caught.h"
 #include "bytes/cursor.h"
+#include "os/atomic_file.h"
 #include "testing/faults/system_faults.h"
 #include "testing/files/test_directory.h"
 
@@ -50,7 +51,7 @@ class NameChangesTest : public ::testing::Test {
 
   static void change(const test::TestDirectory& room, Existing existing = Existing::kReplace) {
     const auto directory = std::make_shared<const Directory>(room.name());
-    AtomicFile a(directory, room / "a", "auto", existing), b(directory, room / "b", "auto", existing),
+    AtomicFileIn a(directory, room / "a", "auto", existing), b(directory, room / "b", "auto", existing),
         c(directory, room / "c", "auto", existing);
     for (auto [file, text] : {std::pair(&a, "new a"), std::pair(&b, "new b"), std::pair(&c, "new c")}) {
       file->file().write_at(0, as_bytes(std::string_view(text)));
@@ -128,7 +129,7 @@ TEST_F(NameChangesTest, RefusesWhereOldFilesCouldBeLost) {
   fill(room, before_);
   const auto directory = std::make_shared<const Directory>(room.name());
   {
-    AtomicFile a(directory, room / "a", "auto", Existing::kReplace);
+    AtomicFileIn a(directory, room / "a", "auto", Existing::kReplace);
     EXPECT_FALSE(can_link(a));
     a.finish();
     EXPECT_EQ(caught([&] { change_names(directory, [&](NameChanges& changes) { changes.place(a); }); }).code,
@@ -141,7 +142,8 @@ TEST_F(NameChangesTest, RefusesTakenNames) {
   const test::TestDirectory room;
   const auto directory = std::make_shared<const Directory>(room.name());
   {
-    AtomicFile a(directory, room / "a", "auto", Existing::kRefuse), b(directory, room / "b", "auto", Existing::kRefuse);
+    AtomicFileIn a(directory, room / "a", "auto", Existing::kRefuse),
+        b(directory, room / "b", "auto", Existing::kRefuse);
     a.finish();
     b.finish();
     fill(room, {{"b", "of another process"}});
@@ -164,7 +166,7 @@ TEST_F(NameChangesTest, PutsBackWhatIsNoFile) {
         const test::TestDirectory room;
         const auto directory = std::make_shared<const Directory>(room.name());
         {
-          AtomicFile a(directory, room / "a", "auto", Existing::kReplace);
+          AtomicFileIn a(directory, room / "a", "auto", Existing::kReplace);
           a.finish();
           ASSERT_EQ(is_directory ? ::mkdir((room / "a").c_str(), 0700) : ::mkfifo((room / "a").c_str(), 0600), 0);
           EXPECT_EQ(caught([&] {
@@ -186,7 +188,7 @@ TEST_F(NameChangesTest, AreTakenBackOutOfMemory) {
   fill(room, before_);
   const auto directory = std::make_shared<const Directory>(room.name());
   {
-    AtomicFile a(directory, room / "a", "auto", Existing::kReplace),
+    AtomicFileIn a(directory, room / "a", "auto", Existing::kReplace),
         c(directory, room / "c", "auto", Existing::kReplace);
     a.finish();
     c.finish();
@@ -207,7 +209,7 @@ TEST_F(NameChangesTest, FindsOutWhatCanReplace) {
   const test::TestDirectory room;
   fill(room, before_);
   const auto directory = std::make_shared<const Directory>(room.name());
-  const AtomicFile a(directory, room / "a", "auto", Existing::kReplace),
+  const AtomicFileIn a(directory, room / "a", "auto", Existing::kReplace),
       c(directory, room / "c", "auto", Existing::kReplace);
   const auto names = room.entries();
   EXPECT_TRUE(NameChanges::can_replace(a, c));
@@ -271,7 +273,7 @@ TEST_F(SignalTest, WaitsForTheEndOfAChange) {
   test::write_whole(room_ / "a", as_bytes(std::string_view("old")));
   const int end = end_of_child(SIGTERM, [&](const auto& signal) {
     const auto directory = std::make_shared<const Directory>(room_.name());
-    AtomicFile a(directory, room_ / "a", "auto", Existing::kReplace),
+    AtomicFileIn a(directory, room_ / "a", "auto", Existing::kReplace),
         b(directory, room_ / "b", "auto", Existing::kReplace);
     a.file().write_at(0, as_bytes(std::string_view("new")));
     a.finish();

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bytes/digest.h"
+#include "codec/canonical_lines.h"
 #include "tzmark/safetensors.h"
 
 namespace tzmark {
@@ -28,15 +29,8 @@ std::string canonical_json(const SafetensorsReader& reader) {
   std::vector<std::string> lines(reader.size());
   reader.scan(
       [&](std::size_t tensor, const Sha256Digest& sha256) { lines[tensor] = tensor_line(reader[tensor], sha256); });
-  std::string text =
-      fmt::format(R"({{"format": "safetensors", "metadata": {},)", nlohmann::json(reader.metadata()).dump());
-  text += "\n \"tensors\": [";
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    text += i == 0 ? "\n  " : ",\n  ";
-    text += lines[i];
-  }
-  text += "\n ]}\n";
-  return text;
+  return canonical_document(
+      fmt::format(R"("format": "safetensors", "metadata": {})", nlohmann::json(reader.metadata()).dump()), lines);
 }
 
 }  // namespace tzmark

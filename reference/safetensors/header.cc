@@ -1,4 +1,4 @@
-// Parsing, checking and spelling of headers.
+// Parsing, checking and serializing headers.
 #include "safetensors/header.h"
 
 #include <fmt/format.h>
@@ -11,12 +11,12 @@
 
 #include "bytes/cursor.h"
 #include "bytes/utf8.h"
-#include "safetensors/dtype.h"
+#include "safetensors/dtypes.h"
 #include "safetensors/json_events.h"
 
 namespace tzmark::safetensors {
 
-// Takes the tokens of a header one after another, then checks what they add up to.
+// Receives the tokens of a header, then checks the result.
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, SafetensorsProfile profile) : text_(text), profile_(profile) {}
@@ -63,11 +63,11 @@ class HeaderParser {
     kTensors,      // the object of the header
     kMetadata,     // the object of __metadata__
     kEntry,        // the object of a tensor
-    kEntryList,    // the same as a list, which the library takes too
-    kDtypeObject,  // {"F32": null}, which the library takes for "F32"
+    kEntryList,    // the same as a list, which the library also accepts
+    kDtypeObject,  // {"F32": null}, which the library accepts as "F32"
     kShape,
     kOffsets,
-    kIgnored,  // the value of a key that nobody knows
+    kIgnored,  // the value of an unknown key
   };
   enum Field : std::uint8_t { kDtype, kShape, kDataOffsets, kFieldCount, kUnknown = kFieldCount };
   static constexpr std::array<std::string_view, kFieldCount> kFields = {"dtype", "shape", "data_offsets"};
@@ -98,7 +98,7 @@ class HeaderParser {
     for (std::size_t at = end; at < text_.size(); ++at) {
       if (strict() ? text_[at] == ' ' : is_white_space(text_[at])) continue;
       fail(ErrorCode::kStHeaderPadding, at,
-           fmt::format("byte {:02x} behind the object of the header", static_cast<unsigned char>(text_[at])));
+           fmt::format("byte {:02x} after the object of the header", static_cast<unsigned char>(text_[at])));
     }
   }
 
@@ -111,8 +111,8 @@ class HeaderParser {
       case JsonType::kKey:
         in_metadata_ = token.text == kMetadataKey;
         if (in_metadata_) {
-          // Other keys that come twice are dealt with when all are there.
-          if (metadata_seen_) fail(ErrorCode::kStDuplicateKey, token.at, "the key '__metadata__' comes twice");
+          // drop_duplicates handles other duplicate keys when all are known.
+          if (metadata_seen_) fail(ErrorCode::kStDuplicateKey, token.at, "duplicate key '__metadata__'");
           metadata_seen_ = true;
         } else {
           begin_entry(token);
@@ -145,7 +145,7 @@ class HeaderParser {
       case JsonType::kKey:
         metadata_key_ = token.text;
         if (strict() && header_.metadata.contains(metadata_key_)) {
-          fail(ErrorCode::kStDuplicateKey, token.at, fmt::format("the key '{}' comes twice", metadata_key_));
+          fail(ErrorCode::kStDuplicateKey, token.at, fmt::format("duplicate key '{}'", metadata_key_));
         }
         return;
       case JsonType::kString:
@@ -182,7 +182,7 @@ class HeaderParser {
     field_ = static_cast<Field>(known - kFields.begin());
     const bool twice = field_ != kUnknown ? fields_seen_[field_] : strict() && !other_keys_.emplace(token.text).second;
     if (twice) {
-      fail_in_tensor(ErrorCode::kStDuplicateKey, token.at, fmt::format("the key '{}' comes twice", token.text));
+      fail_in_tensor(ErrorCode::kStDuplicateKey, token.at, fmt::format("duplicate key '{}'", token.text));
     }
   }
 
@@ -193,7 +193,7 @@ class HeaderParser {
     on_field(token, State::kEntryList);
   }
 
-  // The first token of a field's value. back: the state that follows it.
+  // Handles the first token of a field's value. back: the state after the value.
   void on_field(const JsonToken& token, State back) {
     back_ = back;
     if (field_ == kUnknown) return begin_ignored(token);
@@ -233,14 +233,15 @@ class HeaderParser {
     if (token.type == JsonType::kEndObject && dtype_keys_ == 1) {
       state_ = back_;
     } else if (!one_null) {
-      fail_in_tensor(ErrorCode::kStHeaderJson, token.at, "a dtype that is an object has one key, whose value is null");
+      fail_in_tensor(ErrorCode::kStHeaderJson, token.at,
+                     "a dtype that is an object must have one key, whose value is null");
     }
   }
 
   std::uint64_t number(const JsonToken& token) const {
     if (token.type != JsonType::kUnsigned) {
       fail_in_tensor(ErrorCode::kStHeaderJson, token.at,
-                     fmt::format("{} holds something else than an integer from 0 to 2^64 - 1", kFields[field_]));
+                     fmt::format("{} contains something other than an integer from 0 to 2^64 - 1", kFields[field_]));
     }
     return token.number;
   }
@@ -260,7 +261,7 @@ class HeaderParser {
       return;
     }
     if (token.type == JsonType::kEndArray || offset_count_ == 2) {
-      fail_in_tensor(ErrorCode::kStHeaderJson, token.at, "data_offsets are not two");
+      fail_in_tensor(ErrorCode::kStHeaderJson, token.at, "data_offsets does not have two elements");
     }
     (offset_count_++ == 0 ? tensor_.begin : tensor_.end) = number(token);
   }
@@ -271,7 +272,7 @@ class HeaderParser {
     on_ignored(token);
   }
 
-  // One set of keys for each array or object that is open; that of an array stays empty.
+  // ignored_keys_ has one set per open array or object; that of an array stays empty.
   void on_ignored(const JsonToken& token) {
     switch (token.type) {
       case JsonType::kBeginObject:
@@ -284,7 +285,7 @@ class HeaderParser {
         break;
       case JsonType::kKey:
         if (strict() && !ignored_keys_.back().emplace(token.text).second) {
-          fail_in_tensor(ErrorCode::kStDuplicateKey, token.at, fmt::format("the key '{}' comes twice", token.text));
+          fail_in_tensor(ErrorCode::kStDuplicateKey, token.at, fmt::format("duplicate key '{}'", token.text));
         }
         break;
       default:
@@ -303,7 +304,7 @@ class HeaderParser {
     });
   }
 
-  // Of several tensors of one name the last is the one that counts, where that is allowed at all.
+  // Keeps the last of several tensors of one name, if the profile allows duplicates.
   void drop_duplicates() {
     const Listing& listing = header_.listing;
     std::vector<std::uint32_t>& order = header_.listing.by_name_;
@@ -315,16 +316,15 @@ class HeaderParser {
       if (repeated == nullptr || tensor.key_at < repeated->key_at) repeated = &tensor;
     }
     if (repeated != nullptr && strict()) {
-      fail(ErrorCode::kStDuplicateKey, repeated->key_at,
-           fmt::format("the key '{}' comes twice", listing.name(*repeated)));
+      fail(ErrorCode::kStDuplicateKey, repeated->key_at, fmt::format("duplicate key '{}'", listing.name(*repeated)));
     }
-    // From behind, the first of each name is the last of the header.
+    // Iterates backwards, so that the last tensor of each name is kept.
     const auto dropped = std::unique(order.rbegin(), order.rend(),
                                      [&](std::uint32_t a, std::uint32_t b) { return name_of(a) == name_of(b); });
     order.erase(order.begin(), dropped.base());
   }
 
-  // Leaves the tensors that count, in the order of their data, with by_name_ still pointing to them.
+  // Drops the tensors that by_name_ does not contain, sorts the rest by data, and updates by_name_.
   void sort_by_data() {
     const auto key = [](const Listing::Tensor& tensor) { return std::tuple(tensor.begin, tensor.end, tensor.key_at); };
     std::vector<std::uint32_t>& by_name = header_.listing.by_name_;
@@ -362,7 +362,7 @@ class HeaderParser {
     const std::size_t at = tensor.key_at;
     if (tensor.begin != position || tensor.end < tensor.begin) {
       fail_in_tensor(ErrorCode::kStOffsets, at,
-                     fmt::format("data_offsets are [{}, {}], where {} is the end of the data before", tensor.begin,
+                     fmt::format("data_offsets are [{}, {}], but the previous data ends at {}", tensor.begin,
                                  tensor.end, position));
     }
     const auto bits = bits_of(header_.listing.shape(tensor), tensor.dtype);
@@ -382,17 +382,17 @@ class HeaderParser {
   Header header_;
 
   State state_ = State::kRoot;
-  State back_ = State::kEntry;  // where the value of a field returns to
+  State back_ = State::kEntry;  // the state after the value of a field
   bool in_metadata_ = false;    // the value of a key of the header is that of __metadata__
   bool metadata_seen_ = false;
   std::string metadata_key_;
 
-  Listing::Tensor tensor_;  // the one that is being read or checked
+  Listing::Tensor tensor_;  // the one being parsed or checked
   Field field_ = kUnknown;
   std::array<bool, kFieldCount> fields_seen_{};
   unsigned dtype_keys_ = 0;
   unsigned offset_count_ = 0;
-  std::set<std::string, std::less<>> other_keys_;  // of the tensor, for strict reading
+  std::set<std::string, std::less<>> other_keys_;  // of the tensor, in the spec profile
   std::vector<std::set<std::string, std::less<>>> ignored_keys_;
 };
 
@@ -410,7 +410,7 @@ std::uint64_t check_header_length(std::span<const std::byte> bytes, std::uint64_
   const auto length = load<std::uint64_t>(bytes, 0);
   if (length > kHeaderBytesMax) {
     throw Error(ErrorCode::kStHeaderTooLarge,
-                fmt::format("a header of {} bytes; {} are allowed", length, kHeaderBytesMax), 0);
+                fmt::format("a header of {} bytes exceeds the maximum of {}", length, kHeaderBytesMax), 0);
   }
   if (length > file_bytes - kLengthBytes) {
     throw Error(ErrorCode::kStHeaderPastEnd,

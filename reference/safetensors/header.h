@@ -1,4 +1,4 @@
-// The header of a safetensors file: parsed, checked against the size of its file, and spelled. No system calls here.
+// Parses, checks and serializes the header of a safetensors file. No system calls.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline constexpr std::string_view kMetadataKey = "__metadata__";
 
 using Metadata = std::map<std::string, std::string>;
 
-// The tensors of one file, in the order of their data. About 45 bytes a tensor beside its name and shape.
+// The tensors of one file, in the order of their data. A tensor takes about 45 bytes in addition to its name and shape.
 class Listing {
  public:
   struct Tensor {
@@ -55,14 +55,14 @@ struct Header {
   Metadata metadata;
 };
 
-// Checks the first bytes of a file, at least 8 of them if the file has them, and returns the header's length.
+// Checks the first bytes of a file, at least 8 unless the file is shorter, and returns the length of the header.
 // Throws ST-001 to ST-003.
 std::uint64_t check_header_length(std::span<const std::byte> bytes, std::uint64_t file_bytes);
 
-// text: the header, which lies in the file behind its length. Throws ST-004 to ST-015.
+// text: the header, without the length before it. Throws ST-004 to ST-015.
 Header parse_header(std::string_view text, std::uint64_t file_bytes, SafetensorsProfile profile);
 
-// What a header says of one tensor.
+// The entry of one tensor in a header.
 struct HeaderEntry {
   std::string_view name;
   std::uint8_t dtype;
@@ -70,14 +70,14 @@ struct HeaderEntry {
   std::uint64_t begin, end;
 };
 
-// Spells a header as the reference library does: compact, padded with spaces to a multiple of 8. Begun with the
-// metadata, then given the tensors in order. Each call throws ST-018 as soon as the header is too long.
+// Serializes a header as the reference library does: compact, padded with spaces to a multiple of 8. The metadata comes
+// first, then the tensors in order. Each call throws ST-018 as soon as the header is too long.
 class HeaderText {
  public:
-  // text_bytes: about how long it becomes.
+  // text_bytes: the approximate length.
   HeaderText(const Metadata& metadata, std::size_t text_bytes);
   void add(const HeaderEntry& entry);
-  // Length and header, as they stand in the file.
+  // Returns the length and the header, as the file begins.
   std::string finish() &&;
 
  private:

@@ -1,8 +1,7 @@
-// Walks over JSON text that came from a file, token by token, without building a tree of it.
+// Parses JSON text of a file token by token, without building a tree.
 //
-// nlohmann's parser does the work. This adds what it does not tell: where in the text a token is. It also closes three
-// of its doors: the depth is limited, a byte order mark is refused, and a NUL byte does not end the text.
-// For one thread at a time.
+// Adds the position of each token to nlohmann's parser, and tightens three defaults: it limits the depth, refuses a
+// byte order mark, and does not end the text at a NUL byte. For one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +17,10 @@ namespace tzmark::safetensors {
 // JSON's white space.
 inline bool is_white_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// How deep arrays and objects may nest: what the reference library's own parser allows.
+// The maximal nesting depth: that of the reference library's parser.
 inline constexpr unsigned kJsonDepthMax = 127;
 
-// What a token is. Numbers that are not integers from 0 to 2^64 - 1 count as other, as true, false and null do.
+// The type of a token. kOther: true, false, and numbers other than integers from 0 to 2^64 - 1.
 enum class JsonType : std::uint8_t {
   kNull,
   kUnsigned,
@@ -38,23 +37,23 @@ struct JsonToken {
   JsonType type;
   std::string_view text = {};  // of a string or a key; valid during the call
   std::uint64_t number = 0;    // if unsigned
-  std::size_t at = 0;          // in the text
+  std::size_t at = 0;          // position in the text
 };
 
-// Handler: called with each JsonToken; what it throws ends the walk.
+// Calls handler with each JsonToken; an exception of the handler ends the walk.
 template <typename Handler>
 class JsonEvents final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  // Errors of the text itself get this code, and offsets that count from file_offset.
+  // code: of syntax errors. file_offset: of the text in the file.
   JsonEvents(std::string_view text, std::uint64_t file_offset, ErrorCode code, Handler& handler)
       : text_(text), file_offset_(file_offset), code_(code), handler_(handler) {}
 
-  // Walks over one value, which begins at position begin and must not begin with a byte order mark. Returns where it
-  // ends; what follows is the caller's.
+  // Parses one value, which begins at position begin and must not begin with a byte order mark. Returns its end, and
+  // ignores what follows.
   std::size_t walk(std::size_t begin) {
     cursor_ = token_end_ = begin;
-    const Position first{text_.data(), begin, &cursor_};
-    const Position last{text_.data(), text_.size(), &cursor_};
+    const TextIterator first{text_.data(), begin, &cursor_};
+    const TextIterator last{text_.data(), text_.size(), &cursor_};
     nlohmann::json::sax_parse(first, last, this, nlohmann::json::input_format_t::json, false);
     return cursor_;
   }
@@ -75,7 +74,7 @@ class JsonEvents final : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return ascend(JsonType::kEndArray); }
 
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
-    // "[json.exception.parse_error.101] parse error at ...: syntax error while ..."; the place is told by the offset.
+    // "[json.exception.parse_error.101] parse error at ...: syntax error while ..."; the offset replaces the place.
     const std::string_view what = error.what();
     const std::size_t colon = what.find(": ");
     const std::size_t bracket = what.find("] ");
@@ -84,8 +83,8 @@ class JsonEvents final : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  // Feeds the parser, and leaves a trace of how far it has read.
-  struct Position {
+  // Feeds the parser, and records how far it has read.
+  struct TextIterator {
     using iterator_category = std::input_iterator_tag;
     using value_type = char;
     using difference_type = std::ptrdiff_t;
@@ -97,22 +96,22 @@ class JsonEvents final : public nlohmann::json_sax<nlohmann::json> {
     std::size_t* cursor;
 
     const char& operator*() const { return text[at]; }
-    Position& operator++() {
+    TextIterator& operator++() {
       *cursor = ++at;
       return *this;
     }
-    Position operator++(int) {
-      Position before = *this;
+    TextIterator operator++(int) {
+      TextIterator before = *this;
       ++*this;
       return before;
     }
-    friend bool operator==(const Position& a, const Position& b) { return a.at == b.at; }
-    friend bool operator!=(const Position& a, const Position& b) { return a.at != b.at; }
+    friend bool operator==(const TextIterator& a, const TextIterator& b) { return a.at == b.at; }
+    friend bool operator!=(const TextIterator& a, const TextIterator& b) { return a.at != b.at; }
   };
 
   bool descend(JsonType type) {
     if (++depth_ > kJsonDepthMax) {
-      throw Error(code_, "arrays and objects nest deeper than 127", file_offset_ + cursor_ - 1);
+      throw Error(code_, "arrays and objects are nested deeper than 127", file_offset_ + cursor_ - 1);
     }
     return emit({.type = type});
   }
@@ -123,8 +122,8 @@ class JsonEvents final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool emit(JsonToken token) {
-    // Only separators lie between the end of the token before and this one. A number may have been read together with
-    // its delimiter, which then is behind the position; a closing bracket is always the last byte read.
+    // Only separators lie between the previous token and this one. The parser may have read one delimiter past the end
+    // of a number; a closing bracket is always the last byte that it has read.
     token.at = token_end_;
     while (token.at < cursor_ &&
            (is_white_space(text_[token.at]) || text_[token.at] == ',' || text_[token.at] == ':')) {
@@ -140,8 +139,8 @@ class JsonEvents final : public nlohmann::json_sax<nlohmann::json> {
   const std::uint64_t file_offset_;
   const ErrorCode code_;
   Handler& handler_;
-  std::size_t cursor_ = 0;     // behind the last byte that the parser has read
-  std::size_t token_end_ = 0;  // the cursor when the token before this one was told
+  std::size_t cursor_ = 0;     // after the last byte that the parser has read
+  std::size_t token_end_ = 0;  // the cursor after the previous token
   unsigned depth_ = 0;
 };
 

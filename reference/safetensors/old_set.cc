@@ -1,4 +1,4 @@
-// Reading the index of a model that is about to be replaced.
+// Reading the index of a model that will be replaced.
 #include "safetensors/old_set.h"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 namespace tzmark::safetensors {
 
 std::optional<FileNames> files_of_index(const Directory& directory, const std::string& index_name) {
-  // A symbolic link is followed: what it leads to names files of this folder.
+  // Follows a symbolic link, whose target names files of this folder.
   Descriptor opened(::openat(directory.get(), index_name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (opened.get() < 0 && errno == ENOENT) return FileNames();
   struct stat status {};
@@ -29,21 +29,21 @@ std::optional<FileNames> files_of_index(const Directory& directory, const std::s
     const ShardIndex index(as_text(text));
     return FileNames(index.files().begin(), index.files().end());
   } catch (const Error&) {
-    // A damaged model may be replaced as any other.
+    // A damaged model may be replaced like any other.
     return std::nullopt;
   }
 }
 
 namespace {
 
-// Takes the characters that belong from the front of a text, and returns how many these were.
+// Removes leading characters that belong to a set, and returns their number.
 std::size_t skip(std::string_view& text, std::string_view belonging) {
   const std::size_t count = std::min(text.find_first_not_of(belonging), text.size());
   text.remove_prefix(count);
   return count;
 }
 
-// Takes a word from the front of a text, if it is there.
+// Removes a leading word, and returns whether there was one.
 bool skip_word(std::string_view& text, std::string_view word) {
   if (!text.starts_with(word)) return false;
   text.remove_prefix(word.size());
@@ -56,7 +56,7 @@ bool skip_word(std::string_view& text, std::string_view word) {
 bool is_shard_file_name(std::string_view name, std::string_view base_name) {
   constexpr std::string_view kDigits = "0123456789";
   constexpr std::size_t kDigitsMin = 5, kIdDigits = 8;
-  // What is longer is no name of a file.
+  // A longer name is not that of a file.
   if (name.size() > NAME_MAX || !skip_word(name, base_name)) return false;
   if (skip_word(name, ".tmp-") && skip(name, "0123456789abcdef") != kIdDigits) return false;
   return skip_word(name, "-") && skip(name, kDigits) >= kDigitsMin && skip_word(name, "-of-") &&

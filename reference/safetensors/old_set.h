@@ -1,4 +1,4 @@
-// The sharded model that a new one replaces: which files its index names, and which of them are shards of that model.
+// The sharded model that a new one replaces: the files that its index names, and which of them are its shards.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@ namespace tzmark::safetensors {
 
 using FileNames = std::set<std::string, std::less<>>;
 
-// What an index names; empty if there is no index, and nothing if it cannot be read.
+// Returns the files that an index names; an empty set if there is no index, none if it cannot be read.
 std::optional<FileNames> files_of_index(const Directory& directory, const std::string& index_name);
 
-// Whether a file has a name that this writer gives to shards of a model, for good or for a moment.
+// Returns whether this writer gives such names to shards of a model, permanently or temporarily.
 bool is_shard_file_name(std::string_view name, std::string_view base_name);
 
 }  // namespace tzmark::safetensors

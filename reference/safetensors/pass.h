@@ -1,7 +1,7 @@
-// Takes the data of many tensors, which lie one after another, through the pipeline in pieces of fixed size.
+// Processes the data of many consecutive tensors through the pipeline, in pieces of a fixed size.
 //
-// Reading a file and writing one differ only in where the bytes come from and go to; a Pass says that.
-// For one run; the calls of a Pass come from several threads as said at each.
+// A Pass says where the bytes come from and go to, which is the only difference between reading a file and writing one.
+// It is used for one run; its calls come from several threads, as each comment says.
 #pragma once
 
 #include <algorithm>
@@ -13,17 +13,17 @@
 
 namespace tzmark::safetensors {
 
-// One tensor on its way.
+// One tensor being processed.
 class PassedTensor {
  public:
   virtual ~PassedTensor() = default;
-  // Any thread, any order. What it returns is handed to hash.
+  // Any thread, any order. The result is passed to hash.
   virtual std::uint32_t read(std::uint64_t offset, std::span<std::byte> data) = 0;
-  // The whole data, if it lies in host memory for as long as the tensor lives: then it is looked at, and not read.
+  // The whole data, if it lies in host memory as long as the tensor lives; look is then called instead of read.
   virtual std::span<const std::byte> in_memory() const { return {}; }
-  // What read would return of a part of in_memory().
+  // Returns what read would return for a part of in_memory().
   virtual std::uint32_t look(std::span<const std::byte>) const { return 0; }
-  // In order, one at a time.
+  // In order, one call at a time.
   virtual void hash(std::span<const std::byte> data, std::uint32_t read_result) = 0;
   // After the last hash.
   virtual void finish() = 0;
@@ -36,16 +36,18 @@ class Pass {
   virtual std::size_t count() const = 0;
   virtual std::uint64_t length(std::size_t tensor) const = 0;
   virtual std::unique_ptr<PassedTensor> open(std::size_t tensor) = 0;
-  // Data from this offset of a tensor on, which may go on into the tensors behind it. Any thread, any order.
+  // Receives data from this offset of a tensor on, which may extend into the tensors after it. Any thread, any order.
   virtual void put(std::size_t tensor, std::uint64_t offset, std::span<const std::byte> data) = 0;
 };
 
 // A tensor that is too large to share a piece with others.
 struct LargePassed {
+  std::uint64_t data_length() const { return length; }
   std::size_t part_bytes(std::uint64_t) const { return piece_bytes; }
 
   Chain chain;
   std::unique_ptr<PassedTensor> tensor;
+  std::uint64_t length;
   std::size_t piece_bytes;
 };
 
@@ -55,38 +57,25 @@ class PassJob {
     std::uint32_t read_result = 0;
   };
 
-  PassJob(Pass& pass, std::size_t piece_bytes, std::size_t lanes)
-      : pass_(pass), piece_bytes_(piece_bytes), lanes_(lanes) {}
+  PassJob(Pass& pass, std::size_t piece_bytes, std::size_t lane_count)
+      : pass_(pass), piece_bytes_(piece_bytes), lanes_(0, pass.count(), lane_count) {}
 
   bool next(Piece& piece, const Position* before) {
-    const bool more = next_ < pass_.count() && (before == nullptr || Position{next_, 0} < *before);
-    if (more && lanes_.newcomers_turn()) {
-      piece.first = next_;
-      piece.position = {next_, 0};
-      if (take_run(piece)) return true;
-      if (!lanes_.full()) {
-        try {
-          auto large = std::make_shared<LargePassed>(Chain{}, pass_.open(next_), piece_bytes_);
-          lanes_.add(next_, std::move(large), pass_.length(next_));
-        } catch (...) {
-          // It counts where it stands, behind pieces that are still to come.
-          piece.failure = std::current_exception();
-          next_ = pass_.count();
-          return true;
-        }
-        ++next_;
-      }
-    }
-    if (lanes_.empty()) return false;
-    lanes_.take(piece);
-    piece.has_own_memory = !piece.large->tensor->in_memory().empty();
+    const auto add_to_run = [&](std::size_t tensor) {
+      const std::uint64_t length = pass_.length(tensor);
+      if (length > piece_bytes_ - piece.length) return false;
+      piece.length += static_cast<std::size_t>(length);
+      return true;
+    };
+    const auto open = [&](std::size_t tensor) {
+      return std::make_shared<LargePassed>(Chain{}, pass_.open(tensor), pass_.length(tensor), piece_bytes_);
+    };
+    if (!lanes_.next(piece, before, add_to_run, open)) return false;
+    piece.has_own_memory = piece.large && !piece.large->tensor->in_memory().empty();
     return true;
   }
 
-  std::size_t reads(Piece& piece, std::span<std::byte>, FileTransfers&) {
-    if (piece.failure) std::rethrow_exception(piece.failure);
-    return 0;
-  }
+  std::size_t reads(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
 
   void produce(Piece& piece, std::span<std::byte> memory) {
     if (piece.has_own_memory) {
@@ -124,19 +113,8 @@ class PassJob {
     return piece.large->tensor->in_memory().subspan(static_cast<std::size_t>(piece.offset), piece.length);
   }
 
-  bool take_run(Piece& piece) {
-    while (next_ < pass_.count() && pass_.length(next_) <= piece_bytes_ - piece.length) {
-      piece.length += static_cast<std::size_t>(pass_.length(next_++));
-      ++piece.count;
-    }
-    if (piece.count == 0) return false;
-    lanes_.pass_turn();
-    return true;
-  }
-
   Pass& pass_;
   const std::size_t piece_bytes_;
-  std::size_t next_ = 0;
   Lanes<LargePassed> lanes_;
 };
 

@@ -1,4 +1,4 @@
-// Opening, listing and reading of safetensors files, one file or sharded.
+// Opening, listing and reading safetensors files, single or sharded.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,7 +9,9 @@
 
 #include "bytes/cursor.h"
 #include "bytes/digest.h"
-#include "safetensors/dtype.h"
+#include "codec/stream_range.h"
+#include "io/paths.h"
+#include "safetensors/dtypes.h"
 #include "safetensors/header.h"
 #include "safetensors/pass.h"
 #include "safetensors/shard_index.h"
@@ -23,18 +25,13 @@ using safetensors::ShardIndex;
 
 namespace {
 
-// A model may have more shards than a process may have open files.
+// A model may have more shards than a process may open at a time.
 constexpr std::size_t kOpenShardsMax = 8;
 
-// Runs action. An Error in it is about that shard; one of no name needs no telling.
+// Runs action. The message of an Error then begins with the name of the shard; it is empty in a model of one file.
 template <typename Action>
 auto about_shard(const std::string& shard, Action&& action) {
-  try {
-    return action();
-  } catch (const Error& error) {
-    if (shard.empty()) throw;
-    throw Error(error.code(), fmt::format("{}: {}", shard, error.message()), error.offset());
-  }
+  return shard.empty() ? action() : about(shard, action);
 }
 
 std::string read_text(File& file, std::uint64_t offset, std::uint64_t length) {
@@ -49,9 +46,7 @@ class ShardStream final : public TensorStream {
       : file_(std::move(file)), shard_(std::move(shard)), begin_(begin), length_(length) {}
 
   void read(std::uint64_t offset, MutableBuffer out) override {
-    if (offset > length_ || out.size > length_ - offset) {
-      throw Error(ErrorCode::kUsage, fmt::format("{} bytes at {} of a tensor of {} bytes", out.size, offset, length_));
-    }
+    check_range(offset, out.size, length_);
     if (out.size == 0) return;
     about_shard(shard_, [&] { file_->read_at(begin_ + offset, out); });
   }
@@ -70,16 +65,16 @@ struct SafetensorsReader::State {
   std::string folder;  // of the shards, with its last slash
   std::vector<SafetensorsShard> shards;
   std::vector<Listing> listings;          // of each shard
-  std::vector<std::size_t> first_tensor;  // of each shard, and how many there are
+  std::vector<std::size_t> first_tensor;  // of each shard, then the total number
   std::shared_ptr<File> only_file;        // of a model that is not sharded
   std::mutex mutex;                       // of what follows
   struct OpenShard {
     std::size_t shard;
     std::shared_ptr<File> file;
   };
-  std::list<OpenShard> open_shards;  // the one that was used last is in front
+  std::list<OpenShard> open_shards;  // most recently used first
 
-  // What errors in a shard begin with.
+  // The name at the beginning of errors in a shard.
   std::string error_name(std::size_t shard) const { return sharded ? shards[shard].file_name : std::string(); }
 
   std::size_t shard_of(std::size_t tensor) const {
@@ -117,14 +112,14 @@ struct SafetensorsReader::State {
     std::shared_ptr<File> file = open_file(folder + shards[shard].file_name, OpenMode::kRead, options.io_path);
     if (file->size() != shards[shard].file_bytes) {
       throw Error(ErrorCode::kFileChanged,
-                  fmt::format("the file had {} bytes and has {} now", shards[shard].file_bytes, file->size()));
+                  fmt::format("the size changed from {} to {} bytes", shards[shard].file_bytes, file->size()));
     }
     if (open_shards.size() == kOpenShardsMax) open_shards.pop_back();
     open_shards.push_front({shard, file});
     return file;
   }
 
-  // Opens the shards one after another and holds them against the index.
+  // Opens all shards, and compares them with the index.
   void add_shards(const ShardIndex& index) {
     sharded = true;
     std::vector<std::uint32_t> mapped(index.files().size());
@@ -135,11 +130,11 @@ struct SafetensorsReader::State {
     for (const ShardIndex::Tensor& tensor : index.tensors()) {
       if (listings[tensor.file].find(index.name(tensor))) continue;
       throw Error(ErrorCode::kStShardsDisagree,
-                  fmt::format("the index says that '{}' is in {}, which does not have it", index.name(tensor),
+                  fmt::format("the index maps '{}' to {}, which does not contain it", index.name(tensor),
                               shards[tensor.file].file_name),
                   tensor.at);
     }
-    // What is mapped is there, so whoever has more than that has something that is not mapped.
+    // All mapped tensors exist, so a shard with more tensors has one that is not mapped.
     for (std::size_t shard = 0; shard < shards.size(); ++shard) {
       if (listings[shard].size() != mapped[shard]) throw_unmapped(index, shard);
     }
@@ -153,7 +148,7 @@ struct SafetensorsReader::State {
       if (found == nullptr || found->file != shard) break;
     }
     throw Error(ErrorCode::kStShardsDisagree,
-                fmt::format("{} has the tensor '{}', which the index does not say", shards[shard].file_name,
+                fmt::format("{} contains the tensor '{}', which the index does not map to it", shards[shard].file_name,
                             listing.name(listing[i])),
                 safetensors::kLengthBytes + listing[i].key_at);
   }
@@ -250,8 +245,8 @@ SafetensorsReader SafetensorsReader::open(const std::string& file_name, Safetens
     return reader;
   }
   if (file->size() > safetensors::kShardIndexBytesMax) {
-    throw Error(ErrorCode::kStShardIndex,
-                fmt::format("an index of {} bytes; {} are allowed", file->size(), safetensors::kShardIndexBytesMax));
+    throw Error(ErrorCode::kStShardIndex, fmt::format("an index of {} bytes exceeds the maximum of {}", file->size(),
+                                                      safetensors::kShardIndexBytesMax));
   }
   auto state = std::make_unique<State>();
   state->options = std::move(options);
@@ -324,8 +319,8 @@ std::unique_ptr<TensorStream> SafetensorsReader::open(std::size_t tensor) const 
 void SafetensorsReader::read(std::size_t tensor, MutableBuffer out) const {
   const SafetensorsTensor info = (*this)[tensor];
   if (out.size != info.data_length()) {
-    throw Error(ErrorCode::kUsage, fmt::format("'{}' has {} bytes, and the memory for it has {}", info.name,
-                                               info.data_length(), out.size));
+    throw Error(ErrorCode::kUsage,
+                fmt::format("'{}' has {} bytes, but the buffer has {}", info.name, info.data_length(), out.size));
   }
   open(tensor)->read(0, out);
 }

@@ -1,10 +1,11 @@
-// Parsing and spelling of the index of shards.
+// Parsing and serializing the index of shards.
 #include "safetensors/shard_index.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "bytes/requires.h"
 #include "bytes/utf8.h"
 #include "safetensors/json_events.h"
 
@@ -15,7 +16,7 @@ constexpr std::string_view kMapKey = "weight_map";
 
 [[noreturn]] void fail(std::size_t at, const std::string& detail) { throw Error(ErrorCode::kStShardIndex, detail, at); }
 
-// Takes the tokens of an index and hands on the pairs of its map. Other keys of the object are ignored.
+// Receives the tokens of an index, and visits the pairs of its map. Ignores other keys of the object.
 template <typename Visitor>
 class IndexHandler {
  public:
@@ -42,7 +43,7 @@ class IndexHandler {
   void on_value(const JsonToken& token) {
     if (token.type == JsonType::kKey) {
       map_is_next_ = token.text == kMapKey;
-      if (map_is_next_ && map_seen_) fail(token.at, "weight_map comes twice");
+      if (map_is_next_ && map_seen_) fail(token.at, "duplicate key 'weight_map'");
       map_seen_ = map_seen_ || map_is_next_;
     } else if (map_is_next_) {
       if (token.type != JsonType::kBeginObject) fail(token.at, "weight_map is not an object");
@@ -63,7 +64,7 @@ class IndexHandler {
   }
 
   static void check_file_name(const JsonToken& token) {
-    // A backslash separates on other systems, where the same model would lead out of its folder.
+    // A backslash is a separator on other systems, where the model could refer to other folders.
     const bool leaves = token.text.find_first_of(std::string_view("/\\\0", 3)) != token.text.npos;
     if (leaves || token.text.empty() || token.text == "." || token.text == "..") {
       fail(token.at, fmt::format("'{}' is not the name of a file in the folder of the index", token.text));
@@ -71,7 +72,7 @@ class IndexHandler {
   }
 
   Visitor visit_;
-  unsigned depth_ = 0;  // of what is open
+  unsigned depth_ = 0;  // number of open arrays and objects
   bool map_is_next_ = false;
   bool map_seen_ = false;
   bool in_map_ = false;
@@ -82,6 +83,7 @@ class IndexHandler {
 }  // namespace
 
 ShardIndex::ShardIndex(std::string_view json) {
+  TZMARK_REQUIRES(json.size() <= kShardIndexBytesMax);
   if (const auto at = find_invalid_utf8(json)) fail(*at, "this is not UTF-8");
   std::size_t begin = 0;
   while (begin < json.size() && is_white_space(json[begin])) ++begin;
@@ -103,7 +105,7 @@ ShardIndex::ShardIndex(std::string_view json) {
   }
   if (!handler.map_seen()) fail(0, "there is no weight_map");
 
-  // Numbers in order of appearance become numbers in order of names.
+  // Renumbers files from order of appearance to order of names.
   std::vector<std::uint32_t> sorted_number(file_numbers.size());
   for (const auto& [file, number] : file_numbers) {
     sorted_number[number] = static_cast<std::uint32_t>(files_.size());
@@ -112,7 +114,7 @@ ShardIndex::ShardIndex(std::string_view json) {
   for (Tensor& tensor : tensors_) tensor.file = sorted_number[tensor.file];
   std::ranges::sort(tensors_, {}, [&](const Tensor& tensor) { return std::pair(name(tensor), tensor.at); });
   const auto twice = std::ranges::adjacent_find(tensors_, {}, [&](const Tensor& tensor) { return name(tensor); });
-  if (twice != tensors_.end()) fail(std::next(twice)->at, fmt::format("weight_map has '{}' twice", name(*twice)));
+  if (twice != tensors_.end()) fail(std::next(twice)->at, fmt::format("weight_map contains '{}' twice", name(*twice)));
 }
 
 const ShardIndex::Tensor* ShardIndex::find(std::string_view name) const {

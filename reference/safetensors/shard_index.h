@@ -1,4 +1,4 @@
-// The index of a sharded model, model.safetensors.index.json: which tensor is in which file. No system calls here.
+// The index of a sharded model, model.safetensors.index.json, which maps tensors to files. No system calls.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace tzmark::safetensors {
 
-// An index is read whole, so it has the limit that a header has.
+// An index is read as a whole, so it has the same limit as a header.
 inline constexpr std::uint64_t kShardIndexBytesMax = 100'000'000;
 inline constexpr std::string_view kShardIndexSuffix = ".safetensors.index.json";
 inline constexpr std::string_view kSuffix = ".safetensors";
 
-// Tensors sorted by name, files too.
+// Tensors and files are sorted by name.
 class ShardIndex {
  public:
   struct Tensor {
@@ -32,7 +32,7 @@ class ShardIndex {
   std::string_view name(const Tensor& tensor) const {
     return std::string_view(names_).substr(tensor.name_begin, tensor.name_length);
   }
-  // Null if the map does not name it.
+  // Returns null if the map does not contain the name.
   const Tensor* find(std::string_view name) const;
 
  private:
@@ -41,10 +41,10 @@ class ShardIndex {
   std::string names_;
 };
 
-// Spells an index: its metadata is the total size, then the map.
+// Serializes an index: the total size as metadata, then the map.
 std::string serialize_shard_index(std::uint64_t total_bytes, const std::map<std::string_view, std::string_view>& files);
 
-// "model-00002-of-00017.safetensors". Number counts from 1.
+// Returns a name such as "model-00002-of-00017.safetensors". number counts from 1.
 std::string shard_file_name(std::string_view base_name, std::size_t number, std::size_t count);
 
 }  // namespace tzmark::safetensors

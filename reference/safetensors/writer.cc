@@ -1,4 +1,4 @@
-// Writing safetensors files: lay out every shard and spell its header, then stream the data.
+// Writing safetensors files: lays out every shard and serializes its header, then streams the data.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,8 +11,9 @@
 #include "bytes/cursor.h"
 #include "bytes/utf8.h"
 #include "codec/tensor_digest.h"
+#include "os/atomic_file.h"
 #include "os/name_changes.h"
-#include "safetensors/dtype.h"
+#include "safetensors/dtypes.h"
 #include "safetensors/header.h"
 #include "safetensors/old_set.h"
 #include "safetensors/pass.h"
@@ -25,10 +26,10 @@ namespace {
 using safetensors::kShardIndexSuffix;
 using safetensors::kSuffix;
 
-// Shards take their names together when all are whole, and until then each has a temporary name.
+// All shards are renamed together when they are complete; until then each has a temporary name.
 constexpr std::size_t kShardsMax = 512;
 
-// What an entry of a header hardly exceeds beside its name, and a dimension never does.
+// Estimates of the size of a header entry without its name, and of a dimension.
 constexpr std::size_t kEntryBytes = 100;
 constexpr std::size_t kDimensionBytes = 21;
 
@@ -40,7 +41,7 @@ struct ShardPlan {
   std::uint64_t file_bytes = 0;
 };
 
-// Everything that is known before the first byte is written. Makes sure that the format can hold it all.
+// Everything that is known before the first byte is written. Throws if the format cannot hold it.
 class Plan {
  public:
   Plan(const TensorTable& tensors, const SafetensorsWriteOptions& options, std::uint64_t shard_bytes_max)
@@ -56,7 +57,7 @@ class Plan {
 
   std::span<const ShardPlan> shards() const { return shards_; }
 
-  // The content of the index, which names the shards by these names.
+  // Returns the content of the index for shards of these names.
   std::string serialize_index(std::span<const std::string> shard_names) const {
     std::map<std::string_view, std::string_view> files;
     for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
@@ -64,8 +65,8 @@ class Plan {
     }
     std::string text = safetensors::serialize_shard_index(data_bytes_, files);
     if (text.size() > safetensors::kShardIndexBytesMax) {
-      throw Error(ErrorCode::kStUnwritable,
-                  fmt::format("an index of {} bytes; {} are allowed", text.size(), safetensors::kShardIndexBytesMax));
+      throw Error(ErrorCode::kStUnwritable, fmt::format("an index of {} bytes exceeds the maximum of {}", text.size(),
+                                                        safetensors::kShardIndexBytesMax));
     }
     return text;
   }
@@ -74,7 +75,7 @@ class Plan {
   void check_metadata() const {
     for (const auto& [key, value] : options_.metadata) {
       if (find_invalid_utf8(key) || find_invalid_utf8(value)) {
-        throw Error(ErrorCode::kStUnwritable, fmt::format("the metadata '{}' is not UTF-8", key));
+        throw Error(ErrorCode::kStUnwritable, fmt::format("the metadata '{}' is not valid UTF-8", key));
       }
     }
   }
@@ -87,23 +88,23 @@ class Plan {
     const TensorInfo tensor = tensors_[i];
     Path path = tensor.path();
     if (path.size() != 1 || !std::holds_alternative<std::string>(path.front())) {
-      refuse(tensor, "has a structured name, and safetensors names are plain");
+      refuse(tensor, "has a structured name, but safetensors has only plain names");
     }
-    // Mostly the name as stored; a path of one string may have been spelled as a structured name.
+    // Usually the stored name, but a path of one string may be stored as a structured name.
     const auto& name = std::get<std::string>(path.front());
     names_.push_back(name == tensor.name ? tensor.name : parsed_names_.emplace_back(name));
-    if (name == safetensors::kMetadataKey) refuse(tensor, "has the name under which safetensors keep metadata");
-    if (tensor.meta()) refuse(tensor, "is a meta tensor, and safetensors hold the data of all tensors");
-    if (tensor.dtype.big_endian) refuse(tensor, "is big-endian, and safetensors are little-endian");
+    if (name == safetensors::kMetadataKey) refuse(tensor, "has the name that safetensors reserves for metadata");
+    if (tensor.meta()) refuse(tensor, "is a meta tensor, but safetensors stores the data of all tensors");
+    if (tensor.dtype.big_endian) refuse(tensor, "is big-endian, but safetensors is little-endian");
     const auto dtype = safetensors::find_torch_dtype(tensor.dtype.name);
     if (!dtype) {
-      const std::string_view spelling = tensor.dtype.foreign() ? tensor.dtype.wire : tensor.dtype.name;
-      refuse(tensor, fmt::format("is of dtype {}, which safetensors lack", spelling));
+      const std::string_view dtype_name = tensor.dtype.foreign() ? tensor.dtype.wire : tensor.dtype.name;
+      refuse(tensor, fmt::format("is of dtype {}, which safetensors lacks", dtype_name));
     }
     const auto bits = safetensors::bits_of(tensor.shape, *dtype);
-    if (!bits) refuse(tensor, "has a shape whose product readers compute as 2^64 bits or more");
+    if (!bits) refuse(tensor, "has a shape whose size readers compute as 2^64 bits or more");
     if (*bits / 8 != tensor.data_length) {
-      throw Error(ErrorCode::kUsage, fmt::format("'{}' has {} bytes of data, its shape and dtype give {}",
+      throw Error(ErrorCode::kUsage, fmt::format("'{}' has {} bytes of data, but its shape and dtype give {}",
                                                  display_path(path), tensor.data_length, *bits / 8));
     }
     dtypes_.push_back(*dtype);
@@ -121,7 +122,7 @@ class Plan {
     if (twice != order.end()) refuse(tensors_[*twice], "is the name of more than one tensor");
   }
 
-  // In the order of the table, so that what belongs together stays together.
+  // Assigns tensors to shards in the order of the table, so that related tensors stay together.
   void deal_out(std::uint64_t shard_bytes_max) {
     shards_.emplace_back();
     std::uint64_t bytes = 0;
@@ -137,14 +138,14 @@ class Plan {
     }
     if (shards_.size() > kShardsMax) {
       throw Error(ErrorCode::kUsage,
-                  fmt::format("{} shards; at most {} are written: make them larger", shards_.size(), kShardsMax));
+                  fmt::format("{} shards exceed the maximum of {}: make them larger", shards_.size(), kShardsMax));
     }
   }
 
-  // The largest elements first, which aligns all of them, then by name.
+  // Sorts by element size in descending order, which aligns all elements, then by name.
   void lay_out(ShardPlan& shard) const {
     std::ranges::sort(shard.tensors, {}, [&](std::uint32_t i) { return std::pair(-int{dtypes_[i]}, names_[i]); });
-    // Headers may be long, and growing one would need room for it twice.
+    // Headers may be long, and growing one would take twice the memory.
     std::size_t text_bytes = 0;
     for (const std::uint32_t i : shard.tensors) {
       text_bytes += kEntryBytes + names_[i].size() + kDimensionBytes * tensors_[i].shape.size();
@@ -172,7 +173,7 @@ class Plan {
   std::vector<ShardPlan> shards_;
 };
 
-// One tensor on its way into a file. What the source says that it hashes to is checked.
+// One tensor being written; checks the hashes that the source knows.
 class WrittenTensor final : public safetensors::PassedTensor {
  public:
   WrittenTensor(std::unique_ptr<TensorStream> stream, std::uint64_t length, bool verify)
@@ -242,7 +243,7 @@ void write_shard(File& file, const ShardPlan& shard, const TensorTable& tensors,
 SafetensorsWriteResult write_one(const std::string& file_name, const TensorTable& tensors, const TensorSource& source,
                                  const SafetensorsWriteOptions& options) {
   if (file_name.ends_with(kShardIndexSuffix)) {
-    throw Error(ErrorCode::kUsage, "an index belongs to the sharded form, which needs a size of shards");
+    throw Error(ErrorCode::kUsage, "an index is part of the sharded form, which needs a shard size");
   }
   const Plan plan(tensors, options, 0);
   const ShardPlan& shard = plan.shards().front();
@@ -276,7 +277,7 @@ SetNames set_names(const std::string& file_name, std::size_t shard_count) {
   return names;
 }
 
-// A set on its way into its folder. What can go wrong before the names change goes wrong in write.
+// A sharded model being written. Everything that can fail without renaming files is done in write.
 class ShardedOutput {
  public:
   ShardedOutput(const SetNames& names, const Plan& plan, const SafetensorsWriteOptions& options)
@@ -288,10 +289,10 @@ class ShardedOutput {
     for (const std::string& name : names_.shards) refuse_existing(name);
     old_files_ = safetensors::files_of_index(*directory_, names_.index);
     if (old_set_is_in_the_way() && !can_link(*index_)) {
-      throw Error(
-          ErrorCode::kUnavailable,
-          "the old shards have the names of the new ones, and this file system has no hard links to replace them "
-          "safely: remove the old shards first, or write to another name");
+      throw Error(ErrorCode::kUnavailable,
+                  "the old shards have the names of the new ones, and the file system has no hard links to replace "
+                  "them safely: "
+                  "remove the old shards first, or write to another name");
     }
   }
 
@@ -299,19 +300,19 @@ class ShardedOutput {
     for (std::size_t i = 0; i < names_.shards.size(); ++i) {
       shards_.push_back(make_file(names_.shards[i]));
       write_shard(shards_[i]->file(), plan_.shards()[i], tensors, source, options_);
-      // Slow, and so done before the first file takes its name. It also leaves few files open.
+      // Syncing is slow, so it precedes all renames. Finishing also limits the number of open files.
       shards_[i]->finish();
     }
     write_index(*index_, names_.shards);
   }
 
-  // At any moment, the index of the model names shards that are whole and belong together.
+  // Renames all files. At any time the index names complete shards of a single model.
   void commit() {
     const NamesLock until_all_have_their_names(directory_);
-    // Another process may have replaced the model since the constructor looked at it.
+    // Another process may have replaced the model since the constructor read its index.
     old_files_ = safetensors::files_of_index(*directory_, names_.index);
     change_names(directory_, [&](NameChanges& changes) {
-      // The old index must not come to name new shards: until they have their names, an index names them by others.
+      // The old index must never name new shards: a temporary index names them while they are renamed.
       if (old_set_is_in_the_way()) place_under_other_names(changes);
       for (const auto& shard : shards_) changes.place(*shard);
       changes.sync();
@@ -321,9 +322,9 @@ class ShardedOutput {
   }
 
  private:
-  std::unique_ptr<AtomicFile> make_file(const std::string& name) const {
+  std::unique_ptr<AtomicFileIn> make_file(const std::string& name) const {
     return about(name, [&] {
-      return std::make_unique<AtomicFile>(directory_, names_.folder + name, options_.io_path, options_.existing);
+      return std::make_unique<AtomicFileIn>(directory_, names_.folder + name, options_.io_path, options_.existing);
     });
   }
 
@@ -338,7 +339,7 @@ class ShardedOutput {
     file.finish();
   }
 
-  // Whether an old index names a shard that the new set has, too. One that cannot be read may name any.
+  // Whether an old index names a file that the new model replaces. An unreadable index may name any file.
   bool old_set_is_in_the_way() const {
     return !old_files_
                ? std::ranges::any_of(names_.shards, [&](const auto& name) { return directory_->has(name); })
@@ -359,7 +360,7 @@ class ShardedOutput {
     changes.sync();
   }
 
-  // Of the same model, by their names: an index may name any file of its folder.
+  // Removes old files whose names are those of shards of this model; an index may name any file of its folder.
   void remove_old_shards(NameChanges& changes) const {
     if (!old_files_) return;
     for (const std::string& name : *old_files_) {
@@ -374,9 +375,9 @@ class ShardedOutput {
   const Plan& plan_;
   const SafetensorsWriteOptions& options_;
   const std::shared_ptr<const Directory> directory_;
-  const std::unique_ptr<AtomicFile> index_;
-  std::vector<std::unique_ptr<AtomicFile>> shards_;
-  // What the old index names; empty if there is none, and nothing if it cannot be read.
+  const std::unique_ptr<AtomicFileIn> index_;
+  std::vector<std::unique_ptr<AtomicFileIn>> shards_;
+  // The files that the old index names; empty if there is no index, none if it cannot be read.
   std::optional<std::set<std::string, std::less<>>> old_files_;
 };
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "bytes/caught.h"
-#include "safetensors/dtype.h"
+#include "safetensors/dtypes.h"
 #include "testing/faults/faulty_file.h"
 #include "testing/files/memory_file.h"
 #include "testing/files/safetensors_models.h"

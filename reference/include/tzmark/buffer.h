@@ -1,7 +1,7 @@
-// Views of memory that know which kind of memory they show.
+// Views of memory that carry its kind.
 //
-// A view owns nothing; whoever made it keeps the memory alive. The kind travels with the view so that an I/O path that
-// cannot reach device memory says so instead of crashing.
+// A view owns nothing; the memory must outlive it. The kind lets an I/O path that cannot access GPU memory throw an
+// error instead of crashing.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,9 @@ struct ConstBuffer {
   ConstBuffer(std::span<std::byte, N> s) : data(s.data()), size(s.size()) {}
 
   // REQUIRES: offset + length <= size.
-  ConstBuffer sub(std::size_t offset, std::size_t length) const { return {data + offset, length, kind}; }
+  ConstBuffer sub(std::size_t offset, std::size_t length) const {
+    return {std::span(data, size).subspan(offset, length).data(), length, kind};
+  }
   // REQUIRES: kind != kDevice.
   std::span<const std::byte> bytes() const { return {data, size}; }
 };
@@ -46,7 +48,9 @@ struct MutableBuffer {
   operator ConstBuffer() const { return {data, size, kind}; }
 
   // REQUIRES: offset + length <= size.
-  MutableBuffer sub(std::size_t offset, std::size_t length) const { return {data + offset, length, kind}; }
+  MutableBuffer sub(std::size_t offset, std::size_t length) const {
+    return {std::span(data, size).subspan(offset, length).data(), length, kind};
+  }
   // REQUIRES: kind != kDevice.
   std::span<std::byte> bytes() const { return {data, size}; }
 };

@@ -1,4 +1,4 @@
-// The canonical JSON of a file's content: what `tzmark dump` prints and what decoders under test are compared by.
+// The canonical JSON of a file's content: what `tzmark dump` prints, and what decoders under test are compared with.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace tzmark {
 
-// Reads all data: checks structure, headers and MACs, but not the hashes that the file stores. One line a tensor.
+// Reads all data. Checks structure, headers and MACs, but not the stored hashes. The result has one line per tensor.
+// Throws as Reader::scan does.
 std::string canonical_json(const Reader& reader);
 
 }  // namespace tzmark

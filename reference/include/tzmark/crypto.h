@@ -1,9 +1,10 @@
-// Keys, and where they come from.
+// Keys and passphrases, and where they come from.
 //
-// Encryption here keeps the values of tensors secret and notices when ciphertext was changed. It does not protect
-// names, dtypes, shapes or the hash of the plaintext, and whoever can also edit headers can swap whole tensors. See
-// FORMAT.md. Key material is wiped when its owner is destroyed. Keys are values for one owner; they move and do not
-// copy.
+// Encryption keeps the values of tensors secret and detects changed ciphertext. It does not protect names, dtypes,
+// shapes or the hash of the plaintext, and an attacker who can also edit headers can swap whole tensors; see FORMAT.md.
+//
+// Ownership: Key and Passphrase are move-only, and wipe their memory when they are destroyed. For one thread at a time;
+// the free functions are thread-safe.
 #pragma once
 
 #include <array>
@@ -28,6 +29,7 @@ class Key {
 
   const unsigned char* data() const { return bytes_.data(); }
   unsigned char* data() { return bytes_.data(); }
+  std::span<const std::byte, kKeyBytes> bytes() const { return std::as_bytes(std::span(bytes_)); }
 
  private:
   std::array<unsigned char, kKeyBytes> bytes_{};
@@ -48,28 +50,29 @@ class Passphrase {
 
 using KeySource = std::variant<Key, Passphrase>;
 
-// 64 hex digits. Throws kUsage.
+// Parses 64 hex digits. Throws kUsage.
 Key key_from_hex(std::string_view hex);
-// A file of 32 raw bytes, or of 64 hex digits with white space around them. Throws kUsage, TZE-ENV-001 or 002.
+// Reads a file of 32 raw bytes, or of 64 hex digits surrounded by white space. Throws kUsage, TZE-ENV-001 or 002.
 Key key_from_file(const std::string& file_name);
-// The content of a file without one line end at its end, and not empty. Throws kUsage, TZE-ENV-001 or 002.
+// Reads a file, and drops one line end at its end. Throws kUsage if nothing is left, TZE-ENV-001 or 002.
 Passphrase passphrase_from_file(const std::string& file_name);
 
-// What a file may ask of the machine when it says how its key is derived.
+// The most that a reader does to derive the keys that a file asks for.
 struct KeyDerivationLimits {
   std::uint64_t memlimit_max = std::uint64_t{1} << 30;  // bytes
   std::uint64_t opslimit_max = 4;                       // libsodium's SENSITIVE
-  std::size_t derivations_max = 8;                      // different ones in one file
+  std::size_t derivations_max = 8;                      // different keys per file
 };
 
-// Argon2id v1.3. Throws TZR-CRY-014 or 015 before it does any work that the limits forbid.
+// Derives a key by Argon2id v1.3. Throws TZR-CRY-014 or 015, before doing any work, if the parameters are outside the
+// limits; TZE-ENV-006 if there is not enough memory.
 Key derive_key(const Passphrase& passphrase, const KeyDerivation& parameters, const KeyDerivationLimits& limits,
                std::uint64_t file_offset = 0);
 
 struct EncryptOptions {
-  KeySource key;                                   // no empty passphrase
+  KeySource key;                                   // a passphrase must not be empty
   std::uint64_t chunk_bytes = kDefaultChunkBytes;  // a multiple of 64, at least 1024
-  // For passphrases; libsodium's MODERATE, as upstream's default.
+  // For passphrases: libsodium's MODERATE, which is also upstream's default.
   std::uint64_t opslimit = 3;
   std::uint64_t memlimit = 256 << 20;
 };

@@ -1,12 +1,13 @@
-// Tensors in GPU memory: where Reader::load_into_device puts them, and where a writer gets them from.
+// Tensors in GPU memory: Reader::load_into_device reads into it, and a writer writes from it.
 //
-// Which way bytes take is the file's I/O path. `gpudirect` moves them between storage and GPU memory by itself. Any
-// other path moves them to pinned host memory, from where they are copied while others are read.
-// Streams: calls that read return when the bytes are in place and checked, so whatever stream uses them next has
-// nothing to wait for. Memory that the caller gives must not be in use by work that is still under way, nor may
-// tensors be that a writer takes from there.
-// Errors: TZE-AVL-001 where there is no GPU or no kernels for what was asked; TZE-ENV-006 where GPU memory or pinned
-// memory is not to be had; those of the Reader.
+// The file's I/O path determines the route. `gpudirect` transfers directly between storage and GPU memory. Any other
+// path reads into pinned host memory, which is copied to the GPU while further tensors are read.
+//
+// CUDA streams: calls that read return when the bytes are in place and verified; a stream that uses them next need not
+// wait. Memory that the caller passes, and tensors that a writer reads, must not be in use by unfinished GPU work.
+// Thread-safety: const calls are thread-safe.
+// Errors: TZE-AVL-001 without a GPU, or without the kernels that the options need; TZE-ENV-006 if GPU or pinned memory
+// cannot be allocated; and those of the Reader.
 #pragma once
 
 #include <cstdint>
@@ -14,48 +15,49 @@
 #include <span>
 #include <vector>
 
-#include "tzmark/gpudirect.h"
+#include "tzmark/device_memory.h"
 #include "tzmark/reader.h"
 
 namespace tzmark {
 
-// Where MACs and CRC32 of large tensors are computed, and where they are decrypted. Small tensors, many of which share
-// a piece with their headers, are always dealt with on the host.
+// Where large tensors are decrypted and their MACs and CRC32 are computed. Small tensors, many of which share a
+// transfer with their headers, are always processed on the host.
 enum class DeviceCompute : std::uint8_t {
-  kAuto,    // on the GPU if it can do all that is asked for, or if the path is gpudirect
+  kAuto,    // on the GPU if it can compute everything that is asked for, or if the path is gpudirect
   kHost,    // on the host, before the bytes are copied; not with gpudirect
   kDevice,  // on the GPU
 };
 
 struct DeviceReadOptions {
-  // A GPU is no help with SHA-256, which is one chain a tensor: what went past the host is copied back to be hashed.
+  // SHA-256 is always computed on the host, since one tensor's digest cannot be parallelized. Bytes that bypassed the
+  // host are copied back for it.
   Verification verify = Verification::kAll;
   DeviceCompute compute = DeviceCompute::kAuto;
 };
 
-// The plaintext of all tensors of a file, in one allocation of GPU memory that it owns. Moves and does not copy.
+// Owns the plaintext of all tensors of a file, in one allocation of GPU memory. Move-only.
 class DeviceTensors {
  public:
   explicit DeviceTensors(const TensorTable& tensors);
 
-  std::size_t size() const { return places_.size(); }
+  std::size_t size() const { return ranges_.size(); }
   // Aligned to 64 bytes; empty for a meta tensor.
   MutableBuffer operator[](std::size_t tensor) const {
-    return memory_.buffer().sub(places_[tensor].offset, places_[tensor].length);
+    return memory_.buffer().sub(ranges_[tensor].offset, ranges_[tensor].length);
   }
-  // All of them, with what lies between.
+  // The whole allocation, including the gaps between tensors.
   MutableBuffer all() const { return memory_.buffer(); }
 
  private:
-  struct Place {
+  struct Range {
     std::uint64_t offset, length;
   };
-  std::vector<Place> places_;
+  std::vector<Range> ranges_;
   DeviceMemory memory_;
 };
 
-// Tensors of GPU memory for a writer, in the order of its table; empty ones for meta tensors. The memory has to live
-// as long as the source.
+// Tensors in GPU memory as a source for a writer, in the order of its table; empty buffers for meta tensors. The memory
+// must outlive the source.
 class DeviceSource final : public TensorSource {
  public:
   explicit DeviceSource(std::vector<ConstBuffer> tensors) : tensors_(std::move(tensors)) {}

@@ -1,8 +1,10 @@
-// Element types: the strings that files carry, and what they mean.
+// Element types: the strings that files store, and their meaning.
 //
-// A wire dtype is numpy's array-interface type string ("<f4"), or for types that numpy lacks an opaque one: a void type
-// of the element's size, one NUL byte, and torch's name ("<V2\0torch.bfloat16"). Files of the 1.x releases also hold
+// A wire dtype is numpy's array-interface type string ("<f4"). For types that numpy lacks it is opaque: a void type of
+// the element's size, one NUL byte, and torch's name ("<V2\0torch.bfloat16"). Files of the 1.x releases also contain
 // foreign numpy types (strings, dates), which are listed and verified but have no torch name.
+//
+// Thread-safety: all functions are thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +15,7 @@ namespace tzmark {
 
 struct Dtype {
   std::string wire;              // as stored
-  std::string name;              // torch's name without "torch.", empty for a foreign type
+  std::string name;              // torch's name without "torch."; empty for a foreign type
   std::uint64_t item_bytes = 0;  // never 0
   bool big_endian = false;
   bool opaque = false;
@@ -23,11 +25,11 @@ struct Dtype {
   friend bool operator==(const Dtype&, const Dtype&) = default;
 };
 
-// Throws Error with a TZR-DTY rule and the given file offset if wire is not a dtype of the format.
+// Parses a wire dtype. Throws Error with a TZR-DTY rule and the given file offset if the format has no such dtype.
 Dtype parse_dtype(std::string_view wire, std::uint64_t file_offset = 0);
 
-// The dtype of torch's name ("float32", "bfloat16"), little-endian, spelled as 2.x writers do. Throws kUsage if there
-// is no such dtype.
+// Returns the dtype of torch's name ("float32", "bfloat16"), little-endian, with the wire dtype that 2.x writers store.
+// Throws kUsage if there is no such dtype.
 Dtype dtype_from_name(std::string_view torch_name);
 
 }  // namespace tzmark

@@ -1,28 +1,27 @@
-// Changing v5-segments files in place: adding tensors, renaming and dropping them, giving them another kind.
+// In-place edits of v5-segments files: appending tensors, renaming and dropping them, changing their kind.
 //
-// A change reads and writes only what it is about. New tensors go behind the old terminator; when a segment is full, it
-// is doubled: by fallocate(FALLOC_FL_INSERT_RANGE) where the file system has it, else by copying the file.
+// An edit reads and writes only what it concerns. New tensors follow the old terminator. A full segment is doubled, by
+// fallocate(FALLOC_FL_INSERT_RANGE) if the file system supports it, otherwise by copying the file.
 //
-// Crash safety: before the first byte of the file is overwritten, what it will overwrite is synced to an undo journal,
-// FILE.tzmark-intent, and so is the directory; when the change is whole and synced, the journal is removed. An
-// interrupted change leaves it. Readers then refuse the file with TZE-ENV-007, and the next call here undoes the
-// change, or finishes it where only room was made. So after recovery the file has the old content or the new one. What
-// holds for a process that dies holds for a machine that loses power, as far as its file system keeps what was synced:
-// each step is synced before the next one relies on it. If a file system has inserted a part of a range only, recovery
-// notices that and refuses.
+// Crash safety: before an edit overwrites the first byte of the file, it writes the old content of what it will
+// overwrite to an undo journal, FILE.tzmark-intent, and syncs the journal and the directory. When the edit is complete
+// and synced, it removes the journal. An interrupted edit leaves the journal behind: readers then refuse the file with
+// TZE-ENV-007, and the next call here undoes the edit, or finishes it if it only grew a segment. After recovery the
+// file has either the old content or the new one. This holds if the process dies, and if the machine loses power,
+// provided that the file system keeps what was synced: each step is synced before the next one relies on it. If a file
+// system has inserted only part of a range, recovery detects that and refuses.
 //
-// A journal counts only for the file that it was written for. It is refused with TZE-ENV-007, and neither obeyed nor
-// removed, if the file has another inode, creation time (where the file system knows one) or size, or other bytes in 64
-// blocks of 4096 that are spread over it and that the change leaves as they are. The device is not compared, as its
-// number changes when a machine starts. A journal also has to be a regular file with one name, owned by the caller or
-// by the file's owner, that nobody else may write to who may not write to the file. Files with several hard links are
-// refused, as a change under one name would not show under the others. The file, its directory and its journal are
-// looked up once; a file that takes the place of one of them during the change is not written to, and a change of a
-// file that has lost its name fails.
+// A journal is valid only for the file that it was written for. Recovery refuses it with TZE-ENV-007, and leaves it in
+// place, if the file's inode, creation time (if the file system records one) or size differs, or the content of a
+// sample of 64 unchanged blocks of 4096 bytes. The device number is not compared, since it may change with a reboot. A
+// journal must also be a regular file with a single link, owned by the caller or the owner of the file, and writable
+// only by those who may write to the file. Files with several hard links are refused, since an edit might replace the
+// file under one name only. The file, its directory and its journal are looked up once: an edit never writes to a file
+// that takes the place of one of them, and fails if its file loses its name.
 //
-// Calls lock the file against each other (flock) and fail with TZE-ENV-008 if another process changes it. Readers do
-// not lock: nobody should read a file while it is changed.
-// Errors: tzmark::Error. A call that fails has changed no content; if undoing what it began fails too, the journal
+// Thread-safety: calls lock the file against each other (flock), and fail with TZE-ENV-008 if another process edits it.
+// Readers do not lock: do not read a file while it is edited.
+// Errors: tzmark::Error. A call that fails leaves the content unchanged; if it cannot undo what it began, the journal
 // stays.
 #pragma once
 
@@ -40,60 +39,60 @@
 
 namespace tzmark {
 
-// What it took to make room in full segments.
+// How an edit grew full segments.
 struct Growth {
   unsigned times = 0;
-  std::uint64_t inserted_bytes = 0;  // by the file system, without moving data
-  std::uint64_t copied_bytes = 0;    // of the file, where it had to be copied
-  std::uint64_t elapsed_ns = 0;      // of all that, syncing included
-  bool owner_kept = true;            // false: the copy belongs to the caller, who could not give it its owner or group
+  std::uint64_t inserted_bytes = 0;  // inserted by the file system, without moving data
+  std::uint64_t copied_bytes = 0;    // copied because the file system could not insert
+  std::uint64_t elapsed_ns = 0;      // total, including syncs
+  bool owner_kept = true;  // false: the copy has a new owner or group, as the caller could not set the old one
 };
 
-// Adds the tensors behind those that are there, in their order. source.open is called once for each.
-// Of options, layout, index_bytes_min, split and existing mean nothing here. encrypt has to be given if the file is
-// encrypted, and only then, with the key of its other tensors; a passphrase is stretched as it was for those.
+// Appends the tensors in their order. Calls source.open once per tensor. Ignores layout, index_bytes_min, detached_data
+// and existing of options. REQUIRES: options.encrypt is set if and only if the file is encrypted, with the key of its
+// other tensors; otherwise kUsage or TZR-CRY-016 is thrown. A passphrase is stretched as it was for those.
 Growth append_tensors(const std::string& file_name, const TensorTable& tensors, const TensorSource& source,
                       WriteOptions options = {});
 
 struct TensorEdit {
-  Path tensor;  // as it is named before any of the edits
+  Path tensor;  // its name before any of the edits
   std::optional<Path> new_path = {};
   std::optional<Kind> new_kind = {};
-  bool drop = false;  // the data stays where it is, unused, until the file is converted
+  bool drop = false;  // the data stays in the file, unused, until the file is converted
 };
 
 struct EditOptions {
-  std::optional<KeySource> key;  // a new name or kind changes what is hashed, so that the data is read, and decrypted
+  std::optional<KeySource> key;  // a new name or kind requires new hashes, for which the data is decrypted
   KeyDerivationLimits key_derivation_limits;
   std::string io_path = "auto";
-  Progress progress;  // of data that is read
+  Progress progress;  // bytes of data that are read
 };
 
-// All edits or none. The hashes of each tensor that gets a new name or kind are verified first.
+// Applies all edits or none. Verifies the hashes of each tensor that gets a new name or kind first.
 Growth edit_tensors(const std::string& file_name, const std::vector<TensorEdit>& edits, EditOptions options = {});
 
 enum class Recovery {
-  kNothing,   // there was nothing to recover
+  kNothing,   // there was no journal
   kUndone,    // the file has its old content
-  kFinished,  // room was made, which changes no content
+  kFinished,  // a segment has grown, which changes no content
 };
 
 struct RecoverOptions {
-  // File and journal were copied, linked or restored from a backup together: the journal may have other names, and the
-  // file another inode and creation time. Its size and the digest of unchanged bytes still have to be right.
+  // Accepts a file and journal that were copied or restored from a backup together: the journal may have several links,
+  // and the file's inode and creation time may differ. Its size and the sample of unchanged blocks must still match.
   bool restored = false;
 };
 
-// What the calls above do first. On its own: makes a file readable again that an interrupted change has left. Throws
-// TZE-ENV-007, having changed nothing, if a journal is there that does not count.
+// Recovers a file from an interrupted edit; the calls above do so first. Throws TZE-ENV-007, and changes nothing, if
+// the journal is not valid for the file.
 Recovery recover(const std::string& file_name, RecoverOptions options = {});
 
-// Copies of the file that changes have left which were killed while the file grew by being copied: files next to it
-// called FILE.tzmark-grow-XXXXXXXXXXXXXXXX, with 16 hexadecimal digits. No call removes them, as only their names tell
-// what they are; if no change is under way, they may be deleted. Files of such names are not opened.
+// Returns the incomplete copies that edits left next to the file when they were killed while copying it:
+// FILE.tzmark-grow-XXXXXXXXXXXXXXXX, with 16 hexadecimal digits. No call opens or removes them, since only their names
+// identify them; delete them if no edit is running.
 std::vector<std::string> unfinished_copies(const std::string& file_name);
 
-// The undo journal, which is there while a change is under way.
+// The name of the undo journal, which exists during an edit.
 std::string undo_journal_file_name(const std::string& file_name);
 
 }  // namespace tzmark

@@ -1,11 +1,11 @@
-// The one error type of tzmark, and the table of everything that can go wrong.
+// The error type of tzmark, and the table of all errors.
 //
-// Every failure is thrown as tzmark::Error. It carries a numbered code that never changes its meaning, the id of the
-// rule that was broken, the byte offset in the file where that shows (when there is one), and one line of text.
-// Rules with an id that begins with TZR- are requirements of the file format; reference/FORMAT.md states each of them
-// under the same id, and a test proves that both lists are the same. Ids that begin with TZE- are not about the
-// format: the environment failed, the caller asked for something wrong, or this machine cannot do it. ST- are the rules
-// of safetensors files, CKP- those of checkpoints, and TZX- those of an extension that is tzmark's own.
+// Every failure is thrown as tzmark::Error. It carries a numbered code whose meaning never changes, the id of the
+// broken rule, the byte offset in the file where the violation shows (if there is one), and one line of text. Ids that
+// begin with TZR- are requirements of the file format; reference/FORMAT.md states each of them, and a test compares
+// both lists. Ids that begin with TZE- do not concern the format: the environment failed, the caller passed an invalid
+// argument, or this machine lacks a capability. ST- ids are the rules of safetensors files, CKP- ids those of
+// checkpoints, and TZX- ids those of an extension by tzmark.
 //
 // Thread-safety: an Error is a value; the table is constant.
 #pragma once
@@ -18,16 +18,16 @@
 
 namespace tzmark {
 
-// What kind of failure it is, and so what a command's exit status is.
+// The kind of a failure, and the exit status of a command that ends with it.
 enum class ErrorClass : std::uint8_t {
-  kFile = 1,         // the file is wrong
-  kUsage = 2,        // the caller asked for something that cannot be asked
+  kFile = 1,         // the file breaks a rule
+  kUsage = 2,        // invalid argument
   kEnvironment = 3,  // no such file, no space, an I/O error
-  kUnavailable = 4,  // not there on this machine or in this build
+  kUnavailable = 4,  // not available on this machine or in this build
 };
 
 // X(number, enumerator, class, rule id, text). Numbers and rule ids are pinned: never reuse or renumber one.
-// The text of a TZR rule is the sentence that FORMAT.md states, written as the requirement that was broken.
+// The text of a TZR rule is the requirement as FORMAT.md states it.
 #define TZMARK_ERROR_TABLE(X)                                                                                          \
   /* File header */                                                                                                    \
   X(101, kHeaderTruncated, kFile, "TZR-HDR-001", "a file begins with a file header of 65 bytes")                       \
@@ -50,7 +50,7 @@ enum class ErrorClass : std::uint8_t {
   X(206, kIndexDataLength, kFile, "TZR-IDX-006",                                                                       \
     "data_length is the product of the shape times the element size, or 0 for a meta tensor")                          \
   X(207, kIndexMetaVersion, kFile, "TZR-IDX-007", "a tensor with elements and no data needs data version 4 or later")  \
-  X(208, kIndexHeaderOffset, kFile, "TZR-IDX-008", "a header offset lies inside the file, behind the index")           \
+  X(208, kIndexHeaderOffset, kFile, "TZR-IDX-008", "a header offset lies inside the file, after the index")            \
   X(209, kIndexDataOffset, kFile, "TZR-IDX-009",                                                                       \
     "in v1 to v4 and v5-long-dims the data of a tensor begins where its header ends")                                  \
   X(210, kIndexDataPastEnd, kFile, "TZR-IDX-010", "the data of every tensor lies inside the file")                     \
@@ -103,10 +103,10 @@ enum class ErrorClass : std::uint8_t {
   X(409, kNameUnwritable, kUsage, "TZR-NAM-009",                                                                       \
     "a writer refuses empty names and plain names that begin with the byte 1E")                                        \
   X(410, kNameSpelling, kUsage, "TZR-NAM-010",                                                                         \
-    "a writer spells structured names in compact ASCII, and a path of one string plainly")                             \
+    "a writer serializes structured names as compact ASCII, and a path of one string as a plain name")                 \
   /* dtypes */                                                                                                         \
   X(501, kDtypeUnknown, kFile, "TZR-DTY-001", "the dtype is a plain, an opaque or a listed foreign type")              \
-  X(502, kDtypeSeparator, kFile, "TZR-DTY-002", "an opaque dtype has exactly one NUL byte, behind its <V or |V type")  \
+  X(502, kDtypeSeparator, kFile, "TZR-DTY-002", "an opaque dtype has exactly one NUL byte, after its <V or |V type")   \
   X(503, kDtypeOpaqueName, kFile, "TZR-DTY-003", "an opaque dtype names a known torch dtype")                          \
   X(504, kDtypeOpaqueSize, kFile, "TZR-DTY-004", "an opaque dtype has the element size of its torch dtype")            \
   X(505, kDtypeNoTyped, kUsage, "TZR-DTY-005",                                                                         \
@@ -142,7 +142,7 @@ enum class ErrorClass : std::uint8_t {
   X(717, kCryptNotEncrypted, kFile, "TZR-CRY-017", "a key is given for encrypted files only")                          \
   X(718, kCryptKeyMissing, kFile, "TZR-CRY-018", "the data of an encrypted file is not read without a key")            \
   X(719, kCryptNoKdf, kFile, "TZR-CRY-019", "a passphrase opens only tensors with a key derivation chunk")             \
-  X(720, kCryptNonceTwice, kUsage, "TZR-CRY-020", "no nonce serves twice under one key")                               \
+  X(720, kCryptNonceTwice, kUsage, "TZR-CRY-020", "no nonce is used twice under one key")                              \
   X(721, kCryptSequential, kUsage, "TZR-CRY-021", "a writer seals data with the parallel cipher")                      \
   /* safetensors: reference/SAFETENSORS.md states these */                                                             \
   X(801, kStTruncated, kFile, "ST-001", "a file begins with the 8 bytes of the length of its header")                  \
@@ -175,23 +175,21 @@ enum class ErrorClass : std::uint8_t {
     "the shards of a checkpoint fit together, and no rank lacks a parameter")                                          \
   X(856, kCheckpointPeer, kEnvironment, "CKP-006",                                                                     \
     "a sharded save is committed only when every rank has written its shard of it")                                    \
-  /* Split pairs, an extension of tzmark's own: FORMAT.md, appendix A */                                               \
-  X(871, kSplitDataFile, kFile, "TZX-SPL-001",                                                                         \
-    "the data file of a split pair begins with its own header of 4096 bytes")                                          \
-  X(872, kDetachedData, kFile, "TZX-SPL-002", "both files of a split pair carry the same pair number")                 \
+  /* Detached data, an extension by tzmark: FORMAT.md, appendix A */                                                   \
+  X(871, kDetachedDataFile, kFile, "TZX-SPL-001", "a detached data file begins with its own header of 4096 bytes")     \
+  X(872, kDetachedDataPair, kFile, "TZX-SPL-002", "a file and its detached data carry the same pair number")           \
   /* Not about the format */                                                                                           \
-  X(901, kUsage, kUsage, "TZE-USE-001", "the call is wrong")                                                           \
+  X(901, kUsage, kUsage, "TZE-USE-001", "invalid argument")                                                            \
   X(902, kNoSuchTensor, kUsage, "TZE-USE-002", "the file has no such tensor")                                          \
   X(903, kOpenFailed, kEnvironment, "TZE-ENV-001", "the file cannot be opened")                                        \
   X(904, kReadFailed, kEnvironment, "TZE-ENV-002", "reading failed")                                                   \
   X(905, kWriteFailed, kEnvironment, "TZE-ENV-003", "writing failed")                                                  \
   X(906, kSyncFailed, kEnvironment, "TZE-ENV-004", "the data could not be made durable")                               \
-  X(907, kFileChanged, kEnvironment, "TZE-ENV-005", "the file became shorter while it was read")                       \
-  X(908, kResource, kEnvironment, "TZE-ENV-006", "memory or another resource of the machine ran out")                  \
+  X(907, kFileChanged, kEnvironment, "TZE-ENV-005", "the file changed while it was read")                              \
+  X(908, kResource, kEnvironment, "TZE-ENV-006", "the machine ran out of memory or another resource")                  \
   X(909, kUnavailable, kUnavailable, "TZE-AVL-001", "not available on this machine")                                   \
-  X(910, kEditInterrupted, kEnvironment, "TZE-ENV-007",                                                                \
-    "a change of the file was interrupted, and a command that writes has to end it")                                   \
-  X(911, kFileLocked, kEnvironment, "TZE-ENV-008", "another process is changing the file")
+  X(910, kEditInterrupted, kEnvironment, "TZE-ENV-007", "interrupted in-place edit: run `tzmark edit --recover`")      \
+  X(911, kFileLocked, kEnvironment, "TZE-ENV-008", "another process is editing the file")
 
 enum class ErrorCode : std::uint16_t {
 #define TZMARK_ENUMERATOR(number, name, cls, rule, text) name = number,
@@ -206,23 +204,23 @@ struct ErrorInfo {
   std::string_view text;
 };
 
-// The table's row for a code.
+// Returns the table's row for a code.
 const ErrorInfo& error_info(ErrorCode code) noexcept;
 
-// All rows, in order of their numbers. Returns a pointer to the first; count receives how many there are.
+// Returns a pointer to the first of all rows, which are sorted by number; count receives their number.
 const ErrorInfo* error_table(std::size_t& count) noexcept;
 
 class Error : public std::exception {
  public:
-  // detail says what was found; an empty one leaves the rule's own text to speak.
+  // detail: what was found; if empty, the message is the text of the rule.
   Error(ErrorCode code, std::string detail, std::optional<std::uint64_t> offset = std::nullopt);
 
   ErrorCode code() const noexcept { return code_; }
   std::string_view rule() const noexcept { return error_info(code_).rule; }
   ErrorClass error_class() const noexcept { return error_info(code_).error_class; }
-  // Position in the file, in bytes from its start.
+  // The byte offset in the file.
   std::optional<std::uint64_t> offset() const noexcept { return offset_; }
-  // What was found, without rule or offset; one line.
+  // What was found, in one line, without rule and offset.
   const std::string& message() const noexcept { return message_; }
   // "error TZR-IDX-002 at byte 73: name runs past the end of the index"
   const char* what() const noexcept override { return what_.c_str(); }

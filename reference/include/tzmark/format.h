@@ -1,8 +1,9 @@
-// The structures of the file format, decoded from bytes and encoded to them. No system calls here.
+// The structures of the file format, decoded from bytes and encoded to bytes. No system calls.
 //
-// The layouts are those of reference/FORMAT.md, which states the rule behind each error. Integers are little-endian.
-// Decoders take bytes of any content: they throw Error with the rule and the byte offset, and never read past the
-// bytes. Views that they return point into the caller's bytes. All functions are thread-safe.
+// reference/FORMAT.md specifies the layouts and states the rule for each error. Integers are little-endian.
+// Decoders accept arbitrary bytes: they throw Error with the rule and the byte offset, and never read past the end. The
+// views that they return point into the caller's bytes.
+// Thread-safety: all functions are thread-safe.
 #pragma once
 
 #include <array>
@@ -18,8 +19,8 @@
 
 namespace tzmark {
 
-// A layout is how a data version arranges a file. Four share data version 5: a feature flag marks the released one, and
-// a reader tells the others apart by content.
+// A layout is the arrangement of a file. Data versions 1 to 4 have one each, data version 5 has four: a feature flag
+// marks the released one, and a reader tells the others apart by content.
 enum class Layout : std::uint8_t {
   kV1 = 1,
   kV2 = 2,
@@ -27,7 +28,7 @@ enum class Layout : std::uint8_t {
   kV4 = 4,
   kV5FlaggedDims,   // as v4, with dimensions of 2^32 and more, under feature flag 1: what tensorizer 2.12 writes
   kV5HeadersFirst,  // all tensor headers before all data
-  kV5Segments,      // the same in segments that can move, with a section that says where they are
+  kV5Segments,      // the same in relocatable segments, with a section that contains their offsets
   kV5LongDims,      // as v5-flagged-dims, without the flag; no release reads it
 };
 inline constexpr std::array kLayouts = {
@@ -39,12 +40,13 @@ std::optional<Layout> layout_from_name(std::string_view name);
 constexpr std::uint32_t data_version(Layout layout) {
   return layout <= Layout::kV4 ? static_cast<std::uint32_t>(layout) : 5;
 }
-// All tensor headers stand before all data, and hashes cover less of them. Else each header has its data behind it.
+// Whether all tensor headers precede all data, and hashes cover less of them; otherwise data follows each header.
 constexpr bool headers_first(Layout layout) {
   return layout == Layout::kV5HeadersFirst || layout == Layout::kV5Segments;
 }
 
-// Each index entry says how wide the dimensions of its tensor are. Only such layouts hold dimensions of 2^32 and more.
+// Whether each index entry has a version, which gives the width of its dimensions. Only such layouts can hold
+// dimensions of 2^32 and more.
 constexpr bool has_entry_versions(Layout layout) {
   return layout == Layout::kV5LongDims || layout == Layout::kV5FlaggedDims;
 }
@@ -57,7 +59,7 @@ std::string_view kind_name(Kind kind);  // "parameter"
 
 inline constexpr std::array<unsigned char, 5> kMagic = {'|', 'T', 'Z', 'R', '|'};
 inline constexpr std::size_t kFileHeaderBytes = 65;
-inline constexpr std::size_t kClassicIndexBegin = kFileHeaderBytes + sizeof(std::uint64_t);  // behind index_length
+inline constexpr std::size_t kClassicIndexBegin = kFileHeaderBytes + sizeof(std::uint64_t);  // after index_length
 inline constexpr std::size_t kTerminatorBytes = 8;
 
 #pragma pack(push, 1)
@@ -66,7 +68,7 @@ struct FileHeaderWire {
   std::uint32_t data_version;
   unsigned char feature_flags[32];
   std::uint64_t total_data_bytes;  // informative
-  std::uint64_t pair_number;       // of a split pair; else zeros, not interpreted
+  std::uint64_t pair_number;       // of a file with detached data; otherwise zero and not interpreted
   std::uint64_t tensor_count;
 };
 #pragma pack(pop)
@@ -79,21 +81,21 @@ static_assert(offsetof(FileHeaderWire, tensor_count) == 57);
 
 struct FileHeader {
   std::uint32_t data_version = 1;
-  bool encrypted = false;     // every tensor header has a crypt block
-  bool flagged_dims = false;  // feature flag 1: the layout is v5-flagged-dims
-  bool split = false;         // the data is in another file: an extension of tzmark's own, FORMAT.md, appendix A
+  bool encrypted = false;      // every tensor header has a crypt block
+  bool flagged_dims = false;   // feature flag 1: the layout is v5-flagged-dims
+  bool detached_data = false;  // the data is in another file: an extension of tzmark, FORMAT.md, appendix A
   std::uint64_t total_data_bytes = 0;
-  std::uint64_t pair_number = 0;  // of a split pair: what its two files know each other by
+  std::uint64_t pair_number = 0;  // identifies the detached data of this file
   std::uint64_t tensor_count = 0;
 };
 
-// bytes: the beginning of the file, at least 65 bytes of it if the file has them.
+// bytes: the beginning of the file; at least 65 bytes unless the file is shorter.
 FileHeader decode_file_header(std::span<const std::byte> bytes);
 std::array<std::byte, kFileHeaderBytes> encode_file_header(const FileHeader& header);
 
 // --- Segments --------------------------------------------------------------------------------------------------------
 
-// Where the parts of a v5-segments file are, in bytes from its start; of a split pair data_begin is in the data file.
+// The segments of a v5-segments file, as offsets in the file; data_begin of detached data is an offset in that.
 struct Segments {
   std::uint64_t metadata_begin = 0, metadata_end = 0;  // index_length and index
   std::uint64_t headers_begin = 0, headers_end = 0;
@@ -119,33 +121,33 @@ static_assert(offsetof(LayoutSectionWire, metadata_begin) == 3);
 static_assert(offsetof(LayoutSectionWire, headers_begin) == 20);
 static_assert(offsetof(LayoutSectionWire, data_begin) == 37);
 
-inline constexpr std::size_t kLayoutSectionBegin = kFileHeaderBytes + sizeof(std::uint64_t);  // behind layout_length
+inline constexpr std::size_t kLayoutSectionBegin = kFileHeaderBytes + sizeof(std::uint64_t);  // after layout_length
 inline constexpr std::size_t kLayoutSectionEnd = kLayoutSectionBegin + sizeof(LayoutSectionWire);
-inline constexpr std::uint64_t kSegmentEndUnit = 4096;  // of the ends of segments, and of the data of v5-headers-first
+inline constexpr std::uint64_t kSegmentEndUnit = 4096;  // aligns segment ends, and the data of v5-headers-first
 inline constexpr std::uint64_t kSegmentDataUnit = 8;
 
-// Whether a file of data version 5 is in layout v5-segments. No index of 45 bytes can begin like its layout section.
-// bytes: the beginning of the file.
+// Returns whether a file of data version 5 is in layout v5-segments. No index of 45 bytes can begin like its layout
+// section. bytes: the beginning of the file.
 bool has_layout_section(std::span<const std::byte> bytes);
-// Throws TZR-SEG-001. bytes: the beginning of the file. That the segments lie in the file is not checked here.
+// Throws TZR-SEG-001. Does not check that the segments lie inside the file. bytes: the beginning of the file.
 Segments decode_layout_section(std::span<const std::byte> bytes);
-// layout_length and the section.
+// Returns layout_length and the section.
 std::array<std::byte, kLayoutSectionEnd - kFileHeaderBytes> encode_layout_section(const Segments& segments);
 
 // --- Tensors ---------------------------------------------------------------------------------------------------------
 
-// The largest count of dimensions: ndim is one byte.
+// The maximal number of dimensions: ndim is one byte.
 inline constexpr std::size_t kMaxDimensions = 255;
 
-// product(shape) * item_bytes; nothing if that is 2^63 or more.
+// Returns product(shape) * item_bytes; none if that is 2^63 or more.
 std::optional<std::uint64_t> nominal_bytes(std::span<const std::uint64_t> shape, std::uint64_t item_bytes);
 
-// What the index and the tensor header both say, as they say it: nothing here is checked but that it fits.
+// The fields that the index entry and the tensor header have in common. Decoding checks only that they fit.
 struct TensorFields {
   Kind kind = Kind::kParameter;
   std::string_view name;
   std::string_view dtype;
-  bool wide_dimensions = false;  // stored as u64 each, where entries have versions; else as u32
+  bool wide_dimensions = false;  // stored as u64 each, in layouts with entry versions; otherwise as u32
   std::uint8_t dimension_count = 0;
   std::array<std::uint64_t, kMaxDimensions> dimensions;  // the first dimension_count are set
   std::uint64_t data_length = 0;
@@ -159,17 +161,17 @@ struct TensorFields {
 struct IndexEntry : TensorFields {
   std::uint64_t header_offset = 0;
   std::uint64_t data_offset = 0;
-  // Where in the file the entry's fields are, for errors.
+  // The offsets of the entry's fields in the file, for errors.
   std::uint64_t name_at = 0, kind_at = 0, dtype_at = 0, shape_at = 0, header_offset_at = 0, data_offset_at = 0,
                 data_length_at = 0;
 };
 
-// Of layouts that has_entry_versions: an entry begins with one, which says how wide its dimensions are.
+// In layouts with entry versions, an entry begins with one, which gives the width of its dimensions.
 inline constexpr std::size_t kEntryVersionBytes = 4;
 inline constexpr std::uint32_t kEntryVersionNarrow = 1;
 inline constexpr std::uint32_t kEntryVersionWide = 5;
 
-// The smallest and the largest index entry there can be.
+// The minimal and maximal size of an index entry.
 inline constexpr std::size_t kIndexEntryBytesMin = 2 + 1 + 1 + 1 + 3 * 8;
 inline constexpr std::size_t kIndexEntryBytesMax =
     kEntryVersionBytes + kIndexEntryBytesMin + 65535 + 255 + kMaxDimensions * 8;
@@ -177,10 +179,10 @@ inline constexpr std::size_t kIndexEntryBytesMax =
 class ByteReader;
 class ByteWriter;
 
-// Offsets are as stored, relative to their segments in v5-segments.
+// Offsets are as stored: in v5-segments, relative to their segments.
 void decode_index_entry(ByteReader& reader, Layout layout, IndexEntry& entry);
-// REQUIRES: the fields fit: a name of 65535 bytes, a dtype of 255, and dimensions below 2^32 unless they are wide,
-// which only layouts with entry versions have.
+// REQUIRES: the name has at most 65535 bytes, the dtype at most 255, and dimensions are below 2^32 unless they are
+// wide; only layouts with entry versions have wide dimensions.
 void encode_index_entry(ByteWriter& writer, Layout layout, const TensorFields& tensor, std::uint64_t header_offset,
                         std::uint64_t data_offset);
 std::size_t index_entry_bytes(Layout layout, const TensorFields& tensor);
@@ -191,9 +193,9 @@ inline constexpr std::size_t kKeyBytes = 32;
 inline constexpr std::size_t kNonceBytes = 24;
 inline constexpr std::size_t kMacBytes = 16;
 inline constexpr std::size_t kSaltBytes = 16;
-inline constexpr std::uint64_t kDefaultChunkBytes = 2 << 20;  // what upstream writes
+inline constexpr std::uint64_t kDefaultChunkBytes = 2 << 20;  // as upstream writes
 
-// How the key comes from a passphrase: Argon2id v1.3 with these parameters.
+// The parameters of Argon2id v1.3, which derives the key from a passphrase.
 struct KeyDerivation {
   std::uint64_t opslimit = 0;
   std::uint64_t memlimit = 0;  // bytes
@@ -202,12 +204,12 @@ struct KeyDerivation {
   friend bool operator==(const KeyDerivation&, const KeyDerivation&) = default;
 };
 
-// How a tensor's data is sealed. A message is what one MAC covers: the parallel chunk type cuts the data into messages
-// of message_bytes, the last one shorter; the sequential type makes one message of it all.
+// How a tensor's data is encrypted. A message is the range that one MAC covers: the parallel chunk type divides the
+// data into messages of message_bytes, of which the last may be shorter; the sequential type has a single message.
 struct Cipher {
   bool sequential = false;
   std::uint64_t message_bytes = 0;
-  std::array<std::byte, kNonceBytes> nonce{};  // of message 0; message i has nonce + i
+  std::array<std::byte, kNonceBytes> nonce{};  // of message 0; that of message i is nonce + i
   std::span<const std::byte> macs;             // kMacBytes each
 };
 
@@ -221,39 +223,39 @@ struct CryptBlock {
 struct TensorHeader : TensorFields {
   std::uint64_t header_length = 0;
   std::uint16_t module_index = 0;
-  // Stored hashes. A header may carry one twice; all of them have to be right.
+  // A header may store a hash twice; all of them must match.
   struct Hash {
     bool is_sha256;
-    std::uint32_t value_at;  // in the header
+    std::uint32_t value_at;  // position in the header
   };
   std::vector<Hash> hashes;
   CryptBlock crypt;
-  std::size_t hashes_begin = 0;                // of hashes_length
-  std::size_t crypt_begin = 0, crypt_end = 0;  // of the crypt block, its length field included
+  std::size_t hashes_begin = 0;                // position of hashes_length in the header
+  std::size_t crypt_begin = 0, crypt_end = 0;  // the crypt block, including its length field
 
   std::optional<std::uint32_t> crc32(std::span<const std::byte> header) const;                // the first one
   std::optional<std::span<const std::byte>> sha256(std::span<const std::byte> header) const;  // the first one
 };
 
-// What a header does not say about itself.
+// What a decoder must know about a header in advance.
 struct HeaderForm {
   bool has_crypt = false;        // the file is encrypted
-  bool wide_dimensions = false;  // the index entry says so
+  bool wide_dimensions = false;  // the index entry has wide dimensions
 };
 
-// header: exactly the bytes that the header ought to have; where data follows it, those in front of the data.
+// header: exactly the bytes of the header; if data follows it, all bytes before the data.
 // Fills result, whose views point into header.
 void decode_tensor_header(std::span<const std::byte> header, std::uint64_t file_offset, HeaderForm form,
                           TensorHeader& result);
 
-// Throws TZR-REC-006 to 010 if the header describes another tensor than the index entry.
+// Throws TZR-REC-006 to 010 if the header and the index entry differ.
 void check_header_agrees(const TensorFields& entry, const TensorHeader& header, std::uint64_t file_offset);
 
-// The longest header a tensor of these fields can have; anything longer cannot be exactly the sum of its fields.
+// Returns the maximal size of the header of a tensor with these fields; a longer one breaks TZR-REC-004.
 std::uint64_t tensor_header_bytes_max(const TensorFields& tensor, bool has_crypt);
 
-// What the hashes cover before the data. In the headers-first layouts: what precedes the hashes, and data_length. Else:
-// the header with hash values zeroed and without the crypt block. Appends to out.
+// Appends to out what the hashes cover before the data. In the headers-first layouts: what precedes the hashes, and
+// data_length. In the others: the header with zeroed hash values and without the crypt block.
 void append_hashed_header(Layout layout, std::span<const std::byte> header, const TensorHeader& decoded,
                           std::vector<std::byte>& out);
 
@@ -261,21 +263,22 @@ struct HeaderPlan {
   bool crc32 = false;
   bool sha256 = false;
   bool has_crypt = false;
-  bool has_key_derivation = false;  // counts for tensors with data only
+  bool has_key_derivation = false;  // applies to tensors with data only
   std::uint64_t chunk_bytes = 0;
 };
 
+// Returns data_length / message_bytes, rounded up. REQUIRES: message_bytes > 0.
 std::uint64_t message_count(std::uint64_t data_length, std::uint64_t message_bytes);
 
-// Length of the header that encode_tensor_header writes.
+// Returns the size of the header that encode_tensor_header appends.
 std::uint64_t tensor_header_bytes(const TensorFields& tensor, const HeaderPlan& plan);
 
-// Where encode_tensor_header left room for what is known only after the data: positions in the header.
+// Positions in the header of what is known only after the data; encode_tensor_header writes zeros there.
 struct HeaderSlots {
   std::size_t crc32_at = 0, sha256_at = 0, nonce_at = 0, macs_at = 0;
 };
 
-// Appends a header with zeros for hash values, nonce and MACs.
+// Appends a header with zeros in place of hash values, nonce and MACs.
 HeaderSlots encode_tensor_header(const TensorFields& tensor, std::uint16_t module_index, const HeaderPlan& plan,
                                  const std::optional<KeyDerivation>& key_derivation, std::vector<std::byte>& out);
 

@@ -1,10 +1,11 @@
-// Files, and the paths by which bytes reach them.
+// Files, and the I/O paths that read and write them.
 //
-// A File is one open file over one I/O path. Reads and writes at any offset may run at the same time from any threads.
-// The public calls move all bytes or throw: short transfers and interrupted calls are dealt with here, once, for every
-// path. A path implements the protected calls, which may move less.
-// A TransferQueue keeps several transfers of one thread in flight, where the path can.
-// Errors: TZE-ENV rules with the file offset; TZE-AVL-001 for a path that this machine lacks.
+// A File is one open file over one I/O path. The public calls transfer all bytes or throw: they handle short transfers
+// and interrupted calls for every path. A path implements the protected calls, which may transfer fewer bytes.
+// A TransferQueue keeps several transfers of one thread in flight, if the path supports it.
+//
+// Thread-safety: read_at and write_at may run concurrently at any offsets.
+// Errors: TZE-ENV rules with the file offset; TZE-AVL-001 for a path that is not available on this machine.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +21,19 @@
 
 namespace tzmark {
 
-// One move of bytes between a file and memory. Whoever starts it keeps it and its memory in place until it is through.
+// One transfer of bytes between a file and memory. Object and memory must stay in place until it completes.
 struct Transfer {
   enum class Kind : std::uint8_t { kRead, kWrite };
 
   Kind kind = Kind::kRead;
   std::uint64_t offset = 0;
-  MutableBuffer memory;      // which a write leaves as it is
-  void* owner = nullptr;     // the caller's; no queue looks at it
-  std::exception_ptr error;  // set when it is through: what read_at or write_at would have thrown
+  MutableBuffer memory;      // a write does not modify it
+  void* owner = nullptr;     // for the caller; queues ignore it
+  std::exception_ptr error;  // set on completion: what read_at or write_at would have thrown
 };
 
-// Transfers of one thread that are in flight on one file: made, used and destroyed by that thread.
-// Destroyed, it waits for what is still in flight.
+// The transfers that one thread has in flight on one file. That thread creates, uses and destroys the queue.
+// The destructor blocks until all transfers complete.
 class TransferQueue {
  public:
   virtual ~TransferQueue() = default;
@@ -41,15 +42,15 @@ class TransferQueue {
 
   virtual unsigned depth() const = 0;
   virtual unsigned in_flight() const = 0;
-  // REQUIRES: in_flight() < depth(). Never throws for the transfer's own sake: its error is set instead. A path that
-  // cannot go on beside the caller moves the bytes here.
+  // Starts a transfer, whose failure sets its error; a synchronous path performs it here. REQUIRES: in_flight() <
+  // depth().
   virtual void start(Transfer& transfer) = 0;
-  // The next transfer that is through, whole or with its error. REQUIRES: in_flight() > 0.
+  // Blocks until a transfer completes or fails, and returns it. REQUIRES: in_flight() > 0.
   virtual Transfer& wait() = 0;
-  // The same, if one is through by now; nothing otherwise. Never waits.
+  // Returns a transfer that has completed or failed, or null if there is none. Never blocks.
   virtual Transfer* poll() = 0;
-  // Says what memory transfers will use, again and again, where a path gains from knowing that. Called once at most,
-  // before the first start. A queue that is refused it by the system goes on without.
+  // Registers memory that many transfers will use, which speeds up some paths. Called at most once, before the first
+  // start. If the system refuses, transfers work without registration.
   virtual void register_memory(std::span<const MutableBuffer>) {}
 
  protected:
@@ -62,34 +63,33 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  // The I/O path that really moves the bytes, as in the registry ("pwrite").
+  // The name of the I/O path in use, as in the registry ("pwrite").
   virtual std::string_view io_path() const = 0;
   virtual std::uint64_t size() const = 0;
 
-  // Fills all of out from offset on. Throws TZE-ENV-005 if the file ends before.
+  // Fills out from offset on. Throws TZE-ENV-005 if the file is shorter.
   void read_at(std::uint64_t offset, MutableBuffer out);
   void write_at(std::uint64_t offset, ConstBuffer in);
-  // Returns when the content would survive a loss of power.
+  // Blocks until the content is durable: until it would survive a power failure.
   void sync();
 
-  // depth: the most transfers in flight; a path that moves bytes in start has a depth of 1 whatever is asked for.
+  // depth: the maximal number of transfers in flight; always 1 on a synchronous path.
   virtual std::unique_ptr<TransferQueue> make_queue(unsigned depth);
-  // Whether its queues go on beside the caller, so that one thread keeps many transfers in flight.
+  // Whether transfers proceed in the background, so that one thread can keep many in flight.
   virtual bool is_asynchronous() const { return false; }
-  // Transfers in flight, over all threads, that serve this path well. 0: as many as there are threads, since each
-  // keeps a core busy.
+  // The recommended number of transfers in flight, summed over all threads; 0 = one per thread.
   virtual unsigned queue_depth_default() const { return 0; }
-  // What offsets in the file and addresses in memory have to agree modulo, so that bytes move without a detour.
+  // File offset and memory address must be equal modulo this to be transferred without a bounce buffer.
   virtual std::size_t transfer_align_bytes() const { return 1; }
-  // Whether it moves bytes between storage and GPU memory by itself; other paths refuse buffers of that kind.
+  // Whether the path transfers directly between storage and GPU memory; other paths refuse such buffers.
   virtual bool moves_device_memory() const { return false; }
-  // Says how large the file will be, to a path that writes better into room that is there. Throws TZE-ENV rules if
-  // there is no room. The size may be the new one at once.
+  // Allocates space for a file of that size, on a path that then writes faster. Throws TZE-ENV rules if there is no
+  // space. May set the size at once.
   virtual void reserve(std::uint64_t bytes);
 
  protected:
   File() = default;
-  // Moves at least one byte, and returns how many; 0 from read_some is the end of the file.
+  // Transfer at least one byte and return how many; read_some returns 0 at the end of the file.
   virtual std::size_t read_some(std::uint64_t offset, MutableBuffer out) = 0;
   virtual std::size_t write_some(std::uint64_t offset, ConstBuffer in) = 0;
   virtual void sync_all() = 0;
@@ -98,70 +98,73 @@ class File {
 enum class OpenMode {
   kRead,
   kCreate,         // must not exist; readable and writable
-  kCreatePrivate,  // the same, and for nobody but its owner
+  kCreatePrivate,  // the same, accessible by its owner only
   kModify,         // must exist; readable and writable
 };
 
-// One row of the registry of paths.
+// One entry of the registry of I/O paths.
 struct IoPath {
   std::string_view name;
   std::string_view summary;
-  std::string_view variant_of;  // the path that this is a variant of; empty if it stands for itself
-  // Why this machine cannot use the path; empty if it can.
+  std::string_view variant_of;  // the path that this is a variant of; empty if it is not a variant
+  // The reason why this machine cannot use the path; empty if it can.
   std::function<std::string()> why_unavailable;
   std::function<std::unique_ptr<File>(const std::string& file_name, OpenMode)> open;
 };
 
 std::span<const IoPath> io_paths();
 
-// name: a path of the registry, or "auto". A named path is used or the call fails: nothing falls back silently.
+// io_path: a path of the registry, or "auto" for the first one available. There is no silent fallback: a named path is
+// used, or the call fails.
 std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std::string_view io_path = "auto");
 
-// Moves bytes from one file to another in pieces. REQUIRES: the ranges do not overlap if both are the same file.
+// Copies bytes from one file to another in pieces. REQUIRES: the ranges do not overlap if both are the same file.
 void copy_bytes(File& from, std::uint64_t from_offset, File& to, std::uint64_t to_offset, std::uint64_t bytes);
 
-class Directory;  // of the library
-
-// A file that appears under its name whole or not at all: written without a name, or under a temporary one (NAME.tmp-
-// and eight hex digits) where the file system or the path needs that, then synced, renamed, and the directory synced.
-// Destroyed without commit, it leaves nothing behind; a process that is killed may leave the temporary file.
-// Until it is whole only its user can open it. Then it gets mode, ACL and owner of the file that it replaces, if that
-// belongs to the user or, for root, if only root and its owner can write the directory; else those of a new file, with
-// no wider mode. A symbolic link is replaced itself. What is no regular file is not replaced.
-// Errors: TZE-ENV rules; TZE-AVL-001 where the file system cannot refuse to replace, and kRefuse asks for that.
-// For one thread at a time, but for the File itself.
+// A file that appears under its name complete, or not at all. It is written without a name, or under a temporary one
+// (NAME.tmp- and eight hex digits) if the file system or the path requires it, then synced and renamed, and the
+// directory is synced. If it is destroyed without commit, it leaves nothing behind; a process that is killed may leave
+// the temporary file.
+//
+// Only the current user can open it before it is complete. It then gets the mode, ACL and owner of the file that it
+// replaces, provided that the user owns that file or, for root, that only root and its owner can write to the
+// directory. Otherwise it gets those of a new file, with a mode no wider than the old one. A symbolic link is replaced,
+// not followed. Only a regular file is replaced.
+//
+// Thread-safety: for one thread at a time, except for file(). Errors: TZE-ENV rules; TZE-AVL-001 if kRefuse is asked
+// for and the file system cannot rename without replacing.
 class AtomicFile {
  public:
   enum class Existing { kReplace, kRefuse };
 
   explicit AtomicFile(const std::string& final_name, std::string_view io_path = "auto",
                       Existing existing = Existing::kReplace);
-  // In a directory that is open already: that of final_name.
-  AtomicFile(std::shared_ptr<const Directory> directory, const std::string& final_name, std::string_view io_path,
-             Existing existing);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   // REQUIRES: not finished yet.
   File& file();
-  // Syncs and closes the file, which then only lacks its name.
+  // Syncs and closes the file. Only the rename remains.
   void finish();
+  // Finishes the file, renames it, and syncs the directory.
   void commit();
 
-  struct State;  // private to the library
+ protected:
+  struct State;
+  explicit AtomicFile(std::unique_ptr<State> state);
+  static State& state_of(const AtomicFile& file) { return *file.state_; }
 
  private:
-  friend class NameChanges;
-  friend bool can_link(const AtomicFile& file);
   std::unique_ptr<State> state_;
 };
 
-// For programs: when a signal (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGXFSZ) ends the process, temporary
-// files are removed before. What is ignored or handled otherwise stays so. A signal waits while several names change.
+// Installs handlers, for programs: when a signal (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGXFSZ) ends the
+// process, they remove temporary files first. Signals that are ignored or already handled stay so. A signal is deferred
+// while several names change.
 void remove_temporary_files_at_signals();
 
-// A file without a name in TMPDIR, or /tmp, which is gone when the File is.
+// Creates a file without a name in TMPDIR, or /tmp; it is deleted with the File.
 std::unique_ptr<File> temporary_file();
 
 // Copies a stream that cannot seek (a pipe) to a temporary file.

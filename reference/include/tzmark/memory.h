@@ -1,4 +1,4 @@
-// Host memory of the process's own, in large pages where the system has them.
+// Anonymous host memory, in huge pages if the system has them.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 
 namespace tzmark {
 
-// Of the kernels that this is made for: the size of a large page, and what its address is a multiple of.
+// The size and alignment of a huge page on the supported kernels.
 inline constexpr std::size_t kHugePageBytes = 2 << 20;
 
-// Memory that the system has just mapped: zeros, aligned to a page, and costing nothing until it is touched. It goes
-// back to the system with the object. Moves and does not copy. For one owner at a time.
+// Owns zeroed, page-aligned memory. The system commits a page when it is first touched, and gets all of them back when
+// the object is destroyed. Move-only. For one owner at a time.
 class HostMemory {
  public:
-  // What the system is asked for; it may give small pages all the same. Copying into memory that has never been touched
-  // is several times as fast with huge pages.
+  // A hint; the system may use small pages anyway. Copying into untouched memory is several times as fast with huge
+  // pages.
   enum class Pages { kSmall, kHuge };
 
   HostMemory() = default;
-  // Throws TZE-ENV for memory that is not to be had.
+  // Throws TZE-ENV-006 if the memory cannot be allocated.
   explicit HostMemory(std::size_t bytes, Pages pages = Pages::kHuge);
   ~HostMemory();
   HostMemory(HostMemory&& other) noexcept;

@@ -1,14 +1,14 @@
 // Reading .tensors files.
 //
-// A Reader has checked the file header and the whole index when its constructor returns: every offset and length lies
-// inside the file, nothing overlaps, names form a tree. Tensor headers are read and cross-checked when their
-// tensor is; check_headers does it for all. Opening costs memory in proportion to the entries that are really there.
+// The constructor of a Reader checks the file header and the whole index: every offset and length lies inside the file,
+// nothing overlaps, and names form a tree. A tensor header is read and compared with the index when its tensor is read;
+// check_headers does it for all. Opening needs memory in proportion to the actual number of index entries.
 //
-// Thread-safety: const calls may run at the same time. Calls that read many tensors start threads of their own.
-// Ownership: a Reader owns its File. Streams that it opened must not outlive it.
-// Errors: tzmark::Error with the rule and the byte offset. What a call has already handed out is right as far as the
-// checks asked for go, except where a call says otherwise.
-// The file must not be changed by others while it is read.
+// Thread-safety: const calls are thread-safe. Calls that read many tensors start threads.
+// Ownership: a Reader owns its File. The streams that it opens must not outlive it.
+// Errors: tzmark::Error with the rule and the byte offset. Data that was delivered before an error passed the requested
+// checks, unless a call states otherwise.
+// The file must not change while it is read.
 #pragma once
 
 #include <cstdint>
@@ -22,53 +22,48 @@
 #include "tzmark/buffer.h"
 #include "tzmark/crypto.h"
 #include "tzmark/format.h"
+#include "tzmark/hashes.h"
 #include "tzmark/io.h"
 #include "tzmark/memory.h"
 #include "tzmark/table.h"
 
 namespace tzmark {
 
-// Told how many bytes of the file have just been dealt with. Called from any thread, for each piece.
+// Receives the number of bytes of the file that have just been processed. Called from any thread, once per piece.
 using Progress = std::function<void(std::uint64_t bytes)>;
 
 struct ReadOptions {
   std::optional<KeySource> key;
   KeyDerivationLimits key_derivation_limits;
   std::string io_path = "auto";
-  std::string data_file_name;         // of a split pair, whose head is the file that is opened; FORMAT.md, appendix A
-  unsigned threads = 0;               // that compute at a time; 0: one a core
-  std::size_t piece_bytes = 2 << 20;  // of a transfer, at most
-  unsigned queue_depth = 0;           // transfers in flight, over all threads; 0: what suits the I/O path
-  Progress progress;                  // of verify, scan, read and load
+  std::string data_file_name;         // the detached data of the file; FORMAT.md, appendix A
+  unsigned threads = 0;               // compute threads; 0 = one per core
+  std::size_t piece_bytes = 2 << 20;  // maximal size of a transfer
+  unsigned queue_depth = 0;           // transfers in flight, summed over all threads; 0 = the I/O path's default
+  Progress progress;                  // called by verify, scan, read and load
 };
 
-// Which of the stored hashes are checked while data is read. MACs of encrypted tensors always are.
-enum class Verification : std::uint8_t {
-  kNone,
-  kCrc32,  // a tensor without CRC32 fails
-  kAll,    // CRC32 and SHA-256, whichever a tensor has; a tensor without any fails
-};
-
-// The data of one tensor as plaintext, in any order.
+// Random access to the plaintext of one tensor. Thread-safe.
 class TensorStream {
  public:
   virtual ~TensorStream() = default;
-  // Fills out with the plaintext from offset on. REQUIRES: offset + out.size <= data_length. Thread-safe.
+  // Fills out with the plaintext from offset on. REQUIRES: offset + out.size <= data_length.
   virtual void read(std::uint64_t offset, MutableBuffer out) = 0;
-  // The whole plaintext, if it lies in host memory for as long as the stream lives: then nobody has to copy it.
+  // The whole plaintext, if it lies in host memory as long as the stream lives; a writer then does not copy it.
   virtual std::span<const std::byte> in_memory() const { return {}; }
   // The same in GPU memory.
   virtual ConstBuffer in_device_memory() const { return {}; }
-  // What the source says that header and data hash to, if it says so; a writer that copies the tensor checks it.
-  virtual const class ExpectedHashes* expected() const { return nullptr; }
+  // The hashes that the source stores for the tensor, for a writer to check; null if it stores none. Valid as long as
+  // the stream.
+  virtual const ExpectedHashes* expected() const { return nullptr; }
 };
 
-// Where a writer gets its tensors from. Thread-safe.
+// Supplies the tensors of a writer. Thread-safe.
 class TensorSource {
  public:
   virtual ~TensorSource() = default;
   virtual std::unique_ptr<TensorStream> open(std::size_t tensor) const = 0;
-  // Whether streams copy from a GPU, which goes faster to memory that is pinned for it.
+  // Whether streams copy from a GPU; a writer then pins its buffers.
   virtual bool is_on_device() const { return false; }
 };
 
@@ -77,10 +72,10 @@ struct DeviceReadOptions;
 
 struct ScanOptions {
   Verification verify = Verification::kNone;
-  bool plain_sha256 = false;  // SHA-256 of the data alone
+  bool plain_sha256 = false;  // compute the SHA-256 of the data alone
 };
 
-// What a scan tells about a tensor when it is through with it. The views are valid during the call.
+// What a scan reports about a tensor when it has read it. The views are valid during the call.
 struct ScannedTensor {
   std::size_t index;
   const TensorHeader& header;
@@ -88,80 +83,79 @@ struct ScannedTensor {
   std::optional<std::array<std::byte, 32>> plain_sha256;  // none for a meta tensor
 };
 
-// The plaintext of all tensors of a file, in one piece of memory that it owns. Moves and does not copy.
+// Owns the plaintext of all tensors of a file, in one allocation of host memory. Move-only.
 class LoadedTensors {
  public:
   LoadedTensors(const TensorTable& tensors, HostMemory::Pages pages);
 
-  std::size_t size() const { return places_.size(); }
+  std::size_t size() const { return ranges_.size(); }
   // Aligned to 64 bytes; empty for a meta tensor.
   std::span<std::byte> operator[](std::size_t tensor) const {
-    return memory_.bytes().subspan(places_[tensor].offset, places_[tensor].length);
+    return memory_.bytes().subspan(ranges_[tensor].offset, ranges_[tensor].length);
   }
 
  private:
-  struct Place {
+  struct Range {
     std::uint64_t offset, length;
   };
   HostMemory memory_;
-  std::vector<Place> places_;
+  std::vector<Range> ranges_;
 };
 
 class Reader final : public TensorSource {
  public:
   explicit Reader(std::unique_ptr<File> file, ReadOptions options = {});
-  // A split pair: the file with the headers, and the one with the data. Positions in the data count in the latter.
+  // data_file: the detached data. Data offsets then refer to that file.
   Reader(std::unique_ptr<File> file, std::unique_ptr<File> data_file, ReadOptions options);
-  // "-" reads standard input to its end first.
+  // "-" first copies standard input to a temporary file. Throws TZE-ENV-007 if an in-place edit was interrupted.
   static Reader open(const std::string& file_name, ReadOptions options = {});
   ~Reader() override;
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;
 
-  // By which the file is read, as in the registry.
+  // The name of the I/O path in use.
   std::string_view io_path() const;
   const FileHeader& header() const;
   Layout layout() const;
   const TensorTable& tensors() const;
-  std::uint64_t file_bytes() const;  // of both files of a split pair
+  std::uint64_t file_bytes() const;  // including detached data
   std::uint64_t index_begin() const;
   std::uint64_t index_length() const;
-  std::uint64_t index_used() const;  // without the zeros behind the last entry
-  const Segments& segments() const;  // of v5-segments; else zeros
+  std::uint64_t index_used() const;  // without the zeros after the last entry
+  const Segments& segments() const;  // of v5-segments; zeros in other layouts
 
-  // By stored name, or by path.
+  // Finds a tensor by its stored name, or by its path.
   std::optional<std::size_t> find(std::string_view name) const;
   std::optional<std::size_t> find(const Path& path) const;
 
-  // Reads every tensor header and checks it against the index. visit, if given, is called for each in file order.
+  // Reads every tensor header and compares it with the index. Calls visit, if given, for each in file order.
   using HeaderVisitor = std::function<void(std::size_t tensor, const TensorHeader&, std::span<const std::byte> header)>;
   void check_headers(const HeaderVisitor& visit = {}) const;
 
-  // Everything: headers, MACs, CRC32, SHA-256. Throws the first error in file order.
+  // Verifies everything: headers, MACs, CRC32, SHA-256. Throws the first error in file order.
   void verify() const;
 
-  // Reads all data once. done, if given, is called once for each tensor, in any order, never twice at the same time.
+  // Reads all data once. Calls done, if given, once per tensor, in any order, one call at a time.
   void scan(const ScanOptions& options, const std::function<void(const ScannedTensor&)>& done = {}) const;
 
-  // The whole tensor into memory of data_length bytes, or of nominal size for a meta tensor, which gives zeros.
-  // If it throws, out holds nothing that may be used.
+  // Reads the whole tensor into memory of data_length bytes. A meta tensor takes memory of its nominal size, which is
+  // zeroed. If this throws, the content of out is undefined.
   void read(std::size_t tensor, MutableBuffer out, Verification verify = Verification::kAll) const;
 
-  // Every tensor into memory that is allocated for them.
+  // Reads every tensor into memory that it allocates.
   LoadedTensors load(Verification verify = Verification::kAll,
                      HostMemory::Pages pages = HostMemory::Pages::kHuge) const;
 
-  // As read and load, into GPU memory: see tzmark/device.h. What a failed call leaves in memory of the caller may not
-  // be used. REQUIRES: out.kind == kDevice.
+  // Like read and load, into GPU memory: see tzmark/device.h. If read_into_device throws, the content of out is
+  // undefined. Throws kUsage unless out.kind == kDevice.
   void read_into_device(std::size_t tensor, MutableBuffer out, const DeviceReadOptions& options) const;
   DeviceTensors load_into_device(const DeviceReadOptions& options) const;
 
-  // Reads the tensor's header and checks it; MACs are checked as data is read, hashes are not.
+  // Reads the tensor's header and compares it with the index. The stream checks MACs, but not hashes.
   std::unique_ptr<TensorStream> open(std::size_t tensor) const override;
 
-  struct State;  // private to the codec
-
  private:
+  struct State;
   std::unique_ptr<State> state_;
 };
 

@@ -1,7 +1,7 @@
-// What this process did in another way because the system was short of threads, memory or file descriptors.
+// Counts fallbacks that this process took because the system was short of threads, memory or file descriptors.
 //
-// The work is done all the same, but more slowly: code that measures compares the counts before and after. They begin
-// with the process and are of all its files and threads. Thread-safe.
+// The work was done, but more slowly: a benchmark compares the counts before and after. They start with the process and
+// cover all of its files and threads. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,12 @@
 namespace tzmark {
 
 struct Shortage {
-  std::uint64_t threads_missing = 0;     // threads that the system did not start; the others did their work
-  std::uint64_t transfers_in_place = 0;  // calls of io_uring paths that were made by pread and pwrite
+  std::uint64_t threads_missing = 0;     // threads that the system did not start
+  std::uint64_t transfers_in_place = 0;  // transfers of io_uring paths that used pread or pwrite instead
 
   bool operator==(const Shortage&) const = default;
 };
 
 Shortage shortage();
-void count_missing_threads(std::uint64_t threads);
-void count_transfer_in_place();
 
 }  // namespace tzmark

@@ -1,7 +1,7 @@
-// A compact list of tensors: what the reader finds in a file and what the writer is asked to write.
+// A compact list of tensors: what a reader finds in a file, and what a writer is asked to write.
 //
-// About 60 bytes a tensor beside its name and shape, so that a million tensors are no burden. Views that a table hands
-// out stay valid until it is changed or destroyed. Reading is thread-safe, changing is not.
+// A tensor takes about 60 bytes in addition to its name and shape, so that a table may hold a million of them.
+// Thread-safety: const calls are thread-safe. Views into a table are valid until it is changed or destroyed.
 #pragma once
 
 #include <cstdint>
@@ -20,39 +20,39 @@ struct TensorInfo {
   const Dtype& dtype;
   std::span<const std::uint64_t> shape;
   std::uint64_t data_length;
-  std::uint64_t header_offset;  // 0 in a table that is to be written
+  std::uint64_t header_offset;  // 0 in a table to be written
   std::uint64_t data_offset;
   std::uint16_t module_index;
   Kind kind;
-  bool wide_dimensions;  // a file stores them so, or has to
+  bool wide_dimensions;  // stored as u64 each, or must be
 
-  // A tensor with elements but without data: its content is zeros that nobody stored.
+  // Whether the tensor has elements but no stored data; it is read as zeros.
   bool meta() const;
   Path path() const { return parse_name(name); }
-  // The same as the wire structures want it; the views point into the table.
+  // The same tensor in the form that format.h encodes. The views point into the table.
   TensorFields fields() const;
 };
 
 class TensorTable {
  public:
-  std::size_t size() const { return records_.size(); }
+  std::size_t size() const { return rows_.size(); }
   TensorInfo operator[](std::size_t i) const;
 
-  // The data of a tensor that is not meta has nominal_bytes(shape, item_bytes) bytes.
-  // Throws kUsage if shape has more than kMaxDimensions, or a size of 2^63 bytes and more.
+  // Adds a tensor with nominal_bytes(shape, item_bytes) bytes of data, or none if it is meta.
+  // Throws kUsage if shape has more than kMaxDimensions dimensions, or the size is 2^63 bytes or more.
   void add(const Path& path, Kind kind, const Dtype& dtype, std::span<const std::uint64_t> shape, bool meta = false,
            std::uint16_t module_index = 0);
 
-  // Makes room for as much as the other table holds, so that filling this one does not overshoot.
+  // Allocates as much memory as the other table uses.
   void reserve_like(const TensorTable& other);
-  // Gives back what growing has overshot.
+  // Releases memory that growing allocated in excess.
   void shrink_to_fit();
 
-  // For readers: takes an entry as it stands in a file.
+  // Adds an index entry of a file as it is; for readers.
   void add(const IndexEntry& entry, const Dtype& dtype);
 
  private:
-  struct Record {
+  struct Row {
     std::uint64_t header_offset, data_offset, data_length;
     std::uint64_t name_begin, shape_begin;
     std::uint32_t dtype;
@@ -63,9 +63,9 @@ class TensorTable {
   };
 
   std::uint32_t intern(const Dtype& dtype);
-  void append(std::string_view name, std::span<const std::uint64_t> shape, const Dtype& dtype, Record record);
+  void append(std::string_view name, std::span<const std::uint64_t> shape, const Dtype& dtype, Row row);
 
-  std::vector<Record> records_;
+  std::vector<Row> rows_;
   std::string names_;
   std::vector<std::uint64_t> dimensions_;
   std::vector<Dtype> dtypes_;

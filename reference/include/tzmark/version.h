@@ -1,4 +1,4 @@
-// What this build of tzmark is.
+// Identifies this build of tzmark.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@ namespace tzmark {
 
 // "0.1.0"
 const char* version();
-// Of the source, as git tells it; "unknown" outside of a checkout.
+// The git commit of the source; "unknown" if it was not built from a git checkout.
 const char* commit();
-// Version, commit and what is compiled in, on several lines without a line end at the end.
+// Version, commit and compiled-in features, on several lines; the last one has no newline.
 std::string version_text();
 
 }  // namespace tzmark

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "gpu/crc32.h"
-#include "gpu/host_block.h"
-#include "gpu/secretbox.h"
+#include "gpu/secretbox_kernel.h"
 #include "testing/gpu/fake.h"
+#include "testing/gpu/host_block.h"
 
 namespace {
 

@@ -14,6 +14,7 @@
 #include "testing/files/path_test.h"
 #include "testing/files/test_directory.h"
 #include "testing/gpu/fake.h"
+#include "tzmark/device_memory.h"
 #include "tzmark/gpudirect.h"
 #include "tzmark/io.h"
 

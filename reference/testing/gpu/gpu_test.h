@@ -12,7 +12,7 @@
 #include "tzmark/device_compute.h"
 #include "testing/files/test_directory.h"
 #include "testing/gpu/fake.h"
-#include "tzmark/gpudirect.h"
+#include "tzmark/device_memory.h"
 
 namespace tzmark::test {
 

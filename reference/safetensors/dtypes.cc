@@ -1,5 +1,5 @@
 // The table of dtypes.
-#include "safetensors/dtype.h"
+#include "safetensors/dtypes.h"
 
 #include <algorithm>
 #include <array>
@@ -33,7 +33,7 @@ constexpr std::array kDtypes = {
 };
 
 std::optional<std::uint8_t> find(std::string_view wanted, std::string_view DtypeRow::*field) {
-  // An empty torch name stands for none.
+  // An empty name means that there is none.
   if (wanted.empty()) return std::nullopt;
   const auto row = std::ranges::find(kDtypes, wanted, field);
   if (row == kDtypes.end()) return std::nullopt;

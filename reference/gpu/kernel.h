@@ -1,9 +1,9 @@
-// How kernels are written once, for the GPU and for the host, whose tests run the very same arithmetic.
+// The common base of kernels, which compile for the GPU and for the host, where tests run the same arithmetic.
 //
-// A kernel is a function of a block of threads: block.each(step) lets every thread of the block take a step, and ends
-// in a barrier. A step may use what earlier steps left in shared memory, and nothing that another thread writes in the
-// same step. What stands between steps is the same for every thread.
-// Device memory is named by its address, and is never touched outside the bytes that a caller named.
+// A kernel is a function of a thread block: block.each(step) runs a step in every thread of the block, and ends with a
+// barrier. A step may read what earlier steps left in shared memory, but nothing that another thread writes in the same
+// step. Code between steps does the same in every thread.
+// Device memory is passed as addresses, and never accessed outside the caller's ranges.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ TZMARK_DEVICE inline std::uint8_t load_byte(std::uint64_t address) {
   return *reinterpret_cast<const std::uint8_t*>(address);
 }
 
-// What is global memory has to be said: of an address that comes from memory the compiler does not know.
+// The compiler does not know that an address from memory refers to global memory, so the instructions say it.
 
 // REQUIRES: address is a multiple of 4.
 TZMARK_DEVICE inline std::uint32_t load_word(std::uint64_t address) {
@@ -69,7 +69,7 @@ TZMARK_DEVICE inline void xor_byte(std::uint64_t address, std::uint8_t with) {
   *reinterpret_cast<std::uint8_t*>(address) ^= with;
 }
 
-// For words of device memory that several blocks write.
+// Modifies a word of device memory that several blocks write.
 TZMARK_DEVICE inline void atomic_xor(std::uint32_t* target, std::uint32_t with) {
 #ifdef __CUDA_ARCH__
   atomicXor(target, with);
@@ -78,7 +78,7 @@ TZMARK_DEVICE inline void atomic_xor(std::uint32_t* target, std::uint32_t with) 
 #endif
 }
 
-// The lower word of (high, low) >> bits. REQUIRES: bits < 32.
+// Returns the lower word of (high, low) >> bits. REQUIRES: bits < 32.
 TZMARK_DEVICE inline std::uint32_t shift_pair(std::uint32_t low, std::uint32_t high, unsigned bits) {
 #ifdef __CUDA_ARCH__
   return __funnelshift_r(low, high, bits);
@@ -87,7 +87,7 @@ TZMARK_DEVICE inline std::uint32_t shift_pair(std::uint32_t low, std::uint32_t h
 #endif
 }
 
-// Sets what a block leaves in shared memory to zero, one thread's share of it. The compiler does not leave it out.
+// Zeroes one thread's share of a block's shared memory; volatile keeps the compiler from removing it.
 template <typename Shared>
 TZMARK_DEVICE void wipe(Shared& shared, unsigned thread, unsigned threads) {
   static_assert(sizeof(Shared) % sizeof(std::uint32_t) == 0);

@@ -1,16 +1,17 @@
-// The kernel that opens messages of XSalsa20-Poly1305 in place: one block of threads a message, taken in turn.
+// The kernel that decrypts XSalsa20-Poly1305 messages in place: each thread block processes one message at a time.
 //
-// Thread t of T takes every T-th block of 16 bytes for the MAC: sum = sum * r^T + block, and at the end times the power
-// of r that it lacks. What is missing to a multiple of T blocks is left out at the beginning, so that this power
-// depends on t alone. Only if the MAC is right, the threads make key stream into shared memory, a block of 64 bytes
-// each, and XOR it to the message in the order of its bytes, so that neighbours touch neighbouring words.
+// For the MAC, thread t of T processes every T-th block of 16 bytes: sum = sum * r^T + block, and multiplies by a power
+// of r at the end. Blocks missing to a multiple of T are omitted at the beginning, so that this power depends on t
+// alone. Only if the MAC is correct, the threads compute key stream into shared memory, a block of 64 bytes each, and
+// XOR it to the message in the order of its bytes, so that adjacent threads access adjacent words.
 //
-// Rates here are counted from instructions; no GPU has measured them yet.
-// The speed is that of integer instructions, of which an SM does 64 lanes a cycle. 64 bytes of Salsa20 take 1,000 and
-// their XOR 160; 64 bytes of Poly1305 take 100 multiplications of 64 bits, which count twice, and 120 others: 1,500 in
-// all, so 2.7 bytes a cycle, 630 GB/s with 132 SMs at 1.75 GHz. Memory, which sees each byte read twice and written
-// once, would do more than 1 TB/s. A message costs some 15,000 cycles before its first byte (two blocks of Salsa20,
-// the powers of r, barriers), 1 % of the time of 2 MiB; a single large message uses a single block, so 1/528 of a H200.
+// The following rates are computed from instruction counts, not measured on a GPU.
+// Integer instructions limit the speed; an SM executes 64 lanes per cycle. 64 bytes of Salsa20 take 1,000 instructions,
+// and their XOR 160; 64 bytes of Poly1305 take 100 multiplications of 64 bits, which count twice, and 120 others: 1,500
+// in total, so 2.7 bytes per cycle, 630 GB/s with 132 SMs at 1.75 GHz. Memory, where each byte is read twice and
+// written once, would allow more than 1 TB/s. A message has a fixed cost of some 15,000 cycles (two blocks of Salsa20,
+// the powers of r, barriers), 1 % of the time of 2 MiB; a single large message uses a single thread block, so 1/528 of
+// an H200.
 #pragma once
 
 #include "gpu/poly1305.h"
@@ -20,7 +21,7 @@ namespace tzmark::gpu {
 
 constexpr unsigned kSecretboxThreads = 256;
 constexpr unsigned kSecretboxKeyBytes = 32;
-// The first half of the key stream's first block is the key of the MAC; the message starts at the second half.
+// The first half of the key stream's first block is the MAC key; the message starts at the second half.
 constexpr unsigned kSecretboxStreamBegin = 32;
 constexpr std::uint32_t kSecretboxOpened = 1, kSecretboxWrongMac = 2;
 
@@ -31,9 +32,9 @@ struct SecretboxMessage {
   std::uint32_t mac[4];
 };
 
-// As a kernel takes it. Of each message it writes one of the results above.
+// The kernel's argument. The kernel writes one of the results above per message.
 struct SecretboxArguments {
-  const std::uint32_t* key;  // 8 words of device memory, where they can be wiped
+  const std::uint32_t* key;  // 8 words of device memory, so that they can be wiped
   const SecretboxMessage* messages;
   std::uint64_t message_count;
   std::uint32_t* results;
@@ -45,7 +46,7 @@ struct SecretboxShared {
   std::uint32_t power[kPoly1305Limbs][kSecretboxThreads];  // r^(t + 1)
   std::uint32_t share[kPoly1305Limbs][kSecretboxThreads];  // of each thread
   std::uint32_t sum[kPoly1305Limbs][kLanes];
-  // Words of the key stream. One is left out after 16, so that the threads, which write 16 each, meet all banks.
+  // Words of the key stream, with padding after every 16, so that the threads, which write 16 each, use all banks.
   std::uint32_t stream[kSecretboxThreads * (kSalsa20Words + 1)];
   std::uint32_t opens;
 };
@@ -59,14 +60,14 @@ TZMARK_DEVICE inline void store_limbs(std::uint32_t (&limbs)[kPoly1305Limbs][kSe
   for (unsigned i = 0; i < kPoly1305Limbs; ++i) limbs[i][at] = value.limb[i];
 }
 
-// Block `number` of a message, as Poly1305 takes it.
+// Returns block `number` of a message for Poly1305.
 TZMARK_DEVICE inline Limbs message_block(const SecretboxMessage& message, std::uint64_t number) {
   const std::uint64_t end = message.address + message.bytes;
   const std::uint64_t address = message.address + number * kPoly1305BlockBytes;
   const std::uint64_t aligned = address / 4 * 4;
   Words words{};
   if (end - address < kPoly1305BlockBytes || aligned < message.address || end - aligned < 20) {
-    // At the edges, where whole words would reach beyond the message.
+    // At the edges, whole words would extend beyond the message.
     const unsigned bytes =
         end - address < kPoly1305BlockBytes ? static_cast<unsigned>(end - address) : kPoly1305BlockBytes;
     TZMARK_UNROLL for (unsigned i = 0; i < kPoly1305BlockBytes; ++i) {
@@ -86,7 +87,7 @@ TZMARK_DEVICE inline Limbs message_block(const SecretboxMessage& message, std::u
   return limbs_of(words, kPoly1305WholeBlock);
 }
 
-// One thread's blocks of a message, as if the last were the message's last.
+// Returns the sum of one thread's blocks, as if its last block were the message's last.
 TZMARK_DEVICE inline Limbs message_share(const SecretboxShared& shared, const SecretboxMessage& message,
                                          std::uint64_t blocks, unsigned thread) {
   const std::uint64_t rounds = (blocks + kSecretboxThreads - 1) / kSecretboxThreads;
@@ -96,7 +97,7 @@ TZMARK_DEVICE inline Limbs message_share(const SecretboxShared& shared, const Se
   Limbs sum = message_block(message, number);
   if (number + kSecretboxThreads >= blocks) return sum;
   const Limbs stride = load_limbs(shared.power, kSecretboxThreads - 1);
-  // The next block is on its way while the sum is multiplied.
+  // Loads the next block while multiplying the sum.
   number += kSecretboxThreads;
   Limbs next = message_block(message, number);
   while (number + kSecretboxThreads < blocks) {
@@ -108,14 +109,14 @@ TZMARK_DEVICE inline Limbs message_share(const SecretboxShared& shared, const Se
   return add(multiply(sum, stride), next);
 }
 
-// Word i of the key stream that is in shared memory.
+// Returns word i of the key stream in shared memory.
 TZMARK_DEVICE constexpr unsigned stream_word(unsigned i) { return i + i / kSalsa20Words; }
 
 TZMARK_DEVICE inline std::uint8_t stream_byte(const SecretboxShared& shared, unsigned at) {
   return static_cast<std::uint8_t>(shared.stream[stream_word(at / 4)] >> (8 * (at % 4)));
 }
 
-// One thread's share of XORing the key stream to the bytes from begin to end. at: where begin's byte of it is.
+// XORs one thread's share of the key stream to the bytes from begin to end. at: the position of begin in the stream.
 TZMARK_DEVICE inline void xor_stream(const SecretboxShared& shared, std::uint64_t begin, std::uint64_t end, unsigned at,
                                      unsigned thread) {
   const std::uint64_t rounded = (begin + 3) / 4 * 4;
@@ -123,13 +124,13 @@ TZMARK_DEVICE inline void xor_stream(const SecretboxShared& shared, std::uint64_
   const unsigned head = static_cast<unsigned>(words_begin - begin);
   const unsigned words = static_cast<unsigned>((end - words_begin) / 4);
   const unsigned tail = static_cast<unsigned>((end - words_begin) % 4);
-  // Bytes that share a word with somebody else's are touched one by one.
+  // Bytes that share a word with bytes outside the range are accessed individually.
   if (thread < head) xor_byte(begin + thread, stream_byte(shared, at + thread));
   if (thread < tail) {
     xor_byte(words_begin + 4 * words + thread, stream_byte(shared, at + head + 4 * words + thread));
   }
   const unsigned first = (at + head) / 4, shift = 8 * ((at + head) % 4);
-  constexpr unsigned kAhead = 8;  // loads under way at the same time
+  constexpr unsigned kAhead = 8;  // loads in flight
   for (unsigned done = thread; done < words; done += kAhead * kSecretboxThreads) {
     std::uint32_t word[kAhead] = {};
     TZMARK_UNROLL for (unsigned k = 0; k < kAhead; ++k) {
@@ -140,14 +141,14 @@ TZMARK_DEVICE inline void xor_stream(const SecretboxShared& shared, std::uint64_
       const unsigned i = done + k * kSecretboxThreads;
       if (i >= words) continue;
       const std::uint32_t low = shared.stream[stream_word(first + i)];
-      // There is a next word of the stream wherever a part of it is wanted.
+      // The stream has a next word whenever a part of it is needed.
       const std::uint32_t high = shift == 0 ? 0 : shared.stream[stream_word(first + i + 1)];
       store_word(words_begin + 4 * i, word[k] ^ shift_pair(low, high, shift));
     }
   }
 }
 
-// Reads the MAC of a message and says in shared.opens whether it is the right one.
+// Computes the MAC of a message, and sets shared.opens if it is correct.
 template <typename Block>
 TZMARK_DEVICE void check_mac(const Block& block, SecretboxShared& shared, const SecretboxMessage& message,
                              const std::uint32_t* key_address) {
@@ -162,7 +163,7 @@ TZMARK_DEVICE void check_mac(const Block& block, SecretboxShared& shared, const 
     for (unsigned i = 0; i < 4; ++i) shared.mac_key[i] = stream[4 + i];
   });
   const std::uint64_t blocks = message.bytes / kPoly1305BlockBytes + (message.bytes % kPoly1305BlockBytes != 0);
-  // No more powers than the message needs, each from two that are there.
+  // Computes the powers that the message needs, each from two known ones.
   for (unsigned there = 1; there < kSecretboxThreads && there < blocks; there *= 2) {
     block.each([&](unsigned thread) {
       if (thread < there || thread >= 2 * there) return;
@@ -181,7 +182,7 @@ TZMARK_DEVICE void check_mac(const Block& block, SecretboxShared& shared, const 
   block.each([&](unsigned thread) {
     if (thread >= kLanes) return;
     for (unsigned i = 0; i < kPoly1305Limbs; ++i) {
-      // Eight limbs of little more than 26 bits.
+      // Sums of eight limbs of little more than 26 bits.
       std::uint32_t sum = 0;
       for (unsigned other = thread; other < kSecretboxThreads; other += kLanes) sum += shared.share[i][other];
       shared.sum[i][thread] = sum;

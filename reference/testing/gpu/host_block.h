@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "gpu/device.h"
+#include "gpu/kernel.h"
 
 namespace tzmark::gpu {
 
