@@ -25,7 +25,7 @@ using mutation::Comparison;
 using mutation::Group;
 using mutation::Subject;
 
-constexpr int kResultVersion = 1;
+constexpr int kAgainstResultVersion = 1;
 constexpr std::uint64_t kFindingMemoryBytes = 64 << 20;
 constexpr std::chrono::seconds kFindingElapsed{10};
 
@@ -165,7 +165,7 @@ Json json_of(const Comparison& comparison, const AgainstArguments& arguments, co
                         {"finished", group.finished}}}});
   }
   return {{"schema", "tzmark-against"},
-          {"schema_version", kResultVersion},
+          {"schema_version", kAgainstResultVersion},
           {"tzmark_version", TZMARK_VERSION},
           {"elapsed_ns", elapsed.count()},
           {"first", describe_adapter(first)},

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using mutation::Failure;
 
-constexpr int kResultVersion = 1;
+constexpr int kMinimizeResultVersion = 1;
 
 std::chrono::nanoseconds nanoseconds_of(double seconds) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
@@ -148,7 +148,7 @@ int run_minimize(const MinimizeArguments& arguments, const fs::path& prefix, con
   say("{}\n", repeat);
   if (arguments.json_file.empty()) return 0;
   const Json result = {{"schema", "tzmark-minimize"},
-                       {"schema_version", kResultVersion},
+                       {"schema_version", kMinimizeResultVersion},
                        {"tzmark_version", TZMARK_VERSION},
                        {"adapter", {{"argv", adapter.argv()}, {"profile", adapter.profile().document}}},
                        {"file", describe_file(arguments.file, file)},
