@@ -1,6 +1,7 @@
 // tzmark append: adds tensors to a v5-segments file.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <memory>
 #include <vector>

@@ -1,6 +1,8 @@
 // tzmark checkpoint: the command group.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include "cli/checkpoint_commands.h"
 #include "cli/commands.h"
 

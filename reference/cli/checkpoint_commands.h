@@ -1,10 +1,13 @@
 // The subcommands of tzmark checkpoint, and what they share.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "tzmark/checkpoint.h"
+
+namespace CLI {
+class App;
+}
 
 namespace tzmark::cli {
 

@@ -1,6 +1,8 @@
 // The options that commands of tzmark checkpoint share.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include "cli/checkpoint_commands.h"
 #include "tzmark/error.h"
 

@@ -1,4 +1,5 @@
 // tzmark checkpoint consolidate and reshard: convert a sharded checkpoint for one process, or for other ranks.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/checkpoint_commands.h"

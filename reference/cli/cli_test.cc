@@ -82,7 +82,7 @@ TEST_F(CliTest, VerifyLoadsIntoGpuMemory) {
   for (const char* compute : everyone) {
     const Result whole = run({"verify", "--device", "--compute", compute, good});
     EXPECT_EQ(whole.status, 0) << whole.err;
-    EXPECT_THAT(whole.out, HasSubstr("in GPU memory"));
+    EXPECT_THAT(whole.out, HasSubstr("into GPU memory"));
     EXPECT_EQ(run({"verify", "--device", "--compute", compute, bad}).err, run({"verify", bad}).err);
   }
   EXPECT_EQ(run({"verify", "--compute", "host", good}).status, 2);

@@ -1,7 +1,6 @@
 // The subcommands of tzmark, and what they share. Each command has its own file.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -14,6 +13,11 @@
 #include "tzmark/reader.h"
 #include "tzmark/safetensors.h"
 #include "tzmark/writer.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace tzmark::cli {
 

@@ -1,6 +1,7 @@
 // What the subcommands share.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <array>
 
 #include "cli/commands.h"

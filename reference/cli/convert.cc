@@ -1,6 +1,7 @@
 // tzmark convert: writes the same tensors in another layout or format, with or without encryption.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <vector>

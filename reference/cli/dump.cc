@@ -1,4 +1,5 @@
 // tzmark dump: prints the content of a file as canonical JSON.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands.h"

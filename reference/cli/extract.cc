@@ -1,6 +1,7 @@
 // tzmark extract: writes the raw bytes of one tensor.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <vector>

@@ -1,6 +1,7 @@
 // tzmark inspect: shows people what is in a file.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <memory>

@@ -1,6 +1,7 @@
 // tzmark: one command with subcommands. As in git, separate programs run the larger ones.
 //
 // Exit status: 0 success, 1 the file fails, 2 wrong usage, 3 the environment failed, 4 not available on this machine.
+#include <CLI/CLI.hpp>
 #include <array>
 #include <csignal>
 #include <string_view>

@@ -1,9 +1,12 @@
 // Parses a command line, runs the command, and reports errors on one line of stderr and by the exit status.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
+
+namespace CLI {
+class App;
+}
 
 namespace tzmark::cli {
 

@@ -1,6 +1,7 @@
 // tzmark verify: checks that a file is valid and undamaged.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands.h"

@@ -4,8 +4,12 @@
 // encryption. So a value must not be empty, unless its option permits it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace tzmark {
 
