@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "annotate_command.h"
 #include "arguments.h"
 #include "conform.h"
 #include "console.h"
@@ -65,6 +66,14 @@ int corpus_main(int argc, char** argv) {
   return run([&](const fs::path& prefix) { return parse(app, argc, argv) ? run_corpus(arguments, prefix) : 0; });
 }
 
+// Not for people: tzmark inspect --bytes runs it.
+int annotate_main(int argc, char** argv) {
+  AnnotateArguments arguments;
+  CLI::App app("Shows every byte of a file with the field that it belongs to.", "tzmark-conform annotate");
+  add_annotate_options(app, arguments);
+  return run([&](const fs::path&) { return parse(app, argc, argv) ? run_annotate(arguments) : 0; });
+}
+
 int minimize_main(int argc, char** argv) {
   MinimizeArguments arguments;
   CLI::App app("Makes the smallest file with which an implementation fails as it does with a given one.",
@@ -96,7 +105,8 @@ int conform_main(int argc, char** argv) {
 int main(int argc, char** argv) {
   // tzmark runs this program under the name of the command that was asked for.
   for (const auto& [name, command] :
-       {std::pair(std::string_view("corpus"), &corpus_main), std::pair(std::string_view("minimize"), &minimize_main)}) {
+       {std::pair(std::string_view("corpus"), &corpus_main), std::pair(std::string_view("minimize"), &minimize_main),
+        std::pair(std::string_view("annotate"), &annotate_main)}) {
     if (argc > 0 && argv[0] == name) return command(argc, argv);
     if (argc > 1 && argv[1] == name) return command(argc - 1, argv + 1);
   }

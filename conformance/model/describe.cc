@@ -78,23 +78,46 @@ void fill_gaps(Bytes file, bool refused, std::vector<Field>& fields) {
   std::stable_sort(fields.begin(), fields.end(), before);
 }
 
+Record walk_file_header(Bytes file, Notes& notes) {
+  return walk(file, kFileHeader, 0, std::min<std::uint64_t>(65, file.size()), nullptr, std::string(kFileHeader.name),
+              notes);
+}
+
+Reading read_tensors(Bytes file, const Record& header, const std::set<std::string>& without) {
+  const std::uint64_t version = header.find("data version")->number;
+  return version == 5 ? read_version_5(file, header, without)
+                      : read_as(file, header, layout_of_version(version), without);
+}
+
 }  // namespace
+
+Description describe_structure(Bytes file, const std::set<std::string>& without) {
+  Notes notes(without);
+  Description description;
+  if (const Record header = walk_file_header(file, notes); header.whole) {
+    Reading reading = read_tensors(file, header, without);
+    description.layout = reading.layout->name;
+    notes.append(std::move(reading.notes));
+    add_data_fields(file, reading, notes);
+  }
+  description.fields = std::move(notes.fields());
+  description.defects = std::move(notes.defects());
+  std::ranges::stable_sort(description.fields, {}, &Field::offset);
+  return description;
+}
 
 Description describe(Bytes file, const Secret& secret, const std::set<std::string>& without) {
   if (sodium_init() < 0) throw std::runtime_error("libsodium cannot be initialized");
   Notes notes(without);
   Description description;
-  const Record header = walk(file, kFileHeader, 0, std::min<std::uint64_t>(65, file.size()), nullptr,
-                             std::string(kFileHeader.name), notes);
+  const Record header = walk_file_header(file, notes);
   if (header.whole) {
-    const std::uint64_t version = header.find("data version")->number;
-    Reading reading = version == 5 ? read_version_5(file, header, without)
-                                   : read_as(file, header, layout_of_version(version), without);
+    Reading reading = read_tensors(file, header, without);
     description.layout = reading.layout->name;
     notes.append(std::move(reading.notes));
     const auto hashes = read_data(file, secret, reading, notes);
     if (!notes.refused()) {
-      description.document = canonical_document(file, version, reading, hashes);
+      description.document = canonical_document(file, header.find("data version")->number, reading, hashes);
       if (is_complete(header, reading)) check_writer_rules(file, header, reading, notes);
     }
     add_data_fields(file, reading, notes);

@@ -64,6 +64,10 @@ struct Description {
 // leaves TZR-HDR-006 out. Throws std::runtime_error where the machine fails and not the file: no memory for a key.
 Description describe(Bytes file, const Secret& secret, const std::set<std::string>& without = {});
 
+// Returns layout, fields and defects of structure, and no document. Reads no data beyond a few values, and needs no
+// secret, so that it serves files of any size. Bytes that belong to no field have none here.
+Description describe_structure(Bytes file, const std::set<std::string>& without = {});
+
 // Whether a reader that only decodes, or one that verifies too, refuses what has this defect.
 bool refuses_decode(const Defect& defect);
 bool refuses_verify(const Defect& defect);

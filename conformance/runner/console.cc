@@ -83,6 +83,12 @@ void open_standard_streams() {
 std::string escape_for_terminal(std::string_view text) {
   std::string safe;
   while (!text.empty()) {
+    // Nearly all text is plain, and there may be gigabytes of it.
+    const auto is_plain = [](char c) { return (c >= ' ' && c <= '~') || c == '\n'; };
+    const std::string_view plain(text.begin(), std::ranges::find_if_not(text, is_plain));
+    safe += plain;
+    text.remove_prefix(plain.size());
+    if (text.empty()) break;
     const std::size_t bytes = character_bytes(text);
     const std::string_view character = text.substr(0, std::max<std::size_t>(bytes, 1));
     if (bytes == 0 || is_hidden(code_point_of(character))) {

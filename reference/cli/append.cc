@@ -1,6 +1,7 @@
-// tzmark append: more tensors in a v5-segments file.
+// tzmark append: adds tensors to a v5-segments file.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <memory>
 #include <vector>
@@ -14,29 +15,21 @@
 namespace tzmark::cli {
 namespace {
 
-// The input, which FILE is not here but INPUT, and what it is added to.
-struct AppendOptions : InputOptions {
+// FILE is the target here, and the input is INPUT.
+struct AppendOptions : InputOptions, OutputOptions {
   std::string target;
-  std::vector<std::string> raw;  // NAME DTYPE SHAPE FILE, over and over
-  KeyOptions encrypt_keys;
-  std::uint64_t chunk_bytes = kDefaultChunkBytes;
-  bool no_crc32 = false, no_sha256 = false, no_verify = false, show_growth = false;
+  std::vector<std::string> raw;  // NAME DTYPE SHAPE FILE, repeated
+  bool show_growth = false;
 
-  WriteOptions write_options() const {
-    WriteOptions options;
-    options.crc32 = !no_crc32;
-    options.sha256 = !no_sha256;
-    if (auto key = encrypt_keys.source()) {
-      options.encrypt = EncryptOptions{std::move(*key), chunk_bytes};
-    }
-    options.verify_source = !no_verify;
+  WriteOptions append_options() const {
+    WriteOptions options = write_options();
     options.threads = threads;
     options.io_path = io_path;
     return options;
   }
 };
 
-// "2,3": a shape; nothing for a scalar.
+// Parses a shape such as "2,3"; "" is that of a scalar.
 std::vector<std::uint64_t> parse_shape(std::string_view text) {
   std::vector<std::uint64_t> shape;
   const char* at = text.data();
@@ -44,14 +37,14 @@ std::vector<std::uint64_t> parse_shape(std::string_view text) {
   while (at < end) {
     const auto [next, failed] = std::from_chars(at, end, shape.emplace_back());
     if (failed != std::errc() || (next != end && (*next != ',' || next + 1 == end))) {
-      throw Error(ErrorCode::kUsage, fmt::format("'{}' is no shape; 2,3 is one", text));
+      throw Error(ErrorCode::kUsage, fmt::format("'{}' is not a shape such as 2,3", text));
     }
     at = next + (next != end ? 1 : 0);
   }
   return shape;
 }
 
-// Tensors whose data are whole files.
+// Tensors whose data are whole files, one each.
 class RawSource final : public TensorSource {
  public:
   RawSource(const std::vector<std::string>& raw, const std::string& io_path) : io_path_(io_path) {
@@ -59,11 +52,11 @@ class RawSource final : public TensorSource {
       const Path path = parse_path(raw[i]);
       table_.add(path, Kind::kStateDict, dtype_from_name(raw[i + 1]), parse_shape(raw[i + 2]));
       const std::uint64_t wanted = table_[table_.size() - 1].data_length;
-      about(raw[i + 3], [&] {
+      with_file_name(raw[i + 3], [&] {
         const std::uint64_t found = open_file(raw[i + 3], OpenMode::kRead, io_path)->size();
         if (found != wanted) {
           throw Error(ErrorCode::kUsage,
-                      fmt::format("{} bytes, but dtype and shape of '{}' want {}", found, raw[i], wanted));
+                      fmt::format("{} bytes, but dtype and shape of '{}' need {}", found, raw[i], wanted));
         }
       });
       file_names_.push_back(raw[i + 3]);
@@ -77,7 +70,7 @@ class RawSource final : public TensorSource {
       Stream(const std::string& file_name, const std::string& io_path)
           : file_name_(file_name), file_(open_file(file_name, OpenMode::kRead, io_path)) {}
       void read(std::uint64_t offset, MutableBuffer out) override {
-        about(file_name_, [&] { file_->read_at(offset, out); });
+        with_file_name(file_name_, [&] { file_->read_at(offset, out); });
       }
 
      private:
@@ -85,7 +78,7 @@ class RawSource final : public TensorSource {
       std::unique_ptr<File> file_;
     };
     const std::string& name = file_names_[tensor];
-    return about(name, [&] { return std::make_unique<Stream>(name, io_path_); });
+    return with_file_name(name, [&] { return std::make_unique<Stream>(name, io_path_); });
   }
 
  private:
@@ -95,17 +88,17 @@ class RawSource final : public TensorSource {
 };
 
 void run(const AppendOptions& options) {
-  const auto about_target = [&](auto&& action) { return about(options.target, action); };
+  const auto about_target = [&](auto&& action) { return with_file_name(options.target, action); };
   if (options.file_name.empty() == options.raw.empty()) {
-    about_target([] { throw Error(ErrorCode::kUsage, "either INPUT or --raw says what to append"); });
+    about_target([] { throw Error(ErrorCode::kUsage, "give either INPUT or --raw"); });
   }
   ProgressLine progress("append", options.progress);
-  WriteOptions write_options = about_target([&] { return options.write_options(); });
+  WriteOptions write_options = about_target([&] { return options.append_options(); });
   write_options.progress = progress.callback();
   Growth growth;
   if (options.raw.empty()) {
     const InputSource input(options);
-    growth = about_output(options.target, options.file_name, [&] {
+    growth = with_file_names(options.target, options.file_name, [&] {
       return append_tensors(options.target, input.table(), input, std::move(write_options));
     });
   } else {
@@ -114,7 +107,7 @@ void run(const AppendOptions& options) {
         about_target([&] { return append_tensors(options.target, source.table(), source, std::move(write_options)); });
   }
   progress.clear();
-  note_lost_owner(options.target, growth);
+  tell_lost_owner(options.target, growth);
   if (options.show_growth) {
     print(fmt::format(R"({{"growths": {}, "inserted_bytes": {}, "copied_bytes": {}, "elapsed_ns": {}}})"
                       "\n",
@@ -128,29 +121,22 @@ void add_append(CLI::App& app) {
   auto options = std::make_shared<AppendOptions>();
   CLI::App* command = app.add_subcommand("append", "Add tensors to a v5-segments file, in place");
   command->footer(
-      "New data goes behind the old. A full segment is doubled: by the file system where it can insert a range (ext4,\n"
-      "xfs), else by copying the file. A crash leaves FILE.tzmark-intent, which the next append or edit recovers "
-      "from.");
-  command->add_option("FILE", options->target, "The v5-segments file to add to")->required();
-  options->add_to(*command, InputOptions::Keys::kAccepted, "INPUT",
-                  "A .tensors or safetensors file, all of whose tensors are added", /*required=*/false);
+      "Appends the data at the end. Doubles a segment that is full: the file system inserts the room if it can (ext4,\n"
+      "xfs), otherwise the file is copied. After a crash, the next append or edit recovers from FILE.tzmark-intent.");
+  command->add_option("FILE", options->target, "v5-segments file to add to")->required();
+  options->InputOptions::add_to(*command, InputOptions::Keys::kAccepted, "INPUT",
+                                "A .tensors or safetensors file: add all of its tensors", /*required=*/false);
   CLI::Option* const raw =
       command
           ->add_option("--raw", options->raw,
-                       "One tensor from a file of raw bytes: NAME DTYPE SHAPE FILE, as in w float32 2,3 w.bin")
+                       "Add one tensor from a file of raw bytes: NAME DTYPE SHAPE FILE, as in w float32 2,3 w.bin")
           ->type_size(4)
           ->allow_extra_args(false);
   accept_empty(*raw);  // the shape of a scalar
-  options->encrypt_keys.add_to(
-      *command, "encrypt-",
-      {.key_file = "The key of FILE, if it is encrypted", .passphrase_file = "The passphrase of FILE"});
-  command->add_option("--chunk-bytes", options->chunk_bytes, "Data under one MAC; a multiple of 64, at least 1 KiB")
-      ->transform(CLI::AsSizeValue(true))
-      ->capture_default_str();
-  command->add_flag("--no-crc32", options->no_crc32, "Write no CRC32");
-  command->add_flag("--no-sha256", options->no_sha256, "Write no SHA-256");
-  command->add_flag("--no-verify", options->no_verify, "Do not check the hashes of INPUT");
-  command->add_flag("--show-growth", options->show_growth, "Print what making room took, as JSON");
+  options->OutputOptions::add_to(
+      *command, "INPUT",
+      {.key_file = "File with the key of FILE, if encrypted", .passphrase_file = "File with the passphrase of FILE"});
+  command->add_flag("--show-growth", options->show_growth, "Print the cost of making room, as JSON");
   command->callback([options] { run(*options); });
 }
 

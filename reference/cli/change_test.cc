@@ -93,7 +93,7 @@ TEST_F(ChangeTest, AppendBlamesTheInputForItsHashes) {
                   fs::perms::owner_read | fs::perms::owner_write);
   EXPECT_EQ(run({"verify", file_}).status, 3);
   EXPECT_THAT(run({"verify", file_}).err, HasSubstr("TZE-ENV-007"));
-  EXPECT_THAT(run({"edit", file_, "--recover"}).out, HasSubstr("undone"));
+  EXPECT_THAT(run({"edit", file_, "--recover"}).out, HasSubstr("undid the interrupted change"));
   EXPECT_EQ(run({"verify", file_}).status, 0);
   // A copy that a killed process has left is named, and kept.
   write("file.tzmark-grow-0123456789abcdef", std::string("a copy"));

@@ -1,11 +1,10 @@
-// tzmark checkpoint: the group of commands, and what they share.
+// tzmark checkpoint: the command group.
 #include <fmt/format.h>
 
-#include <memory>
+#include <CLI/CLI.hpp>
 
 #include "cli/checkpoint_commands.h"
 #include "cli/commands.h"
-#include "cli/sibling.h"
 
 namespace tzmark::cli {
 
@@ -15,17 +14,13 @@ std::string find_checkpoint(const std::string& directory, const CheckpointReadOp
     if (files->kind(directory + "/" + name) != EntryKind::kNone) return directory;
   }
   if (const auto newest = find_newest_checkpoint(directory, options)) return newest->directory;
-  throw Error(ErrorCode::kOpenFailed, fmt::format("{}: there is no committed checkpoint", directory));
+  throw Error(ErrorCode::kOpenFailed, fmt::format("{}: no committed checkpoint found", directory));
 }
 
-void add_checkpoint(CLI::App& app, char** arguments) {
-  CLI::App* group = app.add_subcommand("checkpoint", "Checkpoints of a training run: simulate, list, verify, reshard");
+void add_checkpoint(CLI::App& app) {
+  CLI::App* group = app.add_subcommand(
+      "checkpoint", "List, verify, consolidate or reshard checkpoints of a training run, or simulate one");
   group->require_subcommand(1);
-  add_checkpoint_simulate(*group, [arguments](const SimulateOptions& options) {
-    if (options.mpi) become_sibling("../libexec/tzmark/tzmark-checkpoint-mpi", arguments);
-    Ranks alone;
-    simulate(options, alone);
-  });
   add_checkpoint_list(*group);
   add_checkpoint_verify(*group);
   add_checkpoint_consolidate(*group);

@@ -1,7 +1,8 @@
-// tzmark checkpoint list and verify: what checkpoints are there, and is one of them whole?
+// tzmark checkpoint list and verify: shows the checkpoints in a directory, and checks one.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "bytes/utf8.h"
 #include "cli/checkpoint_commands.h"
 #include "cli/commands.h"
+#include "program/standard_streams.h"
 
 namespace tzmark::cli {
 namespace {
@@ -39,8 +41,8 @@ std::string hex_text(std::string_view bytes) {
   return text;
 }
 
-// JSON is UTF-8, and names of files are any bytes. A name that is not UTF-8 has U+FFFD for each wrong byte, and all of
-// its bytes beside it.
+// JSON is UTF-8, and file names are any bytes. A name that is not UTF-8 has U+FFFD for each wrong byte, and a second
+// member with all bytes in hex.
 void add_name(json& object, const std::string& key, const std::string& name) {
   object[key] = name;
   if (find_invalid_utf8(name)) object[key + "_hex"] = hex_text(name);
@@ -84,8 +86,8 @@ void list(const std::string& directory, bool as_json) {
   try {
     latest = read_latest_checkpoint(directory);
   } catch (const Error& error) {
-    // The commits tell which checkpoints there are; this file is only for people.
-    warn(error.message());
+    // Not fatal: the commits tell which checkpoints exist.
+    tell(error.message());
   }
   if (!as_json) {
     for (const CheckpointInfo& info : found) print(table_line(info));
@@ -98,12 +100,21 @@ void list(const std::string& directory, bool as_json) {
   print(document.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
+// Reports directories next to the checkpoints that are no committed checkpoints, and why.
+void tell_unusable(const std::string& directory, const CheckpointReadOptions& reading) {
+  for (const CheckpointInfo& info : list_checkpoints(directory, reading)) {
+    if (info.status == Status::kUncommitted || info.status == Status::kUnreadable) {
+      tell(fmt::format("passed over {}: {}", info.directory, info.problem));
+    }
+  }
+}
+
 void verify(const std::string& directory, const CheckpointReadOptions& reading) {
   const std::string checkpoint = find_checkpoint(directory, reading);
-  if (checkpoint != directory) warn_of_unusable(directory, reading);
+  if (checkpoint != directory) tell_unusable(directory, reading);
   const CheckpointInfo info = verify_checkpoint(checkpoint, reading);
-  print(fmt::format("{}: step {}, {}, {} files, {}, all sizes and digests are right\n", printable(checkpoint),
-                    info.step, ranks_of(info), info.file_count, human_bytes(info.file_bytes)));
+  print(fmt::format("{}: step {}, {}, {} files, {}, all sizes and digests match\n", printable(checkpoint), info.step,
+                    ranks_of(info), info.file_count, human_bytes(info.file_bytes)));
 }
 
 }  // namespace
@@ -114,9 +125,9 @@ void add_checkpoint_list(CLI::App& group) {
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = group.add_subcommand("list", "The checkpoints in a directory, the newest last");
-  command->add_option("DIR", options->directory, "Where the checkpoints are")->required();
-  command->add_flag("--json", options->json, "As JSON");
+  CLI::App* command = group.add_subcommand("list", "List the checkpoints in a directory, the newest last");
+  command->add_option("DIR", options->directory, "Directory of the checkpoints")->required();
+  command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { list(options->directory, options->json); });
 }
 
@@ -126,8 +137,8 @@ void add_checkpoint_verify(CLI::App& group) {
     CheckpointReadOptions reading;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = group.add_subcommand("verify", "Read a checkpoint, or the newest of a directory, and check it");
-  command->add_option("DIR", options->directory, "A checkpoint, or the directory that checkpoints are in")->required();
+  CLI::App* command = group.add_subcommand("verify", "Verify a checkpoint, or the newest one in a directory");
+  command->add_option("DIR", options->directory, "Checkpoint, or directory of checkpoints")->required();
   add_read_options(*command, options->reading);
   command->callback([options] { verify(options->directory, options->reading); });
 }

@@ -1,9 +1,10 @@
 // The options that commands of tzmark checkpoint share.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include "cli/checkpoint_commands.h"
-#include "cli/commands.h"
-#include "program/standard_streams.h"
+#include "tzmark/error.h"
 
 namespace tzmark::cli {
 
@@ -18,29 +19,19 @@ void add_write_options(CLI::App& command, CheckpointOptions& options) {
             options.layout = layout_from_name(name);
             if (!options.layout) throw Error(ErrorCode::kUsage, fmt::format("there is no layout '{}'", name));
           },
-          "Of the files: safetensors, or .tensors in a layout as convert knows them; auto is the lowest that the "
-          "content needs")
+          "Format of the files: safetensors, or .tensors in a layout of convert; auto = the oldest that can hold "
+          "the content")
       ->default_str("safetensors");
-  command.add_option("--io", options.io_path, "I/O path: auto, or one of those that tzmark bench --list-io tells")
+  command.add_option("--io", options.io_path, "I/O path: auto, or one listed by tzmark bench --list-io")
       ->capture_default_str();
-  command.add_option("--threads", options.threads, "Threads that copy and write; 0 is one per core")
+  command.add_option("--threads", options.threads, "Threads that copy and write; 0 = one per core")
       ->check(CLI::Range(0U, CheckpointOptions::kThreadsMax))
       ->capture_default_str();
 }
 
 void add_read_options(CLI::App& command, CheckpointReadOptions& options) {
   command.add_flag("--from-device", options.from_device,
-                   "Forget what the system has cached of the files, so that the device is asked");
-}
-
-void warn(const std::string& text) { tell(text); }
-
-void warn_of_unusable(const std::string& directory, const CheckpointReadOptions& options) {
-  for (const CheckpointInfo& other : list_checkpoints(directory, options)) {
-    const bool unusable =
-        other.status == CheckpointInfo::Status::kUncommitted || other.status == CheckpointInfo::Status::kUnreadable;
-    if (unusable) warn(fmt::format("passed over {}: {}", other.directory, other.problem));
-  }
+                   "Drop the files from the page cache first, so that the device is read");
 }
 
 }  // namespace tzmark::cli

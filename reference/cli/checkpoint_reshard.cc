@@ -1,4 +1,5 @@
-// tzmark checkpoint consolidate and reshard: a sharded checkpoint for one process, or for another number of ranks.
+// tzmark checkpoint consolidate and reshard: convert a sharded checkpoint for one process, or for other ranks.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/checkpoint_commands.h"
@@ -14,9 +15,8 @@ struct ReshardOptions {
   CheckpointOptions writing;
 
   void add_to(CLI::App& command) {
-    command.add_option("DIR", directory, "A sharded checkpoint, or the directory whose newest one is meant")
-        ->required();
-    command.add_option("OUT", output, "The checkpoint to write, which must not exist")->required();
+    command.add_option("DIR", directory, "Sharded checkpoint, or directory, of which the newest is taken")->required();
+    command.add_option("OUT", output, "Checkpoint to write; must not exist")->required();
     add_read_options(command, reading);
     add_write_options(command, writing);
     writing.existing = CheckpointOptions::Existing::kRefuse;
@@ -27,7 +27,7 @@ struct ReshardOptions {
 
 void add_checkpoint_consolidate(CLI::App& group) {
   auto options = std::make_shared<ReshardOptions>();
-  CLI::App* command = group.add_subcommand("consolidate", "Put the shards of all ranks together");
+  CLI::App* command = group.add_subcommand("consolidate", "Merge the shards of all ranks into one checkpoint");
   options->add_to(*command);
   command->callback([options] {
     consolidate_checkpoint(find_checkpoint(options->directory, options->reading), options->output, options->reading,
@@ -37,9 +37,9 @@ void add_checkpoint_consolidate(CLI::App& group) {
 
 void add_checkpoint_reshard(CLI::App& group) {
   auto options = std::make_shared<ReshardOptions>();
-  CLI::App* command = group.add_subcommand("reshard", "Deal a sharded checkpoint out to another number of ranks");
+  CLI::App* command = group.add_subcommand("reshard", "Redistribute a sharded checkpoint over another number of ranks");
   options->add_to(*command);
-  command->add_option("--world-size", options->world_size, "How many ranks will load it")
+  command->add_option("--world-size", options->world_size, "Number of ranks that will load it")
       ->required()
       ->check(CLI::Range(1U, kWorldSizeMax));
   command->callback([options] {

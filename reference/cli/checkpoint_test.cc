@@ -54,7 +54,7 @@ class CheckpointCliTest : public test::CliTest {
 TEST_F(CheckpointCliTest, SavesListsAndVerifies) {
   const Result result = simulate(5);
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_EQ(result.err, "there is no checkpoint; this begins at step 0\n");
+  EXPECT_EQ(result.err, "no checkpoint found; starting at step 0\n");
   EXPECT_THAT(result.out, HasSubstr(step(2) + ": durable, "));
   const json list = listed();
   ASSERT_EQ(list["checkpoints"].size(), 2);
@@ -96,7 +96,7 @@ TEST_F(CheckpointCliTest, GoesOnFromTheNewestAndKeepsWhatItShould) {
   fs::create_directory(step(6) + ".tmp-mine");
   const Result result = simulate(10, {"--keep-latest", "1", "--keep-every", "4"});
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("left: " + dead + "\n"));
+  EXPECT_THAT(result.err, HasSubstr("interrupted save: " + dead + "\n"));
   EXPECT_THAT(result.err, HasSubstr("step-00000006.tmp-mine: not deleted: its name lacks the mark of a save\n"));
   EXPECT_FALSE(fs::exists(dead));
   EXPECT_TRUE(fs::remove(step(6) + ".tmp-mine"));
@@ -243,14 +243,22 @@ TEST_F(CheckpointCliTest, GoesOnBesideADirectoryThatItMayNotRead) {
   EXPECT_THAT(result.err, EndsWith("resumed from the checkpoint of step 2\n"));
 }
 
-TEST_F(CheckpointCliTest, SaysWhereThereIsNoMpi) {
+TEST_F(CheckpointCliTest, SaysWhichProgramIsMissing) {
+  const fs::path built = fs::path(program_).parent_path().parent_path();
   fs::create_directory(path("bin"));
   fs::copy_file(program_, path("bin/tzmark"));
   program_ = path("bin/tzmark");
-  const Result result = simulate(2, {"--mpi"});
-  EXPECT_EQ(result.status, 4);
-  EXPECT_THAT(result.err, HasSubstr("error TZE-AVL-001"));
-  EXPECT_THAT(result.err, HasSubstr("tzmark-checkpoint-mpi"));
+  const auto expect_missing = [&](const Result& result, const std::string& sibling) {
+    EXPECT_EQ(result.status, 4);
+    EXPECT_THAT(result.err, HasSubstr("error TZE-AVL-001"));
+    EXPECT_THAT(result.err, HasSubstr(sibling));
+  };
+  expect_missing(simulate(2), "tzmark-checkpoint-simulate: ");
+  const fs::path libexec = "libexec/tzmark";
+  fs::create_directories(path(libexec));
+  fs::copy_file(built / libexec / "tzmark-checkpoint-simulate", path(libexec / "tzmark-checkpoint-simulate"));
+  EXPECT_EQ(simulate(2).status, 0);
+  expect_missing(simulate(2, {"--mpi"}), "tzmark-checkpoint-mpi: ");
 }
 
 }  // namespace

@@ -8,11 +8,11 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
 
 #include "bytes/cursor.h"
-#include "cli/annotate.h"
 #include "testing/files/command.h"
-#include "testing/files/memory_file.h"
 #include "testing/files/tensors_files.h"
 #include "testing/gpu/probe_program.h"
 
@@ -82,7 +82,7 @@ TEST_F(CliTest, VerifyLoadsIntoGpuMemory) {
   for (const char* compute : everyone) {
     const Result whole = run({"verify", "--device", "--compute", compute, good});
     EXPECT_EQ(whole.status, 0) << whole.err;
-    EXPECT_THAT(whole.out, HasSubstr("in GPU memory"));
+    EXPECT_THAT(whole.out, HasSubstr("into GPU memory"));
     EXPECT_EQ(run({"verify", "--device", "--compute", compute, bad}).err, run({"verify", bad}).err);
   }
   EXPECT_EQ(run({"verify", "--compute", "host", good}).status, 2);
@@ -321,50 +321,79 @@ TEST_F(CliTest, APipeThatClosesEarlyEndsTheProgramQuietly) {
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
-// inspect --bytes has to name each byte once, whatever the file.
-TEST(Annotate, CoversEveryByteOfGoodAndBrokenFiles) {
+// The bytes that inspect --bytes --unfolded shows, in their order.
+std::vector<std::byte> shown_bytes(const std::string& out) {
+  constexpr std::size_t kHexAt = 14, kHexLength = 48;
+  std::vector<std::byte> bytes;
+  std::istringstream lines(out);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_EQ(std::stoull(line), bytes.size()) << line;
+    std::istringstream words(line.substr(kHexAt, kHexLength));
+    for (std::string word; words >> word;) bytes.push_back(static_cast<std::byte>(std::stoi(word, nullptr, 16)));
+  }
+  return bytes;
+}
+
+TEST_F(CliTest, InspectShowsEveryByteOnceOfGoodAndBrokenFiles) {
+  std::vector<std::vector<std::byte>> good = {test::three_tensors().write()};
   WriteOptions sealed;
   sealed.encrypt = test::with_key(1024);
-  std::vector<std::vector<std::byte>> files = {test::three_tensors().write(), test::three_tensors().write(sealed)};
-  for (const Layout layout : {Layout::kV5FlaggedDims, Layout::kV5LongDims, Layout::kV5HeadersFirst}) {
+  good.push_back(test::three_tensors().write(sealed));
+  for (const Layout layout :
+       {Layout::kV4, Layout::kV5FlaggedDims, Layout::kV5LongDims, Layout::kV5HeadersFirst, Layout::kV5Segments}) {
     WriteOptions options;
     options.layout = layout;
-    files.push_back(test::three_tensors().write(std::move(options)));
+    good.push_back(test::three_tensors().write(std::move(options)));
   }
-  // One of v4 under the next data version.
-  WriteOptions classic;
-  classic.layout = Layout::kV4;
-  files.push_back(test::three_tensors().write(std::move(classic)));
-  files.back()[offsetof(FileHeaderWire, data_version)] = std::byte{5};
-  const std::vector<std::vector<std::byte>> right = files;
-  files.push_back(files[0]);
-  files.back().insert(files.back().end(), 20, std::byte{7});  // trailing bytes
-  for (const auto& whole : right) {
-    if (whole.size() > 2000) continue;
-    for (std::size_t length = 0; length < whole.size(); ++length) {
-      files.emplace_back(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
-    }
-  }
+  std::vector<std::vector<std::byte>> broken;
   std::mt19937 random(3);
-  for (int i = 0; i < 6000; ++i) {
-    auto& damaged = files.emplace_back(right[static_cast<std::size_t>(i) % right.size()]);
-    damaged[random() % damaged.size()] = static_cast<std::byte>(random());
+  for (int i = 0; i < 100; ++i) {
+    auto& bytes = broken.emplace_back(good[static_cast<std::size_t>(i) % good.size()]);
+    if (i % 3 == 0) bytes.resize(random() % bytes.size());
+    // Most bytes that mean something are near the start.
+    if (!bytes.empty()) bytes[random() % std::min<std::size_t>(bytes.size(), 400)] = static_cast<std::byte>(random());
   }
-  for (const auto& bytes : files) {
-    MemoryFile file(bytes);
-    std::uint64_t position = 0;
-    try {
-      cli::annotate(file, [&](const cli::Annotation& a) {
-        EXPECT_EQ(a.begin, position);
-        EXPECT_GT(a.length, 0U);
-        EXPECT_FALSE(a.field.empty());
-        position += a.length;
-      });
-    } catch (const Error& error) {
-      EXPECT_EQ(error.error_class(), ErrorClass::kFile);
-    }
-    EXPECT_EQ(position, bytes.size());
-  }
+  good.push_back(good[0]);
+  good.back().insert(good.back().end(), 20, std::byte{7});  // trailing bytes
+  const auto inspect = [&](const std::vector<std::byte>& bytes) {
+    const Result result = run({"inspect", "--bytes", "--unfolded", write("file", bytes)});
+    EXPECT_EQ(shown_bytes(result.out), bytes);
+    EXPECT_EQ(result.status == 0, result.err.empty());
+    const Result verified = run({"verify", "--structure-only", path("file")});
+    EXPECT_EQ(result.status, verified.status) << result.err << verified.err;
+    return result;
+  };
+  for (const auto& bytes : good) EXPECT_EQ(inspect(bytes).err, "");
+  for (const auto& bytes : broken) inspect(bytes);
+  const Result cut = inspect({good[0].begin(), good[0].begin() + 70});
+  EXPECT_THAT(cut.out, HasSubstr("file header: tensor count = 3\n"));
+  EXPECT_THAT(cut.err, HasSubstr("/file: error TZR-IDX-001 at byte 65: index: there is no room for index_length\n"));
+}
+
+TEST_F(CliTest, InspectFoldsLongDataAndReadsPipesAndDetachedData) {
+  test::Content content = test::three_tensors();
+  content.add({"large"}, "uint8", {1000});
+  const std::string file = write("file", content.write());
+  const Result folded = run({"inspect", "--bytes", file});
+  EXPECT_THAT(folded.out, HasSubstr("tensor 3: data = "));
+  EXPECT_THAT(folded.out, HasSubstr("         ...  (968 more bytes)\n"));
+  EXPECT_EQ(run({"inspect", "--bytes", "-"}, file).out, folded.out);
+  ASSERT_EQ(run({"convert", file, path("head"), "--layout", "v5-segments", "--split"}).status, 0);
+  const Result head = run({"inspect", "--bytes", path("head")});
+  EXPECT_EQ(head.status, 0) << head.err;
+  EXPECT_THAT(head.out, HasSubstr("feature flags = bits 255\n"));
+  EXPECT_THAT(head.out, HasSubstr("tensor header 3, hash 1: hash value = "));
+  EXPECT_THAT(head.out, ::testing::Not(HasSubstr("data = ")));
+}
+
+// A file of terabytes takes neither time nor memory, as the command reads no data.
+TEST_F(CliTest, InspectShowsHugeFiles) {
+  const std::string file = write("file", test::three_tensors().write());
+  fs::resize_file(file, std::uint64_t{1} << 42);
+  const Result result = run({"inspect", "--bytes", file});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("file: rest, ignored\n"));
+  EXPECT_LT(result.peak_kib, kPeakKibMax);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
-// The subcommands of tzmark, and what they share. Each command has a file of its own.
+// The subcommands of tzmark, and what they share. Each command has its own file.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,12 +12,18 @@
 #include "tzmark/error.h"
 #include "tzmark/reader.h"
 #include "tzmark/safetensors.h"
+#include "tzmark/writer.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace tzmark::cli {
 
 class ProgressLine;
 
-// Each adds its subcommand to app; the command runs as the subcommand's callback.
+// Each adds its subcommand to app; the subcommand's callback runs it.
 void add_append(CLI::App& app);
 void add_edit(CLI::App& app);
 void add_inspect(CLI::App& app);
@@ -26,18 +31,17 @@ void add_dump(CLI::App& app);
 void add_verify(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_extract(CLI::App& app);
-// arguments: the whole command line, for the program that takes over from this one under MPI.
-void add_checkpoint(CLI::App& app, char** arguments);
+void add_checkpoint(CLI::App& app);
 
-// An error and the file that it is about.
+// An error and the file in which it occurred.
 struct FileError {
   std::string file_name;
   Error error;
 };
 
-// Runs action; an Error in it is about that file.
+// Runs action, and rethrows its Errors with the name of the file.
 template <typename Action>
-auto about(const std::string& file_name, Action&& action) {
+auto with_file_name(const std::string& file_name, Action&& action) {
   try {
     return action();
   } catch (const Error& error) {
@@ -45,21 +49,30 @@ auto about(const std::string& file_name, Action&& action) {
   }
 }
 
-// The four options of which at most one gives a key. What is given and empty has been refused by then.
+// The four options of which at most one gives a key. The parser has rejected empty values.
 struct KeyOptions {
   std::optional<std::string> key_file, key_hex, passphrase_file, passphrase;
 
   struct Summaries {
     std::string key_file, passphrase_file;
   };
-  // prefix: what the names of the options begin with, "" or "encrypt-".
+  // prefix: of the option names, "" or "encrypt-".
   void add_to(CLI::App& command, const std::string& prefix, const Summaries& summaries);
-  // The key, if one is given. Throws what key_from_file and its like do.
+  // Returns the key if one is given. Throws what key_from_file and its like do.
   std::optional<KeySource> source() const;
 };
 
-// The options of a command that opens a file: which one, through which I/O path, with which key. Files whose names say
-// so are safetensors.
+// The options of a command that writes tensors: hashes, encryption, and whether it verifies its input.
+struct OutputOptions {
+  KeyOptions encrypt_keys;
+  std::uint64_t chunk_bytes = kDefaultChunkBytes;
+  bool no_crc32 = false, no_sha256 = false, no_verify = false;
+
+  void add_to(CLI::App& command, const std::string& input, const KeyOptions::Summaries& summaries);
+  WriteOptions write_options() const;
+};
+
+// The options of a command that opens a file: its name, I/O path and key. The name tells whether it is safetensors.
 struct InputOptions {
   std::string file_name;
   std::string data_file_name;
@@ -71,33 +84,35 @@ struct InputOptions {
 
   enum class Keys { kNone, kAccepted };
   void add_to(CLI::App& command, Keys keys = Keys::kAccepted);
-  // Where FILE is something else.
+  // The same for a positional argument of another name.
   void add_to(CLI::App& command, Keys keys, const std::string& positional, const std::string& description,
               bool required);
 
-  // Parts of that, for a command that takes only them.
+  // Parts of the above, for commands that take only these.
   void add_io_to(CLI::App& command);
   void add_keys_to(CLI::App& command);
 
   bool is_safetensors() const;
   SafetensorsReader open_safetensors(ProgressLine* line = nullptr) const;
   ReadOptions read_options() const;
-  // Reading is shown on the line, if there is one.
+  // Reports progress on the line, if there is one.
   Reader open(ProgressLine* line = nullptr) const;
 };
 
-// Says on stderr that a file, which was copied to grow, could not keep its owner or group.
-void note_lost_owner(const std::string& file_name, const Growth& growth);
+// Reports on stderr that a file, which was copied to grow, could not keep its owner or group.
+void tell_lost_owner(const std::string& file_name, const Growth& growth);
 
-// NAME as people write it: a plain name, or a path as a JSON array.
+// Parses a NAME of the command line: a plain name, or a path as a JSON array.
 Path parse_path(const std::string& name);
 
-// Writes to standard output, whole or not at all an error: a reader that closed the pipe early ends the program
-// quietly.
+// Writes all of it to standard output, or throws. If the reader of a pipe is gone, SIGPIPE ends the program.
 void print(std::string_view text);
 void write_stdout(std::span<const std::byte> bytes);
 
-// "1.5 GiB", for people.
+// Formats a size for people: "1.5 GiB".
 std::string human_bytes(std::uint64_t bytes);
+
+// Adds an option whose value may have a unit, as in 64MiB.
+CLI::Option* add_size(CLI::App& command, const std::string& name, std::uint64_t& bytes, const std::string& summary);
 
 }  // namespace tzmark::cli

@@ -1,6 +1,7 @@
 // What the subcommands share.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <array>
 
 #include "cli/commands.h"
@@ -10,7 +11,7 @@
 namespace tzmark::cli {
 
 void InputOptions::add_to(CLI::App& command, Keys keys) {
-  add_to(command, keys, "FILE", "The .tensors file; - is standard input. NAME.safetensors and its index are read too",
+  add_to(command, keys, "FILE", "A .tensors file, or NAME.safetensors or its index; - = standard input",
          /*required=*/true);
 }
 
@@ -19,29 +20,27 @@ void InputOptions::add_to(CLI::App& command, Keys keys, const std::string& posit
   command.add_option(positional, file_name, description)->required(required);
   add_io_to(command);
   command.add_option("--data-file", data_file_name,
-                     positional + " is the head of a split pair (tzmark's own extension), and this is its data");
+                     "Data of " + positional + ", where that has detached data (an extension of tzmark)");
   command
       .add_option("--safetensors-profile", safetensors_profile,
-                  "How strictly a safetensors file is read: spec, as its description says, or library, as the "
-                  "reference library does")
+                  "Rules for safetensors: spec = those of the specification, library = those of the reference library")
       ->check(CLI::IsMember({"spec", "library"}))
       ->capture_default_str();
-  command.add_option("--threads", threads, "Threads for hashing, decryption and I/O; 0 is one a core")
+  command.add_option("--threads", threads, "Threads for hashing, decryption and I/O; 0 = one per core")
       ->capture_default_str();
   if (keys == Keys::kAccepted) add_keys_to(command);
 }
 
 void InputOptions::add_io_to(CLI::App& command) {
-  command.add_option("--io", io_path, "I/O path: auto, or one of those that tzmark bench --list-io tells")
-      ->capture_default_str();
+  command.add_option("--io", io_path, "I/O path: auto, or one listed by tzmark bench --list-io")->capture_default_str();
 }
 
 void InputOptions::add_keys_to(CLI::App& command) {
-  command.add_flag("--progress", progress, "Show progress on stderr even if that is no terminal");
+  command.add_flag("--progress", progress, "Show progress on stderr even if it is not a terminal");
   key_options.add_to(
       command, "",
-      {.key_file = "Key of an encrypted file: 32 raw bytes or 64 hex digits, in a file or a pipe such as <(command)",
-       .passphrase_file = "Passphrase of an encrypted file"});
+      {.key_file = "File or pipe, such as <(command), with the key of an encrypted file: 32 raw bytes or 64 hex digits",
+       .passphrase_file = "File with the passphrase of an encrypted file"});
 }
 
 ReadOptions InputOptions::read_options() const {
@@ -57,7 +56,7 @@ bool InputOptions::is_safetensors() const { return is_safetensors_name(file_name
 
 SafetensorsReader InputOptions::open_safetensors(ProgressLine* line) const {
   if (key_options.source()) {
-    throw Error(ErrorCode::kCryptNotEncrypted, "a key was given, and safetensors files are not encrypted");
+    throw Error(ErrorCode::kCryptNotEncrypted, "a key was given, but safetensors files are not encrypted");
   }
   SafetensorsReadOptions options;
   options.profile = *safetensors_profile_from_name(safetensors_profile);
@@ -70,7 +69,7 @@ SafetensorsReader InputOptions::open_safetensors(ProgressLine* line) const {
 }
 
 Reader InputOptions::open(ProgressLine* line) const {
-  return about(file_name, [&] {
+  return with_file_name(file_name, [&] {
     ReadOptions options = read_options();
     if (line != nullptr) options.progress = line->callback();
     Reader reader = Reader::open(file_name, std::move(options));
@@ -85,8 +84,8 @@ void KeyOptions::add_to(CLI::App& command, const std::string& prefix, const Summ
   };
   add("key-file", key_file, summaries.key_file);
   add("passphrase-file", passphrase_file, summaries.passphrase_file);
-  add("key-hex", key_hex, "Key in hex; seen by every process of the machine, for tests only");
-  add("passphrase", passphrase, "Passphrase; seen by every process of the machine, for tests only");
+  add("key-hex", key_hex, "Key in hex, for tests only: every process of the machine can see it");
+  add("passphrase", passphrase, "Passphrase, for tests only: every process of the machine can see it");
 }
 
 std::optional<KeySource> KeyOptions::source() const {
@@ -100,11 +99,33 @@ std::optional<KeySource> KeyOptions::source() const {
   return std::nullopt;
 }
 
+void OutputOptions::add_to(CLI::App& command, const std::string& input, const KeyOptions::Summaries& summaries) {
+  encrypt_keys.add_to(command, "encrypt-", summaries);
+  add_size(command, "--chunk-bytes", chunk_bytes, "Data per MAC: a multiple of 64, at least 1 KiB")
+      ->capture_default_str();
+  command.add_flag("--no-crc32", no_crc32, "Write no CRC32");
+  command.add_flag("--no-sha256", no_sha256, "Write no SHA-256");
+  command.add_flag("--no-verify", no_verify, "Skip verifying the hashes of " + input);
+}
+
+WriteOptions OutputOptions::write_options() const {
+  WriteOptions options;
+  options.crc32 = !no_crc32;
+  options.sha256 = !no_sha256;
+  options.verify_source = !no_verify;
+  if (auto key = encrypt_keys.source()) options.encrypt = EncryptOptions{std::move(*key), chunk_bytes};
+  return options;
+}
+
+CLI::Option* add_size(CLI::App& command, const std::string& name, std::uint64_t& bytes, const std::string& summary) {
+  return command.add_option(name, bytes, summary)->transform(CLI::AsSizeValue(true));
+}
+
 void write_stdout(std::span<const std::byte> bytes) {
   try {
     tzmark::print(bytes);
   } catch (const Error& error) {
-    // It says itself what it is about, and no file is to be blamed for it.
+    // Its text names standard output, and no file caused it.
     throw FileError{"", error};
   }
 }
@@ -118,10 +139,10 @@ Path parse_path(const std::string& name) {
   }
 }
 
-void note_lost_owner(const std::string& file_name, const Growth& growth) {
+void tell_lost_owner(const std::string& file_name, const Growth& growth) {
   if (growth.owner_kept) return;
   tell(fmt::format(
-      "tzmark: {}: note: it was copied to grow, and now belongs to you: this process may not give it its owner or "
+      "tzmark: {}: note: the file was copied to grow and now belongs to you: this process may not restore its owner or "
       "group; the mode is kept, except for permissions of the lost group and set-ID bits",
       file_name));
 }

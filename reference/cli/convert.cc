@@ -1,6 +1,7 @@
-// tzmark convert: the same tensors in another layout or format, with or without encryption.
+// tzmark convert: writes the same tensors in another layout or format, with or without encryption.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -20,24 +21,22 @@ std::string layouts() {
   return names;
 }
 
-struct ConvertOptions : InputOptions {
+struct ConvertOptions : InputOptions, OutputOptions {
   std::string output;
   std::string layout = "auto";
-  KeyOptions encrypt_keys;
-  std::uint64_t chunk_bytes = kDefaultChunkBytes;
   std::uint64_t opslimit = 3;
   std::uint64_t memlimit = 256 << 20;
   std::uint64_t index_bytes = 0;
   std::uint64_t shard_bytes = 0;
   bool split = false;
-  bool no_crc32 = false, no_sha256 = false, no_verify = false, no_clobber = false;
+  bool no_clobber = false;
 
   bool writes_safetensors() const { return is_safetensors_name(output); }
 
-  // What the options for .tensors files say that holds for safetensors as well.
+  // Takes over the options that also apply to safetensors, and rejects the others.
   SafetensorsWriteOptions safetensors_options(const WriteOptions& common, const InputSource& input) const {
     if (common.layout || common.encrypt || index_bytes != 0 || split) {
-      throw Error(ErrorCode::kUsage, "a safetensors file has no layout, no key, no index and no split pair");
+      throw Error(ErrorCode::kUsage, "a safetensors file has no layout, key, index or detached data");
     }
     SafetensorsWriteOptions options;
     options.metadata = input.metadata();
@@ -50,25 +49,23 @@ struct ConvertOptions : InputOptions {
     return options;
   }
 
-  WriteOptions write_options() const {
-    WriteOptions options;
+  WriteOptions convert_options() const {
+    WriteOptions options = write_options();
+    if (options.encrypt) {
+      options.encrypt->opslimit = opslimit;
+      options.encrypt->memlimit = memlimit;
+    }
     if (shard_bytes != 0 && !writes_safetensors()) {
-      throw Error(ErrorCode::kUsage, "only safetensors are written in shards");
+      throw Error(ErrorCode::kUsage, "--shard-bytes is for safetensors only");
     }
     if (layout != "auto") {
       options.layout = layout_from_name(layout);
       if (!options.layout) {
-        throw Error(ErrorCode::kUsage, fmt::format("there is no layout '{}'; there are auto, {}", layout, layouts()));
+        throw Error(ErrorCode::kUsage, fmt::format("no layout '{}'; use auto, {}", layout, layouts()));
       }
-    }
-    options.crc32 = !no_crc32;
-    options.sha256 = !no_sha256;
-    if (auto key = encrypt_keys.source()) {
-      options.encrypt = EncryptOptions{std::move(*key), chunk_bytes, opslimit, memlimit};
     }
     options.index_bytes_min = index_bytes;
     options.detached_data = split;
-    options.verify_source = !no_verify;
     options.threads = threads;
     options.io_path = io_path;
     options.existing = no_clobber ? AtomicFile::Existing::kRefuse : AtomicFile::Existing::kReplace;
@@ -91,7 +88,8 @@ void write_output(const ConvertOptions& options, WriteOptions write_options, con
   if (options.writes_safetensors()) {
     write_safetensors(options.output, input.table(), input, options.safetensors_options(write_options, input));
   } else if (options.output == "-") {
-    if (options.split) throw Error(ErrorCode::kUsage, "a split pair is two files, and standard output is one");
+    if (options.detached_data)
+      throw Error(ErrorCode::kUsage, "detached data takes two files, and standard output is one");
     const auto file = temporary_file();
     write_tensors(*file, input.table(), input, write_options);
     print_file(*file);
@@ -102,11 +100,11 @@ void write_output(const ConvertOptions& options, WriteOptions write_options, con
 
 void run(const ConvertOptions& options) {
   ProgressLine progress("convert", options.progress);
-  WriteOptions write_options = about(options.output, [&] { return options.write_options(); });
+  WriteOptions write_options = with_file_name(options.output, [&] { return options.convert_options(); });
   write_options.progress = progress.callback();
   const InputSource input(options);
   progress.expect(input.file_bytes());
-  about_output(options.output, options.file_name, [&] { write_output(options, std::move(write_options), input); });
+  with_file_names(options.output, options.file_name, [&] { write_output(options, std::move(write_options), input); });
 }
 
 }  // namespace
@@ -114,35 +112,25 @@ void run(const ConvertOptions& options) {
 void add_convert(CLI::App& app) {
   auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = app.add_subcommand(
-      "convert", "Write the tensors in another layout or as safetensors; encrypt, decrypt or re-key");
-  options->add_to(*command);
-  command
-      ->add_option("OUT", options->output, "The file to write; - is standard output; safetensors if its name says so")
+      "convert", "Write the tensors in another layout or as safetensors; encrypt, decrypt or re-key them");
+  options->InputOptions::add_to(*command);
+  command->add_option("OUT", options->output, "File to write, as safetensors if its name ends so; - = standard output")
       ->required();
   command
       ->add_option("--layout", options->layout,
-                   fmt::format("{}; auto is the lowest data version that the content needs", layouts()))
+                   fmt::format("{}; auto = the oldest that can hold the content", layouts()))
       ->capture_default_str();
-  options->encrypt_keys.add_to(
-      *command, "encrypt-", {.key_file = "Encrypt with this key", .passphrase_file = "Encrypt with this passphrase"});
-  command->add_option("--chunk-bytes", options->chunk_bytes, "Data under one MAC; a multiple of 64, at least 1 KiB")
-      ->transform(CLI::AsSizeValue(true))
-      ->capture_default_str();
+  options->OutputOptions::add_to(
+      *command, "the input",
+      {.key_file = "Encrypt with the key in this file", .passphrase_file = "Encrypt with the passphrase in this file"});
   command->add_option("--opslimit", options->opslimit, "Argon2id passes for a passphrase")->capture_default_str();
-  command->add_option("--memlimit", options->memlimit, "Argon2id memory for a passphrase")
-      ->transform(CLI::AsSizeValue(true))
-      ->capture_default_str();
-  command->add_option("--index-bytes", options->index_bytes, "Reserve at least this much for the index")
-      ->transform(CLI::AsSizeValue(true));
+  add_size(*command, "--memlimit", options->memlimit, "Argon2id memory for a passphrase")->capture_default_str();
+  add_size(*command, "--index-bytes", options->index_bytes, "Reserve at least this much for the index");
   command->add_flag("--split", options->split,
-                    "Write a split pair, tzmark's own extension of v5-segments: index and headers in OUT, data in "
+                    "Detach the data (an extension of v5-segments by tzmark): index and headers in OUT, data in "
                     "OUT.data");
-  command
-      ->add_option("--shard-bytes", options->shard_bytes, "Safetensors: shards of at most this much data, and an index")
-      ->transform(CLI::AsSizeValue(true));
-  command->add_flag("--no-crc32", options->no_crc32, "Write no CRC32");
-  command->add_flag("--no-sha256", options->no_sha256, "Write no SHA-256");
-  command->add_flag("--no-verify", options->no_verify, "Do not check the hashes of the input");
+  add_size(*command, "--shard-bytes", options->shard_bytes,
+           "With safetensors: write shards of at most this much data, and an index");
   command->add_flag("--no-clobber", options->no_clobber, "Fail if OUT exists");
   command->callback([options] { run(*options); });
 }

@@ -1,4 +1,5 @@
-// tzmark dump: the canonical JSON of a file.
+// tzmark dump: prints the content of a file as canonical JSON.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands.h"
@@ -13,7 +14,7 @@ void add_dump(CLI::App& app) {
   options->add_to(*command);
   command->callback([options] {
     ProgressLine progress("dump", options->progress);
-    const std::string json = about(options->file_name, [&] {
+    const std::string json = with_file_name(options->file_name, [&] {
       return options->is_safetensors() ? canonical_json(options->open_safetensors(&progress))
                                        : canonical_json(options->open(&progress));
     });

@@ -1,8 +1,9 @@
-// tzmark edit: other names and kinds, and fewer tensors, in a v5-segments file.
+// tzmark edit: renames, retypes and drops tensors of a v5-segments file.
 #include "tzmark/edit.h"
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <vector>
 
@@ -14,8 +15,8 @@ namespace tzmark::cli {
 namespace {
 
 struct EditCommand : InputOptions {
-  std::vector<std::string> renames;  // OLD NEW, over and over
-  std::vector<std::string> kinds;    // NAME KIND, over and over
+  std::vector<std::string> renames;  // OLD NEW, repeated
+  std::vector<std::string> kinds;    // NAME KIND, repeated
   std::vector<std::string> drops;
   bool recover = false;
   bool restored = false;
@@ -36,16 +37,16 @@ struct EditCommand : InputOptions {
     for (const Kind kind : {Kind::kParameter, Kind::kBuffer, Kind::kStateDict}) {
       if (kind_name(kind) == name) return kind;
     }
-    throw Error(ErrorCode::kUsage, fmt::format("there is no kind '{}'; parameter, buffer and state_dict are", name));
+    throw Error(ErrorCode::kUsage, fmt::format("no kind '{}'; use parameter, buffer or state_dict", name));
   }
 };
 
 void print_recovery(const std::string& file_name, Recovery recovery) {
-  constexpr std::array kTexts = {"nothing to recover", "the interrupted change is undone",
-                                 "the room that was being made is there; the content is what it was"};
+  constexpr std::array kTexts = {"nothing to recover", "undid the interrupted change",
+                                 "completed the interrupted growth; the content is unchanged"};
   print(fmt::format("{}: {}\n", printable(file_name), kTexts[static_cast<std::size_t>(recovery)]));
   for (const std::string& copy : unfinished_copies(file_name)) {
-    fmt::print(stderr, "tzmark: {}: note: this is a copy that a killed append or edit was making; delete it\n",
+    fmt::print(stderr, "tzmark: {}: note: unfinished copy of an interrupted append or edit; delete it\n",
                printable(copy));
   }
 }
@@ -56,31 +57,31 @@ void add_edit(CLI::App& app) {
   auto options = std::make_shared<EditCommand>();
   CLI::App* command = app.add_subcommand("edit", "Rename, retype or drop tensors of a v5-segments file, in place");
   command->footer(
-      "Index and headers are written anew, and the data stays where it is. Hashes cover name and kind: a tensor that\n"
-      "gets another name or kind has its data read once, which verifies it, and decrypted, which takes the key. What\n"
-      "drops leave unused in the file is gone after a convert. All edits are made, or none: a crash leaves\n"
-      "FILE.tzmark-intent, which the next append or edit recovers from.");
-  command->add_option("FILE", options->file_name, "The v5-segments file to change")->required();
+      "Rewrites index and headers; the data stays in place. Hashes cover name and kind, so the data of each renamed "
+      "or\n"
+      "retyped tensor is read once and verified; if it is encrypted, this takes the key. convert reclaims the room of\n"
+      "dropped tensors. Makes all edits or none: after a crash, the next append or edit recovers from\n"
+      "FILE.tzmark-intent.");
+  command->add_option("FILE", options->file_name, "v5-segments file to change")->required();
   options->add_io_to(*command);
   options->add_keys_to(*command);
   const auto add = [&](const char* option, std::vector<std::string>& values, const char* summary, int words) {
     accept_empty(*command->add_option(option, values, summary)->type_size(words)->allow_extra_args(false));
   };
   add("--rename", options->renames,
-      "OLD NEW: another name; a path is a JSON array. Each edit names tensors as they are in the file", 2);
-  add("--kind", options->kinds, "NAME KIND: parameter, buffer or state_dict", 2);
-  add("--drop", options->drops, "NAME: not listed any more", 1);
-  command->add_flag("--recover", options->recover, "Undo or finish an interrupted change, and do no more");
+      "OLD NEW: rename a tensor; a path is a JSON array. All edits use the names in the file", 2);
+  add("--kind", options->kinds, "NAME KIND: set the kind to parameter, buffer or state_dict", 2);
+  add("--drop", options->drops, "NAME: remove the tensor from the index", 1);
+  command->add_flag("--recover", options->recover, "Only undo or complete an interrupted change");
   command
       ->add_flag("--restored", options->restored,
-                 "Recover a file that was copied or restored together with its journal, which was written for "
-                 "another inode")
+                 "Also recover a file that was copied or restored together with its journal, and so has another inode")
       ->needs("--recover");
   command->callback([options] {
-    about(options->file_name, [&] {
+    with_file_name(options->file_name, [&] {
       const std::vector<TensorEdit> edits = options->edits();
       if (edits.empty() != options->recover) {
-        throw Error(ErrorCode::kUsage, "either edits or --recover say what to do");
+        throw Error(ErrorCode::kUsage, "give either edits or --recover");
       }
       if (options->recover) {
         return print_recovery(options->file_name, recover(options->file_name, {.restored = options->restored}));
@@ -93,7 +94,7 @@ void add_edit(CLI::App& app) {
       edit.progress = progress.callback();
       const Growth growth = edit_tensors(options->file_name, edits, std::move(edit));
       progress.clear();
-      note_lost_owner(options->file_name, growth);
+      tell_lost_owner(options->file_name, growth);
     });
   });
 }

@@ -1,6 +1,7 @@
-// tzmark extract: the raw bytes of one tensor.
+// tzmark extract: writes the raw bytes of one tensor.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -15,14 +16,14 @@ namespace {
 
 constexpr std::size_t kBlockBytes = 2 << 20;
 
-// The one tensor that is wanted, of a file that stays open with it.
+// The requested tensor, and its open file.
 struct Found {
   std::unique_ptr<TensorSource> source;
   std::unique_ptr<TensorStream> stream;
   std::uint64_t data_length = 0;
 };
 
-[[noreturn]] void throw_not_there(const std::string& name) {
+[[noreturn]] void throw_no_tensor(const std::string& name) {
   throw Error(ErrorCode::kNoSuchTensor, fmt::format("there is no tensor '{}'", name));
 }
 
@@ -30,7 +31,7 @@ Found find_tensor(const InputOptions& options, const std::string& name) {
   if (options.is_safetensors()) {
     auto reader = std::make_unique<SafetensorsReader>(options.open_safetensors());
     const auto tensor = reader->find(name);
-    if (!tensor) throw_not_there(name);
+    if (!tensor) throw_no_tensor(name);
     Found found{nullptr, reader->open(*tensor), (*reader)[*tensor].data_length()};
     found.source = std::move(reader);
     return found;
@@ -38,17 +39,17 @@ Found find_tensor(const InputOptions& options, const std::string& name) {
   auto reader = std::make_unique<Reader>(Reader::open(options.file_name, options.read_options()));
   auto tensor = reader->find(Path{name});
   if (!tensor) tensor = reader->find(parse_path(name));
-  if (!tensor) throw_not_there(name);
+  if (!tensor) throw_no_tensor(name);
   const TensorInfo info = reader->tensors()[*tensor];
   if (info.meta()) {
-    throw Error(ErrorCode::kNoSuchTensor, fmt::format("'{}' is a meta tensor: it has no bytes", name));
+    throw Error(ErrorCode::kNoSuchTensor, fmt::format("'{}' is a meta tensor and has no data", name));
   }
   Found found{nullptr, reader->open(*tensor), info.data_length};
   found.source = std::move(reader);
   return found;
 }
 
-// Reads a tensor in order, and gives every block to sink if there is one.
+// Reads a tensor in order, and passes every block to sink.
 template <typename Sink>
 void stream_tensor(TensorStream& stream, std::uint64_t data_length, bool verify, Sink&& sink) {
   const ExpectedHashes none;
@@ -67,8 +68,8 @@ void stream_tensor(TensorStream& stream, std::uint64_t data_length, bool verify,
   if (verify) expected.check(digest.crc32(), digest.finish_sha256());
 }
 
-// Writes the tensor to standard output. Bytes in a pipe cannot be taken back, so the tensor is verified on a first
-// read, and a second read writes only the bytes that were verified.
+// Writes the tensor to standard output. Bytes in a pipe cannot be taken back, so a first read verifies the tensor, and
+// a second read writes only the bytes that the first one verified.
 void print_tensor(TensorStream& stream, std::uint64_t data_length, bool verify) {
   if (!verify) return stream_tensor(stream, data_length, false, write_stdout);
   const BlockTagger tagger;
@@ -77,7 +78,8 @@ void print_tensor(TensorStream& stream, std::uint64_t data_length, bool verify) 
   auto verified = tags.begin();
   stream_tensor(stream, data_length, false, [&](std::span<const std::byte> data) {
     if (tagger.tag(data) != *verified++) {
-      throw Error(ErrorCode::kFileChanged, "the tensor was changed after it was verified: the output ends before that");
+      throw Error(ErrorCode::kFileChanged,
+                  "the tensor changed after it was verified: the output ends before the change");
     }
     write_stdout(data);
   });
@@ -92,30 +94,30 @@ void add_extract(CLI::App& app) {
     bool no_verify = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("extract", "Write one tensor's raw bytes");
+  CLI::App* command = app.add_subcommand("extract", "Write the raw bytes of one tensor");
   options->add_to(*command);
   accept_empty(
-      *command->add_option("NAME", options->name, R"(A name, or a path such as '["layers",0,"weight"]')")->required());
-  command->add_option("-o,--output", options->output, "Where to; - is standard output")->capture_default_str();
-  command->add_flag("--no-verify", options->no_verify, "Do not check the tensor's hashes");
+      *command->add_option("NAME", options->name, R"(Name, or path such as '["layers",0,"weight"]')")->required());
+  command->add_option("-o,--output", options->output, "Output file; - = standard output")->capture_default_str();
+  command->add_flag("--no-verify", options->no_verify, "Skip verifying the hashes of the tensor");
   command->callback([options] {
-    const Found found = about(options->file_name, [&] { return find_tensor(*options, options->name); });
+    const Found found = with_file_name(options->file_name, [&] { return find_tensor(*options, options->name); });
     TensorStream& stream = *found.stream;
     const bool verify = !options->no_verify && stream.expected() != nullptr;
     if (options->output == "-") {
-      about(options->file_name, [&] { print_tensor(stream, found.data_length, verify); });
+      with_file_name(options->file_name, [&] { print_tensor(stream, found.data_length, verify); });
       return;
     }
-    auto output =
-        about(options->output, [&] { return std::make_unique<AtomicFile>(options->output, options->io_path); });
+    auto output = with_file_name(options->output,
+                                 [&] { return std::make_unique<AtomicFile>(options->output, options->io_path); });
     std::uint64_t position = 0;
-    about(options->file_name, [&] {
+    with_file_name(options->file_name, [&] {
       stream_tensor(stream, found.data_length, verify, [&](std::span<const std::byte> data) {
-        about(options->output, [&] { output->file().write_at(position, data); });
+        with_file_name(options->output, [&] { output->file().write_at(position, data); });
         position += data.size();
       });
     });
-    about(options->output, [&] { output->commit(); });
+    with_file_name(options->output, [&] { output->commit(); });
   });
 }
 

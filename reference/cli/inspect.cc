@@ -1,13 +1,14 @@
-// tzmark inspect: what is in the file, for a person.
+// tzmark inspect: shows people what is in a file.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <vector>
 
-#include "cli/annotate.h"
 #include "cli/commands.h"
+#include "cli/sibling.h"
 
 namespace tzmark::cli {
 namespace {
@@ -52,7 +53,7 @@ void print_table(const Reader& reader) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Row r = row(i);
     const std::array lengths = {r.name.size(), r.kind.size(), r.dtype.size(), r.shape.size(), r.size.size()};
-    // One endless name shall not push every other column off the screen.
+    // A very long name must not push the other columns off the screen.
     constexpr std::size_t kWidthMax = 60;
     for (std::size_t c = 0; c < width.size(); ++c) width[c] = std::max(width[c], std::min(lengths[c], kWidthMax));
   }
@@ -106,6 +107,21 @@ void print_safetensors(const std::string& file_name, const SafetensorsReader& re
   print(text);
 }
 
+// Becomes the program that shares no code with the codec: it also reads files that the codec refuses.
+[[noreturn]] void show_bytes(const InputOptions& options, bool unfolded) {
+  // A file that cannot be opened is reported like that of every other command.
+  if (options.file_name != "-") {
+    with_file_name(options.file_name, [&] { open_file(options.file_name, OpenMode::kRead, options.io_path); });
+  }
+  std::vector<std::string> words = {"annotate"};
+  if (unfolded) words.emplace_back("--unfolded");
+  words.insert(words.end(), {"--", options.file_name});
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  become_sibling("tzmark-conform", arguments.data());
+}
+
 }  // namespace
 
 void add_inspect(CLI::App& app) {
@@ -114,28 +130,22 @@ void add_inspect(CLI::App& app) {
     bool unfolded = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("inspect", "Show the tensors in a table, or every byte with its meaning");
+  CLI::App* command = app.add_subcommand("inspect", "Show the tensors in a table, or every byte with its field");
   options->add_to(*command, InputOptions::Keys::kNone);
   command->add_flag("--bytes", options->bytes,
-                    "Every byte of the file with the field it belongs to; works on broken files too");
-  command->add_flag("--unfolded", options->unfolded, "With --bytes: do not fold large data");
+                    "Show every byte with the field that it belongs to, also of broken files");
+  command->add_flag("--unfolded", options->unfolded, "With --bytes: show long data in full");
   command->callback([options] {
     if (options->is_safetensors()) {
-      return about(options->file_name, [&] {
-        if (options->bytes) throw Error(ErrorCode::kUsage, "--bytes shows .tensors files only");
+      return with_file_name(options->file_name, [&] {
+        if (options->bytes) throw Error(ErrorCode::kUsage, "--bytes is for .tensors files only");
         print_safetensors(options->file_name, options->open_safetensors());
       });
     }
-    if (options->bytes) {
-      const auto file = about(options->file_name, [&] {
-        return options->file_name == "-" ? spool(0) : open_file(options->file_name, OpenMode::kRead, options->io_path);
-      });
-      return about(options->file_name,
-                   [&] { print_annotated(*file, options->unfolded, [](std::string_view t) { print(t); }); });
-    }
+    if (options->bytes) show_bytes(*options, options->unfolded);
     const Reader reader = options->open();
     print_summary(options->file_name, reader);
-    about(options->file_name, [&] { print_table(reader); });
+    with_file_name(options->file_name, [&] { print_table(reader); });
   });
 }
 

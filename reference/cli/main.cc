@@ -1,6 +1,7 @@
-// tzmark: one command with subcommands. What is not about a single file is done by sibling programs, as git does.
+// tzmark: one command with subcommands. As in git, separate programs run the larger ones.
 //
-// Exit status: 0 fine, 1 the file fails, 2 wrong usage, 3 the environment failed, 4 not available on this machine.
+// Exit status: 0 success, 1 the file fails, 2 wrong usage, 3 the environment failed, 4 not available on this machine.
+#include <CLI/CLI.hpp>
 #include <array>
 #include <csignal>
 #include <string_view>
@@ -14,22 +15,27 @@
 namespace {
 
 struct Sibling {
-  const char* program;
-  const char* command;
-  const char* summary;
+  std::string_view program;  // relative to the folder of this one
+  std::string_view group;    // of commands; empty for a command of tzmark itself
+  std::string_view command;
+  std::string_view summary;
 };
 
-// The suite is a program of its own that shares no code with the codec: the judge and the judged.
+constexpr std::string_view kConform = "tzmark-conform", kBench = "tzmark-bench";
+constexpr std::string_view kSimulate = "../libexec/tzmark/tzmark-checkpoint-simulate";
+
+// The suite is a separate program that shares no code with the codec that it judges.
 constexpr std::array kSiblings = {
-    Sibling{"tzmark-conform", "conform", "Run the conformance suite on an implementation"},
-    Sibling{"tzmark-conform", "corpus", "List, check or export the cases of the suite"},
-    Sibling{"tzmark-conform", "minimize", "Shrink a file on which an implementation fails"},
-    Sibling{"tzmark-bench", "bench", "Measure I/O paths, the codec on top of them, and others beside it"},
-    Sibling{"tzmark-bench", "compare", "Hold one result of bench against another; exit 1 on a regression"},
+    Sibling{kConform, "", "conform", "Run the conformance suite on an implementation"},
+    Sibling{kConform, "", "corpus", "List, check or export the cases of the suite"},
+    Sibling{kConform, "", "minimize", "Shrink a file on which an implementation fails"},
+    Sibling{kBench, "", "bench", "Measure I/O paths, the codec on top of them, and other programs"},
+    Sibling{kBench, "", "compare", "Compare two results of bench; exit 1 on a regression"},
+    Sibling{kSimulate, "checkpoint", "simulate", "Run a training loop that saves checkpoints"},
 };
 
 int run(int argc, char** argv) {
-  CLI::App app("Reads, checks and writes .tensors files of every data version.", "tzmark");
+  CLI::App app("Read, verify and write .tensors files of every data version", "tzmark");
   app.set_version_flag("--version", tzmark::version_text());
   app.require_subcommand(1);
   tzmark::cli::add_inspect(app);
@@ -39,9 +45,12 @@ int run(int argc, char** argv) {
   tzmark::cli::add_extract(app);
   tzmark::cli::add_append(app);
   tzmark::cli::add_edit(app);
-  tzmark::cli::add_checkpoint(app, argv);
-  // Listed for --help only: they have been run before any option is looked at.
-  for (const Sibling& sibling : kSiblings) app.add_subcommand(sibling.command, sibling.summary);
+  tzmark::cli::add_checkpoint(app);
+  // Listed for --help only: main runs them before any option is parsed.
+  for (const Sibling& sibling : kSiblings) {
+    CLI::App* const group = sibling.group.empty() ? &app : app.get_subcommand(std::string(sibling.group));
+    group->add_subcommand(std::string(sibling.command), std::string(sibling.summary));
+  }
   return tzmark::cli::run_app(app, argc, argv);
 }
 
@@ -49,11 +58,11 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tzmark::remove_temporary_files_at_signals();
-  if (argc > 1) {
-    for (const Sibling& sibling : kSiblings) {
-      if (argv[1] != std::string_view(sibling.command)) continue;
-      return tzmark::cli::run_guarded([&]() -> int { tzmark::cli::become_sibling(sibling.program, argv + 1); });
-    }
+  for (const Sibling& sibling : kSiblings) {
+    const int at = sibling.group.empty() ? 1 : 2;
+    if (argc <= at || argv[at] != sibling.command || (at == 2 && argv[1] != sibling.group)) continue;
+    return tzmark::cli::run_guarded(
+        [&]() -> int { tzmark::cli::become_sibling(std::string(sibling.program), argv + at); });
   }
   return run(argc, argv);
 }

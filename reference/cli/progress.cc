@@ -1,4 +1,4 @@
-// The progress line.
+// Drawing of the progress line.
 #include "cli/progress.h"
 
 #include <fmt/format.h>

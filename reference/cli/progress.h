@@ -1,5 +1,4 @@
-// A line on stderr that says how far a command is: for people at a terminal, so elsewhere it is not shown unless
-// forced. Bytes may be reported from any thread.
+// A progress line on stderr, shown if that is a terminal, or if forced. Any thread may report bytes.
 #pragma once
 
 #include <chrono>
@@ -13,13 +12,13 @@ namespace tzmark::cli {
 class ProgressLine {
  public:
   ProgressLine(std::string verb, bool forced);
-  // Leaves the terminal as it was.
+  // Erases the line.
   ~ProgressLine() { clear(); }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void expect(std::uint64_t total_bytes) { total_bytes_ = total_bytes; }
-  // What the codec calls; empty if nothing is shown.
+  // Returns what the codec is to call; empty if nothing is shown.
   std::function<void(std::uint64_t)> callback();
   void clear();
 
@@ -31,7 +30,7 @@ class ProgressLine {
   const bool shown_;
   const Clock::time_point begin_ = Clock::now();
   std::mutex mutex_;
-  Clock::time_point next_draw_{};  // the first piece is drawn at once
+  Clock::time_point next_draw_{};  // the first report is drawn at once
   std::uint64_t total_bytes_ = 0;
   std::uint64_t done_bytes_ = 0;
   bool drawn_ = false;

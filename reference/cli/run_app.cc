@@ -1,4 +1,4 @@
-// Running the commands.
+// Running commands, and reporting their errors.
 #include "cli/run_app.h"
 
 #include <fmt/format.h>

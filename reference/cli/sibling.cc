@@ -1,4 +1,4 @@
-// Running a sibling program.
+// Running another program of tzmark.
 #include "cli/sibling.h"
 
 #include <fmt/format.h>

@@ -1,11 +1,11 @@
-// The programs beside tzmark that do what is not about a single file, as git has them.
+// Programs of their own that run commands of tzmark, as in git.
 #pragma once
 
 #include <string>
 
 namespace tzmark::cli {
 
-// Replaces this process by the program, named from the folder of this one. Throws TZE-AVL-001 if that fails.
+// Replaces this process by a program, whose path is relative to the folder of this one. Throws TZE-AVL-001 on failure.
 [[noreturn]] void become_sibling(const std::string& program, char* const* arguments);
 
 }  // namespace tzmark::cli

@@ -7,12 +7,12 @@
 namespace tzmark::cli {
 namespace {
 
-class BlamingStream final : public TensorStream {
+class NamingStream final : public TensorStream {
  public:
-  BlamingStream(const std::string& file_name, std::unique_ptr<TensorStream> stream)
+  NamingStream(const std::string& file_name, std::unique_ptr<TensorStream> stream)
       : file_name_(file_name), stream_(std::move(stream)) {}
   void read(std::uint64_t offset, MutableBuffer out) override {
-    about(file_name_, [&] { stream_->read(offset, out); });
+    with_file_name(file_name_, [&] { stream_->read(offset, out); });
   }
   const ExpectedHashes* expected() const override { return stream_->expected(); }
 
@@ -24,7 +24,7 @@ class BlamingStream final : public TensorStream {
 }  // namespace
 
 InputSource::InputSource(const InputOptions& options) : file_name_(options.file_name) {
-  about(file_name_, [&] {
+  with_file_name(file_name_, [&] {
     if (options.is_safetensors()) {
       auto reader = std::make_unique<SafetensorsReader>(options.open_safetensors());
       table_ = reader->tensor_table();
@@ -41,8 +41,8 @@ InputSource::InputSource(const InputOptions& options) : file_name_(options.file_
 }
 
 std::unique_ptr<TensorStream> InputSource::open(std::size_t tensor) const {
-  return about(file_name_, [&]() -> std::unique_ptr<TensorStream> {
-    return std::make_unique<BlamingStream>(file_name_, source_->open(tensor));
+  return with_file_name(file_name_, [&]() -> std::unique_ptr<TensorStream> {
+    return std::make_unique<NamingStream>(file_name_, source_->open(tensor));
   });
 }
 

@@ -1,4 +1,4 @@
-// What convert and append read from: a .tensors or a safetensors file, as tensors that a writer takes.
+// The input of convert and append: a .tensors or a safetensors file, as tensors for a writer.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace tzmark::cli {
 
-// Errors of its streams are FileErrors, which name the input however deep in the writer they come up.
+// Its streams throw FileErrors, which name the input even if the writer reads them.
 class InputSource final : public TensorSource {
  public:
   explicit InputSource(const InputOptions& options);
@@ -29,12 +29,12 @@ class InputSource final : public TensorSource {
   std::uint64_t file_bytes_ = 0;
 };
 
-// A hash that does not fit is found by the writer and is the input's fault. Everything else that a writer throws is
-// about the output, as the input speaks for itself.
+// Hash mismatches are errors of the input although the writer finds them. All other Errors of a writer are errors of
+// the output, since the input throws FileErrors.
 bool is_hash_mismatch(const Error& error);
 
 template <typename Action>
-auto about_output(const std::string& output_name, const std::string& input_name, Action&& action) {
+auto with_file_names(const std::string& output_name, const std::string& input_name, Action&& action) {
   try {
     return action();
   } catch (const Error& error) {

@@ -1,8 +1,9 @@
-// Parsing, and naming what is wrong.
+// Parsing of command lines, and messages about mistakes in them.
 #include "program/arguments.h"
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -37,14 +38,14 @@ void refuse_empty_values(CLI::App& app) {
   for_each_app(app, [](CLI::App& each) {
     for (CLI::Option* const option : each.get_options()) {
       if (!takes_value(*option) || may_be_empty(*option)) continue;
-      // In front of what else looks at the value, which has less to say about it.
+      // Runs before the other checks, whose messages say less.
       option->transform(CLI::Validator(
           [](const std::string& value) { return std::string(value.empty() ? "the value is empty" : ""); }, ""));
     }
   });
 }
 
-// An option written as "--io=", for which CLI11 would take the next word.
+// Finds an option written as "--io=", for which CLI11 would take the next word as its value.
 std::optional<std::string> option_without_value(CLI::App& app, int argc, const char* const* argv) {
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string_view word = argv[i];
@@ -57,7 +58,7 @@ std::optional<std::string> option_without_value(CLI::App& app, int argc, const c
   return std::nullopt;
 }
 
-// How many letters have to be put in, left out, changed, or exchanged with their neighbour.
+// Counts the letters to insert, delete, replace, or swap with their neighbor.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> rows(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   std::iota(rows[0].begin(), rows[0].end(), std::size_t{0});
@@ -74,7 +75,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return rows[a.size()][b.size()];
 }
 
-// "; did you mean 'verify'?", if one of the names is near enough.
+// Returns "; did you mean 'verify'?" if one of the names is close enough.
 std::string suggestion(std::string_view word, const std::vector<std::string>& names) {
   constexpr std::size_t kWordBytesMax = 64;
   if (word.size() > kWordBytesMax) return {};
@@ -89,7 +90,7 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& na
   return found.empty() ? "" : fmt::format("; did you mean '{}'?", found);
 }
 
-// The subcommand that the command line has got to.
+// Returns the last subcommand that was parsed.
 const CLI::App& innermost(const CLI::App& app) {
   const auto parsed = app.get_subcommands();
   return parsed.empty() ? app : innermost(*parsed.back());
@@ -111,12 +112,12 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-// Words that nothing knows, which CLI11 mentions only if nothing else is wrong.
+// Reports unknown words, which CLI11 mentions only if nothing else is wrong.
 std::optional<std::string> unknown_word(const CLI::App& app) {
   const CLI::App& command = innermost(app);
   std::vector<std::string> left = app.remaining(/*recurse=*/true);
   const auto is_option = [](const std::string& word) { return word.size() > 1 && word.starts_with('-'); };
-  // After it, words are no options, whatever they look like.
+  // Words after it are not options, whatever they look like.
   const auto end_of_options = std::ranges::find(left, "--");
   if (const auto option = std::find_if(left.begin(), end_of_options, is_option); option != end_of_options) {
     const std::string name = option->substr(0, option->find('='));

@@ -1,4 +1,4 @@
-// Filling, printing and telling.
+// Placeholders for closed descriptors, and printing.
 #include "program/standard_streams.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 namespace tzmark {
 namespace {
 
-// Keeps SIGPIPE from the program while this thread writes.
+// Blocks SIGPIPE while this thread writes.
 class SigpipeBlock {
  public:
   SigpipeBlock() {
@@ -44,11 +44,11 @@ class SigpipeBlock {
   bool was_pending_ = false;
 };
 
-// What takes the place of a closed descriptor: opened the wrong way round, so that data for a closed stdout is not lost
-// in silence. Where /dev is missing, a descriptor that only holds its number.
+// Opens a placeholder for a closed descriptor, in the wrong direction, so that output to a closed stdout fails instead
+// of being lost. Without /dev, the placeholder only occupies the number.
 int open_placeholder(int fd) {
-  constexpr std::array kTheWrongWay = {O_WRONLY, O_RDONLY, O_RDWR};
-  const int opened = ::open("/dev/null", kTheWrongWay.at(static_cast<std::size_t>(fd)));
+  constexpr std::array kWrongDirection = {O_WRONLY, O_RDONLY, O_RDWR};
+  const int opened = ::open("/dev/null", kWrongDirection.at(static_cast<std::size_t>(fd)));
   return opened >= 0 ? opened : ::open("/", O_PATH);
 }
 
@@ -57,7 +57,7 @@ int open_placeholder(int fd) {
 void open_standard_streams() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest number that is free is taken, and that is this one.
+    // open returns the lowest free number, which is this one.
     if (open_placeholder(fd) != fd)
       throw Error(ErrorCode::kResource, fmt::format("descriptor {} cannot be opened", fd));
   }
@@ -83,7 +83,7 @@ void print_to_stderr(std::string_view text) noexcept {
     const SigpipeBlock block;
     write_stream(STDERR_FILENO, std::as_bytes(std::span(text)));
   } catch (...) {
-    // Nobody is left to tell.
+    // There is no other place to report it.
   }
 }
 

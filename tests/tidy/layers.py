@@ -43,6 +43,8 @@ LAYERS: Mapping[str, frozenset[str]] = {
 TESTING = "testing"
 TESTING_USERS = ("reference/testing", "reference/fuzz", "tests")
 
+TESTING_TARGETS = {"tzmark_testing", "tzmark_training"}
+
 # CMake's targets are called tzmark_FOLDER, but for the command itself.
 TARGETS = {layer: f"tzmark_{layer}" for layer in LAYERS} | {"cli": "tzmark"}
 
@@ -67,7 +69,7 @@ BACKBONE = (
     ("tzmark_bench_harness", "tzmark_codec"),
 )
 
-# The programs and the library that people install. None of them links test doubles.
+# The programs and the library that people install. None of them links test doubles or the simulated training.
 PRODUCT = ("tzmark", "tzmark_reference", "tzmark-conform", "tzmark-bench")
 
 # Folders under conformance/ that may use the reference: the adapter that puts it under test.
@@ -160,8 +162,8 @@ def wrong_links(graph: Graph, folders: Mapping[str, str]) -> list[str]:
             if target in linked and other not in below:
                 wrong.append(f"{TARGETS[layer]} must not link {target}")
     for target in PRODUCT:
-        if "tzmark_testing" in closure(graph, target):
-            wrong.append(f"{target} is of the product and must not link tzmark_testing")
+        for other in sorted(closure(graph, target) & TESTING_TARGETS):
+            wrong.append(f"{target} is of the product and must not link {other}")
     for target in sorted(filter(lambda name: judges(name, folders), graph)):
         for other in sorted(closure(graph, target)):
             if folders.get(other, "").startswith("reference"):

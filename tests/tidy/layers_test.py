@@ -79,11 +79,13 @@ class TheChecks(unittest.TestCase):
                 )
 
     def test_product_links_test_doubles(self) -> None:
-        graph = GOOD | {"tzmark_codec": GOOD["tzmark_codec"] | {"tzmark_testing"}}
-        self.assertIn(
-            "tzmark is of the product and must not link tzmark_testing",
-            wrong_links(graph, FOLDERS),
-        )
+        for testing in ("tzmark_testing", "tzmark_training"):
+            with self.subTest(testing=testing):
+                graph = GOOD | {"tzmark_codec": GOOD["tzmark_codec"] | {testing}}
+                self.assertIn(
+                    f"tzmark is of the product and must not link {testing}",
+                    wrong_links(graph, FOLDERS),
+                )
 
     def test_private_include_root(self) -> None:
         private = {"reference", "reference/include"}

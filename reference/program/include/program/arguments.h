@@ -1,22 +1,26 @@
-// What every command line of this project has in common: no value is empty, and unknown words are named.
+// What all command lines of this project share: they reject empty values, and name unknown words.
 //
-// A shell makes an empty word of a variable that is not set. Taken for an option that was not given, it turns
-// encryption off; so a value that is given is never empty, unless its option says that it may be.
+// A shell expands an unset variable to an empty word. If that counted as an option that is not given, it would turn off
+// encryption. So a value must not be empty, unless its option permits it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace tzmark {
 
-// For names of tensors, and whatever else may be empty.
+// Permits an empty value, such as the name of a tensor.
 void accept_empty(CLI::Option& option);
 
-// What came of a command line.
+// The outcome of parsing.
 struct Parsed {
-  bool run = false;     // the callbacks have run, and all is well
-  std::string help;     // otherwise: what was asked for, such as --help, for stdout
-  std::string problem;  // or what is wrong with the command line, on one line
+  bool run = false;     // parsed, and the callbacks have run
+  std::string help;     // otherwise: the requested text, such as that of --help, for stdout
+  std::string problem;  // or the mistake in the command line, on one line
 };
 
 // Parses the arguments and runs the callbacks, whose exceptions pass through.

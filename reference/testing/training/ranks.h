@@ -1,6 +1,6 @@
-// The processes that run a simulated training together: this one alone, or the ranks of an MPI program.
+// The processes of a simulated training run: only this one, or the ranks of an MPI program.
 //
-// Thread-safety: agree may run in a thread of its own beside one of the other calls.
+// Thread-safety: agree may run in another thread at the same time as one of the other calls.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ class Ranks {
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
-  // Whether each rank saves a shard. A single process saves a checkpoint that is not sharded.
+  // Whether each rank saves a shard. A single process saves an unsharded checkpoint.
   virtual bool sharded() const { return false; }
   virtual std::uint32_t rank() const { return 0; }
   virtual std::uint32_t size() const { return 1; }
-  // The text of rank 0, on every rank; all of them have to call it.
+  // Returns the text of rank 0 on every rank. All ranks must call it.
   virtual std::string from_first(std::string text) { return text; }
-  // Whether all ranks say true; all of them have to call it.
+  // Returns whether all ranks pass true. All ranks must call it.
   virtual bool agree(bool mine) { return mine; }
 };
 

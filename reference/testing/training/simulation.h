@@ -1,6 +1,6 @@
-// A simulated training loop: steps that change every tensor and take time, and a checkpoint every so many of them.
+// A simulated training loop: each step changes every tensor and takes time, and every few steps it saves a checkpoint.
 //
-// Thread-safety: for one thread at a time.
+// Thread-safety: one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -11,18 +11,18 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/ranks.h"
+#include "testing/training/ranks.h"
 #include "tzmark/checkpoint.h"
 
 namespace tzmark::cli {
 
 struct SimulationOptions {
-  std::string directory;  // of the checkpoints; made if its parent is there
+  std::string directory;  // of the checkpoints; created if its parent exists
   std::uint64_t steps = 0;
-  double step_ms = 0;  // of computing, in one thread, beside the change of the tensors
+  double step_ms = 0;  // of computing in one thread, besides updating the tensors
   std::uint64_t state_mib = 0;
   std::uint64_t interval = 0;  // steps
-  bool same_name = false;      // each checkpoint takes the place of the one before
+  bool same_name = false;      // each checkpoint replaces the one before
   std::uint64_t seed = 0;
   Sharding::Strategy strategy = Sharding::Strategy::kZeroPartitioned;  // of sharded ones
   CheckpointOptions checkpoints;
@@ -37,7 +37,7 @@ struct SimulatedSave {
   std::string directory;
   SaveTimes times = {};  // wait_ns is all of the waiting
   WriteReport report = {};
-  std::chrono::steady_clock::time_point returned = {};  // from here on it is written beside the steps
+  std::chrono::steady_clock::time_point returned = {};  // from then on, steps run while it is written
 
   std::uint64_t stall_ns() const { return times.wait_ns + times.copy_ns + times.submit_ns; }
 };
@@ -45,8 +45,8 @@ struct SimulatedSave {
 struct SimulationResult {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;               // 0: not sharded
-  std::vector<std::string> removed;           // what died saves had left
-  std::vector<std::string> warnings;          // what was not removed, or passed over
+  std::vector<std::string> removed;           // remains of interrupted saves
+  std::vector<std::string> warnings;          // what was not removed, or was passed over
   std::optional<std::uint64_t> resumed_from;  // step
   std::uint64_t state_bytes = 0;              // of this rank
   std::uint64_t snapshot_memory_bytes = 0;
@@ -54,14 +54,14 @@ struct SimulationResult {
   std::vector<SimulatedSave> saves;
 };
 
-// What people want to know while it runs. Called from the thread of the loop.
+// Callbacks that report progress, from the thread of the loop.
 struct SimulationEvents {
   std::function<void(const SimulationResult&)> started;
   std::function<void(const SimulatedSave&)> durable;
 };
 
-// Goes on from the newest checkpoint in the directory, or begins at step 0. Returns when everything is durable.
-// Throws kUsage for a directory with checkpoints of another simulation.
+// Resumes from the newest checkpoint in the directory, or starts at step 0. Returns when all saves are durable.
+// Throws kUsage if the directory has checkpoints of another simulation.
 SimulationResult run_simulation(const SimulationOptions& options, Ranks& ranks, const SimulationEvents& events);
 
 std::optional<Sharding::Strategy> strategy_from_name(std::string_view name);

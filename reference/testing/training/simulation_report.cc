@@ -1,5 +1,5 @@
-// What a simulated training run has shown.
-#include "cli/simulation_report.h"
+// The results of a simulated training run.
+#include "testing/training/simulation_report.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -63,7 +63,7 @@ json machine_facts() {
           {"cores", std::max(1U, std::thread::hardware_concurrency())}};
 }
 
-// As the kernel has counted since this process began.
+// Returns the peak since this process began, as the kernel counts it.
 std::uint64_t peak_resident_bytes() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -80,7 +80,7 @@ StepTimes step_times(const SimulationResult& result) {
   for (const SimulatedStep& step : result.steps) {
     const auto elapsed_ns = static_cast<std::uint64_t>((step.end - step.begin) / std::chrono::nanoseconds(1));
     all.push_back(elapsed_ns);
-    // The loop waits for a save before it begins the next, so that one at most is beside a step.
+    // The loop waits for a save before it starts the next, so at most one overlaps a step.
     while (save != result.saves.end() && end_of(*save) <= step.begin) ++save;
     if (save == result.saves.end() || step.end <= save->returned) {
       idle.push_back(elapsed_ns);
@@ -107,7 +107,7 @@ std::string summary_line(const SimulationResult& result) {
   const StepTimes times = step_times(result);
   std::string text = fmt::format("{} steps, {:.1f} ms on average", times.all.count, ms(times.all.mean_ns));
   if (times.slow_down) {
-    text += fmt::format("; {:.1f} ms beside a save, {:.1f} ms otherwise: {:.2f} times as long",
+    text += fmt::format("; {:.1f} ms during a save, {:.1f} ms otherwise: {:.2f} times as long",
                         ms(times.draining.mean_ns), ms(times.idle.mean_ns), *times.slow_down);
   }
   return text;

@@ -1,29 +1,24 @@
-// tzmark-checkpoint-mpi: what tzmark checkpoint simulate --mpi becomes. A program of its own, so that tzmark links no
-// MPI. Run by tzmark, its sibling.
+// tzmark-checkpoint-mpi: runs tzmark checkpoint simulate --mpi. It is a separate program, so that no other links MPI.
 //
-// Exit status: that of tzmark. A rank that fails ends the others, which would wait for it.
+// Exit status: that of tzmark. A rank that fails aborts the others, which would wait for it forever.
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include <cstdio>
-#include <vector>
-
-#include "cli/checkpoint_commands.h"
 #include "cli/run_app.h"
+#include "testing/training/simulate.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
-#include "tzmark/version.h"
 
 namespace tzmark::cli {
 namespace {
 
-// Failing calls end the program: that is what MPI does unless told otherwise.
+// MPI aborts the program if one of its calls fails, so none is checked.
 class MpiRanks final : public Ranks {
  public:
   MpiRanks() {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    // The background threads talk beside the loop.
+    // Background threads communicate while the loop does.
     MPI_Comm_dup(MPI_COMM_WORLD, &background_);
   }
   ~MpiRanks() override { MPI_Comm_free(&background_); }
@@ -56,19 +51,14 @@ class MpiRanks final : public Ranks {
 int run(int argc, char** argv, int thread_level) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  CLI::App app("Saves sharded checkpoints from the ranks of an MPI program.", "tzmark");
-  app.set_version_flag("--version", version_text());
-  app.require_subcommand(1);
-  CLI::App* group = app.add_subcommand("checkpoint");
-  group->require_subcommand(1);
-  add_checkpoint_simulate(*group, [thread_level](const SimulateOptions& options) {
+  const auto simulate_on_ranks = [thread_level](const SimulateOptions& options) {
     if (thread_level < MPI_THREAD_MULTIPLE) {
-      throw Error(ErrorCode::kUnavailable, "this MPI does not let several threads call it (MPI_THREAD_MULTIPLE)");
+      throw Error(ErrorCode::kUnavailable, "this MPI lacks MPI_THREAD_MULTIPLE: only one thread may call it");
     }
     MpiRanks ranks;
     simulate(options, ranks);
-  });
-  return run_app(app, argc, argv, fmt::format("rank {}", rank));
+  };
+  return run_simulate_command(argc, argv, simulate_on_ranks, fmt::format("rank {}", rank));
 }
 
 }  // namespace

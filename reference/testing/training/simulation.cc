@@ -1,5 +1,5 @@
 // The simulated training loop.
-#include "cli/simulation.h"
+#include "testing/training/simulation.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "checkpoint/names.h"
-#include "cli/simulated_model.h"
+#include "testing/training/simulated_model.h"
 #include "tzmark/error.h"
 
 namespace tzmark::cli {
@@ -20,10 +20,10 @@ std::uint64_t nanoseconds(Clock::duration time) {
   return static_cast<std::uint64_t>(time / std::chrono::nanoseconds(1));
 }
 
-// Work of the processor alone, always the same, so that what disturbs it shows in its time.
+// A fixed amount of computing, so that any disturbance shows in its time.
 class Computation {
  public:
-  // Finds out how much work that is, on a machine that is idle as yet.
+  // Calibrates the amount, before anything else runs.
   explicit Computation(double ms) {
     if (ms <= 0) return;
     constexpr std::uint64_t kProbe = 1 << 22;
@@ -40,7 +40,7 @@ class Computation {
   void run() { multiply(multiplications_); }
 
  private:
-  // Each waits for the one before.
+  // Each multiplication depends on the one before.
   void multiply(std::uint64_t times) {
     std::uint64_t value = sink_;
     for (std::uint64_t i = 0; i < times; ++i) value = value * 0x9E3779B97F4A7C15 + i;
@@ -51,7 +51,7 @@ class Computation {
   volatile std::uint64_t sink_ = 1;
 };
 
-// Where the entry of a directory is.
+// Returns the directory that contains another.
 std::string parent_of(const std::string& directory) {
   std::filesystem::path path = directory;
   if (!path.has_filename()) path = path.parent_path();  // it ends in a slash
@@ -95,11 +95,11 @@ class Simulation {
   }
 
  private:
-  // Cleans up, and goes on where the newest checkpoint is. Rank 0 looks, so that all ranks see the same.
+  // Cleans up, and resumes from the newest checkpoint. Rank 0 searches for it, so that all ranks see the same one.
   std::uint64_t begin() {
     std::string newest;
     if (ranks_.rank() == 0) {
-      // A checkpoint is durable when all directories above it are.
+      // A checkpoint is durable only if all directories above it are.
       if (files_->make_directory(options_.directory)) files_->sync_directory(parent_of(options_.directory));
       CleanedCheckpoints cleaned = clean_stale_checkpoints(options_.directory, files_);
       result_.removed = std::move(cleaned.removed);
@@ -118,10 +118,11 @@ class Simulation {
     const LoadedCheckpoint loaded =
         ranks_.sharded() ? load_distributed_checkpoint(newest, ranks_.rank(), ranks_.size()) : load_checkpoint(newest);
     if (loaded.state.metadata != metadata()) {
-      throw Error(ErrorCode::kUsage,
-                  fmt::format("{} is of a simulation with other options; give the same, or another directory", newest));
+      throw Error(
+          ErrorCode::kUsage,
+          fmt::format("{} is of a simulation with other options: use the same options or another directory", newest));
     }
-    // Whoever has dealt the shards out may have done so in another way, and this rank may have got nothing.
+    // reshard may have partitioned the weights differently, and this rank may own none.
     model_options_.owned.emplace();
     for (const CheckpointTensor& weight : loaded.model) model_options_.owned->push_back(weight.name);
     model_ = SimulatedModel(model_options_);
@@ -160,7 +161,7 @@ class Simulation {
     in_flight_ = true;
   }
 
-  // save would wait as well, but only who waits is told what was written. Returns for how long.
+  // Waits here although save would, since only wait returns the report. Returns the time waited.
   std::uint64_t finish_save() {
     if (!in_flight_) return 0;
     const auto begin = Clock::now();

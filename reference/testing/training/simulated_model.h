@@ -1,12 +1,11 @@
-// Model and optimizer of a simulated training run: real names, shapes and dtypes, and content that follows from the
-// seed and the step, so that whoever loads a checkpoint can tell that it has the content of the step that it names.
+// Model and optimizer of a simulated training run: realistic names, shapes and dtypes, with content computed from seed
+// and step, so that a loaded checkpoint can be checked against the step that it names.
 //
-// The element with number e of a tensor, counted over the whole tensor, is after step s, in two's complement of its
-// width:  B + e * 0x9E3779B97F4A7C15 + s * 0xD1B54A32D192ED03.
+// Element e of a (whole) tensor after step s, truncated to its width:
+//   B + e * 0x9E3779B97F4A7C15 + s * 0xD1B54A32D192ED03
 // B is the little-endian number in the first 8 bytes of the SHA-256 of "SEED:NAME".
 //
-// Thread-safety: for one thread at a time. Ownership: a model owns its tensors; the views show them, and change with
-// them.
+// Thread-safety: one thread at a time. Ownership: a model owns its tensors; views refer to them and change with them.
 #pragma once
 
 #include <cstdint>
@@ -20,40 +19,40 @@
 namespace tzmark::cli {
 
 struct SimulatedModelOptions {
-  std::uint64_t state_bytes = 0;  // of model and optimizer of all ranks, about
+  std::uint64_t state_bytes = 0;  // approximate size of model and optimizer over all ranks
   std::uint64_t seed = 0;
   Sharding::Strategy strategy = Sharding::Strategy::kReplicated;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
-  // Of kZeroPartitioned: the weights of this rank, as they were dealt out before; nothing: they are dealt out here.
+  // With kZeroPartitioned: the weights of this rank, as partitioned before; nullopt: the model partitions them.
   std::optional<std::vector<std::string>> owned;
 };
 
 class SimulatedModel {
  public:
-  // The part of one rank, at step 0. Throws kUsage where state_bytes is too little for a model.
+  // Makes the part of one rank, at step 0. Throws kUsage if state_bytes is too small for a model.
   explicit SimulatedModel(const SimulatedModelOptions& options);
 
   TensorViews model() const { return model_; }          // weights, bfloat16
   TensorViews optimizer() const { return optimizer_; }  // NAME.m and NAME.v of each, float32
   const Sharding& sharding() const { return sharding_; }
   std::uint64_t data_bytes() const { return data_bytes_; }
-  std::uint64_t memory_bytes() const { return memory_bytes_; }  // with what is between the tensors
+  std::uint64_t memory_bytes() const { return memory_bytes_; }  // with the padding between tensors
 
-  // One step: reads and writes every element.
+  // Runs one step: reads and writes every element.
   void advance();
-  // Takes over what was loaded. Throws CKP-002 if it is not what this model has after that step.
+  // Advances to the step of a checkpoint. Throws CKP-002 if its content differs from that of this model at the step.
   void load(const LoadedCheckpoint& checkpoint, std::uint64_t step);
 
  private:
-  // A tensor, or a rank's part of it: runs of elements that follow each other in the whole tensor.
+  // A tensor, or a rank's part of it: runs of consecutive elements of the whole tensor.
   struct Part {
     std::string name;
     std::string dtype;
     std::vector<std::uint64_t> shape;
     std::uint64_t first_element = 0;    // of the whole tensor
-    std::uint64_t run_elements = 0;     // that follow each other
-    std::uint64_t stride_elements = 0;  // from the beginning of one run to that of the next
+    std::uint64_t run_elements = 0;     // consecutive in the whole tensor
+    std::uint64_t stride_elements = 0;  // between the beginnings of two runs
     std::size_t memory_offset = 0;
   };
 

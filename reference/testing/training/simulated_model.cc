@@ -1,5 +1,5 @@
 // The model of a simulated training run.
-#include "cli/simulated_model.h"
+#include "testing/training/simulated_model.h"
 
 #include <fmt/format.h>
 
@@ -40,7 +40,7 @@ void advance_words(std::span<Word> words) {
   for (Word& word : words) word = static_cast<Word>(word + static_cast<Word>(kOfStep));
 }
 
-// Calls action with the memory as elements of the dtype.
+// Calls action with the memory as a span of elements of the dtype.
 template <typename Action>
 void as_words(std::byte* memory, std::size_t bytes, std::string_view dtype, Action&& action) {
   if (dtype == "bfloat16") {
@@ -62,14 +62,14 @@ std::uint64_t bytes_of(const std::vector<std::uint64_t>& shape, std::string_view
 
 }  // namespace
 
-// A decoder of eight layers. Its width follows from the size, and the vocabulary takes what is left.
+// Makes a decoder of eight layers. The size determines its width, and the vocabulary takes the remainder.
 SimulatedModel::SimulatedModel(const SimulatedModelOptions& options) : options_(options) {
   constexpr std::uint64_t kWidthStep = 8, kFeedForward = 4, kMatrices = 4 + 3 * kFeedForward;
   const std::uint64_t parameters = options.state_bytes / kBytesOfParameter;
-  // About a fifth of the parameters is for the vocabulary.
+  // Leaves about a fifth of the parameters for the vocabulary.
   const double width_now = std::sqrt(static_cast<double>(parameters) / (kLayers * kMatrices * 1.25));
   const std::uint64_t width = static_cast<std::uint64_t>(width_now) / kWidthStep * kWidthStep;
-  if (width == 0) throw Error(ErrorCode::kUsage, "the state is too small for a model; 1 MiB is enough");
+  if (width == 0) throw Error(ErrorCode::kUsage, "the state is too small for a model; use at least 1 MiB");
   const std::uint64_t in_layers = kLayers * (kMatrices * width * width + 2 * width) + width;
   const std::uint64_t vocabulary = std::max(width, (parameters - in_layers) / (2 * width));
 
@@ -113,7 +113,7 @@ void SimulatedModel::add(const std::string& name, std::uint64_t rows, std::uint6
   add_part(part, name + ".v", "float32");
 }
 
-// Goes to the rank that has least; every rank comes to the same result.
+// Assigns a weight to the rank with the fewest bytes. Every rank computes the same assignment.
 bool SimulatedModel::is_own(const std::string& name, std::uint64_t bytes) {
   if (options_.owned) return std::ranges::find(*options_.owned, name) != options_.owned->end();
   const auto least = std::ranges::min_element(rank_bytes_);
@@ -161,15 +161,15 @@ void SimulatedModel::load(const LoadedCheckpoint& checkpoint, std::uint64_t step
   take(optimizer_, checkpoint.optimizer, step);
 }
 
-// This model is at step 0, and all elements change alike.
+// Advances from step 0 by a multiplication, since each step adds the same number to every element.
 void SimulatedModel::take(TensorViews own, TensorViews loaded, std::uint64_t step) {
   const auto require = [&](bool condition, const std::string& what) {
     if (!condition) {
       throw Error(ErrorCode::kCheckpointDamaged,
-                  fmt::format("{} is not what the simulation has at step {}", what, step));
+                  fmt::format("{} differs from that of the simulation at step {}", what, step));
     }
   };
-  require(own.size() == loaded.size(), fmt::format("the number of tensors, {},", loaded.size()));
+  require(own.size() == loaded.size(), fmt::format("the number of tensors ({})", loaded.size()));
   for (const CheckpointTensor& tensor : own) {
     const auto found = std::ranges::find(loaded, tensor.name, &CheckpointTensor::name);
     require(found != loaded.end() && found->dtype == tensor.dtype && found->shape == tensor.shape, tensor.name);
