@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Renders results of tzmark bench as one self-contained HTML page, with each figure beside it as PNG and SVG.
+"""Renders results of tzmark bench as one self-contained HTML page, with each figure next to it as PNG and SVG.
 
 usage: bench.py RESULT.json [RESULT.json ...] -o DIR
 
@@ -107,7 +107,7 @@ def write(folder: Path, written: dict[str, bytes]) -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description="Renders results of tzmark bench as one HTML page, with its figures beside it."
+        description="Renders results of tzmark bench as one HTML page, with its figures next to it."
     )
     parser.add_argument("results", type=Path, nargs="+", metavar="RESULT.json")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
