@@ -205,11 +205,11 @@ def facts(runs: list[Run]) -> list[Json]:
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "not told" if value is None else str(value)
+    return "unknown" if value is None else str(value)
 
 
 def _bytes(value: int | None) -> str:
-    return "not told" if value is None else units.size(value)
+    return "unknown" if value is None else units.size(value)
 
 
 def _facts(document: Json) -> Iterator[tuple[str, str]]:
