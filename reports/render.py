@@ -111,7 +111,7 @@ def output(command: str, files: list[Path], root: Path | None) -> str:
             return results.dump(matrix.merge(documents))
         return page(documents)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        # The schema names what has to be there; without it a result cannot be shown.
+        # The schema lists the required members.
         raise results.NotAResult(
             f"{', '.join(map(str, files))}: incomplete: {error!r}"
         ) from error
