@@ -1,7 +1,7 @@
-"""A surface that is drawn on in the pixels of the page, and what comes of it: SVG for the page, SVG and PNG as files.
+"""A drawing surface in pixels of the page, with its output: SVG for the page, SVG and PNG as files.
 
-matplotlib draws; the layout is that of the caller, because a figure that is read on a telephone is another than one
-that is scaled down to it. Coordinates run to the right and down. Colours are names of bench_palette.
+matplotlib draws; the caller does the layout, because a figure for a phone is not a scaled-down one. Coordinates run to
+the right and down. Colours are names of bench_palette.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The colours of the bench page: one for each I/O path, the same in all figures, in light and in dark.
 
 Figures are drawn in the light colours. In the page each of them becomes a variable of the style sheet, so no two
-colours may be equal. Variants of a path have its hue. Names are told beside the marks everywhere, so that nothing
-depends on telling colours apart; neighbours in hue still differ in lightness, which colour blindness leaves.
+colours may be equal. Variants of a path have its hue. Names are printed next to the marks, so that nothing depends on
+distinguishing colours; similar hues differ in lightness, which colour blindness does not affect.
 """
 
 from __future__ import annotations

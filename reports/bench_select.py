@@ -1,8 +1,8 @@
-"""Which results are compared with which, which of them answer the question of the best path, and which proved that
-they are what they say.
+"""Selects the results that are compared, those that answer which path is best, and those whose samples prove their
+cache state.
 
 Results are compared within a panel (read from the device, read warm, write) and a workload, and only where hashes,
-encryption and memory are the same. Of a path's block sizes, depths, threads and layouts the best stands for it.
+encryption and memory are the same. A path is represented by the best of its block sizes, depths, threads and layouts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what changed between two runs of the conformance suite over the same corpus, for people to read.
+"""Prints what changed between two runs of the conformance suite on the same corpus.
 
 usage: changes.py BEFORE.json AFTER.json [BEFORE_AGAIN.json AFTER_AGAIN.json]
 
