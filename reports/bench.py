@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Renders results of tzmark bench as one self-contained HTML page, with each figure beside it as PNG and SVG.
+"""Renders results of tzmark bench as one self-contained HTML page, with each figure next to it as PNG and SVG.
 
 usage: bench.py RESULT.json [RESULT.json ...] -o DIR
 
@@ -35,7 +35,7 @@ def fail(status: int, text: str) -> NoReturn:
 
 
 def read(path: Path) -> Json:
-    """A result of the bench in the version that is known here."""
+    """Reads a result of the bench. Throws NotAResult for another kind or version."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -81,7 +81,7 @@ def render(view: Json) -> str:
 
 
 def output(files: list[Path], with_figures: bool = True) -> dict[str, bytes]:
-    """The names and contents of all files that are written."""
+    """Returns the names and contents of all output files."""
     documents = [read(file) for file in files]
     try:
         import bench_view
@@ -93,13 +93,13 @@ def output(files: list[Path], with_figures: bool = True) -> dict[str, bytes]:
             written[f"{figure.name}.png"] = figure.large.png()
         return written
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        # The schema names what has to be there; without it a result cannot be shown.
+        # The schema lists the required members.
         names = ", ".join(map(str, files))
         raise NotAResult(f"{names}: incomplete: {error!r}") from error
 
 
 def write(folder: Path, written: dict[str, bytes]) -> None:
-    """The page last, so that it is there only with all that it names."""
+    """Writes the page last, so that it exists only with the files that it refers to."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in sorted(written, key=lambda name: name == "index.html"):
         (folder / name).write_bytes(written[name])
@@ -107,7 +107,7 @@ def write(folder: Path, written: dict[str, bytes]) -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description="Renders results of tzmark bench as one HTML page, with its figures beside it."
+        description="Renders results of tzmark bench as one HTML page, with its figures next to it."
     )
     parser.add_argument("results", type=Path, nargs="+", metavar="RESULT.json")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")

@@ -1,4 +1,4 @@
-"""Where values lie on a figure, and the ticks beside them: linear from zero, or by powers of ten."""
+"""Axes: positions of values in a figure, and their ticks, linear from zero or by powers of ten."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 @dataclass(frozen=True)
 class Linear:
-    """Zero at start, limit at end."""
+    """A linear axis: zero at start, limit at end."""
 
     start: float
     end: float
@@ -20,7 +20,7 @@ class Linear:
         return self.start + (self.end - self.start) * value / self.limit
 
     def ticks(self, count: int) -> list[float]:
-        """About so many round values, zero among them, none beyond the limit."""
+        """Returns about that many round values, including zero, none beyond the limit."""
         locator = MaxNLocator(nbins=count, steps=[1, 2, 2.5, 5, 10])
         values = [float(value) for value in locator.tick_values(0, self.limit)]
         return [value for value in values if 0 <= value <= self.limit * 1.001]
@@ -40,7 +40,7 @@ class Logarithmic:
         return self.start + (self.end - self.start) * part
 
     def ticks(self) -> list[float]:
-        """Powers of ten; with 2 and 5 of each where there would be few."""
+        """Returns powers of ten, and their multiples by 2 and 5 if there are few."""
         powers = range(floor(log10(self.low)), ceil(log10(self.high)) + 1)
         factors = (1, 2, 5) if self.high < 300 * self.low else (1,)
         values = [10.0**power * factor for power in powers for factor in factors]
@@ -54,7 +54,7 @@ def tick_text(value: float) -> str:
 
 
 def apart(wanted: list[float], gap: float, low: float, high: float) -> list[float]:
-    """Places as near to those wanted as leaves a gap between neighbours, within low and high as far as they fit."""
+    """Returns positions close to the wanted ones with a gap between neighbours, within low and high if they fit."""
     order = sorted(range(len(wanted)), key=wanted.__getitem__)
     placed = list(wanted)
     previous = low - gap

@@ -1,6 +1,6 @@
-"""Draws bars in groups, with an interval on each, ticks for what a group is held against, and rungs as lines across.
+"""Draws bars in groups, with an interval on each, ticks for the reference of a group, and rungs as lines.
 
-Two layouts: a wide one with labels and figures beside the bars, and one for narrow pages with both above each bar.
+Two layouts: a wide one with labels and figures next to the bars, and a narrow one with both above each bar.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class Row:
     rate: Json
     colour: str
     alpha: float = 1
-    # Put after the figure; the notes of the chart say what it means.
+    # Printed after the figure; the notes of the chart explain it.
     mark: str = ""
 
 
 @dataclass(frozen=True)
 class Group:
     title: str
-    # None where the rows have colours of their own.
+    # None if the rows have their own colours.
     colour: str | None
     rows: list[Row]
-    # What the rows are held against, and what it is called; None if there is nothing.
+    # The reference of the rows, and its name; None if there is none.
     tick: float | None = None
     tick_name: str = ""
 
@@ -44,14 +44,14 @@ class Group:
 class BarChart:
     title: str
     subtitle: str
-    # What values are divided by before they are shown.
+    # The divisor of displayed values.
     scale: float
     groups: list[Group]
     rungs: list[tuple[str, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def reach(self) -> float:
-        """How far the axis has to go: to the longest bar, and to a rung that lies not far beyond it."""
+        """Returns the end of the axis: the longest bar, or a rung slightly beyond it."""
         values = [
             value
             for group in self.groups
@@ -64,7 +64,7 @@ class BarChart:
 
 
 def draw(chart: BarChart, width: float, limit: float) -> Drawing:
-    """limit: the end of the axis, which charts that are compared have in common."""
+    """limit: the end of the axis, common to charts that are compared."""
     painter = _Wide if width >= WIDE_MIN else _Narrow
     return painter(chart, width, limit or 1).drawing()
 
@@ -86,7 +86,7 @@ class _Painter:
         raise NotImplementedError
 
     def row(self, row: Row) -> float:
-        """Draws a row at y, and says where the middle of its bar lies."""
+        """Draws a row at y, and returns the middle of its bar."""
         raise NotImplementedError
 
     def rung_lines(self, rungs: list[float], top: float, bars: list[float]) -> None:
@@ -120,7 +120,7 @@ class _Painter:
         self.y += 12
 
     def rung_names(self, rungs: list[tuple[str, float]]) -> None:
-        """Flags at the lines; one that would meet another, or its line, stands a line higher."""
+        """Draws flags at the lines; a flag that would overlap another, or its line, moves one line up."""
         flags = placed(
             [
                 (
@@ -193,7 +193,7 @@ class _Painter:
     def halo(
         self, x: float, x_end: float, y: float, y_end: float, width: float
     ) -> None:
-        """A line that is seen on any bar."""
+        """Draws a line that is visible on any bar."""
         points = [(x, y), (x_end, y_end)]
         self.canvas.line(points, "paper", width + 1.2)
         self.canvas.line(points, "ink", width)
@@ -281,7 +281,7 @@ class _Narrow(_Painter):
         return 0, self.width
 
     def grid(self, top: float, bottom: float) -> None:
-        """Only behind the bars: a line through the words above them would not help."""
+        """Draws lines only behind the bars, not through the text above them."""
 
     def row(self, row: Row) -> float:
         middle = self.y + 21

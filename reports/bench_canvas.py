@@ -1,7 +1,7 @@
-"""A surface that is drawn on in the pixels of the page, and what comes of it: SVG for the page, SVG and PNG as files.
+"""A drawing surface in pixels of the page, with its output: SVG for the page, SVG and PNG as files.
 
-matplotlib draws; the layout is that of the caller, because a figure that is read on a telephone is another than one
-that is scaled down to it. Coordinates run to the right and down. Colours are names of bench_palette.
+matplotlib draws; the caller does the layout, because a figure for a phone is not a scaled-down one. Coordinates run to
+the right and down. Colours are names of bench_palette.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ import bench_palette as palette
 
 SVG = "http://www.w3.org/2000/svg"
 FONT = "'DejaVu Sans', sans-serif"
-# The smallest letters there are, in pixels: a figure is scaled down a little where a page has a scroll bar.
+# The smallest font size in pixels: a figure is scaled down slightly on a page with a scroll bar.
 SMALL = 11.5
-# Points of matplotlib are pixels of the page.
+# One point of matplotlib is one pixel of the page.
 DPI = 72
 PNG_SCALE = 2
 SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "tzmark",
 }
-# What XML and a line of text cannot hold.
+# Characters that XML or a line of text cannot contain.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-# A script that the font of the PNG has not is drawn as boxes there, and well in a browser.
+# Scripts missing in the font of the PNG are drawn as boxes there, but correctly in a browser.
 warnings.filterwarnings("ignore", message="Glyph .* missing from current font")
 
 
@@ -62,7 +62,7 @@ def _ruler() -> RendererAgg:
 
 
 def fitted(text: str, width: float, size: float = 12, bold: bool = False) -> str:
-    """The text, or as much of its beginning as there is room for."""
+    """Returns the text, truncated to the width."""
     if text_width(text, size, bold) <= width:
         return text
     while text and text_width(f"{text}…", size, bold) > width:
@@ -71,7 +71,7 @@ def fitted(text: str, width: float, size: float = 12, bold: bool = False) -> str
 
 
 def wrapped(text: str, width: float, size: float = 12) -> list[str]:
-    """The text in lines that fit, broken between words."""
+    """Returns the text wrapped to the width."""
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
@@ -83,19 +83,19 @@ def wrapped(text: str, width: float, size: float = 12) -> list[str]:
 
 
 class Canvas:
-    """Of a fixed width; how high it has to be is known when all is drawn."""
+    """A canvas of fixed width; its height is known when everything is drawn."""
 
     def __init__(self, width: float) -> None:
         self.width = width
         self._figure = Figure(dpi=DPI)
-        # Turned upside down when the height is known.
+        # Flipped when the height is known.
         self._page = Affine2D()
         inches = Affine2D().scale(1 / DPI) + self._figure.dpi_scale_trans
         self._pixels = self._page + inches
         self._drawn = 0
 
     def _add(self, artist: Artist) -> None:
-        """What is drawn later lies above; matplotlib by itself puts every line above every area."""
+        """Returns the next z-order: later items are on top, while matplotlib puts every line above every area."""
         self._drawn += 1
         artist.set_zorder(self._drawn)
         artist.set_transform(self._pixels)
@@ -111,7 +111,7 @@ class Canvas:
         align: str = "left",
         bold: bool = False,
     ) -> None:
-        """y is where the letters stand."""
+        """Draws text; y is the baseline."""
         self._add(
             Text(
                 x,
@@ -181,7 +181,7 @@ class Canvas:
     def whisker(
         self, low: float, high: float, y: float, reach: float, colour: str = "ink"
     ) -> None:
-        """A 95 % interval, across, with its two ends."""
+        """Draws a horizontal 95 % interval with its two ends."""
         self.line([(low, y), (high, y)], colour, 1.2)
         for x in (low, high):
             self.line([(x, y - reach), (x, y + reach)], colour, 1.2)
@@ -203,7 +203,7 @@ class Drawing:
         self.title = title
 
     def inline(self) -> str:
-        """For the page: its colours are variables of the page, its letters those of the page."""
+        """Returns SVG for embedding: with colours and fonts of the page."""
         root = self._tree(in_page=True)
         root.set("role", "img")
         root.set("aria-label", self.title)
@@ -230,7 +230,7 @@ class Drawing:
         return file.getvalue()
 
     def _tree(self, in_page: bool) -> ElementTree.Element:
-        """What matplotlib drew, without its frame: no metadata, no groups, no ids that two figures could share."""
+        """Returns the SVG of matplotlib without metadata, groups, and ids that two figures could share."""
         with matplotlib.rc_context(SETTINGS):
             file = io.BytesIO()
             self._figure.savefig(file, format="svg", metadata={"Date": None})
@@ -247,7 +247,7 @@ class Drawing:
             if tag not in ("path", "text"):
                 continue
             if in_page and element.get("style") == paper:
-                continue  # the page has its own ground
+                continue  # the page has its own background
             root.append(_mark(tag, element, in_page))
         return root
 

@@ -1,4 +1,4 @@
-"""Makes of a result what the bars show: throughput by path, CPU seconds per GB, and the peers beside us."""
+"""Converts a result to bar charts: throughput by path, CPU seconds per GB, and comparison with peers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bench_select import (
 from bench_statistics import median_interval
 from outcomes import Json
 
-# How strong the colour of a path is for each kind of protection: the more work, the paler.
+# The strength of a path's colour for each kind of protection: more work is paler.
 STRENGTH = dict(zip(PROTECTIONS, (1.0, 0.75, 0.62, 0.5, 0.85, 0.62, 0.5, 0.4)))
 BEFORE_FSYNC = 0.4
 UNPROVED = "†"
@@ -31,7 +31,7 @@ UNPROVED_NOTE = f"{UNPROVED} The samples contradict the stated cache state."
 
 
 def rungs(run: Run, panel: Panel) -> list[tuple[str, float]]:
-    """The rungs that can bind a panel, each as it was fastest with the most threads."""
+    """Returns the rungs that can limit a panel, each at its fastest with the most threads."""
     found: dict[str, Json] = {}
     for ceiling in run.document["ceilings"]:
         rung = ceiling["rung"]
@@ -47,7 +47,7 @@ def _rank(ceiling: Json) -> tuple[int, float]:
 
 
 def raw_rate(run: Run, panel: Panel, workload: str, path: str) -> float | None:
-    """The same system calls without the codec, in the same cache state."""
+    """Returns the raw results: the same system calls without the codec, in the same cache state."""
     raw = [
         result
         for result in run.of(panel, workload, "raw")
@@ -78,7 +78,7 @@ def shown(run: Run, panel: Panel, workload: str) -> list[Json]:
 
 
 def timed(run: Run, panel: Panel, workload: str) -> list[Json]:
-    """What tells the latency of its transfers: the codec's results that are shown, else the raw path's."""
+    """Returns the results with latencies: those of the codec that are shown, otherwise those of the raw path."""
     found = [result for result in shown(run, panel, workload) if result["latency_ns"]]
     if found:
         return found
@@ -151,7 +151,7 @@ def _marks(results: Iterable[Json]) -> list[str]:
 
 
 def absent(run: Run, results: Iterable[Json]) -> list[str]:
-    """Says which paths are not among the results, and why."""
+    """Returns which paths are missing, and why."""
     there = {result["io"]["actual"] for result in results}
     missing = [path for path in run.paths if path not in there]
     reasons = {path: run.why_unavailable(path) for path in missing}
@@ -167,7 +167,7 @@ def absent(run: Run, results: Iterable[Json]) -> list[str]:
 
 
 def absent_briefly(run: Run, results: Iterable[Json]) -> list[str]:
-    """The same on one line, where the reasons stand elsewhere in the page."""
+    """Returns the same on one line, for places where the reasons are elsewhere on the page."""
     there = {result["io"]["actual"] for result in results}
     missing = [path for path in run.paths if path not in there]
     without = [path for path in missing if run.why_unavailable(path) is not None]
@@ -181,7 +181,7 @@ def absent_briefly(run: Run, results: Iterable[Json]) -> list[str]:
 
 
 def cpu(run: Run, panel: Panel, workload: str, colours: dict[str, str]) -> BarChart:
-    """The interval is that of the samples, which the result does not tell by itself."""
+    """Computes the interval from the samples, because the result does not contain it."""
     results = shown(run, panel, workload)
     groups = []
     for path in dict.fromkeys(result["io"]["actual"] for result in results):
@@ -213,7 +213,7 @@ def cpu(run: Run, panel: Panel, workload: str, colours: dict[str, str]) -> BarCh
 
 
 def cpu_interval(result: Json) -> Json:
-    """CPU seconds per GB as the result tells them, with the interval of its samples."""
+    """Returns CPU seconds per GB of the result, with the interval of its samples."""
     values = [
         sample["cpu_ns"] / result["bytes"]
         for sample in result["samples"]
@@ -226,7 +226,7 @@ def cpu_interval(result: Json) -> Json:
 
 
 def contest(result: Json) -> tuple[object, ...]:
-    """What has to be the same in a peer's result and ours for them to stand side by side."""
+    """Returns the members that a peer's result and ours must share to be comparable."""
     members = ("op", "workload", "cache", "bytes", "tensors")
     return (*(result[member] for member in members), *protection_of(result))
 

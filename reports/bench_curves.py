@@ -1,4 +1,4 @@
-"""Draws the latency of single transfers: percentiles across, a line a path, the name of the path at its end."""
+"""Draws the latency of single transfers: percentiles on the x axis, one labelled line per path."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CurveChart:
 
 
 def draw(chart: CurveChart, width: float, reach: tuple[float, float]) -> Drawing:
-    """reach: the ends of the axis, which charts that are compared have in common."""
+    """reach: the ends of the axis, common to charts that are compared."""
     canvas = Canvas(width)
     canvas.text(0, 16, chart.title, size=14, bold=True)
     y = 16.0
@@ -94,7 +94,7 @@ def _curves(
 
 
 def _tick(value_ns: float) -> str:
-    """A round time without digits that say nothing."""
+    """Returns a round time without insignificant digits."""
     figure, unit = units.duration(value_ns).split(" ")
     return f"{float(figure.replace(',', '')):g} {unit}"
 

@@ -1,4 +1,4 @@
-"""All figures of the page, each in a form for narrow and one for wide places, and with axes that runs have in common.
+"""All figures of the page, each in a narrow and a wide form, with axes common to all runs.
 
 A slot is one figure for each run: runs side by side are compared by the lengths that their figures show.
 """
@@ -21,7 +21,7 @@ from bench_canvas import Drawing
 from bench_select import PANELS, PROTECTIONS, Panel, Run, protection_of
 from outcomes import Json
 
-# Pixels: what a telephone has, half a page, and a whole one.
+# Widths in pixels: a phone, half a page, a full page.
 NARROW, HALF, WIDE = 340, 476, 1012
 Chart = TypeVar("Chart")
 
@@ -31,13 +31,13 @@ class Figure:
     name: str
     small: Drawing
     large: Drawing
-    # "wide" or "half": how much of a page the large form takes.
+    # "wide" or "half": the width of the large form.
     place: str
 
 
 @dataclass(frozen=True)
 class Slot:
-    # One for each run; None where it has nothing to show.
+    # One per run; None if it has nothing to show.
     figures: list[Figure | None]
     empty: str = "Not measured."
 
@@ -53,7 +53,7 @@ class Figures:
         self.names: set[str] = set()
 
     def named(self, name: str, run: Run) -> str:
-        """A file name that no other figure has."""
+        """Returns a unique file name."""
         wanted = slug(f"{name}-{run.letter}" if len(self.runs) > 1 else name)
         unique, number = wanted, 2
         while unique in self.names:
@@ -68,7 +68,7 @@ class Figures:
         draw: Callable[[Chart, float], Drawing],
         large: int,
     ) -> Slot:
-        """large: the width of the large form where a run has the page for itself."""
+        """large: the width of the large form if there is one run."""
         if len(self.runs) > 1:
             large = HALF
         place = "wide" if large == WIDE else "half"
@@ -94,7 +94,7 @@ class Figures:
         return self.slot(name, shown, partial(_draw_bars, limit=limit), WIDE)
 
     def measured(self, panel: Panel) -> list[str]:
-        """The workloads of a panel that any run measured."""
+        """Returns the workloads of a panel that any run measured."""
         found = [
             workload
             for run in self.runs
@@ -143,7 +143,7 @@ class Figures:
         return slots
 
     def maps(self) -> list[Slot]:
-        """Shades mean the same in all maps of a panel and workload."""
+        """Returns the maps of a panel and workload, with a common scale of shades."""
         slots = []
         for panel, workload in self.panels():
             names = dict.fromkeys(path for run in self.runs for path in run.paths)
@@ -181,7 +181,7 @@ class Figures:
     def curves(
         self, run: Run, panel: Panel, workload: str
     ) -> bench_curves.CurveChart | None:
-        """A curve a path, all with the same hashes and encryption: the least that has a latency."""
+        """Returns one curve per path, with the same hashes and encryption: the least work that has latencies."""
         timed = bench_charts.timed(run, panel, workload)
         if not timed:
             return None
@@ -214,7 +214,7 @@ class Figures:
         return self.slot("ladder", [rungs or None for rungs in made], draw, WIDE)
 
     def rungs(self, run: Run) -> list[bench_ladder.Rung]:
-        """The fastest of each rung and cache state that was measured with as many threads."""
+        """Returns the fastest rate of each rung and cache state per number of threads."""
         caches = {result["id"]: result["cache"] for result in run.document["results"]}
         found: dict[tuple[str, str, int], Json] = {}
         for ceiling in run.document["ceilings"]:

@@ -1,4 +1,4 @@
-"""Where the names of lines go above a figure: beside their lines, so that none lies on another or on another's line."""
+"""Places the names of lines above a figure next to their lines, without overlapping names or lines."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from itertools import product
 from bench_canvas import SMALL, text_width
 
 LEVEL_HEIGHT = 15
-# Between a line and its name, and between names.
+# Gaps between a line and its name, and between names.
 MARGIN, GAP = 4, 8
-# With more lines than this, not all ways to hang their names are tried.
+# With more lines than this, not all arrangements are tried.
 TRIED_MAX = 8
 
 
 @dataclass(frozen=True)
 class Flag:
-    """A name at a level counted from below, from start to end; its line stands at one of its ends."""
+    """A name at a level counted from below, from start to end; its line is at one of its ends."""
 
     text: str
     at: float
@@ -32,7 +32,7 @@ class Flag:
 
 
 def placed(names: list[tuple[str, float]], width: float) -> list[Flag]:
-    """The names, each with its place across, in as few lines as there is room for within the width."""
+    """Places the names at their x positions in as few lines as fit the width."""
     sides = (False, True) if len(names) <= TRIED_MAX else (False,)
     tried = (_hung(names, hung, width) for hung in product(sides, repeat=len(names)))
     return min(tried, key=lambda found: found[0])[1]

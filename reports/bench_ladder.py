@@ -1,4 +1,4 @@
-"""Draws the ceiling ladder: what the parts of the machine do alone, in one unit, from the fastest down."""
+"""Draws the ceiling ladder: the rates of single steps in one unit, fastest first."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def reach(rungs: list[Rung]) -> tuple[float, float]:
 
 
 def draw(rungs: list[Rung], width: float, ends: tuple[float, float]) -> Drawing:
-    """ends: of the axis, which ladders that are compared have in common."""
+    """ends: of the axis, common to ladders that are compared."""
     title = "Ceiling ladder"
     canvas = Canvas(width)
     canvas.text(0, 16, title, size=14, bold=True)

@@ -1,4 +1,4 @@
-"""The map of one path: throughput by block size and queue depth."""
+"""Draws the heat map of one path: throughput by block size and queue depth."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bench_statistics import has_interval, overlap
 from outcomes import Json
 
 CELL_HEIGHT = 40
-# A cell wider than this would not say more.
+# The maximum width of a cell.
 CELL_WIDTH_MAX = 130
 
 
@@ -31,7 +31,7 @@ class Map:
     panel: Panel
     workload: str
     subject: str
-    # By block size and depth, the best of what was measured there.
+    # The best result by block size and depth.
     cells: dict[tuple[int, int], Json]
 
     @property
@@ -50,7 +50,7 @@ class Map:
 
 
 def of_path(run: Run, panel: Panel, workload: str, path: str) -> Map | None:
-    """The map with the most cells among those of the codec, else of the raw path; None if none has two by two."""
+    """Returns the map with the most cells, of the codec or else of the raw path; None below two by two cells."""
     for subject in ("codec", "raw"):
         results = [
             result
@@ -78,7 +78,7 @@ def _cells(results: Iterable[Json]) -> dict[tuple[int, int], Json]:
 
 
 def draw(chart: Map, width: float, low: float, high: float) -> Drawing:
-    """low, high: what the palest and the strongest shade stand for, in all maps that are compared."""
+    """low, high: the values of the palest and the strongest shade, common to maps that are compared."""
     canvas = Canvas(width)
     first = next(iter(chart.cells.values()))
     title = f"{chart.path}: {chart.panel.title[0].lower()}{chart.panel.title[1:]}"

@@ -1,8 +1,8 @@
 """The colours of the bench page: one for each I/O path, the same in all figures, in light and in dark.
 
 Figures are drawn in the light colours. In the page each of them becomes a variable of the style sheet, so no two
-colours may be equal. Variants of a path have its hue. Names are told beside the marks everywhere, so that nothing
-depends on telling colours apart; neighbours in hue still differ in lightness, which colour blindness leaves.
+colours may be equal. Variants of a path have its hue. Names are printed next to the marks, so that nothing depends on
+distinguishing colours; similar hues differ in lightness, which colour blindness does not affect.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COLOURS = {
     "map-4": ("#7fa2c4", "#426a90"),
     "map-5": ("#4e79a5", "#5585b3"),
     "map-6": ("#335c88", "#72a3d1"),
-    # What is written on the shades: dark on light ones and the other way round.
+    # Text colours on the shades: dark on light ones and vice versa.
     "map-ink": ("#232019", "#e9e5dd"),
     "map-ink-6": ("#fefefe", "#14130f"),
 }
@@ -54,7 +54,7 @@ PATHS = (
     "gpudirect",
 )
 OTHERS = ("other-0", "other-1", "other-2")
-# Told apart on a line as well: a variant is dashed, in points on and off.
+# Lines of variants are dashed, in points on and off.
 DASHES = {
     "pwrite-dontcache": (4.0, 2.0),
     "uring-direct": (6.0, 2.0),
@@ -67,19 +67,19 @@ def light(colour: str) -> str:
 
 
 def of_paths(names: Iterable[str]) -> dict[str, str]:
-    """The colour of each path; those that are not known here share what is left, in the order of their names."""
+    """Returns the colour of each path; unknown paths get the remaining colours in the order of their names."""
     unknown = sorted(set(names) - set(PATHS))
     spare = {name: OTHERS[rank % len(OTHERS)] for rank, name in enumerate(unknown)}
     return {name: name for name in PATHS} | spare
 
 
 def variables(dark: bool) -> str:
-    """The declarations of the style sheet."""
+    """Returns the declarations of the style sheet."""
     return " ".join(f"--f-{name}: {shades[dark]};" for name, shades in COLOURS.items())
 
 
 def variable_of(light_colour: str) -> str | None:
-    """The variable that stands for a light colour in the page."""
+    """Returns the page variable of a light colour."""
     return _VARIABLES.get(light_colour.lower())
 
 

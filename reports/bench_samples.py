@@ -1,4 +1,4 @@
-"""Makes plausible results as the bench writes them, for the tests of the page. The same seed makes the same result."""
+"""Generates plausible results of the bench for tests of the page. The same seed gives the same result."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def rate(median: float, samples: int = 9, spread: float = 0.03) -> Json:
 
 
 def latency(per_second: float, block_bytes: int, deep: int, count: int = 2400) -> Json:
-    """Of transfers that share the rate evenly, with a tail as devices have it."""
+    """Returns latencies of transfers that share the rate evenly, with a tail like that of devices."""
     usual = deep * block_bytes / per_second * 1e9
     names = ("p50", "p90", "p99", "p99_9", "max")
     factors = (0.92, 1.4, 2.6, 6.5, 11.0)
@@ -128,7 +128,7 @@ def latency(per_second: float, block_bytes: int, deep: int, count: int = 2400) -
 def sample(
     round_number: int, result: Json, elapsed_ns: int, sync_ns: int | None, cpu: float
 ) -> Json:
-    """What a result of this cache state proves about itself."""
+    """Returns the proof members for a cache state."""
     warm, cold = result["cache"] == "warm", result["cache"] in ("cold", "direct")
     read, written = result["op"] != "write", result["op"] == "write"
     return {
@@ -156,7 +156,7 @@ def result(
     cpu: float = 0.25,
     **members: object,
 ) -> Json:
-    """A codec result around a rate; cpu is in CPU seconds per GB, and members replace what is another."""
+    """Returns a codec result around a rate; cpu is in CPU seconds per GB, and members override defaults."""
     made: Json = {
         "id": "",
         "subject": "codec",
@@ -229,7 +229,7 @@ def identify(made: Json) -> str:
 
 
 def bound(per_second: float, *rungs: str) -> Json:
-    """The lowest of these rungs, and the part of it that a rate is."""
+    """Returns the lowest of these rungs, and the fraction of it that a rate reaches."""
     rates = {**CEILINGS, **DEVICE_CEILINGS}
     lowest = min(rungs, key=lambda rung: rates[rung])
     return {
@@ -249,7 +249,7 @@ def work_rungs(verification: str, encrypted: bool) -> list[str]:
 
 
 def together(per_second: float, rungs: list[str]) -> float:
-    """What is left of a rate when the same cores do this work as well."""
+    """Returns the remaining rate if the same cores also do this work."""
     return 0.95 / (1 / per_second + sum(1 / CEILINGS[rung] for rung in rungs))
 
 
@@ -304,7 +304,7 @@ def writes(random: Random) -> Iterator[Json]:
 
 
 def sweeps(random: Random) -> Iterator[Json]:
-    """Block by depth, for the maps of two paths; what they have in common with the others is measured there."""
+    """Yields results by block and depth for the maps of two paths, except those measured elsewhere."""
     for path in UNCACHED:
         for block_bytes in BLOCKS:
             for depth in DEPTHS:
@@ -332,7 +332,7 @@ def sweeps(random: Random) -> Iterator[Json]:
 
 
 def neighbours(random: Random) -> Iterator[Json]:
-    """The raw path, fio, and the peers."""
+    """Yields results of the raw path, fio, and the peers."""
     for path, per_second in DEVICE.items():
         cache = "direct" if path in UNCACHED else "cold"
         yield result(
@@ -416,7 +416,7 @@ def ceilings() -> list[Json]:
 
 
 def check(verdict: str, item: str, name: str, **members: object) -> Json:
-    """A check of this verdict by a ratio that has it, unless members say another."""
+    """Returns a check with this verdict and a matching ratio, unless members override it."""
     ratios = {"pass": 1.3, "fail": 0.6, "undecided": 1.01, "not measured": None}
     times = ratios[verdict]
     required = members.get("required", 0.95)
@@ -488,7 +488,7 @@ def checks(results: list[Json]) -> list[Json]:
 
 
 def document(seed: int = 1, **storage: object) -> Json:
-    """A whole result of a machine with a slow disk."""
+    """Returns a complete result of a machine with a slow disk."""
     random = Random(seed)
     results = [
         one for part in (reads, writes, sweeps, neighbours) for one in part(random)
@@ -512,7 +512,7 @@ def document(seed: int = 1, **storage: object) -> Json:
 
 
 def in_memory(seed: int = 2) -> Json:
-    """A short one on a file system in memory: no device, three samples each and so no intervals, two paths."""
+    """Returns a short result on tmpfs: no device, three samples each and hence no intervals, two paths."""
     made = document(
         seed,
         directory="/dev/shm",

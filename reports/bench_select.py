@@ -1,8 +1,8 @@
-"""Which results are compared with which, which of them answer the question of the best path, and which proved that
-they are what they say.
+"""Selects the results that are compared, those that answer which path is best, and those whose samples prove their
+cache state.
 
 Results are compared within a panel (read from the device, read warm, write) and a workload, and only where hashes,
-encryption and memory are the same. Of a path's block sizes, depths, threads and layouts the best stands for it.
+encryption and memory are the same. A path is represented by the best of its block sizes, depths, threads and layouts.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Panel:
     title: str
     op: str
     caches: tuple[str, ...]
-    # The rungs of the ladder that can bind it.
+    # The rungs of the ladder that can limit it.
     rungs: tuple[str, ...]
-    # Whether it is shown, as not measured, where there is nothing in it.
+    # Whether it is shown as "not measured" if it has no results.
     always: bool = True
 
 
@@ -64,17 +64,17 @@ PROTECTIONS = (
     ("sha256", True),
     ("both", True),
 )
-# What a user has first: newly mapped memory, or that of a GPU for the paths that move bytes there.
+# The usual memory: newly mapped, or GPU memory for the paths that transfer to it.
 MEMORIES = (("thp", "device"), ("small-pages",), ("sink",))
 # What a sample may lack, or have too much of, and still be of the cache state that it tells: the file holds more than
 # the tensors.
 MISSING_MAX = 0.05
-# Tensors this small on average are counted and not weighed.
+# Tensors with a smaller average size are counted per second.
 TINY_BYTES_MAX = 16 << 10
 
 
 def headline(result: Json) -> Json:
-    """The rate that ranks a result: what is written counts when it is safe."""
+    """Returns the rate that ranks a result: for writes, the durable one."""
     rate: Json = result["durable_rate"] or result["rate"]
     return rate
 
@@ -89,7 +89,7 @@ def protection_of(result: Json) -> tuple[str, bool]:
 
 @dataclass(frozen=True)
 class Proof:
-    """Medians and worst values over the samples; None where the machine did not tell."""
+    """Medians and worst values over the samples; None if not available."""
 
     resident: float | None
     device: float | None
@@ -146,17 +146,15 @@ class Answer:
     """The best path of a panel and workload for one kind of protection."""
 
     result: Json
-    settings: int  # how many results it is the best of
-    ties: tuple[
-        Json, ...
-    ]  # the best of other paths, which it cannot be told apart from
+    settings: int  # the number of results that it is the best of
+    ties: tuple[Json, ...]  # the best of other paths that tie with it
     slower: tuple[Json, ...]  # the best of all others
-    decided: bool  # whether there were intervals to tell it by
+    decided: bool  # whether intervals decided it
 
 
 @dataclass(frozen=True)
 class Run:
-    """One result document among those that the page shows."""
+    """One result document of the page."""
 
     document: Json
     letter: str
@@ -164,7 +162,7 @@ class Run:
 
     @cached_property
     def paths(self) -> list[str]:
-        """All that were there to be measured, in the order of the registry, then others that results name."""
+        """Returns all paths in the order of the registry, then others that results name."""
         names = [path["name"] for path in self.document["io_paths"]]
         names += [
             result["io"]["actual"]
@@ -179,7 +177,7 @@ class Run:
 
     @cached_property
     def unmeasured(self) -> list[Json]:
-        """What was to be measured and failed; its notes say why."""
+        """Returns the results that could not be measured; their notes give the reason."""
         return [result for result in self.document["results"] if not result["samples"]]
 
     @cached_property
@@ -205,7 +203,7 @@ class Run:
         ]
 
     def main_workload(self, panel: Panel) -> str | None:
-        """The first that was measured in the panel."""
+        """Returns the first workload that was measured in the panel."""
         for workload in self.workloads:
             if self.of(panel, workload):
                 return workload
@@ -213,7 +211,7 @@ class Run:
 
 
 def usual_memory(results: Iterable[Json]) -> list[Json]:
-    """Those with the memory that a user has; other kinds of memory are another piece of work."""
+    """Returns the results with the usual kind of memory; others do different work."""
     results = list(results)
     for memories in MEMORIES:
         found = [result for result in results if result["memory"] in memories]
@@ -227,7 +225,7 @@ def fastest(results: Iterable[Json]) -> Json:
 
 
 def best_of_paths(results: Iterable[Json]) -> list[Json]:
-    """The best of each path, the fastest first."""
+    """Returns the best result of each path, fastest first."""
     paths: dict[str, list[Json]] = {}
     for result in results:
         paths.setdefault(result["io"]["actual"], []).append(result)
@@ -235,7 +233,7 @@ def best_of_paths(results: Iterable[Json]) -> list[Json]:
 
 
 def by_protection(results: list[Json]) -> list[list[Json]]:
-    """Results apart by hashes and encryption, the least work first; none of the lists is empty."""
+    """Returns the results grouped by hashes and encryption, least work first; no group is empty."""
     apart = [
         [result for result in results if protection_of(result) == protection]
         for protection in PROTECTIONS
@@ -270,7 +268,7 @@ def _answer(results: list[Json]) -> Answer:
 
 
 def counts_tensors(result: Json) -> bool:
-    """Whether tensors a second say more of a result than bytes a second do."""
+    """Returns whether tensors per second describe a result better than bytes per second."""
     if result["operations_per_second"] is None:
         return False
     mean_bytes = result["bytes"] / max(result["tensors"], 1)

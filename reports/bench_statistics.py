@@ -1,4 +1,4 @@
-"""The median of a few samples with its 95 % interval by order statistics, as the bench itself tells it."""
+"""The median of a few samples with its 95 % interval by order statistics, computed as in the bench."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 
 from outcomes import Json
 
-# What both tails together may hold.
+# The probability of both tails together.
 TAILS_MAX = 0.05
 
 

@@ -28,12 +28,12 @@ PROOFS = {
     "contradicted": Shade("contradicted", "w", "failed", "a sample contradicts it"),
     "not seen": Shade("not seen", "n", "skipped", "not available on this machine"),
 }
-# What changes from one run to the next on the same machine.
+# Facts that change between runs on the same machine.
 PASSING = ("Started", "Took", "Seed", "Load average", "Free")
 
 
 def checks(runs: list[Run]) -> list[Json]:
-    """A row for each thing that is required, with a cell for each run; None where a run has no such check."""
+    """Returns one row per check, with a cell for each run; None if a run lacks the check."""
     keys = dict.fromkeys(_check_key(check) for run in runs for check in _checks(run))
     return [
         {
@@ -71,7 +71,7 @@ def _check_cell(check: Json) -> Json:
 
 
 def _plot(check: Json) -> Json | None:
-    """Where the ratio and its interval lie, in percent of a scale from half of what is required to twice that."""
+    """Returns the positions of the ratio and its interval in percent of a scale from half to twice the requirement."""
     ratio, required = check["ratio"], check["required"]
     if not ratio or not required:
         return None
@@ -100,7 +100,7 @@ def tally(run: Run) -> list[tuple[Shade, int]]:
 
 
 def panels(run: Run) -> Iterator[tuple[Panel, str, list[Json]]]:
-    """What the bars show, panel by panel and workload by workload."""
+    """Returns the results that the bars show, by panel and workload."""
     for panel in PANELS:
         for workload in run.workloads:
             results = charts.shown(run, panel, workload)
@@ -109,7 +109,7 @@ def panels(run: Run) -> Iterator[tuple[Panel, str, list[Json]]]:
 
 
 def ceilings(run: Run) -> list[Json]:
-    """What the bars show, with the rung that binds each."""
+    """Returns the results that the bars show, with the rung that limits each."""
     return [
         {"title": f"{panel.title}: {workload}", "results": results}
         for panel, workload, results in panels(run)
@@ -129,7 +129,7 @@ def latencies(run: Run) -> list[Json]:
 
 
 def proofs(run: Run) -> list[Json]:
-    """All results, those of one subject, cache state and path together, with the values furthest apart."""
+    """Returns the results grouped by subject, cache state and path, with minimum and maximum."""
     kinds: dict[tuple[str, str, str, str], list[Json]] = {}
     for result in run.measured:
         kind = (
@@ -164,7 +164,7 @@ def _extent(values: Iterable[float | None]) -> tuple[float, float] | None:
 
 
 def peers(run: Run) -> list[Json]:
-    """Each peer result beside our fastest of the same work, with the ratio of the medians."""
+    """Returns each peer result with our fastest of the same work and the ratio of the medians."""
     rows = []
     for result in run.measured:
         if result["subject"] != "peer":
@@ -191,7 +191,7 @@ def peers(run: Run) -> list[Json]:
 
 
 def facts(runs: list[Run]) -> list[Json]:
-    """Names with the value of each run, and whether these differ in what should not change from run to run."""
+    """Returns facts with the value of each run, and whether these differ although they should not."""
     columns = [dict(_facts(run.document)) for run in runs]
     names = dict.fromkeys(name for column in columns for name in column)
     rows = []
@@ -205,11 +205,11 @@ def facts(runs: list[Run]) -> list[Json]:
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "not told" if value is None else str(value)
+    return "unknown" if value is None else str(value)
 
 
 def _bytes(value: int | None) -> str:
-    return "not told" if value is None else units.size(value)
+    return "unknown" if value is None else units.size(value)
 
 
 def _facts(document: Json) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Says rates, sizes, times and settings in the words and units of the bench page: GB and GB/s have 10^9 bytes."""
+"""Formats rates, sizes, times and settings for the bench page: GB and GB/s have 10^9 bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CACHES = {"warm": "warm", "cold": "cold", "direct": "direct", "none": ""}
 
 
 def number(value: float) -> str:
-    """Three digits that count, and no exponent."""
+    """Returns three significant digits without an exponent."""
     if value >= 100:
         return f"{value:,.0f}"
     if value >= 10:
@@ -40,7 +40,7 @@ def rate(bytes_per_second: float) -> str:
 
 
 def interval(value: Json, scale: float = GB) -> str:
-    """The interval in brackets, and how many samples stand behind it."""
+    """Returns the interval in brackets, and the number of samples."""
     count = f"n={value['samples']}"
     if value["low"] is None or value["high"] is None:
         return f"no interval, {count}"
@@ -76,7 +76,7 @@ def protection(result: Json) -> str:
 
 
 def setting(result: Json) -> str:
-    """How it was run: layout, block x depth, threads, and what is not as usual."""
+    """Returns the setting: layout, block x depth, threads, and deviations from the default."""
     parts = [result["layout"] or ""]
     if result["block_bytes"] is not None:
         deep = "" if result["queue_depth"] is None else f" × {result['queue_depth']}"
@@ -90,7 +90,7 @@ def setting(result: Json) -> str:
 
 
 def unusual(result: Json) -> list[str]:
-    """What nobody should overlook."""
+    """Returns warnings about a result."""
     said = []
     requested, actual = result["io"]["requested"], result["io"]["actual"]
     if requested not in ("auto", actual):

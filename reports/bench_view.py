@@ -1,4 +1,4 @@
-"""What the page shows of one result or several, so that its template only lays out."""
+"""Computes the content of the page for one result or several, so that its template only formats."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Section:
 
 
 def named(documents: list[Json]) -> list[Run]:
-    """The runs in the order given, named by their directories and, where several have the same, by their start."""
+    """Returns the runs in the given order, named by directory and, if several are equal, by start time."""
     alone = len(documents) == 1
     places = [_place(document) for document in documents]
     return [
@@ -61,7 +61,7 @@ def _place(document: Json) -> str:
 
 
 def view(documents: list[Json]) -> tuple[Json, list[Figure]]:
-    """What the template needs, and the figures that become files of their own."""
+    """Returns the variables of the template, and the figures to write as files."""
     runs = named(documents)
     figures = Figures(runs)
     throughput = Section(
@@ -152,7 +152,7 @@ def _run(run: Run) -> Json:
 
 
 def _anchors(run: Run) -> dict[str, str]:
-    """Where the page tells about a result, by its id."""
+    """Returns the anchors of results by id."""
     prefix = f"result-{run.letter.lower()}-" if run.letter else "result-"
     return {
         result["id"]: f"{prefix}{index}-{slug(result['id'])}"
@@ -161,7 +161,7 @@ def _anchors(run: Run) -> dict[str, str]:
 
 
 def _answers(run: Run) -> Iterator[Json]:
-    """For each panel the workload that stands for it: the first that was measured."""
+    """Returns the representative workload of each panel: the first that was measured."""
     for panel in PANELS:
         workload = run.main_workload(panel)
         if workload is None and not panel.always:

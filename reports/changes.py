@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what changed between two runs of the conformance suite over the same corpus, for people to read.
+"""Prints what changed between two runs of the conformance suite on the same corpus.
 
 usage: changes.py BEFORE.json AFTER.json [BEFORE_AGAIN.json AFTER_AGAIN.json]
 
@@ -29,7 +29,7 @@ def name_of(result: Json) -> str:
 
 
 def outcomes_of(result: Json) -> dict[str, str]:
-    """The outcome of each case, by the id and the operation, as one id may be read and written."""
+    """Returns the outcome of each case by operation and id, because one id may be read and written."""
     return {
         f"{case['operation']} {case['id']}": case["outcome"] for case in result["cases"]
     }
@@ -40,13 +40,13 @@ def kind_of(outcome: str) -> str:
 
 
 def rank_of(change: tuple[str, str]) -> tuple[bool, int, int]:
-    """What fails now comes first, the worst before the rest; then what passes now."""
+    """Sorts new failures first, worst first, then new passes."""
     before, after = (ORDER[BY_NAME[name].code] for name in change)
     return kind_of(change[1]) != "failed", after, before
 
 
 def difference_of(before: Json, after: Json) -> str | None:
-    """Why the two runs cannot be compared; None if they can. A case may keep its id and be about another file."""
+    """Returns why the runs cannot be compared, or None. A case may keep its id but refer to another file."""
     if before["corpus"]["manifest_sha256"] != after["corpus"]["manifest_sha256"]:
         return "the two runs are over different corpora; run the suite again"
     if outcomes_of(before).keys() != outcomes_of(after).keys():
@@ -55,14 +55,14 @@ def difference_of(before: Json, after: Json) -> str | None:
 
 
 def names_of(cases: list[str]) -> str:
-    """The first of the cases, and how many more there are."""
+    """Returns the first cases, and the number of others."""
     shown = ", ".join(case.split(" ", 1)[1] for case in cases[:CASES_SHOWN_MAX])
     more = len(cases) - CASES_SHOWN_MAX
     return shown + (f" and {more} more" if more > 0 else "")
 
 
 def lines_of(before: Json, after: Json, again: list[Json]) -> list[str]:
-    """The report, a line each. again holds none or a second run of each."""
+    """Returns the lines of the report. again: empty, or a second run of each."""
     old, new = outcomes_of(before), outcomes_of(after)
     repeated = [outcomes_of(run) for run in again]
     unsteady = [

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Writes the list of defects that runs of the suite found, for people to read.
+"""Writes the list of defects that runs of the suite found, as Markdown.
 
 usage: findings.py MATRIX.json -o FINDINGS.md
 
-Beside MATRIX.json (render.py matrix) lies findings.json: the defects in words, each with what picks its failures out of
-the matrix. All else, numbers included, comes from the matrix. A failure that no defect picks is listed as not grouped.
+Next to MATRIX.json (render.py matrix) is findings.json: the descriptions of the defects, each with conditions that pick
+its failures from the matrix. Everything else, numbers included, comes from the matrix. A failure that no defect picks
+is listed as not grouped.
 
-Exit status: 0 done, 1 a defect picks no failure any more, 2 wrong usage, 3 a file cannot be read or is not what it
-has to be.
+Exit status: 0 success, 1 a defect no longer picks a failure, 2 wrong usage, 3 a file cannot be read or has the wrong
+content.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ CRASH = re.compile(
 
 
 class StaleGroup(Exception):
-    """A defect of findings.json is not found any more."""
+    """A defect of findings.json no longer occurs."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A column of the matrix: one release, and what it ran over."""
+    """A column of the matrix: one release, and the PyTorch that it ran with."""
 
     index: int
     release: str
     over: str
-    # The release alone, or with what makes this run differ from most.
+    # The release, and what distinguishes this run from most others.
     name: str
 
 
@@ -61,18 +62,18 @@ class Failure:
 
     case_id: str
     operation: str
-    # What the file breaks, where that can be told; otherwise the first that the case is about.
+    # The broken rule, if known; otherwise the first rule of the case.
     rule: str
     run: Run
     command: str
     outcome: str
-    # What the implementation said, or what is wrong with what it did.
+    # The message of the implementation, or the defect of its result.
     text: str
 
 
 @dataclass
 class Group:
-    """A defect in words, and the failures that are it."""
+    """A defect with its description and its failures."""
 
     title: str
     text: str
@@ -83,7 +84,7 @@ class Group:
         return any(picks(pick, failure) for pick in self.picks)
 
     def case_ids(self, run: Run | None = None) -> list[str]:
-        """The cases that show it, in the order of the matrix."""
+        """Returns the cases that show it, in the order of the matrix."""
         return list(
             dict.fromkeys(f.case_id for f in self.failures if run in (None, f.run))
         )
@@ -97,7 +98,7 @@ class Section:
 
 
 def picks(pick: Json, failure: Failure) -> bool:
-    """Whether every condition of a pick holds."""
+    """Returns whether every condition of a pick holds."""
     return all(
         (
             any(
@@ -127,7 +128,7 @@ def runs_of(matrix: Json) -> list[Run]:
 
 
 def failures_of(matrix: Json, runs: list[Run]) -> Iterator[Failure]:
-    """Every failed step of the matrix."""
+    """Yields every failed step of the matrix."""
     for case in matrix["cases"]:
         for run in runs:
             number = case["results"][run.index]
@@ -147,7 +148,7 @@ def failures_of(matrix: Json, runs: list[Run]) -> Iterator[Failure]:
 
 
 def explanation_of(case: Json, run: Run) -> Json:
-    """What the suite has to say of the first step that failed in a run."""
+    """Returns the explanation of the first failed step of a run."""
     for entry in case["explanations"]:
         if run.index in entry["implementations"]:
             return entry["explanation"]
@@ -191,7 +192,7 @@ def read_groups(path: Path) -> list[Section]:
 
 
 def assign(sections: list[Section], failures: Iterable[Failure]) -> list[Failure]:
-    """Gives each failure to the first defect that picks it. Returns those that none picks."""
+    """Assigns each failure to the first defect that picks it. Returns the failures that none picks."""
     groups = [group for section in sections for group in section.groups]
     left = []
     for failure in failures:
@@ -204,7 +205,7 @@ def assign(sections: list[Section], failures: Iterable[Failure]) -> list[Failure
 
 
 def release_ranges(affected: set[str], releases: list[str]) -> str:
-    """Releases in words; those that follow each other among the ones that ran are a range."""
+    """Formats releases; consecutive ones among those that ran become a range."""
     ranges: list[list[str]] = []
     for previous, release in zip([None, *releases], releases):
         if release not in affected:
@@ -219,7 +220,7 @@ def release_ranges(affected: set[str], releases: list[str]) -> str:
 
 
 def observation(failure: Failure) -> tuple[str, str]:
-    """What happened, without what differs from case to case; and the whole text."""
+    """Returns the observation without case-specific parts, and the complete text."""
     crash = CRASH.match(failure.text) if failure.outcome == "crash" else None
     if crash:
         return f"`{crash['what']}` in `{crash['place']}`", crash["message"]
@@ -229,7 +230,7 @@ def observation(failure: Failure) -> tuple[str, str]:
 
 
 def quoted(text: str) -> str:
-    """A text of an implementation, which may hold anything, as code of one line."""
+    """Formats an arbitrary text of an implementation as one line of code."""
     line = " ".join(text.split())
     if len(line) > EXAMPLE_CHARACTERS_MAX:
         line = line[:EXAMPLE_CHARACTERS_MAX] + "…"
@@ -240,7 +241,7 @@ def quoted(text: str) -> str:
 
 
 def wrapped(text: str, indent: str = "") -> str:
-    """A paragraph in lines. No line is broken inside code, where its next word could begin something else."""
+    """Wraps a paragraph, but not inside code, where a word at the start of a line could change its meaning."""
     whole_code = re.sub(
         r"(`+)[^`].*?(?<!`)\1(?!`)", lambda code: code[0].replace(" ", "\0"), text
     )
@@ -316,7 +317,7 @@ class Page:
         return self._matrix["implementations"][run.index]["summary"]
 
     def _overview(self, left: list[Failure]) -> Iterator[str]:
-        """Defects against runs: how many cases show it."""
+        """Yields the table of defects by run, with the number of cases."""
         yield "## Overview"
         yield "The number of cases that show the defect in each run, worst first."
         rows = [
@@ -353,7 +354,7 @@ class Page:
         yield f"- Rules: {', '.join(rules[:RULES_SHOWN_MAX])}{more}"
 
     def _only(self, group: Group) -> str:
-        """Of releases that ran more than once, in which run it shows, if not in all that asked for it."""
+        """Returns, for releases with several runs, the runs that show the defect if not all do."""
         notes = []
         for release in dict.fromkeys(failure.run.release for failure in group.failures):
             asked = [
@@ -368,7 +369,7 @@ class Page:
         return f" ({'; '.join(notes)})" if notes else ""
 
     def _was_asked(self, group: Group, run: Run) -> bool:
-        """Whether any case of the group was not skipped in a run."""
+        """Returns whether any case of the group was not skipped in a run."""
         numbers = (self._cases[case]["results"][run.index] for case in group.case_ids())
         return any(
             number is not None
@@ -408,10 +409,10 @@ class Page:
         return f"{listed}\n\n{summary}\n\n{folded}\n\n</details>"
 
     def _repro(self, group: Group) -> str:
-        """The command that repeats the first case, with the last release that shows it."""
+        """Returns the command that repeats the first case with the last release that shows it."""
         case = group.case_ids()[0]
         showing = [run for run in self._runs if case in group.case_ids(run)]
-        # Options of the adapter only where it does not show without.
+        # Uses options of the adapter only if the defect does not occur without them.
         run = [run for run in showing if run.name == run.release] or showing
         argv = self._matrix["implementations"][run[-1].index]["argv"]
         return (
@@ -420,7 +421,7 @@ class Page:
         )
 
     def _compared(self, run: Run) -> Iterator[str]:
-        """Of a run with options, which are those of reading: what comes out otherwise than in the run without."""
+        """Yields the differences of a run with reading options from the run without."""
         options = [part for part in run.over.split(", ") if "=" in part]
         plain = ", ".join(part for part in run.over.split(", ") if "=" not in part)
         for other in self._runs:
@@ -440,7 +441,7 @@ class Page:
                 yield "\n".join(wrapped(line, "  ") for line in lines)
 
     def _came_of(self, case: str, run: Run) -> str:
-        """The outcome of a case, and the choice where it leaves one."""
+        """Returns the outcome of a case, and the choice if it leaves one."""
         number = self._cases[case]["results"][run.index]
         if number is None:
             return "skipped"
@@ -459,7 +460,7 @@ class Page:
         )
 
     def _said(self, case: str, failures: list[Failure]) -> list[str]:
-        """What came of a case, each different thing once."""
+        """Returns the distinct outcomes of a case."""
         said = [
             f"{failure.command} {failure.outcome} {quoted(failure.text or '-')}"
             for failure in failures
@@ -469,7 +470,7 @@ class Page:
 
 
 def anchor(title: str) -> str:
-    """The name that a heading has in the rendered page."""
+    """Returns the anchor of a heading in the rendered page."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 

@@ -1,7 +1,7 @@
 """Merges results of several implementations into one compact document; schema/matrix.schema.json describes it.
 
-Cases stand there once. What an implementation made of a case is a number into one list of results, in which equal ones
-stand once. What was as it should be is only counted; what was not keeps its steps, and the case what explains them.
+Each case is listed once. The result of an implementation is an index into one list of distinct results. Expected
+results are only counted; others keep their steps, and the case their explanations.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from outcomes import UNANSWERED, Json, shade_of, worst
 from results import MATRIX, VERSIONS, NotAResult
 
 STDERR_MAX_CHARS = 400
-# How many fields before and after the marked ones are kept of the annotated bytes.
+# Number of annotated fields kept before and after the marked ones.
 FIELDS_AROUND = 2
 ABOUT = ("path", "size_bytes", "features", "why", "open_choice", "erratum")
 FIELD = ("offset", "hex", "field", "value")
@@ -20,7 +20,7 @@ STEP = ("command", "outcome", "answer", "cites_other_rule", "difference", "writt
 
 
 class Table:
-    """A list without duplicates, in the order in which its rows came."""
+    """A list without duplicates, in insertion order."""
 
     def __init__(self) -> None:
         self.rows: list[object] = []
@@ -34,15 +34,15 @@ class Table:
 
 
 def needs_detail(case: Json) -> bool:
-    """Whether there is more to say of this result of a case than its outcome."""
+    """Returns whether a result has details beyond its outcome."""
     shade = shade_of(case["outcome"], case["cites_other_rule"])
     return shade.kind == "failed" or shade.name == "other-rule"
 
 
 def merge(results: list[Json]) -> Json:
-    """One document of results over the same corpus, in the order given.
+    """Returns one document of results over the same corpus, in the given order.
 
-    The reason of a case is that of its worst step; the steps say it again, so it is not kept beside them.
+    The reason of a case is that of its worst step, so only the steps keep it.
     """
     corpora = {result["corpus"]["manifest_sha256"] for result in results}
     if len(corpora) != 1:
@@ -120,7 +120,7 @@ def _step(step: Json, stderr: Table) -> Json:
 
 
 def _last_lines(text: str) -> str:
-    """The end of a text, from the start of a line if one starts in it."""
+    """Returns the end of a text, from the start of a line if possible."""
     if len(text) <= STDERR_MAX_CHARS:
         return text
     end = text[-STDERR_MAX_CHARS:]
@@ -128,7 +128,7 @@ def _last_lines(text: str) -> str:
 
 
 def _explanations(runs: dict[int, Json]) -> list[Json]:
-    """Each different explanation of the failed steps once, with the implementations that it is about."""
+    """Returns each distinct explanation of failed steps with its implementations."""
     table = Table()
     about: list[list[int]] = []
     for implementation, run in runs.items():
@@ -147,7 +147,7 @@ def _explanations(runs: dict[int, Json]) -> list[Json]:
 
 
 def _nearby(explanation: Json) -> Json:
-    """The explanation with the bytes next to the defect only, a list a field."""
+    """Returns the explanation with only the bytes next to the defect, as lists."""
     rows = explanation["bytes"]
     marked = [index for index, row in enumerate(rows) if row["marked"]]
     first = max(marked[0] - FIELDS_AROUND, 0) if marked else 0
@@ -160,7 +160,7 @@ def _nearby(explanation: Json) -> Json:
 
 
 def annotated(explanation: Json) -> Json:
-    """The explanation as a result has it, from that of a merged document."""
+    """Converts an explanation of a merged document to the form of a result."""
     marked = explanation["marked"]
     return {
         **explanation,
@@ -172,7 +172,7 @@ def annotated(explanation: Json) -> Json:
 
 
 def _repro(runs: dict[int, Json]) -> Json:
-    """How to repeat the worst of the results; the others differ from it in the adapter."""
+    """Returns the command that repeats the worst result; the others differ only in the adapter."""
     decisive = worst(
         shade_of(run["outcome"], run["cites_other_rule"]).code for run in runs.values()
     )

@@ -1,4 +1,4 @@
-"""What the page of several implementations shows, so that its template only lays out."""
+"""Computes the content of the page of several implementations, so that its template only formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Names = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Column:
-    """Implementations whose cases all came out alike; heads are their names, each with its versions."""
+    """Implementations with equal results; heads are their names, each with its versions."""
 
     members: tuple[int, ...]
     heads: list[tuple[str, list[str]]]
@@ -69,7 +69,7 @@ def _is_perfect(column: Column) -> bool:
 
 
 def _names(implementations: list[Json]) -> Names:
-    """Name and version of each; a number tells apart those that call themselves the same."""
+    """Returns name and version of each; a number distinguishes equal ones."""
     names: Names = []
     for implementation in implementations:
         profile = implementation["profile"]
@@ -115,7 +115,7 @@ def _marks(case: Json, results: list[Json]) -> tuple[Mark, ...]:
 
 
 def _columns(rows: list[tuple[Mark, ...]], names: Names) -> list[Column]:
-    """Folds the implementations that do not differ in any case."""
+    """Merges implementations that differ in no case."""
     alike: dict[tuple[Mark, ...], list[int]] = {}
     for index in range(len(names)):
         alike.setdefault(tuple(row[index] for row in rows), []).append(index)
@@ -151,7 +151,7 @@ def _items(cases: list[Json], marks: list[tuple[Mark, ...]]) -> list[Item]:
 
 
 def _by_result(case: Json) -> dict[int, list[int]]:
-    """Which implementations came to each result of a case; one that did not run it is in none."""
+    """Returns the implementations of each result of a case, without those that did not run it."""
     groups: dict[int, list[int]] = {}
     for implementation, index in enumerate(case["results"]):
         if index is not None:
@@ -198,7 +198,7 @@ def _detail(
 
 
 def _tokens(marks: tuple[Mark, ...]) -> str:
-    """What the filters of the page ask for: a shade, a column, or a shade in a column."""
+    """Returns the tokens of the page's filters: a shade, a column, or a shade in a column."""
     worth = [
         (str(column), mark.code)
         for column, mark in enumerate(marks)
@@ -211,7 +211,7 @@ def _tokens(marks: tuple[Mark, ...]) -> str:
 
 
 def _others(case: Json, results: list[Json], names: Names) -> list[tuple[str, str]]:
-    """Who did as expected, and who did not run the case and why."""
+    """Returns the implementations that passed, and those that skipped the case with the reason."""
     members: dict[str, list[int]] = {}
     for index, implementations in _by_result(case).items():
         if not results[index]["steps"]:
@@ -238,7 +238,7 @@ def _choice(case: Json, results: list[Json], names: Names) -> Json:
 
 
 def _parts(details: list[Json]) -> list[tuple[str, list[Json]]]:
-    """The worst first; sorting is stable, so that within an outcome the order of the corpus stays."""
+    """Sorts worst first; sorting is stable, so the order of the corpus is kept within an outcome."""
     failed = [case for case in details if case["shade"].kind == "failed"]
     parts = (
         ("Failures", [case for case in failed if not case["known"]]),
@@ -256,7 +256,7 @@ def _parts(details: list[Json]) -> list[tuple[str, list[Json]]]:
 
 
 def _quiet(cases: list[Json]) -> list[tuple[str, list[str]]]:
-    """Cases that passed wherever they ran, by layout."""
+    """Returns the cases that passed in every run, by layout."""
     layouts: dict[str, list[str]] = {}
     for case in cases:
         if "explanations" not in case:

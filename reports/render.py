@@ -4,9 +4,9 @@
 usage: render.py conformance RESULT.json [RESULT.json ...] -o PAGE.html
        render.py matrix RESULT.json [RESULT.json ...] -o MATRIX.json
 
-  --relative-to DIR   tell paths below DIR from there, so that the output names no folder of this machine
+  --relative-to DIR   make paths below DIR relative, so that the output names no directory of this machine
 
-The page of one result tells all about it; that of several, or of one MATRIX.json, compares the implementations.
+The page of one result shows its details; that of several, or of one MATRIX.json, compares the implementations.
 
 Exit status: 0 done, 2 wrong usage, 3 a file cannot be read or written or is not such a result, 4 Jinja2 is missing.
 The output depends on nothing but the results: the same results give the same bytes.
@@ -73,7 +73,7 @@ def render(template: str, view: Json) -> str:
 
 
 def page(documents: list[Json]) -> str:
-    """One result is shown by itself; several, or a matrix, side by side."""
+    """Renders one result alone, and several or a matrix side by side."""
     first = documents[0]
     if first["schema"] == results.MATRIX:
         return render("matrix.html.j2", matrix_page.view(first))
@@ -99,7 +99,7 @@ def arguments() -> argparse.Namespace:
 
 
 def output(command: str, files: list[Path], root: Path | None) -> str:
-    """What the command writes. A matrix is one already, so it stands alone and makes a page only."""
+    """Returns the output of the command. A matrix must be the only input, and only makes a page."""
     schemas = [results.CONFORMANCE]
     if command == "conformance" and len(files) == 1:
         schemas.append(results.MATRIX)
@@ -111,7 +111,7 @@ def output(command: str, files: list[Path], root: Path | None) -> str:
             return results.dump(matrix.merge(documents))
         return page(documents)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        # The schema names what has to be there; without it a result cannot be shown.
+        # The schema lists the required members.
         raise results.NotAResult(
             f"{', '.join(map(str, files))}: incomplete: {error!r}"
         ) from error

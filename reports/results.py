@@ -1,4 +1,4 @@
-"""Reads and writes the JSON documents of the reports, and refuses those that are something else."""
+"""Reads and writes the JSON documents of the reports, and refuses other documents."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ VERSIONS = {CONFORMANCE: 3, MATRIX: 1}
 
 
 class NotAResult(Exception):
-    """A file cannot be read, or is not what it has to be."""
+    """A file cannot be read, or has the wrong content."""
 
 
 def read(path: Path, schemas: tuple[str, ...]) -> Json:
-    """A document of one of these schemas, in the version that is known here."""
+    """Reads a document of one of these schemas. Throws NotAResult for others and other versions."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -34,7 +34,7 @@ def read(path: Path, schemas: tuple[str, ...]) -> Json:
 
 
 def relative(value: Any, prefix: str) -> Any:
-    """The same with all paths below a folder, which the prefix names, told from that folder."""
+    """Returns the document with all paths below the prefix made relative to it."""
     if isinstance(value, str):
         return value.replace(prefix, "")
     if isinstance(value, list):
@@ -45,7 +45,7 @@ def relative(value: Any, prefix: str) -> Any:
 
 
 def dump(document: Json) -> str:
-    """JSON with one element of each list and table a line, so that versions of a committed file can be compared."""
+    """Returns JSON with one element of each list and table per line, so that diffs are readable."""
     return "{\n" + ",\n".join(map(_member, document.items())) + "\n}\n"
 
 

@@ -1,4 +1,4 @@
-"""The grid of both pages: rules down, by section, and columns across; what comes out alike is folded.
+"""The grid of both pages: rules by section as rows, with equal rows merged.
 
 A column is an implementation, or a layout. A cell counts the cases of a rule in a column.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from outcomes import BY_CODE, Json, worst
 
 
-# What stands for the text of a rule that the corpus cites and does not state.
+# Replaces the text of a rule that the corpus cites but does not state.
 UNSTATED = {
     "level": "",
     "binds": "",
@@ -23,7 +23,7 @@ UNSTATED = {
 
 @dataclass(frozen=True)
 class Mark:
-    """What became of a case in a column; no code if the case has no place in it."""
+    """The outcome of a case in a column; no code if the case is not part of it."""
 
     code: str
     known: bool = False
@@ -34,14 +34,14 @@ NOWHERE = Mark("")
 
 @dataclass(frozen=True)
 class Item:
-    """A case, as the grid sees it."""
+    """A case of the grid."""
 
     id: str
     rules: tuple[str, ...]
-    # In which rows of its rules the case stands: its layout, or nothing where layouts are columns.
+    # The row of the case within its rules: its layout, or empty if layouts are columns.
     layout: str
     marks: tuple[Mark, ...]
-    # Whether the page has more to say of it.
+    # Whether the page has a section about it.
     detailed: bool
 
 
@@ -54,13 +54,13 @@ class Cell:
 
     @property
     def picture(self) -> tuple[str, bool, bool]:
-        """What makes cells alike: the worst outcome, and whether some or all cases have failed."""
+        """Returns the key of a cell: the worst outcome, and whether some or all cases failed."""
         return self.code, self.known, self.passed == 0
 
 
 @dataclass(frozen=True)
 class Group:
-    """The cases of a row with equal marks; no marks for those of which there is nothing to say."""
+    """The cases of a row with equal marks; no marks if all are as expected."""
 
     marks: tuple[Mark, ...]
     items: tuple[Item, ...]
@@ -68,12 +68,12 @@ class Group:
 
 @dataclass(frozen=True)
 class Row:
-    # Each rule with its layouts; none for all of the layouts that its cases have.
+    # Each rule with its layouts; empty for all layouts of its cases.
     rules: tuple[tuple[str, tuple[str, ...]], ...]
     items: tuple[Item, ...]
     cells: tuple[Cell, ...]
     groups: tuple[Group, ...]
-    # Whether the row before is about the same rule.
+    # Whether the previous row has the same rule.
     continued: bool = False
 
     @property
@@ -90,7 +90,7 @@ class Row:
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing failed, and nothing has to be shown all the same."""
+        """Returns whether nothing failed and nothing else has to be shown."""
         return all(is_plain(cell.code) for cell in self.cells)
 
 
@@ -101,13 +101,13 @@ class Section:
 
 
 def complete(rules: dict[str, Json], cases: list[Json]) -> dict[str, Json]:
-    """The rules, with an entry for each that a case cites."""
+    """Returns the rules, with an entry for each that a case cites."""
     cited = {rule: UNSTATED for case in cases for rule in case["rules"]}
     return {**cited, **rules}
 
 
 def is_plain(code: str) -> bool:
-    """Whether there is nothing to say of such a mark."""
+    """Returns whether a mark needs no attention."""
     return code in ("", "p", "i", "s", "n")
 
 
@@ -127,14 +127,14 @@ def count(marks: Iterable[Mark]) -> Cell:
 
 
 def section_order(title: str) -> list[str | int]:
-    """The numbers in a title count as numbers: 2 stands before 10, and 10 before 10.1."""
+    """Returns a sort key in which numbers compare as numbers: 2 before 10, and 10 before 10.1."""
     return [
         int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", title)
     ]
 
 
 def sections(items: list[Item], rules: dict[str, Json]) -> list[Section]:
-    """The rows of the rules that the cases cite, folded, in the order of the document."""
+    """Returns the rows of the cited rules, merged, in the order of the document."""
     cited = sorted({rule for item in items for rule in item.rules})
     by_section: dict[str, list[Row]] = {}
     for rule in cited:
@@ -147,7 +147,7 @@ def sections(items: list[Item], rules: dict[str, Json]) -> list[Section]:
 
 
 def _rows_of(rule: str, items: list[Item]) -> list[Row]:
-    """A row a layout; those that look alike are one."""
+    """Returns one row per layout, with equal rows merged."""
     by_layout: dict[str, list[Item]] = {}
     for item in items:
         by_layout.setdefault(item.layout, []).append(item)
@@ -167,10 +167,10 @@ def _rows_of(rule: str, items: list[Item]) -> list[Row]:
 
 
 def _fold_rules(rows: list[Row]) -> list[Row]:
-    """Rules of a section that look alike become one row, where the first of them stood; the quiet ones come last."""
+    """Merges equal rules of a section at the place of the first, with the quiet ones last."""
     alike: dict[object, list[Row]] = {}
     for row in rows:
-        # A row of some layouts only stays alone, so that its rule stays together.
+        # A row of some layouts is not merged, so that its rule stays together.
         in_part = row.rules if row.rules[0][1] and not row.quiet else ()
         alike.setdefault((_likeness(row), in_part), []).append(row)
     folded = [
@@ -184,7 +184,7 @@ def _fold_rules(rows: list[Row]) -> list[Row]:
 
 
 def _likeness(row: Row) -> object:
-    """Equal for rows that fold: where nothing failed it does not matter who ran what."""
+    """Returns a key that is equal for rows to merge: if nothing failed, skipped cases do not matter."""
     return None if row.quiet else row.picture
 
 
@@ -198,7 +198,7 @@ def _continue(rows: list[Row]) -> list[Row]:
 
 
 def _only_rule(row: Row) -> str | None:
-    """The rule of a row that is of one rule and not all quiet."""
+    """Returns the rule of a row with one rule that is not quiet."""
     return row.rules[0][0] if len(row.rules) == 1 and not row.quiet else None
 
 

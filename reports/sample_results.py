@@ -1,4 +1,4 @@
-"""Makes small results as the runner writes them, for the tests of the pages."""
+"""Generates small results of the runner for tests of the pages."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def explanation(rule: str = "TZR-HDR-002", fields: int = 9) -> Json:
 
 
 def case(id: str, rules: list[str], verdict: str = "valid", **members: object) -> Json:
-    """A case that passed; members replace what is another."""
+    """Returns a case that passed; members override defaults."""
     reads = verdict == "valid"
     answer = ACCEPTED if reads else rejected(rules[0])
     return {
@@ -100,7 +100,7 @@ def case(id: str, rules: list[str], verdict: str = "valid", **members: object) -
 
 
 def accepted(item: Json, text: str = "") -> Json:
-    """The case, with its file accepted although it has to be refused."""
+    """Returns the case with its invalid file accepted."""
     failed = {"stderr_tail": text, "explanation": explanation(item["rules"][0])}
     return {
         **item,
@@ -184,7 +184,7 @@ def chosen(item: Json, choice: str) -> Json:
 
 
 def misread_in_pieces(item: Json) -> Json:
-    """The case, refused only where reads are short."""
+    """Returns the case, failing only with short reads."""
     short = step("decode", "rejected-valid", rejected(None, "cut off"))
     short["shape"] = "short-reads"
     return {
@@ -269,7 +269,7 @@ def result(cases: list[Json], name: str = "tensors-js", version: str = "0.3.0") 
 
 
 def every_kind() -> list[Json]:
-    """A case of every kind that the pages tell apart."""
+    """Returns a case of every kind that the pages distinguish."""
     magic = case("magic", ["TZR-HDR-002"], "malformed")
     return [
         wrong_data(case("shape", ["TZR-IDX-005"], layout="v2", features=["meta"])),
@@ -287,7 +287,7 @@ def every_kind() -> list[Json]:
 def with_strings(
     value: object, change: Callable[[str, str], str], key: str = ""
 ) -> object:
-    """The same with each string changed, which is told the member that it stands in."""
+    """Returns the document with each string transformed; the function gets the member's name."""
     if isinstance(value, str):
         return change(key, value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What the page of one conformance result shows, so that its template only lays out."""
+"""Computes the content of the page of one conformance result, so that its template only formats."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _items(cases: list[Json], layouts: list[str]) -> list[rule_grid.Item]:
 
 
 def _features(cases: list[Json], layouts: list[str]) -> list[Json]:
-    """Layouts across, features down; a case stands in the row of each feature that it needs."""
+    """Returns the table of features by layout; a case counts in the row of each feature that it needs."""
     names = sorted({feature for case in cases for feature in case["features"]})
     read = [case for case in cases if case["operation"] == "read"]
     written = [case for case in cases if case["operation"] == "encode"]
@@ -100,7 +100,7 @@ def _count(cases: Iterable[Json]) -> rule_grid.Cell:
 
 
 def _parts(cases: list[Json]) -> list[tuple[str, list[Json]]]:
-    """The worst first; sorting is stable, so that within an outcome the order of the corpus stays."""
+    """Sorts worst first; sorting is stable, so the order of the corpus is kept within an outcome."""
     failed = [case for case in cases if case["shade"].kind == "failed"]
     passed = [case for case in cases if case["shade"].kind != "failed"]
     parts = (

@@ -1,10 +1,10 @@
-"""Says in words what an implementation had to do with a case, and what it did."""
+"""Describes the expected and the actual answer of an implementation."""
 
 from __future__ import annotations
 
 from outcomes import Json, shade_of
 
-# What a conforming implementation does, by verdict and command; stream is decode, from a pipe.
+# The expected answer by verdict and command; stream is decode from a pipe.
 EXPECTED = {
     "valid": {
         "decode": "decodes as expected",
@@ -31,13 +31,13 @@ def question(command: str) -> str:
 
 
 def label(step: Json) -> str:
-    """The command, and the shape of the file if it was not the plain one."""
+    """Returns the command, and the input mode if it was not the plain file."""
     shape = step.get("shape", "file")
     return step["command"] if shape == "file" else f"{step['command']} ({shape})"
 
 
 def got(step: Json) -> str:
-    """What the implementation did, in words."""
+    """Describes the answer of the implementation."""
     answer = step["answer"]
     if answer["kind"] == "rejected":
         return "refused"
@@ -52,7 +52,7 @@ def got(step: Json) -> str:
 
 
 def answers(verdict: str, steps: list[Json]) -> list[Json]:
-    """The steps in words; one that had and gave the same answer as one before is told with it."""
+    """Returns descriptions of the steps; steps with equal expected and actual answers are merged."""
     told: list[Json] = []
     for step in steps:
         answer = {

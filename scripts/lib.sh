@@ -1,32 +1,33 @@
-# What the scripts beside this file share: where the checkout is, and how a step runs quietly with its whole output
-# kept. To be sourced by bash. Moves the caller into the root of the checkout.
+# Common functions of the scripts in this directory: the root of the checkout, and steps that run with their output in
+# a log. To be sourced by bash. Changes the current directory to the root of the checkout.
 # shellcheck shell=bash
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
 
-# The compiler cache must not care where the checkout lies, so that clones share it.
+# Makes the compiler cache independent of the checkout's path, so that clones share it.
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 
-# Debian's own Python: it is the one that sees the packages which scripts/setup installs.
+# Debian's own Python, which finds the packages that scripts/setup installs.
 python=/usr/bin/python3
-# What renders the pages, for the same reason.
+# The Python that renders the pages, for the same reason.
 export TZMARK_PYTHON=$python
 
-# fail STATUS TEXT: one line on stderr, and out. The statuses are those of tzmark: 2 wrong usage, 3 the environment.
+# fail STATUS TEXT: prints the text on stderr and exits. The statuses are those of tzmark: 2 wrong usage, 3 the
+# environment.
 fail() {
   printf '%s: %s\n' "${0##*/}" "$2" >&2
   exit "$1"
 }
 
-# require_release_number TEXT: ends the script unless the text is how PyPI writes the number of a release.
+# require_release_number TEXT: ends the script unless the text is a release number of PyPI.
 require_release_number() {
   [[ $1 =~ ^[0-9]+(\.[0-9]+)+((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?$ ]] ||
-    fail 2 "$(printf %q "$1") is not the number of a release, such as 2.12.1"
+    fail 2 "$(printf %q "$1") is not a release number such as 2.12.1"
 }
 
-# build_dir PRESET: where CMakePresets.json puts that preset's build.
+# build_dir PRESET: prints the build directory of the preset in CMakePresets.json.
 build_dir() {
   if [ "$1" = release ]; then printf '%s/build\n' "$root"; else printf '%s/build/%s\n' "$root" "$1"; fi
 }

@@ -1,8 +1,7 @@
-"""Follows docs/benchmarking.md: its commands run in order, in an empty directory, and its table of options is the one
-that the program has.
+"""Runs the commands of docs/benchmarking.md in order, in an empty directory, and compares its table of options with the
+program's help.
 
-scripts/peers has to have run, as for the other tests of peers; with TZMARK_NO_PEERS=1 the commands that need it are
-left out.
+Requires scripts/peers, like the other tests of peers; with TZMARK_NO_PEERS=1 the commands that need it are skipped.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ WORKLOADS = re.compile(r"The workloads are (.*?)\. ", re.DOTALL)
 
 
 def differences(text: str, help_text: str) -> list[str]:
-    """What the document says of options and workloads and the program does not, and the other way round."""
+    """Returns the options and workloads that only the document or only the program has."""
     table = TABLE.search(text)
     told = set(OPTION.findall(table[1])) if table else set()
     there = set(OPTION.findall(help_text)) - COMMON
@@ -38,7 +37,7 @@ def differences(text: str, help_text: str) -> list[str]:
 
 
 def notices_differences(text: str, help_text: str) -> bool:
-    """That differences would be found if there were any."""
+    """Returns whether the comparison finds introduced differences."""
     changes = (
         (text, help_text + " --brand-new"),
         (text.replace("| `--dir` |", "| `--dirs` |"), help_text),
@@ -48,7 +47,7 @@ def notices_differences(text: str, help_text: str) -> bool:
 
 
 def run(lines: list[str], source: Path, build: Path) -> int:
-    """Runs the commands in one shell that stops at the first failure, and looks at what they leave."""
+    """Runs the commands in one shell that stops at the first failure, and checks their results."""
     with tempfile.TemporaryDirectory() as directory:
         here = Path(directory)
         (here / "build").symlink_to(build)
@@ -92,7 +91,9 @@ def main() -> int:
     for line in wrong:
         print(line)
     if not notices_differences(text, help_text):
-        print("the comparison of the document with the program notices nothing")
+        print(
+            "the comparison of the document with the program finds no introduced difference"
+        )
         return 1
     return run(lines, source, build) or (1 if wrong else 0)
 

@@ -1,6 +1,6 @@
-"""Follows docs/checkpointing.md: its commands run in order, in an empty directory, and the results fit their schemas.
+"""Runs the commands of docs/checkpointing.md in order, in an empty directory, and validates the results.
 
-Where there is no mpirun, or tzmark was built without MPI, the commands of the ranks are left out.
+Without mpirun, or if tzmark was built without MPI, the commands of ranks are skipped.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import jsonschema
 
 from follow import all_commands
 
-# What the ranks save, and what is made of it.
+# The checkpoints of ranks, and those made from them.
 OF_RANKS = ("sharded", "whole", "two")
 SCHEMAS = {"result.json": "checkpoint-simulate", "bench.json": "checkpoint-bench"}
 
 
 def without_ranks(lines: list[str]) -> list[str]:
-    """The commands that need no MPI."""
+    """Returns the commands that need no MPI."""
     return [line for line in lines if not set(OF_RANKS) & set(line.split())]
 
 
 def run(lines: list[str], source: Path, build: Path) -> int:
-    """Runs the commands in one shell that stops at the first failure, and looks at what they leave."""
+    """Runs the commands in one shell that stops at the first failure, and validates their results."""
     with tempfile.TemporaryDirectory() as directory:
         here = Path(directory)
         (here / "build").symlink_to(build)
@@ -58,11 +58,11 @@ def main() -> int:
     text = (source / "docs/checkpointing.md").read_text(encoding="utf-8")
     lines = all_commands(text)
     if len(without_ranks(lines)) in (0, len(lines)):
-        print("docs/checkpointing.md has not the commands that it should have")
+        print("docs/checkpointing.md lacks commands with or without ranks")
         return 1
     mpi = build / "libexec/tzmark/tzmark-checkpoint-mpi"
     if shutil.which("mpirun") is None or not mpi.exists():
-        print("left out what ranks do: there is no MPI")
+        print("skipped the commands of ranks: there is no MPI")
         lines = without_ranks(lines)
     return run(lines, source, build)
 

@@ -34,7 +34,7 @@ MARK = "end-of-command"
 
 
 class Shell:
-    """One shell in which all commands run, as in a terminal."""
+    """A shell that runs all commands, as in a terminal."""
 
     def __init__(self, directory: Path, environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -48,7 +48,7 @@ class Shell:
         )
 
     def run(self, command: str) -> tuple[str, int]:
-        """Output and exit status of a command."""
+        """Returns output and exit status of a command."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
         print(f"{command}\nprintf '\\n%s %s\\n' {MARK} $?", file=stdin, flush=True)
@@ -110,12 +110,14 @@ def edit(directory: Path, block: str) -> None:
     before = "".join(line[1:] + "\n" for line in lines if line[:1] != "+")
     after = "".join(line[1:] + "\n" for line in lines if line[:1] != "-")
     if text.count(before) != 1:
-        raise AssertionError(f"{name}: these lines are not there once:\n{before}")
+        raise AssertionError(
+            f"{name}: these lines do not occur exactly once:\n{before}"
+        )
     path.write_text(text.replace(before, after), encoding="utf-8")
 
 
 class Follower:
-    """Someone who does what the document says."""
+    """Does what a document says, block by block."""
 
     def __init__(self, directory: Path, environment: dict[str, str]) -> None:
         self._directory = directory

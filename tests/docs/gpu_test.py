@@ -1,5 +1,5 @@
-"""Runs the commands of docs/gpu.md in order, in an empty directory, with stand-ins of libcuda and libcufile in the
-place of a GPU. What scripts/gpu-baseline keeps has to be whole, and right.
+"""Runs the commands of docs/gpu.md in order, in an empty directory, with fakes of libcuda and libcufile instead of a
+GPU. The output of scripts/gpu-baseline has to be complete and correct.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ KEPT = {
 }
 
 
-# What a build without nvcc cannot do.
+# Files that need a build with nvcc.
 KEPT_WITH_KERNELS = {"bench-encrypted.txt", "encrypted.json"}
 LEFT_OUT = re.compile("bench-encrypted +left out: built without CUDA kernels")
 
 
 def fakes(build: Path, root: Path) -> dict[str, str]:
-    """What makes this machine look as if it had a GPU and libcufile."""
+    """Returns the environment that makes this machine appear to have a GPU and libcufile."""
     for folder in ("run/udev", "proc"):
         (root / folder).mkdir(parents=True)
     (root / "proc/modules").touch()
@@ -42,13 +42,13 @@ def fakes(build: Path, root: Path) -> dict[str, str]:
         "TZMARK_CUDA_LIBRARY": str(folder / "libtzmark_fake_cuda.so"),
         "TZMARK_CUFILE_LIBRARY": str(folder / "libtzmark_fake_cufile.so"),
         "TZMARK_SYSTEM_ROOT": str(root),
-        # All of them are tests of their own.
+        # A few tests suffice: all of them are tests of their own.
         "GTEST_FILTER": "Crc32*Edges*:*OneTensor*/pwrite",
     }
 
 
 def problems(baseline: Path) -> list[str]:
-    """What is wrong with a folder that scripts/gpu-baseline left."""
+    """Returns the defects of a folder that scripts/gpu-baseline made."""
     left = {path.name for path in baseline.iterdir()}
     has_kernels = "CUDA: kernels" in (baseline / "version.txt").read_text()
     kept = KEPT | KEPT_WITH_KERNELS if has_kernels else KEPT
@@ -57,8 +57,8 @@ def problems(baseline: Path) -> list[str]:
     if not has_kernels:
         told = [step for step in steps if LEFT_OUT.fullmatch(step)]
         steps = [step for step in steps if step not in told]
-        found += [] if told else ["nothing says that there are no kernels"]
-    # Ratios that need a GPU fail where a processor takes its place.
+        found += [] if told else ["the missing kernels are not reported"]
+    # Ratios that need a GPU fail on a fake.
     wrong = [s for s in steps if not s.endswith("right") and s.split()[0] != "checks"]
     found += [f"a step failed: {step}" for step in wrong]
     results = json.loads((baseline / "bench.json").read_text())["results"]
@@ -76,7 +76,7 @@ def main() -> int:
     lines = all_commands((source / "docs/gpu.md").read_text(encoding="utf-8"))
     last = lines.pop()
     if not last.startswith("scripts/gpu-baseline baseline "):
-        print("docs/gpu.md ends with another command than it did")
+        print("docs/gpu.md does not end with scripts/gpu-baseline")
         return 1
     with tempfile.TemporaryDirectory() as directory:
         here = Path(directory) / "here"

@@ -11,7 +11,7 @@ from follow import BLOCK, Follower
 
 
 def home_with_a_clone(home: Path) -> None:
-    """A clone as the document wants it, with nothing but what a newcomer needs."""
+    """Creates a clone as the document expects it, with only the folders that a newcomer needs."""
     source, build = (
         Path(os.environ[name]) for name in ("TZMARK_SOURCE_DIR", "TZMARK_BUILD_DIR")
     )

@@ -54,6 +54,11 @@ class Drawing(unittest.TestCase):
         with self.assertRaisesRegex(draw.BadGraph, "no row for reference/new"):
             draw.svg(graph, PURPOSES)
 
+    def test_purpose_without_folder(self) -> None:
+        purposes = PURPOSES | {"reference/old": "what is gone"}
+        with self.assertRaisesRegex(draw.BadGraph, "a row for reference/old"):
+            draw.svg(GRAPH, purposes)
+
     def test_each_link_shows(self) -> None:
         without = draw.svg(GRAPH | {"bench/cli": set()}, PURPOSES)
         figure = draw.svg(GRAPH, PURPOSES)
