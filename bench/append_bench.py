@@ -1,9 +1,9 @@
-"""Does the time of an append depend on how much data the file holds already?
+"""Measures whether the time of an append depends on the size of the file.
 
-Tensors are appended one at a time, each by a process of its own ("tzmark append --raw"), to a small and to a large file
-in turns. What growing the segments took is told apart. Data is zeros, and all of it is in the page cache: what is
-measured is the start of a process, the index, the syncs of intent, data and head, and the shifts. Before that, every
-intermediate file of a run on a small base is verified whole. scripts/bench-append builds tzmark and calls this.
+Tensors are appended one at a time, each by its own process ("tzmark append --raw"), to a small and a large file in
+turn. Growth of segments is reported separately. All data is zeros in the page cache, so the time is that of process
+start, index, the syncs of undo journal, data and head, and the shifts. First, every intermediate file of a run on a
+small base is verified completely. scripts/bench-append builds tzmark and runs this.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ SMALL_BASE_BYTES = 64 << 10
 
 
 class Failed(Exception):
-    """tzmark did not do what it has to; no figure is worth anything then."""
+    """tzmark gave a wrong result, which invalidates all figures."""
 
 
 def parse_size(text: str) -> int:
     found = re.fullmatch(r"(\d+)(KiB|MiB|GiB|)", text)
     if not found:
-        raise argparse.ArgumentTypeError(f"'{text}' is no size; 64MiB is one")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a size, such as 64MiB")
     return int(found[1]) * UNITS[found[2]]
 
 
@@ -48,7 +48,7 @@ def show_size(size: int) -> str:
 
 
 def file_system_of(folder: Path) -> str:
-    """The type of the file system that a folder lies in."""
+    """Returns the type of the file system of a directory."""
     best, kind = -1, "unknown"
     for line in Path("/proc/self/mounts").read_text().splitlines():
         mount, found = line.split(" ")[1:3]
@@ -75,15 +75,15 @@ class Tzmark:
         return done.stdout
 
     def check(self, file: Path, tensors: int, *options: str) -> None:
-        """The file verifies, and has so many tensors."""
+        """Checks that the file verifies and has that many tensors."""
         said = self.run("verify", file, *options)
         if f": {tensors} tensor" not in said:
-            raise Failed(f"{tensors} tensors are wanted, and it says: {said}")
+            raise Failed(f"expected {tensors} tensors, got: {said}")
 
 
 @dataclass(frozen=True)
 class Append:
-    """What one append took."""
+    """The times of one append."""
 
     elapsed_ns: int
     growths: int
@@ -94,7 +94,7 @@ class Append:
 
 @dataclass
 class Grown:
-    """A file that tensors are appended to."""
+    """A file that grows by appends."""
 
     tzmark: Tzmark
     base_bytes: int
@@ -102,13 +102,13 @@ class Grown:
     appends: list[Append] = field(default_factory=list)
 
     def make(self) -> None:
-        """One tensor of zeros. Its source takes no room on the disk."""
+        """Creates a file with one tensor of zeros from a sparse source."""
         source = self.file.with_suffix(".safetensors")
         header = json.dumps(
             {
                 "base": {
                     "dtype": "U8",
-                    # No dimension of this layout has 2^32 elements.
+                    # A dimension of this layout is less than 2^32.
                     "shape": [self.base_bytes // 1024, 1024],
                     "data_offsets": [0, self.base_bytes],
                 }
@@ -121,7 +121,7 @@ class Grown:
         source.unlink()
 
     def append(self, raw: Path) -> None:
-        """Adds one more tensor."""
+        """Appends one tensor."""
         name = f"tensor.{len(self.appends):06}"
         size = str(raw.stat().st_size)
         begin_ns = time.perf_counter_ns()
@@ -148,7 +148,7 @@ class Grown:
         return statistics.fmean(one.elapsed_ns for one in self.appends)
 
     def block_means_ns(self) -> list[float]:
-        """Of ten parts of the run, one behind another."""
+        """Summarizes ten consecutive parts of the run."""
         size = len(self.appends) // BLOCKS
         return [
             statistics.fmean(one.elapsed_ns for one in self.appends[i : i + size])
@@ -176,7 +176,7 @@ class Grown:
 
 
 def verify_every_file(tzmark: Tzmark, folder: Path, raw: Path, appends: int) -> None:
-    """Appends to a small base, and verifies every file on the way whole."""
+    """Appends to a small base, and verifies the whole file after each append."""
     grown = Grown(tzmark, SMALL_BASE_BYTES, folder / "small.tensors")
     grown.make()
     grown.check()
@@ -185,7 +185,7 @@ def verify_every_file(tzmark: Tzmark, folder: Path, raw: Path, appends: int) -> 
         grown.check()
     growths = sum(one.growths for one in grown.appends)
     if growths == 0:
-        raise Failed("no segment had to grow, so that nothing is shown about that")
+        raise Failed("no segment had to grow, so growth was not measured")
     print(
         f"every file on the way from 1 to {1 + appends} tensors is valid: {appends + 1} "
         f"files verified whole, base {show_size(SMALL_BASE_BYTES)}, {growths} growths"
@@ -194,7 +194,7 @@ def verify_every_file(tzmark: Tzmark, folder: Path, raw: Path, appends: int) -> 
 
 
 def measure(grown: Sequence[Grown], raw: Path, appends: int, verify_each: bool) -> None:
-    """Appends to all of them in turns."""
+    """Appends to all files in turn."""
     for one in grown:
         one.make()
         one.check("--structure-only")
@@ -209,7 +209,7 @@ def measure(grown: Sequence[Grown], raw: Path, appends: int, verify_each: bool) 
 
 
 def compare(small: Grown, large: Grown) -> dict[str, Any]:
-    """How much more an append to the large file takes."""
+    """Returns how much longer an append to the large file takes."""
     blocks = [b / a for a, b in zip(small.block_means_ns(), large.block_means_ns())]
     return {
         "base_bytes": [small.base_bytes, large.base_bytes],
@@ -282,23 +282,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tzmark", type=Path, required=True)
     parser.add_argument(
-        "--dir", type=Path, required=True, help="where to write; made and removed"
+        "--dir",
+        type=Path,
+        required=True,
+        help="directory for the files; created and removed",
     )
     parser.add_argument(
         "--sizes",
         type=lambda text: [parse_size(size) for size in text.split(",")],
         default="64MiB,4GiB",
-        help="data before the appends; first and last are compared. Default 64MiB,4GiB",
+        help="bytes of data before the appends; the first and the last size are compared (default 64MiB,4GiB)",
     )
-    parser.add_argument("--appends", type=int, help="default 1000")
+    parser.add_argument("--appends", type=int, help="number of appends (default 1000)")
     parser.add_argument("--tensor-bytes", type=parse_size, default="4KiB")
     parser.add_argument(
         "--verify-each",
         action="store_true",
-        help="check the structure of the measured files after each append too",
+        help="also check the structure of the measured files after each append",
     )
     parser.add_argument("--quick", action="store_true", help="100 appends")
-    parser.add_argument("--json", type=Path, help="where to put every sample")
+    parser.add_argument("--json", type=Path, help="write every sample to this file")
     options = parser.parse_args()
     if options.appends is None:
         options.appends = 100 if options.quick else 1000

@@ -1,4 +1,4 @@
-// Opening files of many tensors: makes such a file, and times opening it. scripts/bench-open compares it with upstream.
+// Makes a file of many tensors and times opening it. scripts/bench-open compares that with tensorizer.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// Names as a large model has them, one small tensor each.
+// Many small tensors with the names of a large model.
 void make_file(const std::string& file_name, std::size_t count) {
   tzmark::TensorTable table;
   const tzmark::Dtype dtype = tzmark::dtype_from_name("float32");
@@ -48,11 +48,11 @@ int main(int argc, char** argv) {
   bool check_headers = false;
   bool json = false;
   app.add_option("FILE", file_name)->required();
-  app.add_flag("--make", make, "Write FILE instead");
-  app.add_option("--tensors", tensors, "How many tensors to write")->capture_default_str();
-  app.add_option("--repetitions", repetitions)->capture_default_str();
-  app.add_flag("--check-headers", check_headers, "Read and cross-check every tensor header too");
-  app.add_flag("--json", json);
+  app.add_flag("--make", make, "Write FILE instead of opening it");
+  app.add_option("--tensors", tensors, "Number of tensors to write")->capture_default_str();
+  app.add_option("--repetitions", repetitions, "Number of times to open FILE")->capture_default_str();
+  app.add_flag("--check-headers", check_headers, "Also read and check every tensor header");
+  app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
   try {
     if (make) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the benchmark of the checkpointer on little data: what it prints, and the document that it writes."""
+"""Runs the checkpoint benchmark on little data and checks its output and its document."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class CheckpointBenchTest(unittest.TestCase):
             *("--dir", str(self.directory), "--json", str(result), "--rounds", "6"),
             *("--scale", "16MiB", "--step-ms", "0.1", "--threads", "2"),
         )
-        # So little data proves nothing about speed, and a broken promise is status 1.
+        # With so little data a check may fail, which is status 1.
         self.assertIn(done.returncode, (0, 1), done.stderr)
-        # The folder of its files is gone.
+        # The temporary directory is removed.
         self.assertEqual(os.listdir(self.directory), ["result.json"])
         document = json.loads(result.read_text())
         jsonschema.validate(document, SCHEMA)
         self.assertEqual(len(document["rounds"]), 6)
         for part in document["rounds"]:
-            # Each save of the rounds waits for nobody.
+            # No save of the rounds waits for a previous one.
             self.assertLess(part["wait_ns"], part["copy_ns"])
             self.assertGreaterEqual(part["snapshot_bytes"], document["state_bytes"])
             self.assertGreater(part["file_bytes"], document["state_bytes"])

@@ -1,4 +1,4 @@
-// Checks and texts of the benchmark of the checkpointer.
+// Checks and output of the checkpoint benchmark; see checkpoint_document.h.
 #include "checkpoints/checkpoint_document.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ std::vector<double> of_rounds(const Measurement& measurement,
 
 double divided(std::uint64_t a, std::uint64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
 
-// Of the rounds in which steps came to their end both ways.
+// Uses the rounds in which steps were completed both with and without a save.
 Interval slow_down(const Measurement& measurement, Interference CheckpointRound::*of) {
   std::vector<double> ratios;
   for (const CheckpointRound& round : measurement.rounds) {
@@ -64,7 +64,7 @@ std::vector<CheckpointCheck> check_checkpoints(const Measurement& measurement) {
   std::vector<CheckpointCheck> checks = {
       {"copy", "memcpy with as many threads, over the copy of a save",
        ratio([](const CheckpointRound& r) { return divided(r.memcpy_ns, r.times.copy_ns); }), 0.9},
-      {"drain", "the plain writer to fsync, over the background write until it is durable",
+      {"drain", "the plain writer with fsync, over the background write until it is durable",
        ratio([](const CheckpointRound& r) { return divided(r.plain_write_ns, r.report.drain_ns); }), 0.9},
       {"memory", "peak of host memory, over the snapshot",
        ratio([](const CheckpointRound& r) { return divided(r.anonymous_bytes, r.report.snapshot_bytes); }), 1.1, true},

@@ -1,5 +1,4 @@
-// What was measured of the checkpointer, held against what it promises: as JSON
-// (reports/schema/checkpoint-bench.schema.json), and as a table for people.
+// Results and checks of the checkpointer, as JSON (reports/schema/checkpoint-bench.schema.json) and as a table.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,14 +10,14 @@
 
 namespace tzmark::bench {
 
-// A ratio within each round, and what it has to be. Without required it is only told.
+// A ratio within each round and its requirement. Without one it is only reported.
 struct CheckpointCheck {
   std::string name;
-  std::string what;  // is divided by what
+  std::string what;  // numerator and denominator
   Interval ratio;
   std::optional<double> required;
   bool at_most = false;
-  CheckVerdict verdict = CheckVerdict::kNotMeasured;  // of one with required
+  CheckVerdict verdict = CheckVerdict::kNotMeasured;  // with a requirement
 };
 
 std::vector<CheckpointCheck> check_checkpoints(const Measurement& measurement);

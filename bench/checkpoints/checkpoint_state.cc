@@ -1,4 +1,4 @@
-// Models with their optimizers.
+// Makes models with their optimizers; see checkpoint_state.h.
 #include "checkpoints/checkpoint_state.h"
 
 namespace tzmark::bench {
@@ -14,7 +14,7 @@ Workload optimizer_of(const Workload& model) {
   return optimizer;
 }
 
-// Scaled so that the optimizer fits as well.
+// Scales the model so that the optimizer fits as well.
 Workload model_of(const std::string& name, std::uint64_t bytes_max) {
   const Workload whole = make_workload(name, bytes_max);
   const double both = static_cast<double>(whole.data_bytes() + optimizer_of(whole).data_bytes());

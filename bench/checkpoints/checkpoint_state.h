@@ -1,4 +1,4 @@
-// What the checkpoints of the benchmark hold: the model of a workload, and the optimizer that goes with it.
+// The state in a checkpoint: the model of a workload and its optimizer.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace tzmark::bench {
 
-// The model's tensors, and two of float32 for each of them, in memory, filled once. Immutable afterwards.
+// The tensors of the model and, for each, two float32 moments, in memory. Immutable.
 class CheckpointState {
  public:
-  // Of at most so many bytes in all. Throws kUsage as make_workload does.
+  // bytes_max: of model and optimizer together. Throws kUsage as make_workload does.
   CheckpointState(const std::string& workload, std::uint64_t bytes_max);
 
   const TensorContent& model() const { return model_; }

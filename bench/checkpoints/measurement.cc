@@ -1,4 +1,4 @@
-// Measuring the checkpointer.
+// Phases of the measurement; see measurement.h.
 #include "checkpoints/measurement.h"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ std::uint64_t nanoseconds_since(Clock::time_point begin) {
   return static_cast<std::uint64_t>((Clock::now() - begin) / std::chrono::nanoseconds(1));
 }
 
-// What a loop of such steps feels; a median would not show the few steps that are held up for long.
+// The mean, because a median would hide the few steps that are delayed for long.
 double mean(const std::vector<std::uint64_t>& times_ns) {
   if (times_ns.empty()) return 0;
   return std::accumulate(times_ns.begin(), times_ns.end(), 0.0) / static_cast<double>(times_ns.size());
@@ -99,10 +99,10 @@ class Measuring {
       same = same && found != loaded.end() && found->dtype == tensor.dtype && found->shape == tensor.shape &&
              std::ranges::equal(found->data.bytes(), tensor.data.bytes());
     }
-    if (!same) throw Error(ErrorCode::kFileChanged, "what was loaded is not what was saved");
+    if (!same) throw Error(ErrorCode::kFileChanged, "the loaded state differs from the saved state");
   }
 
-  // Also what the files of the plain writer are: those of the checkpointer, byte for byte.
+  // Also finds the I/O path of the plain writer.
   void verify() {
     const std::string directory = place_.new_name("");
     save(checkpointer_, directory);
@@ -114,19 +114,19 @@ class Measuring {
     place_.clear();
   }
 
-  // Memory that the first round would otherwise make.
+  // Allocates and touches the copy target, which the first round would otherwise pay for.
   void make_memory() {
     target_ = HostMemory(state_.data_bytes());
     std::ranges::fill(target_.bytes(), std::byte{1});
   }
 
-  // Stall and drain of a save that is alone.
+  // Stall and background write of a save without other load.
   void measure_save(CheckpointRound& round) {
     round.times = save(checkpointer_, place_.new_name(""));
     round.report = checkpointer_.wait();
   }
 
-  // Each thread copies its part of both, and the calling one takes the last: as many as copy a snapshot.
+  // Each thread copies its part of model and optimizer, on as many threads as copy a snapshot.
   void measure_memcpy(CheckpointRound& round) {
     const auto begin = Clock::now();
     {
@@ -164,7 +164,7 @@ class Measuring {
     return std::string(file->io_path());
   }
 
-  // A checkpointer of its own, from its first save on.
+  // A new checkpointer, so that its buffers count.
   void measure_memory(CheckpointRound& round) {
     PeakMemory watch;
     AsyncCheckpointer checkpointer(checkpoint_options());
@@ -176,7 +176,7 @@ class Measuring {
   void measure_one_thread(CheckpointRound& round) { round.one_thread = interference(one_); }
   void measure_all_cores(CheckpointRound& round) { round.all_cores = interference(all_); }
 
-  // As long without a save as with one.
+  // Both measurements take the same time.
   Interference interference(const Steps& steps) {
     save(checkpointer_, place_.new_name(""));
     const auto begin = Clock::now();
@@ -203,8 +203,8 @@ const Measuring::Phase Measuring::kPhases[6] = {
     {"memcpy", &Measuring::measure_memcpy},
     {"plain writer", &Measuring::measure_plain_writer},
     {"memory", &Measuring::measure_memory},
-    {"steps in one thread beside a save", &Measuring::measure_one_thread},
-    {"steps on all cores beside a save", &Measuring::measure_all_cores},
+    {"steps on one thread during a save", &Measuring::measure_one_thread},
+    {"steps on all cores during a save", &Measuring::measure_all_cores},
 };
 
 }  // namespace

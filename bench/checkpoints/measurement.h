@@ -1,7 +1,6 @@
-// What is measured of the checkpointer, in rounds: each once a round, in an order that is drawn anew each time.
+// Measures the checkpointer in rounds: each phase once per round, in random order.
 //
-// Thread-safety: for one thread at a time. Errors: what the checkpointer throws; TZE-ENV-005 if what was saved does not
-// load as what it was.
+// For one thread at a time. Errors: those of the checkpointer; TZE-ENV-005 if the loaded state differs from the saved.
 #pragma once
 
 #include <cstdint>
@@ -22,33 +21,33 @@ struct MeasurementOptions {
   double step_ms = 2;
   unsigned rounds = 9;
   std::uint64_t seed = 1;
-  std::function<void(const std::string& what)> progress;  // for people; may be empty
+  std::function<void(const std::string& what)> progress;  // for a person to read; may be empty
 };
 
-// Of steps of computing: alone, and beside a save that is written.
+// Duration of compute steps without and with a concurrent background write.
 struct Interference {
-  double idle_ns = 0;  // means; 0 where no step came to its end
+  double idle_ns = 0;  // means; 0 if no step was completed
   double draining_ns = 0;
 };
 
 struct CheckpointRound {
   SaveTimes times;
   WriteReport report;
-  std::uint64_t memcpy_ns = 0;        // of the same bytes, by as many threads
-  std::uint64_t plain_write_ns = 0;   // of the same files by the plain writer, until they are durable
-  std::uint64_t anonymous_bytes = 0;  // at most, of a checkpointer over two saves
+  std::uint64_t memcpy_ns = 0;        // of the same bytes, on as many threads
+  std::uint64_t plain_write_ns = 0;   // of the same files by the plain writer, fsync included
+  std::uint64_t anonymous_bytes = 0;  // peak of a checkpointer over two saves
   Interference one_thread, all_cores;
 };
 
 struct Measurement {
   std::uint64_t state_bytes = 0;  // of the tensors
   std::size_t tensors = 0;
-  std::string io_path;   // by which files are written
-  unsigned threads = 0;  // that copy
+  std::string io_path;   // for writing
+  unsigned threads = 0;  // for copying
   std::vector<CheckpointRound> rounds;
 };
 
-// Verifies first: saves, loads and compares.
+// Verifies a save by loading and comparing it, then measures.
 Measurement measure_checkpoints(const MeasurementOptions& options);
 
 }  // namespace tzmark::bench

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs tzmark bench on little data: what it prints, the document that it writes, and how it says no."""
+"""Runs tzmark bench on little data and checks its output, its documents and its errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class BenchTest(unittest.TestCase):
         )
         document = json.loads(result.read_text())
         jsonschema.validate(document, SCHEMA)
-        # The folder of its files is gone.
+        # The temporary directory is removed.
         self.assertEqual(os.listdir(self.directory), ["result.json"])
         return document
 
@@ -68,7 +68,7 @@ class BenchTest(unittest.TestCase):
         )
         results = {result["id"]: result for result in document["results"]}
         self.assertEqual(len(results), len(document["results"]), "ids differ")
-        # Two paths and blocks, reads and writes, twice by the codec and once without it.
+        # Two paths and blocks, reads and writes, two verifications of the codec and one raw.
         self.assertEqual(len(results), 2 * 2 * 2 * 3)
         for name, result in results.items():
             self.assertTrue(result["verified_first"], name)
@@ -105,7 +105,7 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(document["workloads"][0]["name"], "mixed")
 
     def google(self, *arguments: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What --format google prints and the result of the same run in tzmark's own schema."""
+        """Returns the output of --format google and the result of the same run in tzmark's own schema."""
         result = self.directory / "result.json"
         done = self.bench(
             *("--dir", str(self.directory), "--json", str(result)),
@@ -118,7 +118,7 @@ class BenchTest(unittest.TestCase):
 
     def test_google_format_is_that_of_google_benchmark(self) -> None:
         google, _ = self.google("--rounds", "3", "--io", "pwrite")
-        # A program that Google Benchmark itself reports for.
+        # The output of Google Benchmark itself.
         micro = subprocess.run(
             [MICRO, "--benchmark_format=json", "--benchmark_repetitions=3"]
             + ["--benchmark_min_time=0.0001", "--benchmark_filter=^crc32/64$"],
@@ -147,7 +147,7 @@ class BenchTest(unittest.TestCase):
             )
             self.assertTrue(found)
             for members in found:
-                # A user counter, which writes have.
+                # A user counter of writes.
                 members.pop("durable_bytes_per_second", None)
                 self.assertEqual(members, expected[0])
 
@@ -183,7 +183,7 @@ class BenchTest(unittest.TestCase):
         self.assertTrue(any("memcpy" in name for name in names), names)
 
     def test_google_format_of_one_round_and_of_what_was_not_measured(self) -> None:
-        # fio wants a block per transfer, and there is less data than that.
+        # Too little data for fio, which needs a block per transfer.
         google, document = self.google("--rounds", "1", "--fio")
         kinds = {entry["run_type"] for entry in google["benchmarks"]}
         self.assertEqual(kinds, {"iteration"})
@@ -229,7 +229,7 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(os.listdir(self.directory), [])
 
     def fakes(self) -> dict[str, str]:
-        """What makes this machine look as if it had a GPU and libcufile."""
+        """Returns the environment that makes this machine appear to have a GPU and libcufile."""
         fakes = Path(os.environ["TZMARK_BUILD_DIR"]) / "tests/fake"
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -266,7 +266,7 @@ class BenchTest(unittest.TestCase):
 
     def test_the_codec_moves_bytes_to_and_from_gpu_memory(self) -> None:
         with unittest.mock.patch.dict(os.environ, self.fakes()):
-            # The GPU is a processor here, and slow.
+            # The fake GPU runs on the CPU and is slow.
             document = self.document(
                 *("--memory", "device", "--io", "gpudirect,pwrite"),
                 *("--verify", "none,crc32", "--workload", "one-huge"),
@@ -291,7 +291,7 @@ class BenchTest(unittest.TestCase):
             self.assertEqual(entry["gpudirect"]["source"], "cuFileGetStatsL3")
         rungs = {rung["rung"] for rung in document["ceilings"]}
         kernels = {"gpu-crc32", "gpu-secretbox"}
-        # A build without nvcc has none, and then nothing pretends to have measured them.
+        # A build without nvcc has no kernels and must not report their rates.
         measured = kernels if self.has_kernels() else set()
         self.assertLessEqual({"host-to-device", "gpu-memory"} | measured, rungs)
         self.assertEqual(rungs & kernels, measured)
@@ -314,7 +314,7 @@ class BenchTest(unittest.TestCase):
             *("--workload", "mixed", "--scale", "1MiB", "--rounds", "7", "--no-raw"),
             *("--io", "pwrite", "--op", "read,write"),
         )
-        # Samples that differ a little from each other, whatever this machine did.
+        # Samples with a small known spread, independent of this machine.
         for result in old["results"]:
             for number, sample in enumerate(result["samples"]):
                 sample["elapsed_ns"] = 1_000_000 + 1_000 * number
@@ -336,7 +336,9 @@ class BenchTest(unittest.TestCase):
             return done.returncode, done.stdout
 
         status, text = compare(1.0)
-        self.assertEqual((status, text.count("no difference shown")), (0, 3), text)
+        self.assertEqual(
+            (status, text.count("no significant difference")), (0, 3), text
+        )
         status, text = compare(1.2)
         self.assertEqual((status, text.count("REGRESSION")), (1, 1), text)
         self.assertEqual(compare(1.2, "--threshold", "0.3")[0], 0)
@@ -350,7 +352,7 @@ class BenchTest(unittest.TestCase):
             text=True,
         )
         self.assertEqual(refused.returncode, 3)
-        self.assertIn("is no result of tzmark bench", refused.stderr)
+        self.assertIn("is not a result of tzmark bench", refused.stderr)
 
     def test_wrong_usage(self) -> None:
         for option in ("--dir", "--json", "--io", "--layout"):

@@ -1,4 +1,4 @@
-// The checks: groups of subjects that run side by side, and the ratios between them.
+// The groups of checks: which subjects run in the same rounds, and the ratios between them.
 #include "cli/check.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kGiB = 1 << 30;
 
-// 1: our raw transfers do what fio does with the same parameters.
+// Item 1: raw transfers reach the throughput of fio with the same parameters.
 void raw_against_fio(CheckGroup& group) {
   const auto content = group.content(large_tensors(group.options()));
   struct Pair {
@@ -40,7 +40,7 @@ void raw_against_fio(CheckGroup& group) {
   for (const Pair& pair : pairs) group.ratio("1", pair.name, pair.ours, pair.fio, 0.95);
 }
 
-// 1: the codec costs next to nothing over its raw path.
+// Item 1: the codec adds almost no cost to its raw path.
 void codec_against_raw(CheckGroup& group) {
   const auto content = group.content(large_tensors(group.options()));
   struct Pair {
@@ -62,7 +62,7 @@ void codec_against_raw(CheckGroup& group) {
   for (const Pair& pair : pairs) group.ratio("1", pair.name, pair.codec, pair.raw, 0.95);
 }
 
-// 2: hashing and encryption cost what they cost alone, and overlap with the device.
+// Item 2: hashing and encryption cost no more than alone, and overlap with the device.
 void steps_on_top(CheckGroup& group) {
   const auto content = group.content(large_tensors(group.options()));
   const std::size_t crc32 = group.add(ceiling(Rung::kCrc32, group.threads()));
@@ -109,7 +109,7 @@ void steps_on_top(CheckGroup& group) {
   }
 }
 
-// 3: whoever reads can afford to verify.
+// Item 3: verification costs a read little.
 void verified_against_unverified(CheckGroup& group) {
   const auto content = group.content(large_tensors(group.options()));
   const std::size_t crc32 = group.add(
@@ -121,7 +121,7 @@ void verified_against_unverified(CheckGroup& group) {
 
 struct PeerCheck {
   std::string name;
-  std::vector<std::size_t> ours, peers;  // the best of each counts
+  std::vector<std::size_t> ours, peers;  // the best of each side counts
   double required;
 };
 
@@ -133,7 +133,7 @@ void conclude_peers(CheckGroup& group, const std::vector<PeerCheck>& rows) {
   }
 }
 
-// 4: against upstream, on large tensors.
+// Item 4: tensorizer, on large tensors.
 void peers_on_large_tensors(CheckGroup& group, const std::shared_ptr<RunningPeer>& peer) {
   const auto content = group.content(large_tensors(group.options()));
   const FileFormat sealed{.crc32 = false, .encrypted = true};
@@ -159,7 +159,7 @@ void peers_on_large_tensors(CheckGroup& group, const std::shared_ptr<RunningPeer
   conclude_peers(group, rows);
 }
 
-// 4: the same for many tensors.
+// Item 4: the same for many tensors.
 void peers_on_many_tensors(CheckGroup& group, const std::shared_ptr<RunningPeer>& peer) {
   const auto middle = group.content(even_workload(2'000, 256 << 10));
   const auto tiny = group.content(even_workload(10'000, 64));
@@ -181,7 +181,7 @@ void peers_on_many_tensors(CheckGroup& group, const std::shared_ptr<RunningPeer>
   conclude_peers(group, rows);
 }
 
-// 5: memory of a read to a sink, of files of any size.
+// Item 5: the memory of a read to a sink is bounded for files of any size.
 void memory_to_a_sink(CheckGroup& group, const SharedContent& content) {
   const std::string& file = group.place().file(content, {});
   std::vector<double> ratios;
@@ -196,21 +196,21 @@ void memory_to_a_sink(CheckGroup& group, const SharedContent& content) {
   RatioCheck check{.item = "5",
                    .name = fmt::format("memory of a read to a sink, {} tensors, {} MiB", content->table().size(),
                                        content->data_bytes() / kMiB),
-                   .measured = {fmt::format("{} bytes at most", most)},
-                   .against = {"256 MiB + 256 bytes a tensor"},
+                   .measured = {fmt::format("at most {} bytes", most)},
+                   .against = {"256 MiB + 256 bytes per tensor"},
                    .required = 1,
                    .at_most = true,
-                   .note = "anonymous memory, sampled each millisecond"};
+                   .note = "anonymous memory, sampled every millisecond"};
   group.conclude(std::move(check), std::move(ratios));
 }
 
-// 5: throughput does not depend on the size of the file.
+// Item 5: throughput does not depend on the size of the file.
 void sizes_of_files(CheckGroup& group) {
   constexpr std::uint64_t kSmallBytes = 64 * kMiB;
   const std::uint64_t large_bytes = std::min(8 * kGiB, group.options().scale_bytes * 16);
   const auto small = group.content(even_workload(8, kSmallBytes / 8));
   const auto large = group.content(even_workload(64, large_bytes / 64), large_bytes / 64);
-  // As many small ones as make a large one, up to a point.
+  // As many small files as one large file, up to 16.
   const auto copies = static_cast<unsigned>(std::min<std::uint64_t>(16, large_bytes / kSmallBytes));
   const auto read = [&](const SharedContent& content, unsigned times) {
     return group.add(codec_read(group.place(), content, {}, {}, {.target = Target::kSink, .copies = times}));
@@ -218,7 +218,7 @@ void sizes_of_files(CheckGroup& group) {
   const std::size_t of_small = read(small, copies);
   const std::size_t of_large = read(large, 1);
   group.run();
-  // Neither may be much slower than the other.
+  // The check is symmetric: neither may be much slower.
   std::vector<double> ratios = group.rates(of_large);
   const std::vector<double> others = group.rates(of_small);
   for (std::size_t i = 0; i < ratios.size(); ++i) {
@@ -234,17 +234,17 @@ void sizes_of_files(CheckGroup& group) {
   memory_to_a_sink(group, large);
 }
 
-// 5: a tensor costs the same in a file of a thousand and of a million.
+// Item 5: a tensor costs the same in a file of a thousand and of a million tensors.
 void counts_of_tensors(CheckGroup& group) {
   constexpr std::uint64_t kFew = 1'000, kMany = 1'000'000, kBytes = 64;
   const auto few = group.content(even_workload(kFew, kBytes));
   const auto many = group.content(even_workload(kMany, kBytes));
-  // A small file gets one thread in any case.
+  // One thread, because a small file gets no more in any case.
   const IoSettings moving{.threads = 1};
   const std::size_t of_few = group.add(codec_read(group.place(), few, {}, moving, {.copies = 200}));
   const std::size_t of_many = group.add(codec_read(group.place(), many, {}, moving, {}));
   group.run();
-  // All tensors have the same size, so that bytes per second count tensors.
+  // All tensors have the same size, so bytes per second are proportional to tensors per second.
   std::vector<double> ratios = group.rates(of_few);
   const std::vector<double> others = group.rates(of_many);
   for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] /= others[i];
@@ -266,7 +266,7 @@ Sha256Digest file_digest(const std::string& file_name) {
   return sha256(memory.bytes());
 }
 
-// 6: every path writes the same bytes and reads the same tensors.
+// Item 6: every path writes the same bytes and reads the same tensors.
 void same_bytes(CheckGroup& group) {
   const auto content = group.content(make_workload("mixed", 32 * kMiB));
   std::optional<Sha256Digest> first;
@@ -299,7 +299,7 @@ void same_bytes(CheckGroup& group) {
   }
 }
 
-// What goes wrong in one group is said there, and the others go on.
+// Runs a group. An error ends that group and is recorded in its checks; the other groups still run.
 template <typename Run>
 void run_group(Workplace& place, const CheckOptions& options, std::string_view item, const GroupDone& done, Run&& run) {
   CheckGroup group(place, options);
@@ -307,7 +307,7 @@ void run_group(Workplace& place, const CheckOptions& options, std::string_view i
     run(group);
   } catch (const Error& error) {
     RatioCheck check{.item = std::string(item), .name = "all of a group", .required = 1, .note = error.what()};
-    // Wrong bytes are worse than none.
+    // Wrong bytes are a failure, anything else is "not measured".
     if (error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile) {
       check.verdict = CheckVerdict::kFail;
     }

@@ -1,4 +1,4 @@
-// What the benchmark promises of the codec, as ratios of things that were measured in the same rounds.
+// The performance checks: ratios of subjects that were measured in the same rounds.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,9 +11,9 @@
 namespace tzmark::bench {
 
 struct RatioCheck {
-  std::string item;  // "4": of the list in docs/benchmarking.md
+  std::string item;  // "4": an item of the list in docs/benchmarking.md
   std::string name;
-  std::vector<std::string> measured = {}, against = {};  // ids of results, or what was computed of them
+  std::vector<std::string> measured = {}, against = {};  // ids of results, or a description
   Interval ratio = {};
   double required = 1;
   bool at_most = false;
@@ -27,17 +27,17 @@ struct CheckOptions {
   std::string directory;
   std::uint64_t scale_bytes = 512 << 20;
   std::size_t gpu_set_bytes = kGpuWorkingSetBytes;
-  std::vector<std::string> items;  // none: all
+  std::vector<std::string> items;  // empty: all
   RoundOptions rounds;
 };
 
-// Runs one group of subjects after another and holds them against each other. done is told of each group: its workloads
-// by their contents, what was measured, and the checks.
+// Runs the groups of subjects one after another and compares them. Calls done after each group with its workloads,
+// measurements and checks.
 using GroupDone =
     std::function<void(const std::vector<Workload>&, const std::vector<Measured>&, const std::vector<RatioCheck>&)>;
 void run_checks(const CheckOptions& options, const GroupDone& done);
 
-// A table for people: item, name, ratio with its interval, what is required, verdict.
+// Formats a table: item, name, ratio with its interval, required ratio, verdict.
 std::string check_table(const std::vector<RatioCheck>& checks);
 
 }  // namespace tzmark::bench

@@ -1,4 +1,4 @@
-// 7: what is read into GPU memory, held against the copy, the kernels, and upstream.
+// Item 7: reads into GPU memory, compared with the copy, the kernels, and tensorizer.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::size_t gpu_read(CheckGroup& group, const SharedContent& content, const std:
 
 bool has_gpudirect() { return std::ranges::find(io_paths(), "gpudirect", &IoPath::name)->why_unavailable().empty(); }
 
-// In each round the codec's way by the host against the slower of its two halves.
+// Compares a read through host memory with the slower of its two halves in each round.
 void against_halves(CheckGroup& group, std::string name, std::size_t codec, std::size_t storage, std::size_t copy) {
   for (const std::size_t i : {codec, storage, copy}) {
     if (!group.why(i).empty()) return group.conclude(not_measured(std::move(name), 0.9, group.why(i)), {});
@@ -38,7 +38,7 @@ void against_halves(CheckGroup& group, std::string name, std::size_t codec, std:
                   .measured = {group.id(codec)},
                   .against = {group.id(storage), group.id(copy)},
                   .required = 0.9,
-                  .note = "of min(path into memory that is there, pinned copy)"},
+                  .note = "of min(path into reused memory, pinned copy)"},
                  std::move(ratios));
 }
 
@@ -78,8 +78,8 @@ void gpu_memory(CheckGroup& group) {
     against_halves(group, fmt::format("{} to the GPU", row.io), row.codec, row.storage, copy);
     against_halves(group, fmt::format("{} to the GPU, CRC32 verified", row.io), row.verified, row.storage, copy);
   }
-  const std::string of_crc32 = "CRC32 on the GPU against the fastest way there";
-  const std::string of_opened = "messages opened on the GPU against 100 GB/s";
+  const std::string of_crc32 = "CRC32 on the GPU against the fastest route there";
+  const std::string of_opened = "decryption on the GPU against 100 GB/s";
   if (why_no_kernels.empty()) {
     group.best_ratio({.item = "7", .name = of_crc32, .required = 20}, {crc32}, ways);
     std::vector<double> ratios = group.rates(opened);
@@ -95,7 +95,7 @@ void gpu_memory(CheckGroup& group) {
 
 void gpu_against_peer(CheckGroup& group) {
   const std::string name = "read to the GPU against tensorizer";
-  if (!DeviceMemory::why_unavailable().empty()) return;  // which is said once
+  if (!DeviceMemory::why_unavailable().empty()) return;  // gpu_memory has reported it
   std::string why;
   const auto peer = start_peer("tensorizer", why);
   if (peer == nullptr) return group.conclude_as_is(not_measured(name, 2, why));

@@ -1,4 +1,4 @@
-// What groups of checks have in common.
+// Helpers of the check groups; see check_group.h.
 #include "cli/check_group.h"
 
 #include "tzmark/error.h"

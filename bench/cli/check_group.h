@@ -1,4 +1,4 @@
-// Subjects that run in the same rounds, what is concluded of them, and what several groups of checks begin with.
+// Subjects that run in the same rounds, the checks made of them, and helpers that several groups share.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace tzmark::bench {
 
-// For one thread.
+// For one thread at a time.
 class CheckGroup {
  public:
   CheckGroup(Workplace& place, const CheckOptions& options) : place_(place), options_(options) {}
@@ -29,8 +29,8 @@ class CheckGroup {
   const std::string& why(Index i) const { return measured_[i].why; }
   std::string id(Index i) const { return measured_[i].subject->description().id(); }
 
-  // Of each round the rate of the one that was best in the other rounds: who is chosen by what is then judged would
-  // owe it to chance in part.
+  // Returns for each round the rate of the subject that was best in the other rounds. Choosing by the same round would
+  // favor lucky samples.
   std::vector<double> best_rates(const std::vector<Index>& among) const {
     std::vector<double> best;
     for (std::size_t round = 0; round < options_.rounds.rounds; ++round) {
@@ -51,7 +51,7 @@ class CheckGroup {
     return best;
   }
 
-  // Holds the best of ours against the best of theirs in each round.
+  // Compares the best of ours with the best of theirs in each round.
   void best_ratio(RatioCheck check, const std::vector<Index>& ours, const std::vector<Index>& theirs) {
     for (const Index i : ours) check.measured.push_back(id(i));
     for (const Index i : theirs) check.against.push_back(id(i));
@@ -63,7 +63,7 @@ class CheckGroup {
     conclude(std::move(check), std::move(ratios));
   }
 
-  // Holds a against b in each round.
+  // Compares a with b in each round.
   void ratio(std::string item, std::string name, Index a, Index b, double required, std::string note = {}) {
     std::vector<double> ratios = rates(a);
     const std::vector<double> others = rates(b);
@@ -74,8 +74,8 @@ class CheckGroup {
              both ? std::move(ratios) : std::vector<double>());
   }
 
-  // Holds a against what the steps on its way allow, whose rates are those of the same rounds: one after another on
-  // the same cores, or the device beside the cores.
+  // Compares a with the rate that its steps allow, measured in the same rounds: in sequence on the same cores, or with
+  // the device working in parallel to the cores.
   void against_steps(std::string item, std::string name, Index a, Index path, const std::vector<Index>& steps,
                      bool device_beside, double required) {
     RatioCheck check{std::move(item), std::move(name), {id(a)}, {id(path)}, {}, required, false, {}, {}};
@@ -86,7 +86,7 @@ class CheckGroup {
     if (!check.note.empty()) return conclude(std::move(check), {});
     std::vector<double> ratios = rates(a);
     for (std::size_t i = 0; i < ratios.size(); ++i) {
-      double cpu_seconds = 0;  // of a byte
+      double cpu_seconds = 0;  // per byte
       for (const Index step : steps) cpu_seconds += 1 / rates(step)[i];
       const double path_rate = rates(path)[i];
       const double expected = device_beside ? std::min(path_rate, 1 / cpu_seconds) : 1 / (1 / path_rate + cpu_seconds);
@@ -127,22 +127,21 @@ class CheckGroup {
   std::vector<RatioCheck> checks_;
 };
 
-// As many large matrices as a small transformer has: enough that the last one, whose SHA-256 only one core can take,
-// is a small share.
+// Returns a workload of 32 large tensors: enough that the last one, whose SHA-256 runs on one core, is a small share.
 Workload large_tensors(const CheckOptions& options);
 
 Cache cache_for(std::string_view io);
-// Of the registry, without gpudirect.
+// Returns all paths of the registry except gpudirect.
 std::vector<std::string> host_paths();
 
-// Starts a peer, or says why not and returns null.
+// Starts a peer, or returns null and the reason.
 std::shared_ptr<RunningPeer> start_peer(std::string_view name, std::string& why);
-// A peer's reads at each number of readers, of which the best counts. reading: with no number of them yet.
+// Adds the reads of a peer at several numbers of readers, of which the best counts. reading: without that number.
 std::vector<std::size_t> peer_reads(CheckGroup& group, const SharedContent& content,
                                     const std::shared_ptr<RunningPeer>& peer, const FileFormat& stored,
                                     PeerRun reading);
 
-// 7: GPU memory, by itself and beside upstream.
+// Item 7: reads into GPU memory, and the same against tensorizer.
 void gpu_memory(CheckGroup& group);
 void gpu_against_peer(CheckGroup& group);
 

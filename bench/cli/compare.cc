@@ -1,7 +1,7 @@
-// tzmark compare: whether the results of one run are slower than those of another.
+// tzmark compare: tests whether the results of one run are slower than those of another.
 //
-// Samples of different runs are no pairs, so ranks decide: the Mann-Whitney test, its p-values corrected by Holm for
-// how many results are compared at once. A regression is both unlikely to be chance and larger than what anybody minds.
+// Samples of different runs are not paired, so ranks decide: the Mann-Whitney test, with Holm's correction for the
+// number of results. A regression is statistically significant and larger than the threshold.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct CompareOptions {
   double alpha = 0.05;
 };
 
-// One figure of a result that both runs have.
+// A result that both runs have.
 struct Comparison {
   std::string id;
   std::vector<double> old_rates, new_rates;
@@ -39,12 +39,12 @@ json load(const std::string& file_name) {
   if (!stream) throw Error(ErrorCode::kOpenFailed, "cannot open " + file_name);
   json document = json::parse(stream, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object() || document.value("kind", "") != "bench" || document.value("schema_version", 0) != 1) {
-    throw Error(ErrorCode::kReadFailed, file_name + " is no result of tzmark bench, or of another version of it");
+    throw Error(ErrorCode::kReadFailed, file_name + " is not a result of tzmark bench, or has another schema version");
   }
   return document;
 }
 
-// Bytes per second of each sample, by id; of writes also with the fsync.
+// Returns bytes per second of each sample, by id; for writes also with the fsync.
 std::map<std::string, std::vector<double>> rates_of(const json& document) {
   std::map<std::string, std::vector<double>> rates;
   for (const json& result : document.at("results")) {
@@ -60,7 +60,7 @@ std::map<std::string, std::vector<double>> rates_of(const json& document) {
   return rates;
 }
 
-// Holm's correction: the smallest p-value is multiplied by how many there are, the next by one less.
+// Applies Holm's correction: multiplies the smallest of n p-values by n, the next by n - 1, and so on.
 void correct(std::vector<Comparison>& rows) {
   std::vector<std::size_t> order(rows.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -81,14 +81,14 @@ void print_differences(const json& old_document, const json& new_document) {
     json b = after.at(fact);
     if (a.is_object()) a.erase("free_bytes");
     if (b.is_object()) b.erase("free_bytes");
-    if (a != b) say("the machines differ: {} {} against {}\n", fact, a.dump(), b.dump());
+    if (a != b) say("machines differ in {}: {} and {}\n", fact, a.dump(), b.dump());
   }
 }
 
 std::string_view verdict(const Comparison& row, const CompareOptions& options) {
-  if (row.p >= options.alpha) return "no difference shown";
+  if (row.p >= options.alpha) return "no significant difference";
   if (row.ratio() < 1 - options.threshold) return "REGRESSION";
-  return row.ratio() > 1 + options.threshold ? "faster" : "no difference that matters";
+  return row.ratio() > 1 + options.threshold ? "faster" : "difference below threshold";
 }
 
 void run(const CompareOptions& options, int& status) {
@@ -108,7 +108,7 @@ void run(const CompareOptions& options, int& status) {
     new_rates.erase(found);
   }
   for (const auto& [id, rates] : new_rates) say("only in {}: {}\n", options.new_file, id);
-  if (rows.empty()) throw Error(ErrorCode::kUsage, "the two have no result in common");
+  if (rows.empty()) throw Error(ErrorCode::kUsage, "the two files have no result in common");
   correct(rows);
   say("{:84} {:>9} {:>9} {:>6} {:>7}  {}\n", "what", "old GB/s", "new GB/s", "ratio", "p", "verdict");
   for (const Comparison& row : rows) {
@@ -123,15 +123,15 @@ void run(const CompareOptions& options, int& status) {
 
 void add_compare(CLI::App& app, int& status) {
   auto options = std::make_shared<CompareOptions>();
-  CLI::App* command = app.add_subcommand("compare", "Hold one result of bench against another; exit 1 on a regression");
+  CLI::App* command = app.add_subcommand("compare", "Compare two results of bench; exit 1 on a regression");
   command->add_option("OLD", options->old_file, "Result of bench --json")->required();
-  command->add_option("NEW", options->new_file, "Result of the same bench, later or elsewhere")->required();
-  command->add_option("--threshold", options->threshold, "Slower by no more than this part is no regression")
+  command->add_option("NEW", options->new_file, "Result of the same command, later or on another machine")->required();
+  command
+      ->add_option("--threshold", options->threshold,
+                   "Fraction by which a result may be slower without being a regression")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  command
-      ->add_option("--alpha", options->alpha,
-                   "How often chance alone may cry regression, over all results of a comparison together")
+  command->add_option("--alpha", options->alpha, "Probability of a false regression over the whole comparison")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command->callback([options, &status] { run(*options, status); });

@@ -1,4 +1,4 @@
-// The rungs run on any number of threads and give rates; how high they are is nobody's promise.
+// Each rung gives a plausible rate on any number of threads.
 #include "harness/ceilings.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ class EveryRung : public testing::TestWithParam<Rung> {};
 
 TEST_P(EveryRung, HasARate) {
   for (const unsigned threads : {1U, 3U}) {
-    // Even 1 MB/s would be a machine of another age, and no machine moves a petabyte a second.
+    // Limits that every machine meets.
     const double rate = measure_rate(GetParam(), threads, std::chrono::milliseconds(5), 3 << 20);
     EXPECT_GT(rate, 1e6);
     EXPECT_LT(rate, 1e15);

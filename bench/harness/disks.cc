@@ -1,4 +1,4 @@
-// Follows sysfs down to whole disks and reads their counters; see device.h.
+// Resolves disks through sysfs and reads their counters; see disks.h.
 #include "harness/disks.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ void add_disks(const std::filesystem::path& entry, std::vector<std::string>& dis
   std::error_code gone;
   std::filesystem::path device = std::filesystem::canonical(entry, gone);
   if (gone) return;
-  // A partition is a folder in that of its disk.
+  // The directory of a partition is in that of its disk.
   if (std::filesystem::exists(device / "partition", gone)) device = device.parent_path();
   std::vector<std::filesystem::path> below;
   for (const auto& slave : std::filesystem::directory_iterator(device / "slaves", gone)) below.push_back(slave.path());
@@ -45,7 +45,7 @@ std::vector<std::string> disks_below(const std::string& directory) {
   if (::stat(directory.c_str(), &status) != 0) throw errno_error(ErrorCode::kOpenFailed, directory);
   dev_t device = status.st_dev;
   if (major(device) == 0) {
-    // Some file systems number themselves (btrfs); the mount still names a device.
+    // Some file systems use device numbers of their own (btrfs); the mount still names a device.
     const auto mount = mount_of(directory);
     if (!mount || ::stat(mount->source.c_str(), &status) != 0 || !S_ISBLK(status.st_mode)) return {};
     device = status.st_rdev;

@@ -1,4 +1,4 @@
-// The disks below a directory, and the bytes that went from and to them. Thread-safe.
+// The disks below a directory and their byte counters. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,15 @@
 
 namespace tzmark::bench {
 
-// Whole disks by name ("vda"): partitions, device mapper and md are followed down to what is below them, in the order
-// in which sysfs lists it. Empty where there is no block device (tmpfs, network file systems, overlays).
-// Errors: TZE-ENV-001 if there is no such directory.
+// Returns whole disks by name ("vda"), in the order of sysfs; partitions, device mapper and md are resolved to the
+// disks below them. Empty without a block device (tmpfs, network file systems, overlays). Errors: TZE-ENV-001 if the
+// directory does not exist.
 std::vector<std::string> disks_below(const std::string& directory);
 
 // The same from a device number; sys is where sysfs is mounted.
 std::vector<std::string> disks_below(const std::filesystem::path& sys, unsigned major, unsigned minor);
 
-// Since the machine started, by everyone: the difference around an operation holds whatever else ran. Data that a
-// device mapper keeps twice counts twice.
+// Counters since boot. Their difference around an operation includes other processes, and counts mirrored data twice.
 struct DeviceCounters {
   std::uint64_t read_bytes = 0;
   std::uint64_t written_bytes = 0;
@@ -29,10 +28,10 @@ struct DeviceCounters {
   }
 };
 
-// Of all disks below the directory together, from /proc/diskstats. Nothing where there is no disk.
+// Returns the sum over all disks below the directory, from /proc/diskstats. Nothing without a disk.
 std::optional<DeviceCounters> device_counters(const std::string& directory);
 
-// The sum over the named disks. Nothing if one of them is not in the text.
+// Returns the sum over the named disks. Nothing if the text lacks one of them.
 std::optional<DeviceCounters> parse_diskstats(std::string_view diskstats, const std::vector<std::string>& disks);
 
 }  // namespace tzmark::bench

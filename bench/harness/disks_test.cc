@@ -1,4 +1,4 @@
-// Disks below a directory, over a made-up sysfs, and their counters, over a made-up and the real diskstats.
+// Disks below a directory with a fake sysfs, and counters with a fake and the real diskstats.
 #include "harness/disks.h"
 
 #include <fcntl.h>
@@ -90,7 +90,7 @@ TEST(DeviceCounters, SeeWhatTheDeviceDid) {
   warm(file_name);
   const auto read = device_counters(directory.name());
   ASSERT_TRUE(written && read);
-  // Others may use the disk too, so there may be more and not less.
+  // Other processes may use the disk too, so the count may be higher but not lower.
   EXPECT_GE((*written - *before).written_bytes, kBytes);
   EXPECT_GE((*read - *written).read_bytes, kBytes);
 }

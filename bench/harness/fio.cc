@@ -28,7 +28,7 @@ Shares share_out(const FioJob& job) {
   const bool one_each = job.engine == FioEngine::kPsync;
   const unsigned jobs = one_each ? in_flight : threads;
   if (job.block_bytes == 0 || job.bytes / jobs < job.block_bytes) {
-    throw Error(ErrorCode::kUsage, fmt::format("{} bytes are less than a block of {} bytes for each of {} jobs",
+    throw Error(ErrorCode::kUsage, fmt::format("{} bytes are less than one block of {} bytes per job for {} jobs",
                                                job.bytes, job.block_bytes, jobs));
   }
   return {jobs, one_each ? 1 : (in_flight + jobs - 1) / jobs, job.bytes / jobs / job.block_bytes * job.block_bytes};
@@ -38,7 +38,7 @@ ErrorCode failure_of(FioOperation operation) {
   return operation == FioOperation::kRead ? ErrorCode::kReadFailed : ErrorCode::kWriteFailed;
 }
 
-// fio would make a file that is missing or too short itself, and read what it has just written.
+// fio would create or extend a file that is missing or too short, and read what it has just written.
 void require_file(const FioJob& job) {
   std::error_code failed;
   const auto size = std::filesystem::file_size(job.file_name, failed);
@@ -48,7 +48,7 @@ void require_file(const FioJob& job) {
   }
 }
 
-// A colon parts file names, but not behind a backslash.
+// fio separates file names by colons, unless escaped by a backslash.
 std::string escaped(const std::string& file_name) {
   std::string result;
   for (const char c : file_name) {
@@ -112,7 +112,7 @@ FioResult parse_fio(std::string_view output, FioOperation operation) {
   const std::size_t begin = output.find('{');
   const std::size_t end = output.rfind('}');
   if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) {
-    throw Error(failure_of(operation), fmt::format("fio gave no result: {}", output.substr(0, 500)));
+    throw Error(failure_of(operation), fmt::format("fio printed no result: {}", output.substr(0, 500)));
   }
   try {
     const json document = json::parse(output.substr(begin, end + 1 - begin));
@@ -124,18 +124,18 @@ FioResult parse_fio(std::string_view output, FioOperation operation) {
     FioResult result;
     result.elapsed_ns = part.at("runtime").get<std::uint64_t>() * 1'000'000;
     result.bytes = part.at("io_bytes");
-    // The shares of CPU time are parts of the time of all jobs together, which is in milliseconds.
+    // CPU shares are percentages of the total time of all jobs, which is in milliseconds.
     const double cpu_percent = job.at("usr_cpu").get<double>() + job.at("sys_cpu").get<double>();
     result.cpu_ns = static_cast<std::uint64_t>(std::llround(cpu_percent * job.at("job_runtime").get<double>() * 1e4));
     result.latency = latency_of(part.at("clat_ns"));
     result.version = document.at("fio version");
     if (result.elapsed_ns == 0 || result.bytes == 0) {
-      throw Error(failure_of(operation), "fio moved nothing, or in less than a millisecond");
+      throw Error(failure_of(operation), "fio moved nothing, or took less than a millisecond");
     }
     result.rate = static_cast<double>(result.bytes) / (static_cast<double>(result.elapsed_ns) / 1e9);
     return result;
   } catch (const json::exception& error) {
-    throw Error(failure_of(operation), fmt::format("fio's result is not as expected: {}", error.what()));
+    throw Error(failure_of(operation), fmt::format("cannot parse the result of fio: {}", error.what()));
   }
 }
 

@@ -1,4 +1,4 @@
-// fio's commands and results, and small runs of it where it is installed.
+// Commands and results of fio, and short runs of it if installed.
 #include "harness/fio.h"
 
 #include <gmock/gmock.h>
@@ -133,7 +133,7 @@ class FioRuns : public testing::TestWithParam<FioEngine> {
     made.queue_depth = 4;
     return made;
   }
-  // What this machine cannot do for fio (io_uring forbidden) is skipped with fio's words.
+  // An engine that this machine forbids (io_uring) is skipped with fio's message.
   static std::optional<FioResult> run(const FioJob& job) {
     try {
       return run_fio(job);

@@ -1,4 +1,4 @@
-// The steps, one after the other from one thread: each call keeps the GPU busy by itself.
+// Runs each step from one thread, because a single call keeps the GPU busy; see gpu_ceilings.h.
 #include "harness/gpu_ceilings.h"
 
 #include <sodium.h>
@@ -30,7 +30,7 @@ std::vector<MutableBuffer> pieces_of(MutableBuffer memory) {
   return pieces;
 }
 
-// The step over the whole working set. What it refers to lives as long as it does.
+// Returns the step over the whole working set. memory and host must outlive it.
 std::function<void()> step(GpuRung rung, DeviceMemory& memory, std::span<std::byte> host) {
   switch (rung) {
     case GpuRung::kCopy:
@@ -50,10 +50,10 @@ std::function<void()> step(GpuRung rung, DeviceMemory& memory, std::span<std::by
     case GpuRung::kSecretbox:
       break;
   }
-  throw std::logic_error("opening messages is a class of its own");
+  throw std::logic_error("decryption is measured by class Decryption");
 }
 
-// Messages that are opened in place are messages no more, so that each run starts with sealed ones, not timed.
+// Decrypts all messages in place. Each run first restores the ciphertext, untimed.
 class Decryption {
  public:
   explicit Decryption(DeviceMemory& memory)
@@ -65,11 +65,11 @@ class Decryption {
     }
   }
 
-  // Returns the seconds that opening all of them took.
+  // Returns the seconds that decryption took.
   double run() {
     const std::vector<std::byte> plaintext(sealed_.size());
     for (SealedMessage& message : messages_) {
-      // All whole ones are alike.
+      // All full messages are equal.
       if (message.data.size == sealed_.size() && &message != &messages_.front()) {
         message.mac = messages_.front().mac;
       } else {
@@ -83,7 +83,7 @@ class Decryption {
                              std::span(sealed_).first(message.data.size));
     }
     const Clock::time_point begin = Clock::now();
-    if (!open_on_device(key_, messages_).empty()) throw Error(ErrorCode::kResource, "the GPU found a wrong MAC");
+    if (!open_on_device(key_, messages_).empty()) throw Error(ErrorCode::kResource, "the GPU reported a wrong MAC");
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
 
@@ -112,7 +112,7 @@ std::string_view rung_name(GpuRung rung) {
 
 double measure_rate(GpuRung rung, std::chrono::nanoseconds time, std::size_t working_set_bytes) {
   if (const std::string why = DeviceMemory::why_unavailable(); !why.empty()) throw Error(ErrorCode::kUnavailable, why);
-  if (::sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium cannot be used");
+  if (::sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium cannot be initialized");
   DeviceMemory memory(working_set_bytes);
   HostMemory host(rung == GpuRung::kCopy ? std::min(working_set_bytes, std::size_t{64} << 20) : 0);
   const PinnedRange pinned(host.bytes());

@@ -15,7 +15,7 @@ nlohmann::json to_json(const LatencySummary& summary) {
 }
 
 std::size_t LatencyHistogram::bucket_of(std::uint64_t ns) noexcept {
-  // Below 32 a bucket a value; from there on the five bits behind the leading one choose it.
+  // One bucket per value below 32; above, the five bits after the leading one select the bucket.
   if (ns < kLinear) return static_cast<std::size_t>(ns);
   const auto octave = static_cast<unsigned>(std::bit_width(ns)) - 1 - kLinearBits;
   return (octave + 1) * kLinear + static_cast<std::size_t>((ns >> octave) - kLinear);

@@ -1,4 +1,4 @@
-// How long single transfers took: counted in buckets while they run, read as percentiles afterwards.
+// Latency of single transfers: counted in buckets during the run, read as percentiles afterwards.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace tzmark::bench {
 
-// In nanoseconds. All zero if count is.
+// In nanoseconds. All zero if count is zero.
 struct LatencySummary {
   std::uint64_t count = 0;
   std::uint64_t p50 = 0;
@@ -21,9 +21,8 @@ struct LatencySummary {
 // {"count", "p50", "p90", "p99", "p99_9", "max"}; null if nothing was counted.
 nlohmann::json to_json(const LatencySummary& summary);
 
-// Each power of two has 32 buckets of equal width, so that a percentile is at most 1/32 above the true value, over all
-// of 64 bits. One object a thread, merged when the threads are through; 15 KiB, and record() neither allocates nor
-// throws nor takes a lock.
+// Each power of two has 32 buckets of equal width, so a percentile is at most 1/32 above the true value over the whole
+// 64-bit range. Use one object per thread (15 KiB) and merge them; record() does not allocate, throw or lock.
 class LatencyHistogram {
  public:
   void record(std::chrono::nanoseconds latency) noexcept {
@@ -36,7 +35,7 @@ class LatencyHistogram {
 
   std::uint64_t count() const { return count_; }
   std::uint64_t max_ns() const { return max_ns_; }  // exact
-  // The smallest bound that at least this part of what was counted does not exceed; never above max_ns().
+  // Returns a latency that at least this part of the transfers does not exceed; never above max_ns().
   // REQUIRES: 0 < part <= 1. 0 if nothing was counted.
   std::uint64_t percentile_ns(double part) const;
   LatencySummary summary() const;

@@ -1,4 +1,4 @@
-// Percentiles against sorted samples, over all of the histogram's range.
+// Percentiles compared with sorted samples over the whole range of the histogram.
 #include "harness/latency.h"
 
 #include <gtest/gtest.h>

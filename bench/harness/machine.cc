@@ -1,4 +1,4 @@
-// Asks the kernel, the libraries and fio what they are; see machine.h.
+// Queries the kernel, the libraries and fio; see machine.h.
 #include "harness/machine.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ namespace {
 
 using nlohmann::json;
 
-// Those that decide how fast hashing, encryption and copying are. The first line is of x86, the second of Arm.
+// The CPU features that hashing, encryption and copying depend on: first of x86, then of Arm.
 constexpr std::array<std::string_view, 20> kFeatures = {
     "ssse3", "sse4_2",     "aes",    "pclmulqdq", "bmi2", "avx",  "avx2",   "avx512f", "avx512bw", "avx512vl",
     "vaes",  "vpclmulqdq", "sha_ni", "pmull",     "sha1", "sha2", "sha512", "crc32",   "asimd",    "sve"};
@@ -55,7 +55,7 @@ constexpr const char* kCompiler = "GCC " __VERSION__;
 #endif
 
 json versions() {
-  // A library that does not tell its version at run time has the one that the build found.
+  // Libraries without a version at run time have the version found by the build.
   return {{"liburing", TZMARK_LIBURING_VERSION},
           {"OpenSSL", ::OpenSSL_version(OPENSSL_VERSION_STRING)},
           {"libsodium", ::sodium_version_string()},
@@ -78,7 +78,7 @@ std::optional<std::string> driver_version(const std::string& text) {
 }  // namespace
 
 json cpu_facts(std::string_view cpuinfo) {
-  // x86 calls them flags, Arm calls them Features and names no model.
+  // The label is "flags" on x86 and "Features" on Arm, which has no model name.
   std::istringstream words(labelled(cpuinfo, "flags").value_or(labelled(cpuinfo, "Features").value_or("")));
   std::set<std::string> flags;
   for (std::string word; words >> word;) flags.insert(word);

@@ -1,6 +1,6 @@
-// The facts of a machine that its figures depend on, as JSON for the result document.
+// Facts about the machine that affect results, as JSON for the result document.
 //
-// What a machine does not tell is null. Thread-safe. Errors: TZE-ENV rules if the directory cannot be looked at.
+// Unknown facts are null. Thread-safe. Errors: TZE-ENV rules if the directory cannot be read.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,14 +10,14 @@
 namespace tzmark::bench {
 
 // kernel, architecture, cpu, memory_bytes, transparent_huge_pages, gpu, storage (of the directory), load_average and
-// versions. Starts fio once to ask for its version, and makes a nameless file in the directory for its alignment.
+// versions. Runs `fio --version`, and creates an unnamed file in the directory to query its alignment.
 nlohmann::json machine_facts(const std::string& directory);
 
-// What the sources of single facts say; machine_facts puts them together.
+// The parts of machine_facts.
 nlohmann::json storage_facts(const std::string& directory);
 // cpuinfo: the text of /proc/cpuinfo.
 nlohmann::json cpu_facts(std::string_view cpuinfo);
-// The first GPU of NVIDIA's driver below the directory where it tells of itself; null without one.
+// The first GPU that NVIDIA's driver lists; null without one.
 nlohmann::json gpu_facts(const std::string& proc_driver_nvidia = "/proc/driver/nvidia");
 
 }  // namespace tzmark::bench

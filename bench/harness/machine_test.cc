@@ -1,4 +1,4 @@
-// The machine's facts: the form that the result document asks for, and what made-up sources give.
+// Machine facts: the members of the result document, and the parsing of fake sources.
 #include "harness/machine.h"
 
 #include <gmock/gmock.h>
@@ -51,7 +51,7 @@ TEST(Machine, HasTheFactsOfTheResultDocument) {
     if (version.is_null()) continue;  // fio alone, as said above
     EXPECT_THAT(version.get<std::string>(), testing::ContainsRegex("[0-9]\\.[0-9]")) << name;
   }
-  // Nothing that it made stays.
+  // Its temporary file is removed.
   EXPECT_THAT(directory.entries(), testing::IsEmpty());
 }
 

@@ -1,4 +1,4 @@
-// Finds the mount of a directory by its number; see mount.h.
+// Finds the mount of a directory by its mount id; see mount.h.
 #include "harness/mount.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ std::optional<Mount> parse_mount(std::string_view mountinfo, std::string_view mo
 }
 
 std::optional<Mount> mount_of(const std::string& directory) {
-  // Device numbers do not tell mounts apart, and are made up by some file systems. The number of the mount is neither.
+  // By mount id, because several mounts share a device number, and some file systems invent theirs.
   const Descriptor fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0) throw errno_error(ErrorCode::kOpenFailed, directory);
   const auto fdinfo = read_text(fmt::format("/proc/self/fdinfo/{}", fd.get()));

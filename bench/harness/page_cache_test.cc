@@ -1,4 +1,4 @@
-// Cache state is made and seen. On a file system without a device behind its cache (tmpfs) nothing can be dropped.
+// Cache state is set and read. On a file system without a device (tmpfs) nothing can be dropped.
 #include "harness/page_cache.h"
 
 #include <fcntl.h>
@@ -51,7 +51,7 @@ TEST_F(PageCache, SeesAPart) {
 }
 
 TEST_F(PageCache, SaysWhatStays) {
-  // A mapping that uses its pages keeps them.
+  // A mapping keeps its pages resident.
   const Descriptor fd(::open(file_name_.c_str(), O_RDONLY | O_CLOEXEC));
   void* mapping = ::mmap(nullptr, kCachedBytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
   ASSERT_NE(mapping, MAP_FAILED);

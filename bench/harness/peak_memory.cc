@@ -1,4 +1,4 @@
-// Reads /proc/self/status; see memory.h.
+// Reads /proc/self/status; see peak_memory.h.
 #include "harness/peak_memory.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ std::string own_status() { return read_text("/proc/self/status").value_or(""); }
 void forget_peak() {
   std::ofstream file("/proc/self/clear_refs");
   file << "5" << std::flush;
-  if (!file) throw Error(ErrorCode::kUnavailable, "/proc/self/clear_refs does not forget the peak of memory here");
+  if (!file) throw Error(ErrorCode::kUnavailable, "/proc/self/clear_refs cannot reset the peak of memory");
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ PeakMemory::PeakMemory() {
 }
 
 void PeakMemory::sample() {
-  // A status that cannot be read once is read again a moment later.
+  // A failed read is repeated by the next sample.
   const auto anonymous = labelled(own_status(), "RssAnon");
   if (!anonymous) return;
   const std::uint64_t bytes = std::strtoull(anonymous->c_str(), nullptr, 10) * 1024;
@@ -78,7 +78,7 @@ std::uint64_t touch_free_memory(std::uint64_t bytes) {
   bytes = std::min<std::uint64_t>(bytes, std::strtoull(free->c_str(), nullptr, 10) * 1024 / 2);
   const HostMemory memory(bytes);
   const std::span<std::byte> all = memory.bytes();
-  // A store that the compiler must not leave out.
+  // volatile keeps the compiler from removing the stores.
   for (std::size_t at = 0; at < all.size(); at += kPageBytes) *const_cast<volatile std::byte*>(&all[at]) = {};
   return bytes;
 }

@@ -1,4 +1,4 @@
-// How much memory an operation takes, and the state of the memory that it gets.
+// Peak memory of an operation, and the state of free memory before it.
 #pragma once
 
 #include <atomic>
@@ -8,17 +8,17 @@
 namespace tzmark::bench {
 
 struct MemoryPeak {
-  // By how much anonymous memory grew at most: sampled each millisecond from RssAnon, to within some 64 KiB a core, as
-  // the kernel counts. Mapped files are not in it. A peak that is shorter than a sample's distance may be missed.
+  // Maximum growth of anonymous memory, without mapped files: RssAnon sampled every millisecond, accurate to about
+  // 64 KiB per core. Shorter peaks may be missed.
   std::uint64_t anonymous_bytes = 0;
-  // The kernel's exact peak of all resident memory (VmHWM), mapped files included, less what was resident at the
-  // beginning: never less than the true peak of the anonymous part where no mapping was given back meanwhile.
+  // The kernel's exact peak of resident memory (VmHWM), mapped files included, less the resident memory at the start.
+  // An upper bound of the anonymous peak if no file was unmapped meanwhile.
   std::uint64_t resident_bytes = 0;
 };
 
-// Watches this process from its making until stop(). The sampling thread takes about a hundredth of a core: watch in a
-// run of its own, not in one that is timed. One object at a time, since the kernel keeps one peak a process.
-// Errors: TZE-AVL-001 where /proc/self/clear_refs does not take the request.
+// Watches this process from construction to stop(). Its thread takes about one percent of a core, so use an untimed
+// run. One object at a time, because the kernel keeps one peak per process. Errors: TZE-AVL-001 if
+// /proc/self/clear_refs cannot reset the peak.
 class PeakMemory {
  public:
   PeakMemory();
@@ -34,13 +34,12 @@ class PeakMemory {
   std::uint64_t anonymous_before_bytes_ = 0;
   std::uint64_t resident_before_bytes_ = 0;
   std::atomic<std::uint64_t> anonymous_peak_bytes_ = 0;
-  std::jthread sampler_;  // ends with the object
+  std::jthread sampler_;  // joined by the destructor
 };
 
-// Touches so many bytes of the system's free memory and gives them back, so that what runs next finds them as if they
-// had just been freed. Free memory of a virtual machine may have gone back to its host, and then costs several times as
-// much at the first touch: a matter of luck that has nothing to do with what is measured. Takes half of what is free at
-// most, so that nothing is driven out of the page cache. Returns how much it has touched.
+// Touches that many bytes of free memory and frees them again. The host of a virtual machine may have reclaimed free
+// memory, and then its first touch costs several times as much, which would add noise to the next run. Touches at most
+// half of the free memory, so that the page cache stays. Returns the number of bytes touched.
 std::uint64_t touch_free_memory(std::uint64_t bytes);
 
 }  // namespace tzmark::bench

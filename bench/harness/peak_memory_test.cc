@@ -1,4 +1,4 @@
-// Peaks of memory: what is taken is seen, mapped files and what was there before are not.
+// Peak memory includes new allocations, but not mapped files or earlier memory.
 #include "harness/peak_memory.h"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@ namespace tzmark::bench {
 namespace {
 
 constexpr std::size_t kTestedBytes = 64 << 20;
-// The kernel's counters of a process are that far behind, and tests allocate a little themselves.
+// The counters of the kernel lag behind, and the test itself allocates a little.
 constexpr std::size_t kSlackBytes = 8 << 20;
 
 void touch(const HostMemory& memory) { std::ranges::fill(memory.bytes(), std::byte{1}); }

@@ -1,4 +1,4 @@
-// Drivers that answer, fail, lie, hang and end: small shell scripts in their place.
+// Fake drivers (shell scripts) that answer, fail, send garbage, hang and exit.
 #include "harness/peer.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ TEST_F(PeerTest, AnswersEachQuestion) {
 }
 
 TEST_F(PeerTest, LongLinesPassBothWays) {
-  // More than pipes and sockets hold.
+  // More than the buffers of pipes and sockets.
   Peer peer(driver(R"(printf '%s\n' "$line")"), kLong);
   const json question = {{"text", std::string(600'000, 'x')}};
   EXPECT_EQ(peer.request(question, kLong), question);

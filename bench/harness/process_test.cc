@@ -1,4 +1,4 @@
-// Child processes: how they end, what they say, and that nothing of them stays.
+// Child processes: exit status, output, and cleanup.
 #include "harness/process.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,7 @@ TEST(Process, IsKilledAtItsDeadlineWithAllItStarted) {
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
   const auto text = test::read_whole(directory / "pid");
   const int grandchild = std::stoi(std::string(reinterpret_cast<const char*>(text.data()), text.size()));
-  // It dies with the group and belongs to init then, which may take a moment to bury it.
+  // The grandchild is killed with its group; init may take a moment to reap it.
   bool gone = false;
   for (int i = 0; i < 500 && !gone; ++i) {
     std::ifstream stat("/proc/" + std::to_string(grandchild) + "/stat");

@@ -1,4 +1,4 @@
-// Reads and takes apart small text files; see small_file.h.
+// Reads and parses small text files; see small_file.h.
 #include "harness/small_file.h"
 
 #include <charconv>

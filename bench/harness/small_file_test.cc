@@ -1,4 +1,4 @@
-// Small files of the kernel: values, numbers, labels and choices, and what is none of these.
+// Values, numbers, labels and choices in small files, and malformed input.
 #include "harness/small_file.h"
 
 #include <gtest/gtest.h>

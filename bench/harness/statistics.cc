@@ -12,14 +12,14 @@ namespace {
 constexpr double kOutside = 0.05;
 constexpr std::size_t kExactMax = 40;  // the counts, at most C(40, 20), are exact in a double
 
-// How many samples from either end the bounds are, counted from 1; 0 if even the outermost pair is too narrow.
+// Returns the rank of the bounds from either end, from 1; 0 if even the outermost pair is too narrow.
 std::size_t bound_rank(std::size_t samples) {
   const auto n = static_cast<double>(samples);
-  double below = 0;  // probability that at most rank - 1 samples lie below the true median
+  double below = 0;  // probability that at most rank - 1 samples are below the true median
   std::size_t rank = 0;
   for (std::size_t i = 0; 2 * i < samples; ++i) {
     const auto k = static_cast<double>(i);
-    // lgamma is not thread-safe everywhere because of signgam; these arguments are positive, and nobody reads it.
+    // lgamma sets the global signgam, which nothing here reads.
     below += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) - n * std::log(2.0));
     if (2 * below > kOutside) break;
     rank = i + 1;
@@ -28,12 +28,12 @@ std::size_t bound_rank(std::size_t samples) {
 }
 
 struct Ranking {
-  double u = 0;         // how often a sample of a is above one of b, ties counted half
+  double u = 0;         // number of pairs in which a is above b; ties count half
   double tie_term = 0;  // sum of t^3 - t over groups of t equal samples
 };
 
 Ranking rank(std::span<const double> a, std::span<const double> b) {
-  std::vector<std::pair<double, bool>> all;  // value, and whether it is of a
+  std::vector<std::pair<double, bool>> all;  // value, and whether it belongs to a
   for (const double value : a) all.emplace_back(value, true);
   for (const double value : b) all.emplace_back(value, false);
   std::ranges::sort(all);
@@ -53,8 +53,8 @@ Ranking rank(std::span<const double> a, std::span<const double> b) {
   return result;
 }
 
-// How many of the ways to deal n and m ranks give each U: the coefficients of the Gaussian binomial (n + m over n),
-// built up as the product over i of (1 - q^(m + i)) / (1 - q^i).
+// Returns the number of arrangements of n and m ranks that give each U: the coefficients of the Gaussian binomial
+// (n + m over n), as the product over i of (1 - q^(m + i)) / (1 - q^i).
 std::vector<double> ways_of_u(std::size_t n, std::size_t m) {
   std::vector<double> ways(n * m + 1, 0);
   ways[0] = 1;

@@ -1,4 +1,4 @@
-// Intervals and p-values against values that are known, and verdicts on either side of the bound.
+// Intervals and p-values compared with known values, and verdicts on either side of the bound.
 #include "harness/statistics.h"
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ TEST(Judge, HasNames) {
   EXPECT_EQ(verdict_name(CheckVerdict::kNotMeasured), "not measured");
 }
 
-// The p-value by its definition: every way to deal the samples.
+// The p-value by definition, over all permutations.
 double p_by_dealing(const std::vector<double>& a, const std::vector<double>& b) {
   std::vector<double> all = a;
   all.insert(all.end(), b.begin(), b.end());

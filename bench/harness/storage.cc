@@ -1,4 +1,4 @@
-// The facts of the storage below a directory; see machine.h.
+// Facts about the storage of a directory; see machine.h.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ namespace {
 
 using nlohmann::json;
 
-// A file of the directory that nobody else sees; the kernel tells the alignment of files, not of directories.
+// Creates an unnamed file in the directory, because the kernel reports alignment for files only.
 Descriptor nameless_file(const std::string& directory) {
   Descriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (file.get() >= 0) return file;
@@ -35,7 +35,7 @@ Descriptor nameless_file(const std::string& directory) {
   return named;
 }
 
-// Zero says that direct I/O is not there; null that the kernel does not tell, or that nothing can be written here.
+// Zero means no direct I/O; null means that the kernel does not report it or that the directory is read-only.
 void add_alignment(json& facts, const std::string& directory) {
   facts["direct_memory_align_bytes"] = nullptr;
   facts["direct_offset_align_bytes"] = nullptr;
@@ -47,7 +47,7 @@ void add_alignment(json& facts, const std::string& directory) {
   facts["direct_offset_align_bytes"] = status.stx_dio_offset_align;
 }
 
-// The queue is that of the first disk; disks of one array are alike.
+// Reports the queue of the first disk; the disks of an array are usually equal.
 void add_device(json& facts, const std::string& directory) {
   const std::vector<std::string> disks = disks_below(directory);
   facts["device"] = disks.empty() ? json() : json(fmt::format("{}", fmt::join(disks, "+")));

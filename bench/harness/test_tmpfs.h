@@ -1,4 +1,4 @@
-// For tests: whether files live in the page cache alone.
+// For tests: whether a directory is on tmpfs, whose files are in the page cache alone.
 #pragma once
 
 #include <linux/magic.h>

@@ -1,21 +1,21 @@
-"""What the peer drivers share: the protocol, the clock, and the tensors that are written.
+"""The common part of the peer drivers: the protocol, the clock, and the tensors to write.
 
-A driver is one process around another implementation, so that "tzmark bench" can time it in the same run. The first
-line that it prints says what it is, or {"unavailable": WHY}. Then each line of stdin is a request with an "op", and
-each gets one line on stdout:
+A driver is one process around another implementation, so that "tzmark bench" can time it in the same run. Its first
+line describes the implementation, or is {"unavailable": WHY}. Then each line of stdin is a request with an "op", and
+gets one line on stdout:
 
-- prepare: spec. Makes the tensors that the file says, in memory. To be asked before the first write.
-- write: file, hashes, key_hex, sync. Closing the file belongs to it; the fsync that may follow is timed apart.
-- read: file, verify, readers, key_hex, lazy, device. Afterwards each tensor lies in memory that was allocated for it,
-  on the device ("cpu" or "cuda").
-- open: file, key_hex. The index alone, and what else the implementation reads at that point.
+- prepare: spec. Creates the tensors of the file in memory. Required before the first write.
+- write: file, hashes, key_hex, sync. Includes closing the file; an fsync is timed separately.
+- read: file, verify, readers, key_hex, lazy, device. Puts each tensor into newly allocated memory on the device ("cpu"
+  or "cuda").
+- open: file, key_hex. Reads the index, and whatever else the implementation reads at that point.
 - quit.
 
-What cannot be done just as it is asked is {"error": TEXT}: nothing that is not equal gets compared.
+The answer is {"error": TEXT} if a request cannot be done exactly as asked, so that only equal work is compared.
 
-The clock runs around the operation alone. Before it, the result of the operation before is freed and its memory given
-back to the system, so that each read pays for new pages; what a write replaces is removed. The processor time is that
-of all threads.
+The clock runs around the operation alone. Before it, the previous result is freed and its memory returned to the
+system, so that each read pays for new pages, and the file that a write replaces is removed. CPU time is that of all
+threads.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-# How many bytes an element of a dtype takes. Names are those of torch.
+# Bytes per element of a dtype, by the names of torch.
 ELEMENT_BYTES = {
     "bool": 1,
     "uint8": 1,
@@ -60,12 +60,12 @@ MESSAGE_CHARACTERS_MAX = 400
 
 
 class Refused(Exception):
-    """The implementation cannot do what is asked, or not in the way that is asked."""
+    """The implementation cannot do exactly what is asked."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor to write: its dtype and shape, and its bytes in memory of their own."""
+    """A tensor to write: dtype, shape, and its own memory."""
 
     name: str
     dtype: str
@@ -97,7 +97,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Open:
-    """A request to open a file and no more."""
+    """A request to open a file without reading data."""
 
     file: str
     key_hex: str | None = None
@@ -105,45 +105,45 @@ class Open:
 
 @dataclass(frozen=True)
 class Content:
-    """What a read brought into memory."""
+    """The data that a read returned."""
 
     bytes: int
     tensors: int
-    # How it was done, where that depends on the file.
+    # The method used, if it depends on the file.
     detail: str | None = None
 
 
 class Peer(Protocol):
-    """An implementation. What is to be timed comes back as a function, everything before that is not timed."""
+    """An implementation. The functions that it returns are timed; making them is not."""
 
     def describe(self) -> Json:
-        """What the first line says."""
+        """Returns the first line."""
 
     def warm_up_requests(self, file: str) -> list[Json]:
-        """One write and one read of each kind that is done here, on tensors of a few bytes."""
+        """Returns one write and one read of each supported kind, on tensors of a few bytes."""
 
     def prepare(self, tensors: list[Tensor]) -> None:
-        """Keeps these for the writes to come."""
+        """Keeps the tensors for later writes."""
 
     def writer(self, request: Write) -> Callable[[], None]:
-        """Writes and closes."""
+        """Returns a function that writes and closes the file."""
 
     def reader(self, request: Read) -> Callable[[], Any]:
-        """Returns what holds every tensor."""
+        """Returns a function whose result owns every tensor."""
 
     def opener(self, request: Open) -> Callable[[], Any]:
-        """Returns what holds the file open."""
+        """Returns a function whose result keeps the file open."""
 
     def content(self, result: Any) -> Content:
-        """What a read has returned; not timed."""
+        """Describes the result of a read; not timed."""
 
     def release(self, result: Any) -> None:
-        """Ends what a read or an open has returned; not timed."""
+        """Releases the result of a read or an open; not timed."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """A result, and what it took."""
+    """A result and its times."""
 
     result: Any
     elapsed_ns: int
@@ -151,13 +151,13 @@ class Timed:
 
 
 def cpu_ns() -> int:
-    """The processor time of this process until now, all threads, in user and in system mode."""
+    """Returns the user and system time of this process, all threads included."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return round((used.ru_utime + used.ru_stime) * 1e9)
 
 
 def timed(operation: Callable[[], Any]) -> Timed:
-    """Does it, with no garbage of earlier work to collect and no memory of it to reuse."""
+    """Runs and times the operation, after collecting garbage and returning free memory to the system."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     cpu_before_ns = cpu_ns()
@@ -168,7 +168,7 @@ def timed(operation: Callable[[], Any]) -> Timed:
 
 
 def timed_sync_ns(file: str) -> int:
-    """How long it takes until what was written is on the device."""
+    """Returns the duration of an fsync."""
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         begin_ns = time.perf_counter_ns()
@@ -181,8 +181,7 @@ def timed_sync_ns(file: str) -> int:
 def load_tensors(spec: str) -> list[Tensor]:
     """The tensors of a specification: {"data": FILE, "tensors": [{"name", "dtype", "shape", "offset", "length"}]}.
 
-    They lie one behind another or apart in the one raw file. Its name is like those in requests: where it is relative,
-    it counts from the folder in which the driver runs.
+    Their data may be adjacent or apart in the raw file. A relative name counts from the driver's working directory.
     """
     document = json.loads(Path(spec).read_bytes())
     with open(document["data"], "rb") as data:
@@ -190,8 +189,8 @@ def load_tensors(spec: str) -> list[Tensor]:
 
 
 def load_tensor(entry: Json, data: Any) -> Tensor:
-    """One of them, read from the raw file."""
-    # A machine without it is to hear so as a reply.
+    """Reads one tensor from the raw file."""
+    # Imported here, so that a missing numpy becomes a reply.
     import numpy
 
     name, dtype, shape, length = (
@@ -201,7 +200,7 @@ def load_tensor(entry: Json, data: Any) -> Tensor:
         raise Refused(f"{name}: no dtype {dtype}")
     if math.prod(shape) * ELEMENT_BYTES[dtype] != length:
         raise Refused(f"{name}: {length} bytes are not those of {dtype} {shape}")
-    # Larger arrays of numpy ask for huge pages, so writing finds its source as good as it can be.
+    # numpy requests huge pages for large arrays, which makes the source of a write as fast as possible.
     content = numpy.empty(length, numpy.uint8)
     data.seek(entry["offset"])
     if data.readinto(content) != length:
@@ -217,7 +216,7 @@ class Driver:
         self._prepared = False
 
     def answer(self, request: Json) -> Json:
-        """The reply to one request. Whatever goes wrong is a reply too: the process has to go on."""
+        """Returns the reply to one request. Errors are replies, so that the process continues."""
         try:
             if not isinstance(request, dict):
                 raise Refused("a request is an object")
@@ -237,7 +236,7 @@ class Driver:
             return {"error": error_text(error)}
 
     def _prepare(self, spec: str) -> Json:
-        # Never two sets of them in memory.
+        # Frees the previous tensors first, so that memory never holds two sets.
         self._prepared = False
         self._peer.prepare([])
         tensors = load_tensors(spec)
@@ -282,7 +281,7 @@ class Driver:
 
 
 def error_text(error: BaseException) -> str:
-    """One line that says what went wrong."""
+    """Describes an error on one line."""
     text = " ".join(str(error).split())
     if not isinstance(error, Refused):
         text = f"{type(error).__name__}: {text}"
@@ -290,19 +289,19 @@ def error_text(error: BaseException) -> str:
 
 
 def leave_to_stay() -> None:
-    """Tells the collector that whatever is there by now need not be looked at again."""
+    """Excludes all present objects from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 def memory_detail() -> str:
-    """How the C library gets large blocks, which decides how fast memory is filled that was never touched."""
+    """Says how the C library allocates large blocks, which affects the speed of filling new memory."""
     huge = "glibc.malloc.hugetlb=1" in os.environ.get("GLIBC_TUNABLES", "").split(":")
     return "malloc asks for huge pages" if huge else "malloc in small pages"
 
 
 def warm_up(peer: Peer) -> None:
-    """Has the implementation do everything once, for what it loads and starts only then."""
+    """Runs everything once, because an implementation may load and start parts on first use."""
     with tempfile.TemporaryDirectory() as folder:
         data, spec, file = (
             Path(folder) / name for name in ("data.bin", "spec.json", "file")
@@ -321,7 +320,7 @@ def warm_up(peer: Peer) -> None:
 
 
 def claim_stdout() -> TextIO:
-    """The real stdout, for replies alone. Whatever else prints, from Python or from C, prints to stderr from now on."""
+    """Returns the real stdout, for replies alone. All other output, from Python or C, goes to stderr from now on."""
     replies = os.fdopen(
         os.dup(1), "w", encoding="utf-8", errors="replace", newline="\n"
     )

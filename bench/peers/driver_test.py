@@ -1,4 +1,4 @@
-"""Do the parts that the peer drivers share keep the protocol, and does the clock run around the operation alone?
+"""Tests that the peer drivers keep the protocol, and that the clock runs around the operation alone.
 
 Implementations are played by small ones of the test's own, so that no package of a peer is needed.
 """
@@ -36,11 +36,11 @@ sys.exit(driver.main({load}))
 
 
 class Result:
-    """What a read returns, to see when it is freed."""
+    """The result of a read, to observe when it is freed."""
 
 
 class Played:
-    """Writes what was prepared, and reads it back."""
+    """Writes the prepared tensors and reads them back."""
 
     def __init__(self) -> None:
         self.tensors: list[Tensor] = []
@@ -63,7 +63,7 @@ class Played:
         content = b"".join(tensor.data.tobytes() for tensor in self.tensors)
 
         def write() -> None:
-            # "x" refuses to replace what is there.
+            # "x" refuses to replace an existing file.
             with open(request.file, "xb") as stream:
                 stream.write(content)
 
@@ -93,7 +93,7 @@ class Played:
 
 
 class Scratch(unittest.TestCase):
-    """A folder with a specification of two tensors, which lie in the data file in the other order."""
+    """A directory with a specification of two tensors, whose data is in reverse order in the data file."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -172,7 +172,7 @@ class Answers(Scratch):
 
     def test_writes_what_was_prepared(self) -> None:
         self.prepare()
-        # Something is there already each time but the first.
+        # The file exists each time but the first.
         for _ in range(3):
             reply = self.write()
             self.assertEqual(list(reply), ["elapsed_ns", "sync_ns", "cpu_ns"])
@@ -185,7 +185,7 @@ class Answers(Scratch):
         self.prepare()
         self.entries[0]["dtype"] = "float7"
         self.assertIn("float7", self.ask(op="prepare", spec=self.spec())["error"])
-        # The tensors from before are gone, so that they are not taken for those that failed.
+        # The previous tensors are dropped, so that they cannot replace those that failed.
         self.assertIn("nothing is prepared", self.write()["error"])
 
     def test_reads(self) -> None:
@@ -242,7 +242,7 @@ class Answers(Scratch):
         self.ask(op="read", file=str(self.file))
         kept = Result()
         self.peer.last_result = weakref.ref(kept)
-        # The check itself notices.
+        # The check itself detects a violation.
         self.assertIn("still there", self.ask(op="read", file=str(self.file))["error"])
 
 
@@ -290,7 +290,7 @@ class Clock(unittest.TestCase):
 
 
 class Process(unittest.TestCase):
-    """A driver as the bench runs it."""
+    """A driver, run as the bench runs it."""
 
     def converse(
         self, program: str, text: str

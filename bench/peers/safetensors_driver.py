@@ -21,7 +21,7 @@ from typing import Any
 import driver
 from driver import Content, Open, Read, Refused, Tensor, Write
 
-# The format's dtypes that numpy has.
+# The dtypes of the format that numpy supports.
 NUMPY_DTYPES = frozenset(
     ("BOOL", "U8", "I8", "U16", "I16", "F16", "U32", "I32", "F32", "U64", "I64", "F64")
 ) | {"C64"}
@@ -29,14 +29,14 @@ NUMPY_DTYPES = frozenset(
 
 @dataclass
 class Loaded:
-    """The tensors of a file, or an open file without them."""
+    """The tensors of a file, or the open file."""
 
     tensors: dict[str, Any]
     framework: str
 
 
 class Safetensors:
-    """The release, and torch if it is installed beside it."""
+    """The installed release, with torch if available."""
 
     def __init__(self) -> None:
         import numpy
@@ -78,7 +78,7 @@ class Safetensors:
         refuse_key(request.key_hex)
         library, tensors, file = self._library, self._tensors, request.file
 
-        # This is what save_file does, for any dtype: numpy has no bfloat16.
+        # As save_file does, but for any dtype: numpy has no bfloat16.
         def write() -> None:
             specs = {
                 tensor.name: library.TensorSpec(
@@ -137,7 +137,7 @@ class Safetensors:
         return lambda: self._library.safe_open(request.file, "numpy")
 
     def _framework(self, file: str) -> str:
-        """What can hold every tensor of a file."""
+        """Returns the framework that supports every dtype of a file."""
         foreign = dtypes(file) - NUMPY_DTYPES
         if not foreign:
             return "numpy"
@@ -159,7 +159,7 @@ class Safetensors:
         return Content(sum(sizes), len(sizes), copied)
 
     def release(self, result: Any) -> None:
-        """Nothing but the last reference to it holds a file or memory."""
+        """Does nothing: dropping the last reference frees everything."""
 
 
 def refuse_key(key_hex: str | None) -> None:
@@ -168,7 +168,7 @@ def refuse_key(key_hex: str | None) -> None:
 
 
 def dtypes(file: str) -> set[str]:
-    """The dtypes in a file, by its header and no byte more, so that what is to be read cold stays cold."""
+    """Reads the dtypes from the header alone, so that the data stays out of the page cache."""
     with open(file, "rb", buffering=0) as stream:
         os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
         header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))

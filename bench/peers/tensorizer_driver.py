@@ -66,13 +66,13 @@ class Tensorizer:
             raise Refused(f"torch {self._torch.__version__} has no {tensor.dtype}")
         if (
             not tensor.data.size
-        ):  # numpy's strides of nothing are not those that torch wants
+        ):  # torch rejects the strides that numpy gives an empty array
             return self._torch.empty(tensor.shape, dtype=dtype)
         return self._torch.from_numpy(tensor.data).view(dtype).reshape(tensor.shape)
 
     def writer(self, request: Write) -> Callable[[], None]:
-        # It leaves out no hash that the format has: plain files get CRC32 and SHA-256, encrypted ones, whose CRC32
-        # would give secrets away, the SHA-256. Both is what tzmark calls "both".
+        # It always writes all hashes of the format: CRC32 and SHA-256 in plain files, SHA-256 in encrypted ones, where
+        # a CRC32 would leak content. tzmark calls either "both".
         if request.hashes != "both":
             raise Refused(f"it always writes both hashes, never {request.hashes}")
         encryption = None
@@ -105,7 +105,7 @@ class Tensorizer:
                 encryption=decryption,
             )
             if request.lazy:
-                # It keeps what it hands out, so that the tensors are all in memory afterwards, as without "lazy".
+                # The reader keeps each tensor, so all are in memory afterwards, as without "lazy".
                 deque(deserializer.read_tensors(), maxlen=0)
             if request.device == "cuda":
                 self._torch.cuda.synchronize()
@@ -133,7 +133,7 @@ class Tensorizer:
 
 
 def leaves(structure: Any) -> Iterator[torch.Tensor]:
-    """The tensors of a structure, however deep they lie."""
+    """Returns the tensors of a structure at any depth."""
     if isinstance(structure, Mapping):
         for value in structure.values():
             yield from leaves(value)

@@ -1,4 +1,4 @@
-// Random tensors, and files of them.
+// Random tensors and files of them; see content.h.
 #include "subjects/content.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ TensorContent::TensorContent(Workload workload, std::uint64_t memory_bytes_max) 
   }
   offsets_.push_back(end);
   memory_ = HostMemory(std::min(end, memory_bytes_max));
-  // Bytes that no file system and no disk can compress.
+  // Random bytes, which neither a file system nor a disk can compress.
   constexpr unsigned char kSeed[randombytes_SEEDBYTES] = {'t', 'z', 'm', 'a', 'r', 'k'};
   if (end > 0) randombytes_buf_deterministic(memory_.bytes().data(), memory_.bytes().size(), kSeed);
 }
@@ -64,7 +64,7 @@ void require_same_content(const std::string& file_name, const TensorContent& con
     const auto found = reader.find(content.workload().tensors[i].name);
     if (!found || !std::ranges::equal(loaded[*found], content[i])) {
       throw Error(ErrorCode::kFileChanged,
-                  fmt::format("{} holds other data of '{}'", file_name, content.workload().tensors[i].name));
+                  fmt::format("{}: tensor '{}' has wrong data", file_name, content.workload().tensors[i].name));
     }
   }
 }
@@ -75,7 +75,7 @@ Workplace::Workplace(const std::string& directory) {
   directory_ = directory + "/tzmark-bench-XXXXXX";
   if (::mkdtemp(directory_.data()) == nullptr) {
     throw Error(ErrorCode::kOpenFailed,
-                fmt::format("cannot make a folder in {}: {}", directory, std::generic_category().message(errno)));
+                fmt::format("cannot create a directory in {}: {}", directory, std::generic_category().message(errno)));
   }
 }
 

@@ -1,4 +1,4 @@
-// What is moved: the tensors of a workload with random bytes in them, and the files that hold them.
+// The data that is moved: tensors of a workload filled with random bytes, and files of them.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,16 @@
 
 namespace tzmark::bench {
 
-// The tensors in memory, filled once from a seed. Immutable afterwards.
+// The tensors in memory, filled once from a fixed seed. Immutable afterwards.
 class TensorContent {
  public:
-  // memory_bytes_max: if the data is more, all tensors show the beginning of memory of that size. REQUIRES: none of
-  // them is larger.
+  // memory_bytes_max: with more data than this, all tensors share memory of this size. REQUIRES: no tensor is larger.
   explicit TensorContent(Workload workload, std::uint64_t memory_bytes_max = ~std::uint64_t{0});
 
   const Workload& workload() const { return workload_; }
   const TensorTable& table() const { return table_; }
   std::uint64_t data_bytes() const { return offsets_.back(); }
-  // All tensors, one behind another. REQUIRES: they share no memory.
+  // All tensors, one after another. REQUIRES: they do not share memory.
   std::span<const std::byte> bytes() const { return memory_.bytes(); }
   std::span<const std::byte> operator[](std::size_t tensor) const {
     const std::uint64_t length = offsets_[tensor + 1] - offsets_[tensor];
@@ -38,7 +37,7 @@ class TensorContent {
   HostMemory memory_;
 };
 
-// What is stored beside the data, or done to it.
+// How a file stores the data.
 struct FileFormat {
   Layout layout = Layout::kV4;
   bool crc32 = true;
@@ -48,10 +47,10 @@ struct FileFormat {
   auto operator<=>(const FileFormat&) const = default;
 };
 
-// The one key of the benchmark; it hides nothing.
+// The key of all encrypted benchmark files; not a secret.
 std::string_view bench_key_hex();
 
-// A folder of its own below the directory that is measured, gone with all in it when the object is.
+// A temporary subdirectory of the measured directory, removed with all its files when the object is destroyed.
 class Workplace {
  public:
   explicit Workplace(const std::string& directory);
@@ -60,27 +59,28 @@ class Workplace {
   Workplace& operator=(const Workplace&) = delete;
 
   const std::string& directory() const { return directory_; }
-  // A name that no other call has given.
+  // Returns a new file name.
   std::string new_name(std::string_view suffix);
-  // A file with the content, made when it is first asked for, synced, and verified by its hashes. REQUIRES: it has any.
+  // Returns the name of a file with the content. The first call writes, syncs and verifies it by its hashes.
+  // REQUIRES: it stores hashes or MACs.
   const std::string& file(const std::shared_ptr<const TensorContent>& content, const FileFormat& stored);
-  // The content's bytes alone in a file, for those who make their own of it.
+  // Returns the name of a file with the bytes of the content alone.
   const std::string& raw_file(const std::shared_ptr<const TensorContent>& content);
-  // Removes all files but not the folder.
+  // Removes all files, but not the directory.
   void clear();
 
  private:
   std::string directory_;
   std::uint64_t names_ = 0;
-  // Keeps the content, so that no other can come to lie where it was.
+  // Owns the contents, because they are told apart by their addresses.
   std::map<std::pair<std::shared_ptr<const TensorContent>, FileFormat>, std::string> files_;
   std::map<std::shared_ptr<const TensorContent>, std::string> raw_files_;
 };
 
-// Throws TZE-ENV-005 where the file does not hold exactly the content.
+// Throws TZE-ENV-005 if the file does not hold exactly the content.
 void require_same_content(const std::string& file_name, const TensorContent& content, bool encrypted);
 
-// The options to write and to read what is so stored.
+// The options that write and read such files.
 WriteOptions write_options(const FileFormat& stored);
 ReadOptions read_options(bool encrypted);
 

@@ -1,4 +1,4 @@
-// Subjects that are not ours.
+// fio, peers and ceilings as subjects; see others.h.
 #include "subjects/others.h"
 
 #include <fcntl.h>
@@ -43,11 +43,11 @@ class FioRun final : public Subject {
   }
 
   void verify() override {
-    if (!fio_version()) throw Error(ErrorCode::kUnavailable, "there is no fio");
+    if (!fio_version()) throw Error(ErrorCode::kUnavailable, "fio is not installed");
     const std::string raw = place_.raw_file(content_);
     description_.queue_depth = job_.queue_depth = queue_depth(*open_file(raw, OpenMode::kRead, moving_.io), moving_);
     if (job_.bytes < job_.block_bytes * job_.queue_depth) {
-      throw Error(ErrorCode::kUnavailable, "too little data for fio: less than a block for each transfer in flight");
+      throw Error(ErrorCode::kUnavailable, "too little data for fio: less than one block per transfer in flight");
     }
     job_.file_name = description_.operation == FileOperation::kRead ? raw : place_.new_name(".fio");
   }
@@ -82,7 +82,7 @@ class FioRun final : public Subject {
 
 class Ceiling final : public Subject {
  public:
-  // measure: bytes per second, found in about so long.
+  // measure: returns bytes per second after about the given time.
   Ceiling(std::string_view name, unsigned threads, Target target,
           std::function<double(std::chrono::nanoseconds)> measure)
       : measure_(std::move(measure)) {
@@ -94,7 +94,7 @@ class Ceiling final : public Subject {
   }
 
   Sample run() override {
-    // The rate is what was measured; a sample says it as the time for a fixed amount.
+    // States the measured rate as the time for a fixed number of bytes.
     constexpr std::uint64_t kBytes = std::uint64_t{1} << 30;
     description_.bytes = kBytes;
     Sample sample;
@@ -107,7 +107,7 @@ class Ceiling final : public Subject {
   const std::function<double(std::chrono::nanoseconds)> measure_;
 };
 
-// The tensors as a peer is told of them.
+// The list of tensors that a peer reads.
 json tensor_list(const TensorContent& content, const std::string& data_file) {
   json tensors = json::array();
   std::uint64_t offset = 0;
@@ -122,7 +122,7 @@ json tensor_list(const TensorContent& content, const std::string& data_file) {
   return {{"data", data_file}, {"tensors", std::move(tensors)}};
 }
 
-// Whether memory that nobody gave advice on comes in huge pages.
+// Returns whether memory without madvise comes in huge pages.
 bool has_huge_pages_by_itself() {
   std::string state;
   std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), state);
@@ -173,7 +173,7 @@ class PeerSubject final : public Subject {
     file_name_ = is_tensorizer_ ? place_.file(content_, stored_) : safetensors_file();
     const Sample sample = run();
     static_cast<void>(sample);
-    // That its tensors are right is for the conformance suite; here it has to have read them all.
+    // The conformance suite checks the tensors of peers; here the peer must have read all bytes.
     description_.verified_first = run_.operation == FileOperation::kOpen || bytes_read_ == content_->data_bytes();
     if (!description_.verified_first) {
       throw Error(ErrorCode::kFileChanged,
@@ -187,7 +187,7 @@ class PeerSubject final : public Subject {
     if (stored_.encrypted) question["key_hex"] = bench_key_hex();
     if (run_.operation == FileOperation::kWrite) {
       std::filesystem::remove(file_name_);
-      // It holds the tensors of one content at a time.
+      // A peer holds the tensors of one content at a time.
       if (peer_->prepared != content_) {
         peer_->process.request({{"op", "prepare"}, {"spec", list_}});
         peer_->prepared = content_;
@@ -255,11 +255,12 @@ std::optional<PeerPlace> find_peer(std::string_view name, std::string& why) {
   const std::string release = is_tensorizer ? "tensorizer-2.12.1" : "safetensors-0.8.0";
   const std::filesystem::path driver =
       programs / fmt::format("../share/tzmark/bench/peers/{}_driver.py", is_tensorizer ? "tensorizer" : "safetensors");
-  // scripts/peers puts them into the build folder.
+  // scripts/peers installs peers into the build directory.
   const char* const elsewhere = std::getenv("TZMARK_PEERS");
   const std::filesystem::path peers = elsewhere != nullptr ? std::filesystem::path(elsewhere) : programs / "../peers";
   const std::filesystem::path interpreter = peers / release / "bin/python";
-  for (const auto& [path, what] : {std::pair{driver, "its driver"}, std::pair{interpreter, "scripts/peers makes it"}}) {
+  for (const auto& [path, what] :
+       {std::pair{driver, "the driver"}, std::pair{interpreter, "scripts/peers installs it"}}) {
     if (std::filesystem::exists(path)) continue;
     why = fmt::format("{} is missing ({})",
                       path.lexically_normal().filename() == "python" ? release : path.filename().string(), what);

@@ -1,4 +1,4 @@
-// The codec's subjects.
+// The codec as a subject; see ours.h.
 #include "subjects/ours.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 namespace tzmark::bench {
 namespace {
 
-// More of a file than this in the cache, or less, is not what was asked for.
+// The limits of the resident share for a cold and for a warm file.
 constexpr double kColdShareMax = 0.02;
 constexpr double kWarmShareMin = 0.98;
 
@@ -37,7 +37,7 @@ std::string verification_name(Verification verification, const FileFormat& store
   return stored.encrypted ? "sha256" : verification_name(stored);
 }
 
-// What all subjects of the codec have.
+// The common part of the codec subjects.
 class CodecSubject : public Subject {
  protected:
   CodecSubject(Workplace& place, SharedContent content, const FileFormat& stored, const IoSettings& moving)
@@ -89,7 +89,8 @@ class CodecRead final : public CodecSubject {
     if (reading.compute != DeviceCompute::kAuto) {
       description_.detail = reading.compute == DeviceCompute::kHost ? "compute=host" : "compute=device";
     }
-    if (reading.copies > 1) description_.notes.push_back(fmt::format("{} copies of the file a sample", reading.copies));
+    if (reading.copies > 1)
+      description_.notes.push_back(fmt::format("{} copies of the file per sample", reading.copies));
   }
 
   void verify() override {
@@ -107,7 +108,7 @@ class CodecRead final : public CodecSubject {
     for (std::size_t i = 0; i < loaded.size(); ++i) {
       const auto found = reader.find(content_->workload().tensors[i].name);
       if (!found || !std::ranges::equal(loaded[*found], (*content_)[i])) {
-        throw Error(ErrorCode::kFileChanged, "the bytes that were read are not those that were written");
+        throw Error(ErrorCode::kFileChanged, "the bytes read differ from the bytes written");
       }
     }
   }
@@ -116,10 +117,10 @@ class CodecRead final : public CodecSubject {
     Sample sample;
     std::vector<double> shares;
     for (const std::string& name : file_names_) shares.push_back(make_cache_state(name, reading_.cache));
-    // The share that is furthest from what was asked for.
+    // The share of the file that is furthest from the requested state.
     sample.resident_share =
         reading_.cache == Cache::kWarm ? *std::ranges::min_element(shares) : *std::ranges::max_element(shares);
-    std::vector<Loaded> loaded(file_names_.size());  // given back behind the clock
+    std::vector<Loaded> loaded(file_names_.size());  // freed after the clock stops
     const RunTimer watch(place_.directory());
     for (std::size_t i = 0; i < loaded.size(); ++i) loaded[i] = read(file_names_[i]);
     watch.stop(sample);
@@ -130,7 +131,7 @@ class CodecRead final : public CodecSubject {
  private:
   using Loaded = std::variant<std::monostate, LoadedTensors, DeviceTensors>;
 
-  // All of it, with all hashes, and then as it will be timed.
+  // Checks a load with all hashes, and then one as it will be timed.
   void verify_device(const Reader& reader) {
     const auto require_same = [&](const DeviceTensors& loaded) {
       for (std::size_t i = 0; i < loaded.size(); ++i) {
@@ -138,7 +139,7 @@ class CodecRead final : public CodecSubject {
         std::vector<std::byte> bytes(found ? loaded[*found].size : 0);
         if (found) copy_to_host(loaded[*found], bytes);
         if (!found || !std::ranges::equal(bytes, (*content_)[i])) {
-          throw Error(ErrorCode::kFileChanged, "the bytes on the GPU are not those that were written");
+          throw Error(ErrorCode::kFileChanged, "the bytes on the GPU differ from the bytes written");
         }
       }
     };
@@ -183,7 +184,7 @@ class CodecOpen final : public CodecSubject {
     describe(*open_file(file_name_, OpenMode::kRead, moving_.io));
     const Reader reader = Reader::open(file_name_, options());
     if (reader.tensors().size() != content_->table().size()) {
-      throw Error(ErrorCode::kFileChanged, "the file that was opened has another number of tensors");
+      throw Error(ErrorCode::kFileChanged, "the opened file has a wrong number of tensors");
     }
   }
 
@@ -238,7 +239,7 @@ class CodecWrite final : public CodecSubject {
     options.threads = moving_.threads;
     options.piece_bytes = moving_.block_bytes;
     options.queue_depth = moving_.queue_depth;
-    // A piece is sealed whole, and so no message is longer.
+    // The codec encrypts whole pieces, so a message cannot be longer than one.
     if (options.encrypt) options.encrypt->chunk_bytes = std::min(options.encrypt->chunk_bytes, moving_.block_bytes);
     return timed_write(place_, file_name_, moving_.io, [&](File& file) {
       describe(file);
@@ -297,15 +298,15 @@ double make_cache_state(const std::string& file_name, Cache cache) {
     const double share = warm(file_name);
     if (share < kWarmShareMin) {
       throw Error(ErrorCode::kResource,
-                  fmt::format("only {:.0f} % of {} stay in the page cache", share * 100, file_name));
+                  fmt::format("only {:.0f} % of {} fits into the page cache", share * 100, file_name));
     }
     return share;
   }
   const double share = drop(file_name);
   if (share > kColdShareMax) {
-    throw Error(ErrorCode::kUnavailable,
-                fmt::format("{:.0f} % of {} stay in the page cache, so that no cold read can be timed", share * 100,
-                            file_name));
+    throw Error(
+        ErrorCode::kUnavailable,
+        fmt::format("{:.0f} % of {} stays in the page cache, so no cold read can be timed", share * 100, file_name));
   }
   return share;
 }

@@ -1,4 +1,4 @@
-// The raw path: blocks of a file through a File and its queues, by threads that do nothing else.
+// Raw transfers: blocks of a file through a File and its queues, without the codec; see ours.h.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -15,10 +15,10 @@
 namespace tzmark::bench {
 namespace {
 
-// Moves blocks of a file on several threads. The blocks of a file are numbered; each is moved once.
+// Transfers each block of a file once, on several threads.
 class BlockMover {
  public:
-  // memory_of: where block i lies, in memory that slot s of a thread may use alone.
+  // Returns the memory for a block. No two transfers in flight share a slot.
   using MemoryOf = std::function<std::byte*(std::uint64_t block, std::size_t slot)>;
 
   BlockMover(File& file, Transfer::Kind kind, std::uint64_t bytes, const IoSettings& moving, MemoryOf memory_of,
@@ -35,7 +35,7 @@ class BlockMover {
     queue_depth_ = file.is_asynchronous() ? (depth + threads - 1) / threads : 1;
   }
 
-  // Memory that is filled or emptied again and again, which queues may tell the system about.
+  // Sets memory that transfers use repeatedly, so that queues can register it.
   void reuse(MutableBuffer memory) { reused_ = memory; }
 
   std::size_t slot_count() const { return std::size_t{workers_} * queue_depth_; }
@@ -77,7 +77,7 @@ class BlockMover {
   } catch (...) {
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = std::current_exception();
-    next_block_ = bytes_;  // nobody takes another
+    next_block_ = bytes_;  // ends the other threads
   }
 
   bool start(InFlight& slot, TransferQueue& queue) {
@@ -120,7 +120,7 @@ class RawSubject : public Subject {
     d.block_bytes = moving.block_bytes;
     d.threads = thread_count(moving.threads);
     d.verified_first = true;
-    // Whole blocks, since that is what others who are held against it move.
+    // Whole blocks, as the subjects that this one is compared with.
     d.bytes = content_->data_bytes() / moving.block_bytes * moving.block_bytes;
     if (d.bytes == 0) d.bytes = content_->data_bytes();
   }
@@ -132,11 +132,11 @@ class RawSubject : public Subject {
 
   void require_same(std::span<const std::byte> bytes) const {
     if (std::memcmp(bytes.data(), content_->bytes().data(), description_.bytes) != 0) {
-      throw Error(ErrorCode::kFileChanged, "the bytes that were moved are not those of the content");
+      throw Error(ErrorCode::kFileChanged, "the transferred bytes differ from the content");
     }
   }
 
-  // Memory for every slot of a mover, made when the first one says how many it has.
+  // Returns memory for all slots of a mover, allocated on first use.
   std::byte* slot_memory(const BlockMover& mover) {
     const std::size_t bytes = mover.slot_count() * moving_.block_bytes;
     if (slots_.bytes().size() < bytes) slots_ = HostMemory(bytes);
@@ -226,7 +226,7 @@ class RawWrite final : public RawSubject {
     return timed_write(place_, file_name_, moving_.io, [&](File& file) {
       describe(file);
       file.reserve(description_.bytes);
-      // A write leaves the memory as it is.
+      // A write does not change the memory.
       auto* const bytes = const_cast<std::byte*>(content_->bytes().data());
       BlockMover mover(file, Transfer::Kind::kWrite, description_.bytes, moving_,
                        [&](std::uint64_t block, std::size_t) { return bytes + block * moving_.block_bytes; });
@@ -238,7 +238,7 @@ class RawWrite final : public RawSubject {
   const std::string file_name_;
 };
 
-// Between a file and GPU memory, which holds the whole content: what is read has to be there to be looked at.
+// Transfers between a file and GPU memory. The memory holds the whole content, so that a read can be verified.
 class DeviceSubject : public RawSubject {
  protected:
   DeviceSubject(Workplace& place, SharedContent content, const IoSettings& moving)

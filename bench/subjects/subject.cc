@@ -1,4 +1,4 @@
-// Names, ids and clocks.
+// Names, ids and clocks of subjects; see subject.h.
 #include "subjects/subject.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // GPT-2 (124 million parameters) as the file model.safetensors of the hub's openai-community/gpt2 has it.
 //
 // Source: config n_embd 768, n_layer 12, n_positions 1024, vocab_size 50257. That file stores linear layers as
-// [in, out] and keeps each layer's causal mask, a buffer of 1024 x 1024 float32 values, beside the parameters.
+// [in, out] and keeps each layer's causal mask, a buffer of 1024 x 1024 float32 values, next to the parameters.
 #include <fmt/format.h>
 
 #include "workloads/scenario.h"
@@ -14,7 +14,7 @@ constexpr std::uint64_t kPositions = 1024;
 constexpr std::uint64_t kVocabulary = 50257;
 constexpr int kLayers = 12;
 
-// Here the bias has the second dimension of the weight.
+// GPT-2 stores weights as [in, out], so the bias has their second dimension.
 void add_linear(TensorList& list, const std::string& prefix, std::uint64_t in, std::uint64_t out) {
   list.add(prefix + ".weight", {in, out});
   list.add(prefix + ".bias", {out});

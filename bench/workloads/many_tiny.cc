@@ -1,4 +1,4 @@
-// Many tensors of 64 bytes to 16 KiB: what each tensor costs beside its bytes.
+// Many tensors of 64 bytes to 16 KiB: shows the cost per tensor.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::vector<TensorShape> tensors(std::uint64_t bytes) {
   }
   RandomSizes sizes(1);
   TensorList list("float32");
-  // The last one takes what is left, and what is less than the smallest stays away.
+  // The last tensor takes the rest; less than the smallest size is left out.
   for (std::uint64_t i = 0; bytes >= kLowBytes; ++i) {
     const std::uint64_t tensor_bytes = std::min(sizes.next(kLowBytes, kHighBytes), bytes);
     list.add(fmt::format("model.layers.{}.adapters.{}.weight", i / 64, i % 64), {tensor_bytes / 4});

@@ -1,4 +1,4 @@
-// One tensor and nothing else: what a reader does that shares its work out by tensors.
+// A single tensor: slow for readers that distribute work by tensors.
 #include <fmt/format.h>
 
 #include "tzmark/error.h"

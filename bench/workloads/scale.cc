@@ -1,4 +1,4 @@
-// Shrinks a tensor list by a search for the common factor; see scale.h.
+// Finds the common factor by bisection; see scale.h.
 #include "workloads/scale.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kStructureMax = 16;
 
-// The factor is a fraction of 2^32, so that the same list comes out on every machine. Dimensions are far below 2^31.
+// The factor is a fraction of 2^32, so that the result is equal on every machine. Dimensions are far below 2^31.
 constexpr unsigned kFactorBits = 32;
 
 std::uint64_t scaled(std::uint64_t dimension, std::uint64_t factor) {

@@ -1,4 +1,4 @@
-// Shrinks the tensor list of a model so that it fits.
+// Scales the tensor list of a model down.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,9 @@
 
 namespace tzmark::bench {
 
-// The largest list of at most bytes_max bytes that one common factor on all dimensions gives; the list itself if it
-// fits as it is. Dimensions below 16 stay: they are kernels, image channels and experts, not sizes. No dimension falls
-// below 1, and no tensor is left out.
-// Throws kUsage if even dimensions of 1 are too large.
+// Returns the largest list of at most bytes_max bytes that a common factor on all dimensions gives; the unchanged list
+// if it fits. Dimensions below 16 stay, because they count kernels, image channels or experts. No dimension becomes 0,
+// and no tensor is left out. Throws kUsage if even dimensions of 1 are too large.
 std::vector<TensorShape> scale_to_fit(const std::vector<TensorShape>& tensors, std::uint64_t bytes_max);
 
 }  // namespace tzmark::bench

@@ -1,4 +1,4 @@
-// What each file of this folder contributes to the list of workloads.
+// The entries of the list of workloads.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tzmark::bench {
 
-// A list of tensors of one dtype that grows in file order.
+// Builds a list of tensors of one dtype, in file order.
 class TensorList {
  public:
   explicit TensorList(std::string dtype) : dtype_(std::move(dtype)) {}
@@ -21,7 +21,7 @@ class TensorList {
   void add_as(std::string dtype, std::string name, std::initializer_list<std::uint64_t> shape) {
     tensors_.push_back({std::move(name), std::move(dtype), shape});
   }
-  // PREFIX.weight and PREFIX.bias. The bias has one value for each row, the weight's first dimension.
+  // Adds PREFIX.weight and PREFIX.bias, which has the first dimension of the weight.
   void add_with_bias(const std::string& prefix, std::initializer_list<std::uint64_t> weight_shape) {
     add(prefix + ".weight", weight_shape);
     add(prefix + ".bias", {*weight_shape.begin()});
@@ -35,11 +35,11 @@ class TensorList {
 
 struct Scenario {
   WorkloadInfo info;
-  // The tensors of a model at its own size. Null where there is no model.
+  // The tensors of a model at its own size. Null for synthetic workloads.
   std::vector<TensorShape> (*model)();
-  // Tensors that have at most so many bytes together. Null for models, which are scaled instead.
-  std::vector<TensorShape> (*made_up)(std::uint64_t bytes);
-  std::uint64_t default_bytes;  // of a made-up one
+  // Synthetic tensors of at most this many bytes together. Null for models, which are scaled instead.
+  std::vector<TensorShape> (*synthetic)(std::uint64_t bytes);
+  std::uint64_t default_bytes;  // of a synthetic workload
 };
 
 Scenario gpt2_scenario();

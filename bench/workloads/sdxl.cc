@@ -2,7 +2,7 @@
 //
 // Source: config block_out_channels 320, 640, 1280; layers_per_block 2; transformer_layers_per_block 1, 2, 10, where
 // the first level has no attention at all; cross_attention_dim 2048; projection_class_embeddings_input_dim 2816;
-// linear projections. The blocks' order of tensors is the one in which the model's class makes its modules.
+// linear projections. Tensors are in the order in which the model's class creates its modules.
 #include <fmt/format.h>
 
 #include <array>
@@ -14,13 +14,13 @@ namespace {
 
 constexpr std::uint64_t kImageChannels = 4;
 constexpr std::uint64_t kTime = 1280;        // size of the time embedding
-constexpr std::uint64_t kText = 2048;        // of what the prompt's encoders give for each token
-constexpr std::uint64_t kAddedEmbed = 2816;  // of the pooled prompt and the picture's sizes together
-constexpr int kDownResnets = 2;              // of each level on the way down; one more on the way up
+constexpr std::uint64_t kText = 2048;        // size of the encoded prompt per token
+constexpr std::uint64_t kAddedEmbed = 2816;  // size of pooled prompt and image sizes together
+constexpr int kDownResnets = 2;              // per level when downsampling; one more when upsampling
 
 struct Level {
   std::uint64_t channels;
-  int transformers;  // in each attention of the level; 0: it has none
+  int transformers;  // per attention of the level; 0: no attention
 };
 constexpr std::array kLevels = {Level{320, 0}, Level{640, 2}, Level{1280, 10}};
 
@@ -37,7 +37,7 @@ void add_resnet(TensorList& list, const std::string& name, std::uint64_t in, std
   if (in != out) list.add_with_bias(name + ".conv_shortcut", {out, in, 1, 1});
 }
 
-// from: the size of what keys and values are made of.
+// from: the size of the input of keys and values.
 void add_attention_heads(TensorList& list, const std::string& name, std::uint64_t channels, std::uint64_t from) {
   list.add(name + ".to_q.weight", {channels, channels});
   list.add(name + ".to_k.weight", {channels, from});
@@ -56,14 +56,14 @@ void add_attention(TensorList& list, const std::string& name, const Level& level
     list.add_with_bias(block + ".norm2", {channels});
     add_attention_heads(list, block + ".attn2", channels, kText);
     list.add_with_bias(block + ".norm3", {channels});
-    // Half of what the first layer gives gates the other half.
+    // GEGLU: half of the first layer's output gates the other half.
     list.add_with_bias(block + ".ff.net.0.proj", {8 * channels, channels});
     list.add_with_bias(block + ".ff.net.2", {channels, 4 * channels});
   }
   list.add_with_bias(name + ".proj_out", {channels, channels});
 }
 
-// Adds the way down and returns the channels of each tensor that the way up takes up again, the last one first to go.
+// Adds the downsampling blocks. Returns the channels of the skip connections, which upsampling consumes last to first.
 std::vector<std::uint64_t> add_down_blocks(TensorList& list) {
   std::uint64_t channels = kLevels.front().channels;
   std::vector<std::uint64_t> skipped = {channels};

@@ -1,4 +1,4 @@
-// The list of workloads, and how one is made.
+// Makes workloads; see workload.h.
 #include "workloads/workload.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ const Scenario& find_scenario(std::string_view name) {
     if (scenario.info.name == name) return scenario;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", scenario.info.name);
   }
-  throw Error(ErrorCode::kUsage, fmt::format("there is no workload '{}'; there are {}", name, names));
+  throw Error(ErrorCode::kUsage, fmt::format("unknown workload '{}'; known: {}", name, names));
 }
 
 }  // namespace
@@ -56,8 +56,8 @@ std::span<const WorkloadInfo> workloads() {
 Workload make_workload(std::string_view name, std::optional<std::uint64_t> scale_bytes) {
   const Scenario& scenario = find_scenario(name);
   Workload workload{std::string(scenario.info.name), std::string(scenario.info.summary), {}, 1};
-  if (scenario.made_up != nullptr) {
-    workload.tensors = scenario.made_up(scale_bytes.value_or(scenario.default_bytes));
+  if (scenario.synthetic != nullptr) {
+    workload.tensors = scenario.synthetic(scale_bytes.value_or(scenario.default_bytes));
     return workload;
   }
   workload.tensors = scenario.model();

@@ -1,8 +1,8 @@
-// The tensor lists that the benchmark moves: names, dtypes and shapes of published models, and three made-up extremes.
+// Workloads: names, dtypes and shapes of published models, and three synthetic extremes.
 //
-// A workload holds no values, since throughput depends on sizes alone. Shapes of models are those of the published
-// checkpoints; each file of this folder names its source. A scaled model keeps its layers, its experts and so its mix
-// of large and small tensors: all dimensions shrink by one common factor.
+// A workload holds no values, because throughput depends on sizes alone. Models have the shapes of their published
+// checkpoints; each file names its source. Scaling a model shrinks all dimensions by a common factor and keeps its
+// layers and experts, and so its mix of large and small tensors.
 //
 // Thread-safety: functions are thread-safe, workloads are values. Errors: tzmark::Error with kUsage.
 #pragma once
@@ -31,7 +31,7 @@ struct Workload {
   std::string name;
   std::string summary;
   std::vector<TensorShape> tensors;  // in file order
-  double scaled = 1;                 // data_bytes as a part of the model's own; 1 where there is no model
+  double scaled = 1;                 // data_bytes relative to the full model; 1 for synthetic workloads
 
   std::uint64_t data_bytes() const;
 };
@@ -41,15 +41,15 @@ struct WorkloadInfo {
   std::string_view summary;
 };
 
-// All of them: models from small to large, then the made-up ones.
+// All workloads: models from small to large, then the synthetic ones.
 std::span<const WorkloadInfo> workloads();
 
-// scale_bytes: the data never has more bytes than this, and for 16 MiB and more at least 90 % of it. A model never
-// grows beyond its own size; without scale_bytes it has that size. The made-up workloads take any size.
-// Throws kUsage with the list of names for an unknown one, and where scale_bytes is too little for one byte a tensor.
+// scale_bytes: maximum number of data bytes; from 16 MiB on, at least 90 % of it are used. A model never exceeds its
+// own size, which is the default. Synthetic workloads take any size. Throws kUsage for an unknown name, listing the
+// known ones, and if scale_bytes is less than one byte per tensor.
 Workload make_workload(std::string_view name, std::optional<std::uint64_t> scale_bytes = std::nullopt);
 
-// count tensors of tensor_bytes each, named as layers of a model are, dtype uint8. For questions about one size.
+// Makes count uint8 tensors of tensor_bytes each, named like the layers of a model.
 Workload even_workload(std::uint64_t count, std::uint64_t tensor_bytes);
 
 }  // namespace tzmark::bench

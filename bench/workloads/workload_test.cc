@@ -1,4 +1,4 @@
-// The workloads against what is published of the models, and what scaling promises.
+// Workloads compared with published totals, and properties of scaling.
 #include "workloads/workload.h"
 
 #include <gmock/gmock.h>
