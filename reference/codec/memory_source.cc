@@ -1,7 +1,6 @@
 // Tensors in host and GPU memory as streams for a writer.
 #include <cstring>
 
-#include "codec/stream_range.h"
 #include "tzmark/device.h"
 #include "tzmark/writer.h"
 
