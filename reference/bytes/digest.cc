@@ -16,10 +16,15 @@
 namespace tzmark {
 namespace {
 
-#if defined(__x86_64__)
 // ISA-L leaves the upper halves of the vector registers dirty, which slows the SSE code of SHA-256 that runs next.
-__attribute__((target("avx"))) void clear_upper_halves() noexcept { _mm256_zeroupper(); }
+#if defined(__x86_64__)
 const bool kHasAvx = __builtin_cpu_supports("avx") != 0;
+__attribute__((target("avx"))) void zero_upper_halves() noexcept { _mm256_zeroupper(); }
+void clear_upper_halves() noexcept {
+  if (kHasAvx) zero_upper_halves();
+}
+#else
+void clear_upper_halves() noexcept {}
 #endif
 
 // CRC-64/XZ as a polynomial over GF(2), the highest power in the lowest bit.
@@ -62,9 +67,7 @@ void check(int openssl_result) {
 std::uint32_t crc32(std::uint32_t seed, std::span<const std::byte> bytes) noexcept {
   const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
   const std::uint32_t result = crc32_gzip_refl(seed, data, bytes.size());
-#if defined(__x86_64__)
-  if (kHasAvx) clear_upper_halves();
-#endif
+  clear_upper_halves();
   return result;
 }
 
@@ -75,9 +78,7 @@ std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t b_by
 std::uint64_t crc64(std::uint64_t seed, std::span<const std::byte> bytes) noexcept {
   const std::uint64_t result =
       crc64_ecma_refl(seed, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
-#if defined(__x86_64__)
-  if (kHasAvx) clear_upper_halves();
-#endif
+  clear_upper_halves();
   return result;
 }
 

@@ -1,7 +1,7 @@
 // The counters of tzmark/shortage.h.
 #include <atomic>
 
-#include "bytes/count_shortage.h"
+#include "bytes/threads.h"
 
 namespace tzmark {
 namespace {

@@ -10,9 +10,13 @@
 #include <thread>
 #include <vector>
 
-#include "bytes/count_shortage.h"
+#include "tzmark/shortage.h"
 
 namespace tzmark {
+
+// Increment the counters of tzmark/shortage.h. Thread-safe.
+void count_missing_threads(std::uint64_t threads);
+void count_transfer_in_place();
 
 // Starts up to count threads, and returns those that started; thread i calls a copy of work with i. Counts the others
 // as missing. Destroying the result joins the threads. REQUIRES: work does not throw.

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "bytes/count_shortage.h"
+#include "bytes/threads.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/save_task.h"
 #include "checkpoint/snapshot.h"

@@ -12,20 +12,18 @@ namespace {
 // The gaps between tensors of a DeviceTensors are smaller than this.
 constexpr std::size_t kGapBytes = 64;
 
-std::uint64_t address_of(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
-
 }  // namespace
 
 void DeviceCopy::to_device(std::byte* to, std::span<const std::byte> from) const {
   if (from.empty()) return;
-  check_cuda(Cuda::instance().calls().start_copy_to_device(address_of(to), from.data(), from.size(), stream_.get()),
+  check_cuda(Cuda::instance().calls().start_copy_to_device(device_address(to), from.data(), from.size(), stream_.get()),
              "cuMemcpyHtoDAsync");
   stream_.wait();
 }
 
 void DeviceCopy::to_host(std::span<std::byte> to, const std::byte* from) const {
   if (to.empty()) return;
-  check_cuda(Cuda::instance().calls().start_copy_to_host(to.data(), address_of(from), to.size(), stream_.get()),
+  check_cuda(Cuda::instance().calls().start_copy_to_host(to.data(), device_address(from), to.size(), stream_.get()),
              "cuMemcpyDtoHAsync");
   stream_.wait();
 }

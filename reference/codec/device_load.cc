@@ -17,22 +17,15 @@ using DeviceTargetOf = std::function<MutableBuffer(std::size_t tensor)>;
 
 // Returns whether the GPU decrypts and verifies.
 bool computes_on_device(const ReaderState& state, const DeviceReadOptions& options) {
-  const bool passes_by = state.data().moves_device_memory();
-  switch (options.compute) {
-    case DeviceCompute::kHost:
-      if (passes_by) {
-        throw Error(ErrorCode::kUsage,
-                    fmt::format("the I/O path {} bypasses the host, which cannot decrypt or verify then",
-                                state.data().io_path()));
-      }
-      return false;
-    case DeviceCompute::kDevice:
-      if (!why_no_device_compute().empty()) throw Error(ErrorCode::kUnavailable, why_no_device_compute());
-      return true;
-    case DeviceCompute::kAuto:
-      break;
+  const bool bypasses_host = state.data().moves_device_memory();
+  const std::string& why_not = why_no_device_compute();
+  if (options.compute == DeviceCompute::kHost && bypasses_host) {
+    throw Error(ErrorCode::kUsage, fmt::format("the I/O path {} bypasses the host, which cannot decrypt or verify then",
+                                               state.data().io_path()));
   }
-  return passes_by || (options.verify != Verification::kAll && why_no_device_compute().empty());
+  if (options.compute == DeviceCompute::kDevice && !why_not.empty()) throw Error(ErrorCode::kUnavailable, why_not);
+  if (options.compute != DeviceCompute::kAuto) return options.compute == DeviceCompute::kDevice;
+  return bypasses_host || (options.verify != Verification::kAll && why_not.empty());
 }
 
 // Reads as ScanJob does and copies to the GPU; may leave the parts of large tensors to be decrypted and verified there.

@@ -63,11 +63,7 @@ std::vector<NewFields> plan_fields(const Reader& reader, const std::vector<Tenso
       refuse(fmt::format("'{}' has a path of several elements, which requires kind state_dict",
                          display_path(parse_name(fields.name))));
     }
-    try {
-      names.add(fields.name, 0);
-    } catch (const Error& error) {
-      refuse(fmt::format("{} ({})", error.message(), error.rule()));
-    }
+    names.add_new(fields.name);
   }
   if (kept == 0) refuse("cannot drop all tensors: a file contains at least one");
   return planned;

@@ -49,17 +49,11 @@ struct PipelineOptions {
   MutableBuffer registered = {};  // memory outside the buffers that all transfers of the job use; may be empty
 
   // Throws kUsage if piece_bytes is too small.
-  void check() const;
+  void check() const {
+    if (piece_bytes < 4096) throw Error(ErrorCode::kUsage, "the piece size is below the minimum of 4096 bytes");
+  }
   unsigned thread_count() const { return threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency()); }
 };
-
-inline void PipelineOptions::check() const {
-  constexpr std::size_t kPieceBytesMin = 4096;
-  if (piece_bytes < kPieceBytesMin) {
-    throw Error(ErrorCode::kUsage,
-                "the piece size is below the minimum of " + std::to_string(kPieceBytesMin) + " bytes");
-  }
-}
 
 // The order of pieces: of several errors, the one at the lowest position is thrown.
 struct Position {
@@ -120,7 +114,7 @@ class Pipeline {
         worker_count_(asynchronous_ ? thread_count_ : std::max(thread_count_, depth_)),
         memory_bytes_((options.piece_bytes + 2 * kPageBytes - 1) / kPageBytes * kPageBytes),
         slots_(slot_count(options)),
-        // Little work costs little memory, which a huge page would not be.
+        // A huge page would be too much memory for little work.
         memory_(slots_.size() * memory_bytes_, piece_count_ > 1 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall),
         pinned_(options.pins_memory ? PinnedRange(memory_.bytes()) : PinnedRange()),
         registered_(options.registered) {
@@ -145,9 +139,9 @@ class Pipeline {
     typename Job::Piece piece{};
     std::span<std::byte> memory;
     FileTransfers transfers;
-    std::size_t pending = 0;         // transfers that are not through
-    bool failed = false;             // one of them, so that nothing more is done with the piece
-    TransferQueue* queue = nullptr;  // that carries them
+    std::size_t pending = 0;         // transfers in flight
+    bool failed = false;             // whether one of them failed, which ends the piece
+    TransferQueue* queue = nullptr;  // that carries the transfers
   };
   enum class Kind { kNone, kRead, kProduce, kChain, kWrite };
   struct Task {
@@ -166,7 +160,7 @@ class Pipeline {
 
   std::size_t slot_count(const PipelineOptions& options) const {
     const std::size_t wanted = std::size_t{depth_} + 2 * thread_count_ + 1;
-    // A depth that was asked for is worth its memory.
+    // An explicit depth overrides the memory limit.
     const std::size_t affordable =
         options.queue_depth != 0 ? wanted : std::max<std::size_t>(kMemoryBytesMax / memory_bytes_, thread_count_ + 2);
     return static_cast<std::size_t>(std::min<std::uint64_t>(std::min(wanted, affordable), piece_count_ + 1));
@@ -198,7 +192,7 @@ class Pipeline {
     --used_;
   }
 
-  // What a slot waits for. What was dropped waits for nothing and is free.
+  // Returns the next step of a slot. Frees the slot if its piece was dropped.
   Kind next_step(Slot& s) {
     if (s.state == State::kFree || s.state == State::kComputing || s.pending > 0) return Kind::kNone;
     if (dropped(s)) {
@@ -217,24 +211,15 @@ class Pipeline {
     }
   }
 
-  // Lower comes first. What moves by itself is started before a thread computes; else what unblocks others comes first.
+  // Lower comes first. On an asynchronous path transfers start before a thread computes; otherwise the step comes first
+  // that unblocks others.
   int priority(Kind kind) const {
-    switch (kind) {
-      case Kind::kWrite:
-        return asynchronous_ ? 0 : 3;
-      case Kind::kRead:
-        return asynchronous_ ? 1 : 5;
-      case Kind::kChain:
-        return 2;
-      case Kind::kProduce:
-        return 4;
-      case Kind::kNone:
-        break;
-    }
-    return 6;
+    constexpr std::array<int, 5> kAsynchronous = {6, 1, 4, 2, 0};  // none, read, produce, chain, write
+    constexpr std::array<int, 5> kSynchronous = {6, 5, 4, 2, 3};
+    return (asynchronous_ ? kAsynchronous : kSynchronous)[static_cast<std::size_t>(kind)];
   }
 
-  // What this thread should do next. Called with the lock held; room: whether its queue takes another transfer.
+  // Chooses what this thread does next. The lock is held. room: whether the thread's queue accepts another transfer.
   Task choose(bool room) {
     const bool may_compute = computing_ < thread_count_;
     Task best;
@@ -252,7 +237,7 @@ class Pipeline {
     return best;
   }
 
-  // Takes the next piece into a slot, if there is one.
+  // Puts the next piece into a slot; returns false if there is none.
   bool begin(Slot& s) {
     try {
       while (!exhausted_) {
@@ -261,7 +246,7 @@ class Pipeline {
         s.piece = {};
       }
     } catch (...) {
-      // What next was about to hand out stands behind all that it has handed out.
+      // The error counts after all pieces that next has returned.
       fail_at({~std::size_t{0}, 0}, std::current_exception());
       exhausted_ = true;
     }
@@ -286,7 +271,7 @@ class Pipeline {
     try {
       work_with(queue.get(), lock);
     } catch (...) {
-      // A queue that does not work any more gives back its memory when it goes; what it carried is lost.
+      // Destroying the broken queue releases the memory of its transfers, which are lost.
       if (!lock.owns_lock()) lock.lock();
       fail_at({}, std::current_exception());
       exhausted_ = true;
@@ -306,7 +291,7 @@ class Pipeline {
 
   void work_with(TransferQueue* queue, std::unique_lock<std::mutex>& lock) {
     for (;;) {
-      // What is through is seen before this thread computes, so that another one can go on with it.
+      // Completions are handled before this thread computes, so that another thread can continue with them.
       if (asynchronous_) reap_what_is_through(*queue, lock);
       const Task task = choose(queue == nullptr || queue->in_flight() < queue->depth());
       if (task.kind != Kind::kNone) {
@@ -393,7 +378,7 @@ class Pipeline {
       ++s.pending;
       lock.unlock();
       queue->start(move.transfer);
-      // A path that does not go on by itself has moved the bytes.
+      // A synchronous path has already completed the transfer.
       Transfer* const done = asynchronous_ ? nullptr : &queue->wait();
       lock.lock();
       if (done != nullptr) settle(*done);
@@ -436,7 +421,7 @@ class Pipeline {
     return s;
   }
 
-  // When the last transfer of a piece is through, it may be taken further.
+  // Moves a piece on when its last transfer is complete.
   void finish_move(Slot& s) {
     if (s.pending > 0) return;
     if (s.state == State::kReading) {

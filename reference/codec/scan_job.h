@@ -60,7 +60,9 @@ class ScanJob {
       : state_(state),
         options_(options),
         piece_limit_(state.options.piece_bytes),
-        lanes_(first, end, options.verify == Verification::kAll || options.plain_sha256 ? thread_count(state) : 1),
+        lanes_(
+            first, end,
+            options.verify == Verification::kAll || options.plain_sha256 ? state.pipeline_options().thread_count() : 1),
         done_(done),
         into_(std::move(into)) {}
 
@@ -185,10 +187,6 @@ class ScanJob {
   }
 
  private:
-  static std::size_t thread_count(const ReaderState& state) {
-    return PipelineOptions{.threads = state.options.threads}.thread_count();
-  }
-
   bool verifies() const { return options_.verify != Verification::kNone; }
   bool wants_crc32(const ExpectedHashes& expected) const { return verifies() && expected.wants_crc32(); }
   void begin(TensorDigest& digest, const ExpectedHashes& expected) const {

@@ -7,7 +7,6 @@
 #include "codec/lanes.h"
 #include "codec/reader_state.h"
 #include "codec/secretbox.h"
-#include "codec/stream_range.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -88,7 +87,7 @@ void FileTensorStream::decrypt(std::uint64_t offset, std::span<const std::byte> 
   }
 }
 
-void check_range(std::uint64_t offset, std::size_t bytes, std::uint64_t tensor_bytes) {
+void TensorStream::check_range(std::uint64_t offset, std::size_t bytes, std::uint64_t tensor_bytes) {
   if (offset > tensor_bytes || bytes > tensor_bytes - offset) {
     throw Error(ErrorCode::kUsage, fmt::format("{} bytes at {} of a tensor of {} bytes", bytes, offset, tensor_bytes));
   }

@@ -3,9 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-
-#include "codec/stream_range.h"
 #include "codec/undo_journal.h"
 #include "codec/write_plan.h"
 #include "codec/write_records.h"
@@ -15,19 +12,6 @@
 
 namespace tzmark {
 namespace {
-
-class MemoryStream final : public TensorStream {
- public:
-  explicit MemoryStream(ConstBuffer data) : data_(data) {}
-  void read(std::uint64_t offset, MutableBuffer out) override {
-    check_range(offset, out.size, data_.size);
-    if (out.size > 0) std::memcpy(out.data, data_.data + offset, out.size);
-  }
-  std::span<const std::byte> in_memory() const override { return data_.bytes(); }
-
- private:
-  ConstBuffer data_;
-};
 
 // Renames the head last, since it is useless without its data. Between the two renames the old data has a temporary
 // name: FORMAT.md, appendix A, says how to recover from a kill at that moment.
@@ -123,9 +107,5 @@ WriteResult write_file(const std::string& file_name, const TensorTable& tensors,
 }
 
 std::string detached_data_file_name(const std::string& head_file_name) { return head_file_name + ".data"; }
-
-std::unique_ptr<TensorStream> MemorySource::open(std::size_t tensor) const {
-  return std::make_unique<MemoryStream>(data_[tensor]);
-}
 
 }  // namespace tzmark

@@ -85,6 +85,14 @@ void NameTree::encode(const PathElement& element) {
   encoded_ += bytes;
 }
 
+void NameTree::add_new(std::string_view wire) {
+  try {
+    add(wire, 0);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kUsage, fmt::format("{} ({})", error.message(), error.rule()));
+  }
+}
+
 void NameTree::insert(Elements path, std::uint64_t file_offset) {
   std::uint32_t node = kRoot;
   while (!path.empty()) {

@@ -21,6 +21,8 @@ class NameTree {
 
   // wire must outlive the tree. Throws Error with a TZR-NAM rule and the given file offset.
   void add(std::string_view wire, std::uint64_t file_offset);
+  // The same for a name that a caller asks for: throws kUsage with the broken rule.
+  void add_new(std::string_view wire);
 
  private:
   enum class Children : std::uint8_t { kNone, kStrings, kIntegers };

@@ -135,31 +135,27 @@ void check_header_agrees(const TensorFields& entry, const TensorHeader& header, 
   constexpr std::uint64_t kNameAt = kKindAt + 1 + 2;
   const std::uint64_t dtype_at = kNameAt + header.name.size() + 1;
   const std::uint64_t shape_at = dtype_at + header.dtype.size();
+  const auto fail = [&](ErrorCode code, std::uint64_t at, std::string_view field, const auto& found,
+                        const auto& wanted) {
+    throw Error(code, fmt::format("the header's {} {} is {} in the index", field, found, wanted), file_offset + at);
+  };
+  const auto quoted = [](std::string_view text) { return fmt::format("'{}'", text); };
+  const auto list = [](std::span<const std::uint64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); };
   if (header.name != entry.name) {
-    throw Error(ErrorCode::kRecordName,
-                fmt::format("the header's name '{}' is '{}' in the index", header.name, entry.name),
-                file_offset + kNameAt);
+    fail(ErrorCode::kRecordName, kNameAt, "name", quoted(header.name), quoted(entry.name));
   }
   if (header.kind != entry.kind) {
-    throw Error(ErrorCode::kRecordKind,
-                fmt::format("the header's kind {} is {} in the index", kind_name(header.kind), kind_name(entry.kind)),
-                file_offset + kKindAt);
+    fail(ErrorCode::kRecordKind, kKindAt, "kind", kind_name(header.kind), kind_name(entry.kind));
   }
   if (header.dtype != entry.dtype) {
-    throw Error(ErrorCode::kRecordDtype,
-                fmt::format("the header's dtype '{}' is '{}' in the index", header.dtype, entry.dtype),
-                file_offset + dtype_at);
+    fail(ErrorCode::kRecordDtype, dtype_at, "dtype", quoted(header.dtype), quoted(entry.dtype));
   }
   if (!std::ranges::equal(header.shape(), entry.shape())) {
-    throw Error(ErrorCode::kRecordShape,
-                fmt::format("the header's shape [{}] is [{}] in the index", fmt::join(header.shape(), ", "),
-                            fmt::join(entry.shape(), ", ")),
-                file_offset + shape_at);
+    fail(ErrorCode::kRecordShape, shape_at, "shape", list(header.shape()), list(entry.shape()));
   }
   if (header.data_length != entry.data_length) {
-    throw Error(ErrorCode::kRecordDataLength,
-                fmt::format("the header's data_length {} is {} in the index", header.data_length, entry.data_length),
-                file_offset + header.header_length - sizeof(std::int64_t));
+    fail(ErrorCode::kRecordDataLength, header.header_length - sizeof(std::int64_t), "data_length", header.data_length,
+         entry.data_length);
   }
 }
 

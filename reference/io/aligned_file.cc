@@ -77,13 +77,9 @@ OpenedFile open_directly(Opening&& opening) {
   return opened;
 }
 
-AlignedFile::AlignedFile(std::string_view io_path, OpenedFile opened)
-    : io_path_(io_path),
-      opened_(std::move(opened)),
-      size_(descriptor_size(opened_.buffered.get())),
-      bounce_(opened_.alignment) {}
+SizedFile::SizedFile(OpenedFile opened) : opened_(std::move(opened)), size_(descriptor_size(opened_.buffered.get())) {}
 
-void AlignedFile::reserve(std::uint64_t bytes) {
+void SizedFile::reserve(std::uint64_t bytes) {
   const int fd = opened_.buffered.get();
   try {
     if (reserve_room(fd, 0, bytes)) grow_to(bytes);
@@ -94,27 +90,30 @@ void AlignedFile::reserve(std::uint64_t bytes) {
   }
 }
 
-void AlignedFile::grow_to(std::uint64_t end) {
+void SizedFile::grow_to(std::uint64_t end) {
   std::uint64_t size = size_.load(std::memory_order_relaxed);
   while (size < end && !size_.compare_exchange_weak(size, end, std::memory_order_relaxed)) {
   }
 }
 
+AlignedFile::AlignedFile(std::string_view io_path, OpenedFile file)
+    : SizedFile(std::move(file)), io_path_(io_path), bounce_(opened().alignment) {}
+
 bool AlignedFile::ends_before(const Step& step) const {
-  return descriptor_size(opened_.buffered.get()) <= step.offset + step.skip;
+  return descriptor_size(opened().buffered.get()) <= step.offset + step.skip;
 }
 
 ssize_t AlignedFile::move_uninterrupted(Transfer::Kind kind, const Step& step, std::byte* memory) {
   ssize_t moved = 0;
   do {
-    moved = move(kind, opened_.descriptor_of(step.route), memory, step.bytes, step.offset);
+    moved = move(kind, opened().descriptor_of(step.route), memory, step.bytes, step.offset);
   } while (moved == -EINTR || moved == -EAGAIN);
   return moved;
 }
 
 std::size_t AlignedFile::read_some(std::uint64_t offset, MutableBuffer out) {
   require_host_memory(out, io_path_);
-  const Step step = read_step(opened_.alignment, offset, out, bounce_.piece_bytes());
+  const Step step = read_step(opened().alignment, offset, out, bounce_.piece_bytes());
   AlignedMemory piece = step.route == Step::Route::kBounced ? bounce_.take() : nullptr;
   std::byte* const memory = piece ? piece.get() : out.data;
   ssize_t moved = 0;
@@ -132,7 +131,7 @@ std::size_t AlignedFile::read_some(std::uint64_t offset, MutableBuffer out) {
 
 std::size_t AlignedFile::write_some(std::uint64_t offset, ConstBuffer in) {
   require_host_memory(in, io_path_);
-  const Step step = write_step(opened_.alignment, offset, in, bounce_.piece_bytes());
+  const Step step = write_step(opened().alignment, offset, in, bounce_.piece_bytes());
   AlignedMemory piece = step.route == Step::Route::kBounced ? bounce_.take() : nullptr;
   if (piece) std::memcpy(piece.get(), in.data, step.bytes);
   // A write does not modify the memory; move() serves both directions.
@@ -145,9 +144,6 @@ std::size_t AlignedFile::write_some(std::uint64_t offset, ConstBuffer in) {
   grow_to(offset + static_cast<std::uint64_t>(moved));
   return static_cast<std::size_t>(moved);
 }
-
-// Both descriptors refer to the same file, so one call syncs all of it.
-void AlignedFile::sync_all() { sync_descriptor(opened_.buffered.get()); }
 
 Error move_error(std::string_view io_path, Transfer::Kind kind, int error_number, std::uint64_t offset) {
   const bool reads = kind == Transfer::Kind::kRead;

@@ -1,6 +1,6 @@
-// A file whose bytes move in steps: direct, or plainly through the page cache. What makes the calls is left open.
+// Files that may be open twice, for buffered and for direct I/O, and files that transfer in steps (aligned_io.h).
 //
-// Reads and writes may run from any threads. Errors: TZE-ENV rules; TZE-AVL-001 where direct I/O is refused.
+// Thread-safety: that of File. Errors: TZE-ENV rules; TZE-AVL-001 if the file system refuses direct I/O.
 #pragma once
 
 #include <sys/types.h>
@@ -14,10 +14,10 @@
 
 namespace tzmark {
 
-// A file that is open once or twice.
+// The descriptors of one file.
 struct OpenedFile {
   Descriptor buffered;
-  Descriptor direct;  // O_DIRECT; none for files that are not moved directly
+  Descriptor direct;  // O_DIRECT; none without direct I/O
   Alignment alignment;
 
   int descriptor_of(Step::Route route) const {
@@ -26,44 +26,57 @@ struct OpenedFile {
 };
 
 OpenedFile open_plainly(Opening&& opening);
-// Throws TZE-AVL-001 if the file system does not take O_DIRECT.
+// Throws TZE-AVL-001 if the file system does not support O_DIRECT.
 OpenedFile open_directly(Opening&& opening);
 
-class AlignedFile : public File {
+// A file that tracks its size, which only its own calls change.
+class SizedFile : public File {
  public:
-  std::string_view io_path() const final { return io_path_; }
   std::uint64_t size() const final { return size_.load(std::memory_order_relaxed); }
-  // Allocates, so that writes need not extend the file one after the other. Where the file system cannot, they do.
+  // Allocates space, so that writes need not extend the file one by one; does nothing if the file system cannot.
   void reserve(std::uint64_t bytes) final;
-  std::size_t transfer_align_bytes() const final { return opened_.alignment.unit_bytes; }
 
   const OpenedFile& opened() const { return opened_; }
-  // Called when bytes up to here are in the file.
+  // Called when bytes up to end have been written.
   void grow_to(std::uint64_t end);
-  // Whether the file ends before the first byte that a read was to bring. A call that moves less than it skips says
-  // so nearly always, but need not.
+
+ protected:
+  explicit SizedFile(OpenedFile opened);
+  // Both descriptors refer to the same file, so one call syncs all of it.
+  void sync_all() final { sync_descriptor(opened_.buffered.get()); }
+
+ private:
+  const OpenedFile opened_;
+  std::atomic<std::uint64_t> size_;
+};
+
+// A file that transfers in steps. Derived classes make the calls.
+class AlignedFile : public SizedFile {
+ public:
+  std::string_view io_path() const final { return io_path_; }
+  std::size_t transfer_align_bytes() const final { return opened().alignment.unit_bytes; }
+
+  // Returns whether the file ends before the first requested byte of a read, which a short transfer alone does not
+  // prove.
   bool ends_before(const Step& step) const;
 
  protected:
   AlignedFile(std::string_view io_path, OpenedFile opened);
-  // One call. Returns how many bytes moved, or the errno, negative.
+  // Makes one call. Returns the number of bytes, or a negative errno.
   virtual ssize_t move(Transfer::Kind kind, int descriptor, std::byte* memory, std::size_t bytes,
                        std::uint64_t offset) = 0;
 
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) final;
   std::size_t write_some(std::uint64_t offset, ConstBuffer in) final;
-  void sync_all() final;
 
  private:
   ssize_t move_uninterrupted(Transfer::Kind kind, const Step& step, std::byte* memory);
 
   const std::string_view io_path_;
-  const OpenedFile opened_;
-  std::atomic<std::uint64_t> size_;
   BouncePool bounce_;
 };
 
-// The error of a call that moved nothing. error_number: the errno, positive.
+// Returns the error of a call that transferred nothing. error_number: a positive errno.
 Error move_error(std::string_view io_path, Transfer::Kind kind, int error_number, std::uint64_t offset);
 
 }  // namespace tzmark

@@ -91,6 +91,8 @@ class CudaStream {
   void* stream_ = nullptr;
 };
 
+inline std::uint64_t device_address(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
+
 // Throws TZE-ENV-006 with the name of the call if error is not 0.
 void check_cuda(int error, const char* call);
 

@@ -12,8 +12,6 @@
 namespace tzmark {
 namespace {
 
-std::uint64_t address_of(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
-
 const Cuda& usable_cuda() {
   const Cuda& cuda = Cuda::instance();
   if (!cuda.why_unavailable().empty()) throw Error(ErrorCode::kUnavailable, cuda.why_unavailable());
@@ -41,7 +39,7 @@ DeviceMemory::~DeviceMemory() {
   // A destructor cannot report that freeing failed.
   try {
     Cuda::instance().make_context_current();
-    static_cast<void>(Cuda::instance().calls().free(address_of(data_)));
+    static_cast<void>(Cuda::instance().calls().free(device_address(data_)));
   } catch (const Error&) {
   }
 }
@@ -58,31 +56,23 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
 MutableBuffer DeviceMemory::buffer() const { return {data_, size_, MemoryKind::kDevice}; }
 
 void DeviceMemory::copy_from_host(std::size_t offset, std::span<const std::byte> bytes) {
-  TZMARK_REQUIRES(offset <= size_ && bytes.size() <= size_ - offset);
-  if (bytes.empty()) return;
-  Cuda::instance().make_context_current();
-  check_cuda(Cuda::instance().calls().copy_to_device(address_of(data_) + offset, bytes.data(), bytes.size()),
-             "cuMemcpyHtoD");
+  tzmark::copy_from_host(bytes, buffer().sub(offset, bytes.size()));
 }
 
 void DeviceMemory::copy_to_host(std::size_t offset, std::span<std::byte> bytes) const {
-  TZMARK_REQUIRES(offset <= size_ && bytes.size() <= size_ - offset);
-  if (bytes.empty()) return;
-  Cuda::instance().make_context_current();
-  check_cuda(Cuda::instance().calls().copy_to_host(bytes.data(), address_of(data_) + offset, bytes.size()),
-             "cuMemcpyDtoH");
+  tzmark::copy_to_host(buffer().sub(offset, bytes.size()), bytes);
 }
 
 void copy_to_host(ConstBuffer from, std::span<std::byte> to) {
   TZMARK_REQUIRES(from.kind == MemoryKind::kDevice && to.size() == from.size);
   if (from.size == 0) return;
-  check_cuda(usable_cuda().calls().copy_to_host(to.data(), address_of(from.data), from.size), "cuMemcpyDtoH");
+  check_cuda(usable_cuda().calls().copy_to_host(to.data(), device_address(from.data), from.size), "cuMemcpyDtoH");
 }
 
 void copy_from_host(std::span<const std::byte> from, MutableBuffer to) {
   TZMARK_REQUIRES(to.kind == MemoryKind::kDevice && from.size() == to.size);
   if (from.empty()) return;
-  check_cuda(usable_cuda().calls().copy_to_device(address_of(to.data), from.data(), from.size()), "cuMemcpyHtoD");
+  check_cuda(usable_cuda().calls().copy_to_device(device_address(to.data), from.data(), from.size()), "cuMemcpyHtoD");
 }
 
 void fill_with_zeros(MutableBuffer memory) {
@@ -90,7 +80,7 @@ void fill_with_zeros(MutableBuffer memory) {
   if (memory.size == 0) return;
   const Cuda& cuda = usable_cuda();
   const CudaStream stream;
-  check_cuda(cuda.calls().start_fill(address_of(memory.data), 0, memory.size, stream.get()), "cuMemsetD8Async");
+  check_cuda(cuda.calls().start_fill(device_address(memory.data), 0, memory.size, stream.get()), "cuMemsetD8Async");
   stream.wait();
 }
 

@@ -64,30 +64,16 @@ std::size_t moved_or_throw(ssize_t result, Transfer::Kind kind, std::size_t aske
   return static_cast<std::size_t>(result);
 }
 
-class GpuDirectFile final : public File {
+class GpuDirectFile final : public SizedFile {
  public:
   explicit GpuDirectFile(OpenedFile opened)
-      : opened_(std::move(opened)),
-        registered_(opened_.direct.get()),
-        size_(descriptor_size(opened_.buffered.get())),
-        edges_(opened_.alignment) {}
+      : SizedFile(std::move(opened)), registered_(this->opened().direct.get()), edges_(this->opened().alignment) {}
 
   std::string_view io_path() const override { return "gpudirect"; }
   bool moves_device_memory() const override { return true; }
-  std::uint64_t size() const override { return size_.load(std::memory_order_relaxed); }
   // cuFileRead blocks, so each transfer in flight needs a thread, which mostly waits.
   unsigned queue_depth_default() const override { return 8; }
   std::unique_ptr<TransferQueue> make_queue(unsigned depth) override;
-
-  void reserve(std::uint64_t bytes) override {
-    try {
-      if (reserve_room(opened_.buffered.get(), 0, bytes)) grow_to(bytes);
-    } catch (const Error&) {
-      // A part may have been allocated, which changes the size.
-      grow_to(descriptor_size(opened_.buffered.get()));
-      throw;
-    }
-  }
 
  protected:
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
@@ -99,9 +85,6 @@ class GpuDirectFile final : public File {
     grow_to(offset + moved);
     return moved;
   }
-
-  // Both descriptors refer to the same file, so one call syncs all of it, including the writes of libcufile.
-  void sync_all() override { sync_descriptor(opened_.buffered.get()); }
 
  private:
   // Repeats an interrupted call. Returns the result of the last call, with its errno.
@@ -130,7 +113,7 @@ class GpuDirectFile final : public File {
 
   std::size_t write_device(std::uint64_t offset, ConstBuffer in) {
     Cuda::instance().make_context_current();
-    const Alignment of_file{opened_.alignment.unit_bytes, 1};
+    const Alignment of_file{opened().alignment.unit_bytes, 1};
     const Step step = write_step(of_file, offset, in, of_file.unit_bytes);
     if (step.route == Step::Route::kBuffered) return write_edge(offset, in.sub(0, step.bytes));
     const CuFile& cufile = CuFile::instance();
@@ -160,27 +143,19 @@ class GpuDirectFile final : public File {
 
   std::size_t read_host(std::uint64_t offset, MutableBuffer out) {
     const ssize_t moved =
-        uninterrupted([&] { return ::pread(opened_.buffered.get(), out.data, out.size, static_cast<off_t>(offset)); });
+        uninterrupted([&] { return ::pread(opened().buffered.get(), out.data, out.size, static_cast<off_t>(offset)); });
     if (moved < 0) throw move_error(io_path(), Transfer::Kind::kRead, errno, offset);
     return static_cast<std::size_t>(moved);
   }
 
   std::size_t write_host(std::uint64_t offset, ConstBuffer in) {
     const ssize_t moved =
-        uninterrupted([&] { return ::pwrite(opened_.buffered.get(), in.data, in.size, static_cast<off_t>(offset)); });
+        uninterrupted([&] { return ::pwrite(opened().buffered.get(), in.data, in.size, static_cast<off_t>(offset)); });
     if (moved <= 0) throw move_error(io_path(), Transfer::Kind::kWrite, moved == 0 ? EIO : errno, offset);
     return static_cast<std::size_t>(moved);
   }
 
-  void grow_to(std::uint64_t end) {
-    std::uint64_t size = size_.load(std::memory_order_relaxed);
-    while (size < end && !size_.compare_exchange_weak(size, end, std::memory_order_relaxed)) {
-    }
-  }
-
-  const OpenedFile opened_;
   const RegisteredFile registered_;
-  std::atomic<std::uint64_t> size_;
   BouncePool edges_;
 };
 

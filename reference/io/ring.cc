@@ -13,7 +13,7 @@
 #include <system_error>
 #include <thread>
 
-#include "bytes/count_shortage.h"
+#include "bytes/threads.h"
 #include "tzmark/error.h"
 
 namespace tzmark {

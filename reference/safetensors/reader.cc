@@ -9,7 +9,6 @@
 
 #include "bytes/cursor.h"
 #include "bytes/digest.h"
-#include "codec/stream_range.h"
 #include "io/paths.h"
 #include "safetensors/dtypes.h"
 #include "safetensors/header.h"

@@ -56,6 +56,10 @@ class TensorStream {
   // The hashes that the source stores for the tensor, for a writer to check; null if it stores none. Valid as long as
   // the stream.
   virtual const ExpectedHashes* expected() const { return nullptr; }
+
+ protected:
+  // For implementations of read. Throws kUsage unless the range lies inside a tensor of that many bytes.
+  static void check_range(std::uint64_t offset, std::size_t bytes, std::uint64_t tensor_bytes);
 };
 
 // Supplies the tensors of a writer. Thread-safe.
