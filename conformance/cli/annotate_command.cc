@@ -38,8 +38,11 @@ int spool_input() {
   ::unlink(name.c_str());
   std::array<char, 1 << 16> block;
   for (ssize_t got = 0; (got = ::read(STDIN_FILENO, block.data(), block.size())) != 0;) {
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 || ::write(file, block.data(), static_cast<std::size_t>(got)) != got) fail("standard input");
+    if (got < 0 && errno != EINTR) fail("standard input");
+    for (ssize_t done = 0, wrote = 0; done < got; done += wrote) {
+      wrote = ::write(file, block.data() + done, static_cast<std::size_t>(got - done));
+      if (wrote < 0) fail("copy of standard input");
+    }
   }
   return file;
 }

@@ -1,5 +1,5 @@
-// tzmark-conform: runs the conformance suite (conform.h), hands out its cases (corpus.h), or shrinks a file on which an
-// implementation fails (minimize_command.h).
+// tzmark-conform: runs the conformance suite (conform.h), hands out its cases (corpus.h), shrinks a file on which an
+// implementation fails (minimize_command.h), or shows every byte of a file (annotate_command.h).
 //
 // Exit status: 0 all is well; 1 a case failed in a way that is not known, none ran, a file of the corpus is wrong, or
 // the implementation does not fail on the file that should be shrunk; 2 wrong usage; 3 the environment failed (corpus

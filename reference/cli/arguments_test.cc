@@ -1,4 +1,4 @@
-// Command lines that are wrong: what is empty, and what no command knows.
+// Invalid command lines: empty values and unknown words.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,8 +29,8 @@ class ArgumentsTest : public CliTest {
   const std::string plain_ = write("plain.tensors", test::three_tensors().write());
 };
 
-// A shell makes "" of a variable that is not set. Without a key, convert writes plaintext.
-TEST_F(ArgumentsTest, AnEmptyValueIsNotTakenForAnOptionThatWasNotGiven) {
+// A shell expands an unset variable to "". Without a key, convert would write plaintext.
+TEST_F(ArgumentsTest, RejectsEmptyValues) {
   const Words convert = {"convert", plain_, path("out")};
   for (const char* option :
        {"--encrypt-key-file", "--encrypt-passphrase-file", "--encrypt-key-hex", "--encrypt-passphrase", "--key-file",
@@ -42,7 +42,7 @@ TEST_F(ArgumentsTest, AnEmptyValueIsNotTakenForAnOptionThatWasNotGiven) {
       EXPECT_EQ(result.err, std::string("tzmark: error TZE-USE-001: ") + option + ": the value is empty\n");
       EXPECT_FALSE(fs::exists(path("out"))) << option;
     }
-    // CLI11 would take the next word for the value.
+    // CLI11 would take the next word as the value.
     EXPECT_EQ(run({"convert", std::string(option) + "=", plain_, path("out")}).status, 2) << option;
     EXPECT_FALSE(fs::exists(path("out"))) << option;
   }
@@ -62,7 +62,7 @@ TEST_F(ArgumentsTest, AnEmptyValueIsNotTakenForAnOptionThatWasNotGiven) {
   EXPECT_FALSE(fs::exists(path("run")));
 }
 
-TEST_F(ArgumentsTest, NamesOfTensorsMayBeEmpty) {
+TEST_F(ArgumentsTest, AcceptsEmptyTensorNames) {
   const std::string segments = path("segments.tensors");
   ASSERT_EQ(run({"convert", plain_, segments, "--layout", "v5-segments"}).status, 0);
   const std::vector<Words> lines = {
@@ -77,7 +77,7 @@ TEST_F(ArgumentsTest, NamesOfTensorsMayBeEmpty) {
   EXPECT_EQ(run({"extract", segments, "scalar"}).out, "xxxx");
 }
 
-TEST_F(ArgumentsTest, AnEmptySecretFileEncryptsNothing) {
+TEST_F(ArgumentsTest, RejectsEmptySecretFiles) {
   const std::string empty = write("empty", std::string());
   const std::string newline = write("newline", std::string("\n"));
   for (const std::string& secret : {empty, newline}) {
@@ -91,7 +91,7 @@ TEST_F(ArgumentsTest, AnEmptySecretFileEncryptsNothing) {
   }
 }
 
-TEST_F(ArgumentsTest, WhatNoCommandKnowsIsNamed) {
+TEST_F(ArgumentsTest, NamesUnknownWords) {
   const std::vector<std::pair<Words, std::string>> lines = {
       {{"verfy", plain_}, "unknown command 'verfy'; did you mean 'verify'?"},
       {{"checkpoint", "lst"}, "unknown command 'lst'; did you mean 'list'?"},
@@ -113,8 +113,8 @@ TEST_F(ArgumentsTest, WhatNoCommandKnowsIsNamed) {
   EXPECT_EQ(run({"--help"}).err, "");
 }
 
-// A line that a name from outside cannot break, hide, turn round, or put into control of the terminal.
-TEST_F(ArgumentsTest, NamesAreEscapedForTerminals) {
+// Names cannot break, hide or reverse a line, nor control the terminal.
+TEST_F(ArgumentsTest, EscapesNamesForTerminals) {
   const std::string odd = "a\x1b[31m\xe2\x80\xae\xe2\x81\xa6\xe2\x80\x8b\xff\nb";
   const std::string shown = "a\\x1b[31m\\xe2\\x80\\xae\\xe2\\x81\\xa6\\xe2\\x80\\x8b\\xff\\x0ab";
   EXPECT_EQ(run({"verify", path(odd)}).err, "tzmark: " + path(shown) +

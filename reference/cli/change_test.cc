@@ -1,4 +1,4 @@
-// The commands that change files or go to another format, as their users meet them.
+// Tests of the commands that change files or convert them to another format.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ TEST_F(ChangeTest, AppendsRawFilesAndWholeFiles) {
   EXPECT_THAT(names(), HasSubstr("[\"layers\",1,\"bias\"]"));
 }
 
-TEST_F(ChangeTest, AppendRefusesWhatWouldMakeTheFileWrong) {
+TEST_F(ChangeTest, AppendRejectsInvalidTensors) {
   const std::string before = slurp(file_);
   EXPECT_EQ(run({"append", file_}).status, 2);
   EXPECT_EQ(run({"append", file_, file_, "--raw", "new", "float32", "2,3", raw_}).status, 2);
@@ -75,7 +75,7 @@ TEST_F(ChangeTest, AppendRefusesWhatWouldMakeTheFileWrong) {
   EXPECT_EQ(slurp(file_), before);
 }
 
-TEST_F(ChangeTest, AppendBlamesTheInputForItsHashes) {
+TEST_F(ChangeTest, AppendAttributesHashMismatchesToTheInput) {
   auto damaged = test::three_tensors().write();
   damaged[damaged.size() - 9] ^= std::byte{1};
   const std::string before = run({"dump", file_}).out;
@@ -84,18 +84,18 @@ TEST_F(ChangeTest, AppendBlamesTheInputForItsHashes) {
   const Result result = run({"append", file_, write("bad", damaged)});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("bad: error TZR-HSH"));
-  // The append had begun, and is undone.
+  // The append had started, and is undone.
   EXPECT_EQ(run({"verify", file_}).status, 0);
   EXPECT_EQ(names(), "[\"other\"] state_dict\n");
   EXPECT_THAT(run({"edit", file_, "--recover"}).out, HasSubstr("nothing to recover"));
-  // An undo journal that somebody else has left is not passed by.
+  // An undo journal of another program is not ignored.
   fs::permissions(write("file.tzmark-intent", std::string("cut short")),
                   fs::perms::owner_read | fs::perms::owner_write);
   EXPECT_EQ(run({"verify", file_}).status, 3);
   EXPECT_THAT(run({"verify", file_}).err, HasSubstr("TZE-ENV-007"));
   EXPECT_THAT(run({"edit", file_, "--recover"}).out, HasSubstr("undid the interrupted change"));
   EXPECT_EQ(run({"verify", file_}).status, 0);
-  // A copy that a killed process has left is named, and kept.
+  // The unfinished copy of a killed process is reported and kept.
   write("file.tzmark-grow-0123456789abcdef", std::string("a copy"));
   const Result recovered = run({"edit", file_, "--recover"});
   EXPECT_EQ(recovered.status, 0);
@@ -118,7 +118,7 @@ TEST_F(ChangeTest, EditsAllOrNothing) {
     EXPECT_THAT(run(arguments).err, HasSubstr("contradict each other"));
   }
   EXPECT_EQ(names(), kThree);
-  // Two names change places, which only works if both are meant as they were.
+  // Swapping two names works only if each edit uses the names in the file.
   EXPECT_EQ(
       run({"edit", file_, "--rename", "b", "a.weight", "--rename", "a.weight", "b", "--kind", "b", "buffer"}).status,
       0);
@@ -129,7 +129,7 @@ TEST_F(ChangeTest, EditsAllOrNothing) {
   EXPECT_EQ(run({"verify", file_}).status, 0);
 }
 
-TEST_F(ChangeTest, FilesOfTheLongestNamesAreRead) {
+TEST_F(ChangeTest, ReadsFilesWithTheLongestNames) {
   const std::string longest(255, 'n');
   fs::rename(file_, path(longest));
   EXPECT_EQ(run({"verify", path(longest)}).status, 0);
@@ -151,7 +151,7 @@ TEST_F(ChangeTest, DetachedDataNeedsBothFiles) {
   EXPECT_EQ(slurp(path("whole")), slurp(file_));
 }
 
-TEST_F(ChangeTest, SafetensorsThereAndBack) {
+TEST_F(ChangeTest, ConvertsSafetensorsThereAndBack) {
   ASSERT_EQ(run({"edit", file_, "--rename", R"(["layers",0,"bias"])", "bias"}).status, 0);
   ASSERT_EQ(run({"convert", file_, path("m.safetensors")}).status, 0);
   EXPECT_EQ(run({"verify", path("m.safetensors")}).status, 0);
@@ -166,7 +166,7 @@ TEST_F(ChangeTest, SafetensorsThereAndBack) {
   EXPECT_EQ(run({"append", file_, path("m.safetensors")}).status, 2) << "the names are taken";
 }
 
-TEST_F(ChangeTest, SafetensorsRefuseWhatTheyCannotHold) {
+TEST_F(ChangeTest, RejectsWhatSafetensorsCannotHold) {
   const Result structured = run({"convert", file_, path("m.safetensors")});
   EXPECT_EQ(structured.status, 2);
   EXPECT_THAT(structured.err, HasSubstr("ST-018"));

@@ -1,4 +1,4 @@
-// tzmark checkpoint as its users meet it: what it prints, what it leaves, and how it says no.
+// Tests of tzmark checkpoint: output, files, errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -69,7 +69,7 @@ TEST_F(CheckpointCliTest, SavesListsAndVerifies) {
   }
 }
 
-TEST_F(CheckpointCliTest, VerifyTellsWhatIsDamagedFromWhatIsNotThere) {
+TEST_F(CheckpointCliTest, VerifyTellsDamagedFromMissing) {
   ASSERT_EQ(simulate(4).status, 0);
   flip_last_byte(step(4) + "/optimizer.safetensors");
   const Result damaged = run({"checkpoint", "verify", path("run")});
@@ -88,9 +88,9 @@ TEST_F(CheckpointCliTest, VerifyTellsWhatIsDamagedFromWhatIsNotThere) {
   EXPECT_EQ(run({"checkpoint", "list", path("missing")}).status, 3);
 }
 
-TEST_F(CheckpointCliTest, GoesOnFromTheNewestAndKeepsWhatItShould) {
+TEST_F(CheckpointCliTest, ResumesFromTheNewestAndKeepsTheRest) {
   ASSERT_EQ(simulate(4).status, 0);
-  // What a save that died leaves.
+  // The remains of an interrupted save.
   const std::string dead = checkpoint::place_of(step(6)).temporary("0123");
   fs::create_directory(dead);
   fs::create_directory(step(6) + ".tmp-mine");
@@ -107,7 +107,7 @@ TEST_F(CheckpointCliTest, GoesOnFromTheNewestAndKeepsWhatItShould) {
   EXPECT_EQ(steps, (std::vector{4, 8, 10}));
 }
 
-TEST_F(CheckpointCliTest, ReplacesTheCheckpointBeforeUnderOneName) {
+TEST_F(CheckpointCliTest, ReplacesTheCheckpointOfTheSameName) {
   ASSERT_EQ(simulate(4, {"--same-name"}).status, 0);
   const Result result = simulate(7, {"--same-name"});
   EXPECT_EQ(result.status, 0) << result.err;
@@ -119,7 +119,7 @@ TEST_F(CheckpointCliTest, ReplacesTheCheckpointBeforeUnderOneName) {
   EXPECT_EQ(run({"checkpoint", "verify", path("run")}).status, 0);
 }
 
-TEST_F(CheckpointCliTest, RefusesTheCheckpointsOfAnotherSimulation) {
+TEST_F(CheckpointCliTest, RejectsCheckpointsOfAnotherSimulation) {
   ASSERT_EQ(simulate(2).status, 0);
   const Result result = simulate(4, {"--seed", "7"});
   EXPECT_EQ(result.status, 2);
@@ -133,7 +133,7 @@ TEST_F(CheckpointCliTest, WritesAnyLayout) {
   EXPECT_EQ(run({"verify", step(4) + "/optimizer.tensors"}).status, 0);
 }
 
-TEST_F(CheckpointCliTest, TellsWhatItMeasured) {
+TEST_F(CheckpointCliTest, WritesMeasurementsAsJson) {
   const Result result = simulate(6, {"--json", path("result.json"), "--memory-limit", "64MiB"});
   ASSERT_EQ(result.status, 0) << result.err;
   const json document = json::parse(test::slurp(path("result.json")));
@@ -150,7 +150,7 @@ TEST_F(CheckpointCliTest, TellsWhatItMeasured) {
   EXPECT_GE(document["peak_resident_bytes"], document["snapshot_memory_bytes"]);
 }
 
-TEST_F(CheckpointCliTest, WrongUsageAndTooLittleMemory) {
+TEST_F(CheckpointCliTest, RejectsWrongUsageAndTooLittleMemory) {
   EXPECT_EQ(run({"checkpoint"}).status, 2);
   EXPECT_EQ(simulate(2, {"--layout", "v9"}).status, 2);
   EXPECT_EQ(simulate(2, {"--interval", "0"}).status, 2);
@@ -164,7 +164,7 @@ TEST_F(CheckpointCliTest, WrongUsageAndTooLittleMemory) {
   EXPECT_FALSE(fs::exists(path("whole")));
 }
 
-TEST_F(CheckpointCliTest, RefusesNumbersThatNobodyMeans) {
+TEST_F(CheckpointCliTest, RejectsNumbersOutOfRange) {
   ASSERT_EQ(simulate(2).status, 0);
   for (const char* number : {"0", "-1", "65537", "4000000000", "1e3", "x"}) {
     EXPECT_EQ(run({"checkpoint", "reshard", path("run"), path("out"), "--world-size", number}).status, 2) << number;
@@ -207,7 +207,7 @@ TEST_F(CheckpointCliTest, PrintsNoControlBytes) {
   }
 }
 
-TEST_F(CheckpointCliTest, ListsNamesThatAreNotUtf8AndATroubledLatest) {
+TEST_F(CheckpointCliTest, ListsNamesThatAreNotUtf8AndAnUnreadableLatest) {
   ASSERT_EQ(simulate(2).status, 0);
   fs::rename(step(2), path("run") + "/a\xff");
   Result result = run({"checkpoint", "list", path("run"), "--json"});
@@ -227,10 +227,10 @@ TEST_F(CheckpointCliTest, ListsNamesThatAreNotUtf8AndATroubledLatest) {
   EXPECT_EQ(json::parse(result.out)["latest"], nullptr);
 }
 
-TEST_F(CheckpointCliTest, GoesOnBesideADirectoryThatItMayNotRead) {
+TEST_F(CheckpointCliTest, ResumesDespiteAnUnreadableDirectory) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read every directory";
   ASSERT_EQ(simulate(4).status, 0);
-  // Under a name that the next run does not save to.
+  // A name that the next run does not save to.
   const std::string kept = path("run") + "/kept";
   fs::rename(step(4), kept);
   fs::permissions(kept, fs::perms::none);
@@ -243,7 +243,7 @@ TEST_F(CheckpointCliTest, GoesOnBesideADirectoryThatItMayNotRead) {
   EXPECT_THAT(result.err, EndsWith("resumed from the checkpoint of step 2\n"));
 }
 
-TEST_F(CheckpointCliTest, SaysWhichProgramIsMissing) {
+TEST_F(CheckpointCliTest, ReportsAMissingProgram) {
   const fs::path built = fs::path(program_).parent_path().parent_path();
   fs::create_directory(path("bin"));
   fs::copy_file(program_, path("bin/tzmark"));

@@ -1,4 +1,4 @@
-// The command as its users meet it: exit status, one line of error, memory, output.
+// Tests of the tzmark command: exit status, error lines, memory, output.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,14 +27,14 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 namespace fs = std::filesystem;
 
-// Under a sanitizer, whose own memory is many times ours, the bound is that of the lie that could show: 1 GiB.
+// A sanitizer needs many times the memory itself, so the bound there is 1 GiB, less than what a false claim would take.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr long kPeakKibMax = 1 << 20;
 #else
 constexpr long kPeakKibMax = 64 << 10;
 #endif
 
-TEST_F(CliTest, ExitStatusTellsWhoIsToBlame) {
+TEST_F(CliTest, ExitStatusTellsTheClassOfTheError) {
   const std::string good = write("good", test::three_tensors().write());
   EXPECT_EQ(run({"verify", good}).status, 0);
   auto damaged = test::three_tensors().write();
@@ -49,7 +49,7 @@ TEST_F(CliTest, ExitStatusTellsWhoIsToBlame) {
   EXPECT_THAT(run({"--version"}).out, MatchesRegex("tzmark [0-9.]+ \\(commit [^)]+\\)\n(.*\n)*"));
 }
 
-// The library that commands take for libcuda while it lives.
+// Makes commands load this library as libcuda during its lifetime.
 class CudaLibrary {
  public:
   explicit CudaLibrary(const char* name) { ::setenv("TZMARK_CUDA_LIBRARY", name, 1); }
@@ -102,7 +102,7 @@ TEST_F(CliTest, ErrorsAreOneLineWithFileRuleAndByte) {
   }
 }
 
-// What a command that is run with a pipe as its output writes, if between_reads happens after its first byte.
+// Runs a command with a pipe as its output, and calls between_reads after its first byte.
 template <typename Action>
 Result run_piped(const std::string& program, const std::vector<std::string>& arguments, const std::string& err,
                  Action&& between_reads) {
@@ -146,7 +146,7 @@ TEST_F(CliTest, ExtractPrintsOnlyWhatItVerified) {
   EXPECT_EQ(clean.status, 0) << clean.err;
   EXPECT_TRUE(clean.out == whole);
 
-  // The pipe holds far less than the tensor, so its end is read again after the change.
+  // The pipe holds far less than the tensor, so the second read of its end comes after the change.
   const Result changed = run_piped(program_, {"extract", name, "w"}, path(".err"), [&] {
     std::fstream file(name, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(last_byte));
@@ -158,7 +158,7 @@ TEST_F(CliTest, ExtractPrintsOnlyWhatItVerified) {
   EXPECT_TRUE(whole.starts_with(changed.out)) << "bytes that were not verified are printed";
 }
 
-TEST_F(CliTest, AWrongKeyOrNoneGivesNothingButTheError) {
+TEST_F(CliTest, PrintsOnlyAnErrorWithoutTheRightKey) {
   WriteOptions options;
   options.encrypt = test::with_key();
   const std::string sealed = write("sealed", test::three_tensors().write(options));
@@ -193,7 +193,7 @@ TEST_F(CliTest, ConvertKeepsEveryHashThereAndBack) {
   EXPECT_THAT(run({"inspect", path("v4")}).out, HasSubstr("layout v4, data version 4"));
 }
 
-TEST_F(CliTest, ConvertRefusesWhatALayoutCannotHold) {
+TEST_F(CliTest, ConvertRejectsWhatALayoutCannotHold) {
   test::Content content = test::three_tensors();
   content.add({"ghost"}, "float32", {4}, true);
   const std::string v4 = write("v4", content.write());
@@ -228,14 +228,14 @@ TEST_F(CliTest, FailedWritesLeaveNothingBehind) {
   }
 }
 
-TEST_F(CliTest, PipesWorkWhereTheyMakeSense) {
+TEST_F(CliTest, ReadsAndWritesPipes) {
   const std::string file = write("file", test::three_tensors().write());
   EXPECT_EQ(run({"dump", "-"}, file).out, run({"dump", file}).out);
   EXPECT_EQ(run({"verify", "-"}, file).status, 0);
   EXPECT_EQ(run({"convert", "-", "-"}, file).out, slurp(file));
 }
 
-TEST_F(CliTest, ExtractWritesTheBytesOrNone) {
+TEST_F(CliTest, ExtractWritesAllBytesOrNone) {
   const test::Content content = test::three_tensors();
   const std::string file = write("file", content.write());
   EXPECT_EQ(run({"extract", file, "b"}).out, as_text(content.data[1]));
@@ -253,15 +253,15 @@ TEST_F(CliTest, DumpIsCanonicalJson) {
   EXPECT_EQ(dump.at("tensors").at(1).at("module_index"), 1);
 }
 
-TEST_F(CliTest, ProgressIsForTerminalsUnlessForced) {
+TEST_F(CliTest, ShowsProgressOnTerminalsOrIfForced) {
   const std::string file = write("file", test::three_tensors().write());
   EXPECT_EQ(run({"verify", file}).err, "");
   EXPECT_THAT(run({"verify", file, "--progress"}).err, HasSubstr("verify: "));
   EXPECT_THAT(run({"convert", file, path("out"), "--progress"}).err, HasSubstr("convert: "));
 }
 
-// A file that claims the world must be refused with what is there.
-TEST_F(CliTest, LiesCostNoMemory) {
+// Rejecting a file with false sizes takes memory in proportion to the real size.
+TEST_F(CliTest, FalseSizesTakeNoMemory) {
   const auto good = test::three_tensors().write();
   const auto with = [&](std::size_t at, std::uint64_t value) {
     auto bytes = good;
@@ -285,14 +285,14 @@ TEST_F(CliTest, LiesCostNoMemory) {
   }
 }
 
-// The index may be as long as the file, and a sparse file costs nothing to make: only real entries may cost memory.
-TEST_F(CliTest, ALongRunOfZerosInTheIndexCostsNoMemory) {
+// Zeros of a sparse file may fill the index, so only entries may take memory.
+TEST_F(CliTest, ZerosInTheIndexTakeNoMemory) {
   auto bytes = test::three_tensors().write();
   const std::uint64_t shift = 256 << 20;
   const Reader reader = test::open_bytes(bytes);
   std::vector<std::byte> records(
       bytes.begin() + static_cast<std::ptrdiff_t>(reader.index_begin() + reader.index_length()), bytes.end());
-  // Entries keep their place; each one's two offsets move by the length of the zeros.
+  // Entries stay in place; both offsets of each move by the length of the zeros.
   const std::span<const std::byte> entries(bytes.data() + reader.index_begin(), reader.index_used());
   ByteReader index(entries, reader.index_begin(), ErrorCode::kIndexEntryPastEnd, "the index");
   std::vector<std::byte> moved;
@@ -314,14 +314,14 @@ TEST_F(CliTest, ALongRunOfZerosInTheIndexCostsNoMemory) {
   EXPECT_LT(result.peak_kib, kPeakKibMax);
 }
 
-TEST_F(CliTest, APipeThatClosesEarlyEndsTheProgramQuietly) {
+TEST_F(CliTest, EndsQuietlyWhenAPipeIsClosed) {
   const std::string file = write("file", test::three_tensors().write());
   const std::string program = std::string(std::getenv("TZMARK_BUILD_DIR")) + "/bin/tzmark";
   const std::string command = test::shell_word(program) + " inspect --bytes " + test::shell_word(file) + " | true";
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
-// The bytes that inspect --bytes --unfolded shows, in their order.
+// Parses the bytes that inspect --bytes --unfolded shows, in their order.
 std::vector<std::byte> shown_bytes(const std::string& out) {
   constexpr std::size_t kHexAt = 14, kHexLength = 48;
   std::vector<std::byte> bytes;
@@ -350,7 +350,7 @@ TEST_F(CliTest, InspectShowsEveryByteOnceOfGoodAndBrokenFiles) {
   for (int i = 0; i < 100; ++i) {
     auto& bytes = broken.emplace_back(good[static_cast<std::size_t>(i) % good.size()]);
     if (i % 3 == 0) bytes.resize(random() % bytes.size());
-    // Most bytes that mean something are near the start.
+    // Most fields are near the start.
     if (!bytes.empty()) bytes[random() % std::min<std::size_t>(bytes.size(), 400)] = static_cast<std::byte>(random());
   }
   good.push_back(good[0]);
@@ -384,6 +384,16 @@ TEST_F(CliTest, InspectFoldsLongDataAndReadsPipesAndDetachedData) {
   EXPECT_THAT(head.out, HasSubstr("feature flags = bits 255\n"));
   EXPECT_THAT(head.out, HasSubstr("tensor header 3, hash 1: hash value = "));
   EXPECT_THAT(head.out, ::testing::Not(HasSubstr("data = ")));
+}
+
+TEST_F(CliTest, InspectReportsAFileThatShrinks) {
+  test::Content content;
+  content.add({"w"}, "uint8", {8 << 20});
+  const std::string file = write("file", content.write());
+  const Result result = run_piped(program_, {"inspect", "--bytes", "--unfolded", file}, path(".err"),
+                                  [&] { fs::resize_file(file, 100); });
+  EXPECT_EQ(result.status, 3);
+  EXPECT_EQ(result.err, "tzmark: error TZE-ENV-005: the file became shorter or unreadable\n");
 }
 
 // A file of terabytes takes neither time nor memory, as the command reads no data.

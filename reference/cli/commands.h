@@ -107,7 +107,7 @@ Path parse_path(const std::string& name);
 
 // Writes all of it to standard output, or throws. If the reader of a pipe is gone, SIGPIPE ends the program.
 void print(std::string_view text);
-void write_stdout(std::span<const std::byte> bytes);
+void print(std::span<const std::byte> bytes);
 
 // Formats a size for people: "1.5 GiB".
 std::string human_bytes(std::uint64_t bytes);

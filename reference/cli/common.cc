@@ -121,7 +121,7 @@ CLI::Option* add_size(CLI::App& command, const std::string& name, std::uint64_t&
   return command.add_option(name, bytes, summary)->transform(CLI::AsSizeValue(true));
 }
 
-void write_stdout(std::span<const std::byte> bytes) {
+void print(std::span<const std::byte> bytes) {
   try {
     tzmark::print(bytes);
   } catch (const Error& error) {
@@ -147,7 +147,7 @@ void tell_lost_owner(const std::string& file_name, const Growth& growth) {
       file_name));
 }
 
-void print(std::string_view text) { write_stdout(std::as_bytes(std::span(text))); }
+void print(std::string_view text) { print(std::as_bytes(std::span(text))); }
 
 std::string human_bytes(std::uint64_t bytes) {
   constexpr std::array<std::string_view, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -79,7 +79,7 @@ void print_file(File& file) {
     const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), file.size() - offset));
     const auto bytes = std::span(block).first(length);
     file.read_at(offset, bytes);
-    write_stdout(bytes);
+    print(bytes);
     offset += length;
   }
 }

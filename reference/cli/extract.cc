@@ -71,7 +71,8 @@ void stream_tensor(TensorStream& stream, std::uint64_t data_length, bool verify,
 // Writes the tensor to standard output. Bytes in a pipe cannot be taken back, so a first read verifies the tensor, and
 // a second read writes only the bytes that the first one verified.
 void print_tensor(TensorStream& stream, std::uint64_t data_length, bool verify) {
-  if (!verify) return stream_tensor(stream, data_length, false, write_stdout);
+  const auto print_block = [](std::span<const std::byte> data) { print(data); };
+  if (!verify) return stream_tensor(stream, data_length, false, print_block);
   const BlockTagger tagger;
   std::vector<BlockTag> tags;
   stream_tensor(stream, data_length, true, [&](std::span<const std::byte> data) { tags.push_back(tagger.tag(data)); });
@@ -81,7 +82,7 @@ void print_tensor(TensorStream& stream, std::uint64_t data_length, bool verify) 
       throw Error(ErrorCode::kFileChanged,
                   "the tensor changed after it was verified: the output ends before the change");
     }
-    write_stdout(data);
+    print_block(data);
   });
 }
 

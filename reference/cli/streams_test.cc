@@ -1,4 +1,4 @@
-// Standard streams as they come: closed, full, abandoned, non-blocking. And pipes and devices where files belong.
+// Standard streams that are closed, full, abandoned or non-blocking; pipes and devices in place of files.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 void redirect(int fd, const char* name) { ::dup2(::open(name, O_WRONLY), fd); }
 
-// So that a command that waits for ever fails its test.
+// Makes a command that waits forever fail its test.
 void end_in_a_minute() { ::alarm(60); }
 
 class StreamsTest : public CliTest {
@@ -38,7 +38,7 @@ class StreamsTest : public CliTest {
     return bytes;
   }
 
-  // Runs the command with both ends of its input and output non-blocking, writing and reading slowly.
+  // Runs the command with non-blocking input and output, and writes and reads them slowly.
   Result run_slowly(std::vector<std::string> arguments, const std::string& input) const {
     std::array<int, 2> in{}, out{};
     EXPECT_EQ(::pipe2(in.data(), O_CLOEXEC | O_NONBLOCK), 0);
@@ -76,7 +76,7 @@ class StreamsTest : public CliTest {
   const std::string good_ = write("good", test::three_tensors().write());
 };
 
-TEST_F(StreamsTest, AFullOrAbandonedStderrEndsNothing) {
+TEST_F(StreamsTest, IgnoresAFullOrAbandonedStderr) {
   const std::string bad = write("bad", damaged());
   const auto full = [] { redirect(STDERR_FILENO, "/dev/full"); };
   const auto abandoned = [] {
@@ -93,7 +93,7 @@ TEST_F(StreamsTest, AFullOrAbandonedStderrEndsNothing) {
   }
 }
 
-TEST_F(StreamsTest, ClosedOnesAreNotMistakenForFilesOpenedLater) {
+TEST_F(StreamsTest, DoesNotMistakeClosedStreamsForFiles) {
   ASSERT_EQ(run({"convert", good_, path("expected"), "--layout", "v4"}).status, 0);
   for (const std::vector<int>& closed : std::vector<std::vector<int>>{{0}, {1}, {2}, {1, 2}, {0, 1, 2}}) {
     const auto close_them = [&] {
@@ -105,7 +105,7 @@ TEST_F(StreamsTest, ClosedOnesAreNotMistakenForFilesOpenedLater) {
   }
 }
 
-TEST_F(StreamsTest, DataThatCannotBePrintedIsAnError) {
+TEST_F(StreamsTest, FailsIfOutputCannotBeWritten) {
   const auto full = [] { redirect(STDOUT_FILENO, "/dev/full"); };
   const auto closed = [] { ::close(STDOUT_FILENO); };
   for (const std::function<void()>& stdout_is : std::vector<std::function<void()>>{full, closed}) {
@@ -124,7 +124,7 @@ TEST_F(StreamsTest, DataThatCannotBePrintedIsAnError) {
   }
 }
 
-TEST_F(StreamsTest, NonBlockingPipesAreWaitedFor) {
+TEST_F(StreamsTest, WaitsForNonBlockingPipes) {
   test::Content content;
   content.add({"large"}, "uint8", {3 << 20});
   const auto bytes = content.write();
@@ -134,7 +134,7 @@ TEST_F(StreamsTest, NonBlockingPipesAreWaitedFor) {
   EXPECT_TRUE(result.out == text) << result.out.size();
 }
 
-TEST_F(StreamsTest, PipesAndDevicesInPlaceOfFilesAreRefusedAtOnce) {
+TEST_F(StreamsTest, RejectsPipesAndDevicesInPlaceOfFiles) {
   const std::string pipe = path("pipe"), shard = path("pipe.safetensors"), segments = path("segments");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   ASSERT_EQ(::mkfifo(shard.c_str(), 0600), 0);
@@ -164,7 +164,7 @@ TEST_F(StreamsTest, PipesAndDevicesInPlaceOfFilesAreRefusedAtOnce) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
-TEST_F(StreamsTest, AKeyMayComeFromAPipeOfTheShell) {
+TEST_F(StreamsTest, ReadsAKeyFromAPipe) {
   WriteOptions options;
   options.encrypt = test::with_key();
   const std::string sealed = write("sealed", test::three_tensors().write(options));

@@ -92,25 +92,25 @@ SimulatedModel::SimulatedModel(const SimulatedModelOptions& options) : options_(
 
 // columns 0: a vector.
 void SimulatedModel::add(const std::string& name, std::uint64_t rows, std::uint64_t columns, int split_dimension) {
-  Part part{.name = name, .dtype = "bfloat16", .shape = {rows}};
-  if (columns != 0) part.shape.push_back(columns);
-  part.run_elements = part.stride_elements = elements_of(part.shape);
+  Slice slice{.name = name, .dtype = "bfloat16", .shape = {rows}};
+  if (columns != 0) slice.shape.push_back(columns);
+  slice.run_elements = slice.stride_elements = elements_of(slice.shape);
   if (options_.strategy == Sharding::Strategy::kZeroPartitioned) {
-    if (!is_own(name, elements_of(part.shape) * kBytesOfParameter)) return;
+    if (!is_own(name, elements_of(slice.shape) * kBytesOfParameter)) return;
   } else if (options_.strategy == Sharding::Strategy::kTensorParallel && split_dimension != kNotSplit) {
     const auto dimension = static_cast<std::size_t>(split_dimension);
-    const std::uint64_t whole = part.shape[dimension];
+    const std::uint64_t whole = slice.shape[dimension];
     const std::uint64_t begin = whole * options_.rank / options_.world_size;
-    part.shape[dimension] = whole * (options_.rank + 1) / options_.world_size - begin;
-    part.first_element = dimension == 0 ? begin * columns : begin;
-    part.run_elements = dimension == 0 ? elements_of(part.shape) : part.shape[1];
-    part.stride_elements = columns;
+    slice.shape[dimension] = whole * (options_.rank + 1) / options_.world_size - begin;
+    slice.first_element = dimension == 0 ? begin * columns : begin;
+    slice.run_elements = dimension == 0 ? elements_of(slice.shape) : slice.shape[1];
+    slice.stride_elements = columns;
     sharding_.split_dims[name] = dimension;
   }
   sharding_.owned_params.push_back(name);
-  add_part(part, name, "bfloat16");
-  add_part(part, name + ".m", "float32");
-  add_part(part, name + ".v", "float32");
+  add_slice(slice, name, "bfloat16");
+  add_slice(slice, name + ".m", "float32");
+  add_slice(slice, name + ".v", "float32");
 }
 
 // Assigns a weight to the rank with the fewest bytes. Every rank computes the same assignment.
@@ -121,37 +121,37 @@ bool SimulatedModel::is_own(const std::string& name, std::uint64_t bytes) {
   return least - rank_bytes_.begin() == static_cast<std::ptrdiff_t>(options_.rank);
 }
 
-void SimulatedModel::add_part(const Part& weight, const std::string& name, const std::string& dtype) {
-  Part part = weight;
-  part.name = name;
-  part.dtype = dtype;
-  part.memory_offset = memory_bytes_;
-  const std::uint64_t bytes = bytes_of(part.shape, dtype);
+void SimulatedModel::add_slice(const Slice& weight, const std::string& name, const std::string& dtype) {
+  Slice slice = weight;
+  slice.name = name;
+  slice.dtype = dtype;
+  slice.memory_offset = memory_bytes_;
+  const std::uint64_t bytes = bytes_of(slice.shape, dtype);
   data_bytes_ += bytes;
   memory_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  parts_.push_back(std::move(part));
+  slices_.push_back(std::move(slice));
 }
 
 void SimulatedModel::make_views() {
   memory_ = HostMemory(memory_bytes_);
-  for (const Part& part : parts_) {
-    const std::size_t bytes = bytes_of(part.shape, part.dtype);
-    std::byte* const memory = memory_.bytes().data() + part.memory_offset;
-    as_words(memory, bytes, part.dtype, [&](auto words) {
-      std::uint64_t first = seed_of(options_.seed, part.name) + part.first_element * kOfElement;
-      for (std::size_t begin = 0; begin < words.size(); begin += part.run_elements) {
-        fill_run(words.subspan(begin, part.run_elements), first);
-        first += part.stride_elements * kOfElement;
+  for (const Slice& slice : slices_) {
+    const std::size_t bytes = bytes_of(slice.shape, slice.dtype);
+    std::byte* const memory = memory_.bytes().data() + slice.memory_offset;
+    as_words(memory, bytes, slice.dtype, [&](auto words) {
+      std::uint64_t first = seed_of(options_.seed, slice.name) + slice.first_element * kOfElement;
+      for (std::size_t begin = 0; begin < words.size(); begin += slice.run_elements) {
+        fill_run(words.subspan(begin, slice.run_elements), first);
+        first += slice.stride_elements * kOfElement;
       }
     });
-    const bool is_weight = part.dtype == "bfloat16";
-    (is_weight ? model_ : optimizer_).push_back({part.name, part.dtype, part.shape, {memory, bytes}});
+    const bool is_weight = slice.dtype == "bfloat16";
+    (is_weight ? model_ : optimizer_).push_back({slice.name, slice.dtype, slice.shape, {memory, bytes}});
   }
 }
 
 void SimulatedModel::advance() {
-  for (const Part& part : parts_) {
-    as_words(memory_.bytes().data() + part.memory_offset, bytes_of(part.shape, part.dtype), part.dtype,
+  for (const Slice& slice : slices_) {
+    as_words(memory_.bytes().data() + slice.memory_offset, bytes_of(slice.shape, slice.dtype), slice.dtype,
              [](auto words) { advance_words(words); });
   }
 }

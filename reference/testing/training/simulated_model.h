@@ -46,7 +46,7 @@ class SimulatedModel {
 
  private:
   // A tensor, or a rank's part of it: runs of consecutive elements of the whole tensor.
-  struct Part {
+  struct Slice {
     std::string name;
     std::string dtype;
     std::vector<std::uint64_t> shape;
@@ -58,13 +58,13 @@ class SimulatedModel {
 
   void add(const std::string& name, std::uint64_t rows, std::uint64_t columns, int split_dimension);
   bool is_own(const std::string& name, std::uint64_t bytes);
-  void add_part(const Part& weight, const std::string& name, const std::string& dtype);
+  void add_slice(const Slice& weight, const std::string& name, const std::string& dtype);
   void make_views();
   void take(TensorViews own, TensorViews loaded, std::uint64_t step);
 
   SimulatedModelOptions options_;
   Sharding sharding_;
-  std::vector<Part> parts_;  // a weight, its m, its v, the next weight ...
+  std::vector<Slice> slices_;  // a weight, its m, its v, the next weight ...
   std::vector<std::uint64_t> rank_bytes_;
   std::uint64_t memory_bytes_ = 0;
   std::uint64_t data_bytes_ = 0;

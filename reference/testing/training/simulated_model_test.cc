@@ -17,7 +17,7 @@ SimulatedModelOptions options_of(std::uint32_t rank, std::uint32_t world_size) {
           .owned = std::nullopt};
 }
 
-TEST(SimulatedModelTest, DealsEachWeightOutOnce) {
+TEST(SimulatedModelTest, AssignsEachWeightOnce) {
   std::set<std::string> names;
   std::size_t weights = 0;
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
@@ -30,7 +30,7 @@ TEST(SimulatedModelTest, DealsEachWeightOutOnce) {
   EXPECT_EQ(names.size(), weights);
 }
 
-TEST(SimulatedModelTest, HasWhatWasDealtOutBefore) {
+TEST(SimulatedModelTest, KeepsTheWeightsThatItOwned) {
   SimulatedModelOptions options = options_of(0, 3);
   options.owned = {"model.norm.weight"};
   const SimulatedModel model(options);
@@ -40,7 +40,7 @@ TEST(SimulatedModelTest, HasWhatWasDealtOutBefore) {
 }
 
 // With more ranks than weights, some get nothing, and go on with nothing.
-TEST(SimulatedModelTest, MayHaveBeenDealtNothing) {
+TEST(SimulatedModelTest, MayOwnNothing) {
   SimulatedModelOptions options = options_of(99, 100);
   options.owned.emplace();
   SimulatedModel model(options);
