@@ -183,8 +183,7 @@ TEST_P(FileTest, FaultAtEveryCallIsOneError) {
   for (std::uint64_t call = 0; call < kBytes; ++call) {
     for (const CallFault fault : {CallFault::kError, CallFault::kNoSpace}) {
       const auto inner = create();
-      FaultyFile bytewise(*inner, CallFault::kShort, 1, true);
-      FaultyFile file(bytewise, fault, call);
+      FaultyFile file(*inner, fault, call, false, 1);
       EXPECT_EQ(caught([&] { file.write_at(kOffset, std::span(content)); }),
                 failure(ErrorCode::kWriteFailed, kOffset + call));
       EXPECT_EQ(file.calls(), call + 1);
@@ -197,8 +196,7 @@ TEST_P(FileTest, FaultAtEveryCallIsOneError) {
          {std::pair{CallFault::kError, ErrorCode::kReadFailed}, std::pair{CallFault::kEnd, ErrorCode::kFileChanged}}) {
       const auto inner = create();
       inner->write_at(kOffset, std::span(content));
-      FaultyFile bytewise(*inner, CallFault::kShort, 1, true);
-      FaultyFile file(bytewise, fault, call);
+      FaultyFile file(*inner, fault, call, false, 1);
       EXPECT_EQ(caught([&] { read(file, kOffset, kBytes); }), failure(code, kOffset + call));
       EXPECT_EQ(file.calls(), call + 1);
       EXPECT_EQ(read(file, kOffset, kBytes), content);

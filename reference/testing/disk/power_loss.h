@@ -1,0 +1,41 @@
+// Runs a change of files, and judges what is left of it if the power goes after any of its system calls.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "testing/faults/system_calls.h"
+
+namespace tzmark::test {
+
+// What a judge is told of the state that it finds.
+struct Outcome {
+  bool is_finished;            // the change had returned
+  bool has_partial_insertion;  // a file system has made a part of an insertion
+};
+
+struct PowerLossScenario {
+  // Makes the files in a directory that are there, and durable, before the change.
+  std::function<void(const std::string& directory)> prepare;
+  std::function<void(const std::string& directory)> change;
+  // Recovers and says what is wrong then; empty if nothing is. May change the directory.
+  std::function<std::string(const std::string& directory, const Outcome& outcome)> judge;
+  // Asked during the change.
+  SystemCalls::Hook hook = [](const Call&) { return true; };
+  // Random states after each event; more are of no use where little is not synced.
+  unsigned random_states = 40;
+};
+
+struct PowerLossReport {
+  std::size_t states = 0;  // that differ
+  std::size_t syncs = 0;
+  std::set<std::string> bad;                 // what is wrong, and after which call
+  std::vector<std::string> unnoticed_syncs;  // could be left out, and no state would be bad
+};
+
+// Names of temporary files have * for their random part, and lack the directory.
+PowerLossReport lose_power(const PowerLossScenario& scenario);
+
+}  // namespace tzmark::test
