@@ -209,7 +209,6 @@ void undo_overwrite(File& journal, const UndoJournalHeaderWire& header, std::spa
   }
   if (!is_unchanged(file, header, ranges, 0)) refuse_other_file("it has other bytes where the edit changes none");
   for (const SavedRange& range : ranges) copy_bytes(journal, range.bytes_at, file, range.offset, range.length);
-  file.sync();
   locked.resize(header.file_bytes);
   file.sync();
 }

@@ -2,7 +2,6 @@
 #include "os/atomic_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,22 +82,10 @@ void give_attributes(const Directory& directory, const std::string& name, const 
   if (narrowed != mode && ::fchmod(fd, narrowed) != 0) throw_errno(ErrorCode::kWriteFailed, "fchmod");
 }
 
-std::string path_of_descriptor(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
-
-// A file without a name, which no kill leaves behind. Empty where there is none, or where it could not get a name
-// later. libcufile looks for the names of its files.
-Descriptor open_without_name(const Directory& directory, mode_t mode, std::string_view io_path) {
-  if (io_path == "gpudirect") return Descriptor();
-  Descriptor opened(::openat(directory.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
-  struct stat status {};
-  if (opened.get() >= 0 && ::lstat(path_of_descriptor(opened.get()).c_str(), &status) != 0) return Descriptor();
-  return opened;
-}
-
 // What the directory and the umask give a new file: asked of an empty one, as a umask cannot be read.
 Attributes attributes_of_new_file(const std::shared_ptr<const Directory>& directory, const std::string& final_name) {
   constexpr mode_t kMode = 0666;
-  Descriptor opened = open_without_name(*directory, kMode, "");
+  Descriptor opened = directory->create_without_name(kMode);
   if (opened.get() >= 0) return Attributes::of(opened.get());
   const TemporaryName temporary(directory, name_in_directory(temporary_name_for(final_name)));
   const SignalsDeferred until_it_is_open;
@@ -131,7 +118,8 @@ AtomicFile::AtomicFile(std::shared_ptr<const Directory> directory, const std::st
   constexpr mode_t mode = S_IRUSR | S_IWUSR;
   state.temporary_file_name = temporary_name_for(final_name);
   state.temporary.emplace(state.directory, name_in_directory(state.temporary_file_name));
-  state.descriptor = open_without_name(*state.directory, mode, io_path);
+  // libcufile looks for the names of its files.
+  if (io_path != "gpudirect") state.descriptor = state.directory->create_without_name(mode);
   if (state.descriptor.get() < 0) {
     const SignalsDeferred until_it_is_open;
     state.descriptor = state.directory->open_file(state.temporary->name(), O_RDWR | O_CREAT | O_EXCL, mode);
@@ -153,8 +141,7 @@ void AtomicFile::finish() {
   const int fd = state.descriptor.get();
   if (!state.linked) {
     const SignalsDeferred until_it_is_linked;
-    if (::linkat(AT_FDCWD, path_of_descriptor(fd).c_str(), state.directory->get(), state.temporary->name().c_str(),
-                 AT_SYMLINK_FOLLOW) != 0) {
+    if (!state.directory->give_name(fd, state.temporary->name())) {
       throw_errno(ErrorCode::kWriteFailed, "cannot give the file a name");
     }
     state.linked = true;

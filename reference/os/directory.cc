@@ -13,6 +13,11 @@
 #include "tzmark/error.h"
 
 namespace tzmark {
+namespace {
+
+std::string path_of_descriptor(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
+
+}  // namespace
 
 Directory::Directory(const std::string& name)
     : descriptor_(::open(name.empty() ? "." : name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
@@ -29,6 +34,17 @@ Descriptor Directory::open_file(const std::string& name, int flags, mode_t mode)
     fd = ::openat(get(), name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, mode);
   } while (fd < 0 && errno == EINTR);
   return Descriptor(fd);
+}
+
+Descriptor Directory::create_without_name(mode_t mode) const {
+  Descriptor opened(::openat(get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
+  struct stat status {};
+  if (opened.get() >= 0 && ::lstat(path_of_descriptor(opened.get()).c_str(), &status) != 0) return Descriptor();
+  return opened;
+}
+
+bool Directory::give_name(int fd, const std::string& name) const {
+  return ::linkat(AT_FDCWD, path_of_descriptor(fd).c_str(), get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
 bool Directory::has(const std::string& name) const {

@@ -25,6 +25,12 @@ class Directory {
   // Opens or creates a file; O_NOFOLLOW, O_CLOEXEC and O_NONBLOCK are added, so that no FIFO can block. Returns an
   // empty descriptor, and leaves errno set, if that fails.
   Descriptor open_file(const std::string& name, int flags, mode_t mode = 0) const;
+  // Creates a file that no kill leaves behind, as it has no name until give_name. Returns an empty descriptor where the
+  // file system has no such files, or none that could get a name later.
+  Descriptor create_without_name(mode_t mode) const;
+  // Gives a file that was created without a name one that nothing has. Returns false, and leaves errno set, if that
+  // fails.
+  bool give_name(int fd, const std::string& name) const;
   // Whether anything has the name, be it a symbolic link that leads nowhere.
   bool has(const std::string& name) const;
   // Whether the name is that of an open file, and not of one that has taken its place.

@@ -32,6 +32,7 @@ class InPlaceFile {
   static InPlaceFile create_beside(const InPlaceFile& other, std::string name);
 
   const Directory& directory() const { return *directory_; }
+  const std::shared_ptr<const Directory>& shared_directory() const { return directory_; }
   const std::string& name() const { return name_; }  // in the directory
   int get() const { return descriptor_.get(); }
 

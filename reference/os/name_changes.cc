@@ -181,6 +181,8 @@ void NameChanges::replace_by_link(AtomicFile& file, Change& change) {
     if (!is_lacking_links(errno)) throw_errno(ErrorCode::kWriteFailed, "cannot replace the file");
     refuse_to_lose();
   }
+  // The file system may keep the new name below and lose the old file's, unless that is durable first.
+  directory_->sync();
   if (!rename_in(*directory_, file.state_->temporary->name(), change.name)) {
     const int error_number = errno;
     ::unlinkat(directory_->get(), change.temporary.c_str(), 0);

@@ -67,7 +67,8 @@ void insert_some(const DiskEvent& event, std::vector<Bytes>& versions, std::vect
       return;
     case 1: {
       const std::uint64_t blocks = (versions.back().size() - event.offset + kBlock - 1) / kBlock;
-      inserted.offset = std::min<std::uint64_t>(event.offset + random() % (blocks + 1) * kBlock, versions.back().size());
+      inserted.offset =
+          std::min<std::uint64_t>(event.offset + random() % (blocks + 1) * kBlock, versions.back().size());
       is_partial = is_partial || inserted.offset != event.offset;
       break;
     }
@@ -184,6 +185,10 @@ void CrashModel::apply(const DiskEvent& event) {
   node.pending.clear();
 }
 
+bool CrashModel::is_durable() const {
+  return std::ranges::all_of(nodes_, [](const Node& node) { return node.pending.empty(); });
+}
+
 DiskState CrashModel::state(Survival survival, std::mt19937_64& random) const {
   DiskState state;
   // A file with several names has one content.
@@ -204,8 +209,7 @@ void CrashModel::add(const DirectoryEntries& entries, const std::string& path, S
       continue;
     }
     if (!contents[file]) {
-      contents[file] =
-          surviving_content(node.content, node.pending, survival, random, state.has_partial_insertion);
+      contents[file] = surviving_content(node.content, node.pending, survival, random, state.has_partial_insertion);
     }
     state.entries.push_back({path + name, file, contents[file]});
   }

@@ -49,6 +49,8 @@ class CrashModel {
 
   // The event happens. It has to stay where it is for as long as the model lives.
   void apply(const DiskEvent& event);
+  // Whether all is synced, so that there is one state.
+  bool is_durable() const;
   DiskState state(Survival survival, std::mt19937_64& random) const;
 
  private:

@@ -25,10 +25,10 @@ void FilePool::take(FileNumber file, std::span<const std::byte> content, const s
   static_cast<void>(::rename(name_of(file).c_str(), name.c_str()));
   const Descriptor opened(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   struct stat status {};
-  const bool is_written = opened.get() >= 0 && ::ftruncate(opened.get(), 0) == 0 &&
-                          ::pwrite(opened.get(), content.data(), content.size(), 0) ==
-                              static_cast<ssize_t>(content.size()) &&
-                          ::fstat(opened.get(), &status) == 0;
+  const bool is_written =
+      opened.get() >= 0 && ::ftruncate(opened.get(), 0) == 0 &&
+      ::pwrite(opened.get(), content.data(), content.size(), 0) == static_cast<ssize_t>(content.size()) &&
+      ::fstat(opened.get(), &status) == 0;
   if (!is_written) throw std::runtime_error("cannot make " + name);
   numbers_[status.st_ino] = file;
 }

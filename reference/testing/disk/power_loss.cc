@@ -1,8 +1,7 @@
 // Making the states of a disk and judging them.
 #include "testing/disk/power_loss.h"
 
-#include <sys/statfs.h>
-
+#include <algorithm>
 #include <filesystem>
 #include <regex>
 #include <stdexcept>
@@ -19,7 +18,8 @@ namespace {
 // Memory is faster than a disk, and keeps what is not synced as well.
 std::filesystem::path fastest_directory() {
   constexpr const char* kMemory = "/dev/shm";
-  const bool is_usable = std::filesystem::is_directory(kMemory) && std::filesystem::space(kMemory).available > (64 << 20);
+  const bool is_usable =
+      std::filesystem::is_directory(kMemory) && std::filesystem::space(kMemory).available > (64 << 20);
   return is_usable ? kMemory : std::filesystem::temp_directory_path();
 }
 
@@ -29,13 +29,14 @@ class Run {
     std::filesystem::create_directory(files_);
     std::filesystem::create_directory(directory_ / "pool");
     scenario.prepare(files_);
-    trace_ = record_disk(files_, pool_, [&] { scenario.change(files_); }, scenario.hook);
+    trace_ = record_disk(
+        files_, pool_, [&] { scenario.change(files_); }, scenario.hook);
     require_complete();
   }
 
   PowerLossReport report() {
     PowerLossReport report;
-    go_through(nullptr, [&](const DiskEvent* last, const std::string& wrong) {
+    go_through(nullptr, scenario_.random_states, [&](const DiskEvent* last, const std::string& wrong) {
       if (!wrong.empty()) report.bad.insert(plain(wrong + ", after: " + (last == nullptr ? "nothing" : last->what)));
       return false;
     });
@@ -43,7 +44,8 @@ class Run {
     for (const DiskEvent& event : trace_.events) {
       if (!event.is_sync()) continue;
       ++report.syncs;
-      const bool is_noticed = go_through(&event, [](const DiskEvent*, const std::string& wrong) { return !wrong.empty(); });
+      const bool is_noticed = go_through(&event, scenario_.random_states / 8,
+                                         [](const DiskEvent*, const std::string& wrong) { return !wrong.empty(); });
       if (!is_noticed) report.unnoticed_syncs.push_back(plain(event.what));
     }
     return report;
@@ -63,13 +65,14 @@ class Run {
 
   // Visits the states after each event until the visitor returns true, and returns whether it did.
   template <typename Visitor>
-  bool go_through(const DiskEvent* left_out, Visitor&& visit) {
+  bool go_through(const DiskEvent* left_out, unsigned random_states, Visitor&& visit) {
     CrashModel model(trace_);
     const DiskEvent* last = nullptr;
     bool is_reached = left_out == nullptr;  // before that, the states are those of the whole trace
     for (std::size_t i = 0; i <= trace_.events.size(); ++i) {
       const bool is_finished = i == trace_.events.size();
-      for (unsigned state = 0; is_reached && state < 3 + scenario_.random_states; ++state) {
+      const unsigned states = !is_reached ? 0 : model.is_durable() ? 1 : 3 + random_states;
+      for (unsigned state = 0; state < states; ++state) {
         const Survival survival = state < 3 ? Survival(state) : Survival::kSome;
         if (visit(last, judge(model.state(survival, random_), is_finished))) return true;
       }
@@ -85,10 +88,21 @@ class Run {
     return false;
   }
 
+  bool has_final_names(const DiskState& state) const {
+    const auto is_final = [&](const DiskState::Entry& entry) {
+      return !entry.content || trace_.end.contains(entry.path);
+    };
+    const auto files =
+        std::ranges::count_if(state.entries, [](const auto& entry) { return entry.content.has_value(); });
+    return std::ranges::all_of(state.entries, is_final) && static_cast<std::size_t>(files) == trace_.end.size();
+  }
+
   const std::string& judge(const DiskState& state, bool is_finished) {
-    const auto [verdict, is_new] = 
+    const auto [verdict, is_new] =
         verdicts_.try_emplace(state.hash() * 4 + (state.has_partial_insertion ? 2 : 0) + (is_finished ? 1 : 0));
     if (!is_new) return verdict->second;
+    if (is_finished && !has_final_names(state))
+      return verdict->second = "the change has returned, and names are not durable";
     state.make(files_, pool_);
     verdict->second = scenario_.judge(files_, {is_finished, state.has_partial_insertion});
     pool_.take_back(files_);

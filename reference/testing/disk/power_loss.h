@@ -24,8 +24,7 @@ struct PowerLossScenario {
   std::function<std::string(const std::string& directory, const Outcome& outcome)> judge;
   // Asked during the change.
   SystemCalls::Hook hook = [](const Call&) { return true; };
-  // Random states after each event; more are of no use where little is not synced.
-  unsigned random_states = 40;
+  unsigned random_states = 400;  // after each call, and an eighth of that where a sync is left out
 };
 
 struct PowerLossReport {
