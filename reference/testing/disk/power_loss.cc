@@ -15,14 +15,6 @@
 namespace tzmark::test {
 namespace {
 
-// Memory is faster than a disk, and keeps what is not synced as well.
-std::filesystem::path fastest_directory() {
-  constexpr const char* kMemory = "/dev/shm";
-  const bool is_usable =
-      std::filesystem::is_directory(kMemory) && std::filesystem::space(kMemory).available > (64 << 20);
-  return is_usable ? kMemory : std::filesystem::temp_directory_path();
-}
-
 class Run {
  public:
   explicit Run(const PowerLossScenario& scenario) : scenario_(scenario) {
@@ -128,6 +120,13 @@ class Run {
 };
 
 }  // namespace
+
+std::filesystem::path fastest_directory() {
+  constexpr const char* kMemory = "/dev/shm";
+  const bool is_usable =
+      std::filesystem::is_directory(kMemory) && std::filesystem::space(kMemory).available > (64 << 20);
+  return is_usable ? kMemory : std::filesystem::temp_directory_path();
+}
 
 PowerLossReport lose_power(const PowerLossScenario& scenario) { return Run(scenario).report(); }
 

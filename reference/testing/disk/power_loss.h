@@ -1,6 +1,7 @@
 // Runs a change of files, and judges what is left of it if the power goes after any of its system calls.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <set>
 #include <string>
@@ -33,6 +34,9 @@ struct PowerLossReport {
   std::set<std::string> bad;                 // what is wrong, and after which call
   std::vector<std::string> unnoticed_syncs;  // could be left out, and no state would be bad
 };
+
+// A directory for temporary files: in memory, which is faster than a disk, and keeps what is not synced as well.
+std::filesystem::path fastest_directory();
 
 // Names of temporary files have * for their random part, and lack the directory.
 PowerLossReport lose_power(const PowerLossScenario& scenario);
