@@ -141,19 +141,18 @@ void NameChanges::replace(AtomicFile& file, Change& change) {
 void NameChanges::replace_by_link(AtomicFile& file, Change& change) {
   // Linking a directory would fail with a misleading error.
   if (is_special(*directory_, change.name)) refuse_special_entry();
-  change.temporary = temporary_name_for(change.name);
-  if (!directory_->try_link(change.name, change.temporary)) {
+  TemporaryName old_name(directory_, temporary_name_for(change.name));
+  change.temporary = old_name.name();
+  if (!directory_->try_link(change.name, old_name.name())) {
     if (!is_link_unsupported(errno)) throw_errno(ErrorCode::kWriteFailed, "cannot replace the file");
     refuse_to_lose();
   }
   // The file system may keep the new name below and lose the old file's, unless that is durable first.
   directory_->sync();
   if (!directory_->try_rename(file.state_->temporary->name(), change.name)) {
-    const int error_number = errno;
-    ::unlinkat(directory_->get(), change.temporary.c_str(), 0);
-    errno = error_number;
     throw_errno(ErrorCode::kWriteFailed, "cannot replace the file");
   }
+  old_name.release();
   change.kind = Change::Kind::kReplaced;
   file.state_->temporary->release();
 }

@@ -3,13 +3,15 @@
 // A change reads and writes only what it is about. New tensors go behind the old terminator; when a segment is full, it
 // is doubled: by fallocate(FALLOC_FL_INSERT_RANGE) where the file system has it, else by copying the file.
 //
-// Crash safety: before the first byte of the file is overwritten, what it will overwrite is synced to an undo journal,
-// FILE.tzmark-intent, and so is the directory; when the change is whole and synced, the journal is removed. An
-// interrupted change leaves it. Readers then refuse the file with TZE-ENV-007, and the next call here undoes the
-// change, or finishes it where only room was made. So after recovery the file has the old content or the new one. What
-// holds for a process that dies holds for a machine that loses power, as far as its file system keeps what was synced:
-// each step is synced before the next one relies on it. If a file system has inserted a part of a range only, recovery
-// notices that and refuses.
+// Crash safety: before the first byte of the file is overwritten, the bytes that will be are synced to an undo journal,
+// which gets its name, FILE.tzmark-intent, when it is whole, and the directory is synced. When the change is whole and
+// synced, the journal is removed. An interrupted change leaves it: readers then refuse the file with TZE-ENV-007, and
+// the next call here undoes the change, or finishes it if only room was made. After recovery the file has the old
+// content or the new one. This holds when the process dies and when the machine loses power, provided that the file
+// system keeps what was synced: each step is synced before the next one relies on it, and no order of other writes,
+// renames and removals is assumed. One case is not safe: ext4 and xfs insert a range by moving extents one after
+// another, and a power loss in between can leave some of them moved. Recovery notices that and refuses; the file must
+// then be restored from a copy.
 //
 // A journal counts only for the file that it was written for. It is refused with TZE-ENV-007, and neither obeyed nor
 // removed, if the file has another inode, creation time (where the file system knows one) or size, or other bytes in 64

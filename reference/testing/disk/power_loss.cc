@@ -1,8 +1,12 @@
 // Making the states of a disk and judging them.
 #include "testing/disk/power_loss.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <regex>
 #include <stdexcept>
 #include <unordered_map>
@@ -129,5 +133,14 @@ std::filesystem::path fastest_directory() {
 }
 
 PowerLossReport lose_power(const PowerLossScenario& scenario) { return Run(scenario).report(); }
+
+void expect_safe(const PowerLossScenario& scenario, std::size_t states_min,
+                 const std::vector<std::string>& unnoticed_syncs) {
+  const PowerLossReport report = lose_power(scenario);
+  std::cout << report.states << " states, " << report.syncs << " syncs\n";
+  EXPECT_THAT(report.bad, ::testing::IsEmpty());
+  EXPECT_GE(report.states, states_min);
+  EXPECT_EQ(report.unnoticed_syncs, unnoticed_syncs);
+}
 
 }  // namespace tzmark::test

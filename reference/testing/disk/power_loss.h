@@ -25,7 +25,7 @@ struct PowerLossScenario {
   std::function<std::string(const std::string& directory, const Outcome& outcome)> judge;
   // Asked during the change.
   SystemCalls::Hook hook = [](const Call&) { return true; };
-  unsigned random_states = 400;  // after each call, and an eighth of that where a sync is left out
+  unsigned random_states = 600;  // after each call, and an eighth of that where a sync is left out
 };
 
 struct PowerLossReport {
@@ -40,5 +40,10 @@ std::filesystem::path fastest_directory();
 
 // Names of temporary files have * for their random part, and lack the directory.
 PowerLossReport lose_power(const PowerLossScenario& scenario);
+
+// Runs a scenario, prints how many states there were, and expects none of them to be bad, at least so many of them, and
+// each sync to be noticed but for those that are named.
+void expect_safe(const PowerLossScenario& scenario, std::size_t states_min,
+                 const std::vector<std::string>& unnoticed_syncs = {});
 
 }  // namespace tzmark::test

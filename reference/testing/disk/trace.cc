@@ -44,6 +44,8 @@ class Recorder {
       change_names(call, {{call.new_path, existing(inode_of(call.new_path))}});
     } else if (function == "renameat2" && (call.flags & RENAME_EXCHANGE) != 0) {
       change_names(call, {{call.path, find(call.new_path)}, {call.new_path, find(call.path)}});
+    } else if (function.starts_with("rename") && find(call.path) == find(call.new_path)) {
+      // Two names of one file stay as they are.
     } else if (function.starts_with("rename")) {
       change_names(call, {{call.path, std::nullopt}, {call.new_path, find(call.path)}});
     } else if (function.starts_with("unlink") || function == "rmdir") {

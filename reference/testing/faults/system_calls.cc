@@ -15,7 +15,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <stdexcept>
 #include <vector>
 
 namespace tzmark::test {
@@ -113,12 +112,11 @@ std::int64_t failed(int error_number) {
 
 }  // namespace
 
-SystemCalls::SystemCalls(Hook hook, Log log) : hook_(std::move(hook)), log_(std::move(log)) {
-  SystemCalls* none = nullptr;
-  if (!current.compare_exchange_strong(none, this)) throw std::logic_error("one hook at a time");
+SystemCalls::SystemCalls(Hook hook, Log log) : hook_(std::move(hook)), log_(std::move(log)), outer_(current) {
+  current = this;
 }
 
-SystemCalls::~SystemCalls() { current = nullptr; }
+SystemCalls::~SystemCalls() { current = outer_; }
 
 std::int64_t SystemCalls::make(const Call& call, const std::function<std::int64_t()>& real) {
   if (is_dead_) return failed(EIO);
@@ -133,13 +131,17 @@ std::int64_t SystemCalls::make(const Call& call, const std::function<std::int64_
   }
   switch (reply.action_) {
     case Reply::Action::kMake:
-      return make_and_log(call, real);
+      return log(call, [&] { return make_outside(call, real); });
     case Reply::Action::kLeaveOut:
       return needs_answer(call) ? failed(EIO) : static_cast<std::int64_t>(call.content.size());
     case Reply::Action::kFail:
       return failed(reply.error_number_);
+    case Reply::Action::kHalf: {
+      const std::int64_t moved = log(call, [&] { return make_outside(call, real); });
+      return moved > 1 ? moved / 2 : moved;
+    }
     case Reply::Action::kInstead:
-      return make_and_log(call, [&] {
+      return log(call, [&] {
         const Inside inside;
         return reply.instead_();
       });
@@ -147,7 +149,11 @@ std::int64_t SystemCalls::make(const Call& call, const std::function<std::int64_
   return failed(EIO);
 }
 
-std::int64_t SystemCalls::make_and_log(const Call& call, const std::function<std::int64_t()>& action) {
+std::int64_t SystemCalls::make_outside(const Call& call, const std::function<std::int64_t()>& real) {
+  return outer_ == nullptr ? real() : outer_->make(call, real);
+}
+
+std::int64_t SystemCalls::log(const Call& call, const std::function<std::int64_t()>& action) {
   if (!log_) return action();
   const std::lock_guard lock(mutex_);
   const std::int64_t result = action();
@@ -214,6 +220,13 @@ TZMARK_WRAP(int, mkostemp, char* name, int flags) {
 TZMARK_WRAP(ssize_t, pread, int fd, void* memory, size_t bytes, off_t offset) {
   TZMARK_ASK(ssize_t, call_with_range(call_of(Call::Kind::kRead, "pread", "read", fd), offset, bytes),
              __real_pread(fd, memory, bytes, offset));
+}
+
+TZMARK_WRAP(ssize_t, preadv2, int fd, const iovec* pieces, int count, off_t offset, int flags) {
+  std::size_t bytes = 0;
+  for (int i = 0; i < count; ++i) bytes += pieces[i].iov_len;
+  TZMARK_ASK(ssize_t, call_with_range(call_of(Call::Kind::kRead, "preadv2", "read", fd), offset, bytes),
+             __real_preadv2(fd, pieces, count, offset, flags));
 }
 
 TZMARK_WRAP(ssize_t, pwrite, int fd, const void* memory, size_t bytes, off_t offset) {

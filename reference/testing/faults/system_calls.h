@@ -45,6 +45,8 @@ class Reply {
     reply.error_number_ = error_number;
     return reply;
   }
+  // It is made, and its caller is told that it has moved half of the bytes.
+  static Reply half() { return Reply(Action::kHalf); }
   // Another action takes its place, with the same result: -1 and errno set if it fails. The hook is not asked
   // meanwhile.
   static Reply instead(std::function<std::int64_t()> action) {
@@ -55,7 +57,7 @@ class Reply {
 
  private:
   friend class SystemCalls;
-  enum class Action { kMake, kLeaveOut, kFail, kInstead };
+  enum class Action { kMake, kLeaveOut, kFail, kHalf, kInstead };
   explicit Reply(Action action) : action_(action) {}
 
   Action action_;
@@ -63,7 +65,8 @@ class Reply {
   std::function<std::int64_t()> instead_;
 };
 
-// Asks while it lives. One at a time. REQUIRES: no other thread makes calls while it is made or destroyed.
+// Asks while it lives. Of several the newest is asked first, and the others about what it lets be made.
+// REQUIRES: no other thread makes calls while it is made or destroyed; the newest is destroyed first.
 class SystemCalls {
  public:
   // Called from any thread, and several at a time. Its own calls are not asked about. If it throws, the caller has
@@ -83,11 +86,13 @@ class SystemCalls {
   std::int64_t make(const Call& call, const std::function<std::int64_t()>& real);
 
  private:
-  std::int64_t make_and_log(const Call& call, const std::function<std::int64_t()>& action);
+  std::int64_t make_outside(const Call& call, const std::function<std::int64_t()>& real);
+  std::int64_t log(const Call& call, const std::function<std::int64_t()>& action);
 
   const Hook hook_;
   const Log log_;
-  std::mutex mutex_;  // of calls that are logged
+  SystemCalls* const outer_;  // the one that is asked next
+  std::mutex mutex_;          // of calls that are logged
   std::atomic<bool> is_dead_ = false;
 };
 

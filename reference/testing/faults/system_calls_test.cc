@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <vector>
 
@@ -18,7 +17,6 @@
 namespace tzmark::test {
 namespace {
 
-using ::testing::Contains;
 using ::testing::ElementsAre;
 
 class SystemCallsTest : public ::testing::Test {
@@ -87,6 +85,33 @@ TEST_F(SystemCallsTest, AreLeftOutOrFailOrAreReplaced) {
   EXPECT_EQ(std::filesystem::file_size(directory_ / "a"), 0U);
   EXPECT_EQ(::ftruncate(file.get(), 10), 0);
   EXPECT_EQ(std::filesystem::file_size(directory_ / "a"), 101U);
+}
+
+TEST_F(SystemCallsTest, TellOfHalf) {
+  const Descriptor file = opened_.open_file("a", O_RDWR | O_CREAT, 0600);
+  const SystemCalls calls([](const Call&) { return Reply::half(); });
+  EXPECT_EQ(::pwrite(file.get(), "1234", 4, 0), 2);
+  EXPECT_EQ(std::filesystem::file_size(directory_ / "a"), 4U);
+}
+
+TEST_F(SystemCallsTest, AskTheNewestHookFirst) {
+  std::vector<std::string> asked;
+  const SystemCalls outer([&](const Call& call) -> Reply {
+    asked.push_back("outer " + std::string(call.function));
+    return call.function == "ftruncate" ? Reply::failure(ENOSPC) : Reply(true);
+  });
+  const Descriptor file = opened_.open_file("a", O_RDWR | O_CREAT, 0600);
+  {
+    const SystemCalls inner([&](const Call& call) -> Reply {
+      asked.push_back("inner " + std::string(call.function));
+      return call.function != "fsync";
+    });
+    EXPECT_EQ(::fsync(file.get()), 0);
+    EXPECT_EQ(::ftruncate(file.get(), 5), -1);
+    EXPECT_EQ(errno, ENOSPC);
+  }
+  EXPECT_EQ(::fsync(file.get()), 0);
+  EXPECT_THAT(asked, ElementsAre("outer openat", "inner fsync", "inner ftruncate", "outer ftruncate", "outer fsync"));
 }
 
 TEST_F(SystemCallsTest, ChangeNothingAfterTheirCallerHasDied) {
