@@ -20,8 +20,6 @@ inline constexpr std::string_view kTemporaryMark = ".tmp-";
 struct Place {
   std::string parent;  // "." if there is none
   std::string name;
-
-  std::string directory() const { return parent + "/" + name; }
 };
 
 // Returns NAME.tmp-ID.MARK. The mark is the CRC-64 of what precedes it, in 16 hex digits: directories that saves make

@@ -88,7 +88,7 @@ TEST_F(SystemCallsTest, AreLeftOutOrFailOrAreReplaced) {
 }
 
 TEST_F(SystemCallsTest, TellOfHalf) {
-  const Descriptor file = opened_.open_file("a", O_RDWR | O_CREAT, 0600);
+  const Descriptor file = opened_.create("a", 0600);
   const SystemCalls calls([](const Call&) { return Reply::half(); });
   EXPECT_EQ(::pwrite(file.get(), "1234", 4, 0), 2);
   EXPECT_EQ(std::filesystem::file_size(directory_ / "a"), 4U);
@@ -100,7 +100,7 @@ TEST_F(SystemCallsTest, AskTheNewestHookFirst) {
     asked.push_back("outer " + std::string(call.function));
     return call.function == "ftruncate" ? Reply::failure(ENOSPC) : Reply(true);
   });
-  const Descriptor file = opened_.open_file("a", O_RDWR | O_CREAT, 0600);
+  const Descriptor file = opened_.create("a", 0600);
   {
     const SystemCalls inner([&](const Call& call) -> Reply {
       asked.push_back("inner " + std::string(call.function));
