@@ -22,6 +22,6 @@ void add_write_options(CLI::App& command, CheckpointOptions& options);
 void add_read_options(CLI::App& command, CheckpointReadOptions& options);
 
 // Returns the directory if it is a checkpoint, else the newest one in it. Throws TZE-ENV-001 if there is none.
-std::string find_checkpoint(const std::string& directory, const CheckpointReadOptions& options);
+std::string find_checkpoint(const std::string& directory);
 
 }  // namespace tzmark::cli

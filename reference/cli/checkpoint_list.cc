@@ -101,8 +101,8 @@ void list(const std::string& directory, bool as_json) {
 }
 
 // Reports directories next to the checkpoints that are no committed checkpoints, and why.
-void tell_unusable(const std::string& directory, const CheckpointReadOptions& reading) {
-  for (const CheckpointInfo& info : list_checkpoints(directory, reading)) {
+void tell_unusable(const std::string& directory) {
+  for (const CheckpointInfo& info : list_checkpoints(directory)) {
     if (info.status == Status::kUncommitted || info.status == Status::kUnreadable) {
       tell(fmt::format("passed over {}: {}", info.directory, info.problem));
     }
@@ -110,8 +110,8 @@ void tell_unusable(const std::string& directory, const CheckpointReadOptions& re
 }
 
 void verify(const std::string& directory, const CheckpointReadOptions& reading) {
-  const std::string checkpoint = find_checkpoint(directory, reading);
-  if (checkpoint != directory) tell_unusable(directory, reading);
+  const std::string checkpoint = find_checkpoint(directory);
+  if (checkpoint != directory) tell_unusable(directory);
   const CheckpointInfo info = verify_checkpoint(checkpoint, reading);
   print(fmt::format("{}: step {}, {}, {} files, {}, all sizes and digests match\n", printable(checkpoint), info.step,
                     ranks_of(info), info.file_count, human_bytes(info.file_bytes)));

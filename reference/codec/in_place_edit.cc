@@ -166,8 +166,6 @@ void InPlaceEdit::begin(std::vector<Range> ranges, std::uint64_t file_bytes_max)
 }
 
 void InPlaceEdit::write_head(std::uint64_t tensor_count, std::uint64_t total_data_bytes, std::uint64_t index_length) {
-  // What the head speaks of is there before it does.
-  file_->sync();
   FileHeader header = index_.header;
   header.tensor_count = tensor_count;
   header.total_data_bytes = total_data_bytes;

@@ -1,17 +1,19 @@
 // Writing undo journals, and their names.
 #include "codec/undo_journal.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
+#include "os/temporary_name.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -20,22 +22,22 @@ namespace {
 constexpr std::string_view kSuffix = ".tzmark-intent";
 constexpr std::size_t kJournalPieceBytes = 1 << 20;
 
-// Writes the parts of an undo journal one after another, and hashes them.
+// Writes the parts of an undo journal one after another, and hashes them. The journal gets its name when it is whole
+// and synced, so that a machine that loses power leaves none that is cut or holds zeros.
 class UndoJournalWriter {
  public:
-  explicit UndoJournalWriter(const InPlaceFile& locked) : directory_(locked.directory()) {
-    const std::string name = undo_journal_name(locked);
-    Descriptor descriptor = directory_.open_file(name, O_RDWR | O_CREAT | O_EXCL, 0600);
-    if (descriptor.get() < 0) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot create", name));
-    try {
-      // Only its owner may write to it; if that is not the file's owner, recovery is up to the user who began the
-      // change.
-      locked.give_attributes_to(descriptor.get(), 0755);
-      file_ = open_file(std::move(descriptor), name, OpenMode::kModify);
-    } catch (...) {
-      directory_.remove_file(name);
-      throw;
+  explicit UndoJournalWriter(const InPlaceFile& locked)
+      : directory_(locked.directory()),
+        name_(undo_journal_name(locked)),
+        descriptor_(directory_.create_without_name(kPrivate)) {
+    if (descriptor_.get() < 0) {
+      temporary_.emplace(locked.shared_directory(), temporary_name_for(name_.substr(0, kNameBytesMax)));
+      descriptor_ = directory_.create(temporary_->name(), kPrivate);
     }
+    // Only its owner may write to it; if that is not the file's owner, recovery is up to the user who began the
+    // change.
+    locked.give_attributes_to(descriptor_.get(), 0755);
+    file_ = open_file(duplicate(descriptor_), name_, OpenMode::kModify);
   }
 
   void bytes(std::span<const std::byte> bytes) {
@@ -51,11 +53,23 @@ class UndoJournalWriter {
     const Sha256Digest digest = digest_.finish();
     file_->write_at(position_, std::span<const std::byte>(digest));
     file_->sync();
+    if (temporary_) {
+      directory_.rename(temporary_->name(), name_);
+      temporary_->release();
+    } else if (!directory_.give_name(descriptor_.get(), name_)) {
+      throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot create", name_));
+    }
     directory_.sync();
   }
 
  private:
+  static constexpr mode_t kPrivate = 0600;
+  static constexpr std::size_t kNameBytesMax = NAME_MAX - std::string_view(".tmp-XXXXXXXX").size();
+
   const Directory& directory_;
+  const std::string name_;
+  std::optional<TemporaryName> temporary_;  // where a file cannot be without a name
+  Descriptor descriptor_;
   std::unique_ptr<File> file_;
   Sha256 digest_;
   std::uint64_t position_ = 0;
@@ -104,7 +118,8 @@ Range first_probe(File& file, std::uint64_t at) {
 Range last_probe(File& file, std::uint64_t at) {
   std::vector<std::byte> piece(kJournalPieceBytes);
   for (std::uint64_t end = file.size(); end > at;) {
-    const auto part = std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(kJournalPieceBytes, end - at)));
+    const auto part =
+        std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(kJournalPieceBytes, end - at)));
     file.read_at(end - part.size(), part);
     const auto found = std::find_if(part.rbegin(), part.rend(), is_not_zero);
     end -= static_cast<std::uint64_t>(found - part.rbegin());
@@ -169,8 +184,8 @@ void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<
   for (const Range& range : ranges) {
     journal.structure(range);
     for (std::uint64_t done = 0; done < range.length;) {
-      const auto part =
-          std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(kJournalPieceBytes, range.length - done)));
+      const auto part = std::span(piece).first(
+          static_cast<std::size_t>(std::min<std::uint64_t>(kJournalPieceBytes, range.length - done)));
       file.read_at(range.offset + done, part);
       journal.bytes(part);
       done += part.size();

@@ -3,13 +3,15 @@
 // An edit reads and writes only what it concerns. New tensors follow the old terminator. A full segment is doubled, by
 // fallocate(FALLOC_FL_INSERT_RANGE) if the file system supports it, otherwise by copying the file.
 //
-// Crash safety: before an edit overwrites the first byte of the file, it writes the old content of what it will
-// overwrite to an undo journal, FILE.tzmark-intent, and syncs the journal and the directory. When the edit is complete
-// and synced, it removes the journal. An interrupted edit leaves the journal behind: readers then refuse the file with
-// TZE-ENV-007, and the next call here undoes the edit, or finishes it if it only grew a segment. After recovery the
-// file has either the old content or the new one. This holds if the process dies, and if the machine loses power,
-// provided that the file system keeps what was synced: each step is synced before the next one relies on it. If a file
-// system has inserted only part of a range, recovery detects that and refuses.
+// Crash safety: before the first byte of the file is overwritten, the bytes that will be are synced to an undo journal,
+// which gets its name, FILE.tzmark-intent, when it is whole, and the directory is synced. When the change is whole and
+// synced, the journal is removed. An interrupted change leaves it: readers then refuse the file with TZE-ENV-007, and
+// the next call here undoes the change, or finishes it if only room was made. After recovery the file has the old
+// content or the new one. This holds when the process dies and when the machine loses power, provided that the file
+// system keeps what was synced: each step is synced before the next one relies on it, and no order of other writes,
+// renames and removals is assumed. One case is not safe: ext4 and xfs insert a range by moving extents one after
+// another, and a power loss in between can leave some of them moved. Recovery notices that and refuses; the file must
+// then be restored from a copy.
 //
 // A journal is valid only for the file that it was written for. Recovery refuses it with TZE-ENV-007, and leaves it in
 // place, if the file's inode, creation time (if the file system records one) or size differs, or the content of a

@@ -97,9 +97,8 @@ class File {
 
 enum class OpenMode {
   kRead,
-  kCreate,         // must not exist; readable and writable
-  kCreatePrivate,  // the same, accessible by its owner only
-  kModify,         // must exist; readable and writable
+  kCreate,  // must not exist; readable and writable
+  kModify,  // must exist; readable and writable
 };
 
 // One entry of the registry of I/O paths.

@@ -1,4 +1,5 @@
-// The calls that take the place of the C library's and liburing's in the test program.
+// The faults, and the wrapped calls of stdio, madvise and liburing. CMake reads their names from this file, as from
+// system_calls.cc.
 #include "testing/faults/system_faults.h"
 
 #include <fcntl.h>
@@ -86,18 +87,6 @@ int error_number_of(Fault fault) {
   return 0;
 }
 
-// A call that moves bytes. A short one has moved all, but says that it was half: nobody may rely on more.
-template <typename Call>
-ssize_t moving(Call&& call) {
-  const Fault fault = next_fault();
-  if (const int error_number = error_number_of(fault)) {
-    errno = error_number;
-    return -1;
-  }
-  const ssize_t moved = call();
-  return fault == Fault::kShort && moved > 1 ? moved / 2 : moved;
-}
-
 // A call of stdio that moves bytes: its errors are zeros, and a mark in the stream.
 template <typename Call>
 std::size_t streaming(std::FILE* stream, Call&& call) {
@@ -121,14 +110,44 @@ int doing(Call&& call) {
   return -1;
 }
 
-// A call that changes a name: never interrupted, and done or not.
-template <typename Call>
-int naming(Call&& call) {
-  const Fault fault = next_fault();
-  const bool fails = fault == Fault::kError || fault == Fault::kNoSpace;
-  if (!fails) return call();
-  errno = error_number_of(fault);
-  return -1;
+// What the fault makes of a call that the interposer asks about. A call that changes a name is never interrupted.
+Reply reply_to(const Call& call) {
+  const std::string_view function = call.function;
+  const bool moves = call.kind == Call::Kind::kRead || call.kind == Call::Kind::kWrite;
+  const bool names = function == "renameat2" || function == "renameat" || function == "linkat";
+  const bool is_counted = moves || names || function == "fsync" || function == "ftruncate" || function == "fallocate";
+  const Fault fault = is_counted ? next_fault() : Fault::kNone;
+  if (fault == Fault::kShort && moves) return Reply::half();
+  const int error_number = error_number_of(fault);
+  if (error_number == 0 || (fault == Fault::kAgain && !moves) || (fault == Fault::kInterrupted && names)) return true;
+  return Reply::failure(error_number);
+}
+
+bool is_of(const Call& call, RefusedCall::Call kind) {
+  const std::string_view function = call.function;
+  switch (kind) {
+    case RefusedCall::Call::kOpenDirect:
+      return function == "open" && (call.flags & O_DIRECT) != 0;
+    case RefusedCall::Call::kOpenWithoutName:
+      return function == "openat" && (call.flags & O_TMPFILE) == O_TMPFILE;
+    case RefusedCall::Call::kAllocate:
+      return function == "fallocate";
+    case RefusedCall::Call::kDontcache:
+      return function == "preadv2";
+    case RefusedCall::Call::kExchange:
+      return function == "renameat2" && (call.flags & RENAME_EXCHANGE) != 0;
+    case RefusedCall::Call::kRenameToFree:
+      return function == "renameat2" && (call.flags & RENAME_EXCHANGE) == 0;
+    case RefusedCall::Call::kLink:
+      return function == "linkat";
+    case RefusedCall::Call::kChangeOwner:
+      return function == "fchown";
+    case RefusedCall::Call::kRegisterBuffers:
+    case RefusedCall::Call::kRegisterFiles:
+    case RefusedCall::Call::kPopulate:
+      break;
+  }
+  return false;
 }
 
 int refusal_of(RefusedCall::Call call) { return refused[static_cast<std::size_t>(call)]; }
@@ -141,6 +160,7 @@ SystemFault::SystemFault(Fault fault, std::uint64_t call) {
   plan.call = call;
   plan.calls = 0;
   plan.armed = true;
+  system_calls_.emplace(reply_to);
 }
 
 SystemFault::~SystemFault() { plan.armed = false; }
@@ -181,6 +201,10 @@ RefusedRings::~RefusedRings() { refused_rings = 0; }
 
 RefusedCall::RefusedCall(Call call, int error_number) : call_(call) {
   refused[static_cast<std::size_t>(call)] = error_number;
+  system_calls_.emplace([=](const test::Call& made) -> Reply {
+    if (is_of(made, call)) return Reply::failure(error_number);
+    return true;
+  });
 }
 
 RefusedCall::~RefusedCall() { refused[static_cast<std::size_t>(call_)] = 0; }
@@ -197,26 +221,6 @@ extern "C" {
   result __real_##name(__VA_ARGS__);   \
   result __wrap_##name(__VA_ARGS__);   \
   result __wrap_##name(__VA_ARGS__)
-
-TZMARK_WRAP(ssize_t, pread, int fd, void* memory, size_t bytes, off_t offset) {
-  return moving([&] { return __real_pread(fd, memory, bytes, offset); });
-}
-
-TZMARK_WRAP(ssize_t, pwrite, int fd, const void* memory, size_t bytes, off_t offset) {
-  return moving([&] { return __real_pwrite(fd, memory, bytes, offset); });
-}
-
-TZMARK_WRAP(ssize_t, preadv2, int fd, const iovec* pieces, int count, off_t offset, int flags) {
-  if (const int error_number = refusal_of(RefusedCall::Call::kDontcache)) {
-    errno = error_number;
-    return -1;
-  }
-  return moving([&] { return __real_preadv2(fd, pieces, count, offset, flags); });
-}
-
-TZMARK_WRAP(ssize_t, pwritev2, int fd, const iovec* pieces, int count, off_t offset, int flags) {
-  return moving([&] { return __real_pwritev2(fd, pieces, count, offset, flags); });
-}
 
 TZMARK_WRAP(size_t, fread, void* memory, size_t size, size_t count, FILE* stream) {
   return streaming(stream, [&](size_t part) { return __real_fread(memory, size, (count + part - 1) / part, stream); });
@@ -236,22 +240,6 @@ TZMARK_WRAP(int, fseeko, FILE* stream, off_t offset, int whence) {
   return doing([&] { return __real_fseeko(stream, offset, whence); });
 }
 
-TZMARK_WRAP(int, fsync, int fd) {
-  return doing([&] { return __real_fsync(fd); });
-}
-
-TZMARK_WRAP(int, ftruncate, int fd, off_t bytes) {
-  return doing([&] { return __real_ftruncate(fd, bytes); });
-}
-
-TZMARK_WRAP(int, fallocate, int fd, int mode, off_t offset, off_t bytes) {
-  if (const int error_number = refusal_of(RefusedCall::Call::kAllocate)) {
-    errno = error_number;
-    return -1;
-  }
-  return doing([&] { return __real_fallocate(fd, mode, offset, bytes); });
-}
-
 TZMARK_WRAP(int, madvise, void* memory, size_t bytes, int advice) {
   const bool populates = advice == MADV_POPULATE_READ || advice == MADV_POPULATE_WRITE;
   if (!populates) return __real_madvise(memory, bytes, advice);
@@ -260,62 +248,6 @@ TZMARK_WRAP(int, madvise, void* memory, size_t bytes, int advice) {
     return -1;
   }
   return doing([&] { return __real_madvise(memory, bytes, advice); });
-}
-
-int __real_open(const char* name, int flags, ...);
-int __wrap_open(const char* name, int flags, ...);
-int __wrap_open(const char* name, int flags, ...) {
-  va_list rest;
-  va_start(rest, flags);
-  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
-  va_end(rest);
-  const int error_number = (flags & O_DIRECT) != 0 ? refusal_of(RefusedCall::Call::kOpenDirect) : 0;
-  if (error_number == 0) return __real_open(name, flags, mode);
-  errno = error_number;
-  return -1;
-}
-
-int __real_openat(int directory, const char* name, int flags, ...);
-int __wrap_openat(int directory, const char* name, int flags, ...);
-int __wrap_openat(int directory, const char* name, int flags, ...) {
-  va_list rest;
-  va_start(rest, flags);
-  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
-  va_end(rest);
-  const bool has_no_name = (flags & O_TMPFILE) == O_TMPFILE;
-  const int error_number = has_no_name ? refusal_of(RefusedCall::Call::kOpenWithoutName) : 0;
-  if (error_number == 0) return __real_openat(directory, name, flags, mode);
-  errno = error_number;
-  return -1;
-}
-
-TZMARK_WRAP(int, renameat2, int from_directory, const char* from, int to_directory, const char* to, unsigned flags) {
-  const auto call = (flags & RENAME_EXCHANGE) != 0 ? RefusedCall::Call::kExchange : RefusedCall::Call::kRenameToFree;
-  if (const int error_number = refusal_of(call)) {
-    errno = error_number;
-    return -1;
-  }
-  return naming([&] { return __real_renameat2(from_directory, from, to_directory, to, flags); });
-}
-
-TZMARK_WRAP(int, renameat, int from_directory, const char* from, int to_directory, const char* to) {
-  return naming([&] { return __real_renameat(from_directory, from, to_directory, to); });
-}
-
-TZMARK_WRAP(int, linkat, int from_directory, const char* from, int to_directory, const char* to, int flags) {
-  if (const int error_number = refusal_of(RefusedCall::Call::kLink)) {
-    errno = error_number;
-    return -1;
-  }
-  return naming([&] { return __real_linkat(from_directory, from, to_directory, to, flags); });
-}
-
-TZMARK_WRAP(int, fchown, int fd, uid_t owner, gid_t group) {
-  if (const int error_number = refusal_of(RefusedCall::Call::kChangeOwner)) {
-    errno = error_number;
-    return -1;
-  }
-  return __real_fchown(fd, owner, group);
 }
 
 TZMARK_WRAP(unsigned, io_uring_peek_batch_cqe, io_uring* ring, io_uring_cqe** completions, unsigned count) {

@@ -1,11 +1,14 @@
 // For tests: system calls that fail, or move less than they were asked for, at a chosen call.
 //
-// The linker puts our calls in the place of the C library's and liburing's (--wrap), in the test program alone. Counted
+// Those that system_calls.h asks about, and calls of stdio, of madvise and of liburing, which are wrapped here. Counted
 // are the calls by which the paths move bytes, make room and sync, those that change names, and each completion of a
 // ring. One at a time may be armed; the calls themselves may come from any threads.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+
+#include "testing/faults/system_calls.h"
 
 namespace tzmark::test {
 
@@ -29,6 +32,9 @@ class SystemFault {
   std::uint64_t calls() const;
   // Whether that call has come.
   bool is_met() const;
+
+ private:
+  std::optional<SystemCalls> system_calls_;
 };
 
 // Makes io_uring_setup fail while it lives.
@@ -94,7 +100,8 @@ class RefusedCall {
   ~RefusedCall();
 
  private:
-  Call call_;
+  const Call call_;
+  std::optional<SystemCalls> system_calls_;
 };
 
 }  // namespace tzmark::test

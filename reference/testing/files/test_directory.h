@@ -43,8 +43,8 @@ inline void write_whole(const std::string& file_name, std::span<const std::byte>
 // An empty directory that is gone, with all in it, when the object is.
 class TestDirectory {
  public:
-  TestDirectory() {
-    name_ = (std::filesystem::temp_directory_path() / "tzmark-test-XXXXXX").string();
+  explicit TestDirectory(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    name_ = (parent / "tzmark-test-XXXXXX").string();
     if (::mkdtemp(name_.data()) == nullptr) throw std::runtime_error("cannot make " + name_);
   }
   TestDirectory(const TestDirectory&) = delete;
