@@ -52,7 +52,7 @@ class Shell:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
         print(f"{command}\nprintf '\\n%s %s\\n' {MARK} $?", file=stdin, flush=True)
-        lines = []
+        lines: list[str] = []
         for line in stdout:
             if line.startswith(f"{MARK} "):
                 return "".join(lines), int(line.split()[1])
