@@ -88,8 +88,7 @@ void write_output(const ConvertOptions& options, WriteOptions write_options, con
   if (options.writes_safetensors()) {
     write_safetensors(options.output, input.table(), input, options.safetensors_options(write_options, input));
   } else if (options.output == "-") {
-    if (options.detached_data)
-      throw Error(ErrorCode::kUsage, "detached data takes two files, and standard output is one");
+    if (options.split) throw Error(ErrorCode::kUsage, "detached data takes two files, and standard output is one");
     const auto file = temporary_file();
     write_tensors(*file, input.table(), input, write_options);
     print_file(*file);

@@ -39,7 +39,7 @@ Content content_with(const std::string& name, std::uint64_t data_bytes) {
 WriteOptions write_options(bool split = false) {
   WriteOptions options;
   options.layout = Layout::kV5Segments;
-  options.split = split;
+  options.detached_data = split;
   options.io_path = "pwrite";
   options.threads = 1;
   options.piece_bytes = 4096;
@@ -128,12 +128,12 @@ std::string pair_content(const std::string& head, const std::string& data) {
 
 // Two files that belong together. FORMAT.md, appendix A, says how the old pair is put together again.
 std::string judge_pair(const std::string& directory, const Outcome& outcome, const Expected& expected) {
-  const std::string head = directory + kName, data = split_data_file_name(head);
+  const std::string head = directory + kName, data = detached_data_file_name(head);
   if (!std::filesystem::exists(head)) return judge_absence(outcome, expected);
   try {
     return expected.judge(whole_content(head, data), outcome.is_finished);
   } catch (const Error& error) {
-    if (outcome.is_finished || error.code() != ErrorCode::kDetachedData) return error.what();
+    if (outcome.is_finished || error.code() != ErrorCode::kDetachedDataFile) return error.what();
   }
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     const std::string name = entry.path();
