@@ -92,7 +92,8 @@ Recovery recover(const std::string& file_name, RecoverOptions options = {});
 
 // Copies of the file that changes have left which were killed while the file grew by being copied: files next to it
 // called FILE.tzmark-grow-XXXXXXXXXXXXXXXX, with 16 hexadecimal digits. No call removes them, as only their names tell
-// what they are; if no change is under way, they may be deleted. Files of such names are not opened.
+// what they are; if no change is under way, they may be deleted. Files of such names are not opened. The same holds for
+// FILE.tzmark-intent.tmp-XXXXXXXX, a journal that was not complete, on file systems without unnamed files (O_TMPFILE).
 std::vector<std::string> unfinished_copies(const std::string& file_name);
 
 // The undo journal, which is there while a change is under way.
