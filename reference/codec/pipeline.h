@@ -39,11 +39,9 @@
 
 namespace tzmark {
 
-inline constexpr std::size_t kDefaultPieceBytes = 2 << 20;
-
 struct PipelineOptions {
   unsigned threads = 0;  // compute threads; 0 = one per core
-  std::size_t piece_bytes = kDefaultPieceBytes;
+  std::size_t piece_bytes = 2 << 20;
   unsigned queue_depth = 0;       // transfers in flight, summed over all threads; 0 = the I/O path's default
   bool pins_memory = false;       // pins the buffers, so that copies between them and a GPU are fast
   MutableBuffer registered = {};  // memory outside the buffers that all transfers of the job use; may be empty

@@ -194,7 +194,7 @@ TEST(GpuDirectAttest, NvidiaFsIsTheWholeMachines) {
   EXPECT_EQ(attest(before, after).route, "nvidia-fs");
   after.nvidia_fs.counts = NvidiaFsCounts{10, 120 * kMiB, 0, 0};
   EXPECT_EQ(attest(before, after).route, "unknown");
-  EXPECT_THAT(attest(before, after).note, HasSubstr("another process uses it too"));
+  EXPECT_THAT(attest(before, after).note, HasSubstr("another process uses it, too"));
   after.nvidia_fs.counts = NvidiaFsCounts{10, 60 * kMiB, 0, 0};
   EXPECT_EQ(attest(before, after).route, "mixed");
   EXPECT_EQ(attest(before, after).nvfs_bytes, 60 * kMiB);

@@ -256,7 +256,7 @@ TEST_F(GpuDirectTest, ErrorsHaveTheirNames) {
   };
   EXPECT_EQ(message(EIO), "cuFileWrite: Input/output error");
   EXPECT_EQ(message(ENOSPC), "cuFileWrite: No space left on device");
-  EXPECT_EQ(message(0), "cuFileWrite: it failed without a reason");
+  EXPECT_EQ(message(0), "cuFileWrite: unknown error");
   EXPECT_EQ(message(5001), "cuFileWrite: CU_FILE_DRIVER_NOT_INITIALIZED (5001)");
   EXPECT_EQ(message(5049), "cuFileWrite: CU_FILE_BATCH_NOCOMPAT_ERROR (5049)");
   EXPECT_EQ(message(5021), "cuFileWrite: cuFile error 5021");

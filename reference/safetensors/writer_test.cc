@@ -176,7 +176,7 @@ TEST(SafetensorsWriter, RefusesWhatTheFormatLacks) {
   expect_refused(table_of({"z"}, u8, {~std::uint64_t{0}, 2, 0}), {}, "'z' has a shape");
   SafetensorsWriteOptions options;
   options.metadata = {{"k", "\xff"}};
-  expect_refused(table_of({"a"}, u8), options, "not UTF-8");
+  expect_refused(table_of({"a"}, u8), options, "not valid UTF-8");
 }
 
 TEST(SafetensorsWriter, HeaderMayHaveItsLargestSize) {

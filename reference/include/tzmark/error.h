@@ -103,7 +103,7 @@ enum class ErrorClass : std::uint8_t {
   X(409, kNameUnwritable, kUsage, "TZR-NAM-009",                                                                       \
     "a writer refuses empty names and plain names that begin with the byte 1E")                                        \
   X(410, kNameSpelling, kUsage, "TZR-NAM-010",                                                                         \
-    "a writer serializes structured names as compact ASCII, and a path of one string as a plain name")                 \
+    "a writer stores structured names in compact ASCII, and a path of one string plainly")                             \
   /* dtypes */                                                                                                         \
   X(501, kDtypeUnknown, kFile, "TZR-DTY-001", "the dtype is a plain, an opaque or a listed foreign type")              \
   X(502, kDtypeSeparator, kFile, "TZR-DTY-002", "an opaque dtype has exactly one NUL byte, after its <V or |V type")   \
