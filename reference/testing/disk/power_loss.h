@@ -1,6 +1,7 @@
 // Runs a change of files, and judges what is left of it if the power goes after any of its system calls.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <set>
 #include <string>
@@ -22,6 +23,8 @@ struct PowerLossScenario {
   std::function<void(const std::string& directory)> change;
   // Recovers and says what is wrong then; empty if nothing is. May change the directory.
   std::function<std::string(const std::string& directory, const Outcome& outcome)> judge;
+  // Whether all names have to be durable when the change has returned. Removed files may come back otherwise.
+  bool makes_names_durable = true;
   // Asked during the change.
   SystemCalls::Hook hook = [](const Call&) { return true; };
   unsigned random_states = 600;  // after each call, and an eighth of that where a sync is left out
@@ -33,6 +36,9 @@ struct PowerLossReport {
   std::set<std::string> bad;                 // what is wrong, and after which call
   std::vector<std::string> unnoticed_syncs;  // could be left out, and no state would be bad
 };
+
+// A directory for temporary files: in memory, which is faster than a disk, and keeps what is not synced as well.
+std::filesystem::path fastest_directory();
 
 // Names of temporary files have * for their random part, and lack the directory.
 PowerLossReport lose_power(const PowerLossScenario& scenario);

@@ -36,7 +36,9 @@ class Recorder {
     if (function.starts_with("open")) {
       opened(call, static_cast<int>(result));
     } else if (function == "mkdir" || function == "mkdirat") {
-      change_names(call, {{call.path, add({.entries = DirectoryEntries()})}});
+      const FileNumber made = add({.entries = DirectoryEntries()});
+      numbers_[inode_of(call.path)] = made;
+      change_names(call, {{call.path, made}});
     } else if (function == "link" || function == "linkat") {
       // From /proc/self/fd/N, or from a name.
       change_names(call, {{call.new_path, existing(inode_of(call.new_path))}});
