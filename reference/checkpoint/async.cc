@@ -1,4 +1,4 @@
-// One save after the other: wait, copy, and write behind the caller.
+// Saves one after another: wait for the previous one, copy, and write in the background.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,21 +20,21 @@ namespace {
 
 using checkpoint::TensorSet;
 
-// The most that a writer takes for pieces on their way, and the most transfers that a path keeps in flight by default.
+// The most memory that a writer uses for pieces in flight, and the deepest default queue of an I/O path.
 constexpr std::uint64_t kWriteBufferBytesMax = std::uint64_t{192} << 20;
 constexpr std::uint64_t kQueueDepthMax = 16;
 constexpr std::uint64_t kPageBytes = 4096;
-// What memory could hold at all; sums of them do not overflow.
+// No machine has so much memory, and sums of a few such numbers do not overflow.
 constexpr std::uint64_t kPieceBytesMax = std::uint64_t{1} << 40;
 
 bool any_on_device(TensorViews tensors) {
   return std::ranges::any_of(tensors, [](const CheckpointTensor& t) { return t.data.kind == MemoryKind::kDevice; });
 }
 
-// Runs it in the background, or here if the system starts no thread. What it throws is in the future.
+// Runs work in the background, or here if the system starts no thread. The future holds what it throws.
 template <typename Work>
 std::future<WriteReport> start(Work work) {
-  // A thread that does not start takes its copy of the work with it.
+  // A thread that fails to start destroys its copy of the work.
   const auto shared = std::make_shared<Work>(std::move(work));
   const auto run = [shared] { return (*shared)(); };
   try {
@@ -56,19 +56,17 @@ void CheckpointOptions::check() const {
                 fmt::format("at most {} threads, with pieces of at most {} bytes", kThreadsMax, kPieceBytesMax));
   }
   if (retention.keep_latest == 0 && retention.keep_every != 0) {
-    throw Error(ErrorCode::kUsage, "keep_every says what stays beside the latest, but keep_latest keeps everything");
+    throw Error(ErrorCode::kUsage, "keep_every needs keep_latest, as without it all checkpoints are kept");
   }
   if (layout && format != CheckpointOptions::Format::kTensors) {
-    throw Error(ErrorCode::kUsage, "a layout is one of .tensors files");
+    throw Error(ErrorCode::kUsage, "a layout needs the .tensors format");
   }
 }
 
 AsyncCheckpointer::AsyncCheckpointer(CheckpointOptions options)
     : options_(std::move(options)), pool_(std::make_unique<SnapshotPool>()) {
-  if (!options_.file_system) options_.file_system = system_file_system();
   options_.check();
-  retention_ =
-      std::make_unique<checkpoint::RetentionPolicy>(options_.retention, options_.file_system, options_.threads);
+  retention_ = std::make_unique<checkpoint::RetentionPolicy>(options_.retention, options_.threads);
 }
 
 AsyncCheckpointer::~AsyncCheckpointer() {
@@ -124,7 +122,7 @@ void AsyncCheckpointer::take_snapshot(SaveTask& task) {
   const std::uint64_t bytes = checkpoint::snapshot_bytes(task.model) + checkpoint::snapshot_bytes(task.optimizer);
   if (options_.memory_limit_bytes != 0 && bytes + write_buffer_bytes(bytes) > options_.memory_limit_bytes) {
     throw Error(ErrorCode::kResource,
-                fmt::format("a snapshot of {} bytes, and {} to write it, pass the limit of {} bytes", bytes,
+                fmt::format("a snapshot of {} bytes and {} bytes of write buffers exceed the limit of {} bytes", bytes,
                             write_buffer_bytes(bytes), options_.memory_limit_bytes));
   }
   const bool pinned = any_on_device(task.model_views) || any_on_device(task.optimizer_views);
@@ -141,7 +139,7 @@ SaveTimes AsyncCheckpointer::run(SaveTask task) {
   try {
     take_snapshot(task);
   } catch (...) {
-    // The other ranks must not wait for this one for ever.
+    // Otherwise the other ranks would wait for this one forever.
     if (agree) {
       const auto tell = [agree] {
         static_cast<void>(agree(false));
@@ -159,8 +157,7 @@ SaveTimes AsyncCheckpointer::run(SaveTask task) {
   return times_;
 }
 
-// What writers need beside the snapshot: pieces that are on their way. The pipeline of the codec, which both formats go
-// through, makes so many, and no more than there is to write.
+// Returns the memory for pieces in flight that the codec's pipeline, used for both formats, allocates at most.
 std::uint64_t AsyncCheckpointer::write_buffer_bytes(std::uint64_t bytes) const {
   const std::uint64_t piece_bytes = options_.piece_bytes + 2 * kPageBytes;
   const std::uint64_t threads =

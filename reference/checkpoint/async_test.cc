@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "testing/disk/model_disk.h"
-#include "testing/faults/hooked_files.h"
+#include "os/directory.h"
+#include "testing/faults/system_calls.h"
 #include "testing/faults/thread_limit.h"
 #include "testing/files/checkpoint_models.h"
 #include "testing/gpu/fake.h"
@@ -44,8 +44,7 @@ TEST(AsyncCheckpointer, WritesTheFilesOfACheckpointAndReadsThemBack) {
   const WriteReport report = checkpointer.wait();
   EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
   std::vector<std::string> files;
-  for (const DirectoryEntry& entry : system_file_system()->open_directory(directory / "a")->list())
-    files.push_back(entry.name);
+  for (const DirectoryEntry& entry : Directory(directory / "a").list()) files.push_back(entry.name);
   EXPECT_THAT(files, ElementsAre("commit.json", "model.safetensors", "optimizer.safetensors", "training_state.json"));
   expect_checkpoint(directory / "a", model, state_at(7));
   EXPECT_EQ(content_of(load_checkpoint(directory / "a").optimizer), optimizer.content());
@@ -60,7 +59,7 @@ TEST(AsyncCheckpointer, WritesNoFileForAnEmptyOptimizerAndLeavesNoOldOne) {
   checkpointer.save(directory / "a", small_model(1), small_optimizer(1), state_at(1));
   checkpointer.save(directory / "a", small_model(2), {}, state_at(2));
   checkpointer.wait();
-  EXPECT_EQ(system_file_system()->kind(directory / "a/optimizer.safetensors"), EntryKind::kNone);
+  EXPECT_FALSE(std::filesystem::exists(directory / "a/optimizer.safetensors"));
   EXPECT_TRUE(load_checkpoint(directory / "a").optimizer.empty());
   expect_checkpoint(directory / "a", small_model(2), state_at(2));
   EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
@@ -141,24 +140,22 @@ class Gate {
 };
 
 TEST(AsyncCheckpointer, ReturnsBeforeItWritesAndWaitsForTheWriteBefore) {
-  const auto disk = std::make_shared<test::ModelDisk>();
-  disk->make_directory("/run");
+  const test::TestDirectory directory;
   Gate gate;
-  CheckpointOptions options;
-  options.file_system = std::make_shared<test::HookedFiles>(disk, [&](const Call& call) {
+  const test::SystemCalls calls([&](const Call& call) {
     if (call.kind == Call::Kind::kWrite) gate.pass();
     return true;
   });
-  AsyncCheckpointer checkpointer(options);
-  EXPECT_EQ(checkpointer.save("/run/a", small_model(1), {}, state_at(1)).wait_ns / 1'000'000, 0U);
-  EXPECT_EQ(disk->kind("/run/a"), EntryKind::kNone);
+  AsyncCheckpointer checkpointer;
+  EXPECT_EQ(checkpointer.save(directory / "a", small_model(1), {}, state_at(1)).wait_ns / 1'000'000, 0U);
+  EXPECT_FALSE(std::filesystem::exists(directory / "a"));
   const std::uint64_t held_bytes = checkpointer.snapshot_memory_bytes();
   std::jthread opener([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     gate.open();
   });
-  EXPECT_GE(checkpointer.save("/run/b", small_model(2), {}, state_at(2)).wait_ns, 20'000'000U);
-  EXPECT_EQ(disk->kind("/run/a"), EntryKind::kDirectory);
+  EXPECT_GE(checkpointer.save(directory / "b", small_model(2), {}, state_at(2)).wait_ns, 20'000'000U);
+  EXPECT_TRUE(std::filesystem::is_directory(directory / "a"));
   checkpointer.wait();
   EXPECT_EQ(checkpointer.snapshot_memory_bytes(), held_bytes) << "the memory was not used again";
 }
@@ -189,7 +186,7 @@ TEST(AsyncCheckpointer, WritesBeforeItReturnsIfNoThreadStarts) {
   AsyncCheckpointer checkpointer;
   const test::ThreadLimit none(0);
   checkpointer.save(directory / "none/a", small_model(1), {}, state_at(1));
-  EXPECT_EQ(caught([&] { checkpointer.wait(); }), failure(ErrorCode::kWriteFailed));
+  EXPECT_EQ(caught([&] { checkpointer.wait(); }), failure(ErrorCode::kOpenFailed));
 }
 
 TEST(AsyncCheckpointer, HoldsOneSnapshotAndRefusesOneThatCanNeverFit) {
@@ -210,7 +207,7 @@ TEST(AsyncCheckpointer, HoldsOneSnapshotAndRefusesOneThatCanNeverFit) {
   EXPECT_EQ(checkpointer.snapshot_memory_bytes(), 8U << 20);
   checkpointer.wait();
   EXPECT_EQ(load_checkpoint(directory / "a").state, state_at(3));
-  EXPECT_EQ(system_file_system()->kind(directory / "b"), EntryKind::kNone);
+  EXPECT_FALSE(std::filesystem::exists(directory / "b"));
 }
 
 TEST(AsyncCheckpointer, ThrowsAFailedWriteOnceFromTheNextSaveWhichIsWrittenAllTheSame) {
@@ -218,7 +215,7 @@ TEST(AsyncCheckpointer, ThrowsAFailedWriteOnceFromTheNextSaveWhichIsWrittenAllTh
   AsyncCheckpointer checkpointer;
   checkpointer.save(directory / "none/a", small_model(1), {}, state_at(1));
   EXPECT_THAT(test::message_of([&] { checkpointer.save(directory / "b", small_model(2), {}, state_at(2)); }),
-              HasSubstr("none/a"));
+              HasSubstr("none: cannot open the directory"));
   checkpointer.wait();
   expect_checkpoint(directory / "b", small_model(2), state_at(2));
   EXPECT_GT(checkpointer.last_times().copy_ns, 0U);
@@ -228,7 +225,7 @@ TEST(AsyncCheckpointer, ThrowsAFailedWriteFromWaitOnce) {
   const test::TestDirectory directory;
   AsyncCheckpointer checkpointer;
   checkpointer.save(directory / "none/a", small_model(1), {}, state_at(1));
-  EXPECT_EQ(caught([&] { checkpointer.wait(); }), failure(ErrorCode::kWriteFailed));
+  EXPECT_EQ(caught([&] { checkpointer.wait(); }), failure(ErrorCode::kOpenFailed));
   EXPECT_EQ(checkpointer.wait().file_bytes, 0U);
 }
 
@@ -239,7 +236,7 @@ TEST(AsyncCheckpointer, KeepsAFailedWriteForLaterIfTheNextSaveCannotBeTaken) {
   test::Model wrong;
   wrong.add("w", "float32", {2}, test::Bytes(7));
   EXPECT_EQ(caught([&] { checkpointer.save(directory / "b", wrong, {}, state_at(2)); }), failure(ErrorCode::kUsage));
-  EXPECT_EQ(caught([&] { checkpointer.wait(); }), failure(ErrorCode::kWriteFailed));
+  EXPECT_EQ(caught([&] { checkpointer.wait(); }), failure(ErrorCode::kOpenFailed));
 }
 
 TEST(AsyncCheckpointer, RefusesWhatMakesNoSense) {
@@ -292,14 +289,13 @@ TEST(AsyncCheckpointer, CommitsNoRecordThatNoReaderTakes) {
 TEST(AsyncCheckpointer, KeepsTheOldCheckpointIfTheNewOneIsNotWholeOnDisk) {
   const test::TestDirectory directory;
   bool damages = false;
-  CheckpointOptions options;
-  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
-    if (damages && call.kind == Call::Kind::kSync && call.what.ends_with("model.safetensors")) {
-      test::write_whole(call.what.substr(std::string("sync ").size()), test::Bytes(50));
+  const test::SystemCalls calls([&](const Call& call) {
+    if (damages && call.kind == Call::Kind::kSync && call.path.ends_with("model.safetensors")) {
+      test::write_whole(call.path, test::Bytes(50));
     }
     return true;
   });
-  AsyncCheckpointer checkpointer(options);
+  AsyncCheckpointer checkpointer;
   checkpointer.save(directory / "a", small_model(1), {}, state_at(1));
   checkpointer.wait();
   damages = true;
@@ -317,7 +313,7 @@ TEST(LoadCheckpoint, FollowsALink) {
   checkpointer.wait();
   std::filesystem::create_directory_symlink("a", directory / "current");
   expect_checkpoint(directory / "current", small_model(1), state_at(1));
-  EXPECT_FALSE(system_file_system()->make_directory(directory / "current"));
+  EXPECT_FALSE(Directory(directory.name()).make_directory("current"));
 }
 
 TEST(AsyncCheckpointer, RefusesADirectoryThatIsThereIfItIsToldTo) {
@@ -362,7 +358,7 @@ TEST(LoadCheckpoint, ReadsACheckpointWithoutCommitOnlyIfItIsAskedTo) {
   std::string file(8, '\0');
   file[0] = static_cast<char>(header.size());
   file += header + std::string("\0\0\x80\x3f\0\0\0\x40", 8);
-  system_file_system()->make_directory(directory / "a");
+  std::filesystem::create_directory(directory / "a");
   test::write_whole(directory / "a/model.safetensors", std::as_bytes(std::span(file)));
   const std::string state = R"({"version": 2, "step": 41, "metadata": {}, "something": [1]})";
   test::write_whole(directory / "a/training_state.json", std::as_bytes(std::span(state)));

@@ -1,11 +1,12 @@
-// The checkpoints of a directory: which there are, which one is the newest, and whether one is whole.
+// Finding, verifying and cleaning up the checkpoints of a directory.
+#include "checkpoint/catalog.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <tuple>
 #include <utility>
 
-#include "checkpoint/load.h"
 #include "checkpoint/names.h"
 #include "checkpoint/removal.h"
 #include "io/paths.h"
@@ -28,25 +29,25 @@ CheckpointInfo info_of(const std::string& directory, const checkpoint::CommitRec
   return info;
 }
 
-// What a directory is, if it has to do with checkpoints at all.
-std::optional<CheckpointInfo> look_at(OpenDirectory& parent, const std::string& name) {
+// Describes a directory that looks like a checkpoint; returns nothing for others.
+std::optional<CheckpointInfo> look_at(const Directory& parent, const std::string& name) {
   CheckpointInfo info;
-  info.directory = parent.name() + "/" + name;
+  info.directory = parent.path(name);
   if (checkpoint::is_temporary_name(name)) {
     info.status = CheckpointInfo::Status::kTemporary;
     info.problem =
         checkpoint::is_marked_name(name) ? "unfinished save or deletion" : "temporary name without the mark of a save";
     return info;
   }
-  const auto directory = parent.open_directory(name);
-  const auto has = [&](std::string_view entry) { return directory->kind(std::string(entry)) == EntryKind::kFile; };
+  const Directory directory = parent.open_directory(name);
+  const auto has = [&](std::string_view entry) { return directory.kind(std::string(entry)) == EntryKind::kFile; };
   if (has(checkpoint::kCommitName)) {
     try {
       return info_of(info.directory,
-                     checkpoint::parse_commit(read_small_file(*directory, std::string(checkpoint::kCommitName),
+                     checkpoint::parse_commit(read_small_file(directory, std::string(checkpoint::kCommitName),
                                                               checkpoint::kRecordBytesMax)));
     } catch (const Error& error) {
-      // A disk that cannot be read says nothing about the checkpoint, and one that is too large is none of ours.
+      // A read error says nothing about the checkpoint; a record that is too large was not written by a save.
       if (error.error_class() != ErrorClass::kFile && error.code() != ErrorCode::kResource) throw;
       info.problem = fmt::format("{}: {}", checkpoint::kCommitName, error.message());
       return info;
@@ -57,36 +58,31 @@ std::optional<CheckpointInfo> look_at(OpenDirectory& parent, const std::string& 
   return info;
 }
 
-// What cannot be read must not hide the others. files: throws if the error is not that directory's own, such as too
-// many open files.
-std::optional<CheckpointInfo> look_at_or_say_why(FileSystem& files, OpenDirectory& parent, const std::string& name) {
+// An unreadable checkpoint must not hide the others. Throws if the error is not its own, such as too many open files.
+std::optional<CheckpointInfo> look_at_or_say_why(const Directory& parent, const std::string& name) {
   try {
     return look_at(parent, name);
   } catch (const Error& error) {
-    // What a retention has removed since is none of them.
-    if (parent.kind(name) == EntryKind::kNone) return std::nullopt;
-    static_cast<void>(files.open_directory(parent.name()));
+    // Retention may have removed it since.
+    if (!parent.has(name)) return std::nullopt;
+    static_cast<void>(parent.again());
     CheckpointInfo info;
-    info.directory = parent.name() + "/" + name;
+    info.directory = parent.path(name);
     info.status = CheckpointInfo::Status::kUnreadable;
     info.problem = error.message();
     return info;
   }
 }
 
-std::shared_ptr<FileSystem> files_of(const std::shared_ptr<FileSystem>& chosen) {
-  return chosen ? chosen : system_file_system();
-}
-
 }  // namespace
 
-std::vector<CheckpointInfo> list_checkpoints(const std::string& parent, const CheckpointReadOptions& options) {
-  const auto files = files_of(options.file_system);
-  const auto directory = files->open_directory(parent);
+namespace checkpoint {
+
+std::vector<CheckpointInfo> list(const Directory& parent) {
   std::vector<CheckpointInfo> found;
-  for (const DirectoryEntry& entry : directory->list()) {
+  for (const DirectoryEntry& entry : parent.list()) {
     if (entry.kind != EntryKind::kDirectory) continue;
-    if (auto info = look_at_or_say_why(*files, *directory, entry.name)) found.push_back(std::move(*info));
+    if (auto info = look_at_or_say_why(parent, entry.name)) found.push_back(std::move(*info));
   }
   std::ranges::stable_sort(found, {}, [](const CheckpointInfo& info) {
     return std::tuple(info.status == CheckpointInfo::Status::kCommitted, info.step, info.committed_unix_ns);
@@ -94,74 +90,81 @@ std::vector<CheckpointInfo> list_checkpoints(const std::string& parent, const Ch
   return found;
 }
 
-std::optional<CheckpointInfo> find_newest_checkpoint(const std::string& parent, const CheckpointReadOptions& options) {
-  auto found = list_checkpoints(parent, options);
-  if (found.empty() || found.back().status != CheckpointInfo::Status::kCommitted) return std::nullopt;
-  return std::move(found.back());
-}
-
-std::optional<std::string> read_latest_checkpoint(const std::string& parent, const CheckpointReadOptions& options) {
-  // As long as any file's name may be, and the end of the line.
-  constexpr std::uint64_t kLatestBytesMax = 256;
-  const auto files = files_of(options.file_system);
-  const std::string latest = fmt::format("{}/{}", parent, checkpoint::kLatestName);
-  const auto within = files->open_directory(parent);
-  if (within->kind(std::string(checkpoint::kLatestName)) == EntryKind::kNone) return std::nullopt;
-  std::string name = read_small_file(*within, std::string(checkpoint::kLatestName), kLatestBytesMax);
-  if (name.ends_with('\n')) name.pop_back();
-  const std::string directory = fmt::format("{}/{}", parent, name);
-  try {
-    if (checkpoint::place_of(directory).name == name) return directory;
-  } catch (const Error&) {
-    // No checkpoint may be called so.
-  }
-  throw Error(ErrorCode::kCheckpointUncommitted, fmt::format("{}: it names no checkpoint beside it", latest));
-}
-
-CheckpointInfo verify_checkpoint(const std::string& directory, const CheckpointReadOptions& options) {
-  const StoredCheckpoint stored(directory, options);
+CheckpointInfo verify(const StoredCheckpoint& stored) {
   if (!stored.commit()) {
     throw Error(ErrorCode::kCheckpointUncommitted,
-                fmt::format("{}: without {} there is nothing to check it against", directory, checkpoint::kCommitName));
+                fmt::format("{}: cannot be verified without {}", stored.directory(), kCommitName));
   }
-  for (const checkpoint::FileRecord& file : stored.commit()->files) {
+  for (const FileRecord& file : stored.commit()->files) {
     stored.read(file.name, *stored.open(file.name), {});
   }
   for (std::uint32_t rank = 0; rank < std::max(1U, stored.world_size()); ++rank) {
     const std::string prefix = stored.prefix(rank);
     static_cast<void>(stored.state(prefix));
-    const auto model = stored.tensors_name(prefix, checkpoint::kModel);
+    const auto model = stored.tensors_name(prefix, kModel);
     if (!model) {
       throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: there is no file of the model", stored.path(prefix)));
     }
-    for (const auto& name : {model, stored.tensors_name(prefix, checkpoint::kOptimizer)}) {
-      if (name) about(stored.path(*name), [&] { checkpoint::TensorFile(*name, stored.open(*name)); });
+    for (const auto& name : {model, stored.tensors_name(prefix, kOptimizer)}) {
+      if (name) about(stored.path(*name), [&] { TensorFile(*name, stored.open(*name)); });
     }
   }
-  return info_of(directory, *stored.commit());
+  return info_of(stored.directory(), *stored.commit());
 }
 
-CleanedCheckpoints clean_stale_checkpoints(const std::string& parent, const std::shared_ptr<FileSystem>& file_system) {
-  const auto files = files_of(file_system);
+}  // namespace checkpoint
+
+std::vector<CheckpointInfo> list_checkpoints(const std::string& parent) { return checkpoint::list(Directory(parent)); }
+
+std::optional<CheckpointInfo> find_newest_checkpoint(const std::string& parent) {
+  auto found = list_checkpoints(parent);
+  if (found.empty() || found.back().status != CheckpointInfo::Status::kCommitted) return std::nullopt;
+  return std::move(found.back());
+}
+
+std::optional<std::string> read_latest_checkpoint(const std::string& parent) {
+  // The longest file name and a line break.
+  constexpr std::uint64_t kLatestBytesMax = 256;
+  const Directory within(parent);
+  const std::string latest(checkpoint::kLatestName);
+  if (!within.has(latest)) return std::nullopt;
+  std::string name = read_small_file(within, latest, kLatestBytesMax);
+  if (name.ends_with('\n')) name.pop_back();
+  const std::string directory = fmt::format("{}/{}", parent, name);
+  try {
+    if (checkpoint::place_of(directory).name == name) return directory;
+  } catch (const Error&) {
+    // No checkpoint may have this name.
+  }
+  throw Error(ErrorCode::kCheckpointUncommitted,
+              fmt::format("{}: does not name a checkpoint in its directory", within.path(latest)));
+}
+
+CheckpointInfo verify_checkpoint(const std::string& directory, const CheckpointReadOptions& options) {
+  return checkpoint::verify(StoredCheckpoint(Directory(directory), options));
+}
+
+CleanedCheckpoints clean_stale_checkpoints(const std::string& parent) {
+  const Directory within(parent);
   CleanedCheckpoints cleaned;
-  for (const DirectoryEntry& entry : files->open_directory(parent)->list()) {
+  for (const DirectoryEntry& entry : within.list()) {
     if (entry.kind != EntryKind::kDirectory || !checkpoint::is_temporary_name(entry.name)) continue;
-    const std::string name = parent + "/" + entry.name;
+    const std::string name = within.path(entry.name);
     if (!checkpoint::is_marked_name(entry.name)) {
       cleaned.kept.push_back(fmt::format("{}: not deleted: its name lacks the mark of a save", name));
       continue;
     }
-    const auto locked = files->lock_alone(name);
+    const auto locked = within.lock_directory(entry.name, Lock::kAlone);
     if (!locked) continue;
     if (const auto foreign = checkpoint::foreign_entry(*locked)) {
       cleaned.kept.push_back(fmt::format("{}: not deleted: it contains '{}', which no save writes", name, *foreign));
       continue;
     }
-    // It may be an old checkpoint whose successor's name is not durable yet. Only what was locked before the sync is
-    // known to have its temporary name durable after it.
-    files->sync_directory(parent);
+    // It may be an old checkpoint whose successor's name is not durable yet. A sync makes durable the temporary names
+    // of those directories only that were locked before it.
+    within.sync();
     checkpoint::remove_content(*locked);
-    files->remove_directory(name);
+    within.remove_directory(entry.name);
     cleaned.removed.push_back(name);
   }
   return cleaned;

@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <filesystem>
+#include <optional>
 
 #include "checkpoint/names.h"
 #include "checkpoint/records.h"
-#include "testing/faults/hooked_files.h"
+#include "os/directory.h"
+#include "testing/faults/system_calls.h"
 #include "testing/files/checkpoint_models.h"
 
 namespace tzmark {
@@ -34,7 +37,7 @@ void save_steps(AsyncCheckpointer& checkpointer, const test::TestDirectory& dire
 
 // The temporary name that a save of this id gives to a checkpoint.
 std::string marked(const test::TestDirectory& directory, const std::string& name, const std::string& id) {
-  return checkpoint::place_of(directory / name).temporary(id);
+  return directory / checkpoint::temporary_name(name, id);
 }
 
 void damage(const std::string& checkpoint) {
@@ -160,17 +163,15 @@ TEST(Catalog, NoticesAFileOfAnotherSave) {
 // What the disk got was wrong already, but not what was hashed.
 TEST(Catalog, FindsWhatWasDamagedOnItsWayToTheDisk) {
   const test::TestDirectory directory;
-  CheckpointOptions options;
-  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
-    if (call.kind == Call::Kind::kSync && call.what.ends_with("model.safetensors")) {
-      const std::string name = call.what.substr(std::string("sync ").size());
-      test::Bytes bytes = test::read_whole(name);
+  const test::SystemCalls calls([](const Call& call) {
+    if (call.kind == Call::Kind::kSync && call.path.ends_with("model.safetensors")) {
+      test::Bytes bytes = test::read_whole(call.path);
       bytes[bytes.size() - 3] ^= std::byte{0x10};
-      test::write_whole(name, bytes);
+      test::write_whole(call.path, bytes);
     }
     return true;
   });
-  AsyncCheckpointer checkpointer(options);
+  AsyncCheckpointer checkpointer;
   save_steps(checkpointer, directory, {1});
   EXPECT_EQ(caught([&] { verify_checkpoint(directory / "step-1"); }), failure(ErrorCode::kCheckpointDamaged));
 }
@@ -202,9 +203,9 @@ TEST(Retention, DeletesNothingIfTheNewOneIsNotWholeOnDisk) {
   bool damages = false;
   CheckpointOptions options;
   options.retention = {1, 0};
-  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
-    if (damages && call.kind == Call::Kind::kSync && call.what.ends_with("model.safetensors")) {
-      test::write_whole(call.what.substr(std::string("sync ").size()), test::Bytes(50));
+  const test::SystemCalls calls([&](const Call& call) {
+    if (damages && call.kind == Call::Kind::kSync && call.path.ends_with("model.safetensors")) {
+      test::write_whole(call.path, test::Bytes(50));
     }
     return true;
   });
@@ -256,14 +257,14 @@ TEST(Retention, ReadsEachCheckpointOnce) {
   CheckpointOptions options;
   options.threads = 1;
   options.retention = {2, 0};
-  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
-    if (call.kind == Call::Kind::kRead && call.what.ends_with("model.safetensors")) ++reads[call.what];
+  const test::SystemCalls calls([&](const Call& call) {
+    if (call.kind == Call::Kind::kRead && call.path.ends_with("model.safetensors")) ++reads[call.path];
     return true;
   });
   AsyncCheckpointer checkpointer(options);
   save_steps(checkpointer, directory, {1, 2, 3, 4, 5, 6});
   EXPECT_THAT(committed_steps(directory), ElementsAre(5, 6));
-  const int once = reads.at("read " + (directory / "step-5/model.safetensors"));
+  const int once = reads.at(directory / "step-5/model.safetensors");
   for (const auto& [what, count] : reads) EXPECT_EQ(count, once) << what;
 }
 
@@ -320,8 +321,8 @@ TEST(CleanStale, RemovesWhatDeadSavesLeftAndNothingElse) {
   std::filesystem::create_directory(directory / "mine");
   std::filesystem::create_directory(alive);
   {
-    const auto lock = system_file_system()->lock_shared(alive);
-    const auto also = system_file_system()->lock_shared(alive);
+    const auto lock = Directory::of(alive).lock_directory(name_in_directory(alive), Lock::kShared);
+    const auto also = Directory::of(alive).lock_directory(name_in_directory(alive), Lock::kShared);
     ASSERT_TRUE(lock && also);
     EXPECT_THAT(clean_stale_checkpoints(directory.name()).removed, ElementsAre(dead));
   }
@@ -396,7 +397,7 @@ TEST(CleanStale, EmptiesNoDirectoryThatALinkLeadsTo) {
         test::write_whole(name + "/model.safetensors", test::Bytes(10));
       }
       unsigned calls = 0;
-      const auto files = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call&) {
+      const test::SystemCalls swapper([&](const Call&) {
         if (calls++ != at) return true;
         std::error_code gone;
         std::filesystem::rename(swaps_rank ? rank : stale, directory / "aside", gone);
@@ -405,7 +406,7 @@ TEST(CleanStale, EmptiesNoDirectoryThatALinkLeadsTo) {
         ++swaps;
         return true;
       });
-      const std::string message = test::message_of([&] { clean_stale_checkpoints(directory.name(), files); });
+      const std::string message = test::message_of([&] { clean_stale_checkpoints(directory.name()); });
       through = calls <= at;
       ASSERT_TRUE(std::filesystem::exists(victim + "/model.safetensors")) << "call " << at << ": " << message;
       ASSERT_TRUE(std::filesystem::exists(victim + "/rank_0/model.safetensors")) << "call " << at << ": " << message;
@@ -420,15 +421,17 @@ TEST(CleanStale, EmptiesNoDirectoryThatALinkLeadsTo) {
 TEST(CleanStale, LeavesASaveThatGoesOnAlone) {
   const test::TestDirectory directory;
   std::filesystem::create_directory(directory / "run");
-  unsigned locks = 0, calls = 0;
+  unsigned opens = 0, locks = 0, calls = 0;
   std::size_t cleaned = 0;
-  CheckpointOptions options;
-  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
+  const test::SystemCalls cleaner([&](const Call& call) {
     ++calls;
-    if (call.kind == Call::Kind::kLock && ++locks > 2) return true;
+    const bool is_new = checkpoint::is_marked_name(name_in_directory(call.path));
+    if (is_new && call.function == "openat" && ++opens > 1) return true;
+    if (is_new && call.kind == Call::Kind::kLock && ++locks > 1) return true;
     cleaned += clean_stale_checkpoints(directory / "run").removed.size();
     return true;
   });
+  CheckpointOptions options;
   options.threads = 1;
   AsyncCheckpointer checkpointer(options);
   checkpointer.save(directory / "run/a", small_model(1), {}, state_at(1));
@@ -444,15 +447,14 @@ TEST(CleanStale, LeavesASaveThatGoesOnAlone) {
 TEST(CleanStale, MakesNoSaveFailWhileItHoldsTheNewDirectory) {
   const test::TestDirectory directory;
   unsigned locks = 0;
-  std::unique_ptr<OpenDirectory> cleaner;
-  CheckpointOptions options;
-  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
+  std::optional<Directory> cleaner;
+  const test::SystemCalls calls([&](const Call& call) {
     if (call.kind != Call::Kind::kLock) return true;
-    if (++locks == 1) cleaner = system_file_system()->lock_alone(call.what.substr(std::string("lock ").size()));
+    if (++locks == 1) cleaner = Directory::of(call.path).lock_directory(name_in_directory(call.path), Lock::kAlone);
     if (locks == 3) cleaner.reset();
     return true;
   });
-  AsyncCheckpointer checkpointer(options);
+  AsyncCheckpointer checkpointer;
   checkpointer.save(directory / "a", small_model(1), {}, state_at(1));
   checkpointer.wait();
   EXPECT_GE(locks, 3U);
@@ -464,23 +466,20 @@ TEST(Catalog, GoesOnWithoutWhatCannotBeRead) {
   AsyncCheckpointer checkpointer;
   save_steps(checkpointer, directory, {1, 2, 3});
   bool all = false;
-  CheckpointReadOptions options;
-  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
-    if (all || call.what == "open " + (directory / "step-2") ||
-        call.what.starts_with("open " + (directory / "step-3") + "/")) {
-      throw Error(ErrorCode::kOpenFailed, "Permission denied");
-    }
-    return true;
+  const test::SystemCalls calls([&](const Call& call) -> test::Reply {
+    const bool is_refused = all || call.what == "open " + (directory / "step-2") ||
+                            call.what.starts_with("open " + (directory / "step-3") + "/");
+    return is_refused ? test::Reply::failure(EACCES) : true;
   });
-  const auto found = list_checkpoints(directory.name(), options);
+  const auto found = list_checkpoints(directory.name());
   ASSERT_EQ(found.size(), 3U);
   EXPECT_EQ(found[0].status, CheckpointInfo::Status::kUnreadable);
   EXPECT_EQ(found[1].status, CheckpointInfo::Status::kUnreadable);
-  EXPECT_EQ(found[1].problem, "Permission denied");
-  EXPECT_EQ(find_newest_checkpoint(directory.name(), options)->step, 1U);
+  EXPECT_THAT(found[1].problem, testing::EndsWith("Permission denied"));
+  EXPECT_EQ(find_newest_checkpoint(directory.name())->step, 1U);
   // What also meets the directory above is no fault of one checkpoint.
   all = true;
-  EXPECT_EQ(caught([&] { find_newest_checkpoint(directory.name(), options); }), failure(ErrorCode::kOpenFailed));
+  EXPECT_EQ(caught([&] { find_newest_checkpoint(directory.name()); }), failure(ErrorCode::kOpenFailed));
 }
 
 TEST(Catalog, FollowsNoLinksInACheckpointAndWaitsForNoFifo) {
@@ -498,8 +497,7 @@ TEST(Catalog, FollowsNoLinksInACheckpointAndWaitsForNoFifo) {
   for (const bool fifo : {false, true}) {
     std::filesystem::remove(model);
     std::filesystem::copy_file(directory / "step-1/model.safetensors", model);
-    CheckpointReadOptions options;
-    options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
+    const test::SystemCalls calls([&](const Call& call) {
       if (call.what != "open " + model) return true;
       std::filesystem::remove(model);
       if (fifo) {
@@ -509,7 +507,7 @@ TEST(Catalog, FollowsNoLinksInACheckpointAndWaitsForNoFifo) {
       }
       return true;
     });
-    EXPECT_EQ(caught([&] { load_checkpoint(directory / "step-2", options); }), failure(ErrorCode::kOpenFailed)) << fifo;
+    EXPECT_EQ(caught([&] { load_checkpoint(directory / "step-2"); }), failure(ErrorCode::kOpenFailed)) << fifo;
   }
   std::filesystem::remove(directory / "step-2/commit.json");
   ASSERT_EQ(::mkfifo((directory / "step-2/commit.json").c_str(), 0600), 0);
@@ -553,14 +551,13 @@ TEST(Catalog, PassesOverWhatIsGoneByNow) {
   const test::TestDirectory directory;
   AsyncCheckpointer checkpointer;
   save_steps(checkpointer, directory, {1, 2});
-  CheckpointReadOptions options;
-  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
+  const test::SystemCalls calls([&](const Call& call) {
     if (call.what == "open " + (directory / "step-1")) {
       std::filesystem::rename(directory / "step-1", directory / "step-1.tmp-old");
     }
     return true;
   });
-  const auto all = list_checkpoints(directory.name(), options);
+  const auto all = list_checkpoints(directory.name());
   ASSERT_EQ(all.size(), 1U);
   EXPECT_EQ(all[0].step, 2U);
 }

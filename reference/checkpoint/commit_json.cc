@@ -74,7 +74,7 @@ void check_own_digest(Json json, ErrorCode code) {
 
 std::string serialize_with_digest(Json json) {
   json[kOwnDigest] = hex(digest_of(json));
-  return spell(json);
+  return serialize(json);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Sharded checkpoints put together, or dealt out to another number of ranks.
+// Merging sharded checkpoints, and resharding them to another number of ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "checkpoint/merge.h"
+#include "checkpoint/names.h"
 #include "checkpoint/save.h"
 #include "tzmark/checkpoint.h"
 #include "tzmark/error.h"
@@ -21,7 +22,7 @@ using checkpoint::MergedTensors;
 using checkpoint::PendingCheckpoint;
 using checkpoint::SlicedSource;
 
-// What one rank gets of one kind of tensors.
+// The tensors of one kind that one rank gets.
 struct Share {
   TensorTable table;
   SlicedSource source;
@@ -32,7 +33,7 @@ struct Share {
     add(all, i, tensor.shape, {&all.source, i, tensor.data_length, tensor.data_length, 0});
   }
 
-  // One of so many equal parts along the dimension that it was split along.
+  // Takes one of several equal parts along the dimension that the tensor was split along.
   void take_part(const MergedTensors& all, std::size_t i, std::uint32_t part, std::uint32_t parts) {
     const TensorInfo tensor = all.table[i];
     const auto at = static_cast<std::size_t>(*all.split_dims[i]);
@@ -56,14 +57,14 @@ struct Share {
   }
 };
 
-// For each tensor the rank that owns it: about as many bytes each, in the order of the tensors, and so never falling.
+// Returns the owner of each tensor, in ascending order, with about as many bytes for each rank.
 std::vector<std::uint32_t> owners(const MergedTensors& model, std::uint32_t world_size) {
   std::uint64_t all_bytes = 0;
   for (std::size_t i = 0; i < model.table.size(); ++i) all_bytes += model.table[i].data_length;
   std::vector<std::uint32_t> owner(model.table.size());
   std::uint64_t before = 0;
   for (std::size_t i = 0; i < owner.size(); ++i) {
-    // Where its middle lies, as a part of the whole, says whose it is.
+    // The position of the middle of its bytes decides.
     const double middle = static_cast<double>(before) + static_cast<double>(model.table[i].data_length) / 2;
     const double part = all_bytes == 0 ? 0 : middle / static_cast<double>(all_bytes);
     owner[i] = std::min(world_size - 1, static_cast<std::uint32_t>(part * world_size));
@@ -78,18 +79,18 @@ class Reshard {
       : merged_(merged), world_size_(world_size), owners_(owners(merged.model(), world_size)), states_(world_size) {
     for (std::size_t i = 0; i < merged_.optimizer().names.size(); ++i) {
       const auto parameter = merged_.parameter_of(merged_.optimizer().names[i]);
-      // What belongs to no parameter, such as a count of steps, goes to everybody.
+      // A tensor of no parameter, such as a step count, goes to all ranks.
       (partitions() && parameter ? states_[owners_[*parameter]] : common_states_).push_back(i);
     }
   }
 
-  // Throws for what would fail when most of it is written.
+  // Throws for errors that would otherwise show after most of the checkpoint is written.
   void check() const {
     Share model, optimizer;
     deal(0, model, optimizer);
     std::uint64_t bytes = 0;
     for (std::uint32_t rank = 0; rank < world_size_ && bytes <= checkpoint::kRecordBytesMax; ++rank) {
-      bytes += checkpoint::spelled_bytes(sharding(rank));
+      bytes += checkpoint::serialized_bytes(sharding(rank));
     }
     if (bytes > checkpoint::kRecordBytesMax) {
       throw Error(ErrorCode::kResource, fmt::format("{} ranks of {} parameters need a sharding_meta.json of more than "
@@ -110,7 +111,7 @@ class Reshard {
     sharding.owned_params.clear();
     if (!partitions()) return sharding;
     auto [first, last] = owned(rank);
-    // An empty list means all that the model of the rank has.
+    // An empty list means all tensors of the rank's model.
     if (first == last && !partitions_model()) std::tie(first, last) = std::pair(std::size_t{0}, owners_.size());
     for (std::size_t i = first; i < last; ++i) sharding.owned_params.push_back(merged_.model().names[i]);
     return sharding;
@@ -118,10 +119,10 @@ class Reshard {
 
  private:
   bool partitions() const { return merged_.sharding().strategy == Sharding::Strategy::kZeroPartitioned; }
-  // The first two stages divide optimizer and gradients alone.
+  // Stages 1 and 2 divide only optimizer and gradients.
   bool partitions_model() const { return partitions() && merged_.sharding().zero_stage >= 3; }
 
-  // The parameters of a rank: from the first to before the last.
+  // Returns the parameters of a rank as a half-open range.
   std::pair<std::size_t, std::size_t> owned(std::uint32_t rank) const {
     const auto range = std::ranges::equal_range(owners_, rank);
     return {static_cast<std::size_t>(range.begin() - owners_.begin()),
@@ -139,12 +140,11 @@ class Reshard {
   const MergedCheckpoint& merged_;
   const std::uint32_t world_size_;
   const std::vector<std::uint32_t> owners_;
-  std::vector<std::vector<std::size_t>> states_;  // of the optimizer, by the rank that has them
-  std::vector<std::size_t> common_states_;        // that every rank has
+  std::vector<std::vector<std::size_t>> states_;  // optimizer tensors by rank
+  std::vector<std::size_t> common_states_;        // optimizer tensors of all ranks
 };
 
-// Beside its source it would be of the same step, and so the newest there, and retention would count it as one of the
-// run's own.
+// In the directory of its source the result would count as the newest checkpoint of the run, also for retention.
 void require_another_parent(const std::string& directory, const std::string& out_directory) {
   namespace fs = std::filesystem;
   const auto whole = [](const fs::path& path) {
@@ -154,27 +154,21 @@ void require_another_parent(const std::string& directory, const std::string& out
   };
   const fs::path parent = whole(directory).parent_path();
   if (whole(checkpoint::place_of(out_directory).parent) == parent) {
-    throw Error(ErrorCode::kUsage, fmt::format("{}: it would lie beside {}, and count as a checkpoint of the same run",
-                                               out_directory, directory));
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{}: in the same directory as {}, it would count as a checkpoint of that run",
+                            out_directory, directory));
   }
-}
-
-CheckpointOptions checked(CheckpointOptions options) {
-  options.check();
-  if (!options.file_system) options.file_system = system_file_system();
-  return options;
 }
 
 }  // namespace
 
 void consolidate_checkpoint(const std::string& directory, const std::string& out_directory,
                             const CheckpointReadOptions& from, const CheckpointOptions& to) {
-  const CheckpointOptions options = checked(to);
+  to.check();
   require_another_parent(directory, out_directory);
-  const checkpoint::StoredCheckpoint stored(directory, from);
+  const checkpoint::StoredCheckpoint stored(Directory(directory), from);
   const MergedCheckpoint merged(stored);
-  PendingCheckpoint pending(*options.file_system, out_directory, checkpoint::new_save_id(), options,
-                            checkpoint::Writer::kAlone);
+  PendingCheckpoint pending(out_directory, checkpoint::new_save_id(), to, checkpoint::Writer::kAlone);
   auto written = pending.write({&merged.model().table, &merged.model().source, &merged.optimizer().table,
                                 &merged.optimizer().source, &merged.state()});
   pending.commit(merged.state().step, 0, std::move(written), checkpoint::Latest::kStays);
@@ -183,14 +177,13 @@ void consolidate_checkpoint(const std::string& directory, const std::string& out
 void reshard_checkpoint(const std::string& directory, const std::string& out_directory, std::uint32_t world_size,
                         const CheckpointReadOptions& from, const CheckpointOptions& to) {
   checkpoint::check_world_size(world_size);
-  const CheckpointOptions options = checked(to);
+  to.check();
   require_another_parent(directory, out_directory);
-  const checkpoint::StoredCheckpoint stored(directory, from);
+  const checkpoint::StoredCheckpoint stored(Directory(directory), from);
   const MergedCheckpoint merged(stored);
   const Reshard reshard(merged, world_size);
   reshard.check();
-  PendingCheckpoint pending(*options.file_system, out_directory, checkpoint::new_save_id(), options,
-                            checkpoint::Writer::kFirstRank);
+  PendingCheckpoint pending(out_directory, checkpoint::new_save_id(), to, checkpoint::Writer::kFirstRank);
   for (std::uint32_t rank = 0; rank < world_size; ++rank) {
     Share model, optimizer;
     reshard.deal(rank, model, optimizer);

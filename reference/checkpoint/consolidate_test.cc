@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cerrno>
 #include <climits>
 #include <filesystem>
 #include <utility>
 
-#include "testing/faults/hooked_files.h"
+#include "testing/faults/system_calls.h"
 #include "testing/files/checkpoint_models.h"
 
 namespace tzmark {
@@ -259,21 +261,21 @@ TEST(Reshard, RefusesWhatRecordsCannotHoldBeforeItWritesAnything) {
   save(directory / "from/in", partitions(), by(Strategy::kZeroPartitioned));
   const TensorParallelCase parallel(0, {2, 4});
   save(directory / "from/parallel", parallel.shards, by(Strategy::kTensorParallel, {{"w", 0}}));
-  unsigned changes = 0;
+  std::atomic<unsigned> changes = 0;
   CheckpointOptions to;
-  to.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const test::Call& call) {
-    if (call.kind == test::Call::Kind::kChange) ++changes;
-    return true;
-  });
+  const auto reshard = [&](const char* name, std::uint32_t world_size) {
+    const test::SystemCalls calls([&](const test::Call& call) {
+      if (call.kind == test::Call::Kind::kChange) ++changes;
+      return true;
+    });
+    return caught([&] { reshard_checkpoint(directory / name, directory / "out", world_size, {}, to); });
+  };
   for (const std::uint32_t world_size : {0U, kWorldSizeMax + 1, 4'000'000'000U}) {
-    EXPECT_EQ(caught([&] { reshard_checkpoint(directory / "from/in", directory / "out", world_size, {}, to); }),
-              failure(ErrorCode::kUsage));
+    EXPECT_EQ(reshard("from/in", world_size), failure(ErrorCode::kUsage));
   }
-  EXPECT_EQ(caught([&] { reshard_checkpoint(directory / "from/parallel", directory / "out", 3, {}, to); }),
-            failure(ErrorCode::kUsage));
+  EXPECT_EQ(reshard("from/parallel", 3), failure(ErrorCode::kUsage));
   to.threads = CheckpointOptions::kThreadsMax + 1;
-  EXPECT_EQ(caught([&] { reshard_checkpoint(directory / "from/in", directory / "out", 2, {}, to); }),
-            failure(ErrorCode::kUsage));
+  EXPECT_EQ(reshard("from/in", 2), failure(ErrorCode::kUsage));
   to.threads = 1;
   // In the first stages every rank lists every parameter: 65,536 ranks times 40 names of 30 bytes pass 64 MiB.
   Shard many;
@@ -283,8 +285,7 @@ TEST(Reshard, RefusesWhatRecordsCannotHoldBeforeItWritesAnything) {
   std::vector<Shard> shards;
   shards.push_back(std::move(many));
   save(directory / "from/many", shards, sharding);
-  EXPECT_EQ(caught([&] { reshard_checkpoint(directory / "from/many", directory / "out", kWorldSizeMax, {}, to); }),
-            failure(ErrorCode::kResource));
+  EXPECT_EQ(reshard("from/many", kWorldSizeMax), failure(ErrorCode::kResource));
   EXPECT_EQ(changes, 0U);
   EXPECT_EQ(directory.entries(), (std::vector<std::string>{"from"}));
 }
@@ -304,7 +305,7 @@ TEST(Consolidate, FindsDamageBeforeItWritesAnything) {
   test::write_whole(directory / "from/in/rank_2/optimizer.safetensors", bytes);
   EXPECT_EQ(caught([&] { consolidate_checkpoint(directory / "from/in", directory / "out"); }),
             failure(ErrorCode::kCheckpointDamaged));
-  EXPECT_EQ(system_file_system()->kind(directory / "out"), EntryKind::kNone);
+  EXPECT_FALSE(std::filesystem::exists(directory / "out"));
 }
 
 TEST(Consolidate, RefusesToPutItsResultBesideItsSource) {
@@ -325,21 +326,19 @@ TEST(Consolidate, NamesTheSourceThatCannotBeRead) {
   save(directory / "from/in", replicas(), by(Strategy::kReplicated));
   // The last pieces that are read of it are those that are written.
   unsigned reads = 0, reads_max = UINT_MAX;
-  CheckpointReadOptions options;
-  options.threads = 1;
-  options.file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const test::Call& call) {
-    if (call.kind == test::Call::Kind::kRead && call.what.ends_with("rank_0/model.safetensors") &&
-        ++reads >= reads_max) {
-      throw Error(ErrorCode::kReadFailed, "Input/output error");
-    }
+  const test::SystemCalls calls([&](const test::Call& call) -> test::Reply {
+    const bool counts = call.kind == test::Call::Kind::kRead && call.path.ends_with("from/in/rank_0/model.safetensors");
+    if (counts && ++reads >= reads_max) return test::Reply::failure(EIO);
     return true;
   });
+  CheckpointReadOptions options;
+  options.threads = 1;
   CheckpointOptions to;
   to.threads = 1;
   consolidate_checkpoint(directory / "from/in", directory / "out", options, to);
   reads_max = std::exchange(reads, 0);
   EXPECT_THAT(test::message_of([&] { consolidate_checkpoint(directory / "from/in", directory / "out", options, to); }),
-              HasSubstr("from/in/rank_0/model.safetensors: Input/output error"));
+              HasSubstr("from/in/rank_0/model.safetensors: pread: Input/output error"));
 }
 
 TEST(Consolidate, NoticesAnOptimizerThatGotLostWhereNothingListsTheFiles) {

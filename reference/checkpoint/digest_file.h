@@ -1,7 +1,7 @@
-// A File that knows the CRC-64 of what was written to it, in whatever order and by however many threads.
+// A File that computes the CRC-64 of what is written to it, in any order and by any number of threads.
 //
-// The digest is of the bytes in memory, taken just before each write, so that a file that later has another one was
-// damaged on its way or after. Reads pass through. Same threads as any File; digest() is for when all writes are over.
+// The digest is of the bytes in memory just before each write, so a file with another digest was damaged while it was
+// written or later. Reads pass through. Thread-safety: that of any File; digest() may be called after all writes.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct FileDigest {
 
 class DigestFile final : public File {
  public:
-  // The inner file is new and empty, and outlives this one.
+  // REQUIRES: the inner file is new and empty, and outlives this one.
   explicit DigestFile(File& inner) : inner_(inner) {}
 
-  // Of all that was written; what nobody wrote, in between, is zeros. Throws TZE-ENV-003 if a byte was written twice,
-  // since nobody knows which of both writes it has now, or if the file does not end where the last write did.
+  // Returns the digest of the file; ranges that were not written count as zeros. Throws TZE-ENV-003 if a byte was
+  // written twice, as either write may have come last, or if the file does not end where the last write did.
   FileDigest digest() const;
 
   std::string_view io_path() const override { return inner_.io_path(); }

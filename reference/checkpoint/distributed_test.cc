@@ -3,11 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 
 #include "checkpoint/names.h"
-#include "testing/disk/model_disk.h"
-#include "testing/faults/hooked_files.h"
+#include "testing/disk/power_loss.h"
+#include "testing/faults/system_calls.h"
 #include "testing/faults/thread_limit.h"
 #include "testing/files/checkpoint_models.h"
 
@@ -24,8 +25,6 @@ using test::ThreadGroup;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-struct PowerCut {};
-
 Sharding zero() {
   Sharding sharding;
   sharding.strategy = Sharding::Strategy::kZeroPartitioned;
@@ -41,12 +40,9 @@ test::Model model_of(std::uint32_t rank, std::uint64_t step) {
 // A checkpointer for each rank.
 class Ranks {
  public:
-  Ranks(std::uint32_t count, const std::vector<CheckpointOptions>& options) {
-    for (std::uint32_t rank = 0; rank < count; ++rank) {
-      all_.push_back(std::make_unique<AsyncCheckpointer>(options[rank % options.size()]));
-    }
+  explicit Ranks(std::uint32_t count, const CheckpointOptions& options = {}) {
+    for (std::uint32_t rank = 0; rank < count; ++rank) all_.push_back(std::make_unique<AsyncCheckpointer>(options));
   }
-  Ranks(std::uint32_t count, const CheckpointOptions& options = {}) : Ranks(count, std::vector{options}) {}
 
   void save(const std::string& directory, std::uint64_t step, ThreadGroup& group) {
     for (std::uint32_t rank = 0; rank < all_.size(); ++rank) save_rank(rank, directory, step, group.group());
@@ -108,13 +104,13 @@ TEST(SaveDistributed, IsLoadedByAsManyRanksAsSavedIt) {
 TEST(SaveDistributed, CommitsNothingIfOneRankFails) {
   for (const std::uint32_t failing : {0U, 1U}) {
     const test::TestDirectory directory;
-    std::vector<CheckpointOptions> options(2);
     std::atomic<bool> fails = false;
-    options[failing].file_system = std::make_shared<test::HookedFiles>(system_file_system(), [&](const Call& call) {
-      if (fails && call.kind == Call::Kind::kSync) throw Error(ErrorCode::kSyncFailed, "Input/output error");
-      return true;
+    const std::string rank = "/" + checkpoint::rank_directory(failing) + "/";
+    const test::SystemCalls calls([&](const Call& call) -> test::Reply {
+      const bool is_met = fails && call.kind == Call::Kind::kSync && call.path.find(rank) != std::string::npos;
+      return is_met ? test::Reply::failure(EIO) : true;
     });
-    Ranks ranks(2, options);
+    Ranks ranks(2);
     ThreadGroup first("id-1", 2), second("id-2", 2), third("id-3", 2);
     ranks.save(directory / "a", 1, first);
     EXPECT_THAT(ranks.wait(), ElementsAre("", ""));
@@ -184,7 +180,7 @@ TEST(SaveDistributed, TellsRanksOfDifferentSavesAndStepsApart) {
     ranks.save_rank(1, directory / "a", 1, other);
     EXPECT_THAT(ranks.wait()[0], HasSubstr("rank 1 has not written it"));
   }
-  EXPECT_EQ(system_file_system()->kind(directory / "a"), EntryKind::kNone);
+  EXPECT_FALSE(std::filesystem::exists(directory / "a"));
 }
 
 TEST(SaveDistributed, RefusesARankOfAnotherSaveThatWasPutIntoTheCheckpoint) {
@@ -204,7 +200,7 @@ TEST(SaveDistributed, RefusesARankOfAnotherSaveThatWasPutIntoTheCheckpoint) {
 
 TEST(SaveDistributed, RefusesASaveIdThatWasUsedBefore) {
   const test::TestDirectory directory;
-  std::filesystem::create_directories(checkpoint::place_of(directory / "a").temporary("id-1") + "/rank_0");
+  std::filesystem::create_directories(directory / checkpoint::temporary_name("a", "id-1") + "/rank_0");
   Ranks ranks(1);
   ThreadGroup group("id-1", 1);
   ranks.save(directory / "a", 1, group);
@@ -252,57 +248,56 @@ TEST(SaveDistributed, ReportsAGroupThatIsBroken) {
                                           }});
   EXPECT_THAT(ranks.wait(), ElementsAre("a peer is gone"));
   EXPECT_EQ(calls, 1U);
-  EXPECT_EQ(system_file_system()->kind(directory / "a"), EntryKind::kNone);
+  EXPECT_FALSE(std::filesystem::exists(directory / "a"));
+}
+
+// What is wrong with what the ranks find; empty if nothing is.
+std::string what_two_ranks_miss(const std::string& directory, bool newest_only) {
+  try {
+    const auto newest = find_newest_checkpoint(directory);
+    if (!newest) return "no checkpoint is left";
+    if (newest_only && newest->step != 2) return "the newest checkpoint is gone";
+    const auto latest = read_latest_checkpoint(directory);
+    if (!latest) return "latest is gone";
+    for (const std::string& name : {newest->directory, *latest}) {
+      const std::uint64_t step = verify_checkpoint(name).step;
+      if (newest_only && step != 2) return "latest names the old checkpoint";
+      for (const std::uint32_t rank : {0U, 1U}) {
+        const LoadedCheckpoint loaded = load_distributed_checkpoint(name, rank, 2);
+        if (test::content_of(loaded.model) != model_of(rank, step).content()) return "the model is another one";
+      }
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
 }
 
 TEST(SaveDistributed, LosesNothingWhenThePowerGoesAtAnyCall) {
-  bool through = false;
-  std::uint64_t cut = 0;
-  for (; !through; ++cut) {
-    const auto disk = std::make_shared<test::ModelDisk>();
-    disk->make_directory("/run");
-    disk->sync_directory("/");
-    std::atomic<std::uint64_t> calls = 0;
-    std::atomic<bool> counts = false;
-    CheckpointOptions options;
-    options.threads = 1;
-    options.file_system = std::make_shared<test::HookedFiles>(disk, [&](const Call&) {
-      if (counts && calls++ >= cut) throw PowerCut();
-      return true;
-    });
+  CheckpointOptions options;
+  options.threads = 1;
+  const auto save = [&](const std::string& directory, std::uint64_t step) {
     Ranks ranks(2, options);
-    ThreadGroup first("id-1", 2), second("id-2", 2);
-    ranks.save("/run/a", 1, first);
-    ASSERT_THAT(ranks.wait(), ElementsAre("", ""));
-    counts = true;
-    ranks.save("/run/a", 2, second);
-    bool all_fine = true;
-    for (const std::uint32_t rank : {0U, 1U}) {
-      try {
-        all_fine = test::message_of([&] { ranks[rank].wait(); }).empty() && all_fine;
-      } catch (const PowerCut&) {
-        all_fine = false;
-      }
-    }
-    through = calls <= cut;
-    ASSERT_EQ(all_fine, through);
-    ASSERT_TRUE(disk->violations().empty()) << disk->violations().front();
-    using Loss = test::ModelDisk::Loss;
-    for (std::uint64_t seed = 0; seed < 8; ++seed) {
-      const auto loss = seed == 0 ? Loss::kEverything : seed == 1 ? Loss::kContents : Loss::kSome;
-      CheckpointReadOptions read;
-      read.file_system = disk->restarted(loss, seed);
-      const auto newest = find_newest_checkpoint("/run", read);
-      ASSERT_TRUE(newest) << "cut at call " << cut;
-      ASSERT_TRUE(newest->step == 2 || !through);
-      verify_checkpoint(newest->directory, read);
-      for (const std::uint32_t rank : {0U, 1U}) {
-        const LoadedCheckpoint loaded = load_distributed_checkpoint(newest->directory, rank, 2, read);
-        ASSERT_EQ(test::content_of(loaded.model), model_of(rank, newest->step).content());
-      }
+    ThreadGroup group("id-" + std::to_string(step), 2);
+    ranks.save(directory, step, group);
+    EXPECT_THAT(ranks.wait(), ElementsAre("", ""));
+  };
+  for (const std::string new_name : {"/old", "/new"}) {
+    test::PowerLossScenario scenario;
+    scenario.prepare = [&](const std::string& directory) { save(directory + "/old", 1); };
+    scenario.change = [&](const std::string& directory) { save(directory + new_name, 2); };
+    scenario.makes_names_durable = false;
+    scenario.judge = [](const std::string& directory, const test::Outcome& outcome) {
+      return what_two_ranks_miss(directory, outcome.is_finished);
+    };
+    const test::PowerLossReport report = test::lose_power(scenario);
+    EXPECT_THAT(report.bad, testing::IsEmpty());
+    EXPECT_GT(report.states, 150U);
+    // What `latest` says of one name is not changed by saving another checkpoint under it.
+    if (new_name == "/new") {
+      EXPECT_THAT(report.unnoticed_syncs, testing::IsEmpty());
     }
   }
-  EXPECT_GT(cut, 40U);
 }
 
 }  // namespace

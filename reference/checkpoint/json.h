@@ -1,4 +1,4 @@
-// Strict reading of JSON members: a number that is out of range, or of another type, is an error and no other number.
+// Strict reading of JSON members: a number out of range or of another type is an error, and never converted.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,13 +15,13 @@ namespace tzmark::checkpoint {
 
 using Json = nlohmann::json;
 
-// None of the files nests deeper. Printing JSON needs stack in proportion to its depth.
+// No file nests deeper. Printing JSON needs stack in proportion to its depth.
 inline constexpr int kDepthMax = 16;
-// Parsed, each value takes some hundred bytes of memory, however small it is in the file.
+// Each parsed value takes some hundred bytes of memory, however short it is in the file.
 inline constexpr std::uint64_t kValuesMax = 1 << 22;
 
 // Throws for a text that nests too deep or has too many values. Exact up to the first byte that is not JSON, where the
-// parser stops too. A callback of the parser sees the depth as well, but makes its time quadratic in a list's length.
+// parser stops too. A parser callback would see the depth too, but takes time quadratic in the length of a list.
 inline void check_bounds(std::string_view text, ErrorCode code) {
   int depth = 0;
   std::uint64_t values = 1;
@@ -45,7 +45,7 @@ inline void check_bounds(std::string_view text, ErrorCode code) {
   }
 }
 
-// Does something with the JSON of a text; all that the library throws on the way becomes an Error of this code.
+// Parses a text and calls an action with it. Turns what the library throws into an Error with this code.
 template <typename Action>
 auto with_json(std::string_view text, ErrorCode code, Action&& action) {
   check_bounds(text, code);
@@ -81,8 +81,8 @@ inline std::string string_member(const Json& object, const char* key, ErrorCode 
   return value.get<std::string>();
 }
 
-// Made to be read by people too. Throws kUsage for text that is not UTF-8.
-inline std::string spell(const Json& json) {
+// Serializes with indentation. Throws kUsage for text that is not UTF-8.
+inline std::string serialize(const Json& json) {
   try {
     return json.dump(2) + "\n";
   } catch (const Json::exception& error) {

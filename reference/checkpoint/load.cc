@@ -1,4 +1,4 @@
-// Whole files to memory, and tensors as views of them.
+// Reading whole files to memory, with tensors as views of them.
 #include "checkpoint/load.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace tzmark {
 namespace checkpoint {
 namespace {
 
-// Memory as a file that is read.
+// A read-only File over memory.
 class MemoryView final : public File {
  public:
   explicit MemoryView(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -28,7 +28,7 @@ class MemoryView final : public File {
     return length;
   }
   std::size_t write_some(std::uint64_t, ConstBuffer) override {
-    throw Error(ErrorCode::kWriteFailed, "this file is only read");
+    throw Error(ErrorCode::kWriteFailed, "the file is read-only");
   }
   void sync_all() override {}
 
@@ -84,7 +84,7 @@ std::string plain_name(const TensorInfo& tensor) {
 
 TensorFile::TensorFile(const std::string& name, std::unique_ptr<File> file) {
   if (is_safetensors_name(name)) {
-    // What other programs write may be all that the library reads.
+    // Other programs write whatever the safetensors library reads.
     SafetensorsReadOptions options;
     options.profile = SafetensorsProfile::kLibrary;
     safetensors_.emplace(std::move(file), options);
@@ -93,7 +93,7 @@ TensorFile::TensorFile(const std::string& name, std::unique_ptr<File> file) {
   }
   tensors_.emplace(std::move(file));
   if (tensors_->header().encrypted) {
-    throw Error(ErrorCode::kCryptKeyMissing, "it is encrypted, and a checkpoint comes without a key");
+    throw Error(ErrorCode::kCryptKeyMissing, "encrypted files are not supported in checkpoints");
   }
   table_ = writable_table(*tensors_);
   for (std::size_t i = 0; i < table_.size(); ++i) {
@@ -115,9 +115,9 @@ std::uint64_t TensorFile::data_offset(std::size_t tensor) const {
 }  // namespace checkpoint
 
 LoadedCheckpoint load_checkpoint(const std::string& directory, const CheckpointReadOptions& options) {
-  const checkpoint::StoredCheckpoint stored(directory, options);
+  const checkpoint::StoredCheckpoint stored(Directory(directory), options);
   if (stored.world_size() != 0) {
-    throw Error(ErrorCode::kCheckpointWorld, fmt::format("{}: {} ranks have saved it, and each loads its own shard",
+    throw Error(ErrorCode::kCheckpointWorld, fmt::format("{}: sharded by {} ranks, each of which loads its own shard",
                                                          directory, stored.world_size()));
   }
   return checkpoint::load_shard(stored, 0);
@@ -125,12 +125,12 @@ LoadedCheckpoint load_checkpoint(const std::string& directory, const CheckpointR
 
 LoadedCheckpoint load_distributed_checkpoint(const std::string& directory, std::uint32_t rank, std::uint32_t world_size,
                                              const CheckpointReadOptions& options) {
-  const checkpoint::StoredCheckpoint stored(directory, options);
+  const checkpoint::StoredCheckpoint stored(Directory(directory), options);
   if (stored.world_size() == 0) {
-    throw Error(ErrorCode::kCheckpointWorld, fmt::format("{}: it is not sharded", directory));
+    throw Error(ErrorCode::kCheckpointWorld, fmt::format("{}: not sharded", directory));
   }
   if (stored.world_size() != world_size || rank >= world_size) {
-    throw Error(ErrorCode::kCheckpointWorld, fmt::format("{}: {} ranks have saved it; rank {} of {} cannot load it",
+    throw Error(ErrorCode::kCheckpointWorld, fmt::format("{}: sharded by {} ranks; rank {} of {} cannot load it",
                                                          directory, stored.world_size(), rank, world_size));
   }
   return checkpoint::load_shard(stored, rank);

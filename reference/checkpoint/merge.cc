@@ -1,4 +1,4 @@
-// Joining shards, and refusing those that do not belong together.
+// Joining shards, and refusing those that do not fit together.
 #include "checkpoint/merge.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ std::uint64_t product(std::span<const std::uint64_t> dimensions) {
   return std::accumulate(dimensions.begin(), dimensions.end(), std::uint64_t{1}, std::multiplies<>());
 }
 
-// Where each rank has the tensors of a name. Names in the order in which they first come.
+// The position of each name in each rank's file. Names are in the order of their first occurrence.
 class NameIndex {
  public:
   explicit NameIndex(const Files& files) : files_(files) {
@@ -38,7 +38,7 @@ class NameIndex {
     const auto found = places_.find(name);
     return found == places_.end() ? std::nullopt : found->second[rank];
   }
-  // Throws for a rank that has none.
+  // Throws if the rank has no such tensor.
   std::size_t at(std::size_t rank, const std::string& name) const {
     const auto found = find(rank, name);
     if (!found) refuse(fmt::format("rank {} lacks '{}'", rank, name));
@@ -61,7 +61,7 @@ class NameIndex {
   std::map<std::string, std::vector<std::optional<std::size_t>>> places_;
 };
 
-// Takes a tensor as one rank has it. Throws if another rank that has it has another one.
+// Adds a tensor that is equal on all ranks that have it; throws if it is not.
 void add_common(MergedTensors& merged, const NameIndex& index, const std::string& name) {
   std::size_t owner = 0;
   while (!index.find(owner, name)) ++owner;
@@ -82,7 +82,7 @@ void add_common(MergedTensors& merged, const NameIndex& index, const std::string
   merged.split_dims.emplace_back();
 }
 
-// Joins what the ranks have of a tensor along a dimension.
+// Adds a tensor that is joined from all ranks along a dimension.
 void add_joined(MergedTensors& merged, const NameIndex& index, const std::string& name, std::uint64_t dimension) {
   const TensorInfo first = index.info(0, name);
   if (dimension >= first.shape.size()) {
@@ -114,7 +114,7 @@ void require_on_all_ranks(const NameIndex& index, const std::string& name) {
   for (std::size_t rank = 0; rank < index.rank_count(); ++rank) index.at(rank, name);
 }
 
-// The name of a parameter that NAME.ANYTHING is about: the longest one that is known.
+// Returns the parameter that NAME.ANYTHING belongs to: the one with the longest matching name.
 std::optional<std::string> parameter_name(std::string name, const auto& is_parameter) {
   for (;;) {
     if (is_parameter(name)) return name;
@@ -124,7 +124,7 @@ std::optional<std::string> parameter_name(std::string name, const auto& is_param
   }
 }
 
-// Whether what the ranks have under this name is cut as the shards of the parameter are.
+// Returns whether a tensor is split in the same shapes as the parameter.
 bool follows(const NameIndex& index, const std::string& name, const NameIndex& model, const std::string& parameter) {
   for (std::size_t rank = 0; rank < index.rank_count(); ++rank) {
     const TensorInfo tensor = index.info(rank, name), shard = model.info(rank, parameter);
@@ -158,7 +158,7 @@ void merge(MergedTensors& merged, const NameIndex& index, const NameIndex& model
   }
 }
 
-// What the records promise has to be there.
+// Throws unless every rank has the tensors that its record lists.
 void check_promises(const NameIndex& model, const ShardingMeta& meta) {
   for (std::size_t rank = 0; rank < meta.world_size(); ++rank) {
     const Sharding& shard = meta.of(rank);
@@ -172,7 +172,7 @@ void check_promises(const NameIndex& model, const ShardingMeta& meta) {
   }
 }
 
-// A file whose errors begin with its name: what is read from it ends up in another one, which would be blamed.
+// A File whose errors begin with its name: otherwise a read error would seem to be about the file being written.
 class NamedFile final : public File {
  public:
   NamedFile(std::string name, std::unique_ptr<File> file) : name_(std::move(name)), file_(std::move(file)) {}
@@ -186,7 +186,7 @@ class NamedFile final : public File {
     return out.size;
   }
   std::size_t write_some(std::uint64_t, ConstBuffer) override {
-    throw Error(ErrorCode::kWriteFailed, name_ + ": this file is only read");
+    throw Error(ErrorCode::kWriteFailed, name_ + ": the file is read-only");
   }
   void sync_all() override {}
 
@@ -222,7 +222,7 @@ MergedCheckpoint::MergedCheckpoint(const StoredCheckpoint& stored) {
     if (!model_files_.back()) refuse(fmt::format("{}: rank {} has no model", stored.directory(), rank));
     optimizer_files_.push_back(open_tensors(stored, rank, kOptimizer));
   }
-  // Without a commit.json a file that got lost looks like one that was never there.
+  // Without a commit.json, a lost file looks like one that never existed.
   const auto lacks = [](const std::unique_ptr<TensorFile>& file) { return file == nullptr; };
   const auto lacking = std::ranges::find_if(optimizer_files_, lacks);
   if (!stored.commit() && lacking != optimizer_files_.end() && !std::ranges::all_of(optimizer_files_, lacks)) {

@@ -1,7 +1,7 @@
-// The shards of a checkpoint as one whole: which tensors there are, and how they are put together.
+// The shards of a checkpoint merged to whole tensors.
 //
-// Nothing is read but headers, and what several ranks have and must have alike. Throws CKP-005 for shards that do not
-// fit together, CKP-003 for ranks that are not at the same step.
+// Reads only headers, and tensors that several ranks have, which must be equal. Throws CKP-005 for shards that do not
+// fit together, CKP-003 for ranks at different steps.
 #pragma once
 
 #include <map>
@@ -16,11 +16,11 @@
 
 namespace tzmark::checkpoint {
 
-// Whole tensors, over the files of the ranks.
+// Whole tensors that are read from the files of the ranks.
 struct MergedTensors {
   TensorTable table;
   SlicedSource source;
-  std::vector<std::optional<std::uint64_t>> split_dims;  // along which each tensor was split, if it was
+  std::vector<std::optional<std::uint64_t>> split_dims;  // the dimension that each tensor was split along, if any
   std::vector<std::string> names;
 };
 
@@ -34,14 +34,14 @@ class MergedCheckpoint {
   const Sharding& sharding() const { return sharding_; }
   const TrainingState& state() const { return state_; }
 
-  // The parameter that a tensor of the optimizer belongs to: the longest name of the model that it begins with, as in
-  // NAME.ANYTHING. A position in the model.
+  // Returns the position in the model of the parameter that an optimizer tensor NAME.ANYTHING belongs to: the one with
+  // the longest matching NAME.
   std::optional<std::size_t> parameter_of(const std::string& optimizer_name) const;
 
  private:
   TrainingState state_;
   Sharding sharding_;
-  std::vector<std::unique_ptr<TensorFile>> model_files_, optimizer_files_;  // of each rank; none: it has no optimizer
+  std::vector<std::unique_ptr<TensorFile>> model_files_, optimizer_files_;  // by rank; empty without an optimizer
   MergedTensors model_, optimizer_;
   std::map<std::string, std::size_t> model_places_;
 };

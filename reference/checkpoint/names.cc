@@ -59,9 +59,9 @@ void check_save_id(std::string_view id) {
   }
 }
 
-std::string Place::temporary(std::string_view id) const {
-  const std::string unmarked = name + std::string(kTemporaryMark) + std::string(id);
-  return fmt::format("{}/{}.{}", parent, unmarked, mark_of(unmarked));
+std::string temporary_name(const std::string& name, std::string_view id) {
+  const std::string unmarked = fmt::format("{}{}{}", name, kTemporaryMark, id);
+  return fmt::format("{}.{}", unmarked, mark_of(unmarked));
 }
 
 bool is_temporary_name(std::string_view name) {

@@ -1,4 +1,4 @@
-// What a save makes is known by its exact names; everything else belongs to somebody else.
+// Files of saves are known by their exact names; all others are foreign.
 #include "checkpoint/removal.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ bool is_rank(const DirectoryEntry& entry) {
   return entry.kind == EntryKind::kDirectory && is_rank_directory_name(entry.name);
 }
 
-void remove_own_files(OpenDirectory& directory, bool in_rank) {
+void remove_own_files(const Directory& directory, bool in_rank) {
   for (const DirectoryEntry& entry : directory.list()) {
     if (is_own_file(entry, in_rank)) directory.remove_file(entry.name);
   }
@@ -25,18 +25,18 @@ void remove_own_files(OpenDirectory& directory, bool in_rank) {
 
 }  // namespace
 
-std::optional<std::string> foreign_entry(OpenDirectory& directory) {
+std::optional<std::string> foreign_entry(const Directory& directory) {
   for (const DirectoryEntry& entry : directory.list()) {
     if (is_own_file(entry, false)) continue;
     if (!is_rank(entry)) return entry.name;
-    for (const DirectoryEntry& inner : directory.open_directory(entry.name)->list()) {
+    for (const DirectoryEntry& inner : directory.open_directory(entry.name).list()) {
       if (!is_own_file(inner, true)) return fmt::format("{}/{}", entry.name, inner.name);
     }
   }
   return std::nullopt;
 }
 
-void remove_content(OpenDirectory& directory) {
+void remove_content(const Directory& directory) {
   if (const auto foreign = foreign_entry(directory)) {
     throw Error(ErrorCode::kWriteFailed,
                 fmt::format("{}: not deleted: it contains '{}', which no save writes", directory.name(), *foreign));
@@ -47,9 +47,9 @@ void remove_content(OpenDirectory& directory) {
   remove_own_files(directory, false);
 }
 
-void remove_rank(OpenDirectory& checkpoint, const std::string& name) {
+void remove_rank(const Directory& checkpoint, const std::string& name) {
   if (checkpoint.kind(name) == EntryKind::kNone) return;
-  remove_own_files(*checkpoint.open_directory(name), true);
+  remove_own_files(checkpoint.open_directory(name), true);
   checkpoint.remove_directory(name);
 }
 

@@ -1,22 +1,20 @@
-// Deleting what saves have made, and nothing else.
-//
-// Pure but for the directory that they are given. Errors: what the directory's calls throw.
+// Deleting what saves have created, and nothing else. Errors: those of Directory.
 #pragma once
 
 #include <optional>
 #include <string>
 
-#include "tzmark/file_system.h"
+#include "os/directory.h"
 
 namespace tzmark::checkpoint {
 
-// The first entry, as "rank_0/notes.txt", that no save makes; nothing if there is none.
-std::optional<std::string> foreign_entry(OpenDirectory& directory);
+// Returns the first entry that no save creates, such as "rank_0/notes.txt", if there is one.
+std::optional<std::string> foreign_entry(const Directory& directory);
 
-// Removes what is in a checkpoint. Throws TZE-ENV-003 before it removes anything if there is a foreign entry, and
-// leaves alone one that appears meanwhile.
-void remove_content(OpenDirectory& directory);
-// The same for the directory of a rank, with all its content; one that does not exist is fine.
-void remove_rank(OpenDirectory& checkpoint, const std::string& name);
+// Empties the directory of a checkpoint. If it contains a foreign entry, throws TZE-ENV-003 and removes nothing. Keeps
+// a foreign entry that appears later.
+void remove_content(const Directory& directory);
+// Removes the directory of a rank with its content, if it exists.
+void remove_rank(const Directory& checkpoint, const std::string& name);
 
 }  // namespace tzmark::checkpoint

@@ -1,4 +1,4 @@
-// Which checkpoints go, and how: under a temporary name first, so that none is ever half there under its own.
+// Renames a checkpoint before deleting it, so that no name ever belongs to a part of one.
 #include "checkpoint/retention.h"
 
 #include <fmt/format.h>
@@ -6,27 +6,32 @@
 #include <algorithm>
 #include <utility>
 
+#include "checkpoint/catalog.h"
 #include "checkpoint/load.h"
+#include "checkpoint/names.h"
 #include "checkpoint/removal.h"
 #include "tzmark/error.h"
 
 namespace tzmark::checkpoint {
+namespace {
 
-RetentionPolicy::RetentionPolicy(const Retention& retention, std::shared_ptr<FileSystem> files, unsigned threads)
-    : retention_(retention), files_(std::move(files)) {
-  reading_.file_system = files_;
+std::string name_of(const CheckpointInfo& info) { return name_in_directory(info.directory); }
+
+}  // namespace
+
+RetentionPolicy::RetentionPolicy(const Retention& retention, unsigned threads) : retention_(retention) {
   reading_.threads = threads;
   reading_.from_device = true;
 }
 
-// Reading every checkpoint again after each save would cost more than the saves.
-bool RetentionPolicy::is_whole(const CheckpointInfo& info) {
+// Reads a checkpoint only once: reading all of them after each save would cost more than the saves.
+bool RetentionPolicy::is_whole(const Directory& parent, const CheckpointInfo& info) {
   try {
+    const StoredCheckpoint stored(parent.open_directory(name_of(info)), reading_);
     if (verified_.contains(info.save_id)) {
-      const StoredCheckpoint stored(info.directory, reading_);
       for (const FileRecord& file : stored.commit()->files) static_cast<void>(stored.open(file.name));
     } else {
-      verify_checkpoint(info.directory, reading_);
+      verify(stored);
       verified_.insert(info.save_id);
     }
     return true;
@@ -37,40 +42,41 @@ bool RetentionPolicy::is_whole(const CheckpointInfo& info) {
 }
 
 bool RetentionPolicy::stays(const CheckpointInfo& info, const std::string& newest) const {
-  return info.directory == newest || (retention_.keep_every != 0 && info.step % retention_.keep_every == 0);
+  return name_of(info) == newest || (retention_.keep_every != 0 && info.step % retention_.keep_every == 0);
 }
 
-// committed: in the order of steps.
-std::vector<CheckpointInfo> RetentionPolicy::doomed(const std::string& newest, std::vector<CheckpointInfo> committed) {
+// REQUIRES: committed is sorted by step.
+std::vector<CheckpointInfo> RetentionPolicy::doomed(const Directory& parent, const std::string& newest,
+                                                    std::vector<CheckpointInfo> committed) {
   std::size_t whole = 0;
   while (!committed.empty() && whole < retention_.keep_latest) {
-    if (committed.back().directory == newest || is_whole(committed.back())) ++whole;
+    if (name_of(committed.back()) == newest || is_whole(parent, committed.back())) ++whole;
     committed.pop_back();
   }
   std::erase_if(committed, [&](const CheckpointInfo& info) { return stays(info, newest); });
   return committed;
 }
 
-void RetentionPolicy::remove_checkpoint(const std::string& directory) {
-  const Place place = place_of(directory);
-  // Held until all of it is gone, so that nobody else clears up the same files.
-  const auto locked = files_->lock_shared(directory);
+void RetentionPolicy::remove_checkpoint(const Directory& parent, const std::string& name) {
+  // The lock keeps other processes from deleting the same files.
+  const auto locked = parent.lock_directory(name, Lock::kShared);
   if (!locked) return;
   if (const auto foreign = foreign_entry(*locked)) {
-    warnings_.push_back(fmt::format("{}: not deleted: it contains '{}', which no save writes", directory, *foreign));
+    warnings_.push_back(
+        fmt::format("{}: not deleted: it contains '{}', which no save writes", locked->name(), *foreign));
     return;
   }
-  const std::string temporary = place.temporary(new_save_id());
-  files_->rename_directory(directory, temporary);
-  files_->sync_directory(place.parent);
+  const std::string temporary = temporary_name(name, new_save_id());
+  parent.rename_no_replace(name, temporary);
+  parent.sync();
   remove_content(*locked);
-  files_->remove_directory(temporary);
+  parent.remove_directory(temporary);
 }
 
-std::vector<std::string> RetentionPolicy::apply(const Place& newest) {
+std::vector<std::string> RetentionPolicy::apply(const Directory& parent, const std::string& newest) {
   if (retention_.keep_latest == 0) return {};
   warnings_.clear();
-  std::vector<CheckpointInfo> committed = list_checkpoints(newest.parent, reading_);
+  std::vector<CheckpointInfo> committed = list(parent);
   for (const CheckpointInfo& info : committed) {
     if (info.status == CheckpointInfo::Status::kUnreadable) {
       warnings_.push_back(
@@ -79,15 +85,15 @@ std::vector<std::string> RetentionPolicy::apply(const Place& newest) {
   }
   std::erase_if(committed,
                 [](const CheckpointInfo& info) { return info.status != CheckpointInfo::Status::kCommitted; });
-  // If all of them were whole, as many or more would go.
+  // Verification could only reduce the number of checkpoints to delete.
   const std::size_t old = committed.size() - std::min(committed.size(), retention_.keep_latest);
   if (std::all_of(committed.begin(), committed.begin() + static_cast<std::ptrdiff_t>(old),
-                  [&](const CheckpointInfo& info) { return stays(info, newest.directory()); })) {
+                  [&](const CheckpointInfo& info) { return stays(info, newest); })) {
     return std::exchange(warnings_, {});
   }
-  verified_.insert(verify_checkpoint(newest.directory(), reading_).save_id);
-  for (const CheckpointInfo& info : doomed(newest.directory(), std::move(committed))) {
-    remove_checkpoint(info.directory);
+  verified_.insert(verify(StoredCheckpoint(parent.open_directory(newest), reading_)).save_id);
+  for (const CheckpointInfo& info : doomed(parent, newest, std::move(committed))) {
+    remove_checkpoint(parent, name_of(info));
   }
   return std::exchange(warnings_, {});
 }

@@ -1,8 +1,9 @@
-// Writing what one save is about, alone or as one rank of several.
+// Saves by a single writer and by one of several ranks.
 #include "checkpoint/save_task.h"
 
 #include <fmt/format.h>
 
+#include "checkpoint/names.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -14,7 +15,7 @@ void SaveTask::check() const {
   checkpoint::place_of(directory);
   checkpoint::serialize_state(state);
   if (!sharding) return;
-  if (!group.agree) throw Error(ErrorCode::kUsage, "ranks that save together need a way to agree");
+  if (!group.agree) throw Error(ErrorCode::kUsage, "SaveGroup::agree is missing");
   checkpoint::check_save_id(group.save_id);
   checkpoint::check_world_size(world_size);
   if (rank >= world_size) {
@@ -28,9 +29,8 @@ void SaveTask::with_content(Action&& action) const {
   action({&model.table, &model_source, &optimizer.table, &optimizer_source, &state});
 }
 
-void SaveTask::write_alone(const CheckpointOptions& options, WriteReport& report, Stopwatch& watch) const {
-  PendingCheckpoint pending(*options.file_system, directory, checkpoint::new_save_id(), options,
-                            checkpoint::Writer::kAlone);
+SaveTask::Parent SaveTask::write_alone(const CheckpointOptions& options, WriteReport& report, Stopwatch& watch) const {
+  PendingCheckpoint pending(directory, checkpoint::new_save_id(), options, checkpoint::Writer::kAlone);
   with_content([&](const checkpoint::Content& content) {
     auto written = pending.write(content);
     report.drain_ns = watch.lap_ns();
@@ -39,9 +39,10 @@ void SaveTask::write_alone(const CheckpointOptions& options, WriteReport& report
   report.file_bytes = pending.written_bytes();
   if (!pending.warning().empty()) report.warnings.push_back(pending.warning());
   report.commit_ns = watch.lap_ns();
+  return pending.parent();
 }
 
-void SaveTask::write_shard(const CheckpointOptions& options, WriteReport& report, Stopwatch& watch) const {
+SaveTask::Parent SaveTask::write_shard(const CheckpointOptions& options, WriteReport& report, Stopwatch& watch) const {
   std::optional<PendingCheckpoint> pending;
   std::exception_ptr own_error;
   const auto attempt = [&](auto&& action) {
@@ -54,7 +55,7 @@ void SaveTask::write_shard(const CheckpointOptions& options, WriteReport& report
   };
   const bool first = rank == 0;
   const bool mine = attempt([&] {
-    pending.emplace(*options.file_system, directory, group.save_id, options,
+    pending.emplace(directory, group.save_id, options,
                     first ? checkpoint::Writer::kFirstRank : checkpoint::Writer::kOtherRank);
     with_content(
         [&](const checkpoint::Content& content) { pending->write_rank(rank, world_size, content, *sharding); });
@@ -63,7 +64,7 @@ void SaveTask::write_shard(const CheckpointOptions& options, WriteReport& report
   bool all = false;
   try {
     all = group.agree(mine);
-    // Between the two meetings nobody else is at work there; after the second one the name may be another checkpoint's.
+    // Between the two calls of agree no other rank writes there; later the name may belong to another checkpoint.
     if (!all && pending) pending->abandon();
     if (all && first) {
       all = attempt([&] {
@@ -72,7 +73,7 @@ void SaveTask::write_shard(const CheckpointOptions& options, WriteReport& report
     }
     all = group.agree(all);
   } catch (...) {
-    // Nobody knows what the others do now.
+    // The other ranks may still be writing.
     if (pending) pending->leave();
     if (!own_error) throw;
   }
@@ -83,24 +84,21 @@ void SaveTask::write_shard(const CheckpointOptions& options, WriteReport& report
   }
   if (own_error) std::rethrow_exception(own_error);
   if (!all) {
-    throw Error(ErrorCode::kCheckpointPeer, fmt::format("{}: another rank has failed, and nothing was committed for "
-                                                        "certain",
+    throw Error(ErrorCode::kCheckpointPeer, fmt::format("{}: another rank has failed, so the checkpoint may not be "
+                                                        "committed",
                                                         directory));
   }
+  return pending->parent();
 }
 
 WriteReport SaveTask::write(const CheckpointOptions& options, checkpoint::RetentionPolicy& retention) const {
   WriteReport report;
   report.snapshot_bytes = model.bytes() + optimizer.bytes();
   Stopwatch watch;
-  if (sharding) {
-    write_shard(options, report, watch);
-  } else {
-    write_alone(options, report, watch);
-  }
+  const Parent parent = sharding ? write_shard(options, report, watch) : write_alone(options, report, watch);
   if (rank == 0) {
     try {
-      for (std::string& warning : retention.apply(checkpoint::place_of(directory))) {
+      for (std::string& warning : retention.apply(*parent, checkpoint::place_of(directory).name)) {
         report.warnings.push_back(std::move(warning));
       }
     } catch (const Error& error) {

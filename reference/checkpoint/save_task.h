@@ -1,4 +1,4 @@
-// One save as the background thread is given it: what to write, where, and as which rank of whom.
+// A save as the background thread gets it: what to write, where, and as which rank.
 #pragma once
 
 #include <optional>
@@ -16,20 +16,22 @@ struct SaveTask {
   std::string directory;
   TensorViews model_views, optimizer_views;  // until they are copied
   TrainingState state;
-  std::optional<Sharding> sharding = std::nullopt;  // of one rank of several
+  std::optional<Sharding> sharding = std::nullopt;  // if this is one of several ranks
   std::uint32_t rank = 0, world_size = 0;
   SaveGroup group = {};
-  checkpoint::TensorSet model = {}, optimizer = {};  // which lie in the snapshot when this is written
+  checkpoint::TensorSet model = {}, optimizer = {};  // in the snapshot
 
-  // Throws kUsage for what cannot be written, whatever the tensors are.
+  // Throws kUsage for a save that must fail whatever its tensors are.
   void check() const;
-  // All of it: files, commit, retention. REQUIRES: the options name a file system.
+  // Writes the files, commits, and applies retention.
   WriteReport write(const CheckpointOptions& options, checkpoint::RetentionPolicy& retention) const;
 
  private:
-  // For one writer alone, and for one rank of several.
-  void write_alone(const CheckpointOptions& options, WriteReport& report, checkpoint::Stopwatch& watch) const;
-  void write_shard(const CheckpointOptions& options, WriteReport& report, checkpoint::Stopwatch& watch) const;
+  using Parent = std::shared_ptr<const Directory>;
+
+  // Return the directory that contains the checkpoint.
+  Parent write_alone(const CheckpointOptions& options, WriteReport& report, checkpoint::Stopwatch& watch) const;
+  Parent write_shard(const CheckpointOptions& options, WriteReport& report, checkpoint::Stopwatch& watch) const;
   template <typename Action>
   void with_content(Action&& action) const;
 };

@@ -1,4 +1,4 @@
-// sharding_meta.json, in both forms that are in use.
+// sharding_meta.json, in both forms.
 #include "checkpoint/sharding_json.h"
 
 #include <algorithm>
@@ -73,10 +73,10 @@ void check_world_size(std::uint32_t world_size) {
   }
 }
 
-std::uint64_t spelled_bytes(const Sharding& sharding) {
+std::uint64_t serialized_bytes(const Sharding& sharding) {
   Json shard = sharding_json(sharding);
   shard["world_size"] = shard["rank"] = kWorldSizeMax;
-  // As deep as it lies there.
+  // Indented as in the file.
   return Json{{"shards", Json::array({std::move(shard)})}}.dump(2).size();
 }
 
@@ -88,7 +88,7 @@ std::string serialize_sharding(const ShardingMeta& meta) {
     shard["rank"] = rank;
     shards.push_back(std::move(shard));
   }
-  return spell({{"version", kVersion}, {"world_size", meta.world_size()}, {"shards", std::move(shards)}});
+  return serialize({{"version", kVersion}, {"world_size", meta.world_size()}, {"shards", std::move(shards)}});
 }
 
 ShardingMeta parse_sharding(std::string_view text) {

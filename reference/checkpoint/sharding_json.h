@@ -1,4 +1,4 @@
-// How one rank was sharded, as JSON: for sharding_meta.json and for the manifests of ranks.
+// The sharding of one rank as JSON, for sharding_meta.json and the manifests.
 #pragma once
 
 #include "checkpoint/json.h"

@@ -1,8 +1,8 @@
-// Tensors that are put together from parts of other tensors, row by row, while they are read.
+// Tensors that are joined from parts of other tensors, or cut out of them, while they are read.
 //
-// A row is what lies behind the dimension that is joined or cut: joining two shards along it puts a row of the first
-// before a row of the second; cutting takes some bytes of every row. Reading is thread-safe, adding is not. The sources
-// have to outlive this one.
+// A row is one index of the dimensions before the one that is joined or cut: joining two shards puts a row of the first
+// before a row of the second; cutting takes a part of every row. Reading is thread-safe, adding is not.
+// REQUIRES: the sources outlive this object.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct SlicedTensor {
   struct Part {
     const TensorSource* source = nullptr;
     std::size_t tensor = 0;
-    std::uint64_t source_row_bytes = 0;  // of which this many are taken, behind so many others
+    std::uint64_t source_row_bytes = 0;  // of which row_bytes are taken after skip_bytes
     std::uint64_t row_bytes = 0;
     std::uint64_t skip_bytes = 0;
   };
@@ -34,7 +34,7 @@ class SlicedSource final : public TensorSource {
   std::vector<SlicedTensor> tensors_;
 };
 
-// Whether both hold the same bytes. Reads them in pieces.
+// Returns whether two tensors have the same bytes. Reads them in pieces.
 bool same_bytes(const TensorSource& a, std::size_t a_tensor, const TensorSource& b, std::size_t b_tensor,
                 std::uint64_t bytes);
 

@@ -1,4 +1,4 @@
-// Copying at the speed of memory: every thread takes an equal share of the bytes, whatever the tensors' sizes.
+// Copying at memory bandwidth: every thread copies an equal share of the bytes, whatever the sizes of the tensors.
 #include "checkpoint/snapshot.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ std::span<std::byte> SnapshotPool::take(std::uint64_t bytes, bool pinned) {
       pinned_range_ = PinnedRange(memory_.bytes());
       pinned_ = true;
     } catch (const Error&) {
-      // The system limits how much may be pinned. Copies from the GPU are slower then, and as good.
+      // The system limits pinned memory; without it copies from the GPU are slower.
     }
   }
   return memory_.bytes().first(static_cast<std::size_t>(bytes));
@@ -38,7 +38,7 @@ namespace {
 
 constexpr std::uint64_t kAlignBytes = 64;
 constexpr std::size_t kPageBytes = 4096;
-// A thread costs more than copying this.
+// Starting a thread costs more than copying this.
 constexpr std::uint64_t kShareBytesMin = 1 << 20;
 
 struct Copy {
@@ -48,7 +48,7 @@ struct Copy {
 
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignBytes - 1) / kAlignBytes * kAlignBytes; }
 
-// Calls work(begin, end) for equal shares of the bytes, one a thread. The first error wins.
+// Calls work(begin, end) for equal shares of the bytes, one per thread. Throws the first error.
 template <typename Work>
 void share_out(std::uint64_t bytes, unsigned threads, const Work& work) {
   if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());

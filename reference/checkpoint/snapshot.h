@@ -1,6 +1,6 @@
-// Copies of tensors in host memory that is made once: what a background write writes while training goes on.
+// Copies of tensors in host memory, which is allocated once, for a background write while training continues.
 //
-// A SnapshotPool and a Snapshot are for one thread at a time. A Snapshot shows memory of its pool, which holds one.
+// A SnapshotPool is for one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,24 @@
 
 namespace tzmark {
 
-// Memory for one snapshot at a time. Peak use is that of the largest: what is too small goes before more is made.
+// Memory for one snapshot at a time. Memory that is too small is freed before more is allocated, so that peak use is
+// that of the largest snapshot.
 class SnapshotPool {
  public:
-  // The memory is what it was, if it is large enough, and has no special content. pinned: it has to be in reach of the
-  // GPU. REQUIRES: nobody uses what was handed out before.
+  // Returns the same memory if it is large enough. pinned: the GPU must be able to reach it. REQUIRES: memory returned
+  // before is no longer used.
   std::span<std::byte> take(std::uint64_t bytes, bool pinned);
   std::uint64_t held_bytes() const { return memory_.bytes().size(); }
 
  private:
   HostMemory memory_;
-  PinnedRange pinned_range_;  // of the memory, and so let go of before it
+  PinnedRange pinned_range_;  // of memory_, and so destroyed before it
   bool pinned_ = false;
 };
 
 namespace checkpoint {
 
-// Tensors as a writer wants them.
+// Tensors in the form that writers take.
 struct TensorSet {
   TensorTable table;
   std::vector<ConstBuffer> data;  // of each
@@ -39,14 +40,14 @@ struct TensorSet {
   std::uint64_t bytes() const;
 };
 
-// The tensors of a caller, which are checked here: throws kUsage for a dtype that torch lacks, data of the wrong size,
-// a name that comes twice.
+// Checks and converts tensors. Throws kUsage for a dtype that torch lacks, data of the wrong size, or a name that
+// occurs twice.
 TensorSet describe(TensorViews tensors);
 
-// Where its tensors lie in a snapshot that they are copied to. Aligned for whatever a CPU does with them.
+// Returns the size of a snapshot, in which each tensor is aligned for the CPU.
 std::uint64_t snapshot_bytes(const TensorSet& tensors);
 
-// Copies the bytes of the sets, which then show the copies. REQUIRES: memory has the snapshot_bytes of all of them.
+// Copies the bytes of the sets, which then refer to the copies. REQUIRES: memory has the snapshot_bytes of all sets.
 void copy_to_snapshot(std::span<TensorSet* const> sets, std::span<std::byte> memory, unsigned threads);
 
 // Makes the pages of memory that has none yet.

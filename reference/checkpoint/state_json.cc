@@ -10,11 +10,11 @@ std::string serialize_state(const TrainingState& state) {
   if (!std::isfinite(state.learning_rate)) {
     throw Error(ErrorCode::kUsage, "JSON has no number for a learning rate that is not finite");
   }
-  return spell({{"version", state.version},
-                {"step", state.step},
-                {"epoch", state.epoch},
-                {"learning_rate", state.learning_rate},
-                {"metadata", state.metadata}});
+  return serialize({{"version", state.version},
+                    {"step", state.step},
+                    {"epoch", state.epoch},
+                    {"learning_rate", state.learning_rate},
+                    {"metadata", state.metadata}});
 }
 
 TrainingState parse_state(std::string_view text) {

@@ -1,4 +1,4 @@
-// The records of a checkpoint on disk, and its files as the records say.
+// Reading the records of a checkpoint, and its files against them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,17 +72,14 @@ class DigestPass {
 
 }  // namespace
 
-StoredCheckpoint::StoredCheckpoint(std::string directory, const CheckpointReadOptions& options)
-    : directory_(std::move(directory)),
-      options_(options),
-      files_(options.file_system ? options.file_system : system_file_system()) {
-  top_ = files_->open_directory(directory_);
+StoredCheckpoint::StoredCheckpoint(Directory directory, const CheckpointReadOptions& options)
+    : directory_(std::move(directory)), options_(options) {
   const std::string commit = path(std::string(kCommitName));
   if (has_file(std::string(kCommitName))) {
-    const std::string text = read_small_file(*top_, std::string(kCommitName), kRecordBytesMax);
+    const std::string text = read_small_file(directory_, std::string(kCommitName), kRecordBytesMax);
     commit_ = about(commit, [&] { return parse_commit(text); });
   } else if (options_.commit == CheckpointReadOptions::Commit::kRequired) {
-    throw Error(ErrorCode::kCheckpointUncommitted, fmt::format("{}: it is missing", commit));
+    throw Error(ErrorCode::kCheckpointUncommitted, fmt::format("{}: there is no such file", commit));
   }
   if (commit_) {
     for (const FileRecord& file : commit_->files) digests_.emplace(file.name, file.digest);
@@ -92,27 +89,27 @@ StoredCheckpoint::StoredCheckpoint(std::string directory, const CheckpointReadOp
     sharding_ = about(path(std::string(kShardingName)), [&] { return parse_sharding(text); });
   }
   if (commit_ && commit_->world_size != world_size()) {
-    throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: it says that there are {} ranks, and {} says {}",
-                                                           commit, commit_->world_size, kShardingName, world_size()));
+    throw Error(ErrorCode::kCheckpointDamaged,
+                fmt::format("{}: {} ranks, but {} has {}", commit, commit_->world_size, kShardingName, world_size()));
   }
 }
 
-// With a commit.json, only what that lists belongs to the checkpoint.
+// With a commit.json, only files that it lists belong to the checkpoint.
 bool StoredCheckpoint::has(const std::string& name) const { return commit_ ? digests_.contains(name) : has_file(name); }
 
 bool StoredCheckpoint::has_file(const std::string& name) const {
   const std::size_t slash = name.find('/');
-  if (slash == std::string::npos) return top_->kind(name) == EntryKind::kFile;
+  if (slash == std::string::npos) return directory_.kind(name) == EntryKind::kFile;
   const std::string rank = name.substr(0, slash);
-  return top_->kind(rank) == EntryKind::kDirectory &&
-         top_->open_directory(rank)->kind(name.substr(slash + 1)) == EntryKind::kFile;
+  return directory_.kind(rank) == EntryKind::kDirectory &&
+         directory_.open_directory(rank).kind(name.substr(slash + 1)) == EntryKind::kFile;
 }
 
 const FileDigest* StoredCheckpoint::expected(const std::string& name) const {
   if (!commit_) return nullptr;
   const auto found = digests_.find(name);
   if (found == digests_.end()) {
-    throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: {} does not list it", path(name), kCommitName));
+    throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: not listed in {}", path(name), kCommitName));
   }
   return &found->second;
 }
@@ -135,14 +132,15 @@ std::unique_ptr<File> StoredCheckpoint::open(const std::string& name) const {
     throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: there is no such file", path(name)));
   }
   const std::size_t slash = name.find('/');
-  const auto rank = slash == std::string::npos ? nullptr : top_->open_directory(name.substr(0, slash));
-  OpenDirectory& within = rank ? *rank : *top_;
+  std::optional<Directory> rank;
+  if (slash != std::string::npos) rank = directory_.open_directory(name.substr(0, slash));
+  const Directory& within = rank ? *rank : directory_;
   const std::string entry = rank ? name.substr(slash + 1) : name;
   if (options_.from_device) within.forget_cached(entry);
   auto file = within.read_file(entry, options_.io_path);
   if (wanted != nullptr && file->size() != wanted->bytes) {
-    throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: it has {} bytes, and {} says {}", path(name),
-                                                           file->size(), kCommitName, wanted->bytes));
+    throw Error(ErrorCode::kCheckpointDamaged,
+                fmt::format("{}: {} bytes, but {} records {}", path(name), file->size(), kCommitName, wanted->bytes));
   }
   return file;
 }
@@ -151,7 +149,7 @@ void StoredCheckpoint::read(const std::string& name, File& file, std::span<std::
   const FileDigest* const wanted = expected(name);
   const FileDigest found = about(path(name), [&] { return DigestPass(file, into).run(options_.threads); });
   if (wanted != nullptr && found != *wanted) {
-    throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: its CRC-64 is {:016x}, and {} says {:016x}", path(name),
+    throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: CRC-64 is {:016x}, but {} records {:016x}", path(name),
                                                            found.crc64, kCommitName, wanted->crc64));
   }
 }
@@ -159,7 +157,8 @@ void StoredCheckpoint::read(const std::string& name, File& file, std::span<std::
 std::string StoredCheckpoint::small_file(const std::string& name) const {
   const auto file = open(name);
   if (file->size() > kRecordBytesMax) {
-    throw Error(ErrorCode::kResource, fmt::format("{}: {} bytes are too many", path(name), file->size()));
+    throw Error(ErrorCode::kResource,
+                fmt::format("{}: {} bytes; at most {} are read", path(name), file->size(), kRecordBytesMax));
   }
   std::string text(static_cast<std::size_t>(file->size()), '\0');
   read(name, *file, std::as_writable_bytes(std::span(text)));
@@ -171,8 +170,8 @@ TrainingState StoredCheckpoint::state(const std::string& prefix) const {
   const std::string text = small_file(name);
   TrainingState state = about(path(name), [&] { return parse_state(text); });
   if (commit_ && commit_->step != state.step) {
-    throw Error(ErrorCode::kCheckpointState, fmt::format("{}: it is of step {}, and {} of step {}", path(name),
-                                                         state.step, kCommitName, commit_->step));
+    throw Error(ErrorCode::kCheckpointState,
+                fmt::format("{}: step {}, but {} records step {}", path(name), state.step, kCommitName, commit_->step));
   }
   return state;
 }

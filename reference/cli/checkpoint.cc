@@ -6,15 +6,16 @@
 #include "cli/checkpoint_commands.h"
 #include "cli/commands.h"
 #include "cli/sibling.h"
+#include "os/directory.h"
 
 namespace tzmark::cli {
 
-std::string find_checkpoint(const std::string& directory, const CheckpointReadOptions& options) {
-  const auto files = system_file_system();
+std::string find_checkpoint(const std::string& directory) {
+  const Directory opened(directory);
   for (const char* name : {"commit.json", "training_state.json", "sharding_meta.json"}) {
-    if (files->kind(directory + "/" + name) != EntryKind::kNone) return directory;
+    if (opened.has(name)) return directory;
   }
-  if (const auto newest = find_newest_checkpoint(directory, options)) return newest->directory;
+  if (const auto newest = find_newest_checkpoint(directory)) return newest->directory;
   throw Error(ErrorCode::kOpenFailed, fmt::format("{}: there is no committed checkpoint", directory));
 }
 

@@ -33,9 +33,9 @@ void add_read_options(CLI::App& command, CheckpointReadOptions& options);
 // Prints a line for people on stderr.
 void warn(const std::string& text);
 // Says on stderr which directories beside the checkpoints were passed over, and why.
-void warn_of_unusable(const std::string& directory, const CheckpointReadOptions& options);
+void warn_of_unusable(const std::string& directory);
 
 // The checkpoint that a directory is, or else the newest one in it. Throws TZE-ENV-001 where there is none.
-std::string find_checkpoint(const std::string& directory, const CheckpointReadOptions& options);
+std::string find_checkpoint(const std::string& directory);
 
 }  // namespace tzmark::cli

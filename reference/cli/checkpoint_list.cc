@@ -99,8 +99,8 @@ void list(const std::string& directory, bool as_json) {
 }
 
 void verify(const std::string& directory, const CheckpointReadOptions& reading) {
-  const std::string checkpoint = find_checkpoint(directory, reading);
-  if (checkpoint != directory) warn_of_unusable(directory, reading);
+  const std::string checkpoint = find_checkpoint(directory);
+  if (checkpoint != directory) warn_of_unusable(directory);
   const CheckpointInfo info = verify_checkpoint(checkpoint, reading);
   print(fmt::format("{}: step {}, {}, {} files, {}, all sizes and digests are right\n", printable(checkpoint),
                     info.step, ranks_of(info), info.file_count, human_bytes(info.file_bytes)));

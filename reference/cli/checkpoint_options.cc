@@ -35,8 +35,8 @@ void add_read_options(CLI::App& command, CheckpointReadOptions& options) {
 
 void warn(const std::string& text) { tell(text); }
 
-void warn_of_unusable(const std::string& directory, const CheckpointReadOptions& options) {
-  for (const CheckpointInfo& other : list_checkpoints(directory, options)) {
+void warn_of_unusable(const std::string& directory) {
+  for (const CheckpointInfo& other : list_checkpoints(directory)) {
     const bool unusable =
         other.status == CheckpointInfo::Status::kUncommitted || other.status == CheckpointInfo::Status::kUnreadable;
     if (unusable) warn(fmt::format("passed over {}: {}", other.directory, other.problem));

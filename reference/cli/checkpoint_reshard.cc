@@ -30,8 +30,7 @@ void add_checkpoint_consolidate(CLI::App& group) {
   CLI::App* command = group.add_subcommand("consolidate", "Put the shards of all ranks together");
   options->add_to(*command);
   command->callback([options] {
-    consolidate_checkpoint(find_checkpoint(options->directory, options->reading), options->output, options->reading,
-                           options->writing);
+    consolidate_checkpoint(find_checkpoint(options->directory), options->output, options->reading, options->writing);
   });
 }
 
@@ -43,8 +42,8 @@ void add_checkpoint_reshard(CLI::App& group) {
       ->required()
       ->check(CLI::Range(1U, kWorldSizeMax));
   command->callback([options] {
-    reshard_checkpoint(find_checkpoint(options->directory, options->reading), options->output, options->world_size,
-                       options->reading, options->writing);
+    reshard_checkpoint(find_checkpoint(options->directory), options->output, options->world_size, options->reading,
+                       options->writing);
   });
 }
 

@@ -91,7 +91,7 @@ TEST_F(CheckpointCliTest, VerifyTellsWhatIsDamagedFromWhatIsNotThere) {
 TEST_F(CheckpointCliTest, GoesOnFromTheNewestAndKeepsWhatItShould) {
   ASSERT_EQ(simulate(4).status, 0);
   // What a save that died leaves.
-  const std::string dead = checkpoint::place_of(step(6)).temporary("0123");
+  const std::string dead = path("run/") + checkpoint::temporary_name("step-00000006", "0123");
   fs::create_directory(dead);
   fs::create_directory(step(6) + ".tmp-mine");
   const Result result = simulate(10, {"--keep-latest", "1", "--keep-every", "4"});

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "checkpoint/names.h"
 #include "cli/simulated_model.h"
+#include "os/directory.h"
 #include "tzmark/error.h"
 
 namespace tzmark::cli {
@@ -51,11 +53,14 @@ class Computation {
   volatile std::uint64_t sink_ = 1;
 };
 
-// Where the entry of a directory is.
-std::string parent_of(const std::string& directory) {
-  std::filesystem::path path = directory;
+// Makes a directory in one that exists, unless it is there already.
+void make_durable_directory(const std::string& name) {
+  std::error_code failed;
+  if (std::filesystem::is_directory(name, failed)) return;
+  std::filesystem::path path = name;
   if (!path.has_filename()) path = path.parent_path();  // it ends in a slash
-  return path.has_parent_path() ? path.parent_path().string() : ".";
+  const Directory parent = Directory::of(path);
+  if (parent.make_directory(path.filename())) parent.sync();
 }
 
 class Simulation {
@@ -100,8 +105,8 @@ class Simulation {
     std::string newest;
     if (ranks_.rank() == 0) {
       // A checkpoint is durable when all directories above it are.
-      if (files_->make_directory(options_.directory)) files_->sync_directory(parent_of(options_.directory));
-      CleanedCheckpoints cleaned = clean_stale_checkpoints(options_.directory, files_);
+      make_durable_directory(options_.directory);
+      CleanedCheckpoints cleaned = clean_stale_checkpoints(options_.directory);
       result_.removed = std::move(cleaned.removed);
       result_.warnings = std::move(cleaned.kept);
       for (const CheckpointInfo& info : list_checkpoints(options_.directory)) {
@@ -178,7 +183,6 @@ class Simulation {
   SimulatedModelOptions model_options_;
   SimulatedModel model_;
   AsyncCheckpointer checkpointer_;
-  const std::shared_ptr<FileSystem> files_ = system_file_system();
   std::string run_id_;
   bool in_flight_ = false;
   SimulationResult result_;

@@ -1,7 +1,6 @@
 // Writing undo journals, and their names.
 #include "codec/undo_journal.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -33,15 +32,12 @@ class UndoJournalWriter {
         descriptor_(directory_.create_without_name(kPrivate)) {
     if (descriptor_.get() < 0) {
       temporary_.emplace(locked.shared_directory(), temporary_name_for(name_.substr(0, kNameBytesMax)));
-      descriptor_ = directory_.open_file(temporary_->name(), O_RDWR | O_CREAT | O_EXCL, kPrivate);
-      if (descriptor_.get() < 0) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot create", name_));
+      descriptor_ = directory_.create(temporary_->name(), kPrivate);
     }
     // Only its owner may write to it; if that is not the file's owner, recovery is up to the user who began the
     // change.
     locked.give_attributes_to(descriptor_.get(), 0755);
-    Descriptor own(::fcntl(descriptor_.get(), F_DUPFD_CLOEXEC, 0));
-    if (own.get() < 0) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot create", name_));
-    file_ = open_file(std::move(own), name_, OpenMode::kModify);
+    file_ = open_file(duplicate(descriptor_), name_, OpenMode::kModify);
   }
 
   void bytes(std::span<const std::byte> bytes) {
@@ -58,7 +54,7 @@ class UndoJournalWriter {
     file_->write_at(position_, std::span<const std::byte>(digest));
     file_->sync();
     if (temporary_) {
-      directory_.rename_file(temporary_->name(), name_);
+      directory_.rename(temporary_->name(), name_);
       temporary_->release();
     } else if (!directory_.give_name(descriptor_.get(), name_)) {
       throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot create", name_));

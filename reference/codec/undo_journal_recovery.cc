@@ -70,15 +70,13 @@ bool is_owner_trusted(uid_t owner, uid_t file_owner) {
 bool may_others_write(int fd, const struct stat& status, const InPlaceFile& locked) {
   const mode_t others = status.st_mode & (S_IWGRP | S_IWOTH);
   if (others == 0) return false;
-  struct stat file {};
-  if (::fstat(locked.get(), &file) != 0) throw_errno(ErrorCode::kOpenFailed, "fstat");
+  const struct stat file = status_of(locked.get());
   return (others & ~file.st_mode) != 0 || status.st_gid != file.st_gid || has_acl(fd) || has_acl(locked.get());
 }
 
 // Throws unless only those may have written the journal who may write to the file anyway.
 void require_trusted(int fd, const std::string& name, const InPlaceFile& locked, RecoverOptions options) {
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) throw_errno(ErrorCode::kOpenFailed, "fstat");
+  const struct stat status = status_of(fd);
   if (!S_ISREG(status.st_mode)) refuse_untrusted(name, "it is not a regular file");
   if (status.st_nlink != 1 && !options.restored) {
     refuse(fmt::format("{} is not trusted as an undo journal: it has other names (hard links); {}", name, kRestored));

@@ -24,6 +24,12 @@ Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+Descriptor duplicate(const Descriptor& descriptor) {
+  Descriptor copy(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 0));
+  if (copy.get() < 0) throw_errno(ErrorCode::kOpenFailed, "cannot duplicate a descriptor");
+  return copy;
+}
+
 const char* what_else(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) throw_errno(ErrorCode::kOpenFailed, "cannot ask what the file is");
@@ -48,16 +54,16 @@ void let_wait(int fd) {
 }
 
 Descriptor open_descriptor(const std::string& file_name, OpenMode mode) {
-  const int flags = mode == OpenMode::kRead ? O_RDONLY : mode == OpenMode::kModify ? O_RDWR : O_RDWR | O_CREAT | O_EXCL;
+  const int flags = mode == OpenMode::kRead ? O_RDONLY : O_RDWR;
   // Nobody may ever be at the other end of a pipe. What cannot be opened at once after all is leased by another
   // process, as only regular files are, and that ends.
   int at_once = O_NONBLOCK | O_NOCTTY;
   int fd = -1;
   do {
-    fd = ::open(file_name.c_str(), flags | at_once | O_CLOEXEC, mode == OpenMode::kCreatePrivate ? 0600 : 0666);
+    fd = ::open(file_name.c_str(), flags | at_once | O_CLOEXEC);
     if (fd < 0 && errno == EWOULDBLOCK) at_once = O_NOCTTY;
   } while (fd < 0 && (errno == EINTR || errno == EWOULDBLOCK));
-  if (fd < 0) throw_errno(ErrorCode::kOpenFailed, (flags & O_CREAT) != 0 ? "cannot create" : "cannot open");
+  if (fd < 0) throw_errno(ErrorCode::kOpenFailed, "cannot open");
   Descriptor descriptor(fd);
   if (const char* const other = what_else(fd)) {
     throw Error(ErrorCode::kOpenFailed,

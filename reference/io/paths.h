@@ -47,6 +47,9 @@ class Descriptor {
   int fd_;
 };
 
+// Returns another descriptor of the same open file.
+Descriptor duplicate(const Descriptor& descriptor);
+
 // A file that is open, for a path to move its bytes. The path takes the descriptor.
 struct Opening {
   Descriptor descriptor;
@@ -71,6 +74,12 @@ PathOfDescriptor uring_direct_path();
 PathOfDescriptor uring_sqpoll_path();
 PathOfDescriptor gpudirect_path();
 
+// Each path says in its own file what it is.
+std::span<const PathOfDescriptor> paths_of_descriptors();
+// Returns the path of this name or, for "auto", the first that this machine has. Throws TZE-AVL-001 for one that it
+// lacks.
+const PathOfDescriptor& usable_path(std::string_view io_path);
+
 // A File of the descriptor's file, over a path of the registry or "auto". Nothing is created or removed; file_name
 // serves paths that need a second descriptor, as open_again says.
 std::unique_ptr<File> open_file(Descriptor descriptor, const std::string& file_name, OpenMode mode,
@@ -81,7 +90,7 @@ const char* what_else(int fd);
 // Takes O_NONBLOCK back, with which files are opened so that no pipe can hold anyone up: io_uring takes it for a wish
 // not to wait for the disk, and refuses the transfer instead.
 void let_wait(int fd);
-// Refuses everything else with TZE-ENV-001, and never waits for another process.
+// Opens a file that exists. Refuses everything else with TZE-ENV-001, and never waits for another process.
 Descriptor open_descriptor(const std::string& file_name, OpenMode mode);
 // Opens the file of a descriptor once more, with its own position and flags. The name serves where there is no /proc,
 // and must lead to the same file. Returns an empty descriptor, and leaves errno set, if it cannot be opened.

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 
 #include "io/paths.h"
-#include "io/stream.h"
 
 namespace tzmark {
 namespace {
@@ -119,31 +119,6 @@ PathOfDescriptor pwrite_path() {
 PathOfDescriptor pwrite_dontcache_path() {
   return {"pwrite-dontcache", "preadv2 and pwritev2 that leave nothing in the page cache (RWF_DONTCACHE)", "pwrite",
           why_dontcache_is_unavailable, open_dontcache};
-}
-
-std::unique_ptr<File> temporary_file() {
-  const char* from_environment = ::getenv("TMPDIR");
-  const std::string directory = from_environment != nullptr && *from_environment != '\0' ? from_environment : "/tmp";
-  // A file that never had a name is left by no kill; not every file system can make one.
-  Descriptor temporary(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (temporary.get() < 0) {
-    std::string name = directory + "/tzmark-XXXXXX";
-    temporary = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
-    if (temporary.get() < 0) throw_errno(ErrorCode::kOpenFailed, "cannot create a temporary file in " + directory);
-    ::unlink(name.c_str());
-  }
-  return std::make_unique<PwriteFile>(std::move(temporary));
-}
-
-std::unique_ptr<File> spool(int descriptor) {
-  auto file = temporary_file();
-  std::vector<std::byte> block(1 << 20);
-  for (std::uint64_t offset = 0;;) {
-    const std::size_t moved = read_stream(descriptor, block, offset);
-    if (moved == 0) return file;
-    file->write_at(offset, {block.data(), moved});
-    offset += moved;
-  }
 }
 
 }  // namespace tzmark

@@ -1,4 +1,4 @@
-// What an AtomicFile is made of, for those who change several names together.
+// The state of an AtomicFile, for NameChanges.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,11 @@ struct AtomicFile::State {
   std::shared_ptr<const Directory> directory;
   std::string name;
   Existing existing = Existing::kReplace;
-  std::optional<Attributes> attributes_of_new_file;  // of one that replaces nothing
-  std::string temporary_file_name;                   // as a path
+  std::optional<Attributes> attributes_of_new_file;  // for one that replaces nothing
+  std::string temporary_file_name;                   // with the directory
   std::optional<TemporaryName> temporary;
-  bool linked = false;    // whether the file has its temporary name; until then it has none
-  Descriptor descriptor;  // none when the file is finished
+  bool linked = false;    // whether the file has its temporary name, or none yet
+  Descriptor descriptor;  // empty once the file is finished
   std::unique_ptr<File> file;
 };
 

@@ -28,17 +28,17 @@ std::vector<std::byte> acl_of(int fd) {
   return acl;
 }
 
-// A rootless container answers EINVAL for an owner that it has no number for.
+// A rootless container reports EINVAL for an owner that its user namespace does not map.
 bool change_owner(int fd, uid_t owner, gid_t group) {
   if (::fchown(fd, owner, group) == 0) return true;
   if (errno != EPERM && errno != EINVAL) throw_errno(ErrorCode::kWriteFailed, "fchown");
   return false;
 }
 
-// Another group must not get what was meant for the file's own, nor that one what was meant for everybody else.
+// Another group must not get the permissions of the file's group, nor that group those of all other users.
 mode_t for_another_group(mode_t mode) { return mode & (07700U | (mode & 07U) << 3U | (mode & 070U) >> 3U); }
 
-// The ACL as far as a mode has its permissions, and with the same said of its entries as of modes above.
+// Limits an ACL to a mode, and treats its entries as for_another_group treats modes.
 std::vector<std::byte> narrowed(std::vector<std::byte> acl, mode_t mode_max, bool group_is_kept) {
   if (acl.size() < sizeof(posix_acl_xattr_header)) return acl;
   const std::span entries(reinterpret_cast<posix_acl_xattr_entry*>(acl.data() + sizeof(posix_acl_xattr_header)),
@@ -57,8 +57,7 @@ std::vector<std::byte> narrowed(std::vector<std::byte> acl, mode_t mode_max, boo
   return acl;
 }
 
-// A file system that gives all its files one mode refuses this: then the file may keep a mode that is no wider than
-// mode_most.
+// A file system that gives all files one mode refuses this; then the file may keep a mode no wider than mode_most.
 void set_mode(int fd, mode_t mode, mode_t mode_most) {
   const mode_t now = status_of(fd).st_mode & kModeBits;
   if (now == mode || ::fchmod(fd, mode) == 0) return;
@@ -73,11 +72,11 @@ bool set_access(int fd, const std::vector<std::byte>& acl, mode_t mode, mode_t m
     if (errno != EOPNOTSUPP && errno != EPERM && errno != EINVAL) {
       throw_errno(ErrorCode::kWriteFailed, "cannot set the access control list");
     }
-    // The group's bits were the limit of all entries, and say nothing about the group.
+    // The group bits were the mask of all entries, not the group's permissions.
     mode &= 0700;
     mode_most &= 0700;
   }
-  // The file may have inherited another one from its directory.
+  // The file may have inherited an ACL from its directory.
   if (has_acl(fd) && ::fremovexattr(fd, kAclName) != 0) {
     throw_errno(ErrorCode::kWriteFailed, "cannot remove the inherited access control list");
   }
@@ -96,8 +95,9 @@ struct stat status_of(int fd) {
 bool has_acl(int fd) { return !acl_of(fd).empty(); }
 
 Attributes Attributes::of(int fd) {
-  Attributes attributes = without_acl(status_of(fd));
-  attributes.mode_ = status_of(fd).st_mode & kModeBits;
+  const struct stat status = status_of(fd);
+  Attributes attributes = without_acl(status);
+  attributes.mode_ = status.st_mode & kModeBits;
   attributes.acl_ = acl_of(fd);
   return attributes;
 }
@@ -112,14 +112,14 @@ Attributes Attributes::without_acl(const struct stat& status) {
 
 bool Attributes::give_to(int fd, mode_t mode_max) const {
   constexpr auto kAsItIs = static_cast<uid_t>(-1);
-  // The owner comes last: a process may be allowed to give a file away, and not to change those of others.
+  // The owner comes last: a process may be allowed to give a file away, but not to change another user's file.
   const bool group_is_kept = status_of(fd).st_gid == group_ || change_owner(fd, kAsItIs, group_);
   const mode_t mode_most = group_is_kept ? mode_ : for_another_group(mode_);
   const mode_t mode = mode_most & mode_max;
   const bool access_is_kept = set_access(fd, narrowed(acl_, mode_max, group_is_kept), mode & kPermissions, mode_most);
   const bool owner_is_kept = status_of(fd).st_uid == owner_ || change_owner(fd, owner_, kAsItIs);
   const bool all_is_kept = group_is_kept && access_is_kept && owner_is_kept;
-  // A change of the owner clears set-ID bits, and nobody else's programs must run as the file's owner.
+  // Changing the owner clears set-ID bits, and a program with other content must not run as another user.
   if (all_is_kept) set_mode(fd, (status_of(fd).st_mode & kPermissions) | (mode & ~kPermissions), mode_most);
   return all_is_kept;
 }

@@ -1,5 +1,5 @@
-// Who may read and change a file: its owner, its mode and its access control list (ACL), so that a file that takes the
-// place of another, or holds parts of it, is open to nobody else.
+// Owner, mode and access control list (ACL) of files: a file that replaces another one, or holds parts of it, must not
+// be open to more users.
 //
 // Errors: TZE-ENV rules.
 #pragma once
@@ -11,29 +11,28 @@
 
 namespace tzmark {
 
-// What fstat says of an open file.
+// Returns what fstat reports.
 struct stat status_of(int fd);
 
 class Attributes {
  public:
   static Attributes of(int fd);
-  // Of a file that cannot be opened, so that its ACL stays unknown: the group gets no more than everybody has.
+  // For a file that cannot be opened: its ACL is unknown, so the group gets no more than all other users have.
   static Attributes without_acl(const struct stat& status);
 
-  // Gives them to a file that this process has created for itself alone: mode and ACL as far as mode_max has them,
-  // owner and group as far as this process may. If the group cannot be kept, the new group gets no more than everybody
-  // had, and everybody no more than the old group had; if the ACL cannot, only the owner gets anything. Returns whether
-  // all was kept.
+  // Sets them on a file that this process has created with access for itself only: mode and ACL limited to mode_max,
+  // owner and group if this process is allowed to. If the group cannot be set, group and other users get only what both
+  // had; if the ACL cannot be set, only the owner gets access. Returns whether everything was set.
   bool give_to(int fd, mode_t mode_max = 0777) const;
 
  private:
   uid_t owner_ = 0;
   gid_t group_ = 0;
-  mode_t mode_ = 0;             // with its set-ID bits
-  std::vector<std::byte> acl_;  // as the kernel spells it; empty if there is none
+  mode_t mode_ = 0;             // including set-ID bits
+  std::vector<std::byte> acl_;  // in the kernel's format; empty if there is none
 };
 
-// Whether a file has an ACL: then the group's bits of its mode say nothing about the group.
+// Returns whether a file has an ACL; then the group bits of its mode are not the group's permissions.
 bool has_acl(int fd);
 
 }  // namespace tzmark

@@ -1,82 +1,286 @@
-// Calls that take an open directory and a name in it.
+// System calls that take an open directory and a name in it.
 #include "os/directory.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <span>
 
+#include "os/attributes.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
 namespace {
 
+Descriptor open_at(int directory, const std::string& name, int flags, mode_t mode = 0) {
+  int fd = -1;
+  do {
+    fd = ::openat(directory, name.c_str(), flags | O_CLOEXEC, mode);
+  } while (fd < 0 && errno == EINTR);
+  return Descriptor(fd);
+}
+
+Descriptor open_directory_at(int directory, const std::string& name, int flags = 0) {
+  return open_at(directory, name, flags | O_RDONLY | O_DIRECTORY);
+}
+
+Descriptor require_open(Descriptor directory, const std::string& path) {
+  if (directory.get() < 0) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot open the directory", path));
+  return directory;
+}
+
+// A name that is too long to be looked up belongs to no entry.
+bool is_missing(int error_number) { return error_number == ENOENT || error_number == ENAMETOOLONG; }
+
 std::string path_of_descriptor(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
+
+EntryKind kind_of(mode_t mode) {
+  if (S_ISREG(mode)) return EntryKind::kFile;
+  if (S_ISDIR(mode)) return EntryKind::kDirectory;
+  return S_ISLNK(mode) ? EntryKind::kLink : EntryKind::kOther;
+}
 
 }  // namespace
 
 Directory::Directory(const std::string& name)
-    : descriptor_(::open(name.empty() ? "." : name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (descriptor_.get() < 0) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot open the directory", name));
-}
+    : name_(name), descriptor_(require_open(open_directory_at(AT_FDCWD, name.empty() ? "." : name), name)) {}
 
 Directory Directory::of(const std::string& file_name) {
   return Directory(std::filesystem::path(file_name).parent_path().string());
 }
 
-Descriptor Directory::open_file(const std::string& name, int flags, mode_t mode) const {
-  int fd = -1;
-  do {
-    fd = ::openat(get(), name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, mode);
-  } while (fd < 0 && errno == EINTR);
-  return Descriptor(fd);
+Directory Directory::again() const { return {name_, require_open(open_directory_at(get(), "."), name_)}; }
+
+std::string Directory::path(const std::string& entry) const {
+  return name_.empty() || name_.ends_with('/') ? name_ + entry : name_ + '/' + entry;
+}
+
+std::vector<DirectoryEntry> Directory::list() const {
+  Directory listed = again();
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(listed.get()), ::closedir);
+  if (!directory) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot list the directory", name_));
+  static_cast<void>(listed.descriptor_.release());
+  std::vector<DirectoryEntry> entries;
+  for (;;) {
+    errno = 0;
+    const dirent* const found = ::readdir(directory.get());
+    if (found == nullptr && errno != 0) {
+      throw_errno(ErrorCode::kReadFailed, fmt::format("{}: cannot list the directory", name_));
+    }
+    if (found == nullptr) break;
+    const std::string entry = found->d_name;
+    if (entry == "." || entry == "..") continue;
+    // It may have been removed since.
+    const EntryKind entry_kind = kind(entry);
+    if (entry_kind != EntryKind::kNone) entries.push_back({entry, entry_kind});
+  }
+  std::ranges::sort(entries, {}, &DirectoryEntry::name);
+  return entries;
+}
+
+EntryKind Directory::kind(const std::string& entry) const {
+  struct stat status {};
+  if (::fstatat(get(), entry.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return kind_of(status.st_mode);
+  if (is_missing(errno)) return EntryKind::kNone;
+  throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot read its status", path(entry)));
+}
+
+bool Directory::is_name_of(const std::string& entry, int fd) const {
+  const struct stat own = status_of(fd);
+  struct stat named {};
+  if (::fstatat(get(), entry.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0) {
+    return own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+  }
+  if (is_missing(errno)) return false;
+  throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot read its status", path(entry)));
+}
+
+Descriptor Directory::open_file(const std::string& entry, int flags, Links links) const {
+  return open_at(get(), entry, flags | O_NONBLOCK | O_NOCTTY | (links == Links::kRefuse ? O_NOFOLLOW : 0));
+}
+
+Descriptor Directory::create(const std::string& entry, mode_t mode) const {
+  Descriptor created = open_at(get(), entry, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+  if (created.get() < 0) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot create", path(entry)));
+  return created;
+}
+
+std::unique_ptr<File> Directory::create_file(const std::string& entry, std::string_view io_path) const {
+  const Descriptor created = create(entry, 0666);
+  try {
+    return about(path(entry),
+                 [&] { return tzmark::open_file(duplicate(created), path(entry), OpenMode::kCreate, io_path); });
+  } catch (const Error&) {
+    if (is_name_of(entry, created.get())) remove_file(entry);
+    throw;
+  }
 }
 
 Descriptor Directory::create_without_name(mode_t mode) const {
-  Descriptor opened(::openat(get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
+  Descriptor created = open_at(get(), ".", O_RDWR | O_TMPFILE, mode);
   struct stat status {};
-  if (opened.get() >= 0 && ::lstat(path_of_descriptor(opened.get()).c_str(), &status) != 0) return Descriptor();
-  return opened;
+  if (created.get() >= 0 && ::lstat(path_of_descriptor(created.get()).c_str(), &status) != 0) return Descriptor();
+  return created;
 }
 
-bool Directory::give_name(int fd, const std::string& name) const {
-  return ::linkat(AT_FDCWD, path_of_descriptor(fd).c_str(), get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+bool Directory::give_name(int fd, const std::string& entry) const {
+  return ::linkat(AT_FDCWD, path_of_descriptor(fd).c_str(), get(), entry.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
-bool Directory::has(const std::string& name) const {
+Descriptor Directory::open_regular(const std::string& entry) const {
+  Descriptor file = open_file(entry, O_RDONLY);
+  if (file.get() < 0) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot open", path(entry)));
+  if (!S_ISREG(status_of(file.get()).st_mode)) {
+    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: not a regular file", path(entry)));
+  }
+  return file;
+}
+
+std::unique_ptr<File> Directory::read_file(const std::string& entry, std::string_view io_path) const {
+  Descriptor file = open_regular(entry);
+  return about(path(entry), [&] { return tzmark::open_file(std::move(file), path(entry), OpenMode::kRead, io_path); });
+}
+
+void Directory::forget_cached(const std::string& entry) const {
+  // If it is refused, the cache answers.
+  static_cast<void>(::posix_fadvise(open_regular(entry).get(), 0, 0, POSIX_FADV_DONTNEED));
+}
+
+bool Directory::make_directory(const std::string& entry) const {
+  if (::mkdirat(get(), entry.c_str(), 0777) == 0) return true;
+  const int error_number = errno;
   struct stat status {};
-  if (::fstatat(get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return true;
-  // A name that is too long to be looked up belongs to no file.
-  if (errno == ENOENT || errno == ENAMETOOLONG) return false;
-  throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot ask what it is", name));
+  if (error_number == EEXIST && ::fstatat(get(), entry.c_str(), &status, 0) == 0 && S_ISDIR(status.st_mode)) {
+    return false;
+  }
+  errno = error_number;
+  throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot make the directory", path(entry)));
 }
 
-bool Directory::is_name_of(const std::string& name, int fd) const {
-  struct stat own {};
-  struct stat named {};
-  return ::fstat(fd, &own) == 0 && ::fstatat(get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-         own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+Directory Directory::open_directory(const std::string& entry) const {
+  return {path(entry), require_open(open_directory_at(get(), entry, O_NOFOLLOW), path(entry))};
 }
 
-void Directory::rename_file(const std::string& from, const std::string& to) const {
-  if (::renameat(get(), from.c_str(), get(), to.c_str()) == 0) return;
-  throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it to {}", from, to));
+std::optional<Directory> Directory::lock_directory(const std::string& entry, Lock lock) const {
+  Descriptor opened = open_directory_at(get(), entry, O_NOFOLLOW);
+  // The last two: another kind of entry has taken its name.
+  if (opened.get() < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)) return std::nullopt;
+  Directory locked(path(entry), require_open(std::move(opened), path(entry)));
+  if (!try_lock(locked.get(), lock)) {
+    if (errno == EWOULDBLOCK) return std::nullopt;
+    throw_errno(ErrorCode::kUnavailable, fmt::format("{}: cannot lock the directory", locked.name()));
+  }
+  // The previous holder may have removed or renamed it.
+  if (!is_name_of(entry, locked.get())) return std::nullopt;
+  return locked;
 }
 
-bool Directory::remove_file(const std::string& name) const {
-  if (::unlinkat(get(), name.c_str(), 0) == 0) return true;
-  if (errno == ENOENT || errno == ENAMETOOLONG) return false;
-  throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot remove it", name));
+void Directory::rename(const std::string& from, const Directory& to_directory, const std::string& to) const {
+  if (::renameat(get(), from.c_str(), to_directory.get(), to.c_str()) == 0) return;
+  throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it to {}", path(from), to_directory.path(to)));
 }
 
-void Directory::sync() const { sync_descriptor(get()); }
+void Directory::rename_no_replace(const std::string& from, const std::string& to) const {
+  if (try_rename_no_replace(from, to)) return;
+  throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it to {}", path(from), path(to)));
+}
+
+void Directory::exchange(const std::string& a, const std::string& b) const {
+  if (try_exchange(a, b)) return;
+  throw_errno(is_unsupported(errno) ? ErrorCode::kUnavailable : ErrorCode::kWriteFailed,
+              fmt::format("{}: cannot exchange names with {}", path(a), path(b)));
+}
+
+bool Directory::try_rename(const std::string& from, const std::string& to) const {
+  return ::renameat(get(), from.c_str(), get(), to.c_str()) == 0;
+}
+
+bool Directory::try_rename_no_replace(const std::string& from, const std::string& to) const {
+  if (::renameat2(get(), from.c_str(), get(), to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (!is_unsupported(errno)) return false;
+  // A directory replaces an empty directory at most.
+  if (kind(from) == EntryKind::kDirectory) return try_rename(from, to);
+  if (try_link(from, to)) {
+    if (::unlinkat(get(), from.c_str(), 0) == 0) return true;
+    const int error_number = errno;
+    ::unlinkat(get(), to.c_str(), 0);
+    errno = error_number;
+    return false;
+  }
+  if (is_link_unsupported(errno)) errno = EOPNOTSUPP;
+  return false;
+}
+
+bool Directory::try_exchange(const std::string& a, const std::string& b) const {
+  return ::renameat2(get(), a.c_str(), get(), b.c_str(), RENAME_EXCHANGE) == 0;
+}
+
+bool Directory::try_link(const std::string& from, const std::string& to) const {
+  return ::linkat(get(), from.c_str(), get(), to.c_str(), 0) == 0;
+}
+
+bool Directory::remove_file(const std::string& entry) const {
+  if (::unlinkat(get(), entry.c_str(), 0) == 0) return true;
+  if (is_missing(errno)) return false;
+  throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot remove it", path(entry)));
+}
+
+void Directory::remove_directory(const std::string& entry) const {
+  if (::unlinkat(get(), entry.c_str(), AT_REMOVEDIR) == 0) return;
+  throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot remove it", path(entry)));
+}
+
+void Directory::sync() const {
+  about(name_.empty() ? "." : name_, [&] { sync_descriptor(get()); });
+}
 
 std::string name_in_directory(const std::string& file_name) {
   return std::filesystem::path(file_name).filename().string();
+}
+
+bool is_unsupported(int error_number) {
+  return error_number == EINVAL || error_number == ENOSYS || error_number == EOPNOTSUPP;
+}
+
+// vfat answers EPERM, others EMLINK.
+bool is_link_unsupported(int error_number) {
+  return is_unsupported(error_number) || error_number == EPERM || error_number == EMLINK;
+}
+
+bool try_lock(int fd, Lock lock) {
+  int result = 0;
+  do {
+    result = ::flock(fd, (lock == Lock::kShared ? LOCK_SH : LOCK_EX) | LOCK_NB);
+  } while (result != 0 && errno == EINTR);
+  return result == 0;
+}
+
+std::string read_small_file(const Directory& directory, const std::string& entry, std::uint64_t bytes_max) {
+  const auto file = directory.read_file(entry, "pwrite");
+  return about(directory.path(entry), [&] {
+    if (file->size() > bytes_max) {
+      throw Error(ErrorCode::kResource, fmt::format("{} bytes; at most {} are read", file->size(), bytes_max));
+    }
+    std::string content(static_cast<std::size_t>(file->size()), '\0');
+    file->read_at(0, std::as_writable_bytes(std::span(content)));
+    return content;
+  });
+}
+
+void write_small_file(const Directory& directory, const std::string& entry, std::string_view content) {
+  const auto file = directory.create_file(entry, "pwrite");
+  about(directory.path(entry), [&] {
+    file->write_at(0, std::as_bytes(std::span(content)));
+    file->sync();
+  });
 }
 
 }  // namespace tzmark

@@ -36,10 +36,10 @@ TEST_F(DirectoryTest, KeepsItsFilesWhateverItsNameLeadsTo) {
   fs::create_directory_symlink("two", around_ / "one");
   EXPECT_FALSE(directory.has("file"));
   EXPECT_FALSE(directory.remove_file("file"));
-  const Descriptor created = directory.open_file("file", O_RDWR | O_CREAT | O_EXCL, 0600);
+  const Descriptor created = directory.create("file", 0600);
   ASSERT_GE(created.get(), 0);
   EXPECT_TRUE(directory.is_name_of("file", created.get()));
-  directory.rename_file("file", "other");
+  directory.rename("file", "other");
   EXPECT_FALSE(directory.is_name_of("file", created.get()));
   EXPECT_TRUE(directory.is_name_of("other", created.get()));
   directory.sync();
@@ -57,7 +57,7 @@ TEST_F(DirectoryTest, FollowsNoLinkAndWaitsForNoFifo) {
   ASSERT_EQ(::mkfifo((around_ / "fifo").c_str(), 0600), 0);
   EXPECT_LT(directory.open_file("link", O_RDONLY).get(), 0);
   EXPECT_EQ(errno, ELOOP);
-  EXPECT_LT(directory.open_file("dangling", O_RDWR | O_CREAT, 0600).get(), 0);
+  EXPECT_EQ(caught([&] { directory.create("dangling", 0600); }), failure(ErrorCode::kOpenFailed));
   EXPECT_TRUE(directory.has("dangling"));
   EXPECT_GE(directory.open_file("fifo", O_RDONLY).get(), 0);
   const Descriptor file = directory.open_file("file", O_RDONLY);
@@ -72,7 +72,7 @@ TEST_F(DirectoryTest, IsThereOrAnError) {
   EXPECT_EQ(caught([&] { Directory(around_ / "file"); }), failure(ErrorCode::kOpenFailed));
   EXPECT_EQ(caught([] { Directory::of("name without a directory").sync(); }), test::Caught{});
   EXPECT_FALSE(Directory(around_.name()).has(std::string(1000, 'n')));
-  EXPECT_EQ(caught([&] { Directory(around_.name()).rename_file("none", "other"); }), failure(ErrorCode::kWriteFailed));
+  EXPECT_EQ(caught([&] { Directory(around_.name()).rename("none", "other"); }), failure(ErrorCode::kWriteFailed));
   EXPECT_EQ(name_in_directory(around_ / "file"), "file");
 }
 

@@ -1,9 +1,8 @@
-// Locking, resizing and cutting open.
+// System calls that lock, resize and extend a file.
 #include "os/in_place_file.h"
 
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,30 +16,24 @@
 namespace tzmark {
 namespace {
 
-Descriptor open_named(const Directory& directory, const std::string& name, int flags, mode_t mode = 0) {
-  Descriptor descriptor = directory.open_file(name, flags, mode);
-  if (descriptor.get() < 0) {
-    throw_errno(ErrorCode::kOpenFailed, (flags & O_CREAT) != 0 ? name + ": cannot create" : "cannot open");
-  }
+Descriptor open_named(const Directory& directory, const std::string& name, int flags) {
+  Descriptor descriptor = directory.open_file(name, flags);
+  if (descriptor.get() < 0) throw_errno(ErrorCode::kOpenFailed, "cannot open");
   return descriptor;
 }
 
 }  // namespace
 
-InPlaceFile::InPlaceFile(std::shared_ptr<const Directory> directory, std::string directory_name, std::string name,
-                         Descriptor descriptor)
-    : directory_(std::move(directory)),
-      directory_name_(std::move(directory_name)),
-      name_(std::move(name)),
-      descriptor_(std::move(descriptor)) {
+InPlaceFile::InPlaceFile(std::shared_ptr<const Directory> directory, std::string name, Descriptor descriptor)
+    : directory_(std::move(directory)), name_(std::move(name)), descriptor_(std::move(descriptor)) {
   if (!S_ISREG(status_of(get()).st_mode)) {
     throw Error(ErrorCode::kOpenFailed, "only a regular file can be changed in place");
   }
-  if (::flock(get(), LOCK_EX | LOCK_NB) != 0) {
+  if (!try_lock(get(), Lock::kAlone)) {
     if (errno == EWOULDBLOCK) throw Error(ErrorCode::kFileLocked, "another process is changing the file");
     throw_errno(ErrorCode::kOpenFailed, "cannot lock");
   }
-  // The previous holder of the lock may have put another file in its place.
+  // The previous lock holder may have replaced it.
   if (!is_named()) throw Error(ErrorCode::kFileLocked, "another process has just replaced the file");
 }
 
@@ -49,13 +42,12 @@ InPlaceFile::InPlaceFile(const std::string& file_name) {
   auto directory = std::make_shared<const Directory>(Directory::of(resolved));
   std::string name = name_in_directory(resolved);
   Descriptor descriptor = open_named(*directory, name, O_RDWR);
-  *this = InPlaceFile(std::move(directory), resolved.substr(0, resolved.size() - name.size()), std::move(name),
-                      std::move(descriptor));
+  *this = InPlaceFile(std::move(directory), std::move(name), std::move(descriptor));
 }
 
 InPlaceFile InPlaceFile::create_beside(const InPlaceFile& other, std::string name) {
-  Descriptor descriptor = open_named(other.directory(), name, O_RDWR | O_CREAT | O_EXCL, 0600);
-  return {other.directory_, other.directory_name_, std::move(name), std::move(descriptor)};
+  Descriptor descriptor = other.directory().create(name, 0600);
+  return {other.directory_, std::move(name), std::move(descriptor)};
 }
 
 std::unique_ptr<File> InPlaceFile::open(std::string_view io_path, OpenMode mode) const {
@@ -63,7 +55,7 @@ std::unique_ptr<File> InPlaceFile::open(std::string_view io_path, OpenMode mode)
   if (!is_same_file(again.get(), get())) {
     throw Error(ErrorCode::kFileLocked, "another process has just replaced the file");
   }
-  return open_file(std::move(again), directory_name_ + name_, mode, io_path);
+  return open_file(std::move(again), directory().path(name_), mode, io_path);
 }
 
 std::uint64_t InPlaceFile::size() const { return static_cast<std::uint64_t>(status_of(get()).st_size); }
@@ -78,7 +70,7 @@ void InPlaceFile::require_named() const {
 FileIdentity InPlaceFile::identity() const {
   FileIdentity identity{status_of(get()).st_ino};
   struct statx status {};
-  // A sandbox may refuse statx; then only the number is known.
+  // A sandbox may refuse statx; then only the inode is known.
   if (::statx(get(), "", AT_EMPTY_PATH, STATX_BTIME, &status) == 0 && (status.stx_mask & STATX_BTIME) != 0) {
     identity.created_s = status.stx_btime.tv_sec;
     identity.created_ns = status.stx_btime.tv_nsec;
@@ -97,7 +89,7 @@ void InPlaceFile::resize(std::uint64_t bytes) {
 bool InPlaceFile::insert(std::uint64_t offset, std::uint64_t bytes) {
   const std::uint64_t before = size();
   if (offset >= before) {
-    // Nothing lies behind, so that nothing has to move.
+    // Nothing follows, so nothing moves.
     resize(offset + bytes);
     return true;
   }
@@ -118,7 +110,7 @@ bool InPlaceFile::give_attributes_to(int fd, unsigned mode_max) const {
 void InPlaceFile::replace(const InPlaceFile& other) {
   other.require_named();
   require_named();
-  directory().rename_file(name_, other.name_);
+  directory().rename(name_, other.name_);
   name_ = other.name_;
 }
 

@@ -1,8 +1,8 @@
-// A file that is changed in place: locked against others who do the same, resized, and cut open to make room.
+// A file that is changed in place: locked, resized, and extended in the middle.
 //
-// The file is looked up once, and its directory is kept open: from then on nothing that takes the place of either is
-// touched. The lock (flock, exclusive) is held while the object lives. It is advisory: it binds programs that ask for
-// it. For one thread at a time. Errors: TZE-ENV rules; TZE-ENV-008 if another process holds the lock.
+// The file is looked up once and its directory stays open, so that a file or directory that takes one of their names
+// later is not touched. The object holds an exclusive advisory lock (flock). For one thread at a time.
+// Errors: TZE-ENV rules; TZE-ENV-008 if another process holds the lock.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace tzmark {
 
-// What tells a file from another that gets its name, and even its inode, after it: the time when it was created is part
-// of it where the file system knows that. Device numbers are not: they change when a machine starts.
+// Distinguishes a file from one that gets its name, or even its inode, later. Contains the creation time where the file
+// system stores it, and no device number: that changes when a machine boots.
 struct FileIdentity {
-  std::uint64_t number = 0;  // the inode's: no other file of the file system has it now
+  std::uint64_t number = 0;  // of the inode
   std::int64_t created_s = 0;
   std::uint32_t created_ns = 0;
 
@@ -26,9 +26,9 @@ struct FileIdentity {
 
 class InPlaceFile {
  public:
-  // A symbolic link is followed, and what it leads to is locked.
+  // Follows a symbolic link and locks its target.
   explicit InPlaceFile(const std::string& file_name);
-  // Creates and locks an empty file, for its owner alone, next to another. Removes nothing if that fails.
+  // Creates and locks an empty file with access for its owner only. Removes nothing if that fails.
   static InPlaceFile create_beside(const InPlaceFile& other, std::string name);
 
   const Directory& directory() const { return *directory_; }
@@ -36,41 +36,36 @@ class InPlaceFile {
   const std::string& name() const { return name_; }  // in the directory
   int get() const { return descriptor_.get(); }
 
-  // A File of this very file.
+  // Opens this file again, and never one that has taken its name.
   std::unique_ptr<File> open(std::string_view io_path = "auto", OpenMode mode = OpenMode::kModify) const;
 
   std::uint64_t size() const;
   FileIdentity identity() const;
   std::uint64_t name_count() const;  // hard links
   std::uint32_t owner() const;
-  // Whether the name is still that of this file, and not of one that has taken its place.
+  // Returns whether the name still belongs to this file.
   bool is_named() const;
-  // Throws TZE-ENV-008 unless it is.
+  // Throws TZE-ENV-008 if it does not.
   void require_named() const;
   void resize(std::uint64_t bytes);
-  // Makes room: what was at offset is then at offset + bytes, and zeros are between. Returns false, having changed
-  // nothing, if this file system cannot do that or not at this offset. If it throws, the file may have grown, and some
-  // of what was behind the offset may have moved.
+  // Inserts zeros at offset and moves what follows. Returns false and changes nothing if the file system cannot do that
+  // at all, or not at this offset. If it throws, the file may have grown, and part of its content may have moved.
   bool insert(std::uint64_t offset, std::uint64_t bytes);
-  // Gives a file that this process has created, and for itself alone, the permissions of this one, its access control
-  // list included, as far as mode_max has them, and its owner and group. Returns false if some of that cannot be given:
-  // the call is not allowed it, or they have no number in its user namespace. Nobody gets a permission whom this file
-  // refuses.
+  // Copies owner, group, mode and ACL to a file that this process has created with access for itself only, limited to
+  // mode_max. Returns false if some of that is not permitted; no user gets access that this file denies.
   bool give_attributes_to(int fd, unsigned mode_max = 07777) const;
-  // Takes the name of the other file, and so its place. REQUIRES: it was created beside it.
+  // Replaces the other file. REQUIRES: created by create_beside.
   void replace(const InPlaceFile& other);
 
  private:
-  InPlaceFile(std::shared_ptr<const Directory> directory, std::string directory_name, std::string name,
-              Descriptor descriptor);
+  InPlaceFile(std::shared_ptr<const Directory> directory, std::string name, Descriptor descriptor);
 
   std::shared_ptr<const Directory> directory_;
-  std::string directory_name_;  // with its last slash, for I/O paths that open a file twice
   std::string name_;
   Descriptor descriptor_;
 };
 
-// The file that a symbolic link leads to: what is beside it is beside all symbolic links to it.
+// Returns the target of a symbolic link; other names as they are.
 std::string resolved_file_name(const std::string& file_name);
 
 }  // namespace tzmark

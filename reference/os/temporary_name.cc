@@ -1,9 +1,8 @@
-// The table of temporary names, which the handler of signals reads.
+// The table of temporary names that the signal handler reads.
 //
-// The handler makes system calls and uses atomics only. One number says both how many changes defer signals and whether
-// the process is ending, so that neither can begin while the other has: the handler ends the process only if it finds 0
-// there, and then no change begins any more. A handler that finds a change under way leaves its signal to the last of
-// them, which asks for it after it has counted itself out.
+// The handler uses only system calls and atomics. One counter holds both the number of changes that defer signals and
+// whether the process is ending, so that neither starts during the other: the handler ends the process only if the
+// counter is 0, and sets it so that no change starts any more. Otherwise the last change raises the signal again.
 #include "os/temporary_name.h"
 
 #include <fmt/format.h>
@@ -24,7 +23,7 @@
 namespace tzmark {
 namespace {
 
-// Twice the shards of the largest model that is written.
+// Twice the number of shards of the largest model.
 constexpr std::size_t kSlots = 1024;
 
 struct Slot {
@@ -35,11 +34,11 @@ struct Slot {
 };
 
 std::array<Slot, kSlots> slots;
-// The signals that end a process and that a program may handle, but for those that a fault of its own raises.
+// The signals that end a process, except for those that a fault in the program raises.
 constexpr std::array kHandled = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGXFSZ};
 
 constexpr int kEnding = std::numeric_limits<int>::min();
-std::atomic<int> changes = 0;  // how many are under way; negative once the process is ending, and for ever
+std::atomic<int> changes = 0;  // in progress; negative once the process is ending
 std::atomic<int> deferred_signal = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -54,7 +53,7 @@ std::size_t take_slot(int directory, const std::string& name) {
     slots[i].state = Slot::kUsed;
     return i;
   }
-  throw Error(ErrorCode::kResource, fmt::format("more than {} temporary files at a time", kSlots));
+  throw Error(ErrorCode::kResource, fmt::format("more than {} temporary files at once", kSlots));
 }
 
 void remove_all() {
@@ -67,8 +66,8 @@ void remove_all() {
   for (;;) ::pause();
 }
 
-// Ends the process with the status that the signal gives. The first process of a container (PID 1) does not end by a
-// signal that it does not handle, and so exits, as a shell would.
+// Ends the process with the status of the signal. An unhandled signal does not end the first process of a container
+// (PID 1), so that one exits as a shell would.
 [[noreturn]] void end_by(int number) {
   static_cast<void>(std::signal(number, SIG_DFL));
   sigset_t only_this{};
@@ -79,7 +78,7 @@ void remove_all() {
   ::_exit(128 + number);
 }
 
-// All handled signals are blocked meanwhile, so that no second handler runs in this thread.
+// All handled signals are blocked while it runs, so no second handler runs in this thread.
 extern "C" void remove_and_end(int number) {
   const int errno_before = errno;
   deferred_signal = number;
@@ -99,7 +98,7 @@ TemporaryName::TemporaryName(std::shared_ptr<const Directory> directory, std::st
 
 TemporaryName::~TemporaryName() {
   if (released_) return;
-  // Nothing is left to do where that fails: an error is on its way to the caller already.
+  // If this fails, the caller is already getting an error.
   ::unlinkat(directory_->get(), name_.c_str(), 0);
   release();
 }
@@ -113,6 +112,16 @@ void TemporaryName::release() {
 std::string temporary_name_for(const std::string& name) {
   std::random_device random;
   return fmt::format("{}.tmp-{:08x}", name, random());
+}
+
+Descriptor create_unnamed(const std::shared_ptr<const Directory>& directory, const std::string& name, mode_t mode) {
+  Descriptor created = directory->create_without_name(mode);
+  if (created.get() >= 0) return created;
+  const TemporaryName temporary(directory, temporary_name_for(name));
+  const SignalsDeferred until_it_has_no_name;
+  created = directory->create(temporary.name(), mode);
+  directory->remove_file(temporary.name());
+  return created;
 }
 
 SignalsDeferred::SignalsDeferred() {
@@ -132,7 +141,7 @@ void remove_temporary_files_at_signals() {
   for (const int number : kHandled) ::sigaddset(&handler.sa_mask, number);
   for (const int number : kHandled) {
     struct sigaction before {};
-    // What nohup ignores stays ignored.
+    // Signals that nohup ignores stay ignored.
     if (::sigaction(number, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
     ::sigaction(number, &handler, nullptr);
   }

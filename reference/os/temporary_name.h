@@ -1,7 +1,7 @@
-// Names of temporary files, which are removed when they are let go or, where a program has asked for it, when a signal
-// ends the process.
+// Names of temporary files, which are removed by the destructor and, if a program asks for it, when a signal ends the
+// process.
 //
-// A TemporaryName is for one thread at a time; different ones are for any threads. Errors: TZE-ENV rules.
+// Thread-safety: distinct objects may be used by distinct threads. Errors: TZE-ENV rules.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@ namespace tzmark {
 
 class TemporaryName {
  public:
-  // Removes the file of this name, if there is one, unless it is released before.
+  // The destructor removes the file of this name, if there is one, unless release was called.
   TemporaryName(std::shared_ptr<const Directory> directory, std::string name);
   TemporaryName(const TemporaryName&) = delete;
   TemporaryName& operator=(const TemporaryName&) = delete;
   ~TemporaryName();
 
   const std::string& name() const { return name_; }
-  // The file has another name now, or this one is no longer temporary.
+  // For a file that was renamed, or whose name is no longer temporary.
   void release();
 
  private:
@@ -31,11 +31,14 @@ class TemporaryName {
   bool released_ = false;
 };
 
-// A name for a temporary file that will be called `name`: NAME.tmp-XXXXXXXX.
+// Returns a name for a temporary file that will be called `name`: NAME.tmp-XXXXXXXX.
 std::string temporary_name_for(const std::string& name);
 
-// While it lives, a signal that ends the process waits: what is under way changes several names, or a name that was
-// temporary becomes that of the only copy of an old file.
+// Creates a file without a name, if need be by removing a temporary one.
+Descriptor create_unnamed(const std::shared_ptr<const Directory>& directory, const std::string& name, mode_t mode);
+
+// Defers signals that end the process while several names change, or while a temporary name becomes that of the only
+// copy of an old file.
 class SignalsDeferred {
  public:
   SignalsDeferred();

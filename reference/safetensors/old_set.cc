@@ -17,7 +17,7 @@ namespace tzmark::safetensors {
 
 std::optional<FileNames> files_of_index(const Directory& directory, const std::string& index_name) {
   // A symbolic link is followed: what it leads to names files of this folder.
-  Descriptor opened(::openat(directory.get(), index_name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  Descriptor opened = directory.open_file(index_name, O_RDONLY, Links::kFollow);
   if (opened.get() < 0 && errno == ENOENT) return FileNames();
   struct stat status {};
   if (opened.get() < 0 || ::fstat(opened.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;

@@ -37,7 +37,7 @@ BUILD = Path(os.environ.get("TZMARK_BUILD_DIR", SOURCE / "build"))
 COMMIT = "renameat2"
 # Calls without which a save can do: room that is made beforehand.
 DISPENSABLE = {"fallocate", "fallocate64"}
-REMOVING = {"unlinkat", "rmdir"}
+REMOVING = {"unlinkat"}
 # More than a save makes: who gets so far has lost count.
 CALLS_MAX = 200
 
@@ -98,7 +98,7 @@ def made_durable(program: Path, library: Path, scratch: Path) -> tuple[str, list
     require(ended.status == FINE, f"it exits {ended.status}: {ended.errors}")
     first = names.read_text().split()[:3]
     shutil.rmtree(runs.directory)
-    require(first == ["mkdir", "fsync", "mkdir"], f"it begins with {first}")
+    require(first == ["mkdirat", "fsync", "mkdirat"], f"it begins with {first}")
     return "its directory is durable", []
 
 
@@ -187,7 +187,7 @@ def failing_everywhere(
                 outcomes[outcome] += 1
             except Wrong as what:
                 wrong.append(f"{errno.errorcode[error]} at call {call}: {what}")
-    for needed in ("pwrite", "fsync", COMMIT, "mkdir"):
+    for needed in ("pwrite", "fsync", COMMIT, "mkdirat"):
         if outcomes[f"{needed}: {ENVIRONMENT}"] == 0:
             wrong.append(f"{needed} never failed: {dict(outcomes)}")
     said = ", ".join(f"{name} x {n}" for name, n in sorted(outcomes.items()))

@@ -205,16 +205,6 @@ int openat64(int folder, const char* name, int flags, ...) {
   return ORIGINAL(openat64)(folder, name, flags, mode);
 }
 
-int mkostemp(char* name, int flags) {
-  if (fails(__func__)) return -1;
-  return ORIGINAL(mkostemp)(name, flags);
-}
-
-int rename(const char* from, const char* to) noexcept {
-  if (fails(__func__)) return -1;
-  return ORIGINAL(rename)(from, to);
-}
-
 int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
   if (fails(__func__)) return -1;
   return ORIGINAL(renameat)(from_folder, from, to_folder, to);
@@ -226,30 +216,15 @@ int renameat2(int from_folder, const char* from, int to_folder, const char* to, 
   return ORIGINAL(renameat2)(from_folder, from, to_folder, to, flags);
 }
 
-int mkdir(const char* name, mode_t mode) noexcept {
+int mkdirat(int folder, const char* name, mode_t mode) noexcept {
   if (fails(__func__)) return -1;
-  return ORIGINAL(mkdir)(name, mode);
-}
-
-int rmdir(const char* name) noexcept {
-  if (fails(__func__)) return -1;
-  return ORIGINAL(rmdir)(name);
-}
-
-int link(const char* from, const char* to) noexcept {
-  if (fails(__func__)) return -1;
-  return ORIGINAL(link)(from, to);
+  return ORIGINAL(mkdirat)(folder, name, mode);
 }
 
 int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) noexcept {
   if (lacks("linkat", EPERM)) return -1;
   if (fails(__func__)) return -1;
   return ORIGINAL(linkat)(from_folder, from, to_folder, to, flags);
-}
-
-int unlink(const char* name) noexcept {
-  if (fails(__func__)) return -1;
-  return ORIGINAL(unlink)(name);
 }
 
 int unlinkat(int folder, const char* name, int flags) noexcept {

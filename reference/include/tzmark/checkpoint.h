@@ -1,13 +1,12 @@
-// Checkpoints of a training run, written behind it. reference/CHECKPOINTS.md describes what lies on disk.
+// Asynchronous checkpoints of a training run. reference/CHECKPOINTS.md specifies the files.
 //
 // save copies the tensors to host memory, returns, and writes in the background. A checkpoint is a directory that
-// appears under its name when every byte of it is durable, and not before. One save is in flight at a time; memory for
-// the copy is made once and used again.
+// appears under its name only after every byte of it is durable. One save is in flight at a time; the memory of the
+// copy is allocated once and reused.
 //
-// Thread-safety: an AsyncCheckpointer is for one thread at a time. The free functions may be called from any.
-// Ownership: tensors handed to save are views, used until it returns. A LoadedCheckpoint owns what its tensors show.
-// Errors: tzmark::Error, the message of which names the file that it is about: CKP rules, and what reading and writing
-// files throws.
+// Thread-safety: an AsyncCheckpointer is for one thread at a time. The free functions may be called from any thread.
+// Ownership: tensors passed to save are views, used until it returns. A LoadedCheckpoint owns its tensors' bytes.
+// Errors: tzmark::Error with a message that names the file: CKP rules, and those of reading and writing files.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,6 @@
 #include <vector>
 
 #include "tzmark/buffer.h"
-#include "tzmark/file_system.h"
 #include "tzmark/format.h"
 #include "tzmark/memory.h"
 
@@ -35,9 +33,9 @@ namespace checkpoint {
 class RetentionPolicy;
 }
 
-// A tensor in memory of any kind. data has exactly the bytes that shape and dtype say. Device memory must be complete:
-// whoever computes it on a stream synchronizes before save, which knows of no streams. A copy from there goes through
-// pinned memory, or through ordinary memory where the system does not let so much be pinned.
+// A tensor in host or device memory. data must have the size that shape and dtype give. The caller synchronizes streams
+// that compute device memory before save. Copies from the device use pinned memory, or pageable memory where the system
+// limits pinning.
 struct CheckpointTensor {
   std::string name;
   std::string dtype;  // torch's name without "torch.": "bfloat16"
@@ -57,124 +55,120 @@ struct TrainingState {
   friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };
 
-// The most ranks that a checkpoint can have: the files of so many can be listed in commit.json, of which no reader
-// takes more than 64 MiB.
+// The most ranks that a checkpoint can have: their files fit in a commit.json of 64 MiB, the most that readers accept.
 inline constexpr std::uint32_t kWorldSizeMax = 1 << 16;
 
-// How the ranks of a sharded checkpoint divide a model.
+// The division of a model among the ranks of a sharded checkpoint.
 struct Sharding {
   enum class Strategy : std::uint8_t {
-    kReplicated,       // every rank has everything
-    kZeroPartitioned,  // every rank has some of the tensors, whole
-    kTensorParallel,   // every rank has a part of each tensor of split_dims, and all of the others
+    kReplicated,       // every rank has all tensors
+    kZeroPartitioned,  // every rank has some whole tensors
+    kTensorParallel,   // every rank has a part of each tensor in split_dims, and all other tensors
   };
   Strategy strategy = Strategy::kReplicated;
-  std::uint32_t zero_stage = 3;                     // of kZeroPartitioned
-  std::vector<std::string> owned_params;            // of this rank; empty: all that its model has
-  std::map<std::string, std::uint64_t> split_dims;  // of kTensorParallel: parameter to dimension, equal on all ranks
+  std::uint32_t zero_stage = 3;                     // for kZeroPartitioned
+  std::vector<std::string> owned_params;            // of this rank; empty: all tensors of its model
+  std::map<std::string, std::uint64_t> split_dims;  // for kTensorParallel: parameter to dimension, equal on all ranks
 
   friend bool operator==(const Sharding&, const Sharding&) = default;
 };
 
-// How the ranks of one sharded save come together.
+// Communication among the ranks of one sharded save.
 struct SaveGroup {
   // The same for all ranks of a save, and never used before: letters, digits, '-', '_' and '.', 64 at most.
   std::string save_id;
-  // Waits until every rank has called it, and returns whether all of them said true. save_distributed calls it twice on
-  // every rank, whatever has failed on that rank before, so that nobody waits for ever: from the background thread, or
-  // from the calling one if the system starts no thread. If it throws, the group counts as broken and is not called
-  // again for this save.
+  // Waits until every rank has called it, and returns whether all passed true. save_distributed calls it twice on every
+  // rank, also after a failure, so that no rank waits forever: from the background thread, or from the calling thread
+  // if the system starts none. After an exception it is not called again for this save.
   std::function<bool(bool mine_ok)> agree;
 };
 
-// Which checkpoints beside the one that was just written stay; the others are deleted, oldest first. Before the first
-// deletion, the new one and those that count as the latest are read back from disk and verified. An AsyncCheckpointer
-// does so once for each checkpoint; later it checks that all files are there with their sizes. A checkpoint that fails
-// does not count, and stays as long as it is newer than those that do. Checkpoints with files that no save writes are
-// not deleted. A failure here is thrown although the new checkpoint is durable, and says so; of several ranks, on rank
-// 0 alone.
+// The checkpoints that are kept, besides the one just written; the others are deleted, oldest first. Before the first
+// deletion, the new one and those counted as the latest are read from the device and verified. An AsyncCheckpointer
+// verifies each checkpoint once; later it checks that all files exist with their sizes. A checkpoint that fails does
+// not count, and is kept while it is newer than those that do. Checkpoints with files that no save writes are not
+// deleted. If deleting fails, the error says that the new checkpoint is durable; of several ranks, only rank 0 throws
+// it.
 struct Retention {
-  std::size_t keep_latest = 0;   // whole ones, by step; 0: all of them
-  std::uint64_t keep_every = 0;  // and those whose step is a multiple of this, too; 0: none
+  std::size_t keep_latest = 0;   // verified ones, by step; 0: all
+  std::uint64_t keep_every = 0;  // also those whose step is a multiple; 0: none
 };
 
 struct CheckpointOptions {
   enum class Format : std::uint8_t { kSafetensors, kTensors };
   enum class Existing : std::uint8_t {
-    // The old checkpoint of that name is there until the new one takes its place in one moment, after it has been read
-    // back from disk and found whole. Otherwise the old one stays, and the save fails. A directory that contains other
-    // files and no commit.json is not replaced. An old checkpoint with other files keeps its temporary name.
+    // An old checkpoint of that name is replaced in one step, after the new one has been read from the device and
+    // verified; if that fails, the old one is kept and the save fails. A directory with other files and no commit.json
+    // is not replaced. An old checkpoint with other files is kept under a temporary name.
     kExchange,
     kRefuse,
   };
   Format format = Format::kSafetensors;
-  std::optional<Layout> layout;  // of .tensors; none: the lowest that the content needs
-  bool sha256 = true;            // in .tensors, beside its CRC32; it keeps a core busy for each large tensor
+  std::optional<Layout> layout;  // for .tensors; none: the lowest that the content needs
+  bool sha256 = true;            // in .tensors, besides CRC32; takes a core per large tensor
   std::string io_path = "auto";
   static constexpr unsigned kThreadsMax = 1 << 16;
-  unsigned threads = 0;               // that copy and write, at most kThreadsMax; 0: one per core
-  std::size_t piece_bytes = 2 << 20;  // of a transfer, at most
-  // Of snapshot and I/O buffers together; 0: no limit. A save waits for the memory of the one before, and one that
-  // could never fit throws TZE-ENV-006 before anything is copied.
+  unsigned threads = 0;               // copy and write threads, at most kThreadsMax; 0: one per core
+  std::size_t piece_bytes = 2 << 20;  // the largest transfer
+  // For the snapshot and I/O buffers together; 0: no limit. A save reuses the memory of the previous one after that is
+  // written, and one that cannot fit throws TZE-ENV-006 before it copies anything.
   std::uint64_t memory_limit_bytes = 0;
   Existing existing = Existing::kExchange;
   Retention retention;
-  std::shared_ptr<FileSystem> file_system;  // none: the system's
 
-  // Throws kUsage for options that make no sense. Whatever writes a checkpoint calls it first.
+  // Throws kUsage for invalid options. Called by everything that writes checkpoints.
   void check() const;
 };
 
-// What save has spent before it returned, in nanoseconds.
+// The time that save took before it returned.
 struct SaveTimes {
-  std::uint64_t wait_ns = 0;    // for the write before
-  std::uint64_t copy_ns = 0;    // of the tensors
+  std::uint64_t wait_ns = 0;    // for the previous write
+  std::uint64_t copy_ns = 0;    // of tensors
   std::uint64_t submit_ns = 0;  // starting the background thread
 };
 
-// What the background thread has done. All zeros if nothing was written.
+// The work of the background thread. All zeros if nothing was written.
 struct WriteReport {
   std::uint64_t snapshot_bytes = 0;
   std::uint64_t file_bytes = 0;    // written by this rank, all files
-  std::uint64_t drain_ns = 0;      // from its start until the last file of this rank was durable
-  std::uint64_t commit_ns = 0;     // from there until the checkpoint was durable under its name, and latest too
+  std::uint64_t drain_ns = 0;      // until the last file of this rank was durable
+  std::uint64_t commit_ns = 0;     // then until the checkpoint and `latest` were durable
   std::uint64_t retention_ns = 0;  // verifying and deleting
-  // Sentences: what was not deleted, and which older checkpoint failed verification. No reason to stop.
+  // Sentences: what was not deleted, and which older checkpoints failed verification. Not errors.
   std::vector<std::string> warnings;
 };
 
 class AsyncCheckpointer {
  public:
-  // Throws kUsage for options that make no sense.
+  // Throws kUsage for invalid options.
   explicit AsyncCheckpointer(CheckpointOptions options = {});
-  // Waits. What the last write threw is lost if nobody called wait.
+  // Waits for the last write. Its error is lost unless wait was called.
   ~AsyncCheckpointer();
   AsyncCheckpointer(const AsyncCheckpointer&) = delete;
   AsyncCheckpointer& operator=(const AsyncCheckpointer&) = delete;
 
-  // Makes memory for snapshots of so many bytes, and its pages, so that the first save does not have to.
+  // Allocates and populates memory for snapshots, so that the first save does not have to.
   void reserve(std::uint64_t bytes);
 
-  // Writes a checkpoint to directory, whose parent must exist. An empty optimizer is none. The tensors may be changed
-  // as soon as this has returned. If the write before has failed, its error is thrown here, and the new checkpoint is
-  // written all the same; but a call whose own tensors cannot be saved throws that, and the other error stays for the
+  // Writes a checkpoint to directory, whose parent must exist. An empty optimizer means none. The tensors may change
+  // after this returns. If the previous write has failed, its error is thrown here, and the new checkpoint is written
+  // nevertheless; if this call's own tensors cannot be saved, it throws that error, and the other one is kept for the
   // next wait or save. If the system starts no thread, it writes before it returns.
   SaveTimes save(const std::string& directory, TensorViews model, TensorViews optimizer, const TrainingState& state);
 
-  // The same for one rank of several, each of which calls it with the same directory, world_size, step, and save id;
-  // world_size is at most kWorldSizeMax;
-  // the ranks need a common file system. The checkpoint appears when all of them have written their shard, and the
-  // background write of every rank fails if that of one does.
+  // The same for one of several ranks. All ranks pass the same directory, on a common file system, and the same step,
+  // save id and world_size, which is at most kWorldSizeMax. The checkpoint appears when all ranks have written their
+  // shards; if one rank fails, the background write of every rank fails.
   SaveTimes save_distributed(const std::string& directory, std::uint32_t rank, std::uint32_t world_size,
                              TensorViews model, TensorViews optimizer, const TrainingState& state,
                              const Sharding& sharding, const SaveGroup& group);
 
-  // Returns when nothing is in flight, with what was written last. Throws what that write has thrown, once.
+  // Waits until nothing is in flight and returns the report of the last write. Throws the error of that write, once.
   WriteReport wait();
 
-  // Of the save called last, also if it threw the error of the one before.
+  // Returns the times of the last save, also if it threw the error of the previous write.
   const SaveTimes& last_times() const { return times_; }
-  std::uint64_t snapshot_memory_bytes() const;  // held now, for this save or the next
+  std::uint64_t snapshot_memory_bytes() const;  // allocated now
 
  private:
   SaveTimes run(SaveTask task);
@@ -188,51 +182,50 @@ class AsyncCheckpointer {
   SaveTimes times_;
   WriteReport report_;
   std::future<WriteReport> writing_;
-  std::exception_ptr error_;  // of a write that nobody has been told of
+  std::exception_ptr error_;  // of a write, not thrown yet
 };
 
 struct CheckpointReadOptions {
   enum class Commit : std::uint8_t {
     kRequired,
-    // Also directories without commit.json, which other programs write: nothing says then that they are whole.
+    // Also accepts directories without commit.json, as other programs write them: they may be incomplete.
     kNotRequired,
   };
   Commit commit = Commit::kRequired;
-  bool from_device = false;  // forget what the system has cached of the files, so that the device is asked
-  unsigned threads = 0;      // 0: one a core
+  bool from_device = false;  // drop the page cache of the files, so that reads come from the device
+  unsigned threads = 0;      // 0: one per core
   std::string io_path = "auto";
-  std::shared_ptr<FileSystem> file_system;  // none: the system's
 };
 
-// A checkpoint, or one rank's shard of it, in memory. Moves and does not copy. The tensors lie as they do in the file:
-// files of other programs may leave them unaligned, so that their data has to be copied before it is used as numbers.
+// A checkpoint, or one rank's shard of it, in memory. Move-only. Tensors keep their offsets in the file: in files of
+// other programs they may be unaligned, and their data must be copied before it is used as numbers.
 struct LoadedCheckpoint {
   TrainingState state;
-  std::vector<CheckpointTensor> model;      // in the order of their file
-  std::vector<CheckpointTensor> optimizer;  // empty if there is none
+  std::vector<CheckpointTensor> model;      // in file order
+  std::vector<CheckpointTensor> optimizer;  // may be empty
   std::optional<Sharding> sharding;         // of a shard
   std::string save_id;                      // empty without commit.json
-  std::vector<HostMemory> memory;           // that the tensors show
+  std::vector<HostMemory> memory;           // of the tensors
 };
 
-// Each file is read once, and checked against commit.json on the way.
+// Reads each file once and checks it against commit.json.
 // Throws CKP-001 without a commit.json, CKP-002 for files that differ from it, CKP-004 for a sharded checkpoint.
 LoadedCheckpoint load_checkpoint(const std::string& directory, const CheckpointReadOptions& options = {});
-// Throws CKP-004 unless world_size ranks have saved it.
+// The same for one rank. Throws CKP-004 unless world_size ranks have saved the checkpoint.
 LoadedCheckpoint load_distributed_checkpoint(const std::string& directory, std::uint32_t rank, std::uint32_t world_size,
                                              const CheckpointReadOptions& options = {});
 
 struct CheckpointInfo {
   enum class Status : std::uint8_t {
-    kCommitted,    // commit.json is whole; verify_checkpoint tells whether the rest is
-    kUncommitted,  // looks like a checkpoint, and has no commit.json that can be used
-    kTemporary,    // of a save that goes on or has died, or on its way to be deleted
-    kUnreadable,   // the system refuses to read it: nothing is known about it
+    kCommitted,    // commit.json is valid; verify_checkpoint checks the files
+    kUncommitted,  // looks like a checkpoint without a valid commit.json
+    kTemporary,    // of a save in progress or one that died, or being deleted
+    kUnreadable,   // cannot be read, so its state is unknown
   };
-  std::string directory;  // with that of the parent
+  std::string directory;  // including the parent
   Status status = Status::kUncommitted;
   std::string problem;  // why it is not committed
-  // The rest of committed ones only.
+  // The following are set for committed ones only.
   std::string save_id;
   std::uint64_t step = 0;
   std::uint32_t world_size = 0;  // 0: not sharded
@@ -241,35 +234,32 @@ struct CheckpointInfo {
   std::size_t file_count = 0;
 };
 
-// All in a directory, committed ones last and in the order of their steps. Throws TZE-ENV rules if the directory itself
-// cannot be read; an entry that cannot is listed with its problem, and does not hide the others.
-std::vector<CheckpointInfo> list_checkpoints(const std::string& parent, const CheckpointReadOptions& options = {});
-// The committed one of the highest step, and of several the one that was committed last.
-std::optional<CheckpointInfo> find_newest_checkpoint(const std::string& parent,
-                                                     const CheckpointReadOptions& options = {});
-// What the file `latest` names, with the parent's name before it; nothing if there is no such file.
-std::optional<std::string> read_latest_checkpoint(const std::string& parent, const CheckpointReadOptions& options = {});
-// Reads every file of a checkpoint and throws if it is not as commit.json says, or cannot be loaded.
+// Lists the checkpoints in a directory, committed ones last and in the order of their steps. Throws TZE-ENV rules if
+// the directory cannot be read; an entry that cannot be read is listed with its problem.
+std::vector<CheckpointInfo> list_checkpoints(const std::string& parent);
+// Returns the committed checkpoint of the highest step; of several, the one committed last.
+std::optional<CheckpointInfo> find_newest_checkpoint(const std::string& parent);
+// Returns the directory that the file `latest` names, including the parent, if that file exists.
+std::optional<std::string> read_latest_checkpoint(const std::string& parent);
+// Reads every file of a checkpoint and throws if one differs from commit.json or cannot be loaded.
 CheckpointInfo verify_checkpoint(const std::string& directory, const CheckpointReadOptions& options = {});
 
 struct CleanedCheckpoints {
   std::vector<std::string> removed;  // directories
-  std::vector<std::string> kept;     // sentences: which temporary directory was not deleted, and why
+  std::vector<std::string> kept;     // sentences: temporary directories that were not deleted, and why
 };
-// Deletes what saves that have died, and deletions that were interrupted, left behind. Only directories whose temporary
-// name carries the mark of a save, which no living process works on, and which contain nothing but files that saves
-// write. One rank calls it when a program starts.
-CleanedCheckpoints clean_stale_checkpoints(const std::string& parent,
-                                           const std::shared_ptr<FileSystem>& file_system = nullptr);
+// Deletes what interrupted saves and deletions have left: directories with a marked temporary name that no process has
+// locked, and that contain only files that saves write. Called by one rank when a program starts.
+CleanedCheckpoints clean_stale_checkpoints(const std::string& parent);
 
-// Puts a sharded checkpoint together to one that is not, or deals it out to another number of ranks. Tensors are
-// streamed: memory in proportion to one piece, not to the model. Throws CKP-005 for shards that do not fit together,
-// and kUsage if the two directories have one parent: there the result would count as a checkpoint of the same run.
-// Before anything is written: kUsage for a world_size of 0, above kWorldSizeMax, or that does not divide a dimension of
-// split_dims; TZE-ENV-006 if sharding_meta.json would have more than 64 MiB.
-//   Replicated       rank 0's, after the ranks are found to be equal
-//   ZeroPartitioned  all tensors; what several ranks have must be equal. Dealt out by bytes
-//   TensorParallel   joined, or cut, along split_dims. Optimizer entries NAME.ANYTHING of the shape of NAME follow it
+// Merges a sharded checkpoint to one that is not sharded, or reshards it to another number of ranks. Streams tensors,
+// so memory does not depend on the size of the model. Throws CKP-005 for shards that do not fit together, and kUsage if
+// both directories have the same parent, where the result would count as a checkpoint of the same run. Before writing
+// anything, throws kUsage for a world_size of 0, above kWorldSizeMax, or that does not divide a dimension of
+// split_dims, and TZE-ENV-006 if sharding_meta.json would exceed 64 MiB.
+//   Replicated       takes rank 0's tensors; all ranks must be equal
+//   ZeroPartitioned  takes all tensors; those of several ranks must be equal. Resharded by bytes
+//   TensorParallel   joined or cut along split_dims, as are optimizer tensors NAME.ANYTHING of the shape of NAME
 void consolidate_checkpoint(const std::string& directory, const std::string& out_directory,
                             const CheckpointReadOptions& from = {}, const CheckpointOptions& to = {});
 void reshard_checkpoint(const std::string& directory, const std::string& out_directory, std::uint32_t world_size,

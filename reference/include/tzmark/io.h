@@ -97,9 +97,8 @@ class File {
 
 enum class OpenMode {
   kRead,
-  kCreate,         // must not exist; readable and writable
-  kCreatePrivate,  // the same, and for nobody but its owner
-  kModify,         // must exist; readable and writable
+  kCreate,  // must not exist; readable and writable
+  kModify,  // must exist; readable and writable
 };
 
 // One row of the registry of paths.

@@ -32,12 +32,12 @@ TEST_F(SystemCallsTest, AreDescribedWithWholePaths) {
     return true;
   });
   {
-    const Descriptor file = opened_.open_file("a", O_RDWR | O_CREAT, 0600);
+    const Descriptor file = opened_.create("a", 0600);
     ASSERT_EQ(::pwrite(file.get(), "12", 2, 5), 2);
     ASSERT_EQ(::ftruncate(file.get(), 4), 0);
     ASSERT_EQ(::fsync(file.get()), 0);
   }
-  opened_.rename_file("a", "b");
+  opened_.rename("a", "b");
   ASSERT_EQ(::linkat(opened_.get(), "b", opened_.get(), "c", 0), 0);
   ASSERT_EQ(::renameat2(opened_.get(), "b", AT_FDCWD, (directory_ / "c").c_str(), RENAME_EXCHANGE), 0);
   opened_.sync();
@@ -52,7 +52,7 @@ TEST_F(SystemCallsTest, AreDescribedWithWholePaths) {
 }
 
 TEST_F(SystemCallsTest, TellWhatTheyDo) {
-  const Descriptor file = opened_.open_file("a", O_RDWR | O_CREAT, 0600);
+  const Descriptor file = opened_.create("a", 0600);
   struct stat status {};
   ASSERT_EQ(::fstat(file.get(), &status), 0);
   std::vector<std::string> written;
@@ -69,7 +69,7 @@ TEST_F(SystemCallsTest, TellWhatTheyDo) {
 }
 
 TEST_F(SystemCallsTest, AreLeftOutOrFailOrAreReplaced) {
-  const Descriptor file = opened_.open_file("a", O_RDWR | O_CREAT, 0600);
+  const Descriptor file = opened_.create("a", 0600);
   int replaced = 0;
   const SystemCalls calls([&](const Call& call) -> Reply {
     if (call.function == "pwrite") return false;
@@ -88,7 +88,7 @@ TEST_F(SystemCallsTest, AreLeftOutOrFailOrAreReplaced) {
 }
 
 TEST_F(SystemCallsTest, TellOfHalf) {
-  const Descriptor file = opened_.open_file("a", O_RDWR | O_CREAT, 0600);
+  const Descriptor file = opened_.create("a", 0600);
   const SystemCalls calls([](const Call&) { return Reply::half(); });
   EXPECT_EQ(::pwrite(file.get(), "1234", 4, 0), 2);
   EXPECT_EQ(std::filesystem::file_size(directory_ / "a"), 4U);
@@ -100,7 +100,7 @@ TEST_F(SystemCallsTest, AskTheNewestHookFirst) {
     asked.push_back("outer " + std::string(call.function));
     return call.function == "ftruncate" ? Reply::failure(ENOSPC) : Reply(true);
   });
-  const Descriptor file = opened_.open_file("a", O_RDWR | O_CREAT, 0600);
+  const Descriptor file = opened_.create("a", 0600);
   {
     const SystemCalls inner([&](const Call& call) -> Reply {
       asked.push_back("inner " + std::string(call.function));

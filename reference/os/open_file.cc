@@ -1,0 +1,53 @@
+// Files that are opened or created by name, and files without a name.
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "io/stream.h"
+#include "os/directory.h"
+#include "os/temporary_name.h"
+
+namespace tzmark {
+
+std::span<const IoPath> io_paths() {
+  static const auto paths = [] {
+    std::vector<IoPath> rows;
+    for (const PathOfDescriptor& path : paths_of_descriptors()) {
+      rows.push_back({path.name, path.summary, path.variant_of, path.why_unavailable,
+                      [name = path.name](const std::string& file_name, OpenMode mode) {
+                        return open_file(file_name, mode, name);
+                      }});
+    }
+    return rows;
+  }();
+  return paths;
+}
+
+std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std::string_view io_path) {
+  // A path that this machine lacks is refused before anything is created.
+  const PathOfDescriptor& path = usable_path(io_path);
+  if (mode == OpenMode::kCreate) {
+    return Directory::of(file_name).create_file(name_in_directory(file_name), path.name);
+  }
+  return path.open({open_descriptor(file_name, mode), file_name, mode});
+}
+
+std::unique_ptr<File> temporary_file() {
+  const char* const from_environment = ::getenv("TMPDIR");
+  const bool is_set = from_environment != nullptr && *from_environment != '\0';
+  const auto directory = std::make_shared<const Directory>(is_set ? from_environment : "/tmp");
+  return open_file(create_unnamed(directory, "tzmark", 0600), directory->name(), OpenMode::kModify, "pwrite");
+}
+
+std::unique_ptr<File> spool(int descriptor) {
+  auto file = temporary_file();
+  std::vector<std::byte> block(1 << 20);
+  for (std::uint64_t offset = 0;;) {
+    const std::size_t moved = read_stream(descriptor, block, offset);
+    if (moved == 0) return file;
+    file->write_at(offset, {block.data(), moved});
+    offset += moved;
+  }
+}
+
+}  // namespace tzmark
