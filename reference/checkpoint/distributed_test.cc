@@ -286,12 +286,13 @@ TEST(SaveDistributed, LosesNothingWhenThePowerGoesAtAnyCall) {
     test::PowerLossScenario scenario;
     scenario.prepare = [&](const std::string& directory) { save(directory + "/old", 1); };
     scenario.change = [&](const std::string& directory) { save(directory + new_name, 2); };
+    scenario.makes_names_durable = false;
     scenario.judge = [](const std::string& directory, const test::Outcome& outcome) {
       return what_two_ranks_miss(directory, outcome.is_finished);
     };
     const test::PowerLossReport report = test::lose_power(scenario);
     EXPECT_THAT(report.bad, testing::IsEmpty());
-    EXPECT_GT(report.states, 200U);
+    EXPECT_GT(report.states, 150U);
     // What `latest` says of one name is not changed by saving another checkpoint under it.
     if (new_name == "/new") {
       EXPECT_THAT(report.unnoticed_syncs, testing::IsEmpty());

@@ -94,6 +94,7 @@ test::PowerLossScenario power_loss_in(const Scenario& scenario) {
   power_loss.prepare = [&](const std::string& directory) { save_old(scenario, directory); };
   power_loss.change = [&](const std::string& directory) { save(scenario, directory + scenario.new_name, 2); };
   power_loss.random_states = 200;
+  power_loss.makes_names_durable = false;
   power_loss.judge = [](const std::string& directory, const test::Outcome& outcome) {
     return what_stays_wrong(directory, outcome.is_finished);
   };

@@ -264,7 +264,8 @@ TEST_F(GpuDirectTest, ErrorsHaveTheirNames) {
   EXPECT_EQ(message(5019), "cuFileWrite: CU_FILE_INVALID_FILE_OPEN_FLAG (5019)");
   orders().fail_with = 5008;
   orders().calls = 0;
-  EXPECT_EQ(message_of([&] { create(); }), "cuFileHandleRegister: CU_FILE_IO_NOT_SUPPORTED (5008)");
+  EXPECT_THAT(message_of([&] { create(); }),
+              HasSubstr("file-1: cuFileHandleRegister: CU_FILE_IO_NOT_SUPPORTED (5008)"));
 }
 
 TEST_F(GpuDirectTest, AtomicFilesLeaveNothingBehindAFault) {

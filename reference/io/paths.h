@@ -32,6 +32,9 @@ auto about(const std::string& name, Action&& action) {
 // Returns another descriptor of the same open file.
 Descriptor duplicate(const Descriptor& descriptor);
 
+// Returns another descriptor of the same open file.
+Descriptor duplicate(const Descriptor& descriptor);
+
 // A file that is open, for a path to move its bytes. The path takes the descriptor.
 struct Opening {
   Descriptor descriptor;

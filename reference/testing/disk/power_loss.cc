@@ -97,7 +97,7 @@ class Run {
     const auto [verdict, is_new] =
         verdicts_.try_emplace(state.hash() * 4 + (state.has_partial_insertion ? 2 : 0) + (is_finished ? 1 : 0));
     if (!is_new) return verdict->second;
-    if (is_finished && !has_final_names(state))
+    if (is_finished && scenario_.makes_names_durable && !has_final_names(state))
       return verdict->second = "the change has returned, and names are not durable";
     state.make(files_, pool_);
     verdict->second = scenario_.judge(files_, {is_finished, state.has_partial_insertion});

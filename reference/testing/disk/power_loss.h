@@ -23,6 +23,8 @@ struct PowerLossScenario {
   std::function<void(const std::string& directory)> change;
   // Recovers and says what is wrong then; empty if nothing is. May change the directory.
   std::function<std::string(const std::string& directory, const Outcome& outcome)> judge;
+  // Whether all names have to be durable when the change has returned. Removed files may come back otherwise.
+  bool makes_names_durable = true;
   // Asked during the change.
   SystemCalls::Hook hook = [](const Call&) { return true; };
   unsigned random_states = 600;  // after each call, and an eighth of that where a sync is left out
