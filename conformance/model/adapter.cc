@@ -12,8 +12,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "model.h"
-#include "tables.h"
+#include "model/model.h"
+#include "model/tables.h"
 
 namespace tzmark::conformance::model {
 namespace {

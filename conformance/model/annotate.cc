@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "model.h"
-#include "text.h"
+#include "model/model.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {

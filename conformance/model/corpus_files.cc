@@ -1,5 +1,5 @@
 // The cases of the built corpus; see corpus_files.h.
-#include "corpus_files.h"
+#include "model/corpus_files.h"
 
 #include <cstdlib>
 #include <fstream>

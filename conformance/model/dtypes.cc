@@ -1,5 +1,5 @@
 // The texts that name element types; see dtypes.h.
-#include "dtypes.h"
+#include "model/dtypes.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <charconv>
 #include <vector>
 
-#include "text.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {

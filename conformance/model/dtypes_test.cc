@@ -1,5 +1,5 @@
 // How writers have to begin a type.
-#include "dtypes.h"
+#include "model/dtypes.h"
 
 #include <gtest/gtest.h>
 

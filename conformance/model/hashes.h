@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "reading.h"
+#include "model/reading.h"
 
 namespace tzmark::conformance::model {
 
@@ -18,7 +18,7 @@ struct StoredHash {
   std::uint64_t type;
   const Value* value;
 };
-std::vector<StoredHash> stored_hashes(const Record& header);
+std::vector<StoredHash> stored_hashes(const ParsedStructure& header);
 
 // Step 12 of FORMAT.md 11.1 for one tensor.
 // REQUIRES: the tensor has a whole header.

@@ -7,15 +7,15 @@
 #include <tuple>
 #include <vector>
 
-#include "reading.h"
+#include "model/reading.h"
 
 namespace tzmark::conformance::model {
 
 // The bodies of the crypt chunks of a header, those that have a type.
-std::vector<const Record*> crypt_chunk_bodies(const Record& header);
+std::vector<const ParsedStructure*> crypt_chunk_bodies(const ParsedStructure& header);
 
 // The body of the cipher chunk; null if there is none.
-const Record* cipher_of(const Record& header);
+const ParsedStructure* cipher_of(const ParsedStructure& header);
 
 // One message that is sealed under a nonce of its own.
 struct Message {
@@ -26,7 +26,7 @@ struct Message {
 };
 
 // Empty if the numbers of the chunk make no sense.
-std::vector<Message> messages_of(Bytes file, const Record& cipher, std::uint64_t data_length);
+std::vector<Message> messages_of(Bytes file, const ParsedStructure& cipher, std::uint64_t data_length);
 
 class Opener {
  public:
@@ -44,12 +44,12 @@ class Opener {
   using Key = std::array<std::uint8_t, 32>;
 
   // What opens this tensor, as its header says. Notes why there is none, and throws as open does.
-  std::optional<Key> key_for(std::size_t tensor, const Record& header);
+  std::optional<Key> key_for(std::size_t tensor, const ParsedStructure& header);
 
  private:
   using Derivation = std::tuple<std::uint64_t, std::uint64_t, std::int32_t, std::string>;
 
-  std::optional<Key> derive(std::size_t tensor, const Record& body);
+  std::optional<Key> derive(std::size_t tensor, const ParsedStructure& body);
 
   Bytes file_;
   const Secret* secret_;

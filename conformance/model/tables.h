@@ -6,7 +6,7 @@
 // Thread-safety: constant.
 #pragma once
 
-#include "walk.h"
+#include "model/walk.h"
 
 namespace tzmark::conformance::model {
 

@@ -1,5 +1,5 @@
 // How values of fields look to a person, and UTF-8; see text.h.
-#include "text.h"
+#include "model/text.h"
 
 #include <fmt/format.h>
 

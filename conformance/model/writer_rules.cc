@@ -1,13 +1,13 @@
 // What FORMAT.md asks of writers beyond what readers check; see writer_rules.h.
-#include "writer_rules.h"
+#include "model/writer_rules.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "hashes.h"
-#include "opening.h"
-#include "text.h"
+#include "model/hashes.h"
+#include "model/opening.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -27,7 +27,7 @@ bool has_long_dim(const Tensor& tensor) {
 
 class WriterCheck {
  public:
-  WriterCheck(Bytes file, const Record& file_header, const Reading& reading, Notes& notes)
+  WriterCheck(Bytes file, const ParsedStructure& file_header, const Reading& reading, Notes& notes)
       : file_(file), file_header_(&file_header), reading_(&reading), notes_(&notes) {}
 
   void run() const {
@@ -113,7 +113,7 @@ class WriterCheck {
       notes_->writer_defect("TZR-HSH-007", hash.value->offset,
                             reading_->label(kTensorHeader.name, i) + ": a CRC32 of encrypted data gives it away");
     }
-    const Record* cipher = cipher_of(*tensor.header);
+    const ParsedStructure* cipher = cipher_of(*tensor.header);
     if (cipher && cipher->find("chunk_type")->number == kChunkSequential) {
       notes_->writer_defect("TZR-CRY-021", cipher->begin,
                             reading_->label(kTensorHeader.name, i) + ": writers use the parallel cipher");
@@ -121,8 +121,8 @@ class WriterCheck {
   }
 
   // What the key is derived from, as far as the file tells: one key for all tensors that do not say.
-  std::string key_source(const Record& header) const {
-    for (const Record* body : crypt_chunk_bodies(header)) {
+  std::string key_source(const ParsedStructure& header) const {
+    for (const ParsedStructure* body : crypt_chunk_bodies(header)) {
       if (body->find("chunk_type")->number != kChunkKeyDerivation) continue;
       return std::string(text_of(file_.subspan(body->begin, body->end - body->begin)));
     }
@@ -133,7 +133,7 @@ class WriterCheck {
     std::set<std::pair<std::string, std::array<unsigned char, 24>>> used;
     for (std::size_t i = 0; i < reading_->tensors.size(); ++i) {
       const Tensor& tensor = reading_->tensors[i];
-      const Record* cipher = reading_->encrypted ? cipher_of(*tensor.header) : nullptr;
+      const ParsedStructure* cipher = reading_->encrypted ? cipher_of(*tensor.header) : nullptr;
       if (!cipher) continue;
       const std::string key = key_source(*tensor.header);
       for (const Message& message : messages_of(file_, *cipher, tensor.data_length)) {
@@ -223,14 +223,14 @@ class WriterCheck {
   }
 
   Bytes file_;
-  const Record* file_header_;
+  const ParsedStructure* file_header_;
   const Reading* reading_;
   Notes* notes_;
 };
 
 }  // namespace
 
-void check_writer_rules(Bytes file, const Record& file_header, const Reading& reading, Notes& notes) {
+void check_writer_rules(Bytes file, const ParsedStructure& file_header, const Reading& reading, Notes& notes) {
   WriterCheck(file, file_header, reading, notes).run();
 }
 

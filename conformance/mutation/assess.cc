@@ -1,12 +1,12 @@
 // What a reader has to make of any file; see assess.h.
-#include "assess.h"
+#include "mutation/assess.h"
 
 #include <algorithm>
 #include <set>
 
-#include "choices.h"
-#include "explain.h"
-#include "text.h"
+#include "model/text.h"
+#include "mutation/choices.h"
+#include "runner/explain.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "manifest.h"
-#include "model.h"
+#include "model/model.h"
+#include "runner/manifest.h"
 
 namespace tzmark::conformance::mutation {
 

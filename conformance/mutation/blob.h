@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "draft.h"
+#include "mutation/draft.h"
 
 namespace tzmark::conformance::mutation {
 

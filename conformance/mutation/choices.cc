@@ -1,5 +1,5 @@
 // Where the format leaves a reader the choice; see choices.h.
-#include "choices.h"
+#include "mutation/choices.h"
 
 #include <algorithm>
 #include <array>
@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "dtypes.h"
-#include "names.h"
-#include "text.h"
+#include "model/dtypes.h"
+#include "model/tensor_names.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "model.h"
+#include "model/model.h"
 
 namespace tzmark::conformance::mutation {
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "model.h"
-#include "tables.h"
+#include "model/model.h"
+#include "model/tables.h"
 
 namespace tzmark::conformance::mutation {
 

@@ -1,14 +1,14 @@
 // What an implementation does wrong with a file; see failure.h.
-#include "failure.h"
+#include "mutation/failure.h"
 
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
 
-#include "assess.h"
-#include "explain.h"
-#include "scratch_file.h"
-#include "text.h"
+#include "model/text.h"
+#include "mutation/assess.h"
+#include "runner/explain.h"
+#include "runner/scratch_file.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "adapter.h"
-#include "judge.h"
-#include "model.h"
+#include "model/model.h"
+#include "runner/adapter.h"
+#include "runner/judge.h"
 
 namespace tzmark::conformance::mutation {
 

@@ -1,14 +1,14 @@
 // A folder of failures; see findings.h.
-#include "findings.h"
+#include "mutation/findings.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <system_error>
 
-#include "errors.h"
-#include "file_content.h"
-#include "sha256.h"
+#include "runner/errors.h"
+#include "runner/file_content.h"
+#include "runner/sha256.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
-#include "judge.h"
-#include "manifest.h"
+#include "runner/judge.h"
+#include "runner/manifest.h"
 
 namespace tzmark::conformance::mutation {
 

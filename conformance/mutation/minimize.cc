@@ -1,5 +1,5 @@
 // Shrinks a file; see minimize.h.
-#include "minimize.h"
+#include "mutation/minimize.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,10 +8,10 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "mend.h"
-#include "reduce.h"
-#include "reshape.h"
-#include "text.h"
+#include "model/text.h"
+#include "mutation/consistent.h"
+#include "mutation/reduce.h"
+#include "mutation/reshape.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
@@ -101,8 +101,8 @@ class DraftShrinker {
   }
 
   // Tries one change; where that is wrong with the numbers as much off as before, with the same numbers.
-  template <typename Change>
-  bool change(const Change& change) {
+  template <typename FileChange>
+  bool change(const FileChange& change) {
     if (asking_->is_late()) return false;
     Draft candidate = best_;
     change(candidate);
@@ -112,8 +112,8 @@ class DraftShrinker {
     return turned && ask(std::move(candidate));
   }
 
-  template <typename Change>
-  bool change_tensor(std::size_t i, const Change& edit) {
+  template <typename FileChange>
+  bool change_tensor(std::size_t i, const FileChange& edit) {
     return change([&](Draft& draft) { edit(draft.tensors[i]); });
   }
 
@@ -343,8 +343,8 @@ class DraftShrinker {
     return changed;
   }
 
-  template <typename Part>
-  bool shrink_slice(const Part& part) {
+  template <typename FilePart>
+  bool shrink_slice(const FilePart& part) {
     return reduce(part(best_).bytes.size(), [&](std::size_t begin, std::size_t end) {
       return change([&](Draft& draft) { part(draft) = without(part(draft), begin, end); });
     });
@@ -355,8 +355,8 @@ class DraftShrinker {
     return drop([i](Draft& draft) -> Deviations& { return draft.tensors[i].deviations; });
   }
 
-  template <typename Part>
-  bool drop(const Part& part) {
+  template <typename FilePart>
+  bool drop(const FilePart& part) {
     bool changed = false;
     std::vector<std::string> names;
     for (const auto& [name, deviation] : part(best_)) names.push_back(name);

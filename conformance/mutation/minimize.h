@@ -1,8 +1,8 @@
 // Shrinks a file, structure by structure, while something about it stays as it is.
 //
 // Whole tensors go first, then data and shapes, names, hashes, chunks and gaps, and what deviates. Each candidate is
-// mended (mend.h), so that it is wrong only in what the file was wrong in. Where the model finds no structure, bytes
-// go.
+// consistent (consistent.h), so that it is wrong only in what the file was wrong in. Where the model finds no
+// structure, bytes go.
 //
 // Thread-safety: minimize() may run in several threads at once if what it calls may.
 #pragma once
@@ -11,7 +11,7 @@
 #include <functional>
 #include <vector>
 
-#include "model.h"
+#include "model/model.h"
 
 namespace tzmark::conformance::mutation {
 

@@ -1,4 +1,4 @@
-// What a run of mutants is told as: a table for people, a member of the result for programs.
+// What a run of mutated files is told as: a table for people, a member of the result for programs.
 //
 // Thread-safety: pure functions and values.
 #pragma once
@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "mutation_run.h"
+#include "mutation/mutation_run.h"
 
 namespace tzmark::conformance::mutation {
 
@@ -14,7 +14,7 @@ struct MutationReport {
   const Adapter* adapter = nullptr;
   MutationOptions options;
   MutationScore score;
-  // By the id of a failure's first mutant.
+  // By the id of a failure's first mutated file.
   std::map<std::string, std::string> repeats;  // command lines
   std::map<std::string, std::string> files;    // of findings
 };
@@ -25,7 +25,7 @@ std::string text_report(const MutationReport& report);
 // The member `mutation` of reports/schema/conformance.schema.json.
 Json json_report(const MutationReport& report);
 
-// One mutant: what it is, what the model says of it, and what the adapter answered.
+// One mutated file: what it is, what the model says of it, and what the adapter answered.
 std::string text_report(const Trial& trial);
 
 }  // namespace tzmark::conformance::mutation

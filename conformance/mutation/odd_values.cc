@@ -1,5 +1,5 @@
 // Values that readers stumble over; see odd_values.h.
-#include "odd_values.h"
+#include "mutation/odd_values.h"
 
 #include <algorithm>
 

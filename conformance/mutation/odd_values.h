@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "random.h"
+#include "mutation/random.h"
 
 namespace tzmark::conformance::mutation {
 

@@ -1,16 +1,16 @@
-// A draft as a file; see mend.h.
+// A draft as a file; see consistent.h.
 //
 // Headers come first, because the index needs their sizes, and then the index twice: once for its own size.
-#include "put_together.h"
+#include "mutation/put_together.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <tuple>
 
-#include "blob.h"
-#include "sealing.h"
-#include "text.h"
+#include "model/text.h"
+#include "mutation/blob.h"
+#include "mutation/sealing.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
@@ -73,9 +73,9 @@ Blob hash_list(const DraftTensor& tensor) {
 }
 
 // One tensor's header and data, as they lie in the file.
-class Record {
+class DraftRecord {
  public:
-  Record(const Draft& draft, const DraftTensor& tensor, const EntryFields& entry, bool sealing)
+  DraftRecord(const Draft& draft, const DraftTensor& tensor, const EntryFields& entry, bool sealing)
       : draft_(&draft), tensor_(&tensor), entry_(&entry), sealing_(sealing), header_(tensor.deviations, kPrefix) {
     if (tensor.header.raw) {
       header_.add("raw", text_of(*tensor.header.raw));
@@ -215,9 +215,9 @@ struct Placed {
   std::uint64_t offset = 0;
 };
 
-class File {
+class DraftFile {
  public:
-  File(const Draft& draft, bool sealing, std::vector<Site>* sites) : draft_(&draft), sites_(sites) {
+  DraftFile(const Draft& draft, bool sealing, std::vector<Site>* sites) : draft_(&draft), sites_(sites) {
     records_.reserve(draft.tensors.size());
     entries_.resize(draft.tensors.size());
     offsets_.resize(draft.tensors.size());
@@ -348,7 +348,7 @@ class File {
   const Draft* draft_;
   std::vector<Site>* sites_;
   std::vector<EntryFields> entries_;
-  std::vector<Record> records_;
+  std::vector<DraftRecord> records_;
   std::vector<Placed> places_;
   const Placed* first_data_ = nullptr;
   std::vector<Offsets> offsets_;
@@ -369,7 +369,7 @@ Slice slice_of(std::vector<std::byte> bytes) {
 }
 
 std::vector<std::byte> put_together(const Draft& draft, bool sealing, std::vector<Site>* sites) {
-  return File(draft, sealing, sites).write();
+  return DraftFile(draft, sealing, sites).write();
 }
 
 std::vector<std::byte> put_together(const Draft& draft, std::vector<Site>* sites) {

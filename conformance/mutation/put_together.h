@@ -1,9 +1,9 @@
-// The work behind put_together() of mend.h, for take_apart().
+// The work behind put_together() of consistent.h, for take_apart().
 //
 // Thread-safety: a pure function.
 #pragma once
 
-#include "mend.h"
+#include "mutation/consistent.h"
 
 namespace tzmark::conformance::mutation {
 

@@ -1,5 +1,5 @@
 // Hashes, ciphertext and MACs; see sealing.h.
-#include "sealing.h"
+#include "mutation/sealing.h"
 
 #include <openssl/evp.h>
 #include <sodium.h>
@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "blob.h"
+#include "mutation/blob.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "draft.h"
+#include "mutation/draft.h"
 
 namespace tzmark::conformance::mutation {
 

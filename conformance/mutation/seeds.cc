@@ -1,10 +1,10 @@
-// The right files that mutants are made of; see seeds.h.
-#include "seeds.h"
+// The right files that mutated files are made of; see seeds.h.
+#include "mutation/seeds.h"
 
 #include <map>
 
-#include "explain.h"
-#include "file_content.h"
+#include "runner/explain.h"
+#include "runner/file_content.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

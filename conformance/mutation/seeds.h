@@ -1,12 +1,12 @@
-// The right files that mutants are made of.
+// The right files that mutated files are made of.
 //
 // Thread-safety: values; the function may be called from several threads. A seed refers to the case that it is of.
 #pragma once
 
 #include <vector>
 
-#include "manifest.h"
-#include "mend.h"
+#include "mutation/consistent.h"
+#include "runner/manifest.h"
 
 namespace tzmark::conformance::mutation {
 
@@ -19,7 +19,7 @@ struct Seed {
 };
 
 // The valid .tensors files among the cases that are small enough to make thousands of, by layout: each layout gives as
-// many mutants as any other. Throws EnvironmentError if a file is not the one that the manifest means.
+// many mutated files as any other. Throws EnvironmentError if a file is not the one that the manifest means.
 std::vector<std::vector<Seed>> load_seeds(const Manifest& manifest, const std::vector<Case>& cases);
 
 }  // namespace tzmark::conformance::mutation

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "seeds.h"
+#include "mutation/seeds.h"
 
 namespace tzmark::conformance::mutation {
 

@@ -1,5 +1,5 @@
 // An implementation under test; see adapter.h.
-#include "adapter.h"
+#include "runner/adapter.h"
 
 #include <fmt/format.h>
 
@@ -8,11 +8,11 @@
 #include <system_error>
 #include <utility>
 
-#include "command_line.h"
-#include "errors.h"
-#include "folder_tree.h"
-#include "keeper.h"
-#include "scratch_file.h"
+#include "runner/command_line.h"
+#include "runner/errors.h"
+#include "runner/folder_tree.h"
+#include "runner/keeper.h"
+#include "runner/scratch_file.h"
 
 namespace tzmark::conformance {
 namespace {

@@ -17,14 +17,14 @@
 #include <utility>
 #include <vector>
 
-#include "judge.h"
-#include "process.h"
-#include "protocol.h"
+#include "runner/judge.h"
+#include "runner/process.h"
+#include "runner/protocol.h"
 
 namespace tzmark::conformance {
 
 // Where a file lies in a larger one.
-struct Part {
+struct FileRange {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
 };
@@ -36,9 +36,9 @@ struct Question {
   std::filesystem::path out;   // of encode: the file to be written
   std::optional<std::string> key_hex;
   std::optional<std::string> passphrase;
-  const Feed* feed = nullptr;               // of stream: the file's bytes, on stdin
-  std::optional<Part> part = std::nullopt;  // of the file, if that is larger than what is asked about
-  std::vector<std::string> prefix = {};     // words in front of the adapter's own, of a program that becomes the rest
+  const Feed* feed = nullptr;                    // of stream: the file's bytes, on stdin
+  std::optional<FileRange> part = std::nullopt;  // of the file, if that is larger than what is asked about
+  std::vector<std::string> prefix = {};  // words in front of the adapter's own, of a program that becomes the rest
 };
 
 // What capabilities takes beyond these does not raise the limits of the cases: it may be what the implementation needs

@@ -1,11 +1,11 @@
 // Splits an adapter's command into words; see command_line.h.
-#include "command_line.h"
+#include "runner/command_line.h"
 
 #include <wordexp.h>
 
 #include <string_view>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 namespace {

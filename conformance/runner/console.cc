@@ -1,5 +1,5 @@
 // Printing; see console.h.
-#include "console.h"
+#include "runner/console.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -14,8 +14,8 @@
 #include <ctime>
 #include <iterator>
 
-#include "errors.h"
-#include "text.h"
+#include "model/text.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 namespace {

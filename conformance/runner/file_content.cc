@@ -1,5 +1,5 @@
 // Whole files; see file_content.h.
-#include "file_content.h"
+#include "runner/file_content.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include <fstream>
 #include <string>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 namespace {

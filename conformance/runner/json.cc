@@ -1,5 +1,5 @@
 // The JSON of an adapter; see json.h.
-#include "json.h"
+#include "runner/json.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 

@@ -1,5 +1,5 @@
 // Judges what an adapter answered; see judge.h.
-#include "judge.h"
+#include "runner/judge.h"
 
 #include <fmt/format.h>
 
@@ -247,7 +247,7 @@ CaseJudgement judge_case(const Case& item, const std::vector<Step>& steps) {
   if (decisive.outcome == Outcome::kPass) {
     return {item.verdict == Verdict::kImplementationDefined ? Outcome::kImplementationDefined : Outcome::kPass, ""};
   }
-  return {decisive.outcome, fmt::format("{}: {}", label(decisive.command, decisive.shape), decisive.reason)};
+  return {decisive.outcome, fmt::format("{}: {}", label(decisive.command, decisive.mode), decisive.reason)};
 }
 
 }  // namespace tzmark::conformance

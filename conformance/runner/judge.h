@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "canonical.h"
-#include "manifest.h"
-#include "model.h"
-#include "protocol.h"
-#include "shape.h"
+#include "model/model.h"
+#include "runner/difference.h"
+#include "runner/input_mode.h"
+#include "runner/manifest.h"
+#include "runner/protocol.h"
 
 namespace tzmark::conformance {
 
@@ -54,10 +54,10 @@ struct WrittenFile {
   std::string sha256;
 };
 
-// One command run for one case, with its file in one shape.
+// One command run for one case, with its file in one input mode.
 struct Step {
   Command command = Command::kDecode;
-  Shape shape = Shape::kFile;
+  InputMode mode = InputMode::kFile;
   std::uint64_t number = 0;  // of the question, among all that its adapter was asked
   ProcessResult process;
   Answer answer;
@@ -66,7 +66,7 @@ struct Step {
   std::optional<Difference> difference;    // of wrong data
   std::optional<Explanation> explanation;  // of failures, where there is something to show
   std::optional<WrittenFile> written;      // of encode
-  std::string untried;                     // why a pass says nothing of the shape; empty if it does
+  std::string untried;                     // why a pass says nothing of the input mode; empty if it does
   bool cites_other_rule = false;           // refused as it should, but for a rule that is not among the case's
 };
 

@@ -1,5 +1,5 @@
 // Tests of the judgement: every verdict against every answer.
-#include "judge.h"
+#include "runner/judge.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(JudgeStep, EveryVerdictAgainstAcceptance) {
 // A pass without the reads that were to be short says nothing; a failure says what it says.
 TEST(JudgeStep, AShapeThatWasNotTriedIsSkipped) {
   Step step;
-  step.shape = Shape::kShortReads;
+  step.mode = InputMode::kShortReads;
   step.untried = "nothing was read";
   step.answer = accepted();
   judge_step(case_of(Verdict::kValid), kExpected, profile_of(), step);

@@ -1,5 +1,5 @@
 // A program and whatever it starts; see keeper.h.
-#include "keeper.h"
+#include "runner/keeper.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -17,8 +17,8 @@
 #include <set>
 #include <thread>
 
-#include "console.h"
-#include "process_tree.h"
+#include "runner/console.h"
+#include "runner/process_tree.h"
 
 namespace tzmark::conformance {
 namespace {

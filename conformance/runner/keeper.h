@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "descriptor.h"
+#include "runner/descriptor.h"
 
 namespace tzmark::conformance {
 

@@ -1,5 +1,5 @@
 // Known failures; see known.h.
-#include "known.h"
+#include "runner/known.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "errors.h"
-#include "file_content.h"
+#include "runner/errors.h"
+#include "runner/file_content.h"
 
 namespace tzmark::conformance {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "manifest.h"
-#include "suite.h"
+#include "runner/manifest.h"
+#include "runner/suite.h"
 
 namespace tzmark::conformance {
 

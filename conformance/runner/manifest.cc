@@ -1,13 +1,13 @@
 // The corpus as its manifest describes it; see manifest.h.
-#include "manifest.h"
+#include "runner/manifest.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <set>
 
-#include "errors.h"
-#include "sha256.h"
+#include "runner/errors.h"
+#include "runner/sha256.h"
 
 namespace tzmark::conformance {
 namespace {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "json.h"
+#include "runner/json.h"
 
 namespace tzmark::conformance {
 

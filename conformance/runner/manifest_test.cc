@@ -1,13 +1,13 @@
 // Tests of the manifest: what is read, what is refused, and that changed files are found.
-#include "manifest.h"
+#include "runner/manifest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "errors.h"
-#include "test_corpus.h"
+#include "runner/errors.h"
+#include "runner/test_corpus.h"
 
 namespace tzmark::conformance {
 namespace {

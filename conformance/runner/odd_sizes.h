@@ -1,5 +1,5 @@
 // How many bytes a short read gives: an odd number that hangs on the seed and on the place in the file alone, so that
-// neither threads nor the sizes asked for change it. The preloaded library (../shapes/short_reads.cc) uses it too.
+// neither threads nor the sizes asked for change it. The preloaded library (../input modes/short_reads.cc) uses it too.
 //
 // Thread-safety: a pure function.
 #pragma once

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "scratch_folder.h"
+#include "runner/scratch_folder.h"
 
 namespace tzmark::conformance {
 

@@ -1,5 +1,5 @@
 // Runs a child process under limits; see process.h.
-#include "process.h"
+#include "runner/process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,13 +17,13 @@
 #include <optional>
 #include <utility>
 
-#include "console.h"
-#include "descriptor.h"
-#include "folder_tree.h"
-#include "keeper.h"
-#include "odd_sizes.h"
-#include "process_tree.h"
-#include "scratch_folder.h"
+#include "runner/console.h"
+#include "runner/descriptor.h"
+#include "runner/folder_tree.h"
+#include "runner/keeper.h"
+#include "runner/odd_sizes.h"
+#include "runner/process_tree.h"
+#include "runner/scratch_folder.h"
 
 namespace tzmark::conformance {
 namespace {

@@ -1,5 +1,5 @@
 // Tests of the child process runner: limits hold, everything is captured, nothing is left behind.
-#include "process.h"
+#include "runner/process.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,11 +13,11 @@
 #include <sstream>
 #include <thread>
 
-#include "descriptor.h"
-#include "errors.h"
-#include "folder_tree.h"
-#include "scratch_folder.h"
-#include "test_environment.h"
+#include "runner/descriptor.h"
+#include "runner/errors.h"
+#include "runner/folder_tree.h"
+#include "runner/scratch_folder.h"
+#include "runner/test_environment.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -26,7 +26,6 @@ using namespace std::chrono_literals;
 using ::testing::EndsWith;
 using ::testing::Lt;
 using ::testing::StartsWith;
-
 
 ProcessResult shell(const std::string& script, const ProcessLimits& limits = {}) {
   return run_process({"/bin/sh", "-c", script}, limits, kNotCancelled);

@@ -1,5 +1,5 @@
 // The adapter protocol; see protocol.h.
-#include "protocol.h"
+#include "runner/protocol.h"
 
 #include <fmt/format.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include <array>
 #include <stdexcept>
 
-#include "errors.h"
-#include "folder_tree.h"
+#include "runner/errors.h"
+#include "runner/folder_tree.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -19,7 +19,7 @@ constexpr int kProtocolVersion = 1;
 const std::set<std::string> kCommands = {"decode", "verify", "stream", "encode", "serve"};
 const std::set<std::string> kReaderMayOmit = {"layout", "wire_dtype", "crc32_field", "sha256_field", "module_index"};
 const std::set<std::string> kWriterMayOmit = {"module_index"};
-const std::set<std::string> kClaimedShapes = {"pipe", "offset"};
+const std::set<std::string> kClaimedInputModes = {"pipe", "offset"};
 // One that is misspelt would skip every case of its layout in silence.
 const std::set<std::string> kLayouts = {
     "v1", "v2", "v3", "v4", "v5-flagged-dims", "v5-headers-first", "v5-segments", "v5-long-dims", "safetensors"};
@@ -140,7 +140,7 @@ Abilities parse_abilities(const Json& profile, const char* name, const std::set<
                          string_set(object, "omits"), string_set(object, "shapes")};
   refuse_unknown_values(abilities.layouts, kLayouts, "layouts");
   refuse_unknown_values(abilities.omits, omittable, "omits");
-  refuse_unknown_values(abilities.shapes, kClaimedShapes, "shapes");
+  refuse_unknown_values(abilities.input_modes, kClaimedInputModes, "shapes");
   return abilities;
 }
 

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "json.h"
-#include "process.h"
+#include "runner/json.h"
+#include "runner/process.h"
 
 namespace tzmark::conformance {
 
@@ -27,9 +27,9 @@ constexpr bool gives_content(Command command) { return command == Command::kDeco
 // What it can do in one direction.
 struct Abilities {
   std::set<std::string> layouts;
-  std::set<std::string> lacks;        // features that it does not have
-  std::set<std::string> omits;        // members of canonical JSON that it does not know of
-  std::set<std::string> shapes = {};  // that a reader takes FILE in, besides those that every reader does
+  std::set<std::string> lacks;             // features that it does not have
+  std::set<std::string> omits;             // members of canonical JSON that it does not know of
+  std::set<std::string> input_modes = {};  // that a reader takes FILE in, besides those that every reader does
 };
 
 // What the implementation under test says that it can do.

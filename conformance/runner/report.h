@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "adapter.h"
-#include "suite.h"
+#include "runner/adapter.h"
+#include "runner/suite.h"
 
 namespace tzmark::conformance {
 
@@ -42,8 +42,8 @@ struct Totals {
 
 Totals totals_of(const std::vector<CaseResult>& results);
 
-// The cases of a run in one shape alone: by the worst of its steps there, and skipped where there are none.
-Totals totals_in(const std::vector<CaseResult>& results, Shape shape);
+// The cases of a run in one input mode alone: by the worst of its steps there, and skipped where there are none.
+Totals totals_in(const std::vector<CaseResult>& results, InputMode mode);
 
 // Ends in the line "N passed, N failed, N skipped".
 std::string text_report(const SuiteRun& run);

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "report.h"
+#include "runner/report.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -79,7 +79,7 @@ std::string tail(const std::string& text, std::size_t max_bytes) {
 
 Json describe(const Step& step) {
   return {{"command", name_of(step.command)},
-          {"shape", name_of(step.shape)},
+          {"shape", name_of(step.mode)},
           {"outcome", name_of(step.outcome)},
           {"reason", or_null(step.reason)},
           {"answer", describe(step.answer)},
@@ -114,8 +114,8 @@ Json describe(const SuiteRun& run, const CaseResult& result) {
           {"choice", or_null(result.choice())},
           {"cites_other_rule", result.cites_other_rule()},
           {"known", or_null(result.known)},
-          {"repro", repro_command(*run.manifest, item, *run.adapter, run.options.shaping,
-                                  decisive_step(result, run.adapter->profile(), run.options.shaping.shapes))},
+          {"repro", repro_command(*run.manifest, item, *run.adapter, run.options.input,
+                                  decisive_step(result, run.adapter->profile(), run.options.input.modes))},
           {"steps", std::move(steps)}};
 }
 
@@ -138,15 +138,15 @@ Json describe_summary(const std::vector<CaseResult>& results) {
           {"cites_other_rule", other_rule}};
 }
 
-// What came of the cases in each shape of the run.
-Json describe_shapes(const SuiteRun& run) {
-  Json shapes = Json::array();
-  for (const Shape shape : run.options.shaping.shapes) {
-    const Totals totals = totals_in(run.results, shape);
-    shapes.push_back(
-        {{"shape", name_of(shape)}, {"passed", totals.passed}, {"failed", totals.failed}, {"skipped", totals.skipped}});
+// What came of the cases in each input mode of the run.
+Json describe_input_modes(const SuiteRun& run) {
+  Json modes = Json::array();
+  for (const InputMode mode : run.options.input.modes) {
+    const Totals totals = totals_in(run.results, mode);
+    modes.push_back(
+        {{"shape", name_of(mode)}, {"passed", totals.passed}, {"failed", totals.failed}, {"skipped", totals.skipped}});
   }
-  return shapes;
+  return modes;
 }
 
 // The rules that the cases of the run are about.
@@ -194,8 +194,8 @@ Json result_document(const SuiteRun& run) {
         {"jobs", options.jobs},
         {"elapsed_max_ns", options.elapsed_max ? Json(options.elapsed_max->count()) : Json()},
         {"memory_max_bytes", or_null(options.memory_max_bytes)},
-        {"seed", options.shaping.seed}}},
-      {"shapes", describe_shapes(run)},
+        {"seed", options.input.seed}}},
+      {"shapes", describe_input_modes(run)},
       {"summary", describe_summary(run.results)},
       {"cases", std::move(cases)},
   };

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "report.h"
+#include "runner/report.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -54,7 +54,7 @@ void print_case(tinyxml2::XMLPrinter& xml, const CaseResult& result) {
                                    fmt::join(result.item.rules, " "), result.item.why);
     for (const Step& step : result.steps) {
       if (!step.process.stderr_tail.empty()) {
-        text += fmt::format("\nstderr of {}:\n{}", label(step.command, step.shape), step.process.stderr_tail);
+        text += fmt::format("\nstderr of {}:\n{}", label(step.command, step.mode), step.process.stderr_tail);
       }
     }
     xml.PushText(printable(text).c_str());

@@ -1,11 +1,11 @@
 // Tests of the table, the JSON and the JUnit XML of a run. The schema of the JSON is tested by cli/conform_test.py.
-#include "report.h"
+#include "runner/report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tinyxml2.h>
 
-#include "test_environment.h"
+#include "runner/test_environment.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -13,7 +13,6 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
 
 // One run with a pass, two failures and a skip, made without running anything but `capabilities`.
 class ReportTest : public ::testing::Test {

@@ -7,7 +7,7 @@
 #include <set>
 #include <span>
 
-#include "report.h"
+#include "runner/report.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -137,14 +137,14 @@ std::string idle_line(const Adapter& adapter) {
       mebibytes(adapter.idle_counted_rss_bytes()));
 }
 
-// A line for each shape, where there are others than the plain file.
+// A line for each input mode, where there are others than the plain file.
 std::string by_shape(const SuiteRun& run) {
-  const std::vector<Shape>& shapes = run.options.shaping.shapes;
-  if (shapes == std::vector<Shape>{Shape::kFile}) return "";
+  const std::vector<InputMode>& modes = run.options.input.modes;
+  if (modes == std::vector<InputMode>{InputMode::kFile}) return "";
   std::string text;
-  for (const Shape shape : shapes) {
-    const Totals totals = totals_in(run.results, shape);
-    text += fmt::format("shape {}: {} passed, {} failed, {} skipped\n", name_of(shape), totals.passed, totals.failed,
+  for (const InputMode mode : modes) {
+    const Totals totals = totals_in(run.results, mode);
+    text += fmt::format("shape {}: {} passed, {} failed, {} skipped\n", name_of(mode), totals.passed, totals.failed,
                         totals.skipped);
   }
   return text;
@@ -183,12 +183,12 @@ Totals totals_of(const std::vector<CaseResult>& results) {
   return totals;
 }
 
-Totals totals_in(const std::vector<CaseResult>& results, Shape shape) {
+Totals totals_in(const std::vector<CaseResult>& results, InputMode mode) {
   Totals totals;
   for (const CaseResult& result : results) {
     std::vector<Step> steps;
     std::copy_if(result.steps.begin(), result.steps.end(), std::back_inserter(steps), [&](const Step& step) {
-      return (step.command == Command::kEncode ? Shape::kFile : step.shape) == shape;
+      return (step.command == Command::kEncode ? InputMode::kFile : step.mode) == mode;
     });
     totals.add(judge_case(result.item, steps).outcome);
   }

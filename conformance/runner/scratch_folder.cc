@@ -1,5 +1,5 @@
 // A folder for the files of one case; see scratch_folder.h.
-#include "scratch_folder.h"
+#include "runner/scratch_folder.h"
 
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include <string>
 #include <system_error>
 
-#include "console.h"
-#include "errors.h"
-#include "folder_tree.h"
+#include "runner/console.h"
+#include "runner/errors.h"
+#include "runner/folder_tree.h"
 
 namespace tzmark::conformance {
 

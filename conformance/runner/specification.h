@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "json.h"
+#include "runner/json.h"
 
 namespace tzmark::conformance {
 

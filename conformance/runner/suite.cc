@@ -1,5 +1,5 @@
 // Runs the cases of a corpus; see suite.h.
-#include "suite.h"
+#include "runner/suite.h"
 
 #include <fmt/format.h>
 #include <fnmatch.h>
@@ -11,13 +11,13 @@
 #include <mutex>
 #include <set>
 
-#include "command_line.h"
-#include "encode.h"
-#include "errors.h"
-#include "explain.h"
-#include "file_content.h"
-#include "sha256.h"
-#include "workers.h"
+#include "runner/command_line.h"
+#include "runner/encode_case.h"
+#include "runner/errors.h"
+#include "runner/explain.h"
+#include "runner/file_content.h"
+#include "runner/sha256.h"
+#include "runner/workers.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -78,20 +78,20 @@ model::Description describe_read(std::span<const std::byte> file, const Case& it
   return item.layout == "safetensors" ? model::Description{} : model::describe(file, secret_of(item));
 }
 
-void run_read_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const std::vector<Shape>& shapes,
-                   Stage& stage, std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes,
-                   std::vector<Step>& steps) {
+void run_read_case(const Manifest& manifest, const Case& item, const Adapter& adapter,
+                   const std::vector<InputMode>& modes, Stage& stage, std::chrono::nanoseconds elapsed_max,
+                   std::uint64_t memory_max_bytes, std::vector<Step>& steps) {
   const std::optional<Json> expected = load_expected(manifest, item);
   const std::vector<std::byte> content = read_file(manifest.directory / item.path);
   // Where a refusal can be known from the first bytes, the rest has no end.
   Feed feed = {.bytes = content, .endless = item.pipe_max_bytes.has_value()};
   if (item.pipe_max_bytes) feed.taken_max_bytes = *item.pipe_max_bytes;
   WatchedFile file(manifest, item);
-  for (const Shape shape : shapes) {
-    for (const Command command : commands_in(shape, adapter.profile())) {
+  for (const InputMode mode : modes) {
+    for (const Command command : commands_in(mode, adapter.profile())) {
       Question question = question_of(manifest, item, command);
       if (command == Command::kStream) question.feed = &feed;
-      Step step = stage.ask(shape, question, manifest, content, adapter, elapsed_max, memory_max_bytes);
+      Step step = stage.ask(mode, question, manifest, content, adapter, elapsed_max, memory_max_bytes);
       judge_step(item, expected, adapter.profile(), step);
       const bool changed = !file.is_as_before();
       if (changed) judge_changed_file(step);
@@ -105,15 +105,15 @@ void run_read_case(const Manifest& manifest, const Case& item, const Adapter& ad
   }
 }
 
-// Why a case is not asked in any of these shapes; nothing if it is.
+// Why a case is not asked in any of these input modes; nothing if it is.
 std::optional<std::string> absence_from_all(const Case& item, const Profile& profile,
-                                            const std::vector<Shape>& shapes) {
-  for (const Shape shape : shapes) {
-    if (item.operation == Operation::kEncode ? shape == Shape::kFile : !commands_in(shape, profile).empty()) {
+                                            const std::vector<InputMode>& modes) {
+  for (const InputMode mode : modes) {
+    if (item.operation == Operation::kEncode ? mode == InputMode::kFile : !commands_in(mode, profile).empty()) {
       return std::nullopt;
     }
   }
-  return item.operation == Operation::kEncode ? "is written, which has no other shape" : absence(shapes.front());
+  return item.operation == Operation::kEncode ? "is written, which has no other shape" : absence(modes.front());
 }
 
 CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const SuiteOptions& options,
@@ -124,7 +124,7 @@ CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& a
   check_case_file(manifest, item);
   const std::optional<Case> other_layout = as_other_layout(item, adapter.profile());
   auto reason = other_layout ? std::nullopt : excuse(item, adapter.profile());
-  if (!reason) reason = absence_from_all(item, adapter.profile(), options.shaping.shapes);
+  if (!reason) reason = absence_from_all(item, adapter.profile(), options.input.modes);
   if (reason) {
     result.reason = *reason;
     return result;
@@ -135,7 +135,7 @@ CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& a
     result.steps.push_back(
         run_encode_case(manifest, item, adapter, elapsed_max, memory_max_bytes, options.kept, nonces));
   } else {
-    run_read_case(manifest, other_layout.value_or(item), adapter, options.shaping.shapes, stage, elapsed_max,
+    run_read_case(manifest, other_layout.value_or(item), adapter, options.input.modes, stage, elapsed_max,
                   memory_max_bytes, result.steps);
   }
   const CaseJudgement judgement = judge_case(item, result.steps);
@@ -210,7 +210,7 @@ std::string CaseResult::choice() const {
   for (const Step& step : steps) {
     same = same && step.answer.kind == steps.front().answer.kind;
     if (!text.empty()) text += ", ";
-    text += fmt::format("{} by {}", name_of(step.answer.kind), label(step.command, step.shape));
+    text += fmt::format("{} by {}", name_of(step.answer.kind), label(step.command, step.mode));
   }
   return same ? std::string(name_of(steps.front().answer.kind)) : text;
 }
@@ -237,7 +237,7 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
     std::optional<Stage> stage;
     for (std::size_t i = 0; !cancelled && (i = next++) < cases.size();) {
       try {
-        if (!stage) stage.emplace(options.shaping);
+        if (!stage) stage.emplace(options.input);
         CaseResult result = run_case(manifest, cases[i], adapter, options, *stage, nonces);
         // A process that was stopped on the user's behalf says nothing about the adapter.
         if (cancelled) return;
@@ -276,33 +276,33 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
   return finished;
 }
 
-std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter,
-                          const ShapeOptions& shaping, const Decisive& step) {
+std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter, const InputOptions& input,
+                          const Decisive& step) {
   std::vector<std::string> own = own_command(manifest, item, adapter);
   if (item.operation == Operation::kEncode) {
     own.insert(own.end(), {"--keep", "kept"});
     return join_command(own);
   }
-  if (step.command == Command::kStream && step.shape == Shape::kShortReads) {
-    own.insert(own.end(), {"--shape", std::string(name_of(step.shape)), "--seed", std::to_string(shaping.seed)});
+  if (step.command == Command::kStream && step.mode == InputMode::kShortReads) {
+    own.insert(own.end(), {"--shape", std::string(name_of(step.mode)), "--seed", std::to_string(input.seed)});
     return join_command(own);
   }
-  return shaped_shell_command(step.shape, question_of(manifest, item, step.command), manifest, adapter, shaping);
+  return input_shell_command(step.mode, question_of(manifest, item, step.command), manifest, adapter, input);
 }
 
-Decisive decisive_step(const CaseResult& result, const Profile& profile, const std::vector<Shape>& shapes) {
-  if (result.item.operation == Operation::kEncode) return {Command::kEncode, Shape::kFile};
+Decisive decisive_step(const CaseResult& result, const Profile& profile, const std::vector<InputMode>& modes) {
+  if (result.item.operation == Operation::kEncode) return {Command::kEncode, InputMode::kFile};
   for (const Step& step : result.steps) {
-    if (step.outcome == result.outcome && is_failure(step.outcome)) return {step.command, step.shape};
+    if (step.outcome == result.outcome && is_failure(step.outcome)) return {step.command, step.mode};
   }
-  for (const Shape shape : shapes) {
-    const std::vector<Command> commands = commands_in(shape, profile);
+  for (const InputMode mode : modes) {
+    const std::vector<Command> commands = commands_in(mode, profile);
     if (commands.empty()) continue;
     const bool to_be_verified = result.item.verdict == Verdict::kIntegrityFailure &&
                                 std::find(commands.begin(), commands.end(), Command::kVerify) != commands.end();
-    return {to_be_verified ? Command::kVerify : commands.front(), shape};
+    return {to_be_verified ? Command::kVerify : commands.front(), mode};
   }
-  return {Command::kStream, shapes.front()};
+  return {Command::kStream, modes.front()};
 }
 
 std::vector<std::string> stale_exclusions(const Manifest& manifest, const Profile& profile) {

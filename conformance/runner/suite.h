@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "adapter.h"
-#include "judge.h"
-#include "manifest.h"
-#include "stage.h"
+#include "runner/adapter.h"
+#include "runner/judge.h"
+#include "runner/manifest.h"
+#include "runner/stage.h"
 
 namespace tzmark::conformance {
 
@@ -34,7 +34,7 @@ struct SuiteOptions {
   std::optional<std::uint64_t> memory_max_bytes;
   // Where the files of encode cases stay, in a folder each.
   std::optional<std::filesystem::path> kept;
-  ShapeOptions shaping = {};
+  InputOptions input = {};
 };
 
 struct CaseResult {
@@ -51,10 +51,10 @@ struct CaseResult {
   std::string choice() const;
 };
 
-// Runs decode, verify and stream in each shape, so far as the adapter has them, or encode on each case. The results are
-// in the order of the cases. Throws EnvironmentError if a file of the corpus is not the one that the manifest means, or
-// a process cannot be started. If cancelled becomes true, the cases that are not through yet are left out. Progress is
-// called after each case.
+// Runs decode, verify and stream in each input mode, so far as the adapter has them, or encode on each case. The
+// results are in the order of the cases. Throws EnvironmentError if a file of the corpus is not the one that the
+// manifest means, or a process cannot be started. If cancelled becomes true, the cases that are not through yet are
+// left out. Progress is called after each case.
 std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Case>& cases, const Adapter& adapter,
                                   const SuiteOptions& options, const std::atomic<bool>& cancelled,
                                   const std::function<void(std::size_t done)>& progress);
@@ -62,14 +62,14 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
 // What of a case is worth repeating: the step that failed, or the one that tells most.
 struct Decisive {
   Command command = Command::kDecode;
-  Shape shape = Shape::kFile;
+  InputMode mode = InputMode::kFile;
 };
-Decisive decisive_step(const CaseResult& result, const Profile& profile, const std::vector<Shape>& shapes);
+Decisive decisive_step(const CaseResult& result, const Profile& profile, const std::vector<InputMode>& modes);
 
 // The command line that repeats a step: what the adapter was asked, or this suite's own with that case alone where more
 // is needed than a shell has: a specification that has to be made into files, or stdin with pauses.
-std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter,
-                          const ShapeOptions& shaping, const Decisive& step);
+std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter, const InputOptions& input,
+                          const Decisive& step);
 
 // Features that the profile lacks although no case of the manifest has them: spelling mistakes, or out of date.
 std::vector<std::string> stale_exclusions(const Manifest& manifest, const Profile& profile);

@@ -1,6 +1,6 @@
 // Tests of whole runs against an adapter that misbehaves on demand (testdata/fake_adapter.py): each fault gets its
 // outcome.
-#include "suite.h"
+#include "runner/suite.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,11 +10,11 @@
 #include <map>
 #include <thread>
 
-#include "command_line.h"
-#include "encode.h"
-#include "errors.h"
-#include "test_corpus.h"
-#include "test_environment.h"
+#include "runner/command_line.h"
+#include "runner/encode_case.h"
+#include "runner/errors.h"
+#include "runner/test_corpus.h"
+#include "runner/test_environment.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -22,7 +22,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
 
 // The results by id. Options go to the adapter: which case misbehaves, and how.
 std::map<std::string, CaseResult> run(TestCorpus& corpus, std::vector<std::string> options,
@@ -269,7 +268,7 @@ TEST(Suite, StreamInPieces) {
   const std::string profile = R"({"protocol": 1, "name": "fake", "version": "1", "commands": ["stream"],
                                   "reads": {"layouts": ["v1"]}})";
   SuiteOptions options;
-  options.shaping.shapes = {Shape::kFile, Shape::kShortReads};
+  options.input.modes = {InputMode::kFile, InputMode::kShortReads};
   const auto results = run(
       corpus,
       {"--profile", profile, "--streamed-corpus", corpus.directory().string(), "--case", "hasty=refuse-after-one-read"},
@@ -285,17 +284,17 @@ TEST(Suite, DecisiveStepIsOfAShape) {
   Profile profile;
   profile.commands = {"decode", "verify"};
   CaseResult result;
-  EXPECT_EQ(decisive_step(result, profile, {Shape::kPipe, Shape::kReadOnly}).shape, Shape::kReadOnly);
+  EXPECT_EQ(decisive_step(result, profile, {InputMode::kPipe, InputMode::kReadOnly}).mode, InputMode::kReadOnly);
   result.item.verdict = Verdict::kIntegrityFailure;
-  EXPECT_EQ(decisive_step(result, profile, {Shape::kFile}).command, Command::kVerify);
+  EXPECT_EQ(decisive_step(result, profile, {InputMode::kFile}).command, Command::kVerify);
   result.outcome = Outcome::kCrash;
-  for (const Shape shape : {Shape::kFile, Shape::kOffset}) {
+  for (const InputMode mode : {InputMode::kFile, InputMode::kOffset}) {
     Step step;
-    step.shape = shape;
-    step.outcome = shape == Shape::kOffset ? Outcome::kCrash : Outcome::kPass;
+    step.mode = mode;
+    step.outcome = mode == InputMode::kOffset ? Outcome::kCrash : Outcome::kPass;
     result.steps.push_back(step);
   }
-  EXPECT_EQ(decisive_step(result, profile, {Shape::kFile, Shape::kOffset}).shape, Shape::kOffset);
+  EXPECT_EQ(decisive_step(result, profile, {InputMode::kFile, InputMode::kOffset}).mode, InputMode::kOffset);
 }
 
 // The file of FORMAT.md's worked example, and one that is no file of the format.

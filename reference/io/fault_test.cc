@@ -28,8 +28,8 @@ constexpr Fault kForgiven[] = {Fault::kInterrupted, Fault::kAgain, Fault::kShort
 constexpr Fault kFatal[] = {Fault::kError, Fault::kNoSpace};
 
 // Where direct I/O has a head, whole units, and a tail.
-constexpr std::uint64_t kOffset = 4'000;
-constexpr std::size_t kBytes = 40'000;
+constexpr std::uint64_t kFaultOffset = 4'000;
+constexpr std::size_t kFaultBytes = 40'000;
 
 class FaultTest : public test::PathTest {};
 
@@ -52,38 +52,38 @@ std::uint64_t at_every_call(Fault kind, Action&& action) {
 TEST_P(FaultTest, EveryCallIsSeen) {
   // Without this, a test of faults could pass because none comes.
   const auto file = create();
-  const Bytes content = random_bytes(kBytes, 1);
+  const Bytes content = random_bytes(kFaultBytes, 1);
   const auto calls_of = [](auto&& action) {
     const SystemFault counter(Fault::kNone);
     action();
     return counter.calls();
   };
-  EXPECT_GE(calls_of([&] { file->write_at(kOffset, std::span(content)); }), 1U);
-  EXPECT_GE(calls_of([&] { read(*file, kOffset, kBytes); }), 1U);
+  EXPECT_GE(calls_of([&] { file->write_at(kFaultOffset, std::span(content)); }), 1U);
+  EXPECT_GE(calls_of([&] { read(*file, kFaultOffset, kFaultBytes); }), 1U);
   EXPECT_GE(calls_of([&] { file->sync(); }), 1U);
 }
 
 TEST_P(FaultTest, InterruptedAndShortCallsAreForgiven) {
-  const Bytes content = random_bytes(kBytes, 2);
+  const Bytes content = random_bytes(kFaultBytes, 2);
   for (const Fault kind : kForgiven) {
-    for (const std::size_t distance : {kOffset % 4096, std::uint64_t{1}}) {
+    for (const std::size_t distance : {kFaultOffset % 4096, std::uint64_t{1}}) {
       const PlacedMemory memory(content, distance);
       const auto calls = at_every_call(kind, [&](Fault fault, std::uint64_t call) {
         const std::string name = new_name();
         const auto file = open_file(name, OpenMode::kCreate, GetParam());
-        const PlacedMemory back(kBytes, distance);
+        const PlacedMemory back(kFaultBytes, distance);
         bool met = false;
         {
           const SystemFault armed(fault, call);
-          file->reserve(kOffset + kBytes);
-          file->write_at(kOffset, memory.bytes());
-          file->read_at(kOffset, back.bytes());
+          file->reserve(kFaultOffset + kFaultBytes);
+          file->write_at(kFaultOffset, memory.bytes());
+          file->read_at(kFaultOffset, back.bytes());
           file->sync();
           met = armed.is_met();
         }
         EXPECT_TRUE(back == content);
-        EXPECT_EQ(file->size(), kOffset + kBytes);
-        EXPECT_EQ(std::filesystem::file_size(name), kOffset + kBytes);
+        EXPECT_EQ(file->size(), kFaultOffset + kFaultBytes);
+        EXPECT_EQ(std::filesystem::file_size(name), kFaultOffset + kFaultBytes);
         return met;
       });
       EXPECT_GE(calls, 3U);
@@ -95,12 +95,12 @@ TEST_P(FaultTest, ShortReadsAreNotTheEndOfTheFile) {
   // Direct I/O reads from the start of the block: half of that ends before the first byte that was asked for.
   const Bytes content = random_bytes(20'000, 10);
   const auto file = open(content);
-  const Bytes expected(content.begin() + kOffset, content.begin() + kOffset + 50);
+  const Bytes expected(content.begin() + kFaultOffset, content.begin() + kFaultOffset + 50);
   at_every_call(Fault::kShort, [&](Fault fault, std::uint64_t call) {
     Bytes back(50);
-    Transfer transfer{Transfer::Kind::kRead, kOffset, std::span(back), nullptr, {}};
+    Transfer transfer{Transfer::Kind::kRead, kFaultOffset, std::span(back), nullptr, {}};
     const SystemFault armed(fault, call);
-    EXPECT_EQ(caught([&] { EXPECT_EQ(read(*file, kOffset, 50), expected); }), test::Caught{});
+    EXPECT_EQ(caught([&] { EXPECT_EQ(read(*file, kFaultOffset, 50), expected); }), test::Caught{});
     const auto queue = file->make_queue(1);
     queue->start(transfer);
     EXPECT_FALSE(queue->wait().error);
@@ -110,7 +110,7 @@ TEST_P(FaultTest, ShortReadsAreNotTheEndOfTheFile) {
 }
 
 TEST_P(FaultTest, AWriteThatFailsIsOneErrorAndCanBeDoneAgain) {
-  const Bytes content = random_bytes(kBytes, 3);
+  const Bytes content = random_bytes(kFaultBytes, 3);
   for (const Fault kind : kFatal) {
     const auto calls = at_every_call(kind, [&](Fault fault, std::uint64_t call) {
       const auto file = create();
@@ -118,7 +118,7 @@ TEST_P(FaultTest, AWriteThatFailsIsOneErrorAndCanBeDoneAgain) {
       bool met = false;
       {
         const SystemFault armed(fault, call);
-        result = caught([&] { file->write_at(kOffset, std::span(content)); });
+        result = caught([&] { file->write_at(kFaultOffset, std::span(content)); });
         met = armed.is_met();
       }
       if (!met) {
@@ -126,10 +126,11 @@ TEST_P(FaultTest, AWriteThatFailsIsOneErrorAndCanBeDoneAgain) {
         return false;
       }
       EXPECT_EQ(result.code, ErrorCode::kWriteFailed);
-      EXPECT_TRUE(result.offset && *result.offset >= kOffset && *result.offset < kOffset + kBytes) << result;
-      file->write_at(kOffset, std::span(content));
-      EXPECT_EQ(read(*file, kOffset, kBytes), content);
-      EXPECT_EQ(file->size(), kOffset + kBytes);
+      EXPECT_TRUE(result.offset && *result.offset >= kFaultOffset && *result.offset < kFaultOffset + kFaultBytes)
+          << result;
+      file->write_at(kFaultOffset, std::span(content));
+      EXPECT_EQ(read(*file, kFaultOffset, kFaultBytes), content);
+      EXPECT_EQ(file->size(), kFaultOffset + kFaultBytes);
       return true;
     });
     EXPECT_GE(calls, 1U);
@@ -137,24 +138,25 @@ TEST_P(FaultTest, AWriteThatFailsIsOneErrorAndCanBeDoneAgain) {
 }
 
 TEST_P(FaultTest, AReadThatFailsIsOneErrorAndCanBeDoneAgain) {
-  const Bytes content = random_bytes(kOffset + kBytes + 5'000, 4);
+  const Bytes content = random_bytes(kFaultOffset + kFaultBytes + 5'000, 4);
   const auto file = open(content);
-  const Bytes expected(content.begin() + kOffset, content.begin() + kOffset + kBytes);
+  const Bytes expected(content.begin() + kFaultOffset, content.begin() + kFaultOffset + kFaultBytes);
   const auto calls = at_every_call(Fault::kError, [&](Fault fault, std::uint64_t call) {
     test::Caught result;
     bool met = false;
     {
       const SystemFault armed(fault, call);
-      result = caught([&] { read(*file, kOffset, kBytes); });
+      result = caught([&] { read(*file, kFaultOffset, kFaultBytes); });
       met = armed.is_met();
     }
     if (met) {
       EXPECT_EQ(result.code, ErrorCode::kReadFailed);
-      EXPECT_TRUE(result.offset && *result.offset >= kOffset && *result.offset < kOffset + kBytes) << result;
+      EXPECT_TRUE(result.offset && *result.offset >= kFaultOffset && *result.offset < kFaultOffset + kFaultBytes)
+          << result;
     } else {
       EXPECT_EQ(result, test::Caught{});
     }
-    EXPECT_EQ(read(*file, kOffset, kBytes), expected);
+    EXPECT_EQ(read(*file, kFaultOffset, kFaultBytes), expected);
     return met;
   });
   EXPECT_GE(calls, 1U);
@@ -162,11 +164,11 @@ TEST_P(FaultTest, AReadThatFailsIsOneErrorAndCanBeDoneAgain) {
 
 TEST_P(FaultTest, SyncAndReserveSayWhatFailed) {
   const auto file = create();
-  const Bytes content = random_bytes(kBytes, 5);
+  const Bytes content = random_bytes(kFaultBytes, 5);
   for (const Fault kind : kFatal) {
     at_every_call(kind, [&](Fault fault, std::uint64_t call) {
       const SystemFault armed(fault, call);
-      const auto result = caught([&] { file->reserve(kBytes); });
+      const auto result = caught([&] { file->reserve(kFaultBytes); });
       EXPECT_EQ(result.code.value_or(ErrorCode::kWriteFailed), ErrorCode::kWriteFailed);
       EXPECT_EQ(result.code.has_value(), armed.is_met());
       return armed.is_met();
@@ -280,7 +282,7 @@ TEST_P(FaultTest, InAQueueOneTransferFailsAndTheOthersGoOn) {
 
 TEST_P(FaultTest, NoPartOfAFileAppearsUnderItsName) {
   const std::string name = directory_ / "out";
-  const Bytes content = random_bytes(kBytes, 8);
+  const Bytes content = random_bytes(kFaultBytes, 8);
   for (const Fault kind : {Fault::kError, Fault::kNoSpace, Fault::kInterrupted, Fault::kShort}) {
     const bool fatal = kind == Fault::kError || kind == Fault::kNoSpace;
     const auto calls = at_every_call(kind, [&](Fault fault, std::uint64_t call) {
@@ -290,7 +292,7 @@ TEST_P(FaultTest, NoPartOfAFileAppearsUnderItsName) {
         const SystemFault armed(fault, call);
         result = caught([&] {
           AtomicFile output(name, GetParam());
-          output.file().reserve(kBytes);
+          output.file().reserve(kFaultBytes);
           output.file().write_at(0, std::span(content).first(10'001));
           output.file().write_at(10'001, std::span(content).subspan(10'001));
           output.commit();

@@ -179,12 +179,11 @@ TEST_P(FileTest, FaultAtEveryCallIsOneError) {
   // Calls that move one byte each, so that there is a call for every byte.
   constexpr std::uint64_t kOffset = 5, kBytes = 20;
   const Bytes content = random_bytes(kBytes, 8);
-  using Fault = FaultyFile::Fault;
+  using CallFault = FaultyFile::Fault;
   for (std::uint64_t call = 0; call < kBytes; ++call) {
-    for (const Fault fault : {Fault::kError, Fault::kNoSpace}) {
+    for (const CallFault fault : {CallFault::kError, CallFault::kNoSpace}) {
       const auto inner = create();
-      FaultyFile bytewise(*inner, Fault::kShort, 1, true);
-      FaultyFile file(bytewise, fault, call);
+      FaultyFile file(*inner, fault, call, false, 1);
       EXPECT_EQ(caught([&] { file.write_at(kOffset, std::span(content)); }),
                 failure(ErrorCode::kWriteFailed, kOffset + call));
       EXPECT_EQ(file.calls(), call + 1);
@@ -194,11 +193,10 @@ TEST_P(FileTest, FaultAtEveryCallIsOneError) {
       EXPECT_EQ(read(*inner, kOffset, kBytes), content);
     }
     for (const auto& [fault, code] :
-         {std::pair{Fault::kError, ErrorCode::kReadFailed}, std::pair{Fault::kEnd, ErrorCode::kFileChanged}}) {
+         {std::pair{CallFault::kError, ErrorCode::kReadFailed}, std::pair{CallFault::kEnd, ErrorCode::kFileChanged}}) {
       const auto inner = create();
       inner->write_at(kOffset, std::span(content));
-      FaultyFile bytewise(*inner, Fault::kShort, 1, true);
-      FaultyFile file(bytewise, fault, call);
+      FaultyFile file(*inner, fault, call, false, 1);
       EXPECT_EQ(caught([&] { read(file, kOffset, kBytes); }), failure(code, kOffset + call));
       EXPECT_EQ(file.calls(), call + 1);
       EXPECT_EQ(read(file, kOffset, kBytes), content);

@@ -29,18 +29,18 @@ constexpr int kShortages[] = {ENOMEM, EAGAIN, EMFILE, ENFILE};
 constexpr std::uint64_t kAll = ~std::uint64_t{0};
 
 // Where direct I/O has a head, whole units, and a tail.
-constexpr std::uint64_t kOffset = 4'000;
-constexpr std::size_t kBytes = 40'000;
+constexpr std::uint64_t kRingOffset = 4'000;
+constexpr std::size_t kRingBytes = 40'000;
 
 class RingTest : public test::PathTest {
  protected:
   // Writes and reads by single calls and through a queue, in pieces that meet inside blocks. Nothing may be in flight
   // at the end.
   void expect_bytes_to_move(File& file) {
-    const Bytes content = random_bytes(kBytes, 1);
-    file.write_at(kOffset, std::span(content));
+    const Bytes content = random_bytes(kRingBytes, 1);
+    file.write_at(kRingOffset, std::span(content));
     EXPECT_EQ(test::entries_in_kernel(), 0);
-    EXPECT_EQ(read(file, kOffset, kBytes), content);
+    EXPECT_EQ(read(file, kRingOffset, kRingBytes), content);
     EXPECT_EQ(test::entries_in_kernel(), 0);
     Bytes other = random_bytes(30'000, 2), back(other.size());
     EXPECT_EQ(errors_of(file, Transfer::Kind::kWrite, other), 0);
@@ -121,7 +121,7 @@ TEST_P(RingTest, OtherErrorsAreThoseOfTheFile) {
   for (const int error_number : {EIO, ENOSPC, EINVAL}) {
     const std::uint64_t before = in_place();
     const auto file = create();
-    Bytes content = random_bytes(kBytes, 3);
+    Bytes content = random_bytes(kRingBytes, 3);
     file->write_at(0, std::span(content));
     const RefusedCompletions refused(error_number, kAll);
     EXPECT_EQ(caught([&] { read(*file, 0, 100); }), test::failure(ErrorCode::kReadFailed, 0));
@@ -131,7 +131,7 @@ TEST_P(RingTest, OtherErrorsAreThoseOfTheFile) {
 }
 
 TEST_P(RingTest, InPlaceTooCallsMayBeShortOrFail) {
-  Bytes content = random_bytes(kBytes, 4);
+  Bytes content = random_bytes(kRingBytes, 4);
   const auto file = open(content);
   const RefusedCompletions refused(ECANCELED, kAll);
   for (const Fault fault : {Fault::kShort, Fault::kInterrupted, Fault::kError}) {
@@ -139,7 +139,7 @@ TEST_P(RingTest, InPlaceTooCallsMayBeShortOrFail) {
     for (std::uint64_t call = 0; call < 8; ++call) {
       SCOPED_TRACE(fmt::format("fault {} at call {}", static_cast<int>(fault), call));
       std::optional<test::Caught> single;
-      Bytes back(kBytes);
+      Bytes back(kRingBytes);
       int failed = 0;
       {
         const SystemFault armed(fault, call);
@@ -206,14 +206,14 @@ TEST_P(RingTest, EntriesThatTheKernelHasNotTakenAreMovedInPlace) {
 
 TEST_P(RingTest, AKernelThatCannotBeWaitedForEndsTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto file = open(random_bytes(kBytes, 5));
+  const auto file = open(random_bytes(kRingBytes, 5));
   const auto single = [&] {
     const BrokenRings broken(BrokenRings::When::kForEver, ENXIO);
     read(*file, 0, 100);
   };
   const auto queue = [&] {
     const BrokenRings broken(BrokenRings::When::kForEver, ENXIO);
-    Bytes back(kBytes);
+    Bytes back(kRingBytes);
     errors_of(*file, Transfer::Kind::kRead, back);
   };
   EXPECT_DEATH(single(), "io_uring cannot be waited for \\(No such device or address\\)");

@@ -1,5 +1,5 @@
 // Writes the file of a specification; see encode.h.
-#include "encode.h"
+#include "adapters/reference/encode.h"
 
 #include <fmt/format.h>
 

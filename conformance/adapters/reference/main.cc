@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "encode.h"
-#include "safetensors.h"
-#include "source.h"
+#include "adapters/reference/encode.h"
+#include "adapters/reference/question_file.h"
+#include "adapters/reference/safetensors_document.h"
 #include "tzmark/canonical.h"
 #include "tzmark/crypto.h"
 #include "tzmark/error.h"
@@ -33,7 +33,7 @@ struct Question {
   std::string file;  // of encode: the specification
   std::string out;   // of encode
   std::optional<KeySource> key;
-  std::optional<Part> part;  // of the file, which is larger
+  std::optional<FileRange> part;  // of the file, which is larger
 };
 
 // Names and messages may quote bytes of a hostile file.
@@ -111,7 +111,7 @@ Question question_of(const Json& request) {
   if (request.contains("key_hex")) question.key.emplace(key_from_hex(request["key_hex"].get<std::string>()));
   if (request.contains("passphrase")) question.key.emplace(Passphrase(request["passphrase"].get<std::string>()));
   if (request.contains("offset")) {
-    question.part = Part{request["offset"].get<std::uint64_t>(), request.at("length").get<std::uint64_t>()};
+    question.part = FileRange{request["offset"].get<std::uint64_t>(), request.at("length").get<std::uint64_t>()};
   }
   return question;
 }
@@ -136,17 +136,17 @@ struct KeyArguments {
   std::optional<std::string> passphrase_file;
 };
 
-void add_part_options(CLI::App& command, std::optional<Part>& part) {
-  const auto assign = [&part](std::uint64_t Part::*member) {
+void add_part_options(CLI::App& command, std::optional<FileRange>& part) {
+  const auto assign = [&part](std::uint64_t FileRange::*member) {
     return [&part, member](const std::uint64_t& number) {
       if (!part) part.emplace();
       (*part).*member = number;
     };
   };
-  CLI::Option* const offset =
-      command.add_option_function<std::uint64_t>("--offset", assign(&Part::offset), "where in FILE the file begins");
+  CLI::Option* const offset = command.add_option_function<std::uint64_t>("--offset", assign(&FileRange::offset),
+                                                                         "where in FILE the file begins");
   CLI::Option* const length =
-      command.add_option_function<std::uint64_t>("--length", assign(&Part::length), "how many bytes it has");
+      command.add_option_function<std::uint64_t>("--length", assign(&FileRange::length), "how many bytes it has");
   offset->needs(length);
   length->needs(offset);
 }

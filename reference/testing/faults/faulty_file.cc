@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <limits>
 
 #include "io/paths.h"
 
@@ -37,7 +36,7 @@ std::size_t FaultyFile::read_some(std::uint64_t offset, MutableBuffer out) {
     case Fault::kNone:
       break;
   }
-  return read_up_to(offset, out, std::numeric_limits<std::size_t>::max());
+  return read_up_to(offset, out, transfer_bytes_max_);
 }
 
 std::size_t FaultyFile::write_some(std::uint64_t offset, ConstBuffer in) {
@@ -52,6 +51,7 @@ std::size_t FaultyFile::write_some(std::uint64_t offset, ConstBuffer in) {
     case Fault::kNone:
       break;
   }
+  in = in.sub(0, std::min(in.size, transfer_bytes_max_));
   inner_.write_at(offset, in);
   return in.size;
 }

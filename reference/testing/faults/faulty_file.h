@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <limits>
 
 #include "tzmark/io.h"
 
@@ -17,8 +18,10 @@ class FaultyFile final : public File {
     kEnd,      // read_some reports the end of the file
   };
   // Counts reads, writes and syncs together, from 0. every: the fault comes at each multiple of call, not once.
-  FaultyFile(File& inner, Fault fault, std::uint64_t call, bool every = false)
-      : inner_(inner), fault_(fault), call_(call), every_(every) {}
+  // transfer_bytes_max: what one call moves at most.
+  FaultyFile(File& inner, Fault fault, std::uint64_t call, bool every = false,
+             std::size_t transfer_bytes_max = std::numeric_limits<std::size_t>::max())
+      : inner_(inner), fault_(fault), call_(call), every_(every), transfer_bytes_max_(transfer_bytes_max) {}
 
   std::string_view io_path() const override { return inner_.io_path(); }
   std::uint64_t size() const override { return inner_.size(); }
@@ -37,6 +40,7 @@ class FaultyFile final : public File {
   Fault fault_;
   std::uint64_t call_;
   bool every_;
+  std::size_t transfer_bytes_max_;
   std::atomic<std::uint64_t> next_call_ = 0;
 };
 
