@@ -90,7 +90,8 @@ enum class Stdin { kNull, kPipe };
 
 class Child {
  public:
-  Child(const std::vector<std::string>& argv, Stdin stdin_kind) {
+  // limits: of all that the child does, so that what it writes before this returns counts.
+  Child(const std::vector<std::string>& argv, Stdin stdin_kind, const ProcessLimits& limits) {
     Descriptor stdin_end;
     if (stdin_kind == Stdin::kPipe) {
       Pipe in;
@@ -103,6 +104,7 @@ class Child {
     Pipe out;
     Pipe err;
     runner_rss_bytes_ = own_rss_bytes();
+    begin_disk(limits);
     started_ = Clock::now();
     keeper_.emplace(argv, Keeper::Streams{stdin_end.get(), out.write_end.get(), err.write_end.get()},
                     temporary_.path());
@@ -133,9 +135,8 @@ class Child {
     return ended_itself ? std::optional(std::move(result_)) : std::nullopt;
   }
 
-  // Runs to the child's end or to the first broken limit.
+  // Runs to the child's end or to the first broken limit. limits: those that it was started with.
   ProcessResult finish(const ProcessLimits& limits, const std::atomic<bool>& cancelled, const Feed* feed) {
-    begin_disk(limits);
     if (feed) {
       unsent_ = std::string_view(reinterpret_cast<const char*>(feed->bytes.data()), feed->bytes.size());
       feed_ = feed;
@@ -415,11 +416,11 @@ class Child {
 
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessLimits& limits,
                           const std::atomic<bool>& cancelled, const Feed* feed) {
-  return Child(argv, feed ? Stdin::kPipe : Stdin::kNull).finish(limits, cancelled, feed);
+  return Child(argv, feed ? Stdin::kPipe : Stdin::kNull, limits).finish(limits, cancelled, feed);
 }
 
 Server::Server(const std::vector<std::string>& argv, const std::atomic<bool>& cancelled)
-    : child_(std::make_unique<Child>(argv, Stdin::kPipe)), cancelled_(cancelled) {}
+    : child_(std::make_unique<Child>(argv, Stdin::kPipe, ProcessLimits{})), cancelled_(cancelled) {}
 
 Server::~Server() {
   try {
