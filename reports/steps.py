@@ -31,7 +31,7 @@ def question(command: str) -> str:
 
 
 def label(step: Json) -> str:
-    """The command, and the shape of the file if it was not the plain one."""
+    """The command, and the input mode if it was not a plain file."""
     shape = step.get("shape", "file")
     return step["command"] if shape == "file" else f"{step['command']} ({shape})"
 

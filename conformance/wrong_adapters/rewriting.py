@@ -115,7 +115,7 @@ def writer(mislead: SpecChange, damage: Damage) -> Answerer:
 
 
 def replace_names(spec: Json) -> None:
-    """Gives tensors names that no writer refuses, so that the reference writes a file in which the wrong adapter renames them."""
+    """Gives tensors names that no writer rejects. The wrong adapter renames them in the file of the reference."""
     for number, tensor in enumerate(spec["tensors"]):
         tensor["path"] = [number]
         tensor["kind"] = "state_dict"
