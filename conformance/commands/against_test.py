@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of tzmark conform --against: two adapters whose differences are known, on the corpus."""
+"""Tests of tzmark against: two adapters whose differences are known, on the corpus."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Against(unittest.TestCase):
         signs = {pair["sign"] for g in self.result()["groups"] for pair in g["pairs"]}
         self.assertIn("TZR-HDR-003, no rule", signs)
 
-    def test_mutants_in_place_of_the_cases(self) -> None:
+    def test_mutated_files_in_place_of_the_cases(self) -> None:
         other = shlex.join([str(MODEL), "--without=TZR-HSH-005"])
         mutants = ("--mutate", "150", "--seed", "3")
         run = self.conform("--against", other, *mutants, "--minimize-time", "10")

@@ -1,10 +1,9 @@
-// Parsing, and naming what is wrong; see arguments.h.
+// Parses command lines; see arguments.h.
 #include "commands/arguments.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <sstream>
 #include <string_view>
@@ -17,35 +16,38 @@
 namespace tzmark::conformance {
 namespace {
 
-void for_each_app(CLI::App& app, const std::function<void(CLI::App&)>& action) {
-  action(app);
-  for (CLI::App* const below : app.get_subcommands(nullptr)) for_each_app(*below, action);
+// The options of an app and of its subcommands.
+std::vector<CLI::Option*> all_options(CLI::App& app) {
+  std::vector<CLI::Option*> options = app.get_options();
+  for (CLI::App* const below : app.get_subcommands(nullptr)) {
+    const auto more = all_options(*below);
+    options.insert(options.end(), more.begin(), more.end());
+  }
+  return options;
 }
 
 void refuse_empty_values(CLI::App& app) {
-  for_each_app(app, [](CLI::App& each) {
-    for (CLI::Option* const option : each.get_options()) {
-      if (option->get_items_expected_max() == 0 || option->get_type_size_max() == 0) continue;
-      // In front of what else looks at the value, which has less to say about it.
-      option->transform(CLI::Validator(
-          [](const std::string& value) { return std::string(value.empty() ? "the value is empty" : ""); }, ""));
-    }
-  });
+  for (CLI::Option* const option : all_options(app)) {
+    if (option->get_items_expected_max() == 0 || option->get_type_size_max() == 0) continue;
+    // Before the other validators, whose messages for an empty value say less.
+    option->transform(CLI::Validator(
+        [](const std::string& value) { return std::string(value.empty() ? "the value is empty" : ""); }, ""));
+  }
 }
 
-// For an option written as "--json=" CLI11 would take the next word.
+// For an option such as "--json=", CLI11 would take the next word.
 void refuse_options_without_value(CLI::App& app, int argc, const char* const* argv) {
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string_view word = argv[i];
     if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
     const std::string name(word.substr(0, word.size() - 1));
-    for_each_app(app, [&](CLI::App& each) {
-      if (each.get_option_no_throw(name) != nullptr) throw UsageError(name + ": the value is empty");
-    });
+    for (const CLI::Option* const option : all_options(app)) {
+      if (option->check_name(name)) throw UsageError(name + ": the value is empty");
+    }
   }
 }
 
-// How many letters have to be put in, left out or changed.
+// The edit distance.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -67,12 +69,12 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& na
   return distance(word, *nearest) <= word.size() / 3 + 1 ? fmt::format("; did you mean '{}'?", *nearest) : "";
 }
 
-// What nothing knows, which CLI11 mentions only if nothing else is wrong; empty if everything is known.
+// Names an unknown word, which CLI11 mentions only if nothing else is wrong; empty if there is none.
 std::string unknown_word(const CLI::App& app) {
   std::vector<std::string> left = app.remaining(/*recurse=*/true);
   const auto parsed = app.get_subcommands();
   const CLI::App& command = parsed.empty() ? app : *parsed.back();
-  // After it, words are no options, whatever they look like.
+  // Words after it are not options, even with a dash.
   const auto end_of_options = std::find(left.begin(), left.end(), "--");
   const auto option =
       std::find_if(left.begin(), end_of_options, [](const auto& word) { return word.size() > 1 && word[0] == '-'; });

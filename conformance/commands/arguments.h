@@ -1,4 +1,4 @@
-// Command lines: no value is empty, and unknown words are named.
+// Parses command lines: rejects empty values, and names unknown words.
 //
 // Thread-safety: for one thread, as CLI11 is.
 #pragma once
@@ -8,8 +8,8 @@
 
 namespace tzmark::conformance {
 
-// Parses the arguments. Returns false when that was all, since help was asked for and is printed. Throws UsageError,
-// also for a value that is given and empty: a shell makes one of a variable that is not set.
+// Parses the arguments. Returns false if it printed the help, and nothing is left to do. Throws UsageError, also for an
+// empty value, which a shell makes of a variable that is not set.
 bool parse(CLI::App& app, int argc, const char* const* argv);
 
 }  // namespace tzmark::conformance

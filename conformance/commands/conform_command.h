@@ -1,41 +1,20 @@
-// tzmark conform: runs the suite on an adapter and reports what came of it.
+// tzmark conform: runs the cases of a corpus on an adapter and reports the results.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <atomic>
-#include <cstdint>
-#include <filesystem>
-#include <string>
-#include <thread>
-
-#include "commands/against_command.h"
-#include "commands/mutate_command.h"
-#include "runner/suite.h"
+#include "commands/common_options.h"
 
 namespace tzmark::conformance {
 
 struct ConformArguments {
-  std::string adapter_command;
-  std::string corpus;
-  std::string profile_file;
-  Selection selection;
-  unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
-  double timeout_seconds = 0;
-  std::uint64_t memory_bytes = 0;
-  std::string modes = "file";
-  std::uint64_t seed = InputOptions().seed;
-  bool one_shot = false;
+  RunOptions run;
+  std::string input_modes = "file";
   std::string kept;
   std::string known_file;
   bool fix_known = false;
-  std::string json_file;
   std::string html_file;
   std::string junit_file;
   std::string repro_case;
   bool list = false;
-  std::string findings;
-  AgainstArguments against;
-  MutateArguments mutate;
 };
 
 void add_conform_options(CLI::App& app, ConformArguments& arguments);

@@ -383,24 +383,24 @@ class ConformTest(unittest.TestCase):
             self.assertEqual(repeated.returncode, int(rejected), repeated.stderr)
         self.assertEqual(self.run_on_corpus("--repro", "nothing").returncode, 2)
 
-    # Shapes of files.
+    # Input modes.
 
     def moved_program(self) -> Path:
-        """The program in a place of its own, where what it needs for shapes is missing."""
+        """The program in a place of its own, without what it needs for input modes."""
         (self.folder / "bin").mkdir()
         (self.folder / "libexec/tzmark").mkdir(parents=True)
         program = self.folder / "bin/tzmark-conform"
         shutil.copy(CONFORM, program)
         return program
 
-    def test_shapes_that_are_none(self) -> None:
+    def test_unknown_input_modes(self) -> None:
         for shapes in ("fifo", "", "file, pipe"):
             run = self.run_on_corpus("--shape", shapes)
             self.assertEqual(run.returncode, 2, shapes)
-        self.assertIn("there is no shape ' pipe'", run.stderr)
+        self.assertIn("there is no input mode ' pipe'", run.stderr)
 
     @unittest.skipUnless(HAS_READ_ONLY, "no read-only mount can be had here")
-    def test_reports_say_in_which_shape_a_case_failed(self) -> None:
+    def test_reports_name_the_input_mode_of_a_failure(self) -> None:
         file, junit, page = (self.folder / name for name in ("j", "x", "h"))
         run = self.run_on_corpus(
             *("--shape", "read-only,short-reads,file,pipe"),
@@ -409,8 +409,10 @@ class ConformTest(unittest.TestCase):
         )
         self.assertEqual(run.returncode, 1, run.stderr)
         self.assertIn("decode (read-only): exit status 1", run.stdout)
-        self.assertIn("\nshape read-only: 5 passed, 1 failed, 0 skipped", run.stdout)
-        self.assertIn("\nshape pipe: 0 passed, 0 failed, 6 skipped", run.stdout)
+        self.assertIn(
+            "\ninput mode read-only: 5 passed, 1 failed, 0 skipped", run.stdout
+        )
+        self.assertIn("\ninput mode pipe: 0 passed, 0 failed, 6 skipped", run.stdout)
         result = json.loads(file.read_text())
         validator = jsonschema.Draft202012Validator(SCHEMA)
         self.assertEqual([error.message for error in validator.iter_errors(result)], [])
@@ -429,10 +431,10 @@ class ConformTest(unittest.TestCase):
         for report in (junit, page):
             self.assertIn("decode (read-only)", report.read_text(), report.name)
 
-    def test_a_shape_that_nobody_takes_is_no_pass(self) -> None:
+    def test_an_input_mode_that_no_profile_has_is_no_pass(self) -> None:
         run = self.run_on_corpus("--shape", "offset")
         self.assertEqual((run.returncode, "no case ran" in run.stderr), (1, True))
-        self.assertIn("its profile does not have the shape offset", run.stdout)
+        self.assertIn("its profile does not have the input mode offset", run.stdout)
 
     def test_reads_that_were_not_shortened_are_no_pass(self) -> None:
         blind = self.folder / "adapter.sh"
@@ -475,9 +477,9 @@ esac
             text=True,
         )
         self.assertEqual((run.returncode, run.stdout), (4, ""))
-        self.assertIn("the shape read-only: no mount namespace", run.stderr)
+        self.assertIn("the input mode read-only: no mount namespace", run.stderr)
 
-    def test_repro_puts_the_file_into_its_shape(self) -> None:
+    def test_repro_uses_the_input_mode(self) -> None:
         shapes = ["short-reads"] + (["read-only"] if HAS_READ_ONLY else [])
         lines = [
             self.run_on_corpus("--repro", "valid", "--shape", shape).stdout
@@ -663,7 +665,7 @@ esac
 
 
 class MutationTest(unittest.TestCase):
-    """The whole corpus, as mutants are made of valid files."""
+    """Mutations of the valid files of the whole corpus."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory(prefix="tzmark-mutation-test-")
@@ -699,7 +701,7 @@ class MutationTest(unittest.TestCase):
         again = conform("--adapter", self.lax, "--corpus", found)
         self.assertIn(f"0 passed, {len(manifest['cases'])} failed", again.stdout)
 
-    def test_one_mutant_is_repeated(self) -> None:
+    def test_one_mutation_is_repeated(self) -> None:
         _, mutation = self.result(
             "--adapter", self.lax, "--mutate", "400", "--stop-at-first"
         )
@@ -721,7 +723,7 @@ class MutationTest(unittest.TestCase):
 
 
 class CommandLineTest(unittest.TestCase):
-    """What is wrong with a command line, and where the program prints."""
+    """Checks of a command line, and where the program prints."""
 
     def test_an_empty_value_is_not_taken_for_an_option_that_was_not_given(self) -> None:
         for words in (
@@ -754,6 +756,53 @@ class CommandLineTest(unittest.TestCase):
             run = conform(*words)
             self.assertEqual((run.returncode, run.stdout), (2, ""), words)
             self.assertEqual(run.stderr, f"tzmark-conform: {text}\n")
+
+    def test_options_of_conform_select_other_commands(self) -> None:
+        model = str(BUILD / "libexec/tzmark/tzmark-adapter-model")
+        few = ("--only", "header-version-*", "--only", "dtype-f*")
+        with_model = ("--with", shlex.quote(model))
+        for old, new in (
+            (("--mutate", "40"), ("mutate", "--count", "40")),
+            (("--mutate=40", "--seed", "3"), ("mutate", "--count=40", "--seed=3")),
+            (("conform", "--mutant", "7"), ("mutate", "--mutation", "7")),
+            (("--against", shlex.quote(model)), ("against", *with_model)),
+            (
+                ("--against", shlex.quote(model), "--mutate", "9", "--against-rules"),
+                ("against", *with_model, "--count", "9", "--compare-rules"),
+            ),
+        ):
+            runs = [conform(*words, *few) for words in (old, new)]
+            # Only how long it took differs.
+            texts = [re.sub(r" in [0-9.]+ s", "", run.stdout) for run in runs]
+            self.assertEqual(texts[0], texts[1])
+            self.assertEqual(runs[0].returncode, runs[1].returncode, runs[0].stderr)
+            self.assertIn(runs[0].returncode, (0, 1), runs[0].stderr)
+            self.assertNotEqual(texts[0], "")
+
+    def test_each_command_has_its_own_options(self) -> None:
+        for words in (
+            ("conform", "--count", "5"),
+            ("mutate",),
+            ("mutate", "--count", "5", "--html", "x"),
+            ("mutate", "--count", "5", "--shape", "pipe"),
+            ("mutate", "--mutation", "5", "--stop-at-first"),
+            ("against", "--count", "5"),
+            ("against", "--with", "x", "--mutation", "5"),
+            ("against", "--with", "x", "--list"),
+            ("minimize", "file", "--seed", "3"),
+        ):
+            run = conform(*words)
+            self.assertEqual((run.returncode, run.stdout), (2, ""), words)
+        for command in ("conform", "corpus", "mutate", "against", "minimize"):
+            run = conform(command, "--help")
+            self.assertEqual(run.returncode, 0)
+            self.assertIn("Exit status:", run.stdout)
+            through_tzmark = subprocess.run(
+                [BUILD / "bin/tzmark", command, "--help"],
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(through_tzmark.stdout, run.stdout)
 
     def test_stderr_that_is_full_or_closed_ends_nothing(self) -> None:
         with open("/dev/full", "wb") as full:

@@ -7,6 +7,7 @@
 #include <set>
 #include <system_error>
 
+#include "commands/common_options.h"
 #include "runner/console.h"
 #include "runner/errors.h"
 
@@ -30,7 +31,7 @@ int check(const Manifest& manifest) {
   return wrong == 0 ? 0 : 1;
 }
 
-// Every file that the cases need, and what explains them.
+// All files of the cases, and their documentation.
 std::set<fs::path> files_of(const Manifest& manifest) {
   std::set<fs::path> files = {"manifest.json"};
   for (const char* name : {"manifest.schema.json", "rules.json", "README.md"}) {
@@ -46,7 +47,7 @@ std::set<fs::path> files_of(const Manifest& manifest) {
 void export_files(const Manifest& manifest, const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder, error) && !fs::is_empty(folder, error)) {
-    throw UsageError(fmt::format("{}: is there already, and not empty", folder.string()));
+    throw UsageError(fmt::format("{}: already exists and is not empty", folder.string()));
   }
   for (const Case& item : manifest.cases) check_case_file(manifest, item);
   for (const fs::path& file : files_of(manifest)) {
@@ -63,21 +64,19 @@ void add_corpus_commands(CLI::App& app, CorpusArguments& arguments) {
   app.require_subcommand(1);
   const auto add = [&](const char* name, const char* summary) {
     CLI::App& command = *app.add_subcommand(name, summary);
-    command.add_option("--corpus", arguments.corpus, "folder with manifest.json (default: the installed one)")
-        ->type_name("DIR");
+    add_corpus_option(command, arguments.corpus);
     command.callback([&arguments, name] { arguments.command = name; });
     return &command;
   };
   add("list", "print the cases: id, layout, verdict, features");
-  add("check", "compare every file with the SHA-256 that the manifest has for it");
-  add("export", "copy all cases, their expectations and the manifest into a new folder")
+  add("check", "compare every file with its SHA-256 in the manifest");
+  add("export", "copy all cases, their expected content and the manifest into a new folder")
       ->add_option("DIR", arguments.export_to)
       ->required();
 }
 
-int run_corpus(const CorpusArguments& arguments, const fs::path& prefix) {
-  const Manifest manifest =
-      load_manifest(arguments.corpus.empty() ? prefix / "share/tzmark/corpus" : fs::path(arguments.corpus));
+int run_corpus(const CorpusArguments& arguments, const fs::path& prefix, const std::atomic<bool>&) {
+  const Manifest manifest = load_corpus(arguments.corpus, prefix);
   if (arguments.command == "check") return check(manifest);
   if (arguments.command == "export") {
     export_files(manifest, arguments.export_to);

@@ -1,7 +1,8 @@
-// tzmark corpus: the cases as a product of their own, for people who test with other tools.
+// tzmark corpus: the cases for use with other test tools.
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -18,10 +19,11 @@ struct CorpusArguments {
 
 void add_corpus_commands(CLI::App& app, CorpusArguments& arguments);
 
-// Returns the exit status: 0, or 1 if check finds a file that is not the one that the manifest means.
-int run_corpus(const CorpusArguments& arguments, const std::filesystem::path& prefix);
+// Returns the exit status: 0, or 1 if check finds a file that differs from the manifest.
+int run_corpus(const CorpusArguments& arguments, const std::filesystem::path& prefix,
+               const std::atomic<bool>& cancelled);
 
-// One line a case: id, layout, verdict, features, separated by tabs.
+// One line per case: id, layout, verdict, features, separated by tabs.
 void print_cases(const std::vector<Case>& cases);
 
 }  // namespace tzmark::conformance

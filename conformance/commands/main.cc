@@ -1,23 +1,26 @@
-// tzmark-conform: runs the conformance suite (conform_command.h), hands out its cases (corpus_command.h), or shrinks a
-// file on which an implementation fails (minimize_command.h).
+// tzmark-conform: the commands of the suite. `tzmark-conform mutate` and `tzmark mutate` are the same, and so on;
+// without the name of a command it is conform.
 //
-// Exit status: 0 all is well; 1 a case failed in a way that is not known, none ran, a file of the corpus is wrong, or
-// the implementation does not fail on the file that should be shrunk; 2 wrong usage; 3 the environment failed (corpus
-// missing or changed, adapter not startable, report not writable); 4 this machine cannot make the HTML page, or an
-// input mode that was asked for.
+// Exit status: 0 success; 1 a case failed that is not listed as known, no case ran, a file of the corpus is wrong, two
+// implementations differ, or an implementation does not fail on the file to minimize; 2 invalid usage; 3 the
+// environment failed (corpus missing or changed, adapter not startable, report not writable); 4 this machine cannot
+// make the HTML page, or does not support an input mode.
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string_view>
-#include <utility>
 
+#include "commands/against_command.h"
 #include "commands/arguments.h"
 #include "commands/conform_command.h"
 #include "commands/corpus_command.h"
 #include "commands/minimize_command.h"
+#include "commands/mutate_command.h"
 #include "commands/page.h"
 #include "runner/console.h"
 #include "runner/errors.h"
@@ -43,7 +46,7 @@ void cancel_on_signals() {
   for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
 }
 
-int run(const std::function<int(const fs::path& prefix)>& command) {
+int run_guarded(const std::function<int(const fs::path& prefix)>& command) {
   cancel_on_signals();
   try {
     open_standard_streams();
@@ -57,50 +60,76 @@ int run(const std::function<int(const fs::path& prefix)>& command) {
   }
 }
 
-int corpus_main(int argc, char** argv) {
-  CorpusArguments arguments;
-  CLI::App app("Hands out the cases of the tzmark conformance suite.", "tzmark corpus");
-  add_corpus_commands(app, arguments);
-  app.footer("Exit status: 0 all is well, 1 a file of the corpus is wrong, 2 wrong usage, 3 the environment failed.");
-  return run([&](const fs::path& prefix) { return parse(app, argc, argv) ? run_corpus(arguments, prefix) : 0; });
-}
+template <typename Arguments>
+struct CommandLine {
+  const char* name;
+  const char* description;
+  const char* footer;
+  void (*add_options)(CLI::App& app, Arguments& arguments);
+  int (*run)(const Arguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled);
 
-int minimize_main(int argc, char** argv) {
-  MinimizeArguments arguments;
-  CLI::App app("Makes the smallest file with which an implementation fails as it does with a given one.",
-               "tzmark minimize");
-  add_minimize_options(app, arguments);
-  app.footer(
-      "Exit status: 0 a file is written, 1 the implementation does not fail on FILE, 2 wrong usage,\n"
-      "3 the environment failed.");
-  return run(
-      [&](const fs::path& prefix) { return parse(app, argc, argv) ? run_minimize(arguments, prefix, cancelled) : 0; });
-}
+  int operator()(int argc, const char* const* argv) const {
+    Arguments arguments;
+    CLI::App app(description, name);
+    app.set_version_flag("--version", std::string("tzmark-conform ") + TZMARK_VERSION);
+    add_options(app, arguments);
+    app.footer(footer);
+    return run_guarded(
+        [&](const fs::path& prefix) { return parse(app, argc, argv) ? run(arguments, prefix, cancelled) : 0; });
+  }
+};
 
-int conform_main(int argc, char** argv) {
-  ConformArguments arguments;
-  CLI::App app("Runs the tzmark conformance suite on an implementation of the tensorizer file format.",
-               "tzmark-conform");
-  app.set_version_flag("--version", std::string("tzmark-conform ") + TZMARK_VERSION);
-  add_conform_options(app, arguments);
-  app.footer(
-      "tzmark-conform corpus lists, checks and exports the cases; tzmark-conform minimize shrinks a failing file.\n"
-      "Exit status: 0 all passed, 1 a case failed or none ran, 2 wrong usage, 3 the environment failed,\n"
-      "4 the HTML page, or a shape of files, cannot be made here.");
-  return run(
-      [&](const fs::path& prefix) { return parse(app, argc, argv) ? run_conform(arguments, prefix, cancelled) : 0; });
+const CommandLine<ConformArguments> kConform = {
+    "tzmark-conform", "Runs the tzmark conformance suite on an implementation of the tensorizer file format.",
+    "Other commands: tzmark-conform corpus | mutate | against | minimize, each with its own --help.\n"
+    "Options that select mutate: --mutate N, --mutant I, --stop-at-first, --findings DIR.\n"
+    "Options that select against: --against CMD, --against-rules, --minimize-time SECONDS.\n"
+    "Exit status: 0 all passed, 1 a case failed or none ran, 2 invalid usage, 3 the environment failed,\n"
+    "4 the HTML page cannot be made here, or an input mode is not supported here.",
+    &add_conform_options, &run_conform};
+const CommandLine<CorpusArguments> kCorpus = {
+    "tzmark corpus", "Lists, checks or exports the cases of the tzmark conformance suite.",
+    "Exit status: 0 success, 1 a file of the corpus is wrong, 2 invalid usage, 3 the environment failed.",
+    &add_corpus_commands, &run_corpus};
+const CommandLine<MutateArguments> kMutate = {
+    "tzmark mutate", "Scores how strictly an implementation reads, on mutated files of the corpus.",
+    "Exit status: 0 no failure, 1 a failure, or no file was judged, 2 invalid usage, 3 the environment failed.",
+    &add_mutate_options, &run_mutate};
+const CommandLine<AgainstArguments> kAgainst = {
+    "tzmark against", "Compares two implementations on the same files, and reports where they differ.",
+    "Exit status: 0 no difference, 1 a difference, 2 invalid usage, 3 the environment failed.", &add_against_options,
+    &run_against};
+const CommandLine<MinimizeArguments> kMinimize = {
+    "tzmark minimize", "Shrinks a file while an implementation fails on it in the same way.",
+    "Exit status: 0 a file was written, 1 the implementation does not fail on FILE, 2 invalid usage,\n"
+    "3 the environment failed.",
+    &add_minimize_options, &run_minimize};
+
+using Program = std::function<int(int argc, const char* const* argv)>;
+
+// Options of mutate and against that began as options of conform and still select these commands there.
+std::string_view command_of_options(int argc, const char* const* argv) {
+  const auto given = [&](std::initializer_list<std::string_view> options) {
+    return std::any_of(argv + 1, argv + argc, [&](std::string_view word) {
+      return std::find(options.begin(), options.end(), word.substr(0, word.find('='))) != options.end();
+    });
+  };
+  if (argc > 1 && given({"--against", "--against-rules", "--minimize-time"})) return "against";
+  if (argc > 1 && given({"--mutate", "--mutant", "--stop-at-first", "--findings"})) return "mutate";
+  return "conform";
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  // tzmark runs this program under the name of the command that was asked for.
-  for (const auto& [name, command] :
-       {std::pair(std::string_view("corpus"), &corpus_main), std::pair(std::string_view("minimize"), &minimize_main)}) {
-    if (argc > 0 && argv[0] == name) return command(argc, argv);
-    if (argc > 1 && argv[1] == name) return command(argc - 1, argv + 1);
-  }
-  return conform_main(argc, argv);
+  const std::map<std::string_view, Program> commands = {
+      {"conform", kConform}, {"corpus", kCorpus}, {"mutate", kMutate}, {"against", kAgainst}, {"minimize", kMinimize}};
+  // tzmark runs this program under the name of the command.
+  const bool named = argc > 0 && commands.contains(argv[0]);
+  const int shift = !named && argc > 1 && commands.contains(argv[1]) ? 1 : 0;
+  std::string_view name = named || shift > 0 ? argv[shift] : "conform";
+  if (name == "conform") name = command_of_options(argc - shift, argv + shift);
+  return commands.at(name)(argc - shift, argv + shift);
 }
 
 }  // namespace tzmark::conformance

@@ -1,27 +1,20 @@
-// tzmark minimize: makes the smallest file with which an implementation fails as it does with a given one.
+// tzmark minimize: shrinks a file while an implementation fails on it in the same way.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <atomic>
-#include <cstdint>
-#include <filesystem>
-#include <string>
-#include <vector>
+#include "commands/common_options.h"
 
 namespace tzmark::conformance {
 
 struct MinimizeArguments {
   std::string file;
-  std::string adapter_command;
+  AdapterOptions adapter;
   std::vector<std::string> commands;
   std::string key_file;
   std::string passphrase_file;
   std::string out;
   std::string json_file;
-  double timeout_seconds = 0;
-  std::uint64_t memory_bytes = 0;
+  LimitOverrides limits;
   double time_seconds = 600;
-  bool one_shot = false;
 };
 
 void add_minimize_options(CLI::App& app, MinimizeArguments& arguments);

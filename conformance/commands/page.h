@@ -1,4 +1,4 @@
-// Makes the HTML page of a run, with the Python renderer that is installed beside this program.
+// Makes the HTML page of a run, with the Python renderer that is installed with this program.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // tzmark-read-only DIR COMMAND...: becomes the command, for which DIR is on a read-only mount.
 //
 // The permissions of a file do not bind root, and a mount binds everybody. It is made in a mount namespace of its own,
-// inside of a user namespace where it takes one, so that nobody else sees it and nothing has to be undone.
+// inside of a user namespace where it takes one, so that no other process sees it and nothing has to be undone.
 //
 // Exit status: that of the command; 125 if there is no such mount to be had; 126 if the command cannot be started.
 #include <fcntl.h>
@@ -37,7 +37,7 @@ void write_line(const char* file, const std::string& text) {
   if (!out) fail(file);
 }
 
-// A user namespace gives the right to mount to whoever makes one. The user stays the same.
+// A process may mount in a user namespace that it makes. The user stays the same.
 void enter_namespaces() {
   if (::unshare(CLONE_NEWNS) == 0) return;
   const uid_t uid = ::geteuid();
@@ -56,7 +56,7 @@ void mount_read_only(const fs::path& folder) {
   if (::mount_setattr(AT_FDCWD, folder.c_str(), AT_RECURSIVE, &attributes, sizeof attributes) != 0) {
     fail(folder.string());
   }
-  // Whoever stands in the folder stands on what lies below the mount until it is entered anew.
+  // A working directory in the folder stays below the mount until it is entered again.
   if (::chdir(fs::current_path().c_str()) != 0) fail("working directory");
   struct statvfs status {};
   if (::statvfs(folder.c_str(), &status) != 0) fail(folder.string());

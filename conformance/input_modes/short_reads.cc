@@ -2,7 +2,7 @@
 // may at any time.
 //
 // TZMARK_SHORT_READS_UNDER=DIR   the folder, without links in its name
-// TZMARK_SHORT_READS_SEED=N      what the sizes hang on, with the place in the file
+// TZMARK_SHORT_READS_SEED=N      seed of the sizes, with the position in the file
 // TZMARK_SHORT_READS_COUNT=F     16 bytes, which count the processes that loaded this, and the reads that came by
 //
 // It reaches what a dynamically linked program asks of the C library in read, pread, readv and preadv. It does not

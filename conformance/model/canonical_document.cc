@@ -11,7 +11,7 @@ namespace {
 
 Json text_or_null(const std::optional<std::string>& text) { return text ? Json(*text) : Json(); }
 
-// The first hash of a type, as the canonical JSON spells it: a CRC32 as a number, a SHA-256 as bytes.
+// The first hash of a type, as in canonical JSON: a CRC32 as a number, a SHA-256 as bytes.
 Json hash_field(Bytes file, const std::optional<ParsedStructure>& header, std::uint64_t type) {
   for (const StoredHash& hash : header ? stored_hashes(*header) : std::vector<StoredHash>()) {
     if (hash.type != type) continue;

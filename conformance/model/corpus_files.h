@@ -28,7 +28,4 @@ Json corpus_rules();
 
 std::vector<std::byte> bytes_of(const std::filesystem::path& file);
 
-// REQUIRES: 64 hexadecimal digits.
-std::array<std::uint8_t, 32> key_of_hex(const std::string& digits);
-
 }  // namespace tzmark::conformance::model

@@ -151,7 +151,7 @@ Dtype dtype_of(std::string_view text) {
   Dtype dtype = any(text);
   // One byte has no order that another mark could tell.
   const bool has_one_byte = dtype.broken_rule.empty() && dtype.item_bytes == 1;
-  if (has_one_byte) dtype.writers_spell = "|" + std::string(text.substr(1, 2));
+  if (has_one_byte) dtype.writers_prefix = "|" + std::string(text.substr(1, 2));
   return dtype;
 }
 

@@ -1,4 +1,4 @@
-// The hashes of tensors: those that are stored, and whether they are right.
+// The stored hashes of tensors, and whether they are correct.
 //
 // Thread-safety: pure functions, but for the notes that they are given.
 #pragma once

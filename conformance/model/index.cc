@@ -105,7 +105,7 @@ bool read_entries(Bytes file, const Scope& settings, std::uint64_t tensor_count,
     EntryCheck(file, *reading.layout, label, reading.notes).run(tensor);
     reading.tensors.push_back(std::move(tensor));
     if (i == 0) reading.first_entry_fits = !reading.notes.refused();
-    // Zeros behind the last entry can be read as entries for ever.
+    // Zeros after the last entry can be read as entries for ever.
     if (reading.tensors.back().entry.find("dtype")->size == 0) return false;
   }
   return true;

@@ -17,7 +17,7 @@ std::vector<const ParsedStructure*> crypt_chunk_bodies(const ParsedStructure& he
 // The body of the cipher chunk; null if there is none.
 const ParsedStructure* cipher_of(const ParsedStructure& header);
 
-// One message that is sealed under a nonce of its own.
+// A message that is encrypted under its own nonce.
 struct Message {
   std::uint64_t offset;  // in the data
   std::uint64_t size;
@@ -33,17 +33,16 @@ class Opener {
   Opener(Bytes file, const Secret& secret, const Reading& reading, Notes& notes)
       : file_(file), secret_(&secret), reading_(&reading), notes_(&notes) {}
 
-  // Notes what forbids to open the file as it is. Of plain files a key is one thing.
+  // Notes defects of the secret, such as a key for a plain file.
   void check_secret();
 
-  // The plaintext. Where something forbids to open the tensor, it notes that and gives the bytes as they are stored.
-  // Throws std::runtime_error if the machine cannot derive the key, for want of memory.
-  // REQUIRES: the tensor's data_offset is known.
+  // Returns the plaintext. If the tensor cannot be opened, notes why and returns the stored bytes. Throws
+  // std::runtime_error if there is no memory to derive the key. REQUIRES: the tensor's data_offset is known.
   std::vector<std::byte> open(std::size_t tensor);
 
   using Key = std::array<std::uint8_t, 32>;
 
-  // What opens this tensor, as its header says. Notes why there is none, and throws as open does.
+  // The key of this tensor by its header. Notes why there is none, and throws as open does.
   std::optional<Key> key_for(std::size_t tensor, const ParsedStructure& header);
 
  private:

@@ -15,14 +15,14 @@ namespace tzmark::conformance::model {
 
 struct Tensor {
   ParsedStructure entry;
-  std::optional<ParsedStructure> header;  // nothing where it could not be reached
+  std::optional<ParsedStructure> header;  // nothing if it could not be reached
   ParsedName name;
   Dtype dtype;
   std::vector<std::uint64_t> shape;
   std::uint64_t data_length = 0;
   bool meta = false;
-  std::optional<std::uint64_t> header_offset;  // in the file; nothing where it leads nowhere
-  std::optional<std::uint64_t> data_offset;    // alike
+  std::optional<std::uint64_t> header_offset;  // in the file; nothing if it is out of range
+  std::optional<std::uint64_t> data_offset;    // in the same way
 };
 
 struct Reading {
@@ -37,8 +37,8 @@ struct Reading {
   std::uint64_t index_end = 0;
   std::vector<Tensor> tensors;
   bool first_entry_fits = false;
-  bool index_fits = false;                     // up to and with step 7
-  std::optional<std::uint64_t> terminator_at;  // where the last record ends, if that is known
+  bool index_fits = false;                     // up to and including step 7
+  std::optional<std::uint64_t> terminator_at;  // end of the last record, if known
 
   std::string label(std::string_view structure, std::size_t tensor) const;
 };
@@ -47,7 +47,7 @@ struct Reading {
 Reading read_as(Bytes file, const ParsedStructure& file_header, const Layout& layout,
                 const std::set<std::string>& without);
 
-// The parts of read_as. Each returns whether the next has something to go on.
+// The parts of read_as. Each returns whether the next one can continue.
 
 // Steps 3 to 6 (index.cc).
 bool read_index(Bytes file, const Scope& settings, std::uint64_t tensor_count, Reading& reading);

@@ -31,10 +31,10 @@ std::uint64_t fixed(const Scope&) {
   return number;
 }
 
-// All that is left but for the bytes of the fields behind.
-template <std::uint64_t behind_bytes>
+// The rest without the bytes of the following fields.
+template <std::uint64_t after_bytes>
 std::uint64_t rest_but(const Scope& frame) {
-  return frame.rest - std::min(frame.rest, behind_bytes);
+  return frame.rest - std::min(frame.rest, after_bytes);
 }
 
 template <Name name, std::uint64_t... wanted>

@@ -119,7 +119,7 @@ Json to_json(const Path& path) {
   return array;
 }
 
-std::string writers_spelling(const Path& path) {
+std::string serialize_name(const Path& path) {
   const bool plain = path.size() == 1 && std::holds_alternative<std::string>(path[0]);
   if (plain) return std::get<std::string>(path[0]);
   std::string spelling = kStructuredMark + to_json(path).dump(-1, ' ', true);
@@ -136,7 +136,7 @@ std::vector<TreeDefect> tree_defects(const std::vector<const Path*>& paths) {
     if (paths[i]) order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return *paths[a] < *paths[b]; });
-  // In this order every path stands beside those that it may clash with.
+  // In this order every path is next to those that it may conflict with.
   std::vector<TreeDefect> defects;
   for (std::size_t i = 1; i < order.size(); ++i) {
     const Path& before = *paths[order[i - 1]];

@@ -16,9 +16,9 @@ namespace tzmark::conformance::model {
 using Path = std::vector<std::variant<std::uint64_t, std::string>>;
 
 struct ParsedName {
-  std::optional<Path> path;  // nothing where no path can be made of the name
+  std::optional<Path> path;  // nothing if the name has no path
   bool structured = false;
-  std::string_view broken_rule = {};  // empty: the name is right
+  std::string_view broken_rule = {};  // empty: the name is valid
   std::string problem = {};
 };
 
@@ -26,8 +26,8 @@ ParsedName parse_name(std::string_view name, std::uint64_t kind);
 
 Json to_json(const Path& path);
 
-// The bytes that a writer has to store for a path; for the empty path and the empty name too, which no writer may.
-std::string writers_spelling(const Path& path);
+// Serializes a path as a writer must store it, even the empty path and the empty name, which no writer may store.
+std::string serialize_name(const Path& path);
 
 struct TreeDefect {
   std::string_view rule;
@@ -35,7 +35,7 @@ struct TreeDefect {
   std::size_t other;   // into this one's tree
 };
 
-// All paths that are not leaves of one tree with those before them in the order of paths.
+// All paths that, in their order, are not leaves of one tree with the paths before them.
 std::vector<TreeDefect> tree_defects(const std::vector<const Path*>& paths);
 
 }  // namespace tzmark::conformance::model

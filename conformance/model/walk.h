@@ -1,4 +1,4 @@
-// The interpreter of the tables: takes one structure out of a file, field by field, and notes what it finds.
+// Interprets the tables: reads one structure of a file, field by field, and notes fields and defects.
 //
 // A structure is a list of rows. Amounts, conditions and checks are functions of what was read before, in the structure
 // itself and in those around it.
@@ -39,14 +39,14 @@ struct ParsedStructure {
   const Value* find(std::string_view name) const;
 };
 
-// What a row may ask for while its structure is read: the fields so far, and those of the structures around it.
+// The fields that a row may use while its structure is read: those so far, and those of the enclosing structures.
 struct Scope {
   Bytes file;
   const ParsedStructure* record = nullptr;
   const Scope* outer = nullptr;
   std::uint64_t rest = 0;  // bytes of the structure that are not read yet
 
-  // Throw std::logic_error if no field around has that name, which is a mistake in a table.
+  // Throw std::logic_error if no field in scope has that name, which is a fault of a table.
   const Value& value(std::string_view name) const;
   std::uint64_t number(std::string_view name) const { return value(name).number; }
   bool has(std::string_view name) const;
@@ -76,7 +76,7 @@ struct FieldRow {
 struct Structure {
   std::string_view name;            // empty: its fields count as those of the structure around
   std::string_view overrun_rule;    // broken by a field that does not fit
-  std::string_view remainder_rule;  // broken by bytes behind the last field; empty: there may be some
+  std::string_view remainder_rule;  // broken by bytes after the last field; empty: bytes are allowed there
   std::vector<FieldRow> rows;
   std::vector<FieldCheck> checks = {};
 };

@@ -88,15 +88,15 @@ class WriterCheck {
     const std::uint64_t name_at = tensor.entry.find("name")->offset;
     if (text("name").empty()) notes_->writer_defect("TZR-NAM-009", name_at, label + ": the name is empty");
     if (tensor.name.structured && tensor.name.path) {
-      const std::string spelling = writers_spelling(*tensor.name.path);
+      const std::string spelling = serialize_name(*tensor.name.path);
       if (spelling != text("name")) {
         notes_->writer_defect("TZR-NAM-010", name_at,
-                              fmt::format("{}: the name should be spelled {}", label, in_quotes(spelling)));
+                              fmt::format("{}: the name should be serialized as {}", label, in_quotes(spelling)));
       }
     }
-    if (!text("dtype").starts_with(tensor.dtype.writers_spell)) {
+    if (!text("dtype").starts_with(tensor.dtype.writers_prefix)) {
       notes_->writer_defect("TZR-DTY-006", tensor.entry.find("dtype")->offset,
-                            fmt::format("{}: the dtype should begin with {}", label, tensor.dtype.writers_spell));
+                            fmt::format("{}: the dtype should begin with {}", label, tensor.dtype.writers_prefix));
     }
     const Value* version = tensor.entry.find("entry_version");
     if (version && (version->number == 5) != has_long_dim(tensor)) {
@@ -187,10 +187,10 @@ class WriterCheck {
 
   void check_end() const {
     const std::uint64_t end = *reading_->terminator_at + kTerminatorBytes;
-    if (end < file_.size()) notes_->writer_defect("TZR-IDX-016", end, "the file should end behind the terminator");
+    if (end < file_.size()) notes_->writer_defect("TZR-IDX-016", end, "the file should end after the terminator");
   }
 
-  // The terminator stands somewhere behind the last data, and all that is no field is zeros.
+  // The terminator comes after the last data, and all bytes outside of fields are zeros.
   void check_headers_first_end() const {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> used;
     for (const Field& field : notes_->fields()) used.emplace_back(field.offset, field.offset + field.size);
@@ -208,7 +208,7 @@ class WriterCheck {
     }
     check_gap(end, file_.size());
     if (file_.size() - end < kTerminatorBytes) {
-      notes_->writer_defect("TZR-TRM-001", end, "no terminator stands behind the last data");
+      notes_->writer_defect("TZR-TRM-001", end, "there is no terminator after the last data");
     }
     if (!reading_->layout->segments && first_data < file_.size() && first_data % kBlockBytes != 0) {
       notes_->writer_defect("TZR-IDX-017", first_data, "the data should begin at a multiple of 4096");

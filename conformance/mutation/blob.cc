@@ -1,4 +1,4 @@
-// Bytes that are being put together; see blob.h.
+// Bytes of a file under construction; see blob.h.
 #include "mutation/blob.h"
 
 #include <algorithm>

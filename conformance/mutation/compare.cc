@@ -1,11 +1,9 @@
-// Two implementations on the same files; see compare.h.
+// Compares two implementations; see compare.h.
 #include "mutation/compare.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <exception>
 #include <mutex>
 
 #include "model/text.h"
@@ -24,7 +22,7 @@ struct Answered {
   std::string kind;
   Answer answer;
 
-  // One line; empty of an acceptance.
+  // One line; empty for an acceptance.
   std::string says() const {
     const std::string& text = kind == "rejected" ? answer.rejection.message : answer.text;
     const std::string rule = kind == "rejected" && answer.rejection.rule ? *answer.rejection.rule + ": " : "";
@@ -32,14 +30,14 @@ struct Answered {
   }
 };
 
-Answered ask(const Adapter& adapter, const Question& question, const AskLimits& limits, std::uint64_t file_bytes) {
-  const Step step = adapter.ask(question, limits.elapsed_for(file_bytes), limits.memory_for(file_bytes));
+Answered ask(const Adapter& adapter, const Question& question, const LimitOverrides& limits, std::uint64_t file_bytes) {
+  const Step step = adapter.ask(question, limits.over(limits_for_file(file_bytes)));
   const bool answered = step.answer.kind != AnswerKind::kNone;
   return {std::string(answered ? name_of(step.answer.kind) : name_of(outcome_without_answer(step.process.end))),
           step.answer};
 }
 
-// Members that one of the two does not know of say nothing about the other.
+// Members that one of the two does not print are not compared.
 Json without(Json document, const std::set<std::string>& members) {
   const auto erase = [&](Json& object) {
     for (const std::string& member : members) object.erase(member);
@@ -72,7 +70,7 @@ class Comparing {
     std::string second_says;
   };
 
-  // Nothing if they do not differ. Asks for these commands alone.
+  // Asks only these commands. Nothing if the answers do not differ.
   std::optional<Seen> look(model::Bytes bytes, const FileSecret& secret, const Assessment& assessment,
                            const std::vector<Command>& commands) const {
     const ScratchFile scratch(model::text_of(bytes));
@@ -96,7 +94,7 @@ class Comparing {
     return seen.behaviour.pairs.empty() ? std::nullopt : std::optional(seen);
   }
 
-  // Shrinks the compared of a group while the two differ as they do.
+  // Minimizes the file of a group while the two differ in the same way.
   void shrink(DifferenceGroup& group, const std::atomic<bool>& cancelled) const {
     std::vector<Command> commands;
     for (const AnswerPair& pair : group.behaviour.pairs) commands.push_back(pair.command);
@@ -144,26 +142,9 @@ class Comparing {
   std::set<std::string> omitted_;
 };
 
-// Runs work in so many threads, and ends what served them. Throws what the first of them throws.
-template <typename Work>
-void in_threads(unsigned jobs, const std::array<const Adapter*, 2>& adapters, const Work& work) {
-  std::mutex mutex;
-  std::exception_ptr first_error;
-  run_on_threads(std::max(jobs, 1u), [&] {
-    try {
-      work();
-      for (const Adapter* const adapter : adapters) adapter->end_services();
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (!first_error) first_error = std::current_exception();
-    }
-  });
-  if (first_error) std::rethrow_exception(first_error);
-}
-
 const std::vector<Command> kCommands = {Command::kDecode, Command::kVerify, Command::kStream};
 
-// Differences as they come in, from whichever thread, brought into an order that no thread changes.
+// Collects differences from all threads, in an order that does not depend on threads.
 class Grouping {
  public:
   void add(ComparedFile&& compared, std::size_t number, Comparing::Seen&& seen) {
@@ -193,7 +174,7 @@ class Grouping {
  private:
   struct Members {
     DifferenceGroup group;
-    std::vector<std::pair<std::size_t, std::string>> places;  // the numbers of the subjects, and their ids
+    std::vector<std::pair<std::size_t, std::string>> places;  // the numbers of the files, and their ids
   };
 
   Members& members_of(const Behaviour& behaviour) {
@@ -227,7 +208,7 @@ Comparison compare(const Adapter& first, const Adapter& second,
   std::mutex mutex;  // guards these two, what follows, and the calls of next and progress
   std::size_t given = 0;
   std::size_t done = 0;
-  in_threads(options.jobs, {&first, &second}, [&] {
+  ask_on_threads(options.jobs, {&first, &second}, [&] {
     while (!cancelled) {
       std::unique_lock lock(mutex);
       std::optional<ComparedFile> compared = next();
@@ -238,7 +219,7 @@ Comparison compare(const Adapter& first, const Adapter& second,
       const bool excused = comparing.is_excused(assessment);
       std::optional<Comparing::Seen> seen;
       if (!excused) seen = comparing.look(compared->bytes, compared->secret, assessment, kCommands);
-      // A process that was stopped on the user's behalf says nothing.
+      // A process that the user stopped says nothing about its adapter.
       if (cancelled) return;
       lock.lock();
       ++(excused ? comparison.excused : comparison.compared);
@@ -249,7 +230,7 @@ Comparison compare(const Adapter& first, const Adapter& second,
   });
   comparison.groups = grouping.take();
   std::atomic<std::size_t> next_group = 0;
-  in_threads(options.jobs, {&first, &second}, [&] {
+  ask_on_threads(options.jobs, {&first, &second}, [&] {
     for (std::size_t i = 0; !cancelled && (i = next_group++) < comparison.groups.size();) {
       comparing.shrink(comparison.groups[i], cancelled);
       const std::lock_guard lock(mutex);

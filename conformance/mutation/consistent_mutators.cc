@@ -1,4 +1,4 @@
-// Changes of what a file says. What follows from them is made right again, but for what the change is about.
+// Changes the content of a file, and makes everything that depends on the change consistent with it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,10 +48,10 @@ class MendedChange {
   }
 
  private:
-  // Tensors that are taken from a draft have places of their own; a copy has to go somewhere.
+  // Tensors of a draft have places; a copy needs a new one.
   static constexpr std::uint64_t kRankStep = 2;
 
-  // One field, in the number of bytes that it has. True if there is one.
+  // Changes one field and keeps its size. Returns whether there is one.
   bool edit_field(FilePart part) {
     std::vector<const Site*> candidates;
     for (const Site& site : seed_->sites) {
@@ -179,7 +179,7 @@ class MendedChange {
     return copies;
   }
 
-  // One dimension, of as many elements as there is data for.
+  // One dimension, with as many elements as there is data.
   void fit_shape(DraftTensor& tensor) {
     const std::size_t digits = tensor.dtype.find_first_of("123456789");
     const std::uint64_t item = digits == tensor.dtype.npos ? 1 : std::stoull(tensor.dtype.substr(digits, 2));
@@ -191,7 +191,7 @@ class MendedChange {
     DraftHeader& header = tensor.header;
     switch (random_->below(4)) {
       case 0:
-        // Arguments are evaluated in no order that all compilers share.
+        // The order in which arguments are evaluated depends on the compiler.
         header.extra.resize(random_->pick<std::size_t>({1, 2, 7, 8, 10, 16}));
         if (random_->one_in(2)) header.extra.assign(header.extra.size(), '\1');
         text_ += fmt::format("{} bytes more in its header", header.extra.size());
@@ -340,7 +340,7 @@ class MendedChange {
     tensor.data = slice_of(std::move(data));
   }
 
-  // Which tensors there are, and in which order.
+  // Changes the set or the order of tensors.
   void change_tensors(std::size_t i) {
     auto& tensors = draft_.tensors;
     const std::size_t other = random_->below(tensors.size());
@@ -389,7 +389,7 @@ class MendedChange {
     draft_.tensors.push_back(std::move(copy));
   }
 
-  // Bytes where none should be, or where they may be.
+  // Adds bytes where they are forbidden or optional.
   void change_gaps() {
     const std::size_t count = random_->pick<std::size_t>({1, 7, 8, 9, 64, 4096});
     std::vector<std::byte> bytes(count, static_cast<std::byte>(random_->pick({0, 0, 1, 0xff})));

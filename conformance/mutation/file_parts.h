@@ -1,4 +1,4 @@
-// The parts of a file by which the strictness of a reader is told.
+// The parts of a file for which strictness is scored.
 //
 // Thread-safety: pure functions and values.
 #pragma once
@@ -19,11 +19,11 @@ enum class FilePart {
   kCryptBlock,
   kData,
   kFile,  // as a whole: its end, its gaps, the terminator, and structures that are missing, double or in another order
-  kSecret,  // what opens it
+  kSecret,  // its key or passphrase
 };
 inline constexpr std::size_t kFilePartCount = 9;
 
-// As reports spell it, "tensor header".
+// The name in reports, such as "tensor header".
 std::string_view name_of(FilePart part);
 
 FilePart part_of(const model::Field& field);

@@ -49,8 +49,7 @@ void change_secret(MutatedFile& mutated, Random& random) {
 
 }  // namespace
 
-MutatedFile make_mutated_file(const std::vector<std::vector<Seed>>& seeds, std::uint64_t run_seed,
-                              std::uint64_t number) {
+MutatedFile make_mutated_file(const SeedLists& seeds, std::uint64_t run_seed, std::uint64_t number) {
   Random random(run_seed, number);
   const Seed& seed = random.pick(random.pick(seeds));
   MutatedFile mutated;

@@ -110,7 +110,8 @@ TEST(MakeMutant, CatchesReadersThatLeaveARuleOut) {
   for (const auto& [id, rule] : manifest.rules) {
     if (!id.starts_with("TZR-") || rule.level != "MUST" || rule.binds == "writer") continue;
     const auto found = first.find(id);
-    fmt::print("without {}: {}\n", id, found == first.end() ? "not caught" : fmt::format("mutant {}", found->second));
+    fmt::print("without {}: {}\n", id,
+               found == first.end() ? "not caught" : fmt::format("mutated file {}", found->second));
     if (found == first.end()) missed.insert(id);
   }
   EXPECT_EQ(missed, kOutOfReach);

@@ -1,4 +1,4 @@
-// What a run of mutated files is told as; see mutation_report.h.
+// Reports of a run on mutated files; see mutation_report.h.
 #include "mutation/mutation_report.h"
 
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ std::string failure(const MutationReport& report, const FailureGroup& group) {
   const Case& item = group.first.assessment.item;
   const Step& step = decisive(group);
   std::string text =
-      fmt::format("{} by {}, {}{}{}: {} mutants, the first is {}\n    {}\n    {}\n", name_of(group.outcome),
+      fmt::format("{} by {}, {}{}{}: {} files, the first is {}\n    {}\n    {}\n", name_of(group.outcome),
                   name_of(group.command), name_of(group.part), group.rule.empty() ? "" : ", ", group.rule,
                   group.mutations, item.id, one_line(item.why, kLineMaxBytes), one_line(step.reason, kLineMaxBytes));
   text += place(step);
@@ -71,8 +71,6 @@ Json json_of(const PartScore& score) {
           {"accepted", score.accepted}, {"open", score.open},       {"open_accepted", score.open_accepted},
           {"skipped", score.skipped},   {"failed", score.failed}};
 }
-
-Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json json_of(const MutationReport& report, const FailureGroup& group) {
   const Trial& trial = group.first;
@@ -102,11 +100,11 @@ std::string text_report(const MutationReport& report) {
   const MutationScore& score = report.score;
   const Profile& profile = report.adapter->profile();
   const PartScore all = score.all();
-  std::string text = fmt::format("{} {}: {} mutants of seed {}, made of {} valid files\n\n", profile.name,
+  std::string text = fmt::format("{} {}: {} mutated files of seed {}, made of {} valid files\n\n", profile.name,
                                  profile.version, score.mutations, report.options.seed, score.seed_files);
   text += table(score) + "\n";
   if (score.open_rules.broken > 0) {
-    text += fmt::format("of {} files that break a rule which the format leaves to the reader to check, refused: {}\n\n",
+    text += fmt::format("of {} files that break a rule which readers need not check, rejected: {}\n\n",
                         score.open_rules.broken, score.open_rules.refused);
   }
   for (const FailureGroup& group : score.failures) text += failure(report, group);

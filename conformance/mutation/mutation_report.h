@@ -1,4 +1,4 @@
-// What a run of mutated files is told as: a table for people, a member of the result for programs.
+// Reports of a run on mutated files: a table for people, a member of the JSON result for programs.
 //
 // Thread-safety: pure functions and values.
 #pragma once
@@ -19,13 +19,13 @@ struct MutationReport {
   std::map<std::string, std::string> files;    // of findings
 };
 
-// Ends in the line "N right, N failed, N skipped, N double".
+// Ends with the line "N right, N failed, N skipped, N double".
 std::string text_report(const MutationReport& report);
 
 // The member `mutation` of reports/schema/conformance.schema.json.
 Json json_report(const MutationReport& report);
 
-// One mutated file: what it is, what the model says of it, and what the adapter answered.
+// One mutated file: the change, the judgement of the model, and the answers of the adapter.
 std::string text_report(const Trial& trial);
 
 }  // namespace tzmark::conformance::mutation

@@ -1,10 +1,9 @@
-// Gives mutated files to an adapter; see mutation_run.h.
+// Asks an adapter about mutated files; see mutation_run.h.
 #include "mutation/mutation_run.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <mutex>
 #include <tuple>
 #include <unordered_set>
@@ -18,11 +17,9 @@
 namespace tzmark::conformance::mutation {
 namespace {
 
-using SeedLists = std::vector<std::vector<Seed>>;
-
 // A sentence for the manifest.
 std::string reason_of(const Trial& trial) {
-  std::string text = fmt::format("A {} change of {}: {}", trial.mutated.consistent ? "mended" : "raw",
+  std::string text = fmt::format("A {} change of {}: {}", trial.mutated.consistent ? "consistent" : "raw",
                                  trial.mutated.seed->item->id, one_line(trial.mutated.change, 200));
   const auto& defects = trial.assessment.description.defects;
   const auto broken = std::find_if(defects.begin(), defects.end(), model::refuses_verify);
@@ -37,8 +34,7 @@ void complete_case(const MutationOptions& options, Trial& trial) {
   item.id = mutation_id(options.seed, trial.number);
   item.origin = {{"base", base.id}, {"mutation", one_line(trial.mutated.change, 500)}};
   item.why = reason_of(trial);
-  item.memory_max_bytes = options.suite.memory_max_bytes.value_or(base.memory_max_bytes);
-  item.elapsed_max = options.suite.elapsed_max.value_or(base.elapsed_max);
+  item.limits = options.suite.limits.over(base.limits);
   if (item.rules.empty()) item.rules = base.rules;
 }
 
@@ -46,7 +42,7 @@ bool has_to_be_refused(Verdict verdict) {
   return verdict != Verdict::kValid && verdict != Verdict::kImplementationDefined;
 }
 
-// A file that nobody may read is no matter of the profile, but what it was made of is.
+// Every reader must reject an invalid file, whatever its profile says; but the profile must cover the original.
 std::optional<std::string> excuse_of(const Trial& trial, const Profile& profile) {
   if (auto reason = excuse(*trial.mutated.seed->item, profile)) return reason;
   const Verdict verdict = trial.assessment.item.verdict;
@@ -67,13 +63,13 @@ class Asker {
       trial.judgement.reason = *reason;
       return;
     }
-    const std::filesystem::path file = folder_.path() / "mutant.tensors";
+    const std::filesystem::path file = folder_.path() / "mutated.tensors";
     const auto& bytes = trial.mutated.bytes;
     write_file(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     for (const Command command : {Command::kDecode, Command::kVerify}) {
       if (!profile.has(command)) continue;
       const Question question{command, file, {}, item.key_hex, item.passphrase};
-      Step step = adapter_->ask(question, item.elapsed_max, item.memory_max_bytes);
+      Step step = adapter_->ask(question, item.limits);
       judge_step(item, trial.assessment.expected, profile, step);
       if (is_failure(step.outcome)) step.explanation = explain(item, step, bytes, trial.assessment.description);
       step.answer.document = Json();
@@ -89,7 +85,7 @@ class Asker {
   ScratchFolder folder_;
 };
 
-// What is kept of every mutated file.
+// What a run keeps of each mutated file.
 struct Mark {
   enum class Sort : std::uint8_t { kNone, kDuplicate, kInvalid, kValid, kOpen, kOpenRule };
   Sort sort = Sort::kNone;
@@ -122,8 +118,7 @@ class Run {
   }
 
   MutationScore run() {
-    run_on_threads(std::max(options_->suite.jobs, 1u), [this] { work(); });
-    if (first_error_) std::rethrow_exception(first_error_);
+    ask_on_threads(options_->suite.jobs, {adapter_}, [this] { work(); });
     return score();
   }
 
@@ -133,8 +128,7 @@ class Run {
     return sha256_of(bytes) + key.value_or("-") + passphrase.value_or("");
   }
 
-  // The next mutated file that is not the same as an earlier one: made one after another, so that each run finds the
-  // same.
+  // Makes the next mutated file that differs from all earlier ones, in sequence, so that each run makes the same ones.
   std::optional<Trial> next() {
     const std::lock_guard lock(making_);
     while (!*cancelled_ && next_ < end_) {
@@ -154,17 +148,15 @@ class Run {
       const Asker asker(*adapter_, *options_);
       while (auto trial = next()) {
         asker.ask(*trial);
-        // A process that was stopped on the user's behalf says nothing about the adapter.
+        // A process that the user stopped says nothing about the adapter.
         if (*cancelled_) return;
         const std::lock_guard lock(keeping_);
         keep(std::move(*trial));
         (*progress_)(++done_);
       }
-      adapter_->end_services();
     } catch (...) {
       end_ = 0;
-      const std::lock_guard lock(keeping_);
-      if (!first_error_) first_error_ = std::current_exception();
+      throw;
     }
   }
 
@@ -263,7 +255,6 @@ class Run {
   std::map<std::string, std::size_t> rule_numbers_;
   std::map<std::tuple<Outcome, Command, std::string, FilePart>, FailureGroup> groups_;
   std::size_t done_ = 0;
-  std::exception_ptr first_error_;
 };
 
 }  // namespace

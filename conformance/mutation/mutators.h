@@ -1,4 +1,4 @@
-// The two ways to change a file: raw, and consistent. See mutated_file.h.
+// The two kinds of mutations: raw and consistent. See mutated_file.h.
 //
 // Thread-safety: pure functions but for the random numbers.
 #pragma once

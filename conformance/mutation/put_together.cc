@@ -55,7 +55,7 @@ Blob index_entry(const Draft& draft, const DraftTensor& tensor, const Offsets& o
 
 std::string hash_name(std::size_t i, std::string_view field) { return fmt::format("hash {}: {}", i, field); }
 
-// The values are filled in when the header is there.
+// The values are filled in once the header is known.
 Blob hash_list(const DraftTensor& tensor) {
   Blob blob(tensor.deviations, "tensor header: ");
   if (tensor.header.raw_hashes) {
@@ -72,7 +72,7 @@ Blob hash_list(const DraftTensor& tensor) {
   return blob;
 }
 
-// One tensor's header and data, as they lie in the file.
+// The header and data of one tensor, as in the file.
 class DraftRecord {
  public:
   DraftRecord(const Draft& draft, const DraftTensor& tensor, const EntryFields& entry, bool sealing)
@@ -207,7 +207,7 @@ class DraftRecord {
   std::optional<std::vector<std::byte>> ciphertext_;
 };
 
-// A header or the data of a tensor, and where it goes.
+// A header or the data of a tensor, and its position.
 struct Placed {
   const DraftPlace* place = nullptr;
   std::size_t tensor = 0;
@@ -293,7 +293,7 @@ class DraftFile {
       Offsets& offsets = offsets_[placed.tensor];
       const std::uint64_t base = !segments ? 0 : placed.is_data ? data_start_ : header_start_;
       (placed.is_data ? offsets.data : offsets.header) = placed.offset - base;
-      // Data that cannot be found should begin there all the same.
+      // Data that cannot be found should begin there, too.
       if (!placed.is_data && !draft_->layout->headers_first && !draft_->tensors[placed.tensor].data_place) {
         offsets.data = placed.offset + records_[placed.tensor].header().bytes().size();
       }

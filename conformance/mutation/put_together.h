@@ -1,4 +1,4 @@
-// The work behind put_together() of consistent.h, for take_apart().
+// Implements put_together() of consistent.h; take_apart() uses it, too.
 //
 // Thread-safety: a pure function.
 #pragma once

@@ -1,4 +1,4 @@
-// Changes of single fields, and of the file as a run of bytes. Nothing that depends on them is made right.
+// Changes single fields, or the file as a sequence of bytes. Nothing that depends on them follows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class RawChange {
   }
 
  private:
-  // A field of the part; of a row of numbers one of them.
+  // A field of the part, or one number of a row.
   std::optional<Field> pick_field(FilePart part) {
     std::vector<const Field*> candidates;
     for (const Field& field : fields_) {
@@ -115,7 +115,7 @@ class RawChange {
     text_ += fmt::format(" is {} and becomes {}", old, number);
   }
 
-  // Everything behind the field moves.
+  // Everything after the field moves.
   void change_extent(const Field& field) {
     switch (random_->below(4)) {
       case 0:

@@ -1,7 +1,6 @@
 // A file as a draft; see consistent.h.
-//
-// Content is what the model read. Then the draft is put together again: where that differs from the file, the file
-// deviates.
+// The content comes from the model. Then the draft is put together again: where the result differs from the file, the
+// file deviates.
 #include <sodium.h>
 
 #include <algorithm>
@@ -27,8 +26,8 @@ bool is_sealing_field(const Site& site) {
   return site.name.ends_with(": hash value") || site.name.find(": mac ") != std::string::npos;
 }
 
-// What a deviation of this field means when the rest changes: numbers that count or lead somewhere are off by as much
-// as before, hashes and MACs are wrong in the same bits, and what is repeated is what it was.
+// How a deviation of this field follows changes: counts and offsets keep their difference, hashes and MACs keep their
+// wrong bits, and copies keep their value.
 bool is_relative(const Site& site) { return site.name != "tensor header: kind"; }
 
 class Taking {
@@ -122,7 +121,7 @@ class Taking {
     return found;
   }
 
-  // Two that share bytes cannot be put into a file one after the other: the second keeps those behind the first.
+  // Of two places that share bytes, the second keeps those after the first.
   void take_places() {
     bool any_data = false;
     for (const Found& found : found_places()) {
@@ -155,7 +154,7 @@ class Taking {
 
   void take_header(const model::ParsedStructure& record, DraftTensor& tensor) const {
     DraftHeader& header = tensor.header;
-    // A crypt block that has no room for its length, or less room than that says, leaves nothing to go by either.
+    // A crypt block without room for its length, or with less room than its length, cannot be read either.
     if (!record.whole || (reading_->encrypted && !record.children.at(1).whole)) {
       header.raw = slice(record.begin, record.end);
       return;
@@ -252,7 +251,7 @@ class Taking {
         chunk.extra_macs = static_cast<std::int64_t>(chunk.macs.size() / crypto_secretbox_MACBYTES - needed);
       }
       if (tensor.data.bytes.empty() || tensor.sealed || !tensor.header_place) continue;
-      // Without a cipher, and with one that makes no messages, data is as it is.
+      // Without a cipher, or without messages, data is stored unchanged.
       const bool plain = cipher ? messages_of(*cipher, cipher->chunk_size, tensor.data.bytes.size()) == 0
                                 : !tensor.header.raw_crypt && !has_cipher(tensor.header.chunks);
       if (plain) continue;
@@ -262,8 +261,7 @@ class Taking {
     }
   }
 
-  // Makes deviations of the chosen fields that differ from the file. Whether the rest is as in the file, so far as all
-  // fields are chosen.
+  // Records deviations of the chosen fields that differ from the file. Returns whether all other bytes match the file.
   template <typename Choice>
   bool learn(bool sealing, const Choice& chosen) {
     std::vector<Site> sites;
@@ -299,7 +297,7 @@ class Taking {
   const model::ParsedStructure* header_;
   model::Reading* reading_;
   Draft draft_;
-  std::uint64_t at_ = 0;  // up to where the file is taken
+  std::uint64_t at_ = 0;  // end of the bytes taken so far
 };
 
 std::ptrdiff_t headers_read(const model::Reading& reading) {
@@ -307,7 +305,7 @@ std::ptrdiff_t headers_read(const model::Reading& reading) {
                        [](const model::Tensor& tensor) { return tensor.header && tensor.header->whole; });
 }
 
-// Where a file of data version 5 fits none of its layouts, the one in which more of it can be read.
+// If a file of data version 5 fits none of its layouts, picks the one in which more of it can be read.
 model::Reading read(model::Bytes file, const model::ParsedStructure& header, const std::set<std::string>& without) {
   const std::uint64_t version = header.find("data version")->number;
   if (version != 5) return model::read_as(file, header, model::layout_of_version(version), without);

@@ -20,10 +20,10 @@ namespace fs = std::filesystem;
 constexpr std::string_view kLowestVersionRule = "TZR-HDR-006";
 constexpr std::string_view kNonceRule = "TZR-CRY-020";
 
-// What a file may have beside its data: room in the index, headers, MACs, gaps.
-constexpr std::uint64_t kBesideDataMaxBytes = 64u << 20;
+// What a file may have besides its data: room in the index, headers, MACs, gaps.
+constexpr std::uint64_t kOverheadMaxBytes = 64u << 20;
 
-// The model cannot know that a higher data version was asked for.
+// The model does not know that the specification asked for a higher data version.
 model::Description describe_written(std::span<const std::byte> file, const Case& item, const Json& specification) {
   model::Description description = model::describe(file, secret_of(item));
   if (specification.at("layout") == description.layout) {
@@ -32,8 +32,8 @@ model::Description describe_written(std::span<const std::byte> file, const Case&
   return description;
 }
 
-// Within a file the model sees to it; this is about the files of a run. Nonces under keys that come from a passphrase
-// are left out, as every file has a salt and so a key of its own.
+// The model checks nonces within a file, and this checks them across the files of a run. Keys from a passphrase are
+// left out: every file has its own salt, and so its own key.
 void check_nonces(std::span<const std::byte> file, const Case& item, Nonces& nonces, model::Description& description) {
   if (!item.key_hex) return;
   for (const model::Field& field : description.fields) {
@@ -64,8 +64,7 @@ std::optional<std::string> Nonces::take(const std::string& key_hex, const std::s
   return first ? std::nullopt : std::optional(entry->second);
 }
 
-Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& adapter,
-                     std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes,
+Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const Limits& limits,
                      const std::optional<fs::path>& kept, Nonces& nonces) {
   const ScratchFolder folder(kept ? std::optional(*kept / item.id) : std::nullopt);
   const Json specification = read_json(manifest.directory / item.path);
@@ -76,7 +75,7 @@ Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& 
                              .passphrase = item.passphrase,
                              .feed = nullptr};
   fs::remove_all(question.out);
-  Step step = adapter.ask(question, elapsed_max, memory_max_bytes);
+  Step step = adapter.ask(question, limits);
   const std::optional<Json> expected = load_expected(manifest, item);
   if (fs::symlink_status(question.out).type() == fs::file_type::not_found) {
     judge_encode_step(item, expected, adapter.profile(), nullptr, step);
@@ -85,12 +84,12 @@ Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& 
   std::vector<std::byte> content;
   model::Description description;
   try {
-    content = read_file(question.out, data_bytes_of(specification) + kBesideDataMaxBytes);
+    content = read_file(question.out, data_bytes_of(specification) + kOverheadMaxBytes);
     description = describe_written(content, item, specification);
     check_nonces(content, item, nonces, description);
     step.written = {content.size(), sha256_of(content)};
   } catch (const EnvironmentError& error) {
-    // The adapter may leave anything under that name, and only the adapter does.
+    // Whatever the adapter left under that name is its own fault.
     description.defects.push_back({"TZR-HDR-001", std::nullopt, error.what(), model::Defect::Kind::kStructure});
   }
   judge_encode_step(item, expected, adapter.profile(), &description, step);

@@ -17,10 +17,10 @@
 
 namespace tzmark::conformance {
 
-// The nonces that an adapter took in all files of a run: none may serve twice under one key.
+// The nonces in all files of a run: none may be used twice under one key.
 class Nonces {
  public:
-  // The case that this nonce served under this key before; nothing the first time. id is that of the case now.
+  // Records a nonce, and returns the case that used it under this key before, if any. id is the current case.
   std::optional<std::string> take(const std::string& key_hex, const std::string& nonce, const std::string& id);
 
  private:
@@ -28,10 +28,9 @@ class Nonces {
   std::map<std::pair<std::string, std::string>, std::string> taken_;
 };
 
-// The specification, its data and what the adapter wrote stay in kept/ID if kept is given. Throws EnvironmentError if
-// the specification cannot be read or made into files.
-Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& adapter,
-                     std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes,
+// Keeps the specification, its data and the written file in kept/ID if kept is given. Throws EnvironmentError if the
+// specification cannot be read or written as files.
+Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const Limits& limits,
                      const std::optional<std::filesystem::path>& kept, Nonces& nonces);
 
 }  // namespace tzmark::conformance

@@ -18,7 +18,7 @@ namespace {
 
 class OpenFile {
  public:
-  // Without O_NONBLOCK, opening a FIFO would wait for whoever writes to it.
+  // Without O_NONBLOCK, opening a FIFO would wait for a writer.
   explicit OpenFile(const std::filesystem::path& path)
       : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW)) {}
   OpenFile(const OpenFile&) = delete;

@@ -1,4 +1,4 @@
-// The input modes of files; see input_mode.h.
+// Input modes; see input_mode.h.
 #include "runner/input_mode.h"
 
 #include <fmt/format.h>
@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::array<std::string_view, kInputModeCount> kNames = {"file", "pipe", "short-reads", "read-only", "offset"};
 
-// Whether FILE may be put into this input mode only if the profile says so.
-bool takes_a_claim(InputMode mode) { return mode == InputMode::kPipe || mode == InputMode::kOffset; }
+// Whether only profiles that list this mode are asked in it.
+bool needs_claim(InputMode mode) { return mode == InputMode::kPipe || mode == InputMode::kOffset; }
 
-// A pipe is what stream reads from anyway, and a part of one is no question.
+// stream reads from a pipe anyway, and never a range of a file.
 bool is_streamed(InputMode mode) { return mode != InputMode::kReadOnly && mode != InputMode::kOffset; }
 
 }  // namespace
@@ -31,16 +31,16 @@ std::vector<InputMode> parse_input_modes(const std::string& names) {
   for (std::string word; std::getline(words, word, ',');) {
     const auto* const found = std::find(kNames.begin(), kNames.end(), word);
     if (found == kNames.end()) {
-      throw UsageError(fmt::format("there is no shape '{}'; there are {}", word, fmt::join(kNames, ", ")));
+      throw UsageError(fmt::format("there is no input mode '{}'; the modes are {}", word, fmt::join(kNames, ", ")));
     }
     wanted.insert(static_cast<InputMode>(found - kNames.begin()));
   }
-  if (wanted.empty()) throw UsageError("a list of shapes is empty");
+  if (wanted.empty()) throw UsageError("the list of input modes is empty");
   return {wanted.begin(), wanted.end()};
 }
 
 std::vector<Command> commands_in(InputMode mode, const Profile& profile) {
-  const bool takes_file = !takes_a_claim(mode) || profile.reads.input_modes.contains(std::string(name_of(mode)));
+  const bool takes_file = !needs_claim(mode) || profile.reads.input_modes.contains(std::string(name_of(mode)));
   std::vector<Command> commands;
   for (const Command command : {Command::kDecode, Command::kVerify}) {
     if (takes_file && profile.has(command)) commands.push_back(command);
@@ -50,8 +50,8 @@ std::vector<Command> commands_in(InputMode mode, const Profile& profile) {
 }
 
 std::string absence(InputMode mode) {
-  return takes_a_claim(mode) ? fmt::format("its profile does not have the shape {}", name_of(mode))
-                             : fmt::format("its profile has no command for the shape {}", name_of(mode));
+  return needs_claim(mode) ? fmt::format("its profile does not have the input mode {}", name_of(mode))
+                           : fmt::format("its profile has no command for the input mode {}", name_of(mode));
 }
 
 std::string label(Command command, InputMode mode) {

@@ -68,7 +68,7 @@ TEST(Room, IsOddAndHangsOnTheSeed) {
     const Room room = room_around(20, file_bytes);
     EXPECT_EQ(room.before_bytes % 2, 1u);
     EXPECT_GT(room.before_bytes, 4096u);
-    EXPECT_GT(room.behind_bytes, 4096u);
+    EXPECT_GT(room.after_bytes, 4096u);
     EXPECT_EQ(room.before_bytes, room_around(20, file_bytes).before_bytes);
   }
   EXPECT_NE(room_around(20, 200).before_bytes, room_around(21, 200).before_bytes);

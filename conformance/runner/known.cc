@@ -49,7 +49,7 @@ void save_known(const std::filesystem::path& path, const std::vector<KnownFailur
   const char* separator = "\n";
   for (const KnownFailure& failure : known) {
     const Json entry = {{"case", failure.id}, {"outcome", failure.outcome}, {"reason", failure.reason}};
-    text += separator + (' ' + entry.dump(-1, ' ', false, Json::error_handler_t::replace));
+    text += separator + (' ' + dump_line(entry));
     separator = ",\n";
   }
   write_file(path, text + "\n]}\n");

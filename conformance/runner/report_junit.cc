@@ -18,13 +18,11 @@ std::chrono::nanoseconds elapsed_of(const CaseResult& result) {
   return elapsed;
 }
 
-std::string seconds(std::chrono::nanoseconds elapsed) {
-  return fmt::format("{:.3f}", std::chrono::duration<double>(elapsed).count());
-}
+std::string seconds(std::chrono::nanoseconds elapsed) { return fmt::format("{:.3f}", seconds_of(elapsed)); }
 
 // XML has no way to write most control characters, nor bytes that are not UTF-8.
 std::string printable(const std::string& text) {
-  const std::string utf8 = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string utf8 = dump_line(text);
   std::string result;
   for (const char c : Json::parse(utf8).get<std::string>()) {
     const auto byte = static_cast<unsigned char>(c);

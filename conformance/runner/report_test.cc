@@ -70,7 +70,7 @@ TEST_F(ReportTest, TableListsTheWorstFailureFirst) {
 }
 
 TEST_F(ReportTest, JsonHoldsEveryCase) {
-  const Json document = Json::parse(json_report(run_));
+  const Json document = Json::parse(dump_lines(result_document(run_)));
   EXPECT_EQ(document["summary"]["passed"], 1);
   EXPECT_EQ(document["summary"]["failed"], 2);
   EXPECT_EQ(document["summary"]["skipped"], 1);

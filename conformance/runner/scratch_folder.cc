@@ -31,12 +31,7 @@ ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) : kept_(kept.h
 }
 
 ScratchFolder::~ScratchFolder() {
-  if (kept_) return;
-  try {
-    remove_folder(path_);
-  } catch (const EnvironmentError& error) {
-    tell(error.what());
-  }
+  if (!kept_) tell_failure_of([&] { remove_folder(path_); });
 }
 
 }  // namespace tzmark::conformance

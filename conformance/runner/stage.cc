@@ -1,4 +1,4 @@
-// Puts the file of a question into an input mode; see stage.h.
+// Asks a question in an input mode; see stage.h.
 #include "runner/stage.h"
 
 #include <fmt/format.h>
@@ -19,20 +19,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// More than a page, so that a mapping of the part cannot begin where the file does.
+// More than a page, so that a mapping of the range cannot begin where the file does.
 constexpr std::uint64_t kRoomMinBytes = 4096;
 constexpr std::uint64_t kRoomMaxBytes = 65536;
 
 std::string padded(const Room& room, std::span<const std::byte> content) {
   std::string text(room.before_bytes, kRoomFiller);
   text.append(reinterpret_cast<const char*>(content.data()), content.size());
-  text.append(room.behind_bytes, kRoomFiller);
+  text.append(room.after_bytes, kRoomFiller);
   return text;
 }
 
 fs::path short_reads_library(const InputOptions& options) { return options.tools / "libtzmark_short_reads.so"; }
 
-// The words that start a command for which the reads of files in the corpus are short.
+// The first words of a command whose reads of files in the corpus are short.
 std::vector<std::string> short_reads_prefix(const fs::path& library, std::uint64_t seed, const fs::path& corpus) {
   // env itself has started before its setting counts.
   return {"env", preload_setting(library), "TZMARK_SHORT_READS_UNDER=" + fs::canonical(corpus).string(),
@@ -42,9 +42,9 @@ std::vector<std::string> short_reads_prefix(const fs::path& library, std::uint64
 }  // namespace
 
 Room room_around(std::uint64_t seed, std::uint64_t file_bytes) {
-  // Sizes of pieces are odd, and an even number more keeps them so.
+  // Pieces have odd sizes, and adding an even number keeps them odd.
   return {.before_bytes = kRoomMinBytes + odd_piece_bytes(seed, file_bytes, kRoomMaxBytes),
-          .behind_bytes = kRoomMinBytes + odd_piece_bytes(seed, file_bytes + 1, kRoomMaxBytes)};
+          .after_bytes = kRoomMinBytes + odd_piece_bytes(seed, file_bytes + 1, kRoomMaxBytes)};
 }
 
 std::vector<std::string> read_only_prefix(const InputOptions& options, const fs::path& corpus) {
@@ -62,10 +62,10 @@ Stage::Counts Stage::counts() const {
 }
 
 Step Stage::ask(InputMode mode, Question question, const Manifest& manifest, std::span<const std::byte> content,
-                const Adapter& adapter, std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes) {
+                const Adapter& adapter, const Limits& limits) {
   const bool streamed = question.command == Command::kStream;
   const auto ask = [&] {
-    Step step = adapter.ask(question, elapsed_max, memory_max_bytes);
+    Step step = adapter.ask(question, limits);
     step.mode = mode;
     return step;
   };
@@ -96,12 +96,13 @@ Step Stage::ask(InputMode mode, Question question, const Manifest& manifest, std
   question.prefix.push_back("TZMARK_SHORT_READS_COUNT=" + count_file_.path().string());
   const Counts before = counts();
   Step step = ask();
-  const Counts behind = counts();
-  if (content.empty()) return step;  // Of nothing there is no shorter read.
-  if (behind.loads == 0) {
-    step.untried = "the library that shortens reads was not loaded; is it a static program?";
-  } else if (behind.reads == before.reads) {
-    step.untried = "no read of the file came by the library that shortens them; it is mapped, or read another way";
+  const Counts after = counts();
+  if (content.empty()) return step;  // An empty file cannot be read short.
+  if (after.loads == 0) {
+    step.untried = "the library that shortens reads was not loaded: is the program static?";
+  } else if (after.reads == before.reads) {
+    step.untried =
+        "no read of the file came by the library that shortens them: the file is mapped, or read another way";
   }
   return step;
 }
@@ -110,7 +111,7 @@ std::string input_shell_command(InputMode mode, Question question, const Manifes
                                 const InputOptions& options) {
   const bool streamed = question.command == Command::kStream;
   if (mode == InputMode::kReadOnly) question.prefix = read_only_prefix(options, manifest.directory);
-  // Names that stay, so that a debugger can be started again with the same words.
+  // Fixed names, so that a debugger can be restarted with the same command.
   const fs::path folder = fs::temp_directory_path() / "tzmark-repro" / name_of(mode);
   if (mode == InputMode::kShortReads && !streamed) {
     fs::path library = short_reads_library(options);
@@ -136,7 +137,7 @@ std::string input_shell_command(InputMode mode, Question question, const Manifes
     const auto filler = [](std::uint64_t bytes) {
       return fmt::format("head -c {} /dev/zero | tr '\\0' {}; ", bytes, kRoomFiller);
     };
-    make += fmt::format("{{ {}cat {}; {}}} > {} && ", filler(room.before_bytes), from, filler(room.behind_bytes), to);
+    make += fmt::format("{{ {}cat {}; {}}} > {} && ", filler(room.before_bytes), from, filler(room.after_bytes), to);
     question.part = FileRange{.offset = room.before_bytes, .length = file_bytes};
   }
   question.file = staged;

@@ -1,4 +1,4 @@
-// Puts the file of a question into an input mode, and asks.
+// Asks a question with its file in an input mode.
 //
 // Thread-safety: one object belongs to one thread.
 #pragma once
@@ -19,21 +19,21 @@
 
 namespace tzmark::conformance {
 
-// What input modes are made with.
+// The input modes of a run, and what they need.
 struct InputOptions {
   std::vector<InputMode> modes = {InputMode::kFile};
-  std::uint64_t seed = 20;      // of odd sizes and offsets
-  std::filesystem::path tools;  // the folder with the programs of conformance/input_modes
+  std::uint64_t seed = 20;      // of short reads and offsets
+  std::filesystem::path tools;  // folder of the programs of conformance/input_modes
 };
 
-// Where a file of that many bytes lies in a larger one: at an odd offset, and something lies behind it.
+// The bytes around a file in a larger one: it begins at an odd offset, and other bytes follow it.
 struct Room {
   std::uint64_t before_bytes = 0;
-  std::uint64_t behind_bytes = 0;
+  std::uint64_t after_bytes = 0;
 };
 Room room_around(std::uint64_t seed, std::uint64_t file_bytes);
 
-// What fills the room, so that no part of it looks like a file of the format.
+// Fills the room; no part of it looks like a file of the format.
 inline constexpr char kRoomFiller = 'x';
 
 class Stage {
@@ -41,13 +41,13 @@ class Stage {
   // options has to outlive the object. Throws EnvironmentError if there is no place for temporary files.
   explicit Stage(const InputOptions& options);
 
-  // The question's file lies in the corpus, with this content. Throws EnvironmentError as Adapter::ask does, and if
-  // the file cannot be put into the input mode.
+  // Asks about a file of the corpus with this content. Throws EnvironmentError as Adapter::ask does, and if this
+  // machine cannot provide the input mode.
   Step ask(InputMode mode, Question question, const Manifest& manifest, std::span<const std::byte> content,
-           const Adapter& adapter, std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes);
+           const Adapter& adapter, const Limits& limits);
 
  private:
-  // Processes that have loaded the library, and reads that came by it.
+  // Processes that loaded the library, and reads that went through it.
   struct Counts {
     std::uint64_t loads = 0;
     std::uint64_t reads = 0;
@@ -59,11 +59,11 @@ class Stage {
   std::optional<Preload> short_reads_;  // made by the first question that needs it
 };
 
-// The words that start a command for which the corpus is on a read-only mount.
+// The first words of a command that sees the corpus on a read-only mount.
 std::vector<std::string> read_only_prefix(const InputOptions& options, const std::filesystem::path& corpus);
 
-// The line for a shell with process substitution that puts the file of a question into an input mode and asks. stdin
-// comes without the pauses that make its reads short.
+// The shell command (bash, zsh) that asks a question in an input mode. stdin comes without the pauses that make its
+// reads short.
 std::string input_shell_command(InputMode mode, Question question, const Manifest& manifest, const Adapter& adapter,
                                 const InputOptions& options);
 

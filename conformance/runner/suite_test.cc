@@ -25,8 +25,7 @@ using ::testing::HasSubstr;
 
 // The results by id. Options go to the adapter: which case misbehaves, and how.
 std::map<std::string, CaseResult> run(TestCorpus& corpus, std::vector<std::string> options,
-                                      SuiteOptions suite_options = {
-                                          .jobs = 2, .elapsed_max = {}, .memory_max_bytes = {}, .kept = {}}) {
+                                      SuiteOptions suite_options = {.jobs = 2, .limits = {}, .kept = {}}) {
   corpus.save();
   const Manifest manifest = load_manifest(corpus.directory());
   const Adapter adapter(fake_adapter(options), kNotCancelled);
@@ -160,8 +159,8 @@ TEST(Suite, LimitsCannotBeBought) {
   EXPECT_EQ(adapter.idle_counted_elapsed(), kIdleElapsedMax);
   const auto run_one = [&](const Case& item, std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes) {
     SuiteOptions options;
-    options.elapsed_max = elapsed_max;
-    options.memory_max_bytes = memory_max_bytes;
+    options.limits.elapsed_max = elapsed_max;
+    options.limits.memory_max_bytes = memory_max_bytes;
     return run_suite(manifest, {item}, adapter, options, kNotCancelled, [](std::size_t) {}).at(0);
   };
   EXPECT_EQ(run_one(manifest.cases.at(0), 60s, 256u << 20).outcome, Outcome::kMemory);
@@ -232,7 +231,8 @@ TEST(Suite, ServesThroughEveryFault) {
     corpus.add(std::string("after-") + behaviour, "valid");
     options.insert(options.end(), {"--case", fmt::format("{}={}", behaviour, behaviour)});
   }
-  const auto results = run(corpus, options, {.jobs = 2, .elapsed_max = 3s, .memory_max_bytes = {}, .kept = {}});
+  const auto results =
+      run(corpus, options, {.jobs = 2, .limits = {.elapsed_max = 3s, .memory_max_bytes = {}}, .kept = {}});
   for (const auto& [behaviour, outcome] : faults) {
     const CaseResult& result = results.at(behaviour);
     EXPECT_EQ(result.outcome, outcome) << behaviour << ": " << result.reason;
@@ -338,7 +338,7 @@ TEST(Suite, Encode) {
 TEST(Suite, AServiceThatCrashesAfterItsAnswerFails) {
   TestCorpus corpus;
   for (const char* id : {"a", "b", "last"}) corpus.add(id, "valid");
-  const SuiteOptions options = {.jobs = 1, .elapsed_max = {}, .memory_max_bytes = {}, .kept = {}};
+  const SuiteOptions options = {.jobs = 1, .limits = {}, .kept = {}};
   for (const char* when : {"last:verify=answer-and-die", "*=die-at-the-end"}) {
     const auto results = run(corpus, {"--profile", kServes, "--case", when}, options);
     for (const auto& [id, result] : results) {
@@ -375,8 +375,8 @@ TEST(Suite, AChangedFileIsAFailure) {
 TEST(Suite, AnEndBehindTheAnswerCostsNothing) {
   TestCorpus corpus;
   for (int i = 0; i < 4; ++i) corpus.add(fmt::format("case-{}", i), "valid");
-  for (const auto& [id, result] : run(corpus, {"--profile", kServes, "--case", "*=answer-and-end"},
-                                      {.jobs = 1, .elapsed_max = {}, .memory_max_bytes = {}, .kept = {}})) {
+  for (const auto& [id, result] :
+       run(corpus, {"--profile", kServes, "--case", "*=answer-and-end"}, {.jobs = 1, .limits = {}, .kept = {}})) {
     for (const Step& step : result.steps) {
       EXPECT_TRUE(step.outcome == Outcome::kPass || step.process.end == ProcessEnd::kExited) << id << result.reason;
     }
@@ -392,8 +392,8 @@ TEST(Nonces, ServeOnce) {
 
 TEST(Suite, Hang) {
   for (const char* behaviour : {"hang", "hang-behind-closed-output"}) {
-    const CaseResult result =
-        behaving(behaviour, "malformed", {.jobs = 1, .elapsed_max = 300ms, .memory_max_bytes = {}, .kept = {}});
+    const CaseResult result = behaving(
+        behaviour, "malformed", {.jobs = 1, .limits = {.elapsed_max = 300ms, .memory_max_bytes = {}}, .kept = {}});
     EXPECT_EQ(result.outcome, Outcome::kHang) << behaviour;
     for (const Step& step : result.steps) EXPECT_LT(step.process.elapsed, 20s);
   }
@@ -413,7 +413,7 @@ TEST(Suite, MemoryCountsFromTheIdleAdapter) {
 }
 
 TEST(Suite, LimitsCanBeReplaced) {
-  const SuiteOptions wide = {.jobs = 1, .elapsed_max = {}, .memory_max_bytes = 1u << 30, .kept = {}};
+  const SuiteOptions wide = {.jobs = 1, .limits = {.elapsed_max = {}, .memory_max_bytes = 1u << 30}, .kept = {}};
   EXPECT_EQ(behaving("spike", "valid", wide).outcome, Outcome::kPass);
 }
 
@@ -463,9 +463,8 @@ TEST(Suite, ResultsAreInTheOrderOfTheCases) {
   corpus.save();
   const Manifest manifest = load_manifest(corpus.directory());
   const Adapter adapter(fake_adapter({}), kNotCancelled);
-  const auto results =
-      run_suite(manifest, manifest.cases, adapter, {.jobs = 4, .elapsed_max = {}, .memory_max_bytes = {}, .kept = {}},
-                kNotCancelled, [](std::size_t) {});
+  const auto results = run_suite(manifest, manifest.cases, adapter, {.jobs = 4, .limits = {}, .kept = {}},
+                                 kNotCancelled, [](std::size_t) {});
   ASSERT_EQ(results.size(), 12u);
   for (int i = 0; i < 12; ++i) EXPECT_EQ(results[i].item.id, fmt::format("case-{}", i));
 }
@@ -491,9 +490,9 @@ TEST(Suite, CancellingEndsIt) {
     cancelled = true;
   });
   const auto began = std::chrono::steady_clock::now();
-  const auto results =
-      run_suite(manifest, manifest.cases, adapter, {.jobs = 2, .elapsed_max = 60s, .memory_max_bytes = {}, .kept = {}},
-                cancelled, [](std::size_t) {});
+  const auto results = run_suite(manifest, manifest.cases, adapter,
+                                 {.jobs = 2, .limits = {.elapsed_max = 60s, .memory_max_bytes = {}}, .kept = {}},
+                                 cancelled, [](std::size_t) {});
   EXPECT_LT(std::chrono::steady_clock::now() - began, 20s);
   EXPECT_LE(results.size(), 10u);
 }

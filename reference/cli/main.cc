@@ -23,6 +23,8 @@ struct Sibling {
 constexpr std::array kSiblings = {
     Sibling{"tzmark-conform", "conform", "Run the conformance suite on an implementation"},
     Sibling{"tzmark-conform", "corpus", "List, check or export the cases of the suite"},
+    Sibling{"tzmark-conform", "mutate", "Score how strictly an implementation reads, on mutated files"},
+    Sibling{"tzmark-conform", "against", "Compare two implementations on the same files"},
     Sibling{"tzmark-conform", "minimize", "Shrink a file on which an implementation fails"},
     Sibling{"tzmark-bench", "bench", "Measure I/O paths, the codec on top of them, and others beside it"},
     Sibling{"tzmark-bench", "compare", "Hold one result of bench against another; exit 1 on a regression"},

@@ -1,4 +1,4 @@
-// Opens the file that a question is about; see question_file.h.
+// Opens the file of a question; see question_file.h.
 #include "adapters/reference/question_file.h"
 
 #include <fcntl.h>
@@ -15,12 +15,12 @@
 namespace tzmark::adapter {
 namespace {
 
-// A part of a file, read as if it were the whole.
+// Presents a range of a file as a file.
 class RangeFile final : public File {
  public:
   RangeFile(std::unique_ptr<File> whole, const FileRange& part) : whole_(std::move(whole)), part_(part) {
     if (part.offset > whole_->size() || part.length > whole_->size() - part.offset) {
-      throw Error(ErrorCode::kUsage, "the file ends before the part that was asked about");
+      throw Error(ErrorCode::kUsage, "the file ends before the requested range");
     }
   }
 
@@ -35,7 +35,7 @@ class RangeFile final : public File {
     return moved;
   }
   std::size_t write_some(std::uint64_t, ConstBuffer) override {
-    throw Error(ErrorCode::kUsage, "a part of a file is only read");
+    throw Error(ErrorCode::kUsage, "a range of a file is read-only");
   }
   void sync_all() override {}
 
@@ -54,7 +54,7 @@ std::unique_ptr<File> spool_pipe(const std::string& file_name) {
 
 }  // namespace
 
-std::unique_ptr<File> open_source(const std::string& file_name, const std::optional<FileRange>& part) {
+std::unique_ptr<File> open_question_file(const std::string& file_name, const std::optional<FileRange>& part) {
   auto file = std::filesystem::is_fifo(file_name) ? spool_pipe(file_name) : open_file(file_name, OpenMode::kRead);
   if (part) return std::make_unique<RangeFile>(std::move(file), *part);
   return file;

@@ -1,4 +1,4 @@
-// Opens the file that a question is about: a whole one, one that comes through a pipe, or a part of a larger one.
+// Opens the file of a question: a whole file, a pipe, or a range of a larger file.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct FileRange {
   std::uint64_t length = 0;
 };
 
-// A pipe is read to its end first. Throws tzmark::Error, also if the file ends before the part does.
-std::unique_ptr<File> open_source(const std::string& file_name, const std::optional<FileRange>& part);
+// Reads a pipe to its end first. Throws tzmark::Error, also if the file ends before the range.
+std::unique_ptr<File> open_question_file(const std::string& file_name, const std::optional<FileRange>& part);
 
 }  // namespace tzmark::adapter

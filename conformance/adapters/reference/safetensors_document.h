@@ -1,4 +1,4 @@
-// Safetensors files as the adapter protocol wants them told.
+// Safetensors files in the canonical JSON of the adapter protocol.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,8 +7,7 @@
 
 namespace tzmark::adapter {
 
-// Canonical JSON in the protocol's form: what .tensors files have and these lack is null, or what a converter would
-// take for it. Throws tzmark::Error.
+// Members that safetensors files lack are null, or what a converter would choose. Throws tzmark::Error.
 nlohmann::ordered_json decode_safetensors(const SafetensorsReader& reader);
 
 }  // namespace tzmark::adapter
