@@ -34,7 +34,7 @@ TEST(MakeMutant, IsTheSameOnEveryMachine) {
     const MutatedFile mutated = make_mutated_file(seeds, 7, i);
     all += sha256_of(mutated.bytes) + mutated.change;
   }
-  // Whoever changes the mutators changes this too, and every mutated file that somebody wrote down.
+  // A change of the mutators changes this digest, and every mutated file that was noted by its number.
   EXPECT_EQ(sha256_of(std::as_bytes(std::span(all))),
             "43dd6d6120167fc2d330036580b2ec0d33a9bd316a74862a121b0aa1a21abb51");
 }

@@ -300,7 +300,7 @@ TEST(AsOtherLayout, IsNothingForAllOthers) {
     item.layout = layout;
     EXPECT_FALSE(as_other_layout(item, profile)) << layout;
   }
-  // Of broken files the reader may say what it likes, and nobody is asked to write one.
+  // A reader may say anything about a broken file, and no writer is asked to write one.
   for (const Verdict verdict : {Verdict::kMalformed, Verdict::kIntegrityFailure, Verdict::kImplementationDefined}) {
     item = case_of(verdict);
     item.layout = "v5-segments";

@@ -2,17 +2,11 @@
 #include "runner/limits.h"
 
 namespace tzmark::conformance {
-namespace {
-
-constexpr std::uint64_t kBytesPerSecond = 10 << 20;
-constexpr std::uint64_t kMemoryLeastBytes = 64 << 20;
-constexpr std::uint64_t kMemoryFactor = 8;
-
-}  // namespace
 
 Limits limits_for_file(std::uint64_t file_bytes) {
-  return {.elapsed_max = std::chrono::seconds(10 + file_bytes / kBytesPerSecond),
-          .memory_max_bytes = kMemoryLeastBytes + kMemoryFactor * file_bytes};
+  constexpr std::uint64_t kMiB = 1 << 20;
+  return {.elapsed_max = std::chrono::seconds(10 + file_bytes / (10 * kMiB)),
+          .memory_max_bytes = 64 * kMiB + 8 * file_bytes};
 }
 
 Limits LimitOverrides::over(const Limits& own) const {
