@@ -234,7 +234,7 @@ class AnyPage(RenderTest):
 
 
 class OneResult(RenderTest):
-    def test_counts_by_shape_where_there_are_several(self) -> None:
+    def test_counts_by_input_mode_if_there_are_several(self) -> None:
         result = sample.result(sample.every_kind())
         self.assertNotIn("<dt>Input modes</dt>", self.page(result))
         result["shapes"].append(

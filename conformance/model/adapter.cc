@@ -1,7 +1,6 @@
-// The model behind the adapter protocol (conformance/PROTOCOL.md): a second implementation for the suite to judge.
-//
-// With --without RULE it becomes a reader that leaves the checks of that rule out. The suite has to catch each of
-// these. Whatever fails but the file is no answer: a line on stderr and a status above 2.
+// The model as an adapter (conformance/PROTOCOL.md): a second implementation for the suite to judge.
+// With --without RULE it skips the checks of that rule. The suite must catch each such reader. Any failure other than
+// that of the file is no answer: a line on stderr and a status above 2.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -12,8 +11,9 @@
 #include <optional>
 #include <stdexcept>
 
-#include "model.h"
-#include "tables.h"
+#include "model/model.h"
+#include "model/tables.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -37,17 +37,6 @@ std::string content_of(const std::string& path) {
   std::string content{std::istreambuf_iterator<char>(file), {}};
   if (!file.is_open() || file.bad()) throw std::runtime_error(path + " cannot be read");
   return content;
-}
-
-std::array<std::uint8_t, 32> key_of_hex(const std::string& digits) {
-  std::array<std::uint8_t, 32> key;
-  if (digits.size() != 2 * key.size() || digits.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) {
-    throw std::runtime_error("a key is 64 hexadecimal digits");
-  }
-  for (std::size_t i = 0; i < key.size(); ++i) {
-    key[i] = static_cast<std::uint8_t>(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
-  }
-  return key;
 }
 
 Json capabilities(const std::set<std::string>& without) {
@@ -102,10 +91,10 @@ int serve(const std::set<std::string>& without) {
   return 0;
 }
 
-// An id that no rule has would leave nothing out, and nobody would notice.
+// An unknown id would silently skip nothing.
 std::string check_rule(const std::string& text) {
   const bool right = text.size() == 11 && text.starts_with("TZR-") && text[7] == '-';
-  return right ? "" : text + " is no id of a rule, as TZR-HDR-003 is one";
+  return right ? "" : text + " is not the id of a rule, such as TZR-HDR-003";
 }
 
 int run(int argc, char** argv) {
@@ -114,16 +103,16 @@ int run(int argc, char** argv) {
   std::optional<std::string> key_file;
   std::optional<std::string> passphrase_file;
   Question question;
-  app.add_option("--without", without, "leave the checks of this rule out")
+  app.add_option("--without", without, "skip the checks of this rule")
       ->type_name("RULE")
       ->check(check_rule)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.require_subcommand(1);
   app.add_subcommand("capabilities", "print what this adapter can do");
-  app.add_subcommand("serve", "answer lines of JSON");
+  app.add_subcommand("serve", "answer requests, one per line");
   for (const char* name : {"decode", "verify"}) {
-    CLI::App& command = *app.add_subcommand(name, "judge a file");
+    CLI::App& command = *app.add_subcommand(name, "decode or verify a file");
     command.add_option("FILE", question.file)->required();
     CLI::Option* key = command.add_option("--key-file", key_file, "64 hexadecimal digits")->type_name("F");
     command.add_option("--passphrase-file", passphrase_file)->type_name("F")->excludes(key);

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "model.h"
-#include "text.h"
+#include "model/model.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 struct Window {
   std::size_t first;
   std::size_t holds;  // the byte, if any field does
-  std::size_t last;   // behind the last one
+  std::size_t last;   // after the last one
 };
 
 Window window_at(const std::vector<Field>& fields, std::uint64_t offset, std::size_t fields_around) {

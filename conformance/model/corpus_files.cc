@@ -1,10 +1,12 @@
 // The cases of the built corpus; see corpus_files.h.
-#include "corpus_files.h"
+#include "model/corpus_files.h"
 
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -48,14 +50,6 @@ std::vector<std::byte> bytes_of(const std::filesystem::path& path) {
   const std::vector<char> content{std::istreambuf_iterator<char>(file), {}};
   const Bytes bytes = std::as_bytes(std::span(content));
   return {bytes.begin(), bytes.end()};
-}
-
-std::array<std::uint8_t, 32> key_of_hex(const std::string& digits) {
-  std::array<std::uint8_t, 32> key;
-  for (std::size_t i = 0; i < key.size(); ++i) {
-    key[i] = static_cast<std::uint8_t>(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
-  }
-  return key;
 }
 
 }  // namespace tzmark::conformance::model

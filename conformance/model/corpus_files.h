@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model.h"
+#include "model/model.h"
 
 namespace tzmark::conformance::model {
 
@@ -27,8 +27,5 @@ std::vector<CorpusCase> corpus_cases();
 Json corpus_rules();
 
 std::vector<std::byte> bytes_of(const std::filesystem::path& file);
-
-// REQUIRES: 64 hexadecimal digits.
-std::array<std::uint8_t, 32> key_of_hex(const std::string& digits);
 
 }  // namespace tzmark::conformance::model

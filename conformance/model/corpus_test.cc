@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "corpus_files.h"
+#include "model/corpus_files.h"
 
 namespace tzmark::conformance::model {
 namespace {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "document.h"
-#include "hashes.h"
-#include "model.h"
-#include "opening.h"
-#include "text.h"
-#include "writer_rules.h"
+#include "model/canonical_document.h"
+#include "model/hashes.h"
+#include "model/model.h"
+#include "model/opening.h"
+#include "model/text.h"
+#include "model/writer_rules.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -33,7 +33,7 @@ std::vector<std::optional<std::string>> read_data(Bytes file, const Secret& secr
 }
 
 // Whether the file was read to its end, which a reader that leaves checks out may not have done.
-bool is_complete(const Record& file_header, const Reading& reading) {
+bool is_complete(const ParsedStructure& file_header, const Reading& reading) {
   const std::uint64_t count = file_header.find("tensor count")->number;
   return count > 0 && reading.tensors.size() == count && (reading.layout->headers_first || reading.terminator_at) &&
          std::all_of(reading.tensors.begin(), reading.tensors.end(), [](const Tensor& tensor) {
@@ -110,7 +110,7 @@ Description describe(Bytes file, const Secret& secret, const std::set<std::strin
   if (sodium_init() < 0) throw std::runtime_error("libsodium cannot be initialized");
   Notes notes(without);
   Description description;
-  const Record header = walk_file_header(file, notes);
+  const ParsedStructure header = walk_file_header(file, notes);
   if (header.whole) {
     Reading reading = read_tensors(file, header, without);
     description.layout = reading.layout->name;

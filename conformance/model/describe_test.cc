@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "corpus_files.h"
+#include "model/corpus_files.h"
 
 namespace tzmark::conformance::model {
 namespace {

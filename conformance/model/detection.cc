@@ -1,6 +1,6 @@
 // Which of its layouts a file of data version 5 is in, by FORMAT.md 14.1.
-#include "reading.h"
-#include "text.h"
+#include "model/reading.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -13,7 +13,7 @@ bool has_layout_section(Bytes file) {
   return text_of(file.subspan(kBehindFileHeader)).starts_with(wanted);
 }
 
-bool has_flagged_dims(Bytes file, const Record& file_header) {
+bool has_flagged_dims(Bytes file, const ParsedStructure& file_header) {
   return (file[file_header.find("feature flags")->offset] & std::byte{2}) != std::byte{0};
 }
 
@@ -27,7 +27,7 @@ bool begins_with_entry_version(Bytes file) {
 
 }  // namespace
 
-Reading read_version_5(Bytes file, const Record& file_header, const std::set<std::string>& without) {
+Reading read_version_5(Bytes file, const ParsedStructure& file_header, const std::set<std::string>& without) {
   const auto read = [&](std::string_view layout) { return read_as(file, file_header, layout_named(layout), without); };
   if (has_flagged_dims(file, file_header)) return read("v5-flagged-dims");
   if (has_layout_section(file)) return read("v5-segments");

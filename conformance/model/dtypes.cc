@@ -1,5 +1,5 @@
 // The texts that name element types; see dtypes.h.
-#include "dtypes.h"
+#include "model/dtypes.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <charconv>
 #include <vector>
 
-#include "text.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -151,7 +151,7 @@ Dtype dtype_of(std::string_view text) {
   Dtype dtype = any(text);
   // One byte has no order that another mark could tell.
   const bool has_one_byte = dtype.broken_rule.empty() && dtype.item_bytes == 1;
-  if (has_one_byte) dtype.writers_spell = "|" + std::string(text.substr(1, 2));
+  if (has_one_byte) dtype.writers_prefix = "|" + std::string(text.substr(1, 2));
   return dtype;
 }
 

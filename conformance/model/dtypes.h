@@ -1,4 +1,4 @@
-// The texts that name element types: what they mean, and which rule a wrong one breaks.
+// Parses element types, and finds the rule that an invalid one breaks.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "model.h"
+#include "model/model.h"
 
 namespace tzmark::conformance::model {
 
@@ -14,14 +14,14 @@ struct Dtype {
   std::uint64_t item_bytes = 0;       // 0: unknown
   std::optional<std::string> torch;   // torch's name without "torch."; nothing for foreign types
   bool opaque = false;                // a type that numpy lacks
-  std::string writers_spell = {};     // not empty: how a writer has to begin it
-  std::string_view broken_rule = {};  // empty: the dtype is right
+  std::string writers_prefix = {};    // not empty: the required beginning in writers
+  std::string_view broken_rule = {};  // empty: the dtype is valid
   std::string problem = {};
 };
 
 Dtype dtype_of(std::string_view text);
 
-// The first values of the data, for a person.
+// The first values of the data, for display.
 std::string data_summary(std::string_view dtype, Bytes data);
 
 }  // namespace tzmark::conformance::model

@@ -1,5 +1,5 @@
 // How writers have to begin a type.
-#include "dtypes.h"
+#include "model/dtypes.h"
 
 #include <gtest/gtest.h>
 
@@ -14,17 +14,17 @@ TEST(Dtypes, WritersBeginTypesOfOneByteWithABar) {
       SCOPED_TRACE(mark + code);
       const Dtype dtype = dtype_of(mark + code);
       EXPECT_EQ(dtype.broken_rule, "");
-      EXPECT_EQ(dtype.writers_spell, "|" + code);
+      EXPECT_EQ(dtype.writers_prefix, "|" + code);
     }
   }
   EXPECT_EQ(dtype_of("<V1\0torch.bits8"sv).broken_rule, "");
-  EXPECT_EQ(dtype_of("<V1\0torch.bits8"sv).writers_spell, "|V1");
+  EXPECT_EQ(dtype_of("<V1\0torch.bits8"sv).writers_prefix, "|V1");
 }
 
 TEST(Dtypes, TheMarkOfOthersIsTheirOwn) {
   for (const std::string_view text : {"<u2"sv, ">u2"sv, "<f4"sv, "|S5"sv, "<U1"sv, "<V2\0torch.bfloat16"sv}) {
     EXPECT_EQ(dtype_of(text).broken_rule, "") << text;
-    EXPECT_EQ(dtype_of(text).writers_spell, "") << text;
+    EXPECT_EQ(dtype_of(text).writers_prefix, "") << text;
   }
 }
 

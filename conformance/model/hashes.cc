@@ -1,5 +1,5 @@
 // The hashes of tensors; see hashes.h.
-#include "hashes.h"
+#include "model/hashes.h"
 
 #include <fmt/format.h>
 #include <openssl/sha.h>
@@ -9,7 +9,7 @@
 #include <iterator>
 #include <map>
 
-#include "text.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -31,14 +31,14 @@ std::vector<std::byte> crc32(Bytes message) {
   return bytes;
 }
 
-const Record* hash_list(const Record& header) {
+const ParsedStructure* hash_list(const ParsedStructure& header) {
   const auto found = std::find_if(header.children.begin(), header.children.end(),
-                                  [](const Record& child) { return child.structure == &kHashList; });
+                                  [](const ParsedStructure& child) { return child.structure == &kHashList; });
   return found == header.children.end() ? nullptr : &*found;
 }
 
 // The header bytes that the hashes cover.
-std::vector<std::byte> hashed_header(Bytes file, const Reading& reading, const Record& header) {
+std::vector<std::byte> hashed_header(Bytes file, const Reading& reading, const ParsedStructure& header) {
   const Value& length = *header.find("data_length");
   const Value& hashes_length = *header.find("hashes_length");
   std::vector<std::byte> message;
@@ -52,7 +52,7 @@ std::vector<std::byte> hashed_header(Bytes file, const Reading& reading, const R
     const std::uint64_t hashes_end = hashes_length.offset + hashes_length.size + hashes_length.number;
     // In a plain file nothing lies between the hashes and data_length, unless that rule is left out.
     add(header.begin, reading.encrypted ? hashes_end : length.offset);
-    for (const Record& hash : hash_list(header)->children) {
+    for (const ParsedStructure& hash : hash_list(header)->children) {
       const Value* value = hash.find("hash value");
       if (value) std::fill_n(message.begin() + (value->offset - header.begin), value->size, std::byte{0});
     }
@@ -65,11 +65,11 @@ std::vector<std::byte> hashed_header(Bytes file, const Reading& reading, const R
 
 std::string sha256_of(Bytes data) { return hex_digits(sha256(data)); }
 
-std::vector<StoredHash> stored_hashes(const Record& header) {
+std::vector<StoredHash> stored_hashes(const ParsedStructure& header) {
   std::vector<StoredHash> hashes;
-  const Record* list = hash_list(header);
+  const ParsedStructure* list = hash_list(header);
   if (!list) return hashes;
-  for (const Record& hash : list->children) {
+  for (const ParsedStructure& hash : list->children) {
     const Value* value = hash.find("hash value");
     if (!value) continue;
     const std::uint64_t type = hash.find("hash type")->number;
@@ -81,7 +81,7 @@ std::vector<StoredHash> stored_hashes(const Record& header) {
 }
 
 void check_hashes(Bytes file, const Reading& reading, std::size_t i, Bytes plaintext, Notes& notes) {
-  const Record& header = *reading.tensors[i].header;
+  const ParsedStructure& header = *reading.tensors[i].header;
   const std::string label = reading.label(kTensorHeader.name, i);
   const std::vector<StoredHash> hashes = stored_hashes(header);
   if (hashes.empty()) {

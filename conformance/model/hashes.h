@@ -1,4 +1,4 @@
-// The hashes of tensors: those that are stored, and whether they are right.
+// The stored hashes of tensors, and whether they are correct.
 //
 // Thread-safety: pure functions, but for the notes that they are given.
 #pragma once
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "reading.h"
+#include "model/reading.h"
 
 namespace tzmark::conformance::model {
 
@@ -18,7 +18,7 @@ struct StoredHash {
   std::uint64_t type;
   const Value* value;
 };
-std::vector<StoredHash> stored_hashes(const Record& header);
+std::vector<StoredHash> stored_hashes(const ParsedStructure& header);
 
 // Step 12 of FORMAT.md 11.1 for one tensor.
 // REQUIRES: the tensor has a whole header.

@@ -5,7 +5,7 @@
 #include <ctime>
 #include <string>
 
-#include "model.h"
+#include "model/model.h"
 
 namespace tzmark::conformance::model {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "reading.h"
-#include "text.h"
+#include "model/reading.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::uint64_t kFileHeaderBytes = 65;
 constexpr std::uint64_t kEntryLeastBytes = 29 + 3;
 constexpr std::uint64_t kNominalLimitBytes = std::uint64_t{1} << 63;
 
-std::vector<std::uint64_t> shape_of(Bytes file, const Record& entry) {
+std::vector<std::uint64_t> shape_of(Bytes file, const ParsedStructure& entry) {
   const Value& dims = *entry.find("dim");
   const std::uint64_t ndim = entry.find("ndim")->number;
   std::vector<std::uint64_t> shape;
@@ -95,7 +95,7 @@ class EntryCheck {
 };
 
 // The entries, up to the first that is none.
-bool read_entries(Bytes file, const Frame& settings, std::uint64_t tensor_count, Reading& reading, std::uint64_t& at) {
+bool read_entries(Bytes file, const Scope& settings, std::uint64_t tensor_count, Reading& reading, std::uint64_t& at) {
   for (std::uint64_t i = 0; i < tensor_count; ++i) {
     const std::string label = reading.label(kIndexEntry.name, i);
     Tensor tensor;
@@ -105,7 +105,7 @@ bool read_entries(Bytes file, const Frame& settings, std::uint64_t tensor_count,
     EntryCheck(file, *reading.layout, label, reading.notes).run(tensor);
     reading.tensors.push_back(std::move(tensor));
     if (i == 0) reading.first_entry_fits = !reading.notes.refused();
-    // Zeros behind the last entry can be read as entries for ever.
+    // Zeros after the last entry can be read as entries for ever.
     if (reading.tensors.back().entry.find("dtype")->size == 0) return false;
   }
   return true;
@@ -138,7 +138,7 @@ void check_tree(Reading& reading) {
 }
 
 // Where the index begins and where the room for it ends; nothing if the layout section does not say.
-std::optional<std::pair<std::uint64_t, std::uint64_t>> index_room(Bytes file, const Frame& settings, Reading& reading) {
+std::optional<std::pair<std::uint64_t, std::uint64_t>> index_room(Bytes file, const Scope& settings, Reading& reading) {
   if (!reading.layout->segments) return std::pair(kFileHeaderBytes, file.size());
   reading.layout_section = walk(file, kLayoutSection, kFileHeaderBytes, file.size(), &settings,
                                 std::string(kLayoutSection.name), reading.notes);
@@ -151,7 +151,7 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> index_room(Bytes file, co
 
 }  // namespace
 
-bool read_index(Bytes file, const Frame& settings, std::uint64_t tensor_count, Reading& reading) {
+bool read_index(Bytes file, const Scope& settings, std::uint64_t tensor_count, Reading& reading) {
   const auto room = index_room(file, settings, reading);
   if (!room) return false;
   const auto [begin, end] = *room;
@@ -160,7 +160,7 @@ bool read_index(Bytes file, const Frame& settings, std::uint64_t tensor_count, R
     reading.notes.defect(rule, begin, "index: there is no room for index_length");
     return false;
   }
-  const Record length = walk(file, kIndexLength, begin, end, &settings, "index", reading.notes);
+  const ParsedStructure length = walk(file, kIndexLength, begin, end, &settings, "index", reading.notes);
   const std::uint64_t index_length = length.values[0].number;
   const bool fits = index_length <= end - length.end;
   if (!fits) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "corpus_files.h"
+#include "model/corpus_files.h"
 
 namespace tzmark::conformance::model {
 namespace {

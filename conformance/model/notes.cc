@@ -1,5 +1,5 @@
 // What a walk through a file finds; see notes.h.
-#include "notes.h"
+#include "model/notes.h"
 
 #include <algorithm>
 #include <iterator>

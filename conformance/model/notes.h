@@ -1,4 +1,4 @@
-// What a walk through a file finds: fields and defects.
+// Collects the fields and defects of a file.
 //
 // Thread-safety: one object belongs to one thread. It owns what it holds, and refers to the set of rules to leave out.
 #pragma once
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "model.h"
+#include "model/model.h"
 
 namespace tzmark::conformance::model {
 
@@ -15,19 +15,19 @@ class Notes {
  public:
   explicit Notes(const std::set<std::string>& without) : without_(&without) {}
 
-  // One without bytes is not kept.
+  // Ignores fields without bytes.
   void field(Field field);
 
   // Its kind follows from the rule.
   void defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message);
 
-  // An empty rule stands for prose that binds writers.
+  // An empty rule stands for text without an id that binds writers.
   void writer_defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message);
 
-  // Whether a reader refuses the file for what was found so far.
+  // Whether a reader rejects the file for the defects so far.
   bool refused() const;
 
-  // Takes over what another found.
+  // Appends the notes of another.
   void append(Notes&& other);
 
   const std::set<std::string>& without() const { return *without_; }

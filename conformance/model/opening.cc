@@ -1,5 +1,5 @@
 // Opens the data of encrypted tensors; see opening.h.
-#include "opening.h"
+#include "model/opening.h"
 
 #include <fmt/format.h>
 #include <sodium.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <stdexcept>
 
-#include "text.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -25,9 +25,9 @@ unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(b
 const unsigned char* raw(Bytes bytes) { return reinterpret_cast<const unsigned char*>(bytes.data()); }
 
 // The values of the payload, which is the one structure in a body.
-const Record& payload(const Record& body) { return body.children.at(0); }
+const ParsedStructure& payload(const ParsedStructure& body) { return body.children.at(0); }
 
-std::uint64_t chunk_type(const Record& body) { return body.find("chunk_type")->number; }
+std::uint64_t chunk_type(const ParsedStructure& body) { return body.find("chunk_type")->number; }
 
 // Decrypts a message in place whether or not its MAC is right, and says whether it is.
 bool unseal(std::span<std::byte> data, const Message& message, Bytes mac, const std::array<std::uint8_t, 32>& key) {
@@ -43,27 +43,27 @@ bool unseal(std::span<std::byte> data, const Message& message, Bytes mac, const 
 
 }  // namespace
 
-std::vector<const Record*> crypt_chunk_bodies(const Record& header) {
-  std::vector<const Record*> bodies;
-  for (const Record& block : header.children) {
+std::vector<const ParsedStructure*> crypt_chunk_bodies(const ParsedStructure& header) {
+  std::vector<const ParsedStructure*> bodies;
+  for (const ParsedStructure& block : header.children) {
     if (block.structure != &kCryptBlock || block.children.empty()) continue;
-    for (const Record& chunk : block.children[0].children) {
+    for (const ParsedStructure& chunk : block.children[0].children) {
       if (!chunk.children.empty() && chunk.children[0].find("chunk_type")) bodies.push_back(&chunk.children[0]);
     }
   }
   return bodies;
 }
 
-const Record* cipher_of(const Record& header) {
-  for (const Record* body : crypt_chunk_bodies(header)) {
+const ParsedStructure* cipher_of(const ParsedStructure& header) {
+  for (const ParsedStructure* body : crypt_chunk_bodies(header)) {
     const std::uint64_t type = chunk_type(*body);
     if (type == kChunkParallel || type == kChunkSequential) return body;
   }
   return nullptr;
 }
 
-std::vector<Message> messages_of(Bytes file, const Record& cipher, std::uint64_t data_length) {
-  const Record& fields = payload(cipher);
+std::vector<Message> messages_of(Bytes file, const ParsedStructure& cipher, std::uint64_t data_length) {
+  const ParsedStructure& fields = payload(cipher);
   const Value* nonce = fields.find("nonce");
   if (!nonce) return {};
   std::vector<Message> messages;
@@ -99,8 +99,8 @@ void Opener::check_secret() {
                  "the file is encrypted, and no key is given");
 }
 
-std::optional<Opener::Key> Opener::derive(std::size_t tensor, const Record& body) {
-  const Record& fields = payload(body);
+std::optional<Opener::Key> Opener::derive(std::size_t tensor, const ParsedStructure& body) {
+  const ParsedStructure& fields = payload(body);
   const std::uint64_t opslimit = fields.find("opslimit")->number;
   const std::uint64_t memlimit = fields.find("memlimit")->number;
   const auto alg = static_cast<std::int32_t>(fields.find("alg")->number);
@@ -130,10 +130,10 @@ std::optional<Opener::Key> Opener::derive(std::size_t tensor, const Record& body
   return key;
 }
 
-std::optional<Opener::Key> Opener::key_for(std::size_t tensor, const Record& header) {
+std::optional<Opener::Key> Opener::key_for(std::size_t tensor, const ParsedStructure& header) {
   if (secret_->key) return secret_->key;
   if (!secret_->passphrase) return std::nullopt;
-  for (const Record* body : crypt_chunk_bodies(header)) {
+  for (const ParsedStructure* body : crypt_chunk_bodies(header)) {
     if (chunk_type(*body) == kChunkKeyDerivation && payload(*body).find("salt")) return derive(tensor, *body);
   }
   notes_->defect("TZR-CRY-019", header.begin,
@@ -148,7 +148,7 @@ std::vector<std::byte> Opener::open(std::size_t i) {
   const Bytes stored = file_.subspan(*tensor.data_offset, size);
   std::vector<std::byte> data(stored.begin(), stored.end());
   if (!reading_->encrypted || data.empty() || !tensor.header) return data;
-  const Record* cipher = cipher_of(*tensor.header);
+  const ParsedStructure* cipher = cipher_of(*tensor.header);
   if (!cipher) return data;
   const std::optional<Key> key = key_for(i, *tensor.header);
   if (!key) return data;

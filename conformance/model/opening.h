@@ -7,17 +7,17 @@
 #include <tuple>
 #include <vector>
 
-#include "reading.h"
+#include "model/reading.h"
 
 namespace tzmark::conformance::model {
 
 // The bodies of the crypt chunks of a header, those that have a type.
-std::vector<const Record*> crypt_chunk_bodies(const Record& header);
+std::vector<const ParsedStructure*> crypt_chunk_bodies(const ParsedStructure& header);
 
 // The body of the cipher chunk; null if there is none.
-const Record* cipher_of(const Record& header);
+const ParsedStructure* cipher_of(const ParsedStructure& header);
 
-// One message that is sealed under a nonce of its own.
+// A message that is encrypted under its own nonce.
 struct Message {
   std::uint64_t offset;  // in the data
   std::uint64_t size;
@@ -26,30 +26,29 @@ struct Message {
 };
 
 // Empty if the numbers of the chunk make no sense.
-std::vector<Message> messages_of(Bytes file, const Record& cipher, std::uint64_t data_length);
+std::vector<Message> messages_of(Bytes file, const ParsedStructure& cipher, std::uint64_t data_length);
 
 class Opener {
  public:
   Opener(Bytes file, const Secret& secret, const Reading& reading, Notes& notes)
       : file_(file), secret_(&secret), reading_(&reading), notes_(&notes) {}
 
-  // Notes what forbids to open the file as it is. Of plain files a key is one thing.
+  // Notes defects of the secret, such as a key for a plain file.
   void check_secret();
 
-  // The plaintext. Where something forbids to open the tensor, it notes that and gives the bytes as they are stored.
-  // Throws std::runtime_error if the machine cannot derive the key, for want of memory.
-  // REQUIRES: the tensor's data_offset is known.
+  // Returns the plaintext. If the tensor cannot be opened, notes why and returns the stored bytes. Throws
+  // std::runtime_error if there is no memory to derive the key. REQUIRES: the tensor's data_offset is known.
   std::vector<std::byte> open(std::size_t tensor);
 
   using Key = std::array<std::uint8_t, 32>;
 
-  // What opens this tensor, as its header says. Notes why there is none, and throws as open does.
-  std::optional<Key> key_for(std::size_t tensor, const Record& header);
+  // The key of this tensor by its header. Notes why there is none, and throws as open does.
+  std::optional<Key> key_for(std::size_t tensor, const ParsedStructure& header);
 
  private:
   using Derivation = std::tuple<std::uint64_t, std::uint64_t, std::int32_t, std::string>;
 
-  std::optional<Key> derive(std::size_t tensor, const Record& body);
+  std::optional<Key> derive(std::size_t tensor, const ParsedStructure& body);
 
   Bytes file_;
   const Secret* secret_;

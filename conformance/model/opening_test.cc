@@ -7,7 +7,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "corpus_files.h"
+#include "model/corpus_files.h"
 
 namespace tzmark::conformance::model {
 namespace {

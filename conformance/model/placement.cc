@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "reading.h"
-#include "text.h"
+#include "model/reading.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -49,7 +49,7 @@ std::vector<std::size_t> in_order(const std::vector<Tensor>& tensors, std::optio
 }
 
 // Walks one header; nothing is left to go by if its length is wrong.
-bool read_header(Bytes file, const Frame& settings, Reading& reading, std::size_t i, std::uint64_t limit,
+bool read_header(Bytes file, const Scope& settings, Reading& reading, std::size_t i, std::uint64_t limit,
                  Notes& notes) {
   Tensor& tensor = reading.tensors[i];
   const std::uint64_t begin = *tensor.header_offset;
@@ -64,7 +64,7 @@ bool read_header(Bytes file, const Frame& settings, Reading& reading, std::size_
                  fmt::format("{}: its {} bytes run past byte {}", label, length, limit));
     return false;
   }
-  const Frame entry{file, &tensor.entry, &settings};
+  const Scope entry{file, &tensor.entry, &settings};
   tensor.header = walk(file, kTensorHeader, begin, begin + length, &entry, label, notes);
   tensor.header->end = begin + length;
   return true;
@@ -85,7 +85,7 @@ bool check_data_offset(Reading& reading, std::size_t i, bool header_is_right) {
 }
 
 // v1 to v4 and v5-long-dims: each record begins where the one before ends.
-void read_records(Bytes file, const Frame& settings, Reading& reading) {
+void read_records(Bytes file, const Scope& settings, Reading& reading) {
   std::optional<std::uint64_t> expected = reading.index_end;
   for (const std::size_t i : in_order(reading.tensors, &Tensor::header_offset)) {
     Tensor& tensor = reading.tensors[i];
@@ -120,7 +120,7 @@ void overlap(Reading& reading, std::string_view rule, std::size_t i, std::string
 }
 
 // Headers one after another, then data, with gaps anywhere.
-void read_apart(Bytes file, const Frame& settings, Reading& reading) {
+void read_apart(Bytes file, const Scope& settings, Reading& reading) {
   const std::uint64_t limit = header_segment(file, reading).end;
   std::uint64_t headers_end = 0;
   for (const std::size_t i : in_order(reading.tensors, &Tensor::header_offset)) {
@@ -175,7 +175,7 @@ void check_offsets(Bytes file, Reading& reading) {
   }
 }
 
-void read_headers(Bytes file, const Frame& settings, Reading& reading) {
+void read_headers(Bytes file, const Scope& settings, Reading& reading) {
   if (reading.layout->headers_first) {
     read_apart(file, settings, reading);
   } else {

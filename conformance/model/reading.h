@@ -6,23 +6,23 @@
 #include <string>
 #include <vector>
 
-#include "dtypes.h"
-#include "names.h"
-#include "notes.h"
-#include "tables.h"
+#include "model/dtypes.h"
+#include "model/notes.h"
+#include "model/tables.h"
+#include "model/tensor_names.h"
 
 namespace tzmark::conformance::model {
 
 struct Tensor {
-  Record entry;
-  std::optional<Record> header;  // nothing where it could not be reached
+  ParsedStructure entry;
+  std::optional<ParsedStructure> header;  // nothing if it could not be reached
   ParsedName name;
   Dtype dtype;
   std::vector<std::uint64_t> shape;
   std::uint64_t data_length = 0;
   bool meta = false;
-  std::optional<std::uint64_t> header_offset;  // in the file; nothing where it leads nowhere
-  std::optional<std::uint64_t> data_offset;    // alike
+  std::optional<std::uint64_t> header_offset;  // in the file; nothing if it is out of range
+  std::optional<std::uint64_t> data_offset;    // in the same way
 };
 
 struct Reading {
@@ -32,30 +32,31 @@ struct Reading {
   const Layout* layout;
   bool encrypted;
   Notes notes;
-  std::optional<Record> layout_section;  // of v5-segments
+  std::optional<ParsedStructure> layout_section;  // of v5-segments
   std::uint64_t index_begin = 0;
   std::uint64_t index_end = 0;
   std::vector<Tensor> tensors;
   bool first_entry_fits = false;
-  bool index_fits = false;                     // up to and with step 7
-  std::optional<std::uint64_t> terminator_at;  // where the last record ends, if that is known
+  bool index_fits = false;                     // up to and including step 7
+  std::optional<std::uint64_t> terminator_at;  // end of the last record, if known
 
   std::string label(std::string_view structure, std::size_t tensor) const;
 };
 
 // REQUIRES: the file header is whole.
-Reading read_as(Bytes file, const Record& file_header, const Layout& layout, const std::set<std::string>& without);
+Reading read_as(Bytes file, const ParsedStructure& file_header, const Layout& layout,
+                const std::set<std::string>& without);
 
-// The parts of read_as. Each returns whether the next has something to go on.
+// The parts of read_as. Each returns whether the next one can continue.
 
 // Steps 3 to 6 (index.cc).
-bool read_index(Bytes file, const Frame& settings, std::uint64_t tensor_count, Reading& reading);
+bool read_index(Bytes file, const Scope& settings, std::uint64_t tensor_count, Reading& reading);
 
 // Steps 7 to 10 (placement.cc).
 void check_offsets(Bytes file, Reading& reading);
-void read_headers(Bytes file, const Frame& settings, Reading& reading);
+void read_headers(Bytes file, const Scope& settings, Reading& reading);
 
 // The layout of a file of data version 5 by FORMAT.md 14.1, read.
-Reading read_version_5(Bytes file, const Record& file_header, const std::set<std::string>& without);
+Reading read_version_5(Bytes file, const ParsedStructure& file_header, const std::set<std::string>& without);
 
 }  // namespace tzmark::conformance::model

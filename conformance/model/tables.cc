@@ -1,5 +1,5 @@
 // The wire structures of the format as tables; see tables.h.
-#include "tables.h"
+#include "model/tables.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "text.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -22,34 +22,34 @@ struct Name {
 };
 
 template <Name name>
-std::uint64_t number_of(const Frame& frame) {
+std::uint64_t number_of(const Scope& frame) {
   return frame.number(name.view());
 }
 
 template <std::uint64_t number>
-std::uint64_t fixed(const Frame&) {
+std::uint64_t fixed(const Scope&) {
   return number;
 }
 
-// All that is left but for the bytes of the fields behind.
-template <std::uint64_t behind_bytes>
-std::uint64_t rest_but(const Frame& frame) {
-  return frame.rest - std::min(frame.rest, behind_bytes);
+// The rest without the bytes of the following fields.
+template <std::uint64_t after_bytes>
+std::uint64_t rest_but(const Scope& frame) {
+  return frame.rest - std::min(frame.rest, after_bytes);
 }
 
 template <Name name, std::uint64_t... wanted>
-bool is(const Frame& frame) {
+bool is(const Scope& frame) {
   return ((frame.number(name.view()) == wanted) || ...);
 }
 
 template <Test test>
-bool no(const Frame& frame) {
+bool no(const Scope& frame) {
   return !test(frame);
 }
 
 // The field that was read last has the bytes that the structure around gives it.
 template <Name name>
-bool as_in_index(const Frame& frame) {
+bool as_in_index(const Scope& frame) {
   const Bytes here = frame.bytes(*frame.record->find(name.view()));
   const Bytes there = frame.bytes(frame.outer->value(name.view()));
   return std::equal(here.begin(), here.end(), there.begin(), there.end());
@@ -57,23 +57,23 @@ bool as_in_index(const Frame& frame) {
 
 constexpr std::string_view kAsInIndex = "as in the index";
 
-bool in_encrypted_file(const Frame& frame) { return frame.number(kEncrypted) != 0; }
-bool has_entry_version(const Frame& frame) { return frame.number(kLongDims) != 0; }
-bool has_wide_dims(const Frame& frame) { return frame.has("entry_version") && frame.number("entry_version") == 5; }
+bool in_encrypted_file(const Scope& frame) { return frame.number(kEncrypted) != 0; }
+bool has_entry_version(const Scope& frame) { return frame.number(kLongDims) != 0; }
+bool has_wide_dims(const Scope& frame) { return frame.has("entry_version") && frame.number("entry_version") == 5; }
 
-std::string show_text(const Frame& frame, const Value& value) { return in_quotes(text_of(frame.bytes(value))); }
-std::string show_hex(const Frame& frame, const Value& value) { return hex_folded(frame.bytes(value)); }
+std::string show_text(const Scope& frame, const Value& value) { return in_quotes(text_of(frame.bytes(value))); }
+std::string show_hex(const Scope& frame, const Value& value) { return hex_folded(frame.bytes(value)); }
 
-std::string show_kind(const Frame&, const Value& value) {
+std::string show_kind(const Scope&, const Value& value) {
   const std::string_view name = kind_name(value.number);
   return fmt::format("{}{}{}", value.number, name.empty() ? "" : ", ", name);
 }
 
 // File header.
 
-bool magic_is_right(const Frame& frame) { return text_of(frame.bytes(frame.value("magic"))) == "|TZR|"; }
+bool magic_is_right(const Scope& frame) { return text_of(frame.bytes(frame.value("magic"))) == "|TZR|"; }
 
-bool flags_are_known(const Frame& frame) {
+bool flags_are_known(const Scope& frame) {
   if (frame.number("data version") < 4) return true;
   const Bytes flags = frame.bytes(frame.value("feature flags"));
   const std::byte reserved = frame.number("data version") == 5 ? std::byte{0xfc} : std::byte{0xfe};
@@ -81,7 +81,7 @@ bool flags_are_known(const Frame& frame) {
          std::all_of(flags.begin() + 1, flags.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-std::string show_flags(const Frame& frame, const Value& value) {
+std::string show_flags(const Scope& frame, const Value& value) {
   const Bytes flags = frame.bytes(value);
   std::string bits;
   for (std::size_t bit = 0; bit < 8 * flags.size(); ++bit) {
@@ -96,7 +96,7 @@ std::string show_flags(const Frame& frame, const Value& value) {
 // Layout section.
 
 // In the order of the bounds, each is a u64, and so is the length of the section, which stands for where it ends.
-bool in_order(const Frame& frame) {
+bool in_order(const Scope& frame) {
   const std::vector<Value>& values = frame.record->values;
   const std::uint64_t bound = values.back().number;
   const auto before = std::find_if(values.rbegin() + 1, values.rend(), [](const Value& v) { return v.size == 8; });
@@ -105,40 +105,40 @@ bool in_order(const Frame& frame) {
          bound <= frame.number(kFileSize);
 }
 
-const Check kInOrder = {"TZR-SEG-002", "neither below the bound before it nor beyond the file", in_order};
+const FieldCheck kInOrder = {"TZR-SEG-002", "neither below the bound before it nor beyond the file", in_order};
 
 // Tensor header.
 
-bool not_negative(const Frame& frame) { return frame.number("data_length") >> 63 == 0; }
+bool not_negative(const Scope& frame) { return frame.number("data_length") >> 63 == 0; }
 
-std::string show_header_length(const Frame& frame, const Value& value) {
+std::string show_header_length(const Scope& frame, const Value& value) {
   return fmt::format("{}, to byte {}", value.number, frame.record->begin + value.number);
 }
 
-std::string show_hash_type(const Frame&, const Value& value) {
+std::string show_hash_type(const Scope&, const Value& value) {
   if (value.number == kHashCrc32) return "0, CRC32";
   return value.number == kHashSha256 ? "1, SHA-256" : fmt::format("{}", value.number);
 }
 
-bool hash_size_fits_type(const Frame& frame) {
+bool hash_size_fits_type(const Scope& frame) {
   const std::uint64_t type = frame.number("hash type");
   if (type != kHashCrc32 && type != kHashSha256) return true;
   return frame.number("hash size") == (type == kHashCrc32 ? 4 : 32);
 }
 
-std::string show_hash(const Frame& frame, const Value& value) {
+std::string show_hash(const Scope& frame, const Value& value) {
   if (value.size == 4) return fmt::format("the number {:08X}", little_endian(frame.bytes(value)));
   return hex_folded(frame.bytes(value));
 }
 
 // Crypt block.
 
-bool chunk_size_is_right(const Frame& frame) {
+bool chunk_size_is_right(const Scope& frame) {
   const std::uint64_t size = frame.number("chunk_size");
   return size >= 1024 && size % 64 == 0;
 }
 
-bool mac_count_is_right(const Frame& frame) {
+bool mac_count_is_right(const Scope& frame) {
   const std::uint64_t size = frame.number("chunk_size");
   if (size == 0) return true;  // that is TZR-CRY-008
   const std::uint64_t data_length = frame.number("data_length");
@@ -147,24 +147,24 @@ bool mac_count_is_right(const Frame& frame) {
 
 // How many chunks of these types the block has.
 template <std::uint64_t... types>
-std::ptrdiff_t chunks_of(const Frame& frame) {
-  const std::vector<Record>& chunks = frame.record->children;
-  return std::count_if(chunks.begin(), chunks.end(), [](const Record& chunk) {
+std::ptrdiff_t chunks_of(const Scope& frame) {
+  const std::vector<ParsedStructure>& chunks = frame.record->children;
+  return std::count_if(chunks.begin(), chunks.end(), [](const ParsedStructure& chunk) {
     const Value* type = chunk.children[0].find("chunk_type");
     return type && ((type->number == types) || ...);
   });
 }
 
-bool has_one_cipher_at_most(const Frame& frame) { return chunks_of<kChunkParallel, kChunkSequential>(frame) <= 1; }
-bool has_one_derivation_at_most(const Frame& frame) { return chunks_of<kChunkKeyDerivation>(frame) <= 1; }
-bool has_cipher_for_data(const Frame& frame) {
+bool has_one_cipher_at_most(const Scope& frame) { return chunks_of<kChunkParallel, kChunkSequential>(frame) <= 1; }
+bool has_one_derivation_at_most(const Scope& frame) { return chunks_of<kChunkKeyDerivation>(frame) <= 1; }
+bool has_cipher_for_data(const Scope& frame) {
   return frame.number("data_length") == 0 || chunks_of<kChunkParallel, kChunkSequential>(frame) > 0;
 }
-bool is_empty_without_data(const Frame& frame) {
+bool is_empty_without_data(const Scope& frame) {
   return frame.number("data_length") > 0 || frame.number("chunk_count") == 0;
 }
 
-std::string show_chunk_type(const Frame&, const Value& value) {
+std::string show_chunk_type(const Scope&, const Value& value) {
   static constexpr std::array<std::string_view, 4> names = {"", "key derivation", "parallel cipher",
                                                             "sequential cipher"};
   if (value.number == 0 || value.number >= names.size()) return fmt::format("{}", value.number);
@@ -172,41 +172,41 @@ std::string show_chunk_type(const Frame&, const Value& value) {
 }
 
 template <Name name, std::uint64_t least>
-bool at_least(const Frame& frame) {
+bool at_least(const Scope& frame) {
   return frame.number(name.view()) >= least;
 }
 
 // Rows.
 
-using Checks = std::vector<Check>;
-using Show = std::string (*)(const Frame&, const Value&);
+using Checks = std::vector<FieldCheck>;
+using Show = std::string (*)(const Scope&, const Value&);
 
-Row number(Type type, std::string_view name, Checks checks = {}, Show show = nullptr) {
+FieldRow number(Type type, std::string_view name, Checks checks = {}, Show show = nullptr) {
   return {.name = name, .type = type, .checks = std::move(checks), .show = show};
 }
-Row u8(std::string_view name, Checks checks = {}, Show show = nullptr) {
+FieldRow u8(std::string_view name, Checks checks = {}, Show show = nullptr) {
   return number(Type::kU8, name, std::move(checks), show);
 }
-Row u16(std::string_view name, Checks checks = {}, Show show = nullptr) {
+FieldRow u16(std::string_view name, Checks checks = {}, Show show = nullptr) {
   return number(Type::kU16, name, std::move(checks), show);
 }
-Row u32(std::string_view name, Checks checks = {}) { return number(Type::kU32, name, std::move(checks)); }
-Row u64(std::string_view name, Checks checks = {}, Show show = nullptr) {
+FieldRow u32(std::string_view name, Checks checks = {}) { return number(Type::kU32, name, std::move(checks)); }
+FieldRow u64(std::string_view name, Checks checks = {}, Show show = nullptr) {
   return number(Type::kU64, name, std::move(checks), show);
 }
-Row bytes(std::string_view name, Number amount, Checks checks = {}, Show show = nullptr) {
+FieldRow bytes(std::string_view name, Number amount, Checks checks = {}, Show show = nullptr) {
   return {.name = name, .type = Type::kBytes, .amount = amount, .checks = std::move(checks), .show = show};
 }
-Row dims(Type type, Test test, Checks checks = {}) {
+FieldRow dims(Type type, Test test, Checks checks = {}) {
   return {.name = "dim", .type = type, .amount = number_of<"ndim">, .when = test, .checks = std::move(checks)};
 }
-Row list(std::string_view name, Number amount, const Structure& of) {
+FieldRow list(std::string_view name, Number amount, const Structure& of) {
   return {.name = name, .type = Type::kStructure, .amount = amount, .structure = &of};
 }
-Row part(std::string_view name, Number room, const Structure& of) {
+FieldRow part(std::string_view name, Number room, const Structure& of) {
   return {.name = name, .type = Type::kStructure, .room = room, .structure = &of};
 }
-Row when(Test test, Row row) {
+FieldRow when(Test test, FieldRow row) {
   row.when = test;
   return row;
 }

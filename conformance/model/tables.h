@@ -1,4 +1,4 @@
-// The wire structures of the format as tables, one row a field, as FORMAT.md has them.
+// The wire structures of the format as tables, one row per field, as in FORMAT.md.
 //
 // What the tables ask of the structures around them: a record of settings (kSettings) is the outermost, and a tensor
 // header lies within the index entry that leads to it.
@@ -6,7 +6,7 @@
 // Thread-safety: constant.
 #pragma once
 
-#include "walk.h"
+#include "model/walk.h"
 
 namespace tzmark::conformance::model {
 
@@ -20,10 +20,10 @@ struct Layout {
 
 const std::vector<Layout>& layouts();
 
-// REQUIRES: the name is one of theirs.
+// REQUIRES: a layout has that name.
 const Layout& layout_named(std::string_view name);
 
-// The first of a data version; of an unknown one the nearest that a careless reader would take.
+// The first layout of a data version; for an unknown version, the layout that a careless reader would use.
 const Layout& layout_of_version(std::uint64_t data_version);
 
 // Names of the settings, which are values of the outermost record.

@@ -1,9 +1,10 @@
 // How values of fields look to a person, and UTF-8; see text.h.
-#include "text.h"
+#include "model/text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace tzmark::conformance::model {
 namespace {
@@ -85,6 +86,17 @@ std::string hex_digits(Bytes bytes) {
   hex.reserve(2 * bytes.size());
   for (const std::byte byte : bytes) fmt::format_to(std::back_inserter(hex), "{:02x}", std::to_integer<unsigned>(byte));
   return hex;
+}
+
+std::array<std::uint8_t, 32> key_of_hex(const std::string& digits) {
+  std::array<std::uint8_t, 32> key;
+  if (digits.size() != 2 * key.size() || digits.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) {
+    throw std::runtime_error("a key is 64 hexadecimal digits");
+  }
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    key[i] = static_cast<std::uint8_t>(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
+  }
+  return key;
 }
 
 }  // namespace tzmark::conformance::model

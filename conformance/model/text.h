@@ -1,4 +1,4 @@
-// How values of fields look to a person, and UTF-8.
+// Formats values of fields for display, and checks UTF-8.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "model.h"
+#include "model/model.h"
 
 namespace tzmark::conformance::model {
 
@@ -18,7 +18,7 @@ std::string_view text_of(Bytes bytes);
 // Well-formed UTF-8: no overlong form, no surrogate, nothing above 10FFFF.
 bool is_utf8(std::string_view text);
 
-// In single quotation marks, on one line, long texts cut; bytes that cannot be shown as \x1e.
+// In single quotes, on one line, cut if long; unprintable bytes become escapes such as \x1e.
 std::string in_quotes(std::string_view text);
 
 // "0c 12 8e", or with more than 16 bytes the first and the last four and how many there are.
@@ -26,5 +26,8 @@ std::string hex_folded(Bytes bytes);
 
 // "0c128e"
 std::string hex_digits(Bytes bytes);
+
+// Parses 64 hexadecimal digits. Throws std::runtime_error for other text.
+std::array<std::uint8_t, 32> key_of_hex(const std::string& digits);
 
 }  // namespace tzmark::conformance::model

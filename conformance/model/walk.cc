@@ -1,5 +1,5 @@
 // The interpreter of the tables; see walk.h.
-#include "walk.h"
+#include "model/walk.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "text.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -31,7 +31,7 @@ std::uint64_t width_bytes(Type type) {
   return 1;
 }
 
-std::string shown(const Row& row, const Frame& frame, const Value& value) {
+std::string shown(const FieldRow& row, const Scope& frame, const Value& value) {
   if (row.show) return row.show(frame, value);
   if (row.type == Type::kBytes) return "";
   const std::uint64_t number = little_endian(frame.bytes(value));
@@ -43,12 +43,12 @@ std::string shown(const Row& row, const Frame& frame, const Value& value) {
 // One walk through one structure.
 class Walk {
  public:
-  Walk(Bytes file, const Frame* outer, const std::string& label, Notes& notes, Record& record)
+  Walk(Bytes file, const Scope* outer, const std::string& label, Notes& notes, ParsedStructure& record)
       : frame_{file, &record, outer}, label_(label), notes_(&notes), record_(&record) {}
 
   void run() {
     record_->whole = true;
-    for (const Row& row : record_->structure->rows) {
+    for (const FieldRow& row : record_->structure->rows) {
       update();
       if (row.when && !row.when(frame_)) continue;
       record_->whole = row.type == Type::kStructure ? nested(row) : plain(row);
@@ -67,13 +67,13 @@ class Walk {
  private:
   void update() { frame_.rest = end_ - at_; }
 
-  bool overrun(const Row& row) {
+  bool overrun(const FieldRow& row) {
     notes_->defect(record_->structure->overrun_rule, at_,
                    fmt::format("{}: {} runs past byte {}, where its structure ends", label_, row.name, end_));
     return false;
   }
 
-  bool plain(const Row& row) {
+  bool plain(const FieldRow& row) {
     const std::uint64_t width = width_bytes(row.type);
     const std::uint64_t amount = row.amount ? row.amount(frame_) : 1;
     if (amount > frame_.rest / width) return overrun(row);
@@ -83,7 +83,7 @@ class Walk {
     const bool list = row.amount && row.type != Type::kBytes;
     notes_->field(
         {at_, value.size, label_, std::string(row.name), list ? "" : shown(row, frame_, value), list ? amount : 0});
-    for (const Check& check : row.checks) {
+    for (const FieldCheck& check : row.checks) {
       if (check.right(frame_)) continue;
       const std::string got = list ? "" : " is " + shown(row, frame_, value);
       notes_->defect(check.rule, at_, fmt::format("{}: {}{} and should be {}", label_, row.name, got, check.says));
@@ -92,7 +92,7 @@ class Walk {
     return true;
   }
 
-  bool nested(const Row& row) {
+  bool nested(const FieldRow& row) {
     const std::uint64_t amount = row.amount ? row.amount(frame_) : 1;
     for (std::uint64_t i = 0; i < amount; ++i) {
       update();
@@ -101,7 +101,7 @@ class Walk {
       std::string label = label_;
       if (!row.structure->name.empty()) label += fmt::format(", {}", row.structure->name);
       if (row.amount && !row.structure->name.empty()) label += fmt::format(" {}", i);
-      Record child = walk(frame_.file, *row.structure, at_, at_ + room, &frame_, label, *notes_);
+      ParsedStructure child = walk(frame_.file, *row.structure, at_, at_ + room, &frame_, label, *notes_);
       const bool whole = child.whole;
       at_ = row.room ? at_ + room : child.end;
       record_->children.push_back(std::move(child));
@@ -117,37 +117,37 @@ class Walk {
       notes_->defect(structure.remainder_rule, at_,
                      fmt::format("{}: {} bytes up to byte {} belong to no field", label_, frame_.rest, end_));
     }
-    for (const Check& check : structure.checks) {
+    for (const FieldCheck& check : structure.checks) {
       if (!check.right(frame_)) notes_->defect(check.rule, record_->begin, fmt::format("{}: {}", label_, check.says));
     }
   }
 
-  Frame frame_;
+  Scope frame_;
   const std::string& label_;
   Notes* notes_;
-  Record* record_;
+  ParsedStructure* record_;
   std::uint64_t at_ = 0;
   std::uint64_t end_ = 0;
 };
 
 }  // namespace
 
-const Value* Record::find(std::string_view name) const {
+const Value* ParsedStructure::find(std::string_view name) const {
   const auto found = std::find_if(values.rbegin(), values.rend(), [&](const Value& v) { return v.name == name; });
   return found == values.rend() ? nullptr : &*found;
 }
 
-bool Frame::has(std::string_view name) const { return record->find(name) || (outer && outer->has(name)); }
+bool Scope::has(std::string_view name) const { return record->find(name) || (outer && outer->has(name)); }
 
-const Value& Frame::value(std::string_view name) const {
+const Value& Scope::value(std::string_view name) const {
   if (const Value* own = record->find(name)) return *own;
   if (!outer) throw std::logic_error(fmt::format("the tables have no field {}", name));
   return outer->value(name);
 }
 
-Record walk(Bytes file, const Structure& structure, std::uint64_t begin, std::uint64_t end, const Frame* outer,
-            const std::string& label, Notes& notes) {
-  Record record;
+ParsedStructure walk(Bytes file, const Structure& structure, std::uint64_t begin, std::uint64_t end, const Scope* outer,
+                     const std::string& label, Notes& notes) {
+  ParsedStructure record;
   record.structure = &structure;
   record.begin = begin;
   Walk steps(file, outer, label, notes, record);

@@ -1,4 +1,4 @@
-// The interpreter of the tables: takes one structure out of a file, field by field, and notes what it finds.
+// Interprets the tables: reads one structure of a file, field by field, and notes fields and defects.
 //
 // A structure is a list of rows. Amounts, conditions and checks are functions of what was read before, in the structure
 // itself and in those around it.
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "notes.h"
+#include "model/notes.h"
 
 namespace tzmark::conformance::model {
 
@@ -28,62 +28,62 @@ struct Value {
 struct Structure;
 
 // A structure as it was found.
-struct Record {
+struct ParsedStructure {
   const Structure* structure = nullptr;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   bool whole = false;  // every field fitted
   std::vector<Value> values;
-  std::vector<Record> children;
+  std::vector<ParsedStructure> children;
 
   const Value* find(std::string_view name) const;
 };
 
-// What a row may ask for while its structure is read: the fields so far, and those of the structures around it.
-struct Frame {
+// The fields that a row may use while its structure is read: those so far, and those of the enclosing structures.
+struct Scope {
   Bytes file;
-  const Record* record = nullptr;
-  const Frame* outer = nullptr;
+  const ParsedStructure* record = nullptr;
+  const Scope* outer = nullptr;
   std::uint64_t rest = 0;  // bytes of the structure that are not read yet
 
-  // Throw std::logic_error if no field around has that name, which is a mistake in a table.
+  // Throw std::logic_error if no field in scope has that name, which is a fault of a table.
   const Value& value(std::string_view name) const;
   std::uint64_t number(std::string_view name) const { return value(name).number; }
   bool has(std::string_view name) const;
   Bytes bytes(const Value& value) const { return file.subspan(value.offset, value.size); }
 };
 
-using Number = std::uint64_t (*)(const Frame&);
-using Test = bool (*)(const Frame&);
+using Number = std::uint64_t (*)(const Scope&);
+using Test = bool (*)(const Scope&);
 
-struct Check {
+struct FieldCheck {
   std::string_view rule;
   std::string_view says;  // ends the sentence "NAME is VALUE and should be ..."; of a whole structure a sentence
   Test right;
 };
 
-struct Row {
+struct FieldRow {
   std::string_view name;
   Type type = Type::kU8;
   Number amount = nullptr;  // of kBytes how many bytes, of others how many in a row; none means one
   Number room = nullptr;    // of kStructure: bytes that it has to fill; none means up to the end of what is around it
   const Structure* structure = nullptr;
   Test when = nullptr;
-  std::vector<Check> checks = {};
-  std::string (*show)(const Frame&, const Value&) = nullptr;
+  std::vector<FieldCheck> checks = {};
+  std::string (*show)(const Scope&, const Value&) = nullptr;
 };
 
 struct Structure {
   std::string_view name;            // empty: its fields count as those of the structure around
   std::string_view overrun_rule;    // broken by a field that does not fit
-  std::string_view remainder_rule;  // broken by bytes behind the last field; empty: there may be some
-  std::vector<Row> rows;
-  std::vector<Check> checks = {};
+  std::string_view remainder_rule;  // broken by bytes after the last field; empty: bytes are allowed there
+  std::vector<FieldRow> rows;
+  std::vector<FieldCheck> checks = {};
 };
 
 // Walks `structure` through the bytes from `begin` to `end` of the file. Numbers never make it read beyond `end`, and
 // it stops at the first field that does not fit. REQUIRES: begin <= end <= file.size().
-Record walk(Bytes file, const Structure& structure, std::uint64_t begin, std::uint64_t end, const Frame* outer,
-            const std::string& label, Notes& notes);
+ParsedStructure walk(Bytes file, const Structure& structure, std::uint64_t begin, std::uint64_t end, const Scope* outer,
+                     const std::string& label, Notes& notes);
 
 }  // namespace tzmark::conformance::model

@@ -1,13 +1,13 @@
 // What FORMAT.md asks of writers beyond what readers check; see writer_rules.h.
-#include "writer_rules.h"
+#include "model/writer_rules.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "hashes.h"
-#include "opening.h"
-#include "text.h"
+#include "model/hashes.h"
+#include "model/opening.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -27,7 +27,7 @@ bool has_long_dim(const Tensor& tensor) {
 
 class WriterCheck {
  public:
-  WriterCheck(Bytes file, const Record& file_header, const Reading& reading, Notes& notes)
+  WriterCheck(Bytes file, const ParsedStructure& file_header, const Reading& reading, Notes& notes)
       : file_(file), file_header_(&file_header), reading_(&reading), notes_(&notes) {}
 
   void run() const {
@@ -88,15 +88,15 @@ class WriterCheck {
     const std::uint64_t name_at = tensor.entry.find("name")->offset;
     if (text("name").empty()) notes_->writer_defect("TZR-NAM-009", name_at, label + ": the name is empty");
     if (tensor.name.structured && tensor.name.path) {
-      const std::string spelling = writers_spelling(*tensor.name.path);
+      const std::string spelling = serialize_name(*tensor.name.path);
       if (spelling != text("name")) {
         notes_->writer_defect("TZR-NAM-010", name_at,
-                              fmt::format("{}: the name should be spelled {}", label, in_quotes(spelling)));
+                              fmt::format("{}: the name should be serialized as {}", label, in_quotes(spelling)));
       }
     }
-    if (!text("dtype").starts_with(tensor.dtype.writers_spell)) {
+    if (!text("dtype").starts_with(tensor.dtype.writers_prefix)) {
       notes_->writer_defect("TZR-DTY-006", tensor.entry.find("dtype")->offset,
-                            fmt::format("{}: the dtype should begin with {}", label, tensor.dtype.writers_spell));
+                            fmt::format("{}: the dtype should begin with {}", label, tensor.dtype.writers_prefix));
     }
     const Value* version = tensor.entry.find("entry_version");
     if (version && (version->number == 5) != has_long_dim(tensor)) {
@@ -113,7 +113,7 @@ class WriterCheck {
       notes_->writer_defect("TZR-HSH-007", hash.value->offset,
                             reading_->label(kTensorHeader.name, i) + ": a CRC32 of encrypted data gives it away");
     }
-    const Record* cipher = cipher_of(*tensor.header);
+    const ParsedStructure* cipher = cipher_of(*tensor.header);
     if (cipher && cipher->find("chunk_type")->number == kChunkSequential) {
       notes_->writer_defect("TZR-CRY-021", cipher->begin,
                             reading_->label(kTensorHeader.name, i) + ": writers use the parallel cipher");
@@ -121,8 +121,8 @@ class WriterCheck {
   }
 
   // What the key is derived from, as far as the file tells: one key for all tensors that do not say.
-  std::string key_source(const Record& header) const {
-    for (const Record* body : crypt_chunk_bodies(header)) {
+  std::string key_source(const ParsedStructure& header) const {
+    for (const ParsedStructure* body : crypt_chunk_bodies(header)) {
       if (body->find("chunk_type")->number != kChunkKeyDerivation) continue;
       return std::string(text_of(file_.subspan(body->begin, body->end - body->begin)));
     }
@@ -133,7 +133,7 @@ class WriterCheck {
     std::set<std::pair<std::string, std::array<unsigned char, 24>>> used;
     for (std::size_t i = 0; i < reading_->tensors.size(); ++i) {
       const Tensor& tensor = reading_->tensors[i];
-      const Record* cipher = reading_->encrypted ? cipher_of(*tensor.header) : nullptr;
+      const ParsedStructure* cipher = reading_->encrypted ? cipher_of(*tensor.header) : nullptr;
       if (!cipher) continue;
       const std::string key = key_source(*tensor.header);
       for (const Message& message : messages_of(file_, *cipher, tensor.data_length)) {
@@ -187,10 +187,10 @@ class WriterCheck {
 
   void check_end() const {
     const std::uint64_t end = *reading_->terminator_at + kTerminatorBytes;
-    if (end < file_.size()) notes_->writer_defect("TZR-IDX-016", end, "the file should end behind the terminator");
+    if (end < file_.size()) notes_->writer_defect("TZR-IDX-016", end, "the file should end after the terminator");
   }
 
-  // The terminator stands somewhere behind the last data, and all that is no field is zeros.
+  // The terminator comes after the last data, and all bytes outside of fields are zeros.
   void check_headers_first_end() const {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> used;
     for (const Field& field : notes_->fields()) used.emplace_back(field.offset, field.offset + field.size);
@@ -208,7 +208,7 @@ class WriterCheck {
     }
     check_gap(end, file_.size());
     if (file_.size() - end < kTerminatorBytes) {
-      notes_->writer_defect("TZR-TRM-001", end, "no terminator stands behind the last data");
+      notes_->writer_defect("TZR-TRM-001", end, "there is no terminator after the last data");
     }
     if (!reading_->layout->segments && first_data < file_.size() && first_data % kBlockBytes != 0) {
       notes_->writer_defect("TZR-IDX-017", first_data, "the data should begin at a multiple of 4096");
@@ -223,14 +223,14 @@ class WriterCheck {
   }
 
   Bytes file_;
-  const Record* file_header_;
+  const ParsedStructure* file_header_;
   const Reading* reading_;
   Notes* notes_;
 };
 
 }  // namespace
 
-void check_writer_rules(Bytes file, const Record& file_header, const Reading& reading, Notes& notes) {
+void check_writer_rules(Bytes file, const ParsedStructure& file_header, const Reading& reading, Notes& notes) {
   WriterCheck(file, file_header, reading, notes).run();
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "corpus_files.h"
+#include "model/corpus_files.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -63,7 +63,7 @@ TEST(WriterRules, EachIsFound) {
            Broken{"segments-terminator-nonzero", "TZR-TRM-002", ""},
            Broken{"structured-spelling-one-string", "TZR-NAM-010", ""},
            Broken{"structured-spelling-spaces", "TZR-NAM-010", ""},
-           Broken{"terminator-then-byte", "TZR-IDX-016", "end behind the terminator"},
+           Broken{"terminator-then-byte", "TZR-IDX-016", "end after the terminator"},
        }) {
     SCOPED_TRACE(broken.id);
     EXPECT_THAT(writer_defects(cases.at(broken.id)),

@@ -1,12 +1,12 @@
-// What a reader has to make of any file; see assess.h.
-#include "assess.h"
+// The required answer for any file; see assess.h.
+#include "mutation/assess.h"
 
 #include <algorithm>
 #include <set>
 
-#include "choices.h"
-#include "explain.h"
-#include "text.h"
+#include "model/text.h"
+#include "mutation/choices.h"
+#include "runner/explain.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
@@ -15,7 +15,7 @@ using model::Defect;
 using model::Description;
 
 constexpr std::size_t kManyDims = 32;
-// What a reader may well have in memory, however small the file is.
+// Memory that a reader may use for any file.
 constexpr std::uint64_t kLargeClaimBytes = 1 << 24;
 
 void add_rules(const Description& description, bool (*refuses)(const Defect&), std::vector<std::string>& rules) {
@@ -30,7 +30,7 @@ bool has(const Description& description, bool (*test)(const Defect&)) {
   return std::any_of(description.defects.begin(), description.defects.end(), test);
 }
 
-// Whether readers that leave the checks of these rules out agree on what is in the file.
+// Whether readers without the checks of these rules agree on the content of the file.
 bool is_clear(const std::set<std::string>& rules) {
   static const std::set<std::string> harmless = {"TZR-IDX-003", "TZR-IDX-005", "TZR-IDX-012", "TZR-REC-004",
                                                  "TZR-REC-006", "TZR-TRM-001", "TZR-TRM-002", "TZR-DTY-002"};
@@ -44,7 +44,7 @@ Verdict verdict_of(const Description& description) {
   return has(description, model::refuses_verify) ? Verdict::kIntegrityFailure : Verdict::kValid;
 }
 
-// A file of data version 5 that no flag gives another layout, as one of data version 4; empty if it is no such file.
+// Rewrites a file of data version 5 without layout flags as one of data version 4; empty for other files.
 std::vector<std::byte> as_data_version_4(model::Bytes file) {
   constexpr std::size_t kVersionAt = 5;
   constexpr std::size_t kFlagsAt = 9;
@@ -146,7 +146,7 @@ Assessment assess(model::Bytes file, const std::optional<std::string>& key_hex,
   assessment.item.verdict = verifies ? Verdict::kImplementationDefined : Verdict::kIntegrityFailure;
   if (verifies) assessment.item.open_choice = kChoiceOfClassicVersion5;
   assessment.item.features = other.item.features;
-  // Readers that take it for a broken file of another layout report that one.
+  // Readers that see a broken file of another layout report its rules.
   if (assessment.item.layout != "v4") assessment.expected.reset();
   return assessment;
 }

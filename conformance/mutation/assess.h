@@ -1,4 +1,4 @@
-// What a reader has to make of any file, as a case of the corpus: the model's opinion in the words of the manifest.
+// The required answer for any file, as a case of the corpus: the judgement of the model in terms of the manifest.
 //
 // Thread-safety: a pure function.
 #pragma once
@@ -6,20 +6,20 @@
 #include <optional>
 #include <string>
 
-#include "manifest.h"
-#include "model.h"
+#include "model/model.h"
+#include "runner/manifest.h"
 
 namespace tzmark::conformance::mutation {
 
 struct Assessment {
-  // Verdict, layout, features, rules, open_choice and the secret. Of a file that is refused, the rules are those that
-  // it breaks, in the order in which a careful reader meets them; of one that breaks none, there are none.
+  // Verdict, layout, features, rules, open_choice and the secret. The rules are those that the file breaks, in the
+  // order in which a careful reader meets them.
   Case item;
-  std::optional<Json> expected;  // canonical JSON, where a reader may accept the file and its content is clear
+  std::optional<Json> expected;  // canonical JSON, if a reader may accept the file and its content is unambiguous
   model::Description description;
 };
 
-// Throws std::runtime_error where the machine fails: no memory to derive a key.
+// Throws std::runtime_error if there is no memory to derive a key.
 Assessment assess(model::Bytes file, const std::optional<std::string>& key_hex,
                   const std::optional<std::string>& passphrase);
 

@@ -1,5 +1,5 @@
 // The model's opinion is the corpus's: verdict, features and content of every case.
-#include "assess.h"
+#include "mutation/assess.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "canonical.h"
-#include "file_content.h"
+#include "runner/difference.h"
+#include "runner/file_content.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

@@ -1,9 +1,9 @@
-// Bytes that are being put together; see blob.h.
-#include "blob.h"
+// Bytes of a file under construction; see blob.h.
+#include "mutation/blob.h"
 
 #include <algorithm>
 
-#include "text.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

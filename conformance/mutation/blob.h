@@ -1,4 +1,4 @@
-// Bytes that are being put together, with the fields in them and what they should be in place of what is right.
+// Bytes of a file under construction, with their fields and the deviations of these.
 //
 // Thread-safety: one object belongs to one thread. It refers to deviations, which must outlive it.
 #pragma once
@@ -7,30 +7,29 @@
 #include <string_view>
 #include <vector>
 
-#include "draft.h"
+#include "mutation/draft.h"
 
 namespace tzmark::conformance::mutation {
 
 // Little-endian.
 std::string number_bytes(std::uint64_t number, std::size_t size);
 
-// What `found` is over `right`, of the same size: see Deviation.
+// The difference of two values of the same size: see Deviation.
 std::string difference_of(std::string_view found, std::string_view right);
 
-// What a field has, if `right` is what it should have.
+// The value of a field whose correct value is `right`.
 std::string with_deviation(const Deviations& deviations, const std::string& name, std::string right);
 
 class Blob {
  public:
   Blob(const Deviations& deviations, std::string_view prefix) : deviations_(&deviations), prefix_(prefix) {}
 
-  // Adds a field, and returns what it has.
+  // Adds a field, and returns its value.
   std::string add(std::string_view name, std::string right);
   std::uint64_t add(std::string_view name, std::uint64_t right, std::size_t size);
-  // Another blob behind the fields so far.
+  // Appends another blob.
   void add(const Blob& other);
-  void add_bytes(std::string_view bytes) { bytes_ += bytes; }
-  // Gives a field of that name, which is there, what is right.
+  // Sets the correct value of an existing field.
   void fill(std::string_view name, std::string right);
 
   const std::string& bytes() const { return bytes_; }

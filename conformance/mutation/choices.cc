@@ -1,5 +1,5 @@
-// Where the format leaves a reader the choice; see choices.h.
-#include "choices.h"
+// Where the format leaves a choice to readers; see choices.h.
+#include "mutation/choices.h"
 
 #include <algorithm>
 #include <array>
@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "dtypes.h"
-#include "names.h"
-#include "text.h"
+#include "model/dtypes.h"
+#include "model/tensor_names.h"
+#include "model/text.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
@@ -22,11 +22,11 @@ using model::Json;
 
 // Of plain types.
 constexpr std::uint64_t kItemBytesMax = 16;
-// An empty crypt block has as many, so fewer bytes cannot be one that was left over.
+// The size of an empty crypt block; fewer bytes cannot be one.
 constexpr std::uint64_t kCryptBlockBytesMin = 10;
-// What the tensor libraries have.
+// The limit of tensor libraries.
 constexpr std::size_t kDimsMax = 32;
-// No reader's stack ends before.
+// Less than any reader's stack holds.
 constexpr std::size_t kPathElementsMax = 64;
 
 const Field* field_at(const Description& description, std::uint64_t offset) {
@@ -153,13 +153,13 @@ std::string open_defect(Bytes file, const Description& description, const Defect
 
 // Content that the model takes.
 
-// Whether some dimension fits no signed number of 64 bits.
+// Whether some dimension exceeds a signed 64-bit number.
 bool has_unsigned_dimension(const Json& tensor) {
   const Json& shape = tensor["shape"];
   return std::any_of(shape.begin(), shape.end(), [](const Json& dim) { return dim.get<std::uint64_t>() > INT64_MAX; });
 }
 
-// Whether the product of dimensions leaves 64 bits before a 0 makes it small.
+// Whether the product of dimensions overflows 64 bits before it reaches a 0.
 bool has_product_beyond_64_bits(const Json& tensor) {
   std::uint64_t product = 1;
   bool beyond = false;
@@ -232,7 +232,7 @@ bool lacks_sha256(const std::vector<std::uint64_t>& types) {
   return std::find(types.begin(), types.end(), 1) == types.end();
 }
 
-// A key derivation behind the cipher.
+// A key derivation after the cipher.
 bool derives_late(const std::vector<std::uint64_t>& chunk_types) {
   return chunk_types.size() > 1 && chunk_types.front() != 1 && chunk_types.back() == 1;
 }

@@ -1,8 +1,7 @@
-// A .tensors file taken apart into what it says and what is wrong with it, so that it can be changed and stays a file.
-//
-// Lengths, counts, offsets, copies, hashes and MACs are not in a draft: put_together() works them out. Where the file
-// that was taken apart has something else there, the draft keeps that as a deviation, under the name of the field. What
-// the model cannot read is kept as bytes: a whole header, a hash list, a crypt block, or what lies between them.
+// A .tensors file as its content and its faults, which can be changed and written as a file again.
+// A draft does not hold lengths, counts, offsets, copies, hashes and MACs: put_together() computes them. If the
+// original file differs from the computed value, the draft keeps that as a deviation, under the name of the field. What
+// the model cannot read is kept as bytes: a whole header, a hash list, a crypt block, or bytes between them.
 //
 // Thread-safety: values. Slices refer to bytes of others, which must outlive the draft, unless they share an owner.
 #pragma once
@@ -15,14 +14,14 @@
 #include <string>
 #include <vector>
 
-#include "model.h"
-#include "tables.h"
+#include "model/model.h"
+#include "model/tables.h"
 
 namespace tzmark::conformance::mutation {
 
-// Bytes that nobody changes, shared by all drafts that have them.
+// Constant bytes, shared by all drafts that have them.
 struct Slice {
-  std::shared_ptr<const std::vector<std::byte>> owner;  // null: they are the caller's
+  std::shared_ptr<const std::vector<std::byte>> owner;  // null: the caller owns them
   model::Bytes bytes;
 
   Slice first(std::uint64_t size) const { return {owner, bytes.first(size)}; }
@@ -31,7 +30,7 @@ struct Slice {
 
 Slice slice_of(std::vector<std::byte> bytes);
 
-// What a field has in place of what it should have.
+// The actual value of a field that differs from the correct one.
 struct Deviation {
   std::string bytes;
   // By how much that is wrong: of a number the difference, of anything longer than 8 bytes what is exclusive-or'd.
@@ -63,7 +62,7 @@ struct DraftChunk {
   std::optional<std::string> raw;  // the payload, if nothing else is known of it
 };
 
-// Where a header differs from its index entry in more than the value of a field.
+// Present if a header differs from its index entry in more than the value of a field.
 struct DraftCopies {
   std::string name;
   std::string dtype;
@@ -81,7 +80,7 @@ struct DraftHeader {
   std::string extra;                     // before data_length, where nothing should be
 };
 
-// Something that lies somewhere in the file. Places lie in the order of their ranks, each behind its gap.
+// A position in the file. Places are in the order of their ranks, each after its gap.
 struct DraftPlace {
   std::uint64_t rank = 0;
   Slice gap;
@@ -97,7 +96,7 @@ struct DraftTensor {
   std::optional<DraftPlace> header_place;  // nothing: it was not found
   Slice data;                              // plaintext, unless it is sealed
   std::optional<DraftPlace> data_place;
-  bool sealed = false;  // encrypted, and nobody has the key: hashes, MACs and data stay as they are
+  bool sealed = false;  // encrypted with an unknown key: hashes, MACs and data stay unchanged
   std::optional<std::array<std::uint8_t, 32>> key;  // it is encrypted with
   Deviations deviations;
 };
@@ -111,14 +110,14 @@ struct Draft {
   std::string unused;
   Slice metadata_gap;  // of v5-segments: before the index
   std::vector<DraftTensor> tensors;
-  Slice index_rest;  // behind the last entry that can be read, and counted by index_length
+  Slice index_rest;  // after the last readable entry, and counted by index_length
   Slice index_gap;   // of v5-segments: between index and header segment
   Slice data_gap;    // of v5-segments: between the last header and the data segment
-  Slice tail;        // behind everything: the terminator, and what cannot be read
+  Slice tail;        // at the end: the terminator, and what cannot be read
   Deviations deviations;
 };
 
-// The fields of the model's tables that a deviation can have, in a file that was put together.
+// A field of the model's tables that can deviate, in a file from put_together().
 struct Site {
   std::optional<std::size_t> tensor;  // nothing: of the file
   std::string name;

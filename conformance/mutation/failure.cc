@@ -1,21 +1,17 @@
 // What an implementation does wrong with a file; see failure.h.
-#include "failure.h"
+#include "mutation/failure.h"
 
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
 
-#include "assess.h"
-#include "explain.h"
-#include "scratch_file.h"
-#include "text.h"
+#include "model/text.h"
+#include "mutation/assess.h"
+#include "runner/explain.h"
+#include "runner/scratch_file.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
-
-constexpr std::uint64_t kBytesASecond = 10 << 20;
-constexpr std::uint64_t kMemoryLeastBytes = 64 << 20;
-constexpr std::uint64_t kMemoryFactor = 8;
 
 // What a message says of every file: up to a colon, without numbers and what is in quotation marks.
 std::string general(std::string_view message) {
@@ -63,7 +59,7 @@ std::string first_rule(const model::Description& description, Command command) {
 
 class Inquiry {
  public:
-  Inquiry(const Adapter& adapter, model::Bytes file, const FileSecret& secret, const AskLimits& limits)
+  Inquiry(const Adapter& adapter, model::Bytes file, const FileSecret& secret, const LimitOverrides& limits)
       : adapter_(&adapter), file_(file), secret_(&secret), limits_(&limits) {
     assessment_ = assess(file, secret.key_hex, secret.passphrase);
   }
@@ -78,7 +74,7 @@ class Inquiry {
     feed.bytes = file_;
     Question question{command, scratch_->path(), {}, secret_->key_hex, secret_->passphrase, nullptr};
     if (command == Command::kStream) question.feed = &feed;
-    Step step = adapter_->ask(question, limits_->elapsed_for(file_.size()), limits_->memory_for(file_.size()));
+    Step step = adapter_->ask(question, limits_->over(limits_for_file(file_.size())));
     judge_step(assessment_.item, assessment_.expected, adapter_->profile(), step);
     if (!is_failure(step.outcome)) return std::nullopt;
     return Failure{command,    step.outcome, rule(command), sign_of(step), {broken().begin(), broken().end()},
@@ -89,7 +85,7 @@ class Inquiry {
   const Adapter* adapter_;
   model::Bytes file_;
   const FileSecret* secret_;
-  const AskLimits* limits_;
+  const LimitOverrides* limits_;
   Assessment assessment_;
   std::optional<ScratchFile> scratch_;
 };
@@ -107,14 +103,6 @@ std::string member_of(const std::string& pointer) {
   return member;
 }
 
-std::chrono::nanoseconds AskLimits::elapsed_for(std::uint64_t file_bytes) const {
-  return elapsed_max.value_or(std::chrono::seconds(10 + file_bytes / kBytesASecond));
-}
-
-std::uint64_t AskLimits::memory_for(std::uint64_t file_bytes) const {
-  return memory_max_bytes.value_or(kMemoryLeastBytes + kMemoryFactor * file_bytes);
-}
-
 model::Secret to_model(const FileSecret& secret) {
   Case item;
   item.key_hex = secret.key_hex;
@@ -128,7 +116,7 @@ bool is_same_reason(const Failure& a, const Failure& b) {
 }
 
 std::optional<Failure> find_failure(const Adapter& adapter, model::Bytes file, const FileSecret& secret,
-                                    const std::vector<Command>& commands, const AskLimits& limits) {
+                                    const std::vector<Command>& commands, const LimitOverrides& limits) {
   Inquiry inquiry(adapter, file, secret, limits);
   std::optional<Failure> worst;
   for (const Command command : commands) {
@@ -139,7 +127,7 @@ std::optional<Failure> find_failure(const Adapter& adapter, model::Bytes file, c
 }
 
 bool fails_alike(const Adapter& adapter, model::Bytes file, const FileSecret& secret, const Failure& failure,
-                 const AskLimits& limits) {
+                 const LimitOverrides& limits) {
   Inquiry inquiry(adapter, file, secret, limits);
   const auto& broken = inquiry.broken();
   const bool breaks_more = std::any_of(broken.begin(), broken.end(),

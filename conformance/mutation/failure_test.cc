@@ -1,13 +1,13 @@
 // Failures of an adapter with files that the model judges, and which of them are the same.
-#include "failure.h"
+#include "mutation/failure.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 
-#include "test_corpus.h"
-#include "test_environment.h"
+#include "runner/test_corpus.h"
+#include "runner/test_environment.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

@@ -1,7 +1,6 @@
 // A folder of failures as a corpus of its own: the files, a manifest, and for each one the command that repeats it.
-//
-// `tzmark conform --corpus DIR` runs them again, and whoever takes one into another corpus copies the file, what it is
-// expected to hold, and its entry.
+// `tzmark conform --corpus DIR` runs them again. To add one to another corpus, copy the file, its expected content and
+// its entry in the manifest.
 //
 // Thread-safety: one object belongs to one thread.
 #pragma once
@@ -10,26 +9,26 @@
 #include <optional>
 #include <string>
 
-#include "judge.h"
-#include "manifest.h"
+#include "runner/judge.h"
+#include "runner/manifest.h"
 
 namespace tzmark::conformance::mutation {
 
 struct Finding {
-  Case item;  // but for path, sha256, size_bytes and expected, which follow
+  Case item;  // path, sha256, size_bytes and expected are filled in
   std::vector<std::byte> bytes;
   std::optional<Json> expected;
-  std::string outcome;  // as reports spell it
+  std::string outcome;  // as in reports
   std::string reason;
   std::string repeat;  // a command line
 };
 
 class Findings {
  public:
-  // Makes the folder. Throws EnvironmentError if that cannot be, or if it is there already and not empty.
+  // Makes the folder. Throws EnvironmentError if it cannot be made, or exists and is not empty.
   explicit Findings(const std::filesystem::path& directory);
 
-  // Writes the file and its ID.finding.json, and the manifest anew. Returns the path of the file. Throws
+  // Writes the file, its ID.finding.json, and the manifest. Returns the path of the file. Throws
   // EnvironmentError if something cannot be written.
   std::filesystem::path add(const Finding& finding);
 

@@ -1,5 +1,5 @@
-// Shrinks a file; see minimize.h.
-#include "minimize.h"
+// Minimizes a file; see minimize.h.
+#include "mutation/minimize.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,24 +8,24 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "mend.h"
-#include "reduce.h"
-#include "reshape.h"
-#include "text.h"
+#include "model/text.h"
+#include "mutation/consistent.h"
+#include "mutation/reduce.h"
+#include "mutation/reshape.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
 
 constexpr std::size_t kNumberMaxBytes = 8;
 constexpr std::uint64_t kTerminatorBytes = 8;
-// A file that kept more than this has something in it that bytes cannot be taken out of one by one.
+// In a larger file, removing single bytes would take too long.
 constexpr std::size_t kShrinkBytesMax = 64 << 10;
-// After so many rounds of all steps the rest is not worth the time.
+// Rounds of all steps, after which the rest is not worth the time.
 constexpr int kRoundsMax = 8;
 
 using Clock = std::chrono::steady_clock;
 
-// Asks about candidates, and never twice about one.
+// Tries candidates, each at most once.
 class Asking {
  public:
   Asking(model::Bytes file, const StillHolds& still_holds, const MinimizeOptions& options)
@@ -64,7 +64,7 @@ bool has_structure_of_its_own(const DraftTensor& tensor) {
          tensor.header.copies || tensor.header.raw_hashes || tensor.header.raw_crypt || !tensor.header.extra.empty();
 }
 
-// The numbers that are off by as much as before become those that they were, or the other way round.
+// Switches deviations between keeping their difference and keeping their value.
 bool turn_deviations(Deviations& deviations) {
   bool turned = false;
   for (auto& [name, deviation] : deviations) {
@@ -100,9 +100,9 @@ class DraftShrinker {
     return true;
   }
 
-  // Tries one change; where that is wrong with the numbers as much off as before, with the same numbers.
-  template <typename Change>
-  bool change(const Change& change) {
+  // Tries one change while deviations keep their difference, and then while they keep their value.
+  template <typename FileChange>
+  bool change(const FileChange& change) {
     if (asking_->is_late()) return false;
     Draft candidate = best_;
     change(candidate);
@@ -112,12 +112,12 @@ class DraftShrinker {
     return turned && ask(std::move(candidate));
   }
 
-  template <typename Change>
-  bool change_tensor(std::size_t i, const Change& edit) {
+  template <typename FileChange>
+  bool change_tensor(std::size_t i, const FileChange& edit) {
     return change([&](Draft& draft) { edit(draft.tensors[i]); });
   }
 
-  // All at once, because a large file takes long to ask about.
+  // All at once, since each question about a large file takes long.
   void shrink_all_data() {
     const auto keep_special = [](Draft& draft) {
       if (draft.tensors.size() < 2) return;
@@ -177,7 +177,7 @@ class DraftShrinker {
         shape[dim] = number;
         return to(shape);
       };
-      // 1 before 0: a tensor without elements is a thing of its own.
+      // 1 before 0: a tensor without elements is a special case.
       const std::uint64_t number = best_.tensors[i].shape[dim];
       if (number > 1 && dim_to(1)) {
         changed = true;
@@ -188,7 +188,7 @@ class DraftShrinker {
     return changed;
   }
 
-  // Where it is the data that counts, and not its beginning.
+  // For failures that depend on data after its beginning.
   bool shrink_rows(std::size_t i) {
     const DraftTensor& tensor = best_.tensors[i];
     const std::uint64_t rows = tensor.shape.empty() ? 0 : tensor.shape.front();
@@ -205,7 +205,7 @@ class DraftShrinker {
   bool shrink_data(std::size_t i) {
     const auto data = [&]() -> const Slice& { return best_.tensors[i].data; };
     bool changed = false;
-    // Whatever the shape says.
+    // Regardless of the shape.
     if (!data().bytes.empty()) {
       changed = change_tensor(i, [](DraftTensor& tensor) { tensor.data = tensor.data.first(0); });
     }
@@ -226,7 +226,7 @@ class DraftShrinker {
     return changed;
   }
 
-  // The shortest that no other tensor has.
+  // The shortest unused name.
   std::string free_name(std::size_t i) const {
     std::set<std::string> taken;
     for (std::size_t other = 0; other < best_.tensors.size(); ++other) {
@@ -284,7 +284,7 @@ class DraftShrinker {
     return changed;
   }
 
-  // The deviations of numbered parts, of which some were taken out.
+  // Renumbers the deviations of parts after some were removed.
   static void move_deviations(DraftTensor& tensor, std::string_view prefix, std::size_t begin, std::size_t end) {
     Deviations moved;
     for (auto& [name, deviation] : tensor.deviations) {
@@ -343,20 +343,20 @@ class DraftShrinker {
     return changed;
   }
 
-  template <typename Part>
-  bool shrink_slice(const Part& part) {
+  template <typename FilePart>
+  bool shrink_slice(const FilePart& part) {
     return reduce(part(best_).bytes.size(), [&](std::size_t begin, std::size_t end) {
       return change([&](Draft& draft) { part(draft) = without(part(draft), begin, end); });
     });
   }
 
-  // What is wrong beside the one thing that counts.
+  // Removes faults other than the one that counts.
   bool drop_deviations(std::size_t i) {
     return drop([i](Draft& draft) -> Deviations& { return draft.tensors[i].deviations; });
   }
 
-  template <typename Part>
-  bool drop(const Part& part) {
+  template <typename FilePart>
+  bool drop(const FilePart& part) {
     bool changed = false;
     std::vector<std::string> names;
     for (const auto& [name, deviation] : part(best_)) names.push_back(name);

@@ -1,5 +1,5 @@
 // What is left of files of the corpus when they are shrunk for a reader that leaves one rule out.
-#include "minimize.h"
+#include "mutation/minimize.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <map>
 #include <numeric>
 
-#include "corpus_files.h"
-#include "mend.h"
-#include "reduce.h"
+#include "model/corpus_files.h"
+#include "mutation/consistent.h"
+#include "mutation/reduce.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

@@ -1,5 +1,5 @@
-// What a run of mutants is told as; see mutation_report.h.
-#include "mutation_report.h"
+// Reports of a run on mutated files; see mutation_report.h.
+#include "mutation/mutation_report.h"
 
 #include <fmt/format.h>
 
@@ -24,9 +24,9 @@ std::string row(std::string_view name, const PartScore& score) {
 std::string table(const MutationScore& score) {
   std::string text = fmt::format("{:<15}{:>9}{:>9}{:>11}{:>9}{:>10}{:>8}{:>10}{:>9}{:>8}\n", "changed part", "invalid",
                                  "refused", "share", "valid", "accepted", "open", "accepted", "skipped", "failed");
-  for (std::size_t i = 0; i < kPartCount; ++i) {
+  for (std::size_t i = 0; i < kFilePartCount; ++i) {
     const PartScore& part = score.parts[i];
-    if (part.invalid + part.valid + part.open + part.skipped > 0) text += row(name_of(static_cast<Part>(i)), part);
+    if (part.invalid + part.valid + part.open + part.skipped > 0) text += row(name_of(static_cast<FilePart>(i)), part);
   }
   return text + row("all", score.all());
 }
@@ -55,9 +55,9 @@ std::string failure(const MutationReport& report, const FailureGroup& group) {
   const Case& item = group.first.assessment.item;
   const Step& step = decisive(group);
   std::string text =
-      fmt::format("{} by {}, {}{}{}: {} mutants, the first is {}\n    {}\n    {}\n", name_of(group.outcome),
+      fmt::format("{} by {}, {}{}{}: {} files, the first is {}\n    {}\n    {}\n", name_of(group.outcome),
                   name_of(group.command), name_of(group.part), group.rule.empty() ? "" : ", ", group.rule,
-                  group.mutants, item.id, one_line(item.why, kLineMaxBytes), one_line(step.reason, kLineMaxBytes));
+                  group.mutations, item.id, one_line(item.why, kLineMaxBytes), one_line(step.reason, kLineMaxBytes));
   text += place(step);
   const std::string file = find_or_empty(report.files, item.id);
   if (!file.empty()) text += fmt::format("    file: {}\n", file);
@@ -72,8 +72,6 @@ Json json_of(const PartScore& score) {
           {"skipped", score.skipped},   {"failed", score.failed}};
 }
 
-Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
 Json json_of(const MutationReport& report, const FailureGroup& group) {
   const Trial& trial = group.first;
   const Case& item = trial.assessment.item;
@@ -84,10 +82,10 @@ Json json_of(const MutationReport& report, const FailureGroup& group) {
           {"outcome", name_of(group.outcome)},
           {"rule", or_null(group.rule)},
           {"part", name_of(group.part)},
-          {"mutants", group.mutants},
-          {"base", trial.mutant.seed->item->id},
-          {"mended", trial.mutant.mended},
-          {"change", one_line(trial.mutant.change, kLineMaxBytes)},
+          {"mutants", group.mutations},
+          {"base", trial.mutated.seed->item->id},
+          {"mended", trial.mutated.consistent},
+          {"change", one_line(trial.mutated.change, kLineMaxBytes)},
           {"verdict", name_of(item.verdict)},
           {"rules", item.rules},
           {"reason", one_line(step.reason, kLineMaxBytes)},
@@ -102,11 +100,11 @@ std::string text_report(const MutationReport& report) {
   const MutationScore& score = report.score;
   const Profile& profile = report.adapter->profile();
   const PartScore all = score.all();
-  std::string text = fmt::format("{} {}: {} mutants of seed {}, made of {} valid files\n\n", profile.name,
-                                 profile.version, score.mutants, report.options.seed, score.seed_files);
+  std::string text = fmt::format("{} {}: {} mutated files of seed {}, made of {} valid files\n\n", profile.name,
+                                 profile.version, score.mutations, report.options.seed, score.seed_files);
   text += table(score) + "\n";
   if (score.open_rules.broken > 0) {
-    text += fmt::format("of {} files that break a rule which the format leaves to the reader to check, refused: {}\n\n",
+    text += fmt::format("of {} files that break a rule which readers need not check, rejected: {}\n\n",
                         score.open_rules.broken, score.open_rules.refused);
   }
   for (const FailureGroup& group : score.failures) text += failure(report, group);
@@ -119,8 +117,8 @@ std::string text_report(const MutationReport& report) {
 Json json_report(const MutationReport& report) {
   const MutationScore& score = report.score;
   Json parts = Json::object();
-  for (std::size_t i = 0; i < kPartCount; ++i) {
-    parts[std::string(name_of(static_cast<Part>(i)))] = json_of(score.parts[i]);
+  for (std::size_t i = 0; i < kFilePartCount; ++i) {
+    parts[std::string(name_of(static_cast<FilePart>(i)))] = json_of(score.parts[i]);
   }
   Json outcomes = Json::object();
   for (std::size_t i = 0; i < kOutcomeCount; ++i) {
@@ -134,7 +132,7 @@ Json json_report(const MutationReport& report) {
   for (const FailureGroup& group : score.failures) failures.push_back(json_of(report, group));
   return {{"seed", report.options.seed},
           {"seed_files", score.seed_files},
-          {"mutants", score.mutants},
+          {"mutants", score.mutations},
           {"duplicates", score.duplicates},
           {"all", json_of(score.all())},
           {"parts", parts},

@@ -1,4 +1,4 @@
-// What a run of mutants is told as: a table for people, a member of the result for programs.
+// Reports of a run on mutated files: a table for people, a member of the JSON result for programs.
 //
 // Thread-safety: pure functions and values.
 #pragma once
@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "mutation_run.h"
+#include "mutation/mutation_run.h"
 
 namespace tzmark::conformance::mutation {
 
@@ -14,18 +14,18 @@ struct MutationReport {
   const Adapter* adapter = nullptr;
   MutationOptions options;
   MutationScore score;
-  // By the id of a failure's first mutant.
+  // By the id of a failure's first mutated file.
   std::map<std::string, std::string> repeats;  // command lines
   std::map<std::string, std::string> files;    // of findings
 };
 
-// Ends in the line "N right, N failed, N skipped, N double".
+// Ends with the line "N right, N failed, N skipped, N double".
 std::string text_report(const MutationReport& report);
 
 // The member `mutation` of reports/schema/conformance.schema.json.
 Json json_report(const MutationReport& report);
 
-// One mutant: what it is, what the model says of it, and what the adapter answered.
+// One mutated file: the change, the judgement of the model, and the answers of the adapter.
 std::string text_report(const Trial& trial);
 
 }  // namespace tzmark::conformance::mutation

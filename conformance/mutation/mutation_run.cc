@@ -1,29 +1,26 @@
-// Gives mutants to an adapter; see mutation_run.h.
-#include "mutation_run.h"
+// Asks an adapter about mutated files; see mutation_run.h.
+#include "mutation/mutation_run.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <mutex>
 #include <tuple>
 #include <unordered_set>
 
-#include "explain.h"
-#include "file_content.h"
-#include "scratch_folder.h"
-#include "sha256.h"
-#include "workers.h"
+#include "runner/explain.h"
+#include "runner/file_content.h"
+#include "runner/scratch_folder.h"
+#include "runner/sha256.h"
+#include "runner/workers.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
 
-using SeedLists = std::vector<std::vector<Seed>>;
-
 // A sentence for the manifest.
 std::string reason_of(const Trial& trial) {
-  std::string text = fmt::format("A {} change of {}: {}", trial.mutant.mended ? "mended" : "raw",
-                                 trial.mutant.seed->item->id, one_line(trial.mutant.change, 200));
+  std::string text = fmt::format("A {} change of {}: {}", trial.mutated.consistent ? "consistent" : "raw",
+                                 trial.mutated.seed->item->id, one_line(trial.mutated.change, 200));
   const auto& defects = trial.assessment.description.defects;
   const auto broken = std::find_if(defects.begin(), defects.end(), model::refuses_verify);
   if (broken != defects.end()) text += fmt::format("; {}", one_line(broken->message, 200));
@@ -33,12 +30,11 @@ std::string reason_of(const Trial& trial) {
 
 void complete_case(const MutationOptions& options, Trial& trial) {
   Case& item = trial.assessment.item;
-  const Case& base = *trial.mutant.seed->item;
-  item.id = mutant_id(options.seed, trial.number);
-  item.origin = {{"base", base.id}, {"mutation", one_line(trial.mutant.change, 500)}};
+  const Case& base = *trial.mutated.seed->item;
+  item.id = mutation_id(options.seed, trial.number);
+  item.origin = {{"base", base.id}, {"mutation", one_line(trial.mutated.change, 500)}};
   item.why = reason_of(trial);
-  item.memory_max_bytes = options.suite.memory_max_bytes.value_or(base.memory_max_bytes);
-  item.elapsed_max = options.suite.elapsed_max.value_or(base.elapsed_max);
+  item.limits = options.suite.limits.over(base.limits);
   if (item.rules.empty()) item.rules = base.rules;
 }
 
@@ -46,9 +42,9 @@ bool has_to_be_refused(Verdict verdict) {
   return verdict != Verdict::kValid && verdict != Verdict::kImplementationDefined;
 }
 
-// A file that nobody may read is no matter of the profile, but what it was made of is.
+// Every reader must reject an invalid file, whatever its profile says; but the profile must cover the original.
 std::optional<std::string> excuse_of(const Trial& trial, const Profile& profile) {
-  if (auto reason = excuse(*trial.mutant.seed->item, profile)) return reason;
+  if (auto reason = excuse(*trial.mutated.seed->item, profile)) return reason;
   const Verdict verdict = trial.assessment.item.verdict;
   const bool never_read = has_to_be_refused(verdict) && verdict != Verdict::kIntegrityFailure;
   return never_read ? std::nullopt : excuse(trial.assessment.item, profile);
@@ -59,7 +55,7 @@ class Asker {
   Asker(const Adapter& adapter, const MutationOptions& options) : adapter_(&adapter), options_(&options) {}
 
   void ask(Trial& trial) const {
-    trial.assessment = assess(trial.mutant.bytes, trial.mutant.key_hex, trial.mutant.passphrase);
+    trial.assessment = assess(trial.mutated.bytes, trial.mutated.key_hex, trial.mutated.passphrase);
     complete_case(*options_, trial);
     const Case& item = trial.assessment.item;
     const Profile& profile = adapter_->profile();
@@ -67,13 +63,13 @@ class Asker {
       trial.judgement.reason = *reason;
       return;
     }
-    const std::filesystem::path file = folder_.path() / "mutant.tensors";
-    const auto& bytes = trial.mutant.bytes;
+    const std::filesystem::path file = folder_.path() / "mutated.tensors";
+    const auto& bytes = trial.mutated.bytes;
     write_file(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     for (const Command command : {Command::kDecode, Command::kVerify}) {
       if (!profile.has(command)) continue;
       const Question question{command, file, {}, item.key_hex, item.passphrase};
-      Step step = adapter_->ask(question, item.elapsed_max, item.memory_max_bytes);
+      Step step = adapter_->ask(question, item.limits);
       judge_step(item, trial.assessment.expected, profile, step);
       if (is_failure(step.outcome)) step.explanation = explain(item, step, bytes, trial.assessment.description);
       step.answer.document = Json();
@@ -89,11 +85,11 @@ class Asker {
   ScratchFolder folder_;
 };
 
-// What is kept of every mutant.
+// What a run keeps of each mutated file.
 struct Mark {
   enum class Sort : std::uint8_t { kNone, kDuplicate, kInvalid, kValid, kOpen, kOpenRule };
   Sort sort = Sort::kNone;
-  Part part = Part::kFile;
+  FilePart part = FilePart::kFile;
   Outcome outcome = Outcome::kSkipped;
   bool accepted = false;
   std::uint16_t rule = 0;  // a place in the list of rules
@@ -114,16 +110,15 @@ class Run {
         options_(&options),
         cancelled_(&cancelled),
         progress_(&progress),
-        end_(options.mutants),
-        marks_(options.mutants) {
+        end_(options.mutations),
+        marks_(options.mutations) {
     for (const auto& list : seeds) {
       for (const Seed& seed : list) seen_.insert(identity(seed.bytes, seed.item->key_hex, seed.item->passphrase));
     }
   }
 
   MutationScore run() {
-    run_on_threads(std::max(options_->suite.jobs, 1u), [this] { work(); });
-    if (first_error_) std::rethrow_exception(first_error_);
+    ask_on_threads(options_->suite.jobs, {adapter_}, [this] { work(); });
     return score();
   }
 
@@ -133,14 +128,14 @@ class Run {
     return sha256_of(bytes) + key.value_or("-") + passphrase.value_or("");
   }
 
-  // The next mutant that is not the same as an earlier one: made one after another, so that each run finds the same.
+  // Makes the next mutated file that differs from all earlier ones, in sequence, so that each run makes the same ones.
   std::optional<Trial> next() {
     const std::lock_guard lock(making_);
     while (!*cancelled_ && next_ < end_) {
       Trial trial;
       trial.number = next_++;
-      trial.mutant = make_mutant(*seeds_, options_->seed, trial.number);
-      if (seen_.insert(identity(trial.mutant.bytes, trial.mutant.key_hex, trial.mutant.passphrase)).second) {
+      trial.mutated = make_mutated_file(*seeds_, options_->seed, trial.number);
+      if (seen_.insert(identity(trial.mutated.bytes, trial.mutated.key_hex, trial.mutated.passphrase)).second) {
         return trial;
       }
       marks_[trial.number].sort = Mark::Sort::kDuplicate;
@@ -153,17 +148,15 @@ class Run {
       const Asker asker(*adapter_, *options_);
       while (auto trial = next()) {
         asker.ask(*trial);
-        // A process that was stopped on the user's behalf says nothing about the adapter.
+        // A process that the user stopped says nothing about the adapter.
         if (*cancelled_) return;
         const std::lock_guard lock(keeping_);
         keep(std::move(*trial));
         (*progress_)(++done_);
       }
-      adapter_->end_services();
     } catch (...) {
       end_ = 0;
-      const std::lock_guard lock(keeping_);
-      if (!first_error_) first_error_ = std::current_exception();
+      throw;
     }
   }
 
@@ -175,7 +168,7 @@ class Run {
                 : verdict != Verdict::kImplementationDefined ? Mark::Sort::kInvalid
                 : breaks_rule                                ? Mark::Sort::kOpenRule
                                                              : Mark::Sort::kOpen;
-    mark.part = trial.mutant.part;
+    mark.part = trial.mutated.part;
     mark.outcome = trial.judgement.outcome;
     mark.accepted = !trial.steps.empty() && trial.steps.front().answer.kind == AnswerKind::kAccepted;
     const std::string& rule = trial.assessment.item.rules.front();
@@ -188,12 +181,12 @@ class Run {
     const Step& step = *decisive_step(trial);
     const bool invalid = has_to_be_refused(trial.assessment.item.verdict);
     const std::string rule = invalid ? trial.assessment.item.rules.front() : step.answer.rejection.rule.value_or("");
-    FailureGroup& group = groups_[{step.outcome, step.command, rule, trial.mutant.part}];
-    if (group.mutants++ > 0 && group.first.number < trial.number) return;
+    FailureGroup& group = groups_[{step.outcome, step.command, rule, trial.mutated.part}];
+    if (group.mutations++ > 0 && group.first.number < trial.number) return;
     group.command = step.command;
     group.outcome = step.outcome;
     group.rule = rule;
-    group.part = trial.mutant.part;
+    group.part = trial.mutated.part;
     group.first = std::move(trial);
   }
 
@@ -207,7 +200,7 @@ class Run {
     for (const Mark& mark : marks_) add(mark, rules, score);
     for (auto& [key, group] : groups_) {
       if (group.first.number >= end_) continue;
-      if (options_->stop_at_first) group.mutants = 1;
+      if (options_->stop_at_first) group.mutations = 1;
       score.failures.push_back(std::move(group));
     }
     return score;
@@ -215,7 +208,7 @@ class Run {
 
   static void add(const Mark& mark, const std::vector<std::string>& rules, MutationScore& score) {
     if (mark.sort == Mark::Sort::kNone) return;
-    ++score.mutants;
+    ++score.mutations;
     if (mark.sort == Mark::Sort::kDuplicate) {
       ++score.duplicates;
       return;
@@ -260,9 +253,8 @@ class Run {
   std::mutex keeping_;  // guards what follows, but for the marks of duplicates
   std::vector<Mark> marks_;
   std::map<std::string, std::size_t> rule_numbers_;
-  std::map<std::tuple<Outcome, Command, std::string, Part>, FailureGroup> groups_;
+  std::map<std::tuple<Outcome, Command, std::string, FilePart>, FailureGroup> groups_;
   std::size_t done_ = 0;
-  std::exception_ptr first_error_;
 };
 
 }  // namespace
@@ -284,18 +276,19 @@ PartScore MutationScore::all() const {
   return sum;
 }
 
-std::string mutant_id(std::uint64_t seed, std::uint64_t number) { return fmt::format("mutant-{}-{}", seed, number); }
+std::string mutation_id(std::uint64_t seed, std::uint64_t number) { return fmt::format("mutant-{}-{}", seed, number); }
 
-Trial try_mutant(const SeedLists& seeds, const Adapter& adapter, const MutationOptions& options, std::uint64_t number) {
+Trial try_mutation(const SeedLists& seeds, const Adapter& adapter, const MutationOptions& options,
+                   std::uint64_t number) {
   Trial trial;
   trial.number = number;
-  trial.mutant = make_mutant(seeds, options.seed, number);
+  trial.mutated = make_mutated_file(seeds, options.seed, number);
   Asker(adapter, options).ask(trial);
   return trial;
 }
 
-MutationScore run_mutants(const SeedLists& seeds, const Adapter& adapter, const MutationOptions& options,
-                          const std::atomic<bool>& cancelled, const std::function<void(std::size_t done)>& progress) {
+MutationScore run_mutations(const SeedLists& seeds, const Adapter& adapter, const MutationOptions& options,
+                            const std::atomic<bool>& cancelled, const std::function<void(std::size_t done)>& progress) {
   return Run(seeds, adapter, options, cancelled, progress).run();
 }
 

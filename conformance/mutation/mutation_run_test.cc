@@ -1,12 +1,12 @@
 // A run finds what is wrong with a reader, and the same whatever the number of jobs.
-#include "mutation_run.h"
+#include "mutation/mutation_run.h"
 
 #include <gmock/gmock.h>
 
-#include "findings.h"
-#include "mutation_report.h"
-#include "scratch_folder.h"
-#include "test_seeds.h"
+#include "mutation/findings.h"
+#include "mutation/mutation_report.h"
+#include "mutation/test_seeds.h"
+#include "runner/scratch_folder.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
@@ -23,12 +23,12 @@ class MutationRunTest : public testing::Test {
     return Adapter(std::move(argv), kGoOn);
   }
 
-  static MutationScore run(const Adapter& adapter, std::uint64_t mutants, unsigned jobs, bool stop_at_first = false) {
+  static MutationScore run(const Adapter& adapter, std::uint64_t mutations, unsigned jobs, bool stop_at_first = false) {
     MutationOptions options;
-    options.mutants = mutants;
+    options.mutations = mutations;
     options.stop_at_first = stop_at_first;
     options.suite.jobs = jobs;
-    return run_mutants(test_seeds().lists, adapter, options, kGoOn, [](std::size_t) {});
+    return run_mutations(test_seeds().lists, adapter, options, kGoOn, [](std::size_t) {});
   }
 
   static std::string told(const Adapter& adapter, const MutationScore& score) {
@@ -39,7 +39,7 @@ class MutationRunTest : public testing::Test {
 TEST_F(MutationRunTest, PassesTheModel) {
   const Adapter adapter = model();
   const MutationScore score = run(adapter, 2000, 2);
-  EXPECT_EQ(score.mutants, 2000u);
+  EXPECT_EQ(score.mutations, 2000u);
   EXPECT_THAT(score.failures, testing::IsEmpty());
   const PartScore all = score.all();
   EXPECT_EQ(all.refused, all.invalid);
@@ -72,18 +72,18 @@ TEST_F(MutationRunTest, StopsAtTheFirstFailure) {
   const MutationScore all = run(adapter, 800, 2);
   const MutationScore score = run(adapter, 800, 2, true);
   ASSERT_EQ(score.failures.size(), 1u);
-  EXPECT_EQ(score.failures[0].mutants, 1u);
-  EXPECT_EQ(score.mutants, score.failures[0].first.number + 1);
-  EXPECT_LE(score.mutants, all.mutants);
+  EXPECT_EQ(score.failures[0].mutations, 1u);
+  EXPECT_EQ(score.mutations, score.failures[0].first.number + 1);
+  EXPECT_LE(score.mutations, all.mutations);
 }
 
 TEST_F(MutationRunTest, RepeatsOneMutant) {
   const Adapter adapter = model({"TZR-REC-009"});
   MutationOptions options;
   const MutationScore score = run(adapter, 800, 1, true);
-  const Trial trial = try_mutant(test_seeds().lists, adapter, options, score.failures.at(0).first.number);
+  const Trial trial = try_mutation(test_seeds().lists, adapter, options, score.failures.at(0).first.number);
   EXPECT_EQ(trial.judgement.outcome, Outcome::kAcceptedInvalid);
-  EXPECT_EQ(trial.mutant.bytes, score.failures[0].first.mutant.bytes);
+  EXPECT_EQ(trial.mutated.bytes, score.failures[0].first.mutated.bytes);
   EXPECT_THAT(text_report(trial), testing::HasSubstr("breaks TZR-REC-009 at byte"));
 }
 
@@ -93,7 +93,7 @@ TEST_F(MutationRunTest, FindingsAreACorpus) {
   const ScratchFolder folder;
   Findings findings(folder.path() / "found");
   findings.add(
-      {trial.assessment.item, trial.mutant.bytes, trial.assessment.expected, "accepted-invalid", "why", "cmd"});
+      {trial.assessment.item, trial.mutated.bytes, trial.assessment.expected, "accepted-invalid", "why", "cmd"});
   const Manifest manifest = load_manifest(findings.directory());
   ASSERT_EQ(manifest.cases.size(), 1u);
   const Adapter again = model({"TZR-REC-009"});

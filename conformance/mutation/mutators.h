@@ -1,4 +1,4 @@
-// The two ways to change a file: raw, and mended. See mutate.h.
+// The two kinds of mutations: raw and consistent. See mutated_file.h.
 //
 // Thread-safety: pure functions but for the random numbers.
 #pragma once
@@ -6,21 +6,21 @@
 #include <string>
 #include <vector>
 
-#include "parts.h"
-#include "random.h"
-#include "seeds.h"
+#include "mutation/file_parts.h"
+#include "mutation/random.h"
+#include "mutation/seeds.h"
 
 namespace tzmark::conformance::mutation {
 
-struct Change {
+struct FileChange {
   std::vector<std::byte> bytes;
-  Part part = Part::kFile;
+  FilePart part = FilePart::kFile;
   std::string text;  // what was changed, in words
 };
 
-Change change_raw(const Seed& seed, Random& random);
+FileChange change_raw(const Seed& seed, Random& random);
 
 // REQUIRES: the seed has a draft.
-Change change_mended(const Seed& seed, Random& random);
+FileChange change_consistently(const Seed& seed, Random& random);
 
 }  // namespace tzmark::conformance::mutation

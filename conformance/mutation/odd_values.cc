@@ -1,5 +1,5 @@
-// Values that readers stumble over; see odd_values.h.
-#include "odd_values.h"
+// Unusual values; see odd_values.h.
+#include "mutation/odd_values.h"
 
 #include <algorithm>
 
@@ -102,7 +102,7 @@ std::string odd_name(const std::string& old, const std::vector<std::string>& oth
   switch (random.below(10)) {
     case 0:
       return other;
-    case 1:  // the same path, spelled as an array
+    case 1:  // the same path, serialized as an array
       return other.starts_with('\x1e') ? other + " " : joined({"\x1e[\"", other, "\"]"});
     case 2:  // a path below another's
       return other.ends_with(']') ? other.substr(0, other.size() - 1) + ",0]" : joined({"\x1e[\"", other, "\",0]"});
@@ -218,7 +218,7 @@ std::vector<std::uint64_t> odd_shape(const std::vector<std::uint64_t>& old, Rand
       break;
     case 5:
       return {k32 - 1, k32 - 1};
-    case 6:  // with four bytes an element, the product is a multiple of 2^64
+    case 6:  // with four bytes per element, the product is a multiple of 2^64
       return {std::uint64_t{1} << 31, std::uint64_t{1} << 31};
     case 7:
       return {std::uint64_t{1} << 31, std::uint64_t{1} << 31, 0};

@@ -1,4 +1,4 @@
-// Values that readers stumble over: numbers, names, dtypes and shapes.
+// Unusual values that reveal faults of readers: numbers, names, dtypes and shapes.
 //
 // Thread-safety: pure functions but for the random numbers.
 #pragma once
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "random.h"
+#include "mutation/random.h"
 
 namespace tzmark::conformance::mutation {
 

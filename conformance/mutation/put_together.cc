@@ -1,16 +1,16 @@
-// A draft as a file; see mend.h.
+// A draft as a file; see consistent.h.
 //
 // Headers come first, because the index needs their sizes, and then the index twice: once for its own size.
-#include "put_together.h"
+#include "mutation/put_together.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <tuple>
 
-#include "blob.h"
-#include "sealing.h"
-#include "text.h"
+#include "model/text.h"
+#include "mutation/blob.h"
+#include "mutation/sealing.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
@@ -55,7 +55,7 @@ Blob index_entry(const Draft& draft, const DraftTensor& tensor, const Offsets& o
 
 std::string hash_name(std::size_t i, std::string_view field) { return fmt::format("hash {}: {}", i, field); }
 
-// The values are filled in when the header is there.
+// The values are filled in once the header is known.
 Blob hash_list(const DraftTensor& tensor) {
   Blob blob(tensor.deviations, "tensor header: ");
   if (tensor.header.raw_hashes) {
@@ -72,10 +72,10 @@ Blob hash_list(const DraftTensor& tensor) {
   return blob;
 }
 
-// One tensor's header and data, as they lie in the file.
-class Record {
+// The header and data of one tensor, as in the file.
+class DraftRecord {
  public:
-  Record(const Draft& draft, const DraftTensor& tensor, const EntryFields& entry, bool sealing)
+  DraftRecord(const Draft& draft, const DraftTensor& tensor, const EntryFields& entry, bool sealing)
       : draft_(&draft), tensor_(&tensor), entry_(&entry), sealing_(sealing), header_(tensor.deviations, kPrefix) {
     if (tensor.header.raw) {
       header_.add("raw", text_of(*tensor.header.raw));
@@ -207,7 +207,7 @@ class Record {
   std::optional<std::vector<std::byte>> ciphertext_;
 };
 
-// A header or the data of a tensor, and where it goes.
+// A header or the data of a tensor, and its position.
 struct Placed {
   const DraftPlace* place = nullptr;
   std::size_t tensor = 0;
@@ -215,9 +215,9 @@ struct Placed {
   std::uint64_t offset = 0;
 };
 
-class File {
+class DraftFile {
  public:
-  File(const Draft& draft, bool sealing, std::vector<Site>* sites) : draft_(&draft), sites_(sites) {
+  DraftFile(const Draft& draft, bool sealing, std::vector<Site>* sites) : draft_(&draft), sites_(sites) {
     records_.reserve(draft.tensors.size());
     entries_.resize(draft.tensors.size());
     offsets_.resize(draft.tensors.size());
@@ -293,7 +293,7 @@ class File {
       Offsets& offsets = offsets_[placed.tensor];
       const std::uint64_t base = !segments ? 0 : placed.is_data ? data_start_ : header_start_;
       (placed.is_data ? offsets.data : offsets.header) = placed.offset - base;
-      // Data that cannot be found should begin there all the same.
+      // Data that cannot be found should begin there, too.
       if (!placed.is_data && !draft_->layout->headers_first && !draft_->tensors[placed.tensor].data_place) {
         offsets.data = placed.offset + records_[placed.tensor].header().bytes().size();
       }
@@ -348,7 +348,7 @@ class File {
   const Draft* draft_;
   std::vector<Site>* sites_;
   std::vector<EntryFields> entries_;
-  std::vector<Record> records_;
+  std::vector<DraftRecord> records_;
   std::vector<Placed> places_;
   const Placed* first_data_ = nullptr;
   std::vector<Offsets> offsets_;
@@ -369,7 +369,7 @@ Slice slice_of(std::vector<std::byte> bytes) {
 }
 
 std::vector<std::byte> put_together(const Draft& draft, bool sealing, std::vector<Site>* sites) {
-  return File(draft, sealing, sites).write();
+  return DraftFile(draft, sealing, sites).write();
 }
 
 std::vector<std::byte> put_together(const Draft& draft, std::vector<Site>* sites) {

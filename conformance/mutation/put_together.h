@@ -1,9 +1,9 @@
-// The work behind put_together() of mend.h, for take_apart().
+// Implements put_together() of consistent.h; take_apart() uses it, too.
 //
 // Thread-safety: a pure function.
 #pragma once
 
-#include "mend.h"
+#include "mutation/consistent.h"
 
 namespace tzmark::conformance::mutation {
 

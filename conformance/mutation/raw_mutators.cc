@@ -1,12 +1,12 @@
-// Changes of single fields, and of the file as a run of bytes. Nothing that depends on them is made right.
+// Changes single fields, or the file as a sequence of bytes. Nothing that depends on them follows.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "mutators.h"
-#include "odd_values.h"
-#include "text.h"
+#include "model/text.h"
+#include "mutation/mutators.h"
+#include "mutation/odd_values.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
@@ -27,13 +27,13 @@ class RawChange {
   RawChange(const Seed& seed, Random& random)
       : bytes_(seed.bytes), fields_(seed.description.fields), random_(&random) {}
 
-  Change make() {
-    std::vector<Part> parts = {Part::kFile};
+  FileChange make() {
+    std::vector<FilePart> parts = {FilePart::kFile};
     for (const Field& field : fields_) {
       if (std::find(parts.begin(), parts.end(), part_of(field)) == parts.end()) parts.push_back(part_of(field));
     }
-    const Part part = random_->pick(parts);
-    if (part == Part::kFile && !random_->one_in(6)) {
+    const FilePart part = random_->pick(parts);
+    if (part == FilePart::kFile && !random_->one_in(6)) {
       change_file();
     } else {
       change_field(part);
@@ -42,8 +42,8 @@ class RawChange {
   }
 
  private:
-  // A field of the part; of a row of numbers one of them.
-  std::optional<Field> pick_field(Part part) {
+  // A field of the part, or one number of a row.
+  std::optional<Field> pick_field(FilePart part) {
     std::vector<const Field*> candidates;
     for (const Field& field : fields_) {
       if (part_of(field) == part) candidates.push_back(&field);
@@ -79,7 +79,7 @@ class RawChange {
     return numbers;
   }
 
-  void change_field(Part part) {
+  void change_field(FilePart part) {
     const std::optional<Field> field = pick_field(part);
     if (!field) return change_file();
     text_ = fmt::format("{}: {} at byte {}", field->structure, field->name, field->offset);
@@ -115,7 +115,7 @@ class RawChange {
     text_ += fmt::format(" is {} and becomes {}", old, number);
   }
 
-  // Everything behind the field moves.
+  // Everything after the field moves.
   void change_extent(const Field& field) {
     switch (random_->below(4)) {
       case 0:
@@ -223,6 +223,6 @@ class RawChange {
 
 }  // namespace
 
-Change change_raw(const Seed& seed, Random& random) { return RawChange(seed, random).make(); }
+FileChange change_raw(const Seed& seed, Random& random) { return RawChange(seed, random).make(); }
 
 }  // namespace tzmark::conformance::mutation

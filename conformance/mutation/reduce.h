@@ -1,4 +1,4 @@
-// Delta debugging of a list and of a number: what can go, large steps first.
+// Delta debugging of a list and of a number, with large steps first.
 //
 // Thread-safety: as that of the function that is given.
 #pragma once
@@ -12,7 +12,8 @@ namespace tzmark::conformance::mutation {
 // Runs are at least this part of the list, so that a long list that cannot shrink does not take for ever.
 inline constexpr std::size_t kReduceRunsMax = 256;
 
-// without(begin, end) tries to take that run out of the list, and says whether it is gone. Whether any is.
+// without(begin, end) tries to remove that run from the list, and returns whether it did. Returns whether any run was
+// removed.
 template <typename Without>
 bool reduce(std::size_t size, const Without& without) {
   bool changed = false;
@@ -31,7 +32,7 @@ bool reduce(std::size_t size, const Without& without) {
   return changed;
 }
 
-// to(number) tries a smaller number in place of this one, and says whether that holds. Whether any does.
+// to(number) tries a smaller number, and returns whether it holds. Returns whether any does.
 template <typename To>
 bool reduce_number(std::uint64_t number, const To& to) {
   if (number == 0) return false;

@@ -1,10 +1,10 @@
 // Another shape for a tensor; see reshape.h.
-#include "reshape.h"
+#include "mutation/reshape.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "dtypes.h"
+#include "model/dtypes.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

@@ -1,5 +1,5 @@
 // Hashes, ciphertext and MACs; see sealing.h.
-#include "sealing.h"
+#include "mutation/sealing.h"
 
 #include <openssl/evp.h>
 #include <sodium.h>
@@ -7,12 +7,12 @@
 
 #include <algorithm>
 
-#include "blob.h"
+#include "mutation/blob.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
 
-// Below the size of a MAC no reader can hold the MACs of a file that it can hold the data of.
+// With smaller chunks than a MAC, the MACs of a file take more memory than its data.
 constexpr std::uint64_t kChunkLeastBytes = crypto_secretbox_MACBYTES;
 
 template <typename Byte>
@@ -65,7 +65,7 @@ Sealed seal(const DraftChunk& cipher, std::uint64_t chunk_size, std::string nonc
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t begin = i * step;
     const std::uint64_t size = std::min<std::uint64_t>(step, plaintext.size() - begin);
-    // An empty message has no address, and libsodium wants one.
+    // libsodium needs an address, even of an empty message.
     unsigned char nothing = 0;
     auto* const data = size == 0 ? &nothing : reinterpret_cast<unsigned char*>(sealed.data.data() + begin);
     std::string mac(crypto_secretbox_MACBYTES, '\0');

@@ -1,4 +1,4 @@
-// Hashes, ciphertext and MACs of data, as a right writer would make them.
+// Hashes, ciphertext and MACs of data, as a correct writer makes them.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "draft.h"
+#include "mutation/draft.h"
 
 namespace tzmark::conformance::mutation {
 
@@ -27,7 +27,7 @@ struct Sealed {
   std::vector<std::string> macs;
 };
 
-// chunk_size and nonce are what the file says in place of what the chunk does.
+// chunk_size and nonce of the file take precedence over those of the chunk.
 Sealed seal(const DraftChunk& cipher, std::uint64_t chunk_size, std::string nonce, model::Bytes plaintext,
             const std::array<std::uint8_t, 32>& key);
 

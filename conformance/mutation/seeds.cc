@@ -1,10 +1,11 @@
-// The right files that mutants are made of; see seeds.h.
-#include "seeds.h"
+// The valid files that mutated files are made of; see seeds.h.
+#include "mutation/seeds.h"
 
 #include <map>
 
-#include "explain.h"
-#include "file_content.h"
+#include "runner/errors.h"
+#include "runner/explain.h"
+#include "runner/file_content.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
@@ -24,14 +25,15 @@ Seed load_seed(const Manifest& manifest, const Case& item) {
 
 }  // namespace
 
-std::vector<std::vector<Seed>> load_seeds(const Manifest& manifest, const std::vector<Case>& cases) {
+SeedLists load_seeds(const Manifest& manifest, const std::vector<Case>& cases) {
   std::map<std::string, std::vector<Seed>> by_layout;
   for (const Case& item : cases) {
     const bool fits = item.operation == Operation::kRead && item.verdict == Verdict::kValid &&
                       item.layout != "safetensors" && item.size_bytes <= kSeedBytesMax;
     if (fits) by_layout[item.layout].push_back(load_seed(manifest, item));
   }
-  std::vector<std::vector<Seed>> seeds;
+  if (by_layout.empty()) throw UsageError("there is no valid file among the cases to mutate");
+  SeedLists seeds;
   for (auto& [layout, list] : by_layout) seeds.push_back(std::move(list));
   return seeds;
 }

@@ -1,12 +1,12 @@
-// The right files that mutants are made of.
+// The valid files that mutated files are made of.
 //
 // Thread-safety: values; the function may be called from several threads. A seed refers to the case that it is of.
 #pragma once
 
 #include <vector>
 
-#include "manifest.h"
-#include "mend.h"
+#include "mutation/consistent.h"
+#include "runner/manifest.h"
 
 namespace tzmark::conformance::mutation {
 
@@ -14,12 +14,16 @@ struct Seed {
   const Case* item = nullptr;
   std::vector<std::byte> bytes;
   model::Description description;
-  std::optional<Draft> draft;  // nothing where the file cannot be taken apart and put together again
+  std::optional<Draft> draft;  // nothing if the file cannot be taken apart and put together again
   std::vector<Site> sites;     // of the draft
 };
 
-// The valid .tensors files among the cases that are small enough to make thousands of, by layout: each layout gives as
-// many mutants as any other. Throws EnvironmentError if a file is not the one that the manifest means.
-std::vector<std::vector<Seed>> load_seeds(const Manifest& manifest, const std::vector<Case>& cases);
+// By layout.
+using SeedLists = std::vector<std::vector<Seed>>;
+
+// Loads the valid .tensors files among the cases that are small enough to mutate by the thousand, by layout: each
+// layout gives equally many mutated files. Throws EnvironmentError if a file differs from the manifest, and UsageError
+// if there is none.
+SeedLists load_seeds(const Manifest& manifest, const std::vector<Case>& cases);
 
 }  // namespace tzmark::conformance::mutation

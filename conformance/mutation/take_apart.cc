@@ -1,7 +1,6 @@
-// A file as a draft; see mend.h.
-//
-// Content is what the model read. Then the draft is put together again: where that differs from the file, the file
-// deviates.
+// A file as a draft; see consistent.h.
+// The content comes from the model. Then the draft is put together again: where the result differs from the file, the
+// file deviates.
 #include <sodium.h>
 
 #include <algorithm>
@@ -9,11 +8,11 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "blob.h"
-#include "opening.h"
-#include "put_together.h"
-#include "sealing.h"
-#include "text.h"
+#include "model/opening.h"
+#include "model/text.h"
+#include "mutation/blob.h"
+#include "mutation/put_together.h"
+#include "mutation/sealing.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
@@ -27,13 +26,13 @@ bool is_sealing_field(const Site& site) {
   return site.name.ends_with(": hash value") || site.name.find(": mac ") != std::string::npos;
 }
 
-// What a deviation of this field means when the rest changes: numbers that count or lead somewhere are off by as much
-// as before, hashes and MACs are wrong in the same bits, and what is repeated is what it was.
+// How a deviation of this field follows changes: counts and offsets keep their difference, hashes and MACs keep their
+// wrong bits, and copies keep their value.
 bool is_relative(const Site& site) { return site.name != "tensor header: kind"; }
 
 class Taking {
  public:
-  Taking(model::Bytes file, const model::Secret& secret, const model::Record& header, model::Reading& reading)
+  Taking(model::Bytes file, const model::Secret& secret, const model::ParsedStructure& header, model::Reading& reading)
       : file_(file), secret_(&secret), header_(&header), reading_(&reading) {}
 
   std::optional<Draft> take() {
@@ -55,20 +54,22 @@ class Taking {
 
  private:
   std::string text(const model::Value& value) const { return text(value.offset, value.offset + value.size); }
-  std::string text(const model::Record& record, std::string_view name) const {
+  std::string text(const model::ParsedStructure& record, std::string_view name) const {
     const model::Value* const value = record.find(name);
     return value ? text(*value) : "";
   }
   std::string text(std::uint64_t begin, std::uint64_t end) const {
     return std::string(model::text_of(file_.subspan(begin, end - begin)));
   }
-  static std::uint64_t number(const model::Record& record, std::string_view name) { return record.find(name)->number; }
+  static std::uint64_t number(const model::ParsedStructure& record, std::string_view name) {
+    return record.find(name)->number;
+  }
   Slice slice(std::uint64_t begin, std::uint64_t end) const {
     return {nullptr, file_.subspan(begin, std::max(begin, end) - begin)};
   }
 
   void take_index() {
-    const model::Record* const section = reading_->layout_section ? &*reading_->layout_section : nullptr;
+    const model::ParsedStructure* const section = reading_->layout_section ? &*reading_->layout_section : nullptr;
     const std::uint64_t index_length_at = reading_->index_begin - 8;
     draft_.metadata_gap = slice(section ? section->end : kFileHeaderBytes, index_length_at);
     std::uint64_t at = reading_->index_begin;
@@ -120,7 +121,7 @@ class Taking {
     return found;
   }
 
-  // Two that share bytes cannot be put into a file one after the other: the second keeps those behind the first.
+  // Of two places that share bytes, the second keeps those after the first.
   void take_places() {
     bool any_data = false;
     for (const Found& found : found_places()) {
@@ -151,14 +152,14 @@ class Taking {
     at_ = data_start;
   }
 
-  void take_header(const model::Record& record, DraftTensor& tensor) const {
+  void take_header(const model::ParsedStructure& record, DraftTensor& tensor) const {
     DraftHeader& header = tensor.header;
-    // A crypt block that has no room for its length, or less room than that says, leaves nothing to go by either.
+    // A crypt block without room for its length, or with less room than its length, cannot be read either.
     if (!record.whole || (reading_->encrypted && !record.children.at(1).whole)) {
       header.raw = slice(record.begin, record.end);
       return;
     }
-    const model::Record& entry = entry_of(record);
+    const model::ParsedStructure& entry = entry_of(record);
     header.module_index = static_cast<std::uint16_t>(number(record, "module_index"));
     const DraftCopies copies{text(record, "name"), text(record, "dtype"), text(record, "dim")};
     if (copies.name != tensor.name || copies.dtype != tensor.dtype || copies.dims != text(entry, "dim")) {
@@ -171,50 +172,51 @@ class Taking {
     header.extra = text(at, record.end - kDataLengthBytes);
   }
 
-  const model::Record& entry_of(const model::Record& header) const {
+  const model::ParsedStructure& entry_of(const model::ParsedStructure& header) const {
     return std::find_if(reading_->tensors.begin(), reading_->tensors.end(),
                         [&](const model::Tensor& tensor) { return tensor.header && &*tensor.header == &header; })
         ->entry;
   }
 
-  void take_hashes(const model::Record& record, DraftHeader& header) const {
+  void take_hashes(const model::ParsedStructure& record, DraftHeader& header) const {
     const model::Value& length = *record.find("hashes_length");
     const std::uint64_t begin = length.offset + length.size;
     const std::uint64_t end = begin + length.number;
-    const model::Record& list = record.children.at(0);
+    const model::ParsedStructure& list = record.children.at(0);
     if (!list.whole || list.end != end) {
       header.raw_hashes = text(begin, end);
       return;
     }
-    for (const model::Record& hash : list.children) {
+    for (const model::ParsedStructure& hash : list.children) {
       header.hashes.push_back({static_cast<std::uint8_t>(number(hash, "hash type")), text(hash, "hash value")});
     }
   }
 
   // Where the crypt block ends.
-  std::uint64_t take_crypt(const model::Record& record, DraftHeader& header) const {
-    const model::Record& block = record.children.at(1);
+  std::uint64_t take_crypt(const model::ParsedStructure& record, DraftHeader& header) const {
+    const model::ParsedStructure& block = record.children.at(1);
     const std::uint64_t begin = block.begin + kDataLengthBytes;
     const std::uint64_t end = begin + number(block, "crypt_length");
-    const model::Record& chunks = block.children.at(0);
-    const bool right = chunks.whole && chunks.end == end &&
-                       std::all_of(chunks.children.begin(), chunks.children.end(), [](const model::Record& chunk) {
-                         return chunk.children.at(0).find("chunk_type") != nullptr;
-                       });
+    const model::ParsedStructure& chunks = block.children.at(0);
+    const bool right =
+        chunks.whole && chunks.end == end &&
+        std::all_of(chunks.children.begin(), chunks.children.end(), [](const model::ParsedStructure& chunk) {
+          return chunk.children.at(0).find("chunk_type") != nullptr;
+        });
     if (!right) {
       header.raw_crypt = text(begin, end);
       return end;
     }
-    for (const model::Record& chunk : chunks.children) header.chunks.push_back(take_chunk(chunk));
+    for (const model::ParsedStructure& chunk : chunks.children) header.chunks.push_back(take_chunk(chunk));
     return end;
   }
 
-  DraftChunk take_chunk(const model::Record& record) const {
+  DraftChunk take_chunk(const model::ParsedStructure& record) const {
     DraftChunk chunk;
-    const model::Record& body = record.children.at(0);
+    const model::ParsedStructure& body = record.children.at(0);
     const model::Value& type = *body.find("chunk_type");
     chunk.type = static_cast<std::uint16_t>(type.number);
-    const model::Record* const payload = body.children.empty() ? nullptr : &body.children[0];
+    const model::ParsedStructure* const payload = body.children.empty() ? nullptr : &body.children[0];
     if (!payload || !payload->whole || payload->end != record.end) {
       chunk.raw = text(type.offset + type.size, record.end);
       return chunk;
@@ -230,7 +232,7 @@ class Taking {
     chunk.nonce = text(*payload, "nonce");
     chunk.macs = text(*payload, "mac");
     if (const model::Value* size = payload->find("chunk_size")) chunk.chunk_size = size->number;
-    for (const model::Record& mac : payload->children) chunk.macs += text(mac, "mac");
+    for (const model::ParsedStructure& mac : payload->children) chunk.macs += text(mac, "mac");
     return chunk;
   }
 
@@ -249,7 +251,7 @@ class Taking {
         chunk.extra_macs = static_cast<std::int64_t>(chunk.macs.size() / crypto_secretbox_MACBYTES - needed);
       }
       if (tensor.data.bytes.empty() || tensor.sealed || !tensor.header_place) continue;
-      // Without a cipher, and with one that makes no messages, data is as it is.
+      // Without a cipher, or without messages, data is stored unchanged.
       const bool plain = cipher ? messages_of(*cipher, cipher->chunk_size, tensor.data.bytes.size()) == 0
                                 : !tensor.header.raw_crypt && !has_cipher(tensor.header.chunks);
       if (plain) continue;
@@ -259,8 +261,7 @@ class Taking {
     }
   }
 
-  // Makes deviations of the chosen fields that differ from the file. Whether the rest is as in the file, so far as all
-  // fields are chosen.
+  // Records deviations of the chosen fields that differ from the file. Returns whether all other bytes match the file.
   template <typename Choice>
   bool learn(bool sealing, const Choice& chosen) {
     std::vector<Site> sites;
@@ -293,10 +294,10 @@ class Taking {
 
   model::Bytes file_;
   const model::Secret* secret_;
-  const model::Record* header_;
+  const model::ParsedStructure* header_;
   model::Reading* reading_;
   Draft draft_;
-  std::uint64_t at_ = 0;  // up to where the file is taken
+  std::uint64_t at_ = 0;  // end of the bytes taken so far
 };
 
 std::ptrdiff_t headers_read(const model::Reading& reading) {
@@ -304,8 +305,8 @@ std::ptrdiff_t headers_read(const model::Reading& reading) {
                        [](const model::Tensor& tensor) { return tensor.header && tensor.header->whole; });
 }
 
-// Where a file of data version 5 fits none of its layouts, the one in which more of it can be read.
-model::Reading read(model::Bytes file, const model::Record& header, const std::set<std::string>& without) {
+// If a file of data version 5 fits none of its layouts, picks the one in which more of it can be read.
+model::Reading read(model::Bytes file, const model::ParsedStructure& header, const std::set<std::string>& without) {
   const std::uint64_t version = header.find("data version")->number;
   if (version != 5) return model::read_as(file, header, model::layout_of_version(version), without);
   model::Reading reading = model::read_version_5(file, header, without);
@@ -324,8 +325,8 @@ std::optional<Draft> take_apart(model::Bytes file, const model::Secret& secret) 
   if (sodium_init() < 0) throw std::runtime_error("libsodium cannot be initialized");
   const std::set<std::string> without;
   model::Notes notes(without);
-  const model::Record header = model::walk(file, model::kFileHeader, 0,
-                                           std::min<std::uint64_t>(kFileHeaderBytes, file.size()), nullptr, "", notes);
+  const model::ParsedStructure header = model::walk(
+      file, model::kFileHeader, 0, std::min<std::uint64_t>(kFileHeaderBytes, file.size()), nullptr, "", notes);
   if (!header.whole) return std::nullopt;
   model::Reading reading = read(file, header, without);
   // The index has not been found.

@@ -6,13 +6,13 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "seeds.h"
+#include "mutation/seeds.h"
 
 namespace tzmark::conformance::mutation {
 
 struct TestSeeds {
   Manifest manifest = load_manifest(std::filesystem::path(std::getenv("TZMARK_BUILD_DIR")) / "share/tzmark/corpus");
-  std::vector<std::vector<Seed>> lists = load_seeds(manifest, manifest.cases);
+  SeedLists lists = load_seeds(manifest, manifest.cases);
 };
 
 // REQUIRES: TZMARK_BUILD_DIR is set.

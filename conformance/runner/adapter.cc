@@ -1,5 +1,5 @@
 // An implementation under test; see adapter.h.
-#include "adapter.h"
+#include "runner/adapter.h"
 
 #include <fmt/format.h>
 
@@ -8,20 +8,21 @@
 #include <system_error>
 #include <utility>
 
-#include "command_line.h"
-#include "errors.h"
-#include "folder_tree.h"
-#include "keeper.h"
-#include "scratch_file.h"
+#include "runner/command_line.h"
+#include "runner/errors.h"
+#include "runner/folder_tree.h"
+#include "runner/keeper.h"
+#include "runner/scratch_file.h"
 
 namespace tzmark::conformance {
 namespace {
 
-// Enough for an implementation that compiles or imports much when it starts for the first time.
-const ProcessLimits kCapabilitiesLimits = {.elapsed_max = std::chrono::minutes(1), .disk_max_bytes = kDiskMaxBytes};
+// Enough for an implementation that compiles or imports much at its first start.
+const ProcessLimits kCapabilitiesLimits = {.elapsed_max = std::chrono::minutes(1),
+                                           .disk_max_bytes = Limits().disk_max_bytes};
 
-// How much a process that serves may keep from earlier questions, in memory and on disk. What a library loads on first
-// use is less, and the limits of cases are more.
+// How much a process that serves may keep from earlier questions, in memory and on disk: more than a library loads on
+// first use, and less than the limits of cases.
 constexpr std::uint64_t kServiceGrowthMaxBytes = 32u << 20;
 
 EnvironmentError no_profile(const std::string& reason, const std::string& stderr_tail) {
@@ -46,7 +47,7 @@ Json request_of(const Question& question, std::uint64_t id) {
   return request;
 }
 
-// The words behind the adapter's own, but for the key and the part of a file.
+// The words after the adapter's own, without the key and the range of the file.
 std::vector<std::string> words_of(const Question& question) {
   std::vector<std::string> words = {std::string(name_of(question.command))};
   if (question.command != Command::kStream) words.push_back(question.file.string());
@@ -54,17 +55,17 @@ std::vector<std::string> words_of(const Question& question) {
   return words;
 }
 
-std::vector<std::string> part_words(const Question& question) {
+std::vector<std::string> range_words(const Question& question) {
   if (!question.part) return {};
   return {"--offset", std::to_string(question.part->offset), "--length", std::to_string(question.part->length)};
 }
 
-// What beside a specification counts no further than this.
+// Data next to a specification counts up to this much.
 constexpr std::uint64_t kFileMaxBytes = 4ull << 30;
 
 std::uint64_t size_of(const Question& question) {
   if (question.feed) return question.feed->bytes.size();
-  // For encode the data lies beside the specification. A FIFO has no size.
+  // The data of encode is next to the specification. A FIFO has no size.
   if (question.command == Command::kEncode) {
     return std::min(disk_bytes_below(question.out.parent_path(), kFileMaxBytes), kFileMaxBytes);
   }
@@ -73,14 +74,15 @@ std::uint64_t size_of(const Question& question) {
   return none ? 0 : bytes;
 }
 
-ProcessLimits limits_of(const Question& question, std::chrono::nanoseconds elapsed_max, std::uint64_t rss_max_bytes) {
-  return {.elapsed_max = elapsed_max,
-          .rss_max_bytes = rss_max_bytes,
-          .disk_max_bytes = kDiskMaxBytes + size_of(question),
+ProcessLimits process_limits(const Question& question, const Limits& limits, std::chrono::nanoseconds idle_elapsed,
+                             std::uint64_t idle_rss_bytes) {
+  return {.elapsed_max = idle_elapsed + limits.elapsed_max,
+          .rss_max_bytes = idle_rss_bytes + limits.memory_max_bytes,
+          .disk_max_bytes = limits.disk_max_bytes + size_of(question),
           .out_folder = question.out.parent_path()};
 }
 
-// The system gives the id of a thread that ended to another one, which would find a service that is dying.
+// The system reuses ids of threads that ended; another thread would find a service that is dying.
 std::uint64_t number_of_this_thread() {
   static std::atomic<std::uint64_t> threads = 0;
   thread_local const std::uint64_t number = threads++;
@@ -98,7 +100,7 @@ Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancell
   command.push_back("capabilities");
   const ProcessResult process = run_process(command, kCapabilitiesLimits, cancelled_);
   if (process.end != ProcessEnd::kExited || process.exit_status != 0) {
-    // An answer to any command says in words how such a process ended.
+    // read_answer describes the end of a process in words.
     const std::string end = process.end == ProcessEnd::kExited ? fmt::format("exit status {}", process.exit_status)
                                                                : read_answer(Command::kDecode, process).text;
     throw no_profile(end, process.stderr_tail);
@@ -107,15 +109,13 @@ Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancell
   printed_profile_ = profile_.document;
   if (profile) profile_ = std::move(*profile);
   serves_ = form == Form::kAny && profile_.serves();
-  // Limits count from here, so that what cannot be measured exactly is decided in the adapter's favour.
+  // Rounds in favour of the adapter what cannot be measured exactly.
   idle_rss_bytes_ = process.rss_bound_bytes;
   idle_elapsed_ = process.elapsed;
 }
 
-Step Adapter::ask(const Question& question, std::chrono::nanoseconds elapsed_max,
-                  std::uint64_t memory_max_bytes) const {
-  return asks_service(question.command) ? ask_service(question, elapsed_max, memory_max_bytes)
-                                        : ask_process(question, elapsed_max, memory_max_bytes);
+Step Adapter::ask(const Question& question, const Limits& limits) const {
+  return asks_service(question.command) ? ask_service(question, limits) : ask_process(question, limits);
 }
 
 void Adapter::end_services() const {
@@ -143,13 +143,12 @@ std::string Adapter::shell_command(const Question& question) const {
     const std::string& secret = question.key_hex ? *question.key_hex : *question.passphrase;
     command += fmt::format(" {} <(printf %s {})", key_option(question), join_command({secret}));
   }
-  if (question.part) command += " " + join_command(part_words(question));
+  if (question.part) command += " " + join_command(range_words(question));
   if (question.command == Command::kStream) command += " < " + join_command({question.file.string()});
   return command;
 }
 
-Step Adapter::ask_process(const Question& question, std::chrono::nanoseconds elapsed_max,
-                          std::uint64_t memory_max_bytes) const {
+Step Adapter::ask_process(const Question& question, const Limits& limits) const {
   std::vector<std::string> argv = question.prefix;
   argv.insert(argv.end(), argv_.begin(), argv_.end());
   for (std::string& word : words_of(question)) argv.push_back(std::move(word));
@@ -159,13 +158,12 @@ Step Adapter::ask_process(const Question& question, std::chrono::nanoseconds ela
     argv.push_back(key_option(question));
     argv.push_back(secret->path().string());
   }
-  for (std::string& word : part_words(question)) argv.push_back(std::move(word));
+  for (std::string& word : range_words(question)) argv.push_back(std::move(word));
   Step step;
   step.command = question.command;
   step.number = asked_++;
-  const ProcessLimits limits =
-      limits_of(question, idle_counted_elapsed() + elapsed_max, idle_counted_rss_bytes() + memory_max_bytes);
-  step.process = run_process(argv, limits, cancelled_, question.feed);
+  step.process = run_process(argv, process_limits(question, limits, idle_counted_elapsed(), idle_counted_rss_bytes()),
+                             cancelled_, question.feed);
   step.answer = read_answer(question.command, step.process);
   return step;
 }
@@ -213,18 +211,17 @@ std::unique_ptr<Adapter::Service>& Adapter::service_of_this_thread(const std::ve
   return services_[{number_of_this_thread(), prefix}];
 }
 
-Step Adapter::ask_service(const Question& question, std::chrono::nanoseconds elapsed_max,
-                          std::uint64_t memory_max_bytes) const {
+Step Adapter::ask_service(const Question& question, const Limits& limits) const {
   std::unique_ptr<Service>& service = service_of_this_thread(question.prefix);
-  // What earlier questions left is not this one's fault, and must not hide what this one takes.
+  // What earlier questions left must neither count for this one nor hide what this one takes.
   if (service && service->keeps_too_much()) end_service(service);
   // A process may end between two questions.
   if (service && !service->server->ready()) end_service(service);
   if (!service) service = start_service(question.prefix);
   const auto exchange = [&](std::uint64_t id) {
     const std::uint64_t idle_rss_bytes = std::min(service->idle_rss_bytes, kIdleRssMaxBytes);
-    return service->server->exchange(request_of(question, id).dump(-1, ' ', false, Json::error_handler_t::replace),
-                                     limits_of(question, elapsed_max, idle_rss_bytes + memory_max_bytes));
+    return service->server->exchange(dump_line(request_of(question, id)),
+                                     process_limits(question, limits, {}, idle_rss_bytes));
   };
   Step step;
   step.command = question.command;
@@ -233,7 +230,7 @@ Step Adapter::ask_service(const Question& question, std::chrono::nanoseconds ela
   step.process = exchange(id);
   const bool ended = step.process.end == ProcessEnd::kExited || step.process.end == ProcessEnd::kSignaled;
   if (ended && step.process.stdin_taken_bytes == 0) {
-    // It ended by itself before it read the question, which is as if it had ended a moment earlier.
+    // It ended before it read the question, so the question was not asked.
     note_end(*service, step.process);
     service = start_service(question.prefix);
     id = service->next_id++;
@@ -242,7 +239,7 @@ Step Adapter::ask_service(const Question& question, std::chrono::nanoseconds ela
   step.answer = read_served_answer(question.command, id, step.process);
   const bool answered_badly =
       step.process.end == ProcessEnd::kAnswered && step.answer.kind == AnswerKind::kNone && !step.answer.caught;
-  // Whoever has lost the thread of the conversation once would answer the next question with this one's answer.
+  // A process out of step would answer the next question with the answer to this one.
   if (step.process.end != ProcessEnd::kAnswered || answered_badly) {
     service.reset();
   } else {

@@ -1,11 +1,11 @@
 // Splits an adapter's command into words; see command_line.h.
-#include "command_line.h"
+#include "runner/command_line.h"
 
 #include <wordexp.h>
 
 #include <string_view>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -32,7 +32,7 @@ std::vector<std::string> split_command(const std::string& command) {
   wordexp_t words{};
   const int status = wordexp(command.c_str(), &words, WRDE_NOCMD | WRDE_UNDEF);
   if (status != 0) {
-    // Only on this status does the call leave memory behind.
+    // Only with this status does the call leave allocated memory.
     if (status == WRDE_NOSPACE) wordfree(&words);
     throw UsageError("adapter command '" + command + "': " + reason_of(status));
   }

@@ -1,6 +1,6 @@
 // Splits an adapter's command into words, as a POSIX shell would, without running a shell, and puts words together.
 //
-// Thread-safety: reads the process environment for variables; safe while nobody changes that.
+// Thread-safety: reads the process environment for variables; safe while no thread changes it.
 #pragma once
 
 #include <string>

@@ -1,11 +1,11 @@
 // Tests of the splitting of an adapter's command.
-#include "command_line.h"
+#include "runner/command_line.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 namespace {

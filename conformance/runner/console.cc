@@ -1,5 +1,5 @@
 // Printing; see console.h.
-#include "console.h"
+#include "runner/console.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -14,8 +14,7 @@
 #include <ctime>
 #include <iterator>
 
-#include "errors.h"
-#include "text.h"
+#include "model/text.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -56,7 +55,7 @@ int write_all(int fd, std::string_view text) {
     if (moved >= 0) {
       text.remove_prefix(static_cast<std::size_t>(moved));
     } else if (errno == EAGAIN) {
-      // Whoever shares the descriptor made it non-blocking.
+      // Another process that shares the descriptor made it non-blocking.
       pollfd waiting{fd, POLLOUT, 0};
       ::poll(&waiting, 1, -1);
     } else if (errno != EINTR) {
@@ -69,7 +68,7 @@ int write_all(int fd, std::string_view text) {
 }  // namespace
 
 void open_standard_streams() {
-  // The wrong way round, so that what is written to a closed standard output is not lost in silence.
+  // The wrong direction on purpose, so that output to a closed standard output is not lost silently.
   constexpr std::array kFlags = {O_WRONLY, O_RDONLY, O_RDWR};
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
@@ -107,7 +106,7 @@ void print_text(std::string_view text) {
 }
 
 void print_to_stderr(std::string_view text) noexcept {
-  // A reader that has gone is no reason to end.
+  // A closed pipe must not end the program.
   sigset_t sigpipe, before, pending;
   ::sigemptyset(&sigpipe);
   ::sigaddset(&sigpipe, SIGPIPE);

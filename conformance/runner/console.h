@@ -1,4 +1,4 @@
-// What tzmark-conform prints, and where: standard output and stderr as they come, closed, full or non-blocking.
+// Prints to standard output and stderr, which may be closed, full or non-blocking.
 //
 // Thread-safety: open_standard_streams belongs to the beginning of main; the rest may be called from any thread.
 #pragma once
@@ -9,14 +9,16 @@
 #include <string_view>
 #include <utility>
 
+#include "runner/errors.h"
+
 namespace tzmark::conformance {
 
-// Fills descriptors 0 to 2 where they are closed, so that no file that is opened later gets such a number. What is
-// written to a filled standard output fails. Throws EnvironmentError.
+// Opens descriptors 0 to 2 if they are closed, so that no other file gets these numbers. Writing to a standard output
+// that was closed fails. Throws EnvironmentError.
 void open_standard_streams();
 
-// Text of a hostile file or adapter made safe for a terminal: control and format characters, and bytes that are not
-// UTF-8, become escapes like \x1e. Ends of lines and tabs stay.
+// Makes text from files and adapters safe for a terminal: control and format characters, and bytes that are not UTF-8,
+// become escapes such as \x1e. Line ends and tabs stay.
 std::string escape_for_terminal(std::string_view text);
 
 // Writes text for people to standard output, escaped and whole. Throws EnvironmentError if it cannot be written.
@@ -26,9 +28,19 @@ void say(fmt::format_string<Values...> format, Values&&... values) {
   print_text(fmt::format(format, std::forward<Values>(values)...));
 }
 
-// Writes to stderr as it is. Never fails, and never ends the program.
+// Writes to stderr without escapes. Never fails, and never ends the program.
 void print_to_stderr(std::string_view text) noexcept;
 // Writes "tzmark-conform: ..." there, as one line.
 void tell(std::string_view line) noexcept;
+
+// For destructors: calls clean_up and prints what it throws.
+template <typename Action>
+void tell_failure_of(const Action& clean_up) {
+  try {
+    clean_up();
+  } catch (const EnvironmentError& error) {
+    tell(error.what());
+  }
+}
 
 }  // namespace tzmark::conformance

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 

@@ -1,4 +1,4 @@
-// The ways in which a run of the suite can fail without saying anything about the adapter's answers.
+// The errors of a run that say nothing about the adapter.
 //
 // Thread-safety: exceptions are values.
 #pragma once
@@ -7,19 +7,19 @@
 
 namespace tzmark::conformance {
 
-// The run cannot be trusted or cannot begin: corpus missing or changed, adapter not startable, file not writable.
+// The run cannot start or cannot be trusted: corpus missing or changed, adapter not startable, file not writable.
 class EnvironmentError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// The caller asked for something that cannot be asked.
+// Invalid arguments.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// This machine lacks what an option needs.
+// This machine lacks what an option requires.
 class UnavailableError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,5 +1,5 @@
 // Shows where a failure is in the file; see explain.h.
-#include "explain.h"
+#include "runner/explain.h"
 
 #include <fmt/format.h>
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <span>
 
-#include "judge.h"
-#include "manifest.h"
-#include "model.h"
+#include "model/model.h"
+#include "runner/judge.h"
+#include "runner/manifest.h"
 
 namespace tzmark::conformance {
 

@@ -1,10 +1,10 @@
 // Tests of explanations: each member of canonical JSON leads to its bytes, each defect to its place.
-#include "explain.h"
+#include "runner/explain.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "test_corpus.h"
+#include "runner/test_corpus.h"
 
 namespace tzmark::conformance {
 namespace {

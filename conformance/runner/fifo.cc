@@ -1,5 +1,5 @@
 // A FIFO that a thread fills; see fifo.h.
-#include "fifo.h"
+#include "runner/fifo.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include <system_error>
 #include <utility>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 namespace {

@@ -1,6 +1,6 @@
-// A FIFO that a thread fills: a file that a reader can open and read once, and never seek in.
+// A FIFO that a thread fills: a file that can be opened and read once, without seeking.
 //
-// Thread-safety: one object belongs to one thread, and has another of its own.
+// Thread-safety: one object belongs to one thread, and starts one more.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace tzmark::conformance {
 
 class Fifo {
  public:
-  // Whoever opens path first gets the content, followed by its end; who opens it later waits for ever. The content has
-  // to outlive the object. Throws EnvironmentError if the FIFO cannot be made.
+  // The first reader of path gets the content and its end; later ones wait for ever. The content must outlive the
+  // object. Throws EnvironmentError if the FIFO cannot be made.
   Fifo(std::filesystem::path path, std::span<const std::byte> content);
 
   const std::filesystem::path& path() const { return path_; }

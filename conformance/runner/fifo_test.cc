@@ -1,5 +1,5 @@
 // Tests of the FIFO that a thread fills.
-#include "fifo.h"
+#include "runner/fifo.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <chrono>
 #include <string>
 
-#include "errors.h"
-#include "scratch_folder.h"
+#include "runner/errors.h"
+#include "runner/scratch_folder.h"
 
 namespace tzmark::conformance {
 namespace {

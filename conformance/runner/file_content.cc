@@ -1,5 +1,5 @@
 // Whole files; see file_content.h.
-#include "file_content.h"
+#include "runner/file_content.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,14 +11,14 @@
 #include <fstream>
 #include <string>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 namespace {
 
 class OpenFile {
  public:
-  // Without O_NONBLOCK, opening a FIFO would wait for whoever writes to it.
+  // Without O_NONBLOCK, opening a FIFO would wait for a writer.
   explicit OpenFile(const std::filesystem::path& path)
       : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW)) {}
   OpenFile(const OpenFile&) = delete;

@@ -1,4 +1,4 @@
-// Whole files: read into memory, where the content stays what it was, whatever becomes of the file, and written.
+// Reads whole files into memory, and writes them.
 //
 // Thread-safety: pure functions of the file.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace tzmark::conformance {
 
-// Throws EnvironmentError if path is not a regular file (nor a link to one), cannot be read, or has more bytes than
-// that. Never waits for another process.
+// Throws EnvironmentError if path is not a regular file (or a link to one), cannot be read, or is larger than
+// size_max_bytes. Never waits for another process.
 std::vector<std::byte> read_file(const std::filesystem::path& path,
                                  std::uint64_t size_max_bytes = std::numeric_limits<std::uint64_t>::max());
 

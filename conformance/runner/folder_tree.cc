@@ -1,5 +1,5 @@
 // A folder that an implementation under test has written to; see folder_tree.h.
-#include "folder_tree.h"
+#include "runner/folder_tree.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 namespace {

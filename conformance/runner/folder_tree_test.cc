@@ -1,5 +1,5 @@
 // Tests of how folders are measured and removed: links, depth, and names that stand in the way.
-#include "folder_tree.h"
+#include "runner/folder_tree.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "errors.h"
-#include "scratch_folder.h"
+#include "runner/errors.h"
+#include "runner/scratch_folder.h"
 
 namespace tzmark::conformance {
 namespace {

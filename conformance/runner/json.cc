@@ -1,5 +1,5 @@
 // The JSON of an adapter; see json.h.
-#include "json.h"
+#include "runner/json.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 
@@ -83,8 +83,14 @@ Json read_json(const std::filesystem::path& path) {
   }
 }
 
+std::string dump_line(const Json& document) { return document.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string dump_lines(const Json& document) {
+  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 std::string compact_dump(const Json& document, std::size_t max_bytes) {
-  return one_line(document.dump(-1, ' ', false, Json::error_handler_t::replace), max_bytes);
+  return one_line(dump_line(document), max_bytes);
 }
 
 std::string one_line(std::string_view text, std::size_t max_bytes) {

@@ -1,5 +1,5 @@
 // Tests of how the JSON of an adapter is read and shown.
-#include "json.h"
+#include "runner/json.h"
 
 #include <gtest/gtest.h>
 

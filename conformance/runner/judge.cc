@@ -1,5 +1,5 @@
 // Judges what an adapter answered; see judge.h.
-#include "judge.h"
+#include "runner/judge.h"
 
 #include <fmt/format.h>
 
@@ -19,11 +19,9 @@ bool may_accept(Verdict verdict, Command command) {
 
 bool may_reject(Verdict verdict) { return verdict != Verdict::kValid; }
 
-std::string quote(const std::optional<Json>& value) {
-  return value ? value->dump(-1, ' ', false, Json::error_handler_t::replace) : "nothing";
-}
+std::string quote(const std::optional<Json>& value) { return value ? dump_line(*value) : "nothing"; }
 
-// What was expected and what came, cut to where they begin to differ.
+// The expected and the actual value, cut to where they begin to differ.
 std::pair<std::string, std::string> quote_difference(const Difference& difference) {
   const std::string wanted = quote(difference.expected);
   const std::string seen = quote(difference.got);
@@ -52,7 +50,7 @@ void judge_content(const Json& expected, const Json& got, const std::set<std::st
   step.reason = fmt::format("{}: expected {}, got {}", step.difference->pointer, wanted, seen);
 }
 
-// The content of a file that was written, against what was to be written. How it was hashed is judged by the rules.
+// Compares the content of a written file with the specification. The rules cover its hashes.
 void judge_written(const Json& expected, const model::Description& written, const Profile& profile, Step& step) {
   Json got = written.document;
   for (Json& tensor : got["tensors"]) {
@@ -87,7 +85,7 @@ void judge_rejected(const Case& item, Step& step) {
       rejection.rule && std::find(item.rules.begin(), item.rules.end(), *rejection.rule) == item.rules.end();
 }
 
-// What is judged the same for every command; accepted judges an acceptance.
+// Judges what all commands have in common; accepted judges an acceptance.
 template <typename Accepted>
 void judge_answer(const Case& item, Step& step, const Accepted& accepted) {
   switch (step.answer.kind) {
@@ -108,7 +106,7 @@ void judge_answer(const Case& item, Step& step, const Accepted& accepted) {
   }
 }
 
-// Of a file that a writer left which reported an error.
+// Ends a sentence about a file that a writer left although it reported an error.
 std::string what_is_left(const model::Description& written) {
   if (written.defects.empty()) return "behind";
   const model::Defect& defect = written.defects.front();
@@ -161,7 +159,7 @@ void judge_step(const Case& item, const std::optional<Json>& expected, const Pro
 }
 
 void judge_changed_file(Step& step) {
-  // What went wrong besides is worse, or says as much.
+  // Any other failure is worse, or says as much.
   if (step.outcome < Outcome::kAcceptedInvalid) return;
   step.outcome = Outcome::kWrongData;
   step.reason = "changed or removed the file";
@@ -247,7 +245,7 @@ CaseJudgement judge_case(const Case& item, const std::vector<Step>& steps) {
   if (decisive.outcome == Outcome::kPass) {
     return {item.verdict == Verdict::kImplementationDefined ? Outcome::kImplementationDefined : Outcome::kPass, ""};
   }
-  return {decisive.outcome, fmt::format("{}: {}", label(decisive.command, decisive.shape), decisive.reason)};
+  return {decisive.outcome, fmt::format("{}: {}", label(decisive.command, decisive.mode), decisive.reason)};
 }
 
 }  // namespace tzmark::conformance

@@ -1,4 +1,4 @@
-// Judges what an adapter answered for a case. Nothing here runs or reads anything.
+// Judges the answers of an adapter. Nothing here runs or reads anything.
 //
 // Thread-safety: pure functions and values.
 #pragma once
@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "canonical.h"
-#include "manifest.h"
-#include "model.h"
-#include "protocol.h"
-#include "shape.h"
+#include "model/model.h"
+#include "runner/difference.h"
+#include "runner/input_mode.h"
+#include "runner/manifest.h"
+#include "runner/protocol.h"
 
 namespace tzmark::conformance {
 
@@ -27,15 +27,15 @@ enum class Outcome {
   kAcceptedInvalid,
   kRejectedValid,
   kPass,
-  kImplementationDefined,  // passes as well: the case leaves a choice
+  kImplementationDefined,  // also a pass: the case leaves a choice
   kSkipped,
 };
 inline constexpr std::size_t kOutcomeCount = 11;
 
-// As reports spell it, "accepted-invalid".
+// The name in reports, such as "accepted-invalid".
 std::string_view name_of(Outcome outcome);
 
-// Of a process that gave no answer.
+// The outcome of a process that gave no answer.
 Outcome outcome_without_answer(ProcessEnd end);
 
 inline bool is_failure(Outcome outcome) { return outcome < Outcome::kPass; }
@@ -54,10 +54,10 @@ struct WrittenFile {
   std::string sha256;
 };
 
-// One command run for one case, with its file in one shape.
+// One command run for one case, with its file in one input mode.
 struct Step {
   Command command = Command::kDecode;
-  Shape shape = Shape::kFile;
+  InputMode mode = InputMode::kFile;
   std::uint64_t number = 0;  // of the question, among all that its adapter was asked
   ProcessResult process;
   Answer answer;
@@ -66,37 +66,37 @@ struct Step {
   std::optional<Difference> difference;    // of wrong data
   std::optional<Explanation> explanation;  // of failures, where there is something to show
   std::optional<WrittenFile> written;      // of encode
-  std::string untried;                     // why a pass says nothing of the shape; empty if it does
-  bool cites_other_rule = false;           // refused as it should, but for a rule that is not among the case's
+  std::string untried;                     // why the input mode had no effect; empty if it had
+  bool cites_other_rule = false;           // rejected correctly, but for a rule that is not one of the case's
 };
 
 // Fills the judgement of a step whose command, process and answer are set.
 void judge_step(const Case& item, const std::optional<Json>& expected, const Profile& profile, Step& step);
 
-// Makes a failure of a step that changed or removed the file that it was asked about.
+// Turns a step that changed or removed its file into a failure.
 void judge_changed_file(Step& step);
 
-// Makes a crash of a step whose process answered and then ended in another way than with exit status 0.
+// Turns a step into a crash whose process answered and then ended other than with exit status 0.
 void judge_end_after_answer(const ProcessResult& end, Step& step);
 
-// The same as judge_step for encode. written describes the file that was written; nothing if there is none.
+// judge_step for encode. written describes the written file; null if there is none.
 void judge_encode_step(const Case& item, const std::optional<Json>& expected, const Profile& profile,
                        const model::Description* written, Step& step);
 
-// Why the profile excuses the adapter from this case; nothing if it does not.
+// The reason why the profile excuses the adapter from this case, if it does.
 std::optional<std::string> excuse(const Case& item, const Profile& profile);
 
-// A right file in a layout that the reader does not know, of a data version that it does, as the case that it is asked
-// about; nothing for all other cases. Nothing in the file header may tell the reader so: it may refuse the file or read
-// it as it is, and must not read it as another layout.
+// The case to ask instead about a valid file in a layout that the reader does not know, of a data version that it
+// knows; nothing for all other cases. The file header may not show the difference: the reader may reject the file or
+// read it as it is, but not as another layout.
 std::optional<Case> as_other_layout(const Case& item, const Profile& profile);
 
 struct CaseJudgement {
   Outcome outcome = Outcome::kSkipped;
-  std::string reason;  // that of the step which decided; empty for a pass
+  std::string reason;  // of the deciding step; empty for a pass
 };
 
-// The worst of the steps. A case of which the adapter left a part out is skipped, not passed, if the rest passed.
+// The worst of the steps. A case is skipped, not passed, if the adapter skipped one step and passed the others.
 CaseJudgement judge_case(const Case& item, const std::vector<Step>& steps);
 
 }  // namespace tzmark::conformance

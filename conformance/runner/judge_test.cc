@@ -1,5 +1,5 @@
 // Tests of the judgement: every verdict against every answer.
-#include "judge.h"
+#include "runner/judge.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(JudgeStep, EveryVerdictAgainstAcceptance) {
 // A pass without the reads that were to be short says nothing; a failure says what it says.
 TEST(JudgeStep, AShapeThatWasNotTriedIsSkipped) {
   Step step;
-  step.shape = Shape::kShortReads;
+  step.mode = InputMode::kShortReads;
   step.untried = "nothing was read";
   step.answer = accepted();
   judge_step(case_of(Verdict::kValid), kExpected, profile_of(), step);
@@ -300,7 +300,7 @@ TEST(AsOtherLayout, IsNothingForAllOthers) {
     item.layout = layout;
     EXPECT_FALSE(as_other_layout(item, profile)) << layout;
   }
-  // Of broken files the reader may say what it likes, and nobody is asked to write one.
+  // A reader may say anything about a broken file, and no writer is asked to write one.
   for (const Verdict verdict : {Verdict::kMalformed, Verdict::kIntegrityFailure, Verdict::kImplementationDefined}) {
     item = case_of(verdict);
     item.layout = "v5-segments";

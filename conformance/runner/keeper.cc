@@ -1,5 +1,5 @@
 // A program and whatever it starts; see keeper.h.
-#include "keeper.h"
+#include "runner/keeper.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -17,8 +17,8 @@
 #include <set>
 #include <thread>
 
-#include "console.h"
-#include "process_tree.h"
+#include "runner/console.h"
+#include "runner/process_tree.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -75,7 +75,7 @@ void prepare_this_process() {
   });
 }
 
-// The variables of this process, but for those that settings replace.
+// The variables of this process, without those that settings replace.
 std::vector<std::string> environment_with(std::vector<std::string> settings) {
   const std::size_t replaced = settings.size();
   for (char* const* each = environ; *each; ++each) {
@@ -108,7 +108,7 @@ struct Execution {
 
 [[noreturn]] void tell_error(int error_fd) {
   const int error = errno;
-  // If even this write fails, exit status 127 remains to tell.
+  // If even this write fails, exit status 127 still shows it.
   [[maybe_unused]] const auto written = ::write(error_fd, &error, sizeof error);
   ::_exit(127);
 }
@@ -129,7 +129,7 @@ struct Execution {
   tell_error(error_fd);
 }
 
-// Kills the children of the keeper. Theirs become its own, and are met by the next pass.
+// Kills the children of the keeper. Their children become its own, for the next pass.
 void kill_own_children(const char* children_file) {
   const int fd = ::open(children_file, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;
@@ -138,13 +138,13 @@ void kill_own_children(const char* children_file) {
   ::close(fd);
   pid_t pid = 0;
   for (ssize_t i = 0; i < got; ++i) {
-    // A number that the end of the block cuts is met by the next pass.
+    // The next pass reads a number that the end of the block cuts.
     if (block[i] == ' ' && pid > 0) ::kill(pid, SIGKILL);
     pid = block[i] >= '0' && block[i] <= '9' ? pid * 10 + (block[i] - '0') : 0;
   }
 }
 
-// Reaps all that is and comes below the keeper, and kills it if the process or thread that started the keeper dies.
+// Reaps everything below the keeper, and kills it if the process or thread that started the keeper dies.
 // Never returns.
 [[noreturn]] void keep(pid_t program, pid_t parent, const char* children_file, int notice_fd) {
   sigset_t awaited;
@@ -162,7 +162,7 @@ void kill_own_children(const char* children_file) {
     if (pid == 0) {
       siginfo_t info{};
       const int signal = ::sigtimedwait(&awaited, &info, abandoned ? &kKillInterval : &kLookInterval);
-      // The kernel sends it in the name of the parent, and whoever else sends it is not believed.
+      // The kernel sends it as the parent; ignores other senders.
       abandoned = abandoned || ::getppid() != parent || (signal == kDeathSignal && info.si_pid == parent);
       if (abandoned) kill_own_children(children_file);
       continue;
@@ -176,7 +176,7 @@ void kill_own_children(const char* children_file) {
     } else if (!notice.all_gone) {
       continue;
     }
-    // Nobody reads what an abandoned keeper writes.
+    // No process reads the output of an abandoned keeper.
     const bool written = ::write(notice_fd, &notice, sizeof notice) == sizeof notice;
     if (notice.all_gone) ::_exit(written ? 0 : 1);
     if (!written) abandoned = true;
@@ -185,13 +185,13 @@ void kill_own_children(const char* children_file) {
 
 [[noreturn]] void become_keeper(const Execution& execution, pid_t parent, int notice_fd, int error_fd) {
   ::setpgid(0, 0);
-  // Only a signal that cannot be blocked ends the keeper before its time.
+  // Only a signal that cannot be blocked ends the keeper early.
   sigset_t all_signals;
   ::sigfillset(&all_signals);
   ::sigprocmask(SIG_SETMASK, &all_signals, nullptr);
   ::prctl(PR_SET_PDEATHSIG, kDeathSignal);
   if (::getppid() != parent) ::_exit(127);
-  // Where it is ignored, as some parents leave it, the kernel reaps children itself and forgets how they ended.
+  // If SIGCHLD is ignored, as some parents leave it, the kernel reaps children and discards their status.
   if (::signal(SIGCHLD, SIG_DFL) == SIG_ERR || ::signal(kDeathSignal, SIG_DFL) == SIG_ERR) tell_error(error_fd);
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) tell_error(error_fd);
   const pid_t self = ::getpid();
@@ -212,11 +212,11 @@ bool shows_no_variables(pid_t pid) {
 
 struct Strays {
   std::vector<pid_t> marked;
-  bool undecided = false;  // whether a child may get its mark in a moment
+  bool undecided = false;  // whether a child may still get its mark
 };
 
-// Kills and reaps what the keeper with this mark has left behind, and reaps what has ended already. Returns whose
-// end is still to come.
+// Kills and reaps the processes that the keeper with this mark left, and reaps ended ones. Returns those that have not
+// ended yet.
 Strays end_strays_once(const std::string& mark) {
   Strays strays;
   const std::lock_guard lock(keepers().mutex);
@@ -224,7 +224,7 @@ Strays end_strays_once(const std::string& mark) {
     if (keepers().pids.contains(pid)) continue;
     const auto foreign = keepers().foreign.find(pid);
     if (foreign != keepers().foreign.end() && foreign->second == start_time_of(pid)) continue;
-    // What has ended has no variables any more, and nobody but this process could reap it.
+    // Ended processes have no variables, and only this process can reap them.
     if (::waitpid(pid, nullptr, WNOHANG | __WALL) == pid) continue;
     if (has_variable(pid, mark)) {
       kill_below(pid);
@@ -286,19 +286,14 @@ Keeper::Keeper(const std::vector<std::string>& argv, const Streams& streams,
 }
 
 Keeper::~Keeper() {
-  if (ended_) return;
-  try {
-    end();
-  } catch (const EnvironmentError& error) {
-    tell(error.what());
-  }
+  if (!ended_) tell_failure_of([&] { end(); });
 }
 
 Keeper::Ended Keeper::end() {
   Ended result;
   const auto deadline = Clock::now() + kEndElapsedMax;
-  // A process that forks and ends over and over is met by one of the passes: each kills all that it finds, and whatever
-  // they leave behind comes to the keeper.
+  // One of the passes meets a process that keeps forking: each pass kills all that it finds, and their orphans come to
+  // the keeper.
   while (read_notices(result)) {
     kill_below(pid_);
     ::kill(pid_, SIGCONT);

@@ -1,15 +1,11 @@
 // A program and whatever it starts, held together by a process between this one and the program: the keeper.
 //
 // The keeper is the parent of the program and the reaper of all orphans below it (PR_SET_CHILD_SUBREAPER), so nothing
-// that the program starts leaves the tree below the keeper, whatever groups and sessions it makes, and programs that
-// run side by side are told apart. The keeper waits for each of these processes and ends when none is left. It tells
-// how the program itself ended through a pipe; of a keeper that is killed nothing is believed.
-//
-// It holds an implementation that is wrong, not one that is hostile: that runs as the same user as this process, which
-// it could kill as well.
-//
-// What a killed keeper leaves behind is known by a variable of its environment. Other children of this process, that it
-// had before its first keeper or got from them, are left alone.
+// that the program starts leaves the tree below the keeper, whatever groups and sessions it makes, and concurrent
+// programs stay apart. The keeper waits for each of these processes and ends when none is left. It reports how the
+// program ended through a pipe; the report of a killed keeper is ignored. It holds wrong implementations, not hostile
+// ones: the program runs as the same user, and could kill this process too. An environment variable marks the processes
+// that a killed keeper leaves. Other children of this process are left alone.
 //
 // Thread-safety: one object belongs to one thread at a time; several may exist at once. Keeper, program and all that is
 // below die with the thread that started them, however it ends.
@@ -23,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "descriptor.h"
+#include "runner/descriptor.h"
 
 namespace tzmark::conformance {
 

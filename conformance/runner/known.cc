@@ -1,5 +1,5 @@
 // Known failures; see known.h.
-#include "known.h"
+#include "runner/known.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "errors.h"
-#include "file_content.h"
+#include "runner/errors.h"
+#include "runner/file_content.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -49,7 +49,7 @@ void save_known(const std::filesystem::path& path, const std::vector<KnownFailur
   const char* separator = "\n";
   for (const KnownFailure& failure : known) {
     const Json entry = {{"case", failure.id}, {"outcome", failure.outcome}, {"reason", failure.reason}};
-    text += separator + (' ' + entry.dump(-1, ' ', false, Json::error_handler_t::replace));
+    text += separator + (' ' + dump_line(entry));
     separator = ",\n";
   }
   write_file(path, text + "\n]}\n");

@@ -1,11 +1,11 @@
 // Tests of the list of known failures: it cannot go stale.
-#include "known.h"
+#include "runner/known.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "errors.h"
-#include "scratch_file.h"
+#include "runner/errors.h"
+#include "runner/scratch_file.h"
 
 namespace tzmark::conformance {
 namespace {

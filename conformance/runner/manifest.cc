@@ -1,13 +1,13 @@
 // The corpus as its manifest describes it; see manifest.h.
-#include "manifest.h"
+#include "runner/manifest.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <set>
 
-#include "errors.h"
-#include "sha256.h"
+#include "runner/errors.h"
+#include "runner/sha256.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -62,10 +62,10 @@ Case parse_case(const Json& entry, Operation operation) {
   if (const auto expected = optional_field<std::string>(entry, "expected")) item.expected = parse_path(*expected);
   if (item.verdict == Verdict::kValid && !item.expected) throw EnvironmentError("a valid case without 'expected'");
   const Json& limits = entry.at("limits");
-  item.memory_max_bytes = limits.at("memory_bytes").get<std::uint64_t>();
+  item.limits.memory_max_bytes = limits.at("memory_bytes").get<std::uint64_t>();
   const auto seconds = limits.at("seconds").get<double>();
   if (!(seconds > 0) || seconds > 1e6) throw EnvironmentError("limits.seconds is not a sensible number");
-  item.elapsed_max = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+  item.limits.elapsed_max = nanoseconds_of(seconds);
   item.pipe_max_bytes = optional_field<std::uint64_t>(limits, "pipe_bytes");
   item.open_choice = optional_field<std::string>(entry, "open_choice");
   item.erratum = optional_field<std::string>(entry, "erratum");
@@ -123,6 +123,11 @@ Manifest load_manifest(const fs::path& directory) {
   if (document.contains("encode_cases")) add(document["encode_cases"], Operation::kEncode);
   if (const fs::path rules = directory / "rules.json"; fs::exists(rules)) manifest.rules = load_rules(rules);
   return manifest;
+}
+
+Json describe(const Case& item) {
+  return {{"layout", item.layout}, {"features", item.features}, {"verdict", name_of(item.verdict)},
+          {"tier", item.tier},     {"rules", item.rules},       {"why", item.why}};
 }
 
 void check_case_file(const Manifest& manifest, const Case& item) {

@@ -1,9 +1,8 @@
-// The corpus as its manifest describes it: which files there are, how to open them, what a reader has to make of them.
+// The corpus as its manifest describes it: its files, their keys, and the required answers.
 //
 // Thread-safety: values; the functions may be called from several threads.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -12,26 +11,27 @@
 #include <string_view>
 #include <vector>
 
-#include "json.h"
+#include "runner/json.h"
+#include "runner/limits.h"
 
 namespace tzmark::conformance {
 
 enum class Verdict {
   kValid,                  // decodes as expected and verifies
-  kMalformed,              // refused: cannot be taken apart
-  kInvalid,                // refused: can be taken apart, but breaks a rule
-  kAuthenticationFailure,  // refused: with the given key, or none, it must not open
-  kIntegrityFailure,       // refused when verifying; may decode, and then as expected
-  kImplementationDefined,  // may be refused or read, and then as expected
+  kMalformed,              // rejected: cannot be parsed
+  kInvalid,                // rejected: can be parsed, but breaks a rule
+  kAuthenticationFailure,  // rejected: must not open with the given key, or without one
+  kIntegrityFailure,       // rejected by verify; may decode, and then as expected
+  kImplementationDefined,  // may be rejected, or read as expected
 };
 
-// What a case asks of the implementation under test.
+// What a case asks the implementation to do.
 enum class Operation {
   kRead,    // decode and verify a file
-  kEncode,  // write a file of a specification
+  kEncode,  // write the file of a specification
 };
 
-// As the manifest spells it, "authentication-failure".
+// The name in the manifest, such as "authentication-failure".
 std::string_view name_of(Verdict verdict);
 
 std::string_view name_of(Operation operation);
@@ -42,7 +42,7 @@ struct Case {
   std::filesystem::path path;  // below the corpus; the file, or the specification
   std::string sha256;
   std::uint64_t size_bytes = 0;
-  std::string layout;  // of the file, or that the writer has to end up with
+  std::string layout;  // of the file, or that the writer must choose
   std::vector<std::string> features;
   Verdict verdict = Verdict::kValid;
   std::string tier;
@@ -52,11 +52,10 @@ struct Case {
   std::optional<std::string> key_hex;
   std::optional<std::string> passphrase;
   std::optional<std::filesystem::path> expected;  // canonical JSON, below the corpus; always there for valid files
-  std::uint64_t memory_max_bytes = 0;             // over what the adapter uses when it does nothing
-  std::chrono::nanoseconds elapsed_max{0};        // over what the adapter takes to do nothing
-  std::optional<std::uint64_t> pipe_max_bytes;    // what a refusal may take from a pipe that does not end
-  std::optional<std::string> open_choice;         // of implementation-defined cases: what is left to the reader
-  std::optional<std::string> erratum;             // what the file's writer got wrong
+  Limits limits;
+  std::optional<std::uint64_t> pipe_max_bytes;  // what a reader may take from an endless pipe before it rejects
+  std::optional<std::string> open_choice;       // of implementation-defined cases: what the reader may choose
+  std::optional<std::string> erratum;           // the fault of the file's writer
 };
 
 // A requirement of the format, as its document states it.
@@ -78,10 +77,13 @@ struct Manifest {
 // not JSON, or lacks something; two cases of one id, and paths that lead out of the corpus, are refused too.
 Manifest load_manifest(const std::filesystem::path& directory);
 
-// Throws EnvironmentError if the file of the case is missing or not the one that the manifest means.
+// The members "layout" to "why" of a case, as the manifest and results have them.
+Json describe(const Case& item);
+
+// Throws EnvironmentError if the file of the case is missing or differs from the manifest.
 void check_case_file(const Manifest& manifest, const Case& item);
 
-// The expected canonical JSON; nothing if the case has none. Throws EnvironmentError if it cannot be read.
+// The expected canonical JSON, if the case has it. Throws EnvironmentError if it cannot be read.
 std::optional<Json> load_expected(const Manifest& manifest, const Case& item);
 
 }  // namespace tzmark::conformance

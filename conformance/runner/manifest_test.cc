@@ -1,13 +1,13 @@
 // Tests of the manifest: what is read, what is refused, and that changed files are found.
-#include "manifest.h"
+#include "runner/manifest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "errors.h"
-#include "test_corpus.h"
+#include "runner/errors.h"
+#include "runner/test_corpus.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -57,8 +57,8 @@ TEST(Manifest, ReadsEveryField) {
   EXPECT_EQ(one.expected, "one.json");
   EXPECT_EQ(one.open_choice, "Whether.");
   EXPECT_EQ(one.erratum, "Wrong.");
-  EXPECT_EQ(one.memory_max_bytes, 1234u);
-  EXPECT_EQ(one.elapsed_max, std::chrono::milliseconds(1500));
+  EXPECT_EQ(one.limits.memory_max_bytes, 1234u);
+  EXPECT_EQ(one.limits.elapsed_max, std::chrono::milliseconds(1500));
   EXPECT_EQ(manifest.cases[1].verdict, Verdict::kAuthenticationFailure);
   EXPECT_EQ(manifest.cases[1].key_hex, "00ff");
   EXPECT_EQ(load_expected(manifest, one)->at("data_version"), 1);

@@ -1,12 +1,12 @@
 // Links to libraries whose path LD_PRELOAD would split; see preload.h.
-#include "preload.h"
+#include "runner/preload.h"
 
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <system_error>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 

@@ -1,4 +1,4 @@
-// A library to preload into an adapter, by a path that LD_PRELOAD can hold: it splits at spaces and colons.
+// Preloads a library into an adapter, by a path without the spaces and colons at which LD_PRELOAD is split.
 //
 // Thread-safety: one object belongs to one thread.
 #pragma once
@@ -7,20 +7,20 @@
 #include <optional>
 #include <string>
 
-#include "scratch_folder.h"
+#include "runner/scratch_folder.h"
 
 namespace tzmark::conformance {
 
 bool can_be_preloaded(const std::filesystem::path& library);
 
-// The setting for env, with what this process was started with after it: "LD_PRELOAD=/x/library.so".
+// The argument of env, followed by the setting of this process: "LD_PRELOAD=/x/library.so".
 // REQUIRES: can_be_preloaded(library).
 std::string preload_setting(const std::filesystem::path& library);
 
 class Preload {
  public:
-  // Where the path cannot be preloaded, a link among the temporary files leads to it while this object lives.
-  // Throws EnvironmentError if that cannot be made, or if their folder has such a name too.
+  // If the path cannot be preloaded, links to it from the folder for temporary files while this object lives. Throws
+  // EnvironmentError if that fails, or if that folder cannot be preloaded from either.
   explicit Preload(const std::filesystem::path& library);
 
   const std::filesystem::path& path() const { return path_; }

@@ -1,5 +1,5 @@
 // Libraries are preloaded from folders of any name.
-#include "preload.h"
+#include "runner/preload.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <optional>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 namespace {

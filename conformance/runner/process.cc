@@ -1,5 +1,5 @@
 // Runs a child process under limits; see process.h.
-#include "process.h"
+#include "runner/process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,13 +17,13 @@
 #include <optional>
 #include <utility>
 
-#include "console.h"
-#include "descriptor.h"
-#include "folder_tree.h"
-#include "keeper.h"
-#include "odd_sizes.h"
-#include "process_tree.h"
-#include "scratch_folder.h"
+#include "runner/console.h"
+#include "runner/descriptor.h"
+#include "runner/folder_tree.h"
+#include "runner/keeper.h"
+#include "runner/odd_sizes.h"
+#include "runner/process_tree.h"
+#include "runner/scratch_folder.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -140,16 +140,10 @@ class Child {
     if (feed) {
       unsent_ = std::string_view(reinterpret_cast<const char*>(feed->bytes.data()), feed->bytes.size());
       feed_ = feed;
-      // The smallest pipe there is, so that little lies in it that nobody asked for.
+      // The smallest pipe, so that it holds few bytes that the child has not read.
       ::fcntl(stdin_.get(), F_SETPIPE_SZ, 1);
     }
-    std::optional<ProcessEnd> broken;
-    for (bool exited = false; !exited && !broken;) {
-      exited = watch(limits);
-      broken = broken_limit(limits);
-      if (!broken && !exited && cancelled) broken = ProcessEnd::kCancelled;
-    }
-    return end(limits, broken);
+    return run(limits, cancelled, /*until_answer=*/false);
   }
 
   // Sends a line and runs to the line that answers it, to the child's end, or to the first broken limit.
@@ -163,12 +157,17 @@ class Child {
     line_.assign(line);
     line_ += '\n';
     unsent_ = line_;
+    return run(limits, cancelled, /*until_answer=*/true);
+  }
+
+  // Runs to the child's end, to the first broken limit, or to a line on stdout if that is wanted.
+  ProcessResult run(const ProcessLimits& limits, const std::atomic<bool>& cancelled, bool until_answer) {
     std::optional<ProcessEnd> broken;
     for (bool exited = false; !exited && !broken;) {
       exited = watch(limits);
       broken = broken_limit(limits);
       if (!broken && !exited && cancelled) broken = ProcessEnd::kCancelled;
-      if (broken || !line_is_there()) continue;
+      if (!until_answer || broken || !line_is_there()) continue;
       result_.elapsed = Clock::now() - started_;
       // The kernel remembers the peak, so that memory that was given back before the answer counts as well.
       note_peak();
@@ -263,7 +262,7 @@ class Child {
   ProcessResult answered() {
     result_.end = ProcessEnd::kAnswered;
     result_.rss_bound_bytes = result_.rss_peak_bytes;
-    // Nobody asked for a second line, nor for an answer to half a question. They are kept, which makes this no answer.
+    // A second line, or an answer to half a question, is unrequested. Keeps it, so that this is no answer.
     if (searched_bytes_ + 1 == result_.stdout_text.size() && unsent_.empty()) result_.stdout_text.pop_back();
     return std::move(result_);
   }
@@ -423,11 +422,7 @@ Server::Server(const std::vector<std::string>& argv, const std::atomic<bool>& ca
     : child_(std::make_unique<Child>(argv, Stdin::kPipe, ProcessLimits{})), cancelled_(cancelled) {}
 
 Server::~Server() {
-  try {
-    end();
-  } catch (const EnvironmentError& error) {
-    tell(error.what());
-  }
+  tell_failure_of([&] { end(); });
 }
 
 std::optional<ProcessResult> Server::end() { return child_->dismiss(); }

@@ -1,5 +1,5 @@
-// Runs a child process under limits and says how it ended: for one question (run_process), or for many, one line each
-// (Server).
+// Runs a child process under limits and reports how it ended: for one question (run_process), or for many, one line
+// each (Server).
 //
 // Whatever the child starts is killed and reaped when it has ended or has broken a limit, in whatever group or session
 // it is (keeper.h), so that nothing of it outlives the call.
@@ -42,15 +42,15 @@ struct ProcessLimits {
 };
 
 enum class ProcessEnd {
-  kLost,          // nobody knows how: what waits for it was killed
+  kLost,          // unknown: the process that waits for it was killed
   kExited,        // by itself
-  kSignaled,      // by a signal that this runner did not send
+  kSignaled,      // by a signal that did not come from this runner
   kTimedOut,      // killed: ran past elapsed_max
   kMemoryBroken,  // used more than rss_max_bytes; killed unless it had ended already
   kOutputBroken,  // killed: printed more than stdout_max_bytes
   kCancelled,     // killed: the caller wants to stop
   kAnswered,      // of a Server: one line came, and the process lives on
-  kInputBroken,   // killed: took more than taken_max_bytes of its stdin
+  kInputBroken,   // killed: took more than taken_max_bytes from its stdin
   kDiskBroken,    // wrote more than disk_max_bytes; killed unless it had ended already
 };
 
@@ -69,14 +69,14 @@ struct ProcessResult {
   int signal = 0;           // of kSignaled
   std::string stdout_text;  // of kAnswered: the line, without its end
   std::string stderr_tail;  // the last bytes of stderr
-  // What it took of its feed. What still lies in the pipe counts only if the feed has ended.
+  // What it took from its feed. Bytes that are still in the pipe count only if the feed has ended.
   std::uint64_t stdin_taken_bytes = 0;
   std::chrono::nanoseconds elapsed{0};
-  // What it was seen to use; 0 if it ended before it could be looked at, and used less than this process.
+  // The observed peak; 0 if it ended before the first sample and used less than this process.
   std::uint64_t rss_peak_bytes = 0;
-  // What it did not use more than, which is never below what this process used when it started the child.
+  // An upper bound of its usage, never below what this process used when it started the child.
   std::uint64_t rss_bound_bytes = 0;
-  std::uint64_t disk_peak_bytes = 0;  // what its folders were seen to grow by; kTooDeep as in folder_tree.h
+  std::uint64_t disk_peak_bytes = 0;  // observed growth of its folders; kTooDeep as in folder_tree.h
 };
 
 // REQUIRES: argv is not empty. stdin is /dev/null, or a pipe if there is a feed. Throws EnvironmentError if the program
@@ -108,7 +108,7 @@ class Server {
   // What lies in its temporary folder; no more than enough_bytes are counted.
   std::uint64_t disk_bytes(std::uint64_t enough_bytes) const;
 
-  // It is running, and has written nothing that nobody asked for.
+  // Whether it is running, and has written nothing unrequested.
   bool ready() const;
 
   // Ends its stdin, and gives it a second to end by itself, so that it can clean up. Returns how it ended, or nothing

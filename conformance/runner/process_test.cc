@@ -1,5 +1,5 @@
 // Tests of the child process runner: limits hold, everything is captured, nothing is left behind.
-#include "process.h"
+#include "runner/process.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,11 +13,11 @@
 #include <sstream>
 #include <thread>
 
-#include "descriptor.h"
-#include "errors.h"
-#include "folder_tree.h"
-#include "scratch_folder.h"
-#include "test_environment.h"
+#include "runner/descriptor.h"
+#include "runner/errors.h"
+#include "runner/folder_tree.h"
+#include "runner/scratch_folder.h"
+#include "runner/test_environment.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -151,7 +151,7 @@ TEST_F(ProcessTest, SeesTheEndWhereSigchldIsIgnored) {
   EXPECT_EQ(result.exit_status, 7);
 }
 
-TEST_F(ProcessTest, AnEndThatNobodySawIsNone) {
+TEST_F(ProcessTest, AnUnobservedEndIsLost) {
   const ProcessResult result = python(
       "import os, signal, subprocess, sys\n"
       "print(subprocess.Popen(['/bin/sleep', '600'], start_new_session=True).pid, flush=True)\n"
@@ -228,7 +228,7 @@ TEST_F(ProcessTest, EndsAllWithAStarterThatIsKilled) {
   while (::waitpid(-1, nullptr, 0) > 0) {
   }
   EXPECT_FALSE(is_alive(std::stoi(line)));
-  // Nobody was left to remove it.
+  // No process was left to remove it.
   std::filesystem::remove_all(line.substr(line.find(' ') + 1));
 }
 
@@ -274,7 +274,7 @@ TEST_F(ProcessTest, EndsThousandsOfOrphans) {
   EXPECT_EQ(result.exit_status, 7);
 }
 
-// Each of them forks and ends as soon as it is there, so that whoever is killed has a successor already.
+// Each of them forks and ends at once, so that each killed process already has a successor.
 TEST_F(ProcessTest, EndsChainsOfForks) {
   const ProcessResult result = python(
       "import os\n"

@@ -1,5 +1,5 @@
 // What is below a process; see process_tree.h.
-#include "process_tree.h"
+#include "runner/process_tree.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <memory>
 #include <sstream>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 namespace {

@@ -1,4 +1,4 @@
-// What is below a process: its children, their children, and so on, as /proc tells it.
+// The descendants of a process, from /proc.
 //
 // Thread-safety: pure functions of what the system says at the moment.
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace tzmark::conformance {
 
-// Throws EnvironmentError if the system does not tell what is below a process.
+// Throws EnvironmentError if the system does not list children.
 void require_children_lists();
 
-// As the system counts it; tells a process from a later one that has its id. Empty if the process is gone.
+// The start time of a process, which distinguishes it from a later one with its id. Empty if the process is gone.
 std::string start_time_of(pid_t pid);
 
 // Whether the process was started with this variable of that value, "NAME=value".

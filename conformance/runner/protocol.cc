@@ -1,5 +1,5 @@
 // The adapter protocol; see protocol.h.
-#include "protocol.h"
+#include "runner/protocol.h"
 
 #include <fmt/format.h>
 #include <string.h>
@@ -8,8 +8,9 @@
 #include <array>
 #include <stdexcept>
 
-#include "errors.h"
-#include "folder_tree.h"
+#include "runner/errors.h"
+#include "runner/folder_tree.h"
+#include "runner/limits.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -19,15 +20,15 @@ constexpr int kProtocolVersion = 1;
 const std::set<std::string> kCommands = {"decode", "verify", "stream", "encode", "serve"};
 const std::set<std::string> kReaderMayOmit = {"layout", "wire_dtype", "crc32_field", "sha256_field", "module_index"};
 const std::set<std::string> kWriterMayOmit = {"module_index"};
-const std::set<std::string> kClaimedShapes = {"pipe", "offset"};
-// One that is misspelt would skip every case of its layout in silence.
+const std::set<std::string> kClaimedInputModes = {"pipe", "offset"};
+// A misspelt layout would silently skip all of its cases.
 const std::set<std::string> kLayouts = {
     "v1", "v2", "v3", "v4", "v5-flagged-dims", "v5-headers-first", "v5-segments", "v5-long-dims", "safetensors"};
 
 constexpr int kRejectedStatus = 1;
 constexpr int kUnsupportedStatus = 2;
 
-// Members that nobody reads are mistakes of their author, for example a misspelt "lacks".
+// Unknown members are mistakes, for example a misspelt "lacks".
 void refuse_unknown_members(const Json& object, const std::set<std::string>& known, const char* where) {
   if (!object.is_object()) throw EnvironmentError(fmt::format("{} is not an object", where));
   for (const auto& [name, value] : object.items()) {
@@ -84,7 +85,7 @@ Rejection parse_rejection(const Json& document) {
 
 Answer no_answer(std::string text) { return {AnswerKind::kNone, {}, {}, std::move(text)}; }
 
-// The member that says yes to a command.
+// The member that accepts a command.
 const char* yes_of(Command command) {
   constexpr std::array<const char*, 4> kMembers = {"decoded", "verified", "decoded", "encoded"};
   return kMembers[static_cast<std::size_t>(command)];
@@ -140,26 +141,15 @@ Abilities parse_abilities(const Json& profile, const char* name, const std::set<
                          string_set(object, "omits"), string_set(object, "shapes")};
   refuse_unknown_values(abilities.layouts, kLayouts, "layouts");
   refuse_unknown_values(abilities.omits, omittable, "omits");
-  refuse_unknown_values(abilities.shapes, kClaimedShapes, "shapes");
+  refuse_unknown_values(abilities.input_modes, kClaimedInputModes, "shapes");
   return abilities;
 }
 
-}  // namespace
-
-std::string_view name_of(Command command) {
-  constexpr std::array<std::string_view, 4> kNames = {"decode", "verify", "stream", "encode"};
-  return kNames[static_cast<std::size_t>(command)];
-}
-
-std::string_view name_of(AnswerKind kind) {
-  constexpr std::array<std::string_view, 4> kNames = {"accepted", "rejected", "unsupported", "none"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
-Profile parse_profile(std::string_view text) {
+template <typename Read>
+Profile read_profile(const Read& read) {
   Profile profile;
   try {
-    profile.document = parse_untrusted_json(text);
+    profile.document = read();
     const Json& document = profile.document;
     refuse_unknown_members(document, {"protocol", "name", "version", "commands", "reads", "writes"}, "the profile");
     if (document.at("protocol") != kProtocolVersion) {
@@ -180,6 +170,26 @@ Profile parse_profile(std::string_view text) {
   return profile;
 }
 
+}  // namespace
+
+std::string_view name_of(Command command) {
+  constexpr std::array<std::string_view, 4> kNames = {"decode", "verify", "stream", "encode"};
+  return kNames[static_cast<std::size_t>(command)];
+}
+
+std::string_view name_of(AnswerKind kind) {
+  constexpr std::array<std::string_view, 4> kNames = {"accepted", "rejected", "unsupported", "none"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+Profile profile_of(const Json& document) {
+  return read_profile([&] { return document; });
+}
+
+Profile parse_profile(std::string_view text) {
+  return read_profile([&] { return parse_untrusted_json(text); });
+}
+
 Answer describe_end(const ProcessResult& process) {
   switch (process.end) {
     case ProcessEnd::kLost:
@@ -189,8 +199,7 @@ Answer describe_end(const ProcessResult& process) {
     case ProcessEnd::kSignaled:
       return no_answer(fmt::format("killed by signal {} ({})", process.signal, ::strsignal(process.signal)));
     case ProcessEnd::kTimedOut:
-      return no_answer(
-          fmt::format("still running after {:.1f} s", std::chrono::duration<double>(process.elapsed).count()));
+      return no_answer(fmt::format("still running after {:.1f} s", seconds_of(process.elapsed)));
     case ProcessEnd::kMemoryBroken:
       return no_answer(
           fmt::format("used {:.1f} MiB of memory", static_cast<double>(process.rss_peak_bytes) / (1 << 20)));
@@ -245,7 +254,7 @@ Answer read_served_answer(Command command, std::uint64_t id, const ProcessResult
 Profile read_served_profile(std::uint64_t id, const ProcessResult& process) {
   if (process.end != ProcessEnd::kAnswered) throw EnvironmentError(describe_end(process).text);
   try {
-    return parse_profile(parse_served_line(id, process.stdout_text).at("capabilities").dump());
+    return profile_of(parse_served_line(id, process.stdout_text).at("capabilities"));
   } catch (const std::exception& error) {
     throw EnvironmentError(fmt::format("serve: {}", error.what()));
   }

@@ -1,5 +1,4 @@
-// The adapter protocol as the runner understands it: an adapter's profile, and its answer to one command.
-// PROTOCOL.md is the text for people who write adapters; what is said there is checked here.
+// Parses and checks the adapter protocol of PROTOCOL.md: the profile of an adapter, and its answers.
 //
 // Thread-safety: pure functions and values.
 #pragma once
@@ -11,34 +10,34 @@
 #include <string_view>
 #include <vector>
 
-#include "json.h"
-#include "process.h"
+#include "runner/json.h"
+#include "runner/process.h"
 
 namespace tzmark::conformance {
 
 enum class Command { kDecode, kVerify, kStream, kEncode };
 
-// As it stands on the adapter's command line, "decode".
+// The name on the command line of adapters, such as "decode".
 std::string_view name_of(Command command);
 
 // Whether an acceptance says what is in the file.
 constexpr bool gives_content(Command command) { return command == Command::kDecode || command == Command::kStream; }
 
-// What it can do in one direction.
+// What an implementation can do in one direction.
 struct Abilities {
   std::set<std::string> layouts;
-  std::set<std::string> lacks;        // features that it does not have
-  std::set<std::string> omits;        // members of canonical JSON that it does not know of
-  std::set<std::string> shapes = {};  // that a reader takes FILE in, besides those that every reader does
+  std::set<std::string> lacks;             // features that it lacks
+  std::set<std::string> omits;             // members of canonical JSON that it does not print
+  std::set<std::string> input_modes = {};  // that a reader supports, besides those that every reader does
 };
 
-// What the implementation under test says that it can do.
+// What the implementation under test claims to do.
 struct Profile {
   std::string name;
   std::string version;
   Abilities reads;
   Abilities writes;
-  std::set<std::string> commands;  // that it has, besides capabilities
+  std::set<std::string> commands;  // besides capabilities
   Json document;                   // as printed
 
   bool has(Command command) const { return commands.contains(std::string(name_of(command))); }
@@ -48,6 +47,7 @@ struct Profile {
 };
 
 // Reads a profile. Throws EnvironmentError with what is wrong with it.
+Profile profile_of(const Json& document);
 Profile parse_profile(std::string_view text);
 
 struct Rejection {
@@ -60,23 +60,23 @@ enum class AnswerKind {
   kAccepted,
   kRejected,
   kUnsupported,
-  kNone,  // the process did not answer: it crashed, ran into a limit, or printed something else
+  kNone,  // the process crashed, broke a limit, or printed something else
 };
 
 std::string_view name_of(AnswerKind kind);
 
 struct Answer {
   AnswerKind kind = AnswerKind::kNone;
-  Json document;        // of kAccepted: what was decoded
+  Json document;        // of kAccepted: the decoded content
   Rejection rejection;  // of kRejected
-  std::string text;     // of kUnsupported: why; of kNone: what happened instead of an answer
-  bool caught = false;  // of kNone: the adapter itself said that it crashed, and goes on
+  std::string text;     // of kUnsupported: why; of kNone: what happened instead
+  bool caught = false;  // of kNone: the adapter reported its own crash and continues
 };
 
 // The answer of a process that was started for this one question.
 Answer read_answer(Command command, const ProcessResult& process);
 
-// Why a process gave no answer, for every end but those after which there may be one.
+// Describes an end without an answer.
 Answer describe_end(const ProcessResult& process);
 
 // The answer of a process that serves, to the request of that id.

@@ -1,12 +1,12 @@
 // Tests of the adapter protocol: which outputs are answers, which profiles are accepted.
-#include "protocol.h"
+#include "runner/protocol.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -144,10 +144,10 @@ TEST(Profile, IsRead) {
   EXPECT_THAT(profile.reads.layouts, UnorderedElementsAre("v1", "v2"));
   EXPECT_THAT(profile.reads.lacks, UnorderedElementsAre("meta"));
   EXPECT_THAT(profile.reads.omits, UnorderedElementsAre("layout"));
-  EXPECT_THAT(profile.reads.shapes, IsEmpty());
-  Json with_shapes = profile.document;
-  with_shapes["reads"]["shapes"] = {"offset", "pipe"};
-  EXPECT_THAT(parse_profile(with_shapes.dump()).reads.shapes, UnorderedElementsAre("pipe", "offset"));
+  EXPECT_THAT(profile.reads.input_modes, IsEmpty());
+  Json with_input_modes = profile.document;
+  with_input_modes["reads"]["shapes"] = {"offset", "pipe"};
+  EXPECT_THAT(parse_profile(with_input_modes.dump()).reads.input_modes, UnorderedElementsAre("pipe", "offset"));
   EXPECT_TRUE(profile.has(Command::kDecode));
   EXPECT_FALSE(profile.has(Command::kVerify));
   EXPECT_FALSE(profile.serves());

@@ -1,5 +1,5 @@
-// What a run of the suite is told as: a table for people, JSON for programs, JUnit XML for build servers. The HTML page
-// is made from the JSON, by reports/render.py.
+// Reports of a run: a table for people, JSON for programs, JUnit XML for build servers. reports/render.py makes the
+// HTML page from the JSON.
 //
 // Thread-safety: pure functions and values.
 #pragma once
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "adapter.h"
-#include "suite.h"
+#include "runner/adapter.h"
+#include "runner/suite.h"
 
 namespace tzmark::conformance {
 
@@ -20,12 +20,12 @@ struct SuiteRun {
   const Adapter* adapter = nullptr;
   Selection selection;
   SuiteOptions options;
-  std::chrono::system_clock::time_point started;
+  std::chrono::system_clock::time_point started = std::chrono::system_clock::now();
   std::chrono::nanoseconds elapsed{0};
-  std::vector<CaseResult> results;
-  std::vector<std::string> known_problems;  // what is wrong with the list of known failures, one line each
+  std::vector<CaseResult> results = {};
+  std::vector<std::string> known_problems = {};  // errors of the list of known failures, one line each
 
-  // Nothing failed but what is known to, and something ran.
+  // Whether something ran, and nothing failed but known failures.
   bool passed() const;
 };
 
@@ -33,7 +33,7 @@ struct Totals {
   std::size_t passed = 0;
   std::size_t failed = 0;
   std::size_t skipped = 0;
-  std::size_t known = 0;  // of the failed ones, those that are known to
+  std::size_t known = 0;  // of the failed ones, those that are listed as known
 
   std::size_t ran() const { return passed + failed; }
   void add(const CaseResult& result);
@@ -42,16 +42,17 @@ struct Totals {
 
 Totals totals_of(const std::vector<CaseResult>& results);
 
-// The cases of a run in one shape alone: by the worst of its steps there, and skipped where there are none.
-Totals totals_in(const std::vector<CaseResult>& results, Shape shape);
+// The cases of a run in one input mode: each by its worst step there, or skipped if it has none.
+Totals totals_in(const std::vector<CaseResult>& results, InputMode mode);
 
-// Ends in the line "N passed, N failed, N skipped".
+// Ends with the line "N passed, N failed, N skipped".
 std::string text_report(const SuiteRun& run);
 
-// reports/schema/conformance.schema.json describes it.
+// The members "argv" and "profile" of results.
+Json describe(const Adapter& adapter);
+
+// As in reports/schema/conformance.schema.json.
 Json result_document(const SuiteRun& run);
-std::string text_of_result(const Json& document);
-std::string json_report(const SuiteRun& run);
 
 std::string junit_report(const SuiteRun& run);
 

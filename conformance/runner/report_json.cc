@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "report.h"
+#include "runner/report.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -13,14 +13,7 @@ constexpr int kResultVersion = 3;
 constexpr std::size_t kValueMaxBytes = 1000;
 constexpr std::size_t kStderrMaxBytes = 4000;
 
-Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-
-// Differing values are shown as JSON text and not as JSON: they may be as large as the adapter cared to make them.
+// Differing values are JSON text that is cut, since adapters may make them large.
 Json describe(const std::optional<Difference>& difference) {
   if (!difference) return nullptr;
   const auto text = [](const std::optional<Json>& value) {
@@ -79,7 +72,7 @@ std::string tail(const std::string& text, std::size_t max_bytes) {
 
 Json describe(const Step& step) {
   return {{"command", name_of(step.command)},
-          {"shape", name_of(step.shape)},
+          {"shape", name_of(step.mode)},
           {"outcome", name_of(step.outcome)},
           {"reason", or_null(step.reason)},
           {"answer", describe(step.answer)},
@@ -95,28 +88,24 @@ Json describe(const SuiteRun& run, const CaseResult& result) {
   const Case& item = result.item;
   Json steps = Json::array();
   for (const Step& step : result.steps) steps.push_back(describe(step));
-  return {{"id", item.id},
-          {"operation", name_of(item.operation)},
-          {"path", item.path.string()},
-          {"sha256", item.sha256},
-          {"size_bytes", item.size_bytes},
-          {"layout", item.layout},
-          {"features", item.features},
-          {"verdict", name_of(item.verdict)},
-          {"tier", item.tier},
-          {"rules", item.rules},
-          {"why", item.why},
-          {"open_choice", or_null(item.open_choice)},
-          {"erratum", or_null(item.erratum)},
-          {"origin", item.origin},
-          {"outcome", name_of(result.outcome)},
-          {"reason", or_null(result.reason)},
-          {"choice", or_null(result.choice())},
-          {"cites_other_rule", result.cites_other_rule()},
-          {"known", or_null(result.known)},
-          {"repro", repro_command(*run.manifest, item, *run.adapter, run.options.shaping,
-                                  decisive_step(result, run.adapter->profile(), run.options.shaping.shapes))},
-          {"steps", std::move(steps)}};
+  Json document = {{"id", item.id},
+                   {"operation", name_of(item.operation)},
+                   {"path", item.path.string()},
+                   {"sha256", item.sha256},
+                   {"size_bytes", item.size_bytes}};
+  document.update(describe(item));
+  document.update({{"open_choice", or_null(item.open_choice)},
+                   {"erratum", or_null(item.erratum)},
+                   {"origin", item.origin},
+                   {"outcome", name_of(result.outcome)},
+                   {"reason", or_null(result.reason)},
+                   {"choice", or_null(result.choice())},
+                   {"cites_other_rule", result.cites_other_rule()},
+                   {"known", or_null(result.known)},
+                   {"repro", repro_command(*run.manifest, item, *run.adapter, run.options.input,
+                                           decisive_step(result, run.adapter->profile(), run.options.input.modes))},
+                   {"steps", std::move(steps)}});
+  return document;
 }
 
 Json describe_summary(const std::vector<CaseResult>& results) {
@@ -138,15 +127,15 @@ Json describe_summary(const std::vector<CaseResult>& results) {
           {"cites_other_rule", other_rule}};
 }
 
-// What came of the cases in each shape of the run.
-Json describe_shapes(const SuiteRun& run) {
-  Json shapes = Json::array();
-  for (const Shape shape : run.options.shaping.shapes) {
-    const Totals totals = totals_in(run.results, shape);
-    shapes.push_back(
-        {{"shape", name_of(shape)}, {"passed", totals.passed}, {"failed", totals.failed}, {"skipped", totals.skipped}});
+// The results in each input mode of the run.
+Json describe_input_modes(const SuiteRun& run) {
+  Json modes = Json::array();
+  for (const InputMode mode : run.options.input.modes) {
+    const Totals totals = totals_in(run.results, mode);
+    modes.push_back(
+        {{"shape", name_of(mode)}, {"passed", totals.passed}, {"failed", totals.failed}, {"skipped", totals.skipped}});
   }
-  return shapes;
+  return modes;
 }
 
 // The rules that the cases of the run are about.
@@ -164,6 +153,8 @@ Json describe_rules(const SuiteRun& run) {
 }
 
 }  // namespace
+
+Json describe(const Adapter& adapter) { return {{"argv", adapter.argv()}, {"profile", adapter.profile().document}}; }
 
 Json result_document(const SuiteRun& run) {
   const SuiteOptions& options = run.options;
@@ -192,20 +183,13 @@ Json result_document(const SuiteRun& run) {
         {"layouts", run.selection.layouts},
         {"rules", run.selection.rules},
         {"jobs", options.jobs},
-        {"elapsed_max_ns", options.elapsed_max ? Json(options.elapsed_max->count()) : Json()},
-        {"memory_max_bytes", or_null(options.memory_max_bytes)},
-        {"seed", options.shaping.seed}}},
-      {"shapes", describe_shapes(run)},
+        {"elapsed_max_ns", options.limits.elapsed_max ? Json(options.limits.elapsed_max->count()) : Json()},
+        {"memory_max_bytes", or_null(options.limits.memory_max_bytes)},
+        {"seed", options.input.seed}}},
+      {"shapes", describe_input_modes(run)},
       {"summary", describe_summary(run.results)},
       {"cases", std::move(cases)},
   };
-}
-
-std::string json_report(const SuiteRun& run) { return text_of_result(result_document(run)); }
-
-std::string text_of_result(const Json& document) {
-  // What an adapter prints need not be UTF-8; JSON has to be.
-  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tzmark::conformance

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "report.h"
+#include "runner/report.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -18,13 +18,11 @@ std::chrono::nanoseconds elapsed_of(const CaseResult& result) {
   return elapsed;
 }
 
-std::string seconds(std::chrono::nanoseconds elapsed) {
-  return fmt::format("{:.3f}", std::chrono::duration<double>(elapsed).count());
-}
+std::string seconds(std::chrono::nanoseconds elapsed) { return fmt::format("{:.3f}", seconds_of(elapsed)); }
 
 // XML has no way to write most control characters, nor bytes that are not UTF-8.
 std::string printable(const std::string& text) {
-  const std::string utf8 = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string utf8 = dump_line(text);
   std::string result;
   for (const char c : Json::parse(utf8).get<std::string>()) {
     const auto byte = static_cast<unsigned char>(c);
@@ -54,7 +52,7 @@ void print_case(tinyxml2::XMLPrinter& xml, const CaseResult& result) {
                                    fmt::join(result.item.rules, " "), result.item.why);
     for (const Step& step : result.steps) {
       if (!step.process.stderr_tail.empty()) {
-        text += fmt::format("\nstderr of {}:\n{}", label(step.command, step.shape), step.process.stderr_tail);
+        text += fmt::format("\nstderr of {}:\n{}", label(step.command, step.mode), step.process.stderr_tail);
       }
     }
     xml.PushText(printable(text).c_str());

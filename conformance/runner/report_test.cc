@@ -1,11 +1,11 @@
 // Tests of the table, the JSON and the JUnit XML of a run. The schema of the JSON is tested by cli/conform_test.py.
-#include "report.h"
+#include "runner/report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tinyxml2.h>
 
-#include "test_environment.h"
+#include "runner/test_environment.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -13,7 +13,6 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
 
 // One run with a pass, two failures and a skip, made without running anything but `capabilities`.
 class ReportTest : public ::testing::Test {
@@ -71,7 +70,7 @@ TEST_F(ReportTest, TableListsTheWorstFailureFirst) {
 }
 
 TEST_F(ReportTest, JsonHoldsEveryCase) {
-  const Json document = Json::parse(json_report(run_));
+  const Json document = Json::parse(dump_lines(result_document(run_)));
   EXPECT_EQ(document["summary"]["passed"], 1);
   EXPECT_EQ(document["summary"]["failed"], 2);
   EXPECT_EQ(document["summary"]["skipped"], 1);

@@ -7,7 +7,7 @@
 #include <set>
 #include <span>
 
-#include "report.h"
+#include "runner/report.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -124,7 +124,6 @@ std::string failures(const std::vector<CaseResult>& results) {
 
 // A line if capabilities took more than counts as idle.
 std::string idle_line(const Adapter& adapter) {
-  const auto seconds = [](std::chrono::nanoseconds elapsed) { return std::chrono::duration<double>(elapsed).count(); };
   const auto mebibytes = [](std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   if (adapter.idle_counted_elapsed() == adapter.idle_elapsed() &&
       adapter.idle_counted_rss_bytes() == adapter.idle_rss_bytes()) {
@@ -133,19 +132,19 @@ std::string idle_line(const Adapter& adapter) {
   return fmt::format(
       "capabilities took {:.1f} s and {:.1f} MiB; limits count from {:.1f} s and {:.1f} MiB, because no more counts as "
       "idle\n",
-      seconds(adapter.idle_elapsed()), mebibytes(adapter.idle_rss_bytes()), seconds(adapter.idle_counted_elapsed()),
-      mebibytes(adapter.idle_counted_rss_bytes()));
+      seconds_of(adapter.idle_elapsed()), mebibytes(adapter.idle_rss_bytes()),
+      seconds_of(adapter.idle_counted_elapsed()), mebibytes(adapter.idle_counted_rss_bytes()));
 }
 
-// A line for each shape, where there are others than the plain file.
+// One line per input mode, if there are others than the plain file.
 std::string by_shape(const SuiteRun& run) {
-  const std::vector<Shape>& shapes = run.options.shaping.shapes;
-  if (shapes == std::vector<Shape>{Shape::kFile}) return "";
+  const std::vector<InputMode>& modes = run.options.input.modes;
+  if (modes == std::vector<InputMode>{InputMode::kFile}) return "";
   std::string text;
-  for (const Shape shape : shapes) {
-    const Totals totals = totals_in(run.results, shape);
-    text += fmt::format("shape {}: {} passed, {} failed, {} skipped\n", name_of(shape), totals.passed, totals.failed,
-                        totals.skipped);
+  for (const InputMode mode : modes) {
+    const Totals totals = totals_in(run.results, mode);
+    text += fmt::format("input mode {}: {} passed, {} failed, {} skipped\n", name_of(mode), totals.passed,
+                        totals.failed, totals.skipped);
   }
   return text;
 }
@@ -183,12 +182,12 @@ Totals totals_of(const std::vector<CaseResult>& results) {
   return totals;
 }
 
-Totals totals_in(const std::vector<CaseResult>& results, Shape shape) {
+Totals totals_in(const std::vector<CaseResult>& results, InputMode mode) {
   Totals totals;
   for (const CaseResult& result : results) {
     std::vector<Step> steps;
     std::copy_if(result.steps.begin(), result.steps.end(), std::back_inserter(steps), [&](const Step& step) {
-      return (step.command == Command::kEncode ? Shape::kFile : step.shape) == shape;
+      return (step.command == Command::kEncode ? InputMode::kFile : step.mode) == mode;
     });
     totals.add(judge_case(result.item, steps).outcome);
   }

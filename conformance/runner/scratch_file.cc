@@ -1,5 +1,5 @@
 // A temporary file; see scratch_file.h.
-#include "scratch_file.h"
+#include "runner/scratch_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 

@@ -1,4 +1,4 @@
-// A temporary file that only this user can read and that is gone when its object is.
+// A temporary file that only this user can read. The destructor removes it.
 //
 // Thread-safety: one object belongs to one thread.
 #pragma once

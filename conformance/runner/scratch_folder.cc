@@ -1,5 +1,5 @@
 // A folder for the files of one case; see scratch_folder.h.
-#include "scratch_folder.h"
+#include "runner/scratch_folder.h"
 
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include <string>
 #include <system_error>
 
-#include "console.h"
-#include "errors.h"
-#include "folder_tree.h"
+#include "runner/console.h"
+#include "runner/errors.h"
+#include "runner/folder_tree.h"
 
 namespace tzmark::conformance {
 
@@ -31,12 +31,7 @@ ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) : kept_(kept.h
 }
 
 ScratchFolder::~ScratchFolder() {
-  if (kept_) return;
-  try {
-    remove_folder(path_);
-  } catch (const EnvironmentError& error) {
-    tell(error.what());
-  }
+  if (!kept_) tell_failure_of([&] { remove_folder(path_); });
 }
 
 }  // namespace tzmark::conformance

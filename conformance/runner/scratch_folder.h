@@ -1,5 +1,5 @@
-// A folder for the files of one case. It is gone when its object is, unless the user asked to keep it; what cannot be
-// removed is told on stderr.
+// A folder for the files of one case. The destructor removes it unless the user asked to keep it, and reports on stderr
+// what it cannot remove.
 //
 // Thread-safety: one object belongs to one thread.
 #pragma once
@@ -11,8 +11,8 @@ namespace tzmark::conformance {
 
 class ScratchFolder {
  public:
-  // Among the temporary files, for this user alone; or, if kept is given, that folder, which may be there already.
-  // Throws EnvironmentError if it cannot be made.
+  // A temporary folder for this user alone; or kept, which may exist already. Throws EnvironmentError if it cannot be
+  // made.
   explicit ScratchFolder(const std::optional<std::filesystem::path>& kept = std::nullopt);
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;

@@ -1,5 +1,5 @@
 // The SHA-256 of a file; see sha256.h.
-#include "sha256.h"
+#include "runner/sha256.h"
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <memory>
 
-#include "errors.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 namespace {

@@ -1,4 +1,4 @@
-// SHA-256: of files, by which the corpus knows its own files again, and of text, of which specifications make data.
+// SHA-256 of files, by which the corpus identifies them, and of text, from which specifications generate data.
 //
 // Thread-safety: pure functions.
 #pragma once

@@ -1,5 +1,5 @@
 // Specifications of the corpus, made into files; see specification.h.
-#include "specification.h"
+#include "runner/specification.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <map>
 #include <stdexcept>
 
-#include "errors.h"
-#include "file_content.h"
-#include "sha256.h"
+#include "runner/errors.h"
+#include "runner/file_content.h"
+#include "runner/sha256.h"
 
 namespace tzmark::conformance {
 namespace {

@@ -1,4 +1,4 @@
-// What encode cases ask a writer to write: specifications of the corpus, made into files that an adapter can read.
+// Writes specifications of the corpus as files that an adapter can read, for encode cases.
 //
 // Thread-safety: pure functions of their arguments and the file system.
 #pragma once
@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "json.h"
+#include "runner/json.h"
 
 namespace tzmark::conformance {
 

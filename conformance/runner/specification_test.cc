@@ -1,14 +1,14 @@
 // Tests of how specifications become files.
-#include "specification.h"
+#include "runner/specification.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <iterator>
 
-#include "errors.h"
-#include "scratch_folder.h"
-#include "sha256.h"
+#include "runner/errors.h"
+#include "runner/scratch_folder.h"
+#include "runner/sha256.h"
 
 namespace tzmark::conformance {
 namespace {

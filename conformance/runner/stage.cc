@@ -1,38 +1,38 @@
-// Puts the file of a question into a shape; see stage.h.
-#include "stage.h"
+// Asks a question in an input mode; see stage.h.
+#include "runner/stage.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <fstream>
 
-#include "command_line.h"
-#include "errors.h"
-#include "fifo.h"
-#include "file_content.h"
-#include "odd_sizes.h"
-#include "preload.h"
-#include "scratch_folder.h"
+#include "runner/command_line.h"
+#include "runner/errors.h"
+#include "runner/fifo.h"
+#include "runner/file_content.h"
+#include "runner/odd_sizes.h"
+#include "runner/preload.h"
+#include "runner/scratch_folder.h"
 
 namespace tzmark::conformance {
 namespace {
 
 namespace fs = std::filesystem;
 
-// More than a page, so that a mapping of the part cannot begin where the file does.
+// More than a page, so that a mapping of the range cannot begin where the file does.
 constexpr std::uint64_t kRoomMinBytes = 4096;
 constexpr std::uint64_t kRoomMaxBytes = 65536;
 
 std::string padded(const Room& room, std::span<const std::byte> content) {
   std::string text(room.before_bytes, kRoomFiller);
   text.append(reinterpret_cast<const char*>(content.data()), content.size());
-  text.append(room.behind_bytes, kRoomFiller);
+  text.append(room.after_bytes, kRoomFiller);
   return text;
 }
 
-fs::path short_reads_library(const ShapeOptions& options) { return options.tools / "libtzmark_short_reads.so"; }
+fs::path short_reads_library(const InputOptions& options) { return options.tools / "libtzmark_short_reads.so"; }
 
-// The words that start a command for which the reads of files in the corpus are short.
+// The first words of a command whose reads of files in the corpus are short.
 std::vector<std::string> short_reads_prefix(const fs::path& library, std::uint64_t seed, const fs::path& corpus) {
   // env itself has started before its setting counts.
   return {"env", preload_setting(library), "TZMARK_SHORT_READS_UNDER=" + fs::canonical(corpus).string(),
@@ -42,16 +42,16 @@ std::vector<std::string> short_reads_prefix(const fs::path& library, std::uint64
 }  // namespace
 
 Room room_around(std::uint64_t seed, std::uint64_t file_bytes) {
-  // Sizes of pieces are odd, and an even number more keeps them so.
+  // Pieces have odd sizes, and adding an even number keeps them odd.
   return {.before_bytes = kRoomMinBytes + odd_piece_bytes(seed, file_bytes, kRoomMaxBytes),
-          .behind_bytes = kRoomMinBytes + odd_piece_bytes(seed, file_bytes + 1, kRoomMaxBytes)};
+          .after_bytes = kRoomMinBytes + odd_piece_bytes(seed, file_bytes + 1, kRoomMaxBytes)};
 }
 
-std::vector<std::string> read_only_prefix(const ShapeOptions& options, const fs::path& corpus) {
+std::vector<std::string> read_only_prefix(const InputOptions& options, const fs::path& corpus) {
   return {options.tools / "tzmark-read-only", fs::canonical(corpus)};
 }
 
-Stage::Stage(const ShapeOptions& options) : options_(options), count_file_(std::string(sizeof(Counts), '\0')) {}
+Stage::Stage(const InputOptions& options) : options_(options), count_file_(std::string(sizeof(Counts), '\0')) {}
 
 Stage::Counts Stage::counts() const {
   std::array<std::uint64_t, 2> numbers{};
@@ -61,30 +61,30 @@ Stage::Counts Stage::counts() const {
   return {numbers[0], numbers[1]};
 }
 
-Step Stage::ask(Shape shape, Question question, const Manifest& manifest, std::span<const std::byte> content,
-                const Adapter& adapter, std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes) {
+Step Stage::ask(InputMode mode, Question question, const Manifest& manifest, std::span<const std::byte> content,
+                const Adapter& adapter, const Limits& limits) {
   const bool streamed = question.command == Command::kStream;
   const auto ask = [&] {
-    Step step = adapter.ask(question, elapsed_max, memory_max_bytes);
-    step.shape = shape;
+    Step step = adapter.ask(question, limits);
+    step.mode = mode;
     return step;
   };
-  if (shape == Shape::kPipe && !streamed) {
+  if (mode == InputMode::kPipe && !streamed) {
     const ScratchFolder folder;
     const Fifo fifo(folder.path() / question.file.filename(), content);
     question.file = fifo.path();
     return ask();
   }
-  if (shape == Shape::kOffset) {
+  if (mode == InputMode::kOffset) {
     const ScratchFolder folder;
     const Room room = room_around(options_.seed, content.size());
     question.file = folder.path() / question.file.filename();
-    question.part = Part{.offset = room.before_bytes, .length = content.size()};
+    question.part = FileRange{.offset = room.before_bytes, .length = content.size()};
     write_file(question.file, padded(room, content));
     return ask();
   }
-  if (shape == Shape::kReadOnly) question.prefix = read_only_prefix(options_, manifest.directory);
-  if (shape != Shape::kShortReads) return ask();
+  if (mode == InputMode::kReadOnly) question.prefix = read_only_prefix(options_, manifest.directory);
+  if (mode != InputMode::kShortReads) return ask();
   if (streamed) {
     Feed feed = *question.feed;
     feed.piece_seed = options_.seed;
@@ -96,23 +96,24 @@ Step Stage::ask(Shape shape, Question question, const Manifest& manifest, std::s
   question.prefix.push_back("TZMARK_SHORT_READS_COUNT=" + count_file_.path().string());
   const Counts before = counts();
   Step step = ask();
-  const Counts behind = counts();
-  if (content.empty()) return step;  // Of nothing there is no shorter read.
-  if (behind.loads == 0) {
-    step.untried = "the library that shortens reads was not loaded; is it a static program?";
-  } else if (behind.reads == before.reads) {
-    step.untried = "no read of the file came by the library that shortens them; it is mapped, or read another way";
+  const Counts after = counts();
+  if (content.empty()) return step;  // An empty file cannot be read short.
+  if (after.loads == 0) {
+    step.untried = "the library that shortens reads was not loaded: is the program static?";
+  } else if (after.reads == before.reads) {
+    step.untried =
+        "no read of the file came by the library that shortens them: the file is mapped, or read another way";
   }
   return step;
 }
 
-std::string shaped_shell_command(Shape shape, Question question, const Manifest& manifest, const Adapter& adapter,
-                                 const ShapeOptions& options) {
+std::string input_shell_command(InputMode mode, Question question, const Manifest& manifest, const Adapter& adapter,
+                                const InputOptions& options) {
   const bool streamed = question.command == Command::kStream;
-  if (shape == Shape::kReadOnly) question.prefix = read_only_prefix(options, manifest.directory);
-  // Names that stay, so that a debugger can be started again with the same words.
-  const fs::path folder = fs::temp_directory_path() / "tzmark-repro" / name_of(shape);
-  if (shape == Shape::kShortReads && !streamed) {
+  if (mode == InputMode::kReadOnly) question.prefix = read_only_prefix(options, manifest.directory);
+  // Fixed names, so that a debugger can be restarted with the same command.
+  const fs::path folder = fs::temp_directory_path() / "tzmark-repro" / name_of(mode);
+  if (mode == InputMode::kShortReads && !streamed) {
     fs::path library = short_reads_library(options);
     std::string make;
     if (!can_be_preloaded(library)) {
@@ -123,12 +124,12 @@ std::string shaped_shell_command(Shape shape, Question question, const Manifest&
     question.prefix = short_reads_prefix(library, options.seed, manifest.directory);
     return make + adapter.shell_command(question);
   }
-  if (streamed || (shape != Shape::kPipe && shape != Shape::kOffset)) return adapter.shell_command(question);
+  if (streamed || (mode != InputMode::kPipe && mode != InputMode::kOffset)) return adapter.shell_command(question);
   const fs::path staged = folder / question.file.filename();
   const std::string from = join_command({question.file.string()});
   const std::string to = join_command({staged.string()});
   std::string make = fmt::format("mkdir -p {} && rm -f {} && ", join_command({staged.parent_path().string()}), to);
-  if (shape == Shape::kPipe) {
+  if (mode == InputMode::kPipe) {
     make += fmt::format("mkfifo {0} && (cat {1} > {0} &) && ", to, from);
   } else {
     const std::uint64_t file_bytes = fs::file_size(question.file);
@@ -136,8 +137,8 @@ std::string shaped_shell_command(Shape shape, Question question, const Manifest&
     const auto filler = [](std::uint64_t bytes) {
       return fmt::format("head -c {} /dev/zero | tr '\\0' {}; ", bytes, kRoomFiller);
     };
-    make += fmt::format("{{ {}cat {}; {}}} > {} && ", filler(room.before_bytes), from, filler(room.behind_bytes), to);
-    question.part = Part{.offset = room.before_bytes, .length = file_bytes};
+    make += fmt::format("{{ {}cat {}; {}}} > {} && ", filler(room.before_bytes), from, filler(room.after_bytes), to);
+    question.part = FileRange{.offset = room.before_bytes, .length = file_bytes};
   }
   question.file = staged;
   return make + adapter.shell_command(question);

@@ -1,4 +1,4 @@
-// Puts the file of a question into a shape, and asks.
+// Asks a question with its file in an input mode.
 //
 // Thread-safety: one object belongs to one thread.
 #pragma once
@@ -11,60 +11,60 @@
 #include <string>
 #include <vector>
 
-#include "adapter.h"
-#include "manifest.h"
-#include "preload.h"
-#include "scratch_file.h"
-#include "shape.h"
+#include "runner/adapter.h"
+#include "runner/input_mode.h"
+#include "runner/manifest.h"
+#include "runner/preload.h"
+#include "runner/scratch_file.h"
 
 namespace tzmark::conformance {
 
-// What shapes are made with.
-struct ShapeOptions {
-  std::vector<Shape> shapes = {Shape::kFile};
-  std::uint64_t seed = 20;      // of odd sizes and offsets
-  std::filesystem::path tools;  // the folder with the programs of conformance/shapes
+// The input modes of a run, and what they need.
+struct InputOptions {
+  std::vector<InputMode> modes = {InputMode::kFile};
+  std::uint64_t seed = 20;      // of short reads and offsets
+  std::filesystem::path tools;  // folder of the programs of conformance/input_modes
 };
 
-// Where a file of that many bytes lies in a larger one: at an odd offset, and something lies behind it.
+// The bytes around a file in a larger one: it begins at an odd offset, and other bytes follow it.
 struct Room {
   std::uint64_t before_bytes = 0;
-  std::uint64_t behind_bytes = 0;
+  std::uint64_t after_bytes = 0;
 };
 Room room_around(std::uint64_t seed, std::uint64_t file_bytes);
 
-// What fills the room, so that no part of it looks like a file of the format.
+// Fills the room; no part of it looks like a file of the format.
 inline constexpr char kRoomFiller = 'x';
 
 class Stage {
  public:
   // options has to outlive the object. Throws EnvironmentError if there is no place for temporary files.
-  explicit Stage(const ShapeOptions& options);
+  explicit Stage(const InputOptions& options);
 
-  // The question's file lies in the corpus, with this content. Throws EnvironmentError as Adapter::ask does, and if
-  // the file cannot be put into the shape.
-  Step ask(Shape shape, Question question, const Manifest& manifest, std::span<const std::byte> content,
-           const Adapter& adapter, std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes);
+  // Asks about a file of the corpus with this content. Throws EnvironmentError as Adapter::ask does, and if this
+  // machine cannot provide the input mode.
+  Step ask(InputMode mode, Question question, const Manifest& manifest, std::span<const std::byte> content,
+           const Adapter& adapter, const Limits& limits);
 
  private:
-  // Processes that have loaded the library, and reads that came by it.
+  // Processes that loaded the library, and reads that went through it.
   struct Counts {
     std::uint64_t loads = 0;
     std::uint64_t reads = 0;
   };
   Counts counts() const;
 
-  const ShapeOptions& options_;
+  const InputOptions& options_;
   ScratchFile count_file_;
   std::optional<Preload> short_reads_;  // made by the first question that needs it
 };
 
-// The words that start a command for which the corpus is on a read-only mount.
-std::vector<std::string> read_only_prefix(const ShapeOptions& options, const std::filesystem::path& corpus);
+// The first words of a command that sees the corpus on a read-only mount.
+std::vector<std::string> read_only_prefix(const InputOptions& options, const std::filesystem::path& corpus);
 
-// The line for a shell with process substitution that puts the file of a question into a shape and asks. stdin comes
-// without the pauses that make its reads short.
-std::string shaped_shell_command(Shape shape, Question question, const Manifest& manifest, const Adapter& adapter,
-                                 const ShapeOptions& options);
+// The shell command (bash, zsh) that asks a question in an input mode. stdin comes without the pauses that make its
+// reads short.
+std::string input_shell_command(InputMode mode, Question question, const Manifest& manifest, const Adapter& adapter,
+                                const InputOptions& options);
 
 }  // namespace tzmark::conformance

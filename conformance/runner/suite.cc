@@ -1,5 +1,5 @@
 // Runs the cases of a corpus; see suite.h.
-#include "suite.h"
+#include "runner/suite.h"
 
 #include <fmt/format.h>
 #include <fnmatch.h>
@@ -7,17 +7,16 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
 #include <mutex>
 #include <set>
 
-#include "command_line.h"
-#include "encode.h"
-#include "errors.h"
-#include "explain.h"
-#include "file_content.h"
-#include "sha256.h"
-#include "workers.h"
+#include "runner/command_line.h"
+#include "runner/encode_case.h"
+#include "runner/errors.h"
+#include "runner/explain.h"
+#include "runner/file_content.h"
+#include "runner/sha256.h"
+#include "runner/workers.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -39,8 +38,8 @@ std::vector<std::string> own_command(const Manifest& manifest, const Case& item,
           "--only", item.id};
 }
 
-// The file of a case, which the adapter must not change. Its status is looked at after each question, and its content
-// only where that differs.
+// The file of a case, which the adapter must not change. Compares its status after each question, and its content only
+// if the status differs.
 class WatchedFile {
  public:
   WatchedFile(const Manifest& manifest, const Case& item)
@@ -78,20 +77,19 @@ model::Description describe_read(std::span<const std::byte> file, const Case& it
   return item.layout == "safetensors" ? model::Description{} : model::describe(file, secret_of(item));
 }
 
-void run_read_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const std::vector<Shape>& shapes,
-                   Stage& stage, std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes,
-                   std::vector<Step>& steps) {
+void run_read_case(const Manifest& manifest, const Case& item, const Adapter& adapter,
+                   const std::vector<InputMode>& modes, Stage& stage, const Limits& limits, std::vector<Step>& steps) {
   const std::optional<Json> expected = load_expected(manifest, item);
   const std::vector<std::byte> content = read_file(manifest.directory / item.path);
-  // Where a refusal can be known from the first bytes, the rest has no end.
+  // If the first bytes are reason enough to reject, the rest never ends.
   Feed feed = {.bytes = content, .endless = item.pipe_max_bytes.has_value()};
   if (item.pipe_max_bytes) feed.taken_max_bytes = *item.pipe_max_bytes;
   WatchedFile file(manifest, item);
-  for (const Shape shape : shapes) {
-    for (const Command command : commands_in(shape, adapter.profile())) {
+  for (const InputMode mode : modes) {
+    for (const Command command : commands_in(mode, adapter.profile())) {
       Question question = question_of(manifest, item, command);
       if (command == Command::kStream) question.feed = &feed;
-      Step step = stage.ask(shape, question, manifest, content, adapter, elapsed_max, memory_max_bytes);
+      Step step = stage.ask(mode, question, manifest, content, adapter, limits);
       judge_step(item, expected, adapter.profile(), step);
       const bool changed = !file.is_as_before();
       if (changed) judge_changed_file(step);
@@ -99,44 +97,42 @@ void run_read_case(const Manifest& manifest, const Case& item, const Adapter& ad
         step.explanation = explain(item, step, content, describe_read(content, item));
       }
       steps.push_back(std::move(step));
-      // What another question would say of this file says nothing about the case.
+      // An answer about a changed file says nothing about the case.
       if (changed) return;
     }
   }
 }
 
-// Why a case is not asked in any of these shapes; nothing if it is.
+// The reason why a case is not asked in any of these input modes, if it is not.
 std::optional<std::string> absence_from_all(const Case& item, const Profile& profile,
-                                            const std::vector<Shape>& shapes) {
-  for (const Shape shape : shapes) {
-    if (item.operation == Operation::kEncode ? shape == Shape::kFile : !commands_in(shape, profile).empty()) {
+                                            const std::vector<InputMode>& modes) {
+  for (const InputMode mode : modes) {
+    if (item.operation == Operation::kEncode ? mode == InputMode::kFile : !commands_in(mode, profile).empty()) {
       return std::nullopt;
     }
   }
-  return item.operation == Operation::kEncode ? "is written, which has no other shape" : absence(shapes.front());
+  return item.operation == Operation::kEncode ? "is an encode case, which has only the input mode file"
+                                              : absence(modes.front());
 }
 
 CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const SuiteOptions& options,
                     Stage& stage, Nonces& nonces) {
   CaseResult result;
   result.item = item;
-  // Also for cases that are skipped: a corpus that has changed is not one to report on.
+  // For skipped cases, too: a changed corpus must not be reported on.
   check_case_file(manifest, item);
   const std::optional<Case> other_layout = as_other_layout(item, adapter.profile());
   auto reason = other_layout ? std::nullopt : excuse(item, adapter.profile());
-  if (!reason) reason = absence_from_all(item, adapter.profile(), options.shaping.shapes);
+  if (!reason) reason = absence_from_all(item, adapter.profile(), options.input.modes);
   if (reason) {
     result.reason = *reason;
     return result;
   }
-  const std::chrono::nanoseconds elapsed_max = options.elapsed_max.value_or(item.elapsed_max);
-  const std::uint64_t memory_max_bytes = options.memory_max_bytes.value_or(item.memory_max_bytes);
+  const Limits limits = options.limits.over(item.limits);
   if (item.operation == Operation::kEncode) {
-    result.steps.push_back(
-        run_encode_case(manifest, item, adapter, elapsed_max, memory_max_bytes, options.kept, nonces));
+    result.steps.push_back(run_encode_case(manifest, item, adapter, limits, options.kept, nonces));
   } else {
-    run_read_case(manifest, other_layout.value_or(item), adapter, options.shaping.shapes, stage, elapsed_max,
-                  memory_max_bytes, result.steps);
+    run_read_case(manifest, other_layout.value_or(item), adapter, options.input.modes, stage, limits, result.steps);
   }
   const CaseJudgement judgement = judge_case(item, result.steps);
   result.outcome = judgement.outcome;
@@ -144,7 +140,7 @@ CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& a
   return result;
 }
 
-// What a process takes to start that is more than counts as idle, and more than a case allows, would fail every case.
+// A process that takes more to start than counts as idle, and more than a case allows, would fail every case.
 void check_idle(const Adapter& adapter, const std::vector<Case>& cases, const SuiteOptions& options) {
   for (const Case& item : cases) {
     // A file that is streamed has a process of its own in either form.
@@ -152,21 +148,21 @@ void check_idle(const Adapter& adapter, const std::vector<Case>& cases, const Su
     if ((adapter.serves() && !streamed) || excuse(item, adapter.profile())) continue;
     const auto elapsed_over = adapter.idle_elapsed() - adapter.idle_counted_elapsed();
     const std::uint64_t rss_over_bytes = adapter.idle_rss_bytes() - adapter.idle_counted_rss_bytes();
-    const bool too_slow = elapsed_over > options.elapsed_max.value_or(item.elapsed_max);
-    const bool too_large = rss_over_bytes > options.memory_max_bytes.value_or(item.memory_max_bytes);
+    const Limits limits = options.limits.over(item.limits);
+    const bool too_slow = elapsed_over > limits.elapsed_max;
+    const bool too_large = rss_over_bytes > limits.memory_max_bytes;
     if (!too_slow && !too_large) continue;
     throw EnvironmentError(fmt::format(
         "the adapter takes {:.1f} s and {:.0f} MiB for capabilities alone, so that one process per question breaks the "
         "limits of {}: let it answer serve, or raise {}",
-        std::chrono::duration<double>(adapter.idle_elapsed()).count(),
-        static_cast<double>(adapter.idle_rss_bytes()) / (1 << 20), item.id,
+        seconds_of(adapter.idle_elapsed()), static_cast<double>(adapter.idle_rss_bytes()) / (1 << 20), item.id,
         too_slow && too_large ? "--timeout and --memory"
         : too_slow            ? "--timeout"
                               : "--memory"));
   }
 }
 
-// Charges each end that came after an answer to the question that was answered.
+// Counts each end after an answer against the question that was answered.
 void judge_ends_after_answers(const Adapter& adapter, std::vector<CaseResult>& results) {
   const std::map<std::uint64_t, ProcessResult> ends = adapter.ends_after_answers();
   for (CaseResult& result : results) {
@@ -210,7 +206,7 @@ std::string CaseResult::choice() const {
   for (const Step& step : steps) {
     same = same && step.answer.kind == steps.front().answer.kind;
     if (!text.empty()) text += ", ";
-    text += fmt::format("{} by {}", name_of(step.answer.kind), label(step.command, step.shape));
+    text += fmt::format("{} by {}", name_of(step.answer.kind), label(step.command, step.mode));
   }
   return same ? std::string(name_of(steps.front().answer.kind)) : text;
 }
@@ -231,17 +227,16 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;  // guards what follows
   std::size_t done = 0;
-  std::exception_ptr first_error;
 
-  const auto run_cases = [&] {
+  ask_on_threads(std::min<std::size_t>(options.jobs, cases.size()), {&adapter}, [&] {
     std::optional<Stage> stage;
     for (std::size_t i = 0; !cancelled && (i = next++) < cases.size();) {
       try {
-        if (!stage) stage.emplace(options.shaping);
+        if (!stage) stage.emplace(options.input);
         CaseResult result = run_case(manifest, cases[i], adapter, options, *stage, nonces);
-        // A process that was stopped on the user's behalf says nothing about the adapter.
+        // A process that the user stopped says nothing about the adapter.
         if (cancelled) return;
-        // Of all that was printed only the judgement is needed from here on.
+        // Only the judgement is needed from here on.
         for (Step& step : result.steps) {
           step.answer.document = Json();
           std::string().swap(step.process.stdout_text);
@@ -250,23 +245,11 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
         results[i] = std::move(result);
         progress(++done);
       } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!first_error) first_error = std::current_exception();
         next = cases.size();
+        throw;
       }
     }
-  };
-  const auto work = [&] {
-    run_cases();
-    try {
-      adapter.end_services();
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (!first_error) first_error = std::current_exception();
-    }
-  };
-  run_on_threads(std::min<std::size_t>(std::max(options.jobs, 1u), cases.size()), work);
-  if (first_error) std::rethrow_exception(first_error);
+  });
 
   std::vector<CaseResult> finished;
   for (std::optional<CaseResult>& result : results) {
@@ -276,33 +259,33 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
   return finished;
 }
 
-std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter,
-                          const ShapeOptions& shaping, const Decisive& step) {
+std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter, const InputOptions& input,
+                          const Decisive& step) {
   std::vector<std::string> own = own_command(manifest, item, adapter);
   if (item.operation == Operation::kEncode) {
     own.insert(own.end(), {"--keep", "kept"});
     return join_command(own);
   }
-  if (step.command == Command::kStream && step.shape == Shape::kShortReads) {
-    own.insert(own.end(), {"--shape", std::string(name_of(step.shape)), "--seed", std::to_string(shaping.seed)});
+  if (step.command == Command::kStream && step.mode == InputMode::kShortReads) {
+    own.insert(own.end(), {"--shape", std::string(name_of(step.mode)), "--seed", std::to_string(input.seed)});
     return join_command(own);
   }
-  return shaped_shell_command(step.shape, question_of(manifest, item, step.command), manifest, adapter, shaping);
+  return input_shell_command(step.mode, question_of(manifest, item, step.command), manifest, adapter, input);
 }
 
-Decisive decisive_step(const CaseResult& result, const Profile& profile, const std::vector<Shape>& shapes) {
-  if (result.item.operation == Operation::kEncode) return {Command::kEncode, Shape::kFile};
+Decisive decisive_step(const CaseResult& result, const Profile& profile, const std::vector<InputMode>& modes) {
+  if (result.item.operation == Operation::kEncode) return {Command::kEncode, InputMode::kFile};
   for (const Step& step : result.steps) {
-    if (step.outcome == result.outcome && is_failure(step.outcome)) return {step.command, step.shape};
+    if (step.outcome == result.outcome && is_failure(step.outcome)) return {step.command, step.mode};
   }
-  for (const Shape shape : shapes) {
-    const std::vector<Command> commands = commands_in(shape, profile);
+  for (const InputMode mode : modes) {
+    const std::vector<Command> commands = commands_in(mode, profile);
     if (commands.empty()) continue;
     const bool to_be_verified = result.item.verdict == Verdict::kIntegrityFailure &&
                                 std::find(commands.begin(), commands.end(), Command::kVerify) != commands.end();
-    return {to_be_verified ? Command::kVerify : commands.front(), shape};
+    return {to_be_verified ? Command::kVerify : commands.front(), mode};
   }
-  return {Command::kStream, shapes.front()};
+  return {Command::kStream, modes.front()};
 }
 
 std::vector<std::string> stale_exclusions(const Manifest& manifest, const Profile& profile) {

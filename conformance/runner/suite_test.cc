@@ -1,6 +1,6 @@
 // Tests of whole runs against an adapter that misbehaves on demand (testdata/fake_adapter.py): each fault gets its
 // outcome.
-#include "suite.h"
+#include "runner/suite.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,11 +10,11 @@
 #include <map>
 #include <thread>
 
-#include "command_line.h"
-#include "encode.h"
-#include "errors.h"
-#include "test_corpus.h"
-#include "test_environment.h"
+#include "runner/command_line.h"
+#include "runner/encode_case.h"
+#include "runner/errors.h"
+#include "runner/test_corpus.h"
+#include "runner/test_environment.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -23,11 +23,9 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-
 // The results by id. Options go to the adapter: which case misbehaves, and how.
 std::map<std::string, CaseResult> run(TestCorpus& corpus, std::vector<std::string> options,
-                                      SuiteOptions suite_options = {
-                                          .jobs = 2, .elapsed_max = {}, .memory_max_bytes = {}, .kept = {}}) {
+                                      SuiteOptions suite_options = {.jobs = 2, .limits = {}, .kept = {}}) {
   corpus.save();
   const Manifest manifest = load_manifest(corpus.directory());
   const Adapter adapter(fake_adapter(options), kNotCancelled);
@@ -161,8 +159,8 @@ TEST(Suite, LimitsCannotBeBought) {
   EXPECT_EQ(adapter.idle_counted_elapsed(), kIdleElapsedMax);
   const auto run_one = [&](const Case& item, std::chrono::nanoseconds elapsed_max, std::uint64_t memory_max_bytes) {
     SuiteOptions options;
-    options.elapsed_max = elapsed_max;
-    options.memory_max_bytes = memory_max_bytes;
+    options.limits.elapsed_max = elapsed_max;
+    options.limits.memory_max_bytes = memory_max_bytes;
     return run_suite(manifest, {item}, adapter, options, kNotCancelled, [](std::size_t) {}).at(0);
   };
   EXPECT_EQ(run_one(manifest.cases.at(0), 60s, 256u << 20).outcome, Outcome::kMemory);
@@ -233,7 +231,8 @@ TEST(Suite, ServesThroughEveryFault) {
     corpus.add(std::string("after-") + behaviour, "valid");
     options.insert(options.end(), {"--case", fmt::format("{}={}", behaviour, behaviour)});
   }
-  const auto results = run(corpus, options, {.jobs = 2, .elapsed_max = 3s, .memory_max_bytes = {}, .kept = {}});
+  const auto results =
+      run(corpus, options, {.jobs = 2, .limits = {.elapsed_max = 3s, .memory_max_bytes = {}}, .kept = {}});
   for (const auto& [behaviour, outcome] : faults) {
     const CaseResult& result = results.at(behaviour);
     EXPECT_EQ(result.outcome, outcome) << behaviour << ": " << result.reason;
@@ -269,7 +268,7 @@ TEST(Suite, StreamInPieces) {
   const std::string profile = R"({"protocol": 1, "name": "fake", "version": "1", "commands": ["stream"],
                                   "reads": {"layouts": ["v1"]}})";
   SuiteOptions options;
-  options.shaping.shapes = {Shape::kFile, Shape::kShortReads};
+  options.input.modes = {InputMode::kFile, InputMode::kShortReads};
   const auto results = run(
       corpus,
       {"--profile", profile, "--streamed-corpus", corpus.directory().string(), "--case", "hasty=refuse-after-one-read"},
@@ -285,17 +284,17 @@ TEST(Suite, DecisiveStepIsOfAShape) {
   Profile profile;
   profile.commands = {"decode", "verify"};
   CaseResult result;
-  EXPECT_EQ(decisive_step(result, profile, {Shape::kPipe, Shape::kReadOnly}).shape, Shape::kReadOnly);
+  EXPECT_EQ(decisive_step(result, profile, {InputMode::kPipe, InputMode::kReadOnly}).mode, InputMode::kReadOnly);
   result.item.verdict = Verdict::kIntegrityFailure;
-  EXPECT_EQ(decisive_step(result, profile, {Shape::kFile}).command, Command::kVerify);
+  EXPECT_EQ(decisive_step(result, profile, {InputMode::kFile}).command, Command::kVerify);
   result.outcome = Outcome::kCrash;
-  for (const Shape shape : {Shape::kFile, Shape::kOffset}) {
+  for (const InputMode mode : {InputMode::kFile, InputMode::kOffset}) {
     Step step;
-    step.shape = shape;
-    step.outcome = shape == Shape::kOffset ? Outcome::kCrash : Outcome::kPass;
+    step.mode = mode;
+    step.outcome = mode == InputMode::kOffset ? Outcome::kCrash : Outcome::kPass;
     result.steps.push_back(step);
   }
-  EXPECT_EQ(decisive_step(result, profile, {Shape::kFile, Shape::kOffset}).shape, Shape::kOffset);
+  EXPECT_EQ(decisive_step(result, profile, {InputMode::kFile, InputMode::kOffset}).mode, InputMode::kOffset);
 }
 
 // The file of FORMAT.md's worked example, and one that is no file of the format.
@@ -339,7 +338,7 @@ TEST(Suite, Encode) {
 TEST(Suite, AServiceThatCrashesAfterItsAnswerFails) {
   TestCorpus corpus;
   for (const char* id : {"a", "b", "last"}) corpus.add(id, "valid");
-  const SuiteOptions options = {.jobs = 1, .elapsed_max = {}, .memory_max_bytes = {}, .kept = {}};
+  const SuiteOptions options = {.jobs = 1, .limits = {}, .kept = {}};
   for (const char* when : {"last:verify=answer-and-die", "*=die-at-the-end"}) {
     const auto results = run(corpus, {"--profile", kServes, "--case", when}, options);
     for (const auto& [id, result] : results) {
@@ -376,8 +375,8 @@ TEST(Suite, AChangedFileIsAFailure) {
 TEST(Suite, AnEndBehindTheAnswerCostsNothing) {
   TestCorpus corpus;
   for (int i = 0; i < 4; ++i) corpus.add(fmt::format("case-{}", i), "valid");
-  for (const auto& [id, result] : run(corpus, {"--profile", kServes, "--case", "*=answer-and-end"},
-                                      {.jobs = 1, .elapsed_max = {}, .memory_max_bytes = {}, .kept = {}})) {
+  for (const auto& [id, result] :
+       run(corpus, {"--profile", kServes, "--case", "*=answer-and-end"}, {.jobs = 1, .limits = {}, .kept = {}})) {
     for (const Step& step : result.steps) {
       EXPECT_TRUE(step.outcome == Outcome::kPass || step.process.end == ProcessEnd::kExited) << id << result.reason;
     }
@@ -393,8 +392,8 @@ TEST(Nonces, ServeOnce) {
 
 TEST(Suite, Hang) {
   for (const char* behaviour : {"hang", "hang-behind-closed-output"}) {
-    const CaseResult result =
-        behaving(behaviour, "malformed", {.jobs = 1, .elapsed_max = 300ms, .memory_max_bytes = {}, .kept = {}});
+    const CaseResult result = behaving(
+        behaviour, "malformed", {.jobs = 1, .limits = {.elapsed_max = 300ms, .memory_max_bytes = {}}, .kept = {}});
     EXPECT_EQ(result.outcome, Outcome::kHang) << behaviour;
     for (const Step& step : result.steps) EXPECT_LT(step.process.elapsed, 20s);
   }
@@ -414,7 +413,7 @@ TEST(Suite, MemoryCountsFromTheIdleAdapter) {
 }
 
 TEST(Suite, LimitsCanBeReplaced) {
-  const SuiteOptions wide = {.jobs = 1, .elapsed_max = {}, .memory_max_bytes = 1u << 30, .kept = {}};
+  const SuiteOptions wide = {.jobs = 1, .limits = {.elapsed_max = {}, .memory_max_bytes = 1u << 30}, .kept = {}};
   EXPECT_EQ(behaving("spike", "valid", wide).outcome, Outcome::kPass);
 }
 
@@ -464,9 +463,8 @@ TEST(Suite, ResultsAreInTheOrderOfTheCases) {
   corpus.save();
   const Manifest manifest = load_manifest(corpus.directory());
   const Adapter adapter(fake_adapter({}), kNotCancelled);
-  const auto results =
-      run_suite(manifest, manifest.cases, adapter, {.jobs = 4, .elapsed_max = {}, .memory_max_bytes = {}, .kept = {}},
-                kNotCancelled, [](std::size_t) {});
+  const auto results = run_suite(manifest, manifest.cases, adapter, {.jobs = 4, .limits = {}, .kept = {}},
+                                 kNotCancelled, [](std::size_t) {});
   ASSERT_EQ(results.size(), 12u);
   for (int i = 0; i < 12; ++i) EXPECT_EQ(results[i].item.id, fmt::format("case-{}", i));
 }
@@ -492,9 +490,9 @@ TEST(Suite, CancellingEndsIt) {
     cancelled = true;
   });
   const auto began = std::chrono::steady_clock::now();
-  const auto results =
-      run_suite(manifest, manifest.cases, adapter, {.jobs = 2, .elapsed_max = 60s, .memory_max_bytes = {}, .kept = {}},
-                cancelled, [](std::size_t) {});
+  const auto results = run_suite(manifest, manifest.cases, adapter,
+                                 {.jobs = 2, .limits = {.elapsed_max = 60s, .memory_max_bytes = {}}, .kept = {}},
+                                 cancelled, [](std::size_t) {});
   EXPECT_LT(std::chrono::steady_clock::now() - began, 20s);
   EXPECT_LE(results.size(), 10u);
 }

@@ -12,9 +12,9 @@
 #include <string>
 #include <string_view>
 
-#include "json.h"
-#include "sha256.h"
-#include "specification.h"
+#include "runner/json.h"
+#include "runner/sha256.h"
+#include "runner/specification.h"
 
 namespace tzmark::conformance {
 

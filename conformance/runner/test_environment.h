@@ -1,6 +1,6 @@
 // What tests find in the environment that CTest gives them.
 //
-// Thread-safety: reads the environment; safe while nobody changes it.
+// Thread-safety: reads the environment; safe while no thread changes it.
 #pragma once
 
 #include <atomic>

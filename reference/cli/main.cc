@@ -28,6 +28,8 @@ constexpr std::string_view kSimulate = "../libexec/tzmark/tzmark-checkpoint-simu
 constexpr std::array kSiblings = {
     Sibling{kConform, "", "conform", "Run the conformance suite on an implementation"},
     Sibling{kConform, "", "corpus", "List, check or export the cases of the suite"},
+    Sibling{kConform, "", "mutate", "Score how strictly an implementation reads, on mutated files"},
+    Sibling{kConform, "", "against", "Compare two implementations on the same files"},
     Sibling{kConform, "", "minimize", "Shrink a file on which an implementation fails"},
     Sibling{kBench, "", "bench", "Measure I/O paths, the codec on top of them, and other programs"},
     Sibling{kBench, "", "compare", "Compare two results of bench; exit 1 on a regression"},

@@ -35,7 +35,7 @@ GOOD = {
 FOLDERS = {
     "tzmark_bytes": "reference/bytes",
     "tzmark_codec": "reference/codec",
-    "tzmark-conform": "conformance/cli",
+    "tzmark-conform": "conformance/commands",
     "tzmark_conformance_runner": "conformance/runner",
     "tzmark-adapter-reference": "conformance/adapters/reference",
     "tzmark_bench_workloads": "bench",
@@ -124,7 +124,7 @@ class TheChecks(unittest.TestCase):
             ("reference/include/tzmark/a.h", "testing/files/memory_file.h", True),
             ("bench/harness/a.cc", "testing/files/memory_file.h", True),
             ("conformance/runner/a.cc", "tzmark/error.h", True),
-            ("conformance/cli/a.cc", "bytes/cursor.h", True),
+            ("conformance/commands/a.cc", "bytes/cursor.h", True),
             ("conformance/adapters/reference/a.cc", "tzmark/error.h", False),
             ("reference/codec/a.cc", "workloads/workload.h", True),
             ("conformance/runner/a.cc", "harness/statistics.h", True),

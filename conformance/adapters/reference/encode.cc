@@ -1,5 +1,5 @@
 // Writes the file of a specification; see encode.h.
-#include "encode.h"
+#include "adapters/reference/encode.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The suite asks for many files in a few seconds, and what it tests does not depend on how dear a guess is.
+// Cheap key derivation: the suite writes many files, and none of its checks depends on the cost of a guess.
 constexpr std::uint64_t kOpslimit = 1;
 constexpr std::uint64_t kMemlimitBytes = 8 << 20;
 
@@ -30,7 +30,7 @@ class DataFiles {
     const auto offset = data.at("offset").get<std::uint64_t>();
     const auto length = data.at("length").get<std::uint64_t>();
     if (offset > content.size() || length > content.size() - offset) {
-      throw Error(ErrorCode::kUsage, "the data of a tensor is outside of its file");
+      throw Error(ErrorCode::kUsage, "the data of a tensor is beyond the end of its file");
     }
     return std::span(content).subspan(offset, length);
   }
@@ -67,16 +67,16 @@ Kind parse_kind(const std::string& name) {
   for (const Kind kind : {Kind::kParameter, Kind::kBuffer, Kind::kStateDict}) {
     if (kind_name(kind) == name) return kind;
   }
-  throw Error(ErrorCode::kUsage, fmt::format("there is no kind '{}'", name));
+  throw Error(ErrorCode::kUsage, fmt::format("unknown kind '{}'", name));
 }
 
-struct Content {
+struct SpecifiedContent {
   TensorTable table;
   DataFiles files;
   std::vector<ConstBuffer> data;
 };
 
-void add_tensor(Content& content, const Json& tensor) {
+void add_tensor(SpecifiedContent& content, const Json& tensor) {
   const auto shape = tensor.at("shape").get<std::vector<std::uint64_t>>();
   const Dtype dtype = dtype_from_name(tensor.at("dtype").get<std::string>());
   const bool meta = tensor.at("meta").get<bool>();
@@ -99,7 +99,7 @@ void encode(const std::string& specification_file, const std::string& out, std::
   if (!file) throw Error(ErrorCode::kOpenFailed, specification_file);
   const Json specification = Json::parse(file);
   const bool omit_non_persistent = specification.contains("non_persistent_buffers");
-  Content content;
+  SpecifiedContent content;
   for (const Json& tensor : specification.at("tensors")) {
     if (omit_non_persistent && !tensor.value("persistent", true)) continue;
     add_tensor(content, tensor);
@@ -107,7 +107,7 @@ void encode(const std::string& specification_file, const std::string& out, std::
   WriteOptions options;
   if (const auto layout = specification.at("layout").get<std::string>(); layout != "auto") {
     options.layout = layout_from_name(layout);
-    if (!options.layout) throw Error(ErrorCode::kUsage, fmt::format("there is no layout '{}'", layout));
+    if (!options.layout) throw Error(ErrorCode::kUsage, fmt::format("unknown layout '{}'", layout));
   }
   if (key) options.encrypt = EncryptOptions{std::move(*key), kDefaultChunkBytes, kOpslimit, kMemlimitBytes};
   write_file(out, content.table, MemorySource(std::move(content.data)), options);

@@ -1,17 +1,17 @@
-// The reference codec behind the adapter protocol (conformance/PROTOCOL.md), in both of its forms.
-//
-// Only a fault of the file or of the specification is a rejection. When the environment fails or the call is wrong, the
-// adapter says so on stderr and exits with a status that is no answer, so that the suite never takes it for a
+// The reference codec as an adapter (conformance/PROTOCOL.md), in both forms of the protocol.
+// Only a fault of the file or of the specification is a rejection. If the environment fails or an argument is invalid,
+// the adapter reports it on stderr and exits with a status that is no answer, which the suite never takes for a
 // judgement.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
-#include "encode.h"
-#include "safetensors.h"
-#include "source.h"
+#include "adapters/reference/encode.h"
+#include "adapters/reference/question_file.h"
+#include "adapters/reference/safetensors_document.h"
 #include "tzmark/canonical.h"
 #include "tzmark/crypto.h"
 #include "tzmark/error.h"
@@ -33,13 +33,17 @@ struct Question {
   std::string file;  // of encode: the specification
   std::string out;   // of encode
   std::optional<KeySource> key;
-  std::optional<Part> part;  // of the file, which is larger
+  std::optional<FileRange> part;  // the file, in a larger one
 };
 
-// Names and messages may quote bytes of a hostile file.
-void print(const Json& document) {
-  std::cout << document.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
-}
+// The one member of an answer: its name, and its value as JSON text.
+struct Answer {
+  std::string name;
+  std::string value;
+};
+
+// Replaces bytes that are not UTF-8: names and messages may quote bytes of a hostile file.
+std::string dump(const Json& document) { return document.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json capabilities() {
   Json layouts = Json::array();
@@ -54,53 +58,48 @@ Json capabilities() {
           {"writes", {{"layouts", layouts}}}};
 }
 
-Json accepted_safetensors(const Question& question) {
-  const SafetensorsReader reader(open_source(question.file, question.part));
-  if (question.command == "decode") return {{"decoded", decode_safetensors(reader)}};
+Answer accepted_safetensors(const Question& question) {
+  const SafetensorsReader reader(open_question_file(question.file, question.part));
+  if (question.command == "decode") return {"decoded", dump(decode_safetensors(reader))};
   reader.verify();
-  return {{"verified", true}};
+  return {"verified", "true"};
 }
 
-Json accepted(Question& question) {
+Answer accepted(Question& question) {
   if (question.command == "encode") {
     encode(question.file, question.out, std::move(question.key));
-    return {{"encoded", true}};
+    return {"encoded", "true"};
   }
   if (is_safetensors_name(question.file)) return accepted_safetensors(question);
   ReadOptions options;
   options.key = std::move(question.key);
-  const Reader reader(open_source(question.file, question.part), std::move(options));
-  if (question.command == "decode") return {{"decoded", Json::parse(canonical_json(reader))}};
+  const Reader reader(open_question_file(question.file, question.part), std::move(options));
+  if (question.command == "decode") return {"decoded", canonical_json(reader)};
   if (question.command != "verify") throw Error(ErrorCode::kUsage, "unknown command " + question.command);
   reader.verify();
-  return {{"verified", true}};
+  return {"verified", "true"};
 }
 
-// An object with the one member that answers. Throws Error if the environment fails.
-Json answer(Question& question) {
+// Throws Error if the environment fails.
+Answer answer(Question& question) {
   try {
     return accepted(question);
   } catch (const Error& error) {
-    if (error.error_class() == ErrorClass::kUnavailable) return {{"unsupported", error.message()}};
-    // To a writer, what breaks a rule is a wrong call. Its other wrong calls cite no rule of the format.
+    if (error.error_class() == ErrorClass::kUnavailable) return {"unsupported", dump(error.message())};
+    // For a writer, content that breaks a rule is a usage error. Its other usage errors cite no rule of the format.
     const bool refused_to_write = question.command == "encode" && error.error_class() == ErrorClass::kUsage;
     if (error.error_class() != ErrorClass::kFile && !refused_to_write) throw;
-    return {{"rejected",
-             {{"rule", error.code() == ErrorCode::kUsage ? Json() : Json(error.rule())},
-              {"offset", error.offset() ? Json(*error.offset()) : Json()},
-              {"message", error.message()}}}};
+    return {"rejected", dump({{"rule", error.code() == ErrorCode::kUsage ? Json() : Json(error.rule())},
+                              {"offset", error.offset() ? Json(*error.offset()) : Json()},
+                              {"message", error.message()}})};
   }
 }
 
 int answer_once(Question& question) {
-  const Json document = answer(question);
-  if (document.contains("decoded")) {
-    print(document["decoded"]);
-    return 0;
-  }
-  print(document);
-  if (document.contains("rejected")) return kRejectedStatus;
-  return document.contains("unsupported") ? kUnsupportedStatus : 0;
+  const auto [name, value] = answer(question);
+  std::cout << (name == "decoded" ? value : "{\"" + name + "\": " + value + "}") << std::endl;
+  if (name == "rejected") return kRejectedStatus;
+  return name == "unsupported" ? kUnsupportedStatus : 0;
 }
 
 Question question_of(const Json& request) {
@@ -111,7 +110,7 @@ Question question_of(const Json& request) {
   if (request.contains("key_hex")) question.key.emplace(key_from_hex(request["key_hex"].get<std::string>()));
   if (request.contains("passphrase")) question.key.emplace(Passphrase(request["passphrase"].get<std::string>()));
   if (request.contains("offset")) {
-    question.part = Part{request["offset"].get<std::uint64_t>(), request.at("length").get<std::uint64_t>()};
+    question.part = FileRange{request["offset"].get<std::uint64_t>(), request.at("length").get<std::uint64_t>()};
   }
   return question;
 }
@@ -119,15 +118,17 @@ Question question_of(const Json& request) {
 void serve() {
   for (std::string line; std::getline(std::cin, line);) {
     const Json request = Json::parse(line);
-    Json document;
+    Answer given{"capabilities", ""};
     if (request.at("command") == "capabilities") {
-      document = {{"capabilities", capabilities()}};
+      given.value = dump(capabilities());
     } else {
       Question question = question_of(request);
-      document = answer(question);
+      given = answer(question);
     }
-    document["id"] = request.at("id");
-    print(document);
+    // In JSON text, line ends are only white space.
+    std::replace(given.value.begin(), given.value.end(), '\n', ' ');
+    std::cout << "{\"" << given.name << "\": " << given.value << ", \"id\": " << dump(request.at("id")) << '}'
+              << std::endl;
   }
 }
 
@@ -136,17 +137,17 @@ struct KeyArguments {
   std::optional<std::string> passphrase_file;
 };
 
-void add_part_options(CLI::App& command, std::optional<Part>& part) {
-  const auto assign = [&part](std::uint64_t Part::*member) {
+void add_part_options(CLI::App& command, std::optional<FileRange>& part) {
+  const auto assign = [&part](std::uint64_t FileRange::*member) {
     return [&part, member](const std::uint64_t& number) {
       if (!part) part.emplace();
       (*part).*member = number;
     };
   };
   CLI::Option* const offset =
-      command.add_option_function<std::uint64_t>("--offset", assign(&Part::offset), "where in FILE the file begins");
+      command.add_option_function<std::uint64_t>("--offset", assign(&FileRange::offset), "offset of the file in FILE");
   CLI::Option* const length =
-      command.add_option_function<std::uint64_t>("--length", assign(&Part::length), "how many bytes it has");
+      command.add_option_function<std::uint64_t>("--length", assign(&FileRange::length), "length of the file in bytes");
   offset->needs(length);
   length->needs(offset);
 }
@@ -172,9 +173,9 @@ int run(int argc, char** argv) {
   Question question;
   KeyArguments key;
   app.add_subcommand("capabilities", "print what this adapter can do");
-  app.add_subcommand("serve", "answer requests, one a line, until stdin ends");
+  app.add_subcommand("serve", "answer requests, one per line, until stdin ends");
   add_command(app, "decode", "print the canonical JSON of a file", question, key);
-  add_command(app, "verify", "check a file and everything that it says about itself", question, key);
+  add_command(app, "verify", "check a file and all that it says about itself", question, key);
   add_command(app, "encode", "write the file of a specification", question, key);
   try {
     app.parse(argc, argv);
@@ -185,7 +186,7 @@ int run(int argc, char** argv) {
   if (key.passphrase_file) question.key.emplace(passphrase_from_file(*key.passphrase_file));
   int status = 0;
   if (app.got_subcommand("capabilities")) {
-    print(capabilities());
+    std::cout << dump(capabilities()) << std::endl;
   } else if (app.got_subcommand("serve")) {
     serve();
   } else {

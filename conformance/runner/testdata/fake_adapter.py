@@ -208,7 +208,7 @@ def end_after_the_answer(question: Question, end: Callable[[], None]) -> NoRetur
 
 
 def kill_parent(question: Question) -> NoReturn:
-    """Answers, and kills whoever could tell how it ended."""
+    """Answers, and kills the process that could report how it ended."""
     end_after_the_answer(question, lambda: os.kill(os.getppid(), signal.SIGKILL))
 
 
@@ -380,7 +380,7 @@ def change_file(question: Question) -> NoReturn:
 
 
 def answer_twice(question: Question) -> NoReturn:
-    """In serve, answers and then prints a line that nobody asked for."""
+    """In serve, answers and then prints an unrequested line."""
     print(json.dumps(question.expected()))
     print("done", file=sys.__stdout__, flush=True)
     sys.exit(0)

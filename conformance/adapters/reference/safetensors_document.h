@@ -1,0 +1,13 @@
+// Safetensors files in the canonical JSON of the adapter protocol.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "tzmark/safetensors.h"
+
+namespace tzmark::adapter {
+
+// Members that safetensors files lack are null, or what a converter would choose. Throws tzmark::Error.
+nlohmann::ordered_json decode_safetensors(const SafetensorsReader& reader);
+
+}  // namespace tzmark::adapter

@@ -1,0 +1,99 @@
+// The options that several commands share; see common_options.h.
+#include "commands/common_options.h"
+
+#include "runner/command_line.h"
+#include "runner/console.h"
+
+namespace tzmark::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+
+void add_patterns(CLI::App& app, const char* name, std::vector<std::string>& values, const char* type,
+                  const char* text) {
+  app.add_option(name, values, text)->type_name(type)->expected(1)->take_all();
+}
+
+}  // namespace
+
+Adapter AdapterOptions::start(const fs::path& prefix, const std::atomic<bool>& cancelled) const {
+  const std::vector<std::string> argv =
+      command.empty() ? std::vector<std::string>{prefix / "libexec/tzmark/tzmark-adapter-reference"}
+                      : split_command(command);
+  std::optional<Profile> profile;
+  if (!profile_file.empty()) profile = profile_of(read_json(profile_file));
+  return Adapter(argv, cancelled, one_shot ? Form::kOneShot : Form::kAny, std::move(profile));
+}
+
+void add_adapter_options(CLI::App& app, AdapterOptions& options) {
+  app.add_option("--adapter", options.command,
+                 "command of the implementation under test, as in PROTOCOL.md (default: the reference)")
+      ->type_name("CMD");
+  app.add_flag("--one-shot", options.one_shot, "start the adapter for each question, even if it can serve");
+}
+
+void add_limit_options(CLI::App& app, LimitOverrides& limits, const std::string& replaced) {
+  app.add_option_function<double>(
+         "--timeout", [&limits](double seconds) { limits.elapsed_max = nanoseconds_of(seconds); },
+         "time limit of a command, on top of what the adapter takes to start" + replaced)
+      ->type_name("SECONDS")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--memory", limits.memory_max_bytes,
+                 "memory limit of a command, on top of what the idle adapter uses" + replaced)
+      ->type_name("BYTES[KiB|MiB|GiB]")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::PositiveNumber);
+}
+
+void add_corpus_option(CLI::App& app, std::string& corpus) {
+  app.add_option("--corpus", corpus, "folder with manifest.json (default: the installed corpus)")->type_name("DIR");
+}
+
+void add_json_option(CLI::App& app, std::string& json_file) {
+  app.add_option("--json", json_file, "write the result as JSON")->type_name("FILE");
+}
+
+std::vector<std::string> RunOptions::asking_words() const {
+  std::vector<std::string> words = {"tzmark", "conform"};
+  if (!adapter.command.empty()) words.insert(words.end(), {"--adapter", adapter.command});
+  if (!adapter.profile_file.empty()) words.insert(words.end(), {"--profile", adapter.profile_file});
+  if (adapter.one_shot) words.emplace_back("--one-shot");
+  return words;
+}
+
+std::vector<std::string> RunOptions::repeating_words() const {
+  std::vector<std::string> words = asking_words();
+  if (!corpus.empty()) words.insert(words.end(), {"--corpus", corpus});
+  for (const std::string& pattern : selection.ids) words.insert(words.end(), {"--only", pattern});
+  for (const std::string& layout : selection.layouts) words.insert(words.end(), {"--layout", layout});
+  for (const std::string& rule : selection.rules) words.insert(words.end(), {"--rule", rule});
+  return words;
+}
+
+void add_run_options(CLI::App& app, RunOptions& options, const char* seed_text) {
+  add_adapter_options(app, options.adapter);
+  app.add_option("--profile", options.adapter.profile_file, "JSON file that replaces the profile of the adapter")
+      ->type_name("FILE");
+  add_corpus_option(app, options.corpus);
+  add_patterns(app, "--only", options.selection.ids, "GLOB", "only cases whose id matches this pattern; repeatable");
+  add_patterns(app, "--layout", options.selection.layouts, "LAYOUT", "only cases of this layout; repeatable");
+  add_patterns(app, "--rule", options.selection.rules, "ID", "only cases about this rule of FORMAT.md; repeatable");
+  app.add_option("--jobs", options.jobs, "cases at a time (default: one per core)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 4096u));
+  add_limit_options(app, options.limits, " (default: that of each case)");
+  app.add_option("--seed", options.seed, seed_text)->type_name("N");
+  add_json_option(app, options.json_file);
+}
+
+Manifest load_corpus(const std::string& corpus, const fs::path& prefix) {
+  return load_manifest(corpus.empty() ? prefix / "share/tzmark/corpus" : fs::path(corpus));
+}
+
+void warn_of_stale_exclusions(const Manifest& manifest, const Profile& profile) {
+  for (const std::string& feature : stale_exclusions(manifest, profile)) {
+    tell(fmt::format("the adapter lacks '{}', a feature that no case has", feature));
+  }
+}
+
+}  // namespace tzmark::conformance

@@ -1,0 +1,124 @@
+// tzmark conform; see conform_command.h.
+#include "commands/conform_command.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <functional>
+
+#include "commands/corpus_command.h"
+#include "commands/page.h"
+#include "commands/progress.h"
+#include "runner/console.h"
+#include "runner/errors.h"
+#include "runner/file_content.h"
+#include "runner/known.h"
+#include "runner/process.h"
+#include "runner/report.h"
+
+namespace tzmark::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+
+SuiteOptions suite_options(const ConformArguments& arguments, const fs::path& prefix) {
+  SuiteOptions options{.jobs = arguments.run.jobs,
+                       .limits = arguments.run.limits,
+                       .kept = {},
+                       .input = {.modes = parse_input_modes(arguments.input_modes),
+                                 .seed = arguments.run.seed,
+                                 .tools = prefix / "libexec/tzmark"}};
+  if (!arguments.kept.empty()) options.kept = arguments.kept;
+  return options;
+}
+
+// Prints the command that repeats one case.
+int print_repro(const Manifest& manifest, const Adapter& adapter, const InputOptions& input, const std::string& id) {
+  for (const Case& item : manifest.cases) {
+    if (item.id != id) continue;
+    CaseResult unknown;
+    unknown.item = item;
+    say("{}\n", repro_command(manifest, item, adapter, input, decisive_step(unknown, adapter.profile(), input.modes)));
+    return 0;
+  }
+  throw UsageError(fmt::format("the corpus has no case '{}'", id));
+}
+
+// Throws UnavailableError if this machine does not support one of the input modes.
+void check_input_modes(const InputOptions& input, const Manifest& manifest, const std::atomic<bool>& cancelled) {
+  if (std::find(input.modes.begin(), input.modes.end(), InputMode::kReadOnly) == input.modes.end()) return;
+  std::vector<std::string> command = read_only_prefix(input, manifest.directory);
+  command.push_back("true");
+  const ProcessResult process = run_process(command, {}, cancelled);
+  if (process.end == ProcessEnd::kExited && process.exit_status == 0) return;
+  throw UnavailableError(fmt::format("the input mode read-only: {}", one_line(process.stderr_tail, 1000)));
+}
+
+// Compares the run with the list of known failures, and rewrites the list on request.
+void judge_known(const ConformArguments& arguments, SuiteRun& run) {
+  const bool to_be_made = arguments.fix_known && !fs::exists(arguments.known_file);
+  const std::vector<KnownFailure> known = to_be_made ? std::vector<KnownFailure>{} : load_known(arguments.known_file);
+  run.known_problems = apply_known(known, *run.manifest, run.results);
+  if (arguments.fix_known) save_known(arguments.known_file, fix_known(known, *run.manifest, run.results));
+}
+
+void write_reports(const ConformArguments& arguments, const SuiteRun& run, const fs::path& prefix,
+                   const std::atomic<bool>& cancelled) {
+  const std::string& json_file = arguments.run.json_file;
+  const std::string& html_file = arguments.html_file;
+  const std::string json = json_file.empty() && html_file.empty() ? "" : dump_lines(result_document(run));
+  if (!json_file.empty()) write_file(json_file, json);
+  if (!arguments.junit_file.empty()) write_file(arguments.junit_file, junit_report(run));
+  if (!html_file.empty()) make_page(prefix / "share/tzmark/reports/render.py", json, html_file, cancelled);
+}
+
+}  // namespace
+
+void add_conform_options(CLI::App& app, ConformArguments& arguments) {
+  add_run_options(app, arguments.run, "seed of short reads and offsets (default: 20)");
+  app.add_option("--shape", arguments.input_modes,
+                 "input modes, separated by commas: file, pipe, short-reads, read-only, offset (default: file)")
+      ->type_name("MODES");
+  app.add_option("--keep", arguments.kept, "keep specification, data and result of encode cases, one folder per case")
+      ->type_name("DIR");
+  CLI::Option* const known =
+      app.add_option("--known", arguments.known_file, "list of expected failures; any difference from it fails the run")
+          ->type_name("FILE");
+  app.add_flag("--fix-known", arguments.fix_known, "rewrite the list of --known with the failures of this run")
+      ->needs(known);
+  app.add_option("--html", arguments.html_file, "write the result as one HTML page (needs python3 with Jinja2)")
+      ->type_name("FILE");
+  app.add_option("--junit", arguments.junit_file, "write the result as JUnit XML")->type_name("FILE");
+  app.add_option("--repro", arguments.repro_case, "print the command that repeats this case, and run no case")
+      ->type_name("CASE");
+  app.add_flag("--list", arguments.list, "print the cases (id, layout, verdict, features) and run nothing");
+}
+
+int run_conform(const ConformArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
+  const Manifest manifest = load_corpus(arguments.run.corpus, prefix);
+  const std::vector<Case> cases = select_cases(manifest, arguments.run.selection);
+  if (arguments.list) {
+    print_cases(cases);
+    return 0;
+  }
+  const SuiteOptions options = suite_options(arguments, prefix);
+  check_input_modes(options.input, manifest, cancelled);
+  const Adapter adapter = arguments.run.adapter.start(prefix, cancelled);
+  if (!arguments.repro_case.empty()) return print_repro(manifest, adapter, options.input, arguments.repro_case);
+  warn_of_stale_exclusions(manifest, adapter.profile());
+  SuiteRun run{&manifest, &adapter, arguments.run.selection, options};
+  const auto began = std::chrono::steady_clock::now();
+  {
+    const Progress progress(cases.size());
+    run.results = run_suite(manifest, cases, adapter, run.options, cancelled, std::cref(progress));
+  }
+  run.elapsed = std::chrono::steady_clock::now() - began;
+  if (cancelled) throw EnvironmentError("stopped");
+  if (!arguments.known_file.empty()) judge_known(arguments, run);
+  say("{}", text_report(run));
+  write_reports(arguments, run, prefix, cancelled);
+  if (totals_of(run.results).ran() == 0) tell("no case ran");
+  return run.passed() ? 0 : 1;
+}
+
+}  // namespace tzmark::conformance

@@ -1,0 +1,26 @@
+// tzmark conform: runs the cases of a corpus on an adapter and reports the results.
+#pragma once
+
+#include "commands/common_options.h"
+
+namespace tzmark::conformance {
+
+struct ConformArguments {
+  RunOptions run;
+  std::string input_modes = "file";
+  std::string kept;
+  std::string known_file;
+  bool fix_known = false;
+  std::string html_file;
+  std::string junit_file;
+  std::string repro_case;
+  bool list = false;
+};
+
+void add_conform_options(CLI::App& app, ConformArguments& arguments);
+
+// Returns the exit status: 0 or 1. prefix is the folder that this program is installed under.
+int run_conform(const ConformArguments& arguments, const std::filesystem::path& prefix,
+                const std::atomic<bool>& cancelled);
+
+}  // namespace tzmark::conformance

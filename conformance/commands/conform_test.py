@@ -1,0 +1,827 @@
+#!/usr/bin/env python3
+"""Tests of tzmark-conform as its users meet it: options, exit statuses, and every kind of report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+Json = dict[str, Any]
+
+SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
+BUILD = Path(os.environ["TZMARK_BUILD_DIR"])
+CONFORM = BUILD / "bin/tzmark-conform"
+FAKE_ADAPTER = SOURCE / "conformance/runner/testdata/fake_adapter.py"
+# Whether this machine lets the suite mount a folder read-only for a process.
+HAS_READ_ONLY = (
+    subprocess.run(
+        [BUILD / "libexec/tzmark/tzmark-read-only", SOURCE, "true"],
+        capture_output=True,
+    ).returncode
+    == 0
+)
+SCHEMA = json.loads((SOURCE / "reports/schema/conformance.schema.json").read_text())
+
+CONTENT: Json = {
+    "data_version": 1,
+    "layout": "v1",
+    "encrypted": False,
+    "tensors": [{"path": ["a"], "shape": [2, 3]}],
+}
+VERDICTS = (
+    "valid",
+    "malformed",
+    "invalid",
+    "authentication-failure",
+    "integrity-failure",
+    "implementation-defined",
+)
+
+
+def adapter(*options: str) -> str:
+    return shlex.join([sys.executable, "-I", str(FAKE_ADAPTER), *options])
+
+
+def conform(
+    *options: str | Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [CONFORM, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, **(env or {})},
+    )
+
+
+class ElementCollector(HTMLParser):
+    """The elements of a page with their attributes; fails on tags that are not closed in order."""
+
+    VOID = {"meta", "input", "link", "br", "img"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open.pop() != tag:
+            raise AssertionError(f"</{tag}> at {self.getpos()} closes something else")
+
+
+class ConformTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="tzmark-conform-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.corpus = self.folder / "corpus"
+        self.corpus.mkdir()
+        self.manifest: Json = {"schema_version": 1, "cases": []}
+        for verdict in VERDICTS:
+            self.add_case(verdict, verdict)
+        self.save()
+
+    def add_case(self, case_id: str, verdict: str, layout: str = "v1") -> None:
+        content = f"content of {case_id}".encode()
+        (self.corpus / f"{case_id}.bin").write_bytes(content)
+        case: Json = {
+            "id": case_id,
+            "path": f"{case_id}.bin",
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "size_bytes": len(content),
+            "layout": layout,
+            "features": ["meta"] if layout == "v4" else [],
+            "verdict": verdict,
+            "tier": "MUST",
+            "rules": ["TZR-HDR-002"],
+            "why": f"Why <{case_id}> & co.",
+            "origin": {"recipe": "recipes/none.py", "seed": 1},
+            "limits": {"memory_bytes": 64 << 20, "seconds": 10},
+        }
+        if verdict in ("valid", "integrity-failure", "implementation-defined"):
+            (self.corpus / f"{case_id}.json").write_text(json.dumps(CONTENT))
+            case["expected"] = f"{case_id}.json"
+        if verdict == "implementation-defined":
+            case["open_choice"] = "Whether it is read."
+        self.manifest["cases"].append(case)
+
+    def save(self) -> None:
+        (self.corpus / "manifest.json").write_text(json.dumps(self.manifest))
+
+    def run_on_corpus(
+        self, *options: str | Path, behaviours: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        cases = [word for rule in behaviours for word in ("--case", rule)]
+        return conform("--corpus", self.corpus, "--adapter", adapter(*cases), *options)
+
+    # Exit statuses and the last line.
+
+    def test_all_passed(self) -> None:
+        run = self.run_on_corpus()
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(run.stdout.splitlines()[-1], "6 passed, 0 failed, 0 skipped")
+        self.assertEqual(run.stderr, "", "progress is for terminals only")
+
+    def test_one_failed(self) -> None:
+        run = self.run_on_corpus(behaviours=("invalid=accept",))
+        self.assertEqual(run.returncode, 1)
+        self.assertIn(
+            "accepted-invalid invalid (TZR-HDR-002)\n    decode: accepted",
+            run.stdout,
+        )
+        self.assertEqual(run.stdout.splitlines()[-1], "5 passed, 1 failed, 0 skipped")
+
+    def test_a_crash_shows_its_last_words(self) -> None:
+        run = self.run_on_corpus(behaviours=("invalid=exception",))
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("stderr: ValueError: cannot unpack invalid.bin", run.stdout)
+
+    def test_no_case_ran(self) -> None:
+        run = self.run_on_corpus("--only", "nothing-like-this")
+        self.assertEqual((run.returncode, "no case ran" in run.stderr), (1, True))
+        run = self.run_on_corpus(behaviours=("*=unsupported",))
+        self.assertEqual((run.returncode, "no case ran" in run.stderr), (1, True))
+
+    def test_wrong_usage(self) -> None:
+        for options in (
+            ["--nonsense"],
+            ["positional"],
+            ["--jobs", "0"],
+            ["--timeout", "-1"],
+            ["--memory", "many"],
+            ["--corpus", str(self.corpus), "--adapter", "a | b"],
+            ["--corpus", str(self.corpus), "--adapter", "   "],
+        ):
+            self.assertEqual(conform(*options).returncode, 2, options)
+
+    def test_environment_failed(self) -> None:
+        (self.corpus / "valid.bin").write_text("changed")
+        run = self.run_on_corpus()
+        self.assertEqual((run.returncode, "the manifest says" in run.stderr), (3, True))
+        run = conform("--corpus", self.folder / "none")
+        self.assertEqual((run.returncode, "no corpus" in run.stderr), (3, True))
+        run = conform("--corpus", self.corpus, "--adapter", "/nonexistent/adapter")
+        self.assertEqual((run.returncode, "No such file" in run.stderr), (3, True))
+
+    def test_report_not_writable(self) -> None:
+        for option in ("--json", "--junit", "--html"):
+            run = self.run_on_corpus(option, self.folder / "none/file")
+            self.assertEqual(run.returncode, 3, option)
+
+    def test_help_and_version(self) -> None:
+        run = conform("--help")
+        self.assertEqual(run.returncode, 0)
+        self.assertIn("Exit status:", run.stdout)
+        self.assertRegex(conform("--version").stdout, r"^tzmark-conform \d+\.\d+\.\d+")
+
+    # Options.
+
+    def test_selection(self) -> None:
+        self.add_case("later", "valid", layout="v4")
+        self.save()
+        run = self.run_on_corpus("--only", "in*", "--only", "valid")
+        self.assertIn("\n3 passed, 0 failed", run.stdout)
+        run = self.run_on_corpus("--layout", "v4")
+        self.assertIn("\n1 passed, 0 failed", run.stdout)
+
+    def test_list(self) -> None:
+        run = conform("--corpus", self.corpus, "--list", "--only", "valid")
+        self.assertEqual((run.returncode, run.stdout), (0, "valid\tv1\tvalid\t\n"))
+
+    def test_limits(self) -> None:
+        run = self.run_on_corpus(
+            "--timeout", "0.5", "--jobs", "2", behaviours=("invalid=hang",)
+        )
+        self.assertIn("hang invalid", run.stdout)
+        run = self.run_on_corpus(behaviours=("invalid=spike",))
+        self.assertIn("memory invalid", run.stdout)
+        run = self.run_on_corpus("--memory", "1GiB", behaviours=("invalid=spike",))
+        self.assertEqual(run.returncode, 0)
+
+    def test_stale_exclusions_are_told(self) -> None:
+        profile = {
+            "protocol": 1,
+            "name": "n",
+            "version": "1",
+            "commands": ["decode", "verify"],
+            "reads": {"layouts": ["v1"], "lacks": ["telepathy"]},
+        }
+        run = conform(
+            "--corpus",
+            self.corpus,
+            "--adapter",
+            adapter("--profile", json.dumps(profile)),
+        )
+        self.assertEqual(run.returncode, 0)
+        self.assertIn("lacks 'telepathy'", run.stderr)
+
+    def test_interrupt_ends_children(self) -> None:
+        # A name of its own in the command line finds the children again.
+        mark = f"mark-{os.getpid()}"
+        process = subprocess.Popen(
+            [
+                CONFORM,
+                *("--corpus", self.corpus),
+                *("--adapter", adapter("--case", f"{mark}=honest", "--case", "*=hang")),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+        def children() -> list[int]:
+            found = []
+            for entry in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    words = entry.read_bytes()
+                except OSError:
+                    continue
+                pid = int(entry.parent.name)
+                if mark.encode() in words and pid != process.pid:
+                    found.append(pid)
+            return found
+
+        deadline = time.monotonic() + 20
+        # One look decides: between two questions there may be no child.
+        while not (started := children()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertTrue(started, "the adapter did not start")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=20), 128 + signal.SIGINT)
+        self.assertEqual(children(), [])
+
+    # Known failures.
+
+    def test_known_failures(self) -> None:
+        known = self.folder / "known.json"
+        faults = ("valid=wrong-data", "malformed=exception")
+        run = self.run_on_corpus("--known", known, behaviours=faults)
+        self.assertEqual(run.returncode, 3, "the list is missing")
+        run = self.run_on_corpus("--known", known, "--fix-known", behaviours=faults)
+        self.assertEqual(run.returncode, 1, "a run with failures fails")
+        listed = json.loads(known.read_text())["known"]
+        self.assertEqual(
+            {entry["case"]: entry["outcome"] for entry in listed},
+            {"valid": "wrong-data", "malformed": "crash"},
+        )
+        listed[0]["reason"] = "issue 7"
+        known.write_text(json.dumps({"known": listed}))
+
+        junit, result = self.folder / "junit.xml", self.folder / "result.json"
+        run = self.run_on_corpus(
+            *("--known", known, "--junit", junit, "--json", result), behaviours=faults
+        )
+        self.assertEqual(run.returncode, 0, run.stdout)
+        self.assertIn("4 passed, 2 failed (2 known), 0 skipped", run.stdout)
+        root = ElementTree.parse(junit).getroot()
+        self.assertEqual((root.get("failures"), root.get("skipped")), ("0", "2"))
+        document = json.loads(result.read_text())
+        self.assertEqual(document["cases"][0]["known"], "issue 7")
+        self.assertEqual(document["summary"]["unknown"], 0)
+
+        for behaviours, problem in (
+            (faults[:1], "malformed: is known as crash, and now it is pass"),
+            ((faults[0], "malformed=accept"), "now it is accepted-invalid"),
+            ((*faults, "invalid=accept"), "accepted-invalid invalid"),
+        ):
+            run = self.run_on_corpus("--known", known, behaviours=behaviours)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(problem, run.stdout)
+        # Cases that are left out say nothing, and their entries stay.
+        run = self.run_on_corpus("--known", known, "--fix-known", "--only", "invalid")
+        self.assertEqual(run.returncode, 0, run.stdout)
+        self.assertEqual(len(json.loads(known.read_text())["known"]), 2)
+        self.manifest["cases"] = self.manifest["cases"][1:]
+        self.save()
+        run = self.run_on_corpus("--known", known, behaviours=faults)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("valid: is not in the corpus any more", run.stdout)
+
+    # The serving form, and the profile.
+
+    def test_one_shot_and_serve(self) -> None:
+        profile = {
+            "protocol": 1,
+            "name": "n",
+            "version": "1",
+            "commands": ["decode", "verify", "serve"],
+            "reads": {"layouts": ["v1"]},
+        }
+        options = (
+            *("--corpus", self.corpus),
+            *("--adapter", adapter("--profile", json.dumps(profile))),
+            *("--json", self.folder / "result.json"),
+        )
+        for served, more in ((True, ()), (False, ("--one-shot",))):
+            run = conform(*options, *more)
+            self.assertEqual(run.returncode, 0, run.stdout)
+            result = json.loads((self.folder / "result.json").read_text())
+            self.assertEqual(result["serve"], served)
+            end = result["cases"][0]["steps"][0]["process"]["end"]
+            self.assertEqual(end, "answered" if served else "exited")
+
+    def test_profile_takes_the_place_of_the_printed_one(self) -> None:
+        profile = {
+            "protocol": 1,
+            "name": "narrow",
+            "version": "1",
+            "commands": ["decode"],
+            "reads": {"layouts": ["v1"]},
+        }
+        file = self.folder / "profile.json"
+        file.write_text(json.dumps(profile))
+        run = self.run_on_corpus("--profile", file)
+        self.assertIn("narrow 1:", run.stdout)
+        self.assertIn("its profile has no verify", run.stdout)
+        file.write_text("{}")
+        self.assertEqual(self.run_on_corpus("--profile", file).returncode, 3)
+
+    def test_rule_selects(self) -> None:
+        self.manifest["cases"][1]["rules"] = ["TZR-IDX-001"]
+        self.save()
+        run = self.run_on_corpus("--rule", "TZR-IDX-001")
+        self.assertIn("\n1 passed", run.stdout)
+
+    def test_repro_runs_in_a_shell(self) -> None:
+        self.add_case("it's keyed", "valid")
+        self.manifest["cases"][-1]["key_hex"] = "00ff"
+        self.save()
+        for case, command in (
+            ("valid", "decode"),
+            ("integrity-failure", "verify"),
+            ("it's keyed", "decode"),
+        ):
+            run = self.run_on_corpus("--repro", case)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            line = run.stdout.strip()
+            self.assertIn(f" {command} ", line)
+            repeated = subprocess.run(
+                ["bash", "-c", line], capture_output=True, text=True, check=False
+            )
+            rejected = case == "integrity-failure"
+            self.assertEqual(repeated.returncode, int(rejected), repeated.stderr)
+        self.assertEqual(self.run_on_corpus("--repro", "nothing").returncode, 2)
+
+    # Input modes.
+
+    def moved_program(self) -> Path:
+        """The program in a place of its own, without what it needs for input modes."""
+        (self.folder / "bin").mkdir()
+        (self.folder / "libexec/tzmark").mkdir(parents=True)
+        program = self.folder / "bin/tzmark-conform"
+        shutil.copy(CONFORM, program)
+        return program
+
+    def test_unknown_input_modes(self) -> None:
+        for shapes in ("fifo", "", "file, pipe"):
+            run = self.run_on_corpus("--shape", shapes)
+            self.assertEqual(run.returncode, 2, shapes)
+        self.assertIn("there is no input mode ' pipe'", run.stderr)
+
+    @unittest.skipUnless(HAS_READ_ONLY, "no read-only mount can be had here")
+    def test_reports_name_the_input_mode_of_a_failure(self) -> None:
+        file, junit, page = (self.folder / name for name in ("j", "x", "h"))
+        run = self.run_on_corpus(
+            *("--shape", "read-only,short-reads,file,pipe"),
+            *("--json", file, "--junit", junit, "--html", page),
+            behaviours=("valid=open-for-writing",),
+        )
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn("decode (read-only): exit status 1", run.stdout)
+        self.assertIn(
+            "\ninput mode read-only: 5 passed, 1 failed, 0 skipped", run.stdout
+        )
+        self.assertIn("\ninput mode pipe: 0 passed, 0 failed, 6 skipped", run.stdout)
+        result = json.loads(file.read_text())
+        validator = jsonschema.Draft202012Validator(SCHEMA)
+        self.assertEqual([error.message for error in validator.iter_errors(result)], [])
+        self.assertEqual(
+            [each["shape"] for each in result["shapes"]],
+            ["file", "pipe", "short-reads", "read-only"],
+        )
+        outcomes = {
+            (step["shape"], step["command"]): step["outcome"]
+            for step in result["cases"][0]["steps"]
+        }
+        self.assertEqual(outcomes.pop(("read-only", "decode")), "crash")
+        self.assertEqual(outcomes.pop(("read-only", "verify")), "crash")
+        self.assertEqual(set(outcomes.values()), {"pass"})
+        self.assertIn("tzmark-read-only", result["cases"][0]["repro"])
+        for report in (junit, page):
+            self.assertIn("decode (read-only)", report.read_text(), report.name)
+
+    def test_an_input_mode_that_no_profile_has_is_no_pass(self) -> None:
+        run = self.run_on_corpus("--shape", "offset")
+        self.assertEqual((run.returncode, "no case ran" in run.stderr), (1, True))
+        self.assertIn("its profile does not have the input mode offset", run.stdout)
+
+    def test_reads_that_were_not_shortened_are_no_pass(self) -> None:
+        blind = self.folder / "adapter.sh"
+        blind.write_text(
+            """case $1 in
+capabilities)
+  echo '{"protocol": 1, "name": "n", "version": "1", "commands": ["verify"], "reads": {"layouts": ["v1"]}}' ;;
+*) echo '{"verified": true}' ;;
+esac
+"""
+        )
+        # Without its library, a program is to the suite what a static program is.
+        for program, command, reason in (
+            (
+                CONFORM,
+                f"sh {shlex.quote(str(blind))}",
+                "no read of the file came by the library",
+            ),
+            (self.moved_program(), adapter(), "that shortens reads was not loaded"),
+        ):
+            run = subprocess.run(
+                [program, "--corpus", self.corpus, "--adapter", command]
+                + ["--only", "valid", "--shape", "short-reads"],
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(run.returncode, 1, run.stdout)
+            self.assertIn(reason, run.stdout)
+            self.assertIn("0 passed, 0 failed, 1 skipped", run.stdout)
+
+    def test_a_machine_without_read_only_mounts(self) -> None:
+        program = self.moved_program()
+        helper = self.folder / "libexec/tzmark/tzmark-read-only"
+        helper.write_text("#!/bin/sh\necho 'no mount namespace' >&2\nexit 125\n")
+        helper.chmod(0o755)
+        run = subprocess.run(
+            [program, "--corpus", self.corpus, "--adapter", adapter()]
+            + ["--shape", "file,read-only"],
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual((run.returncode, run.stdout), (4, ""))
+        self.assertIn("the input mode read-only: no mount namespace", run.stderr)
+
+    def test_repro_uses_the_input_mode(self) -> None:
+        shapes = ["short-reads"] + (["read-only"] if HAS_READ_ONLY else [])
+        lines = [
+            self.run_on_corpus("--repro", "valid", "--shape", shape).stdout
+            for shape in shapes
+        ]
+        for shape in ("pipe", "offset"):
+            line = conform("--repro", "dtype-float16", "--shape", shape).stdout
+            self.assertIn({"pipe": "mkfifo", "offset": " --offset "}[shape], line)
+            lines.append(line)
+        for line in lines:
+            run = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn("tensors", json.loads(run.stdout))
+
+    # The corpus as a product.
+
+    def test_corpus_list_check_export(self) -> None:
+        run = conform("corpus", "list", "--corpus", self.corpus)
+        self.assertEqual(run.stdout.splitlines()[0], "valid\tv1\tvalid\t")
+        self.assertEqual(len(run.stdout.splitlines()), 6)
+        run = conform("corpus", "check", "--corpus", self.corpus)
+        self.assertEqual((run.returncode, run.stdout), (0, "6 cases, 0 wrong\n"))
+        target = self.folder / "exported"
+        run = conform("corpus", "export", target, "--corpus", self.corpus)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        run = conform("corpus", "check", "--corpus", target)
+        self.assertEqual(run.returncode, 0, run.stdout)
+        # Nothing is overwritten.
+        run = conform("corpus", "export", target, "--corpus", self.corpus)
+        self.assertEqual(run.returncode, 2)
+        (target / "valid.bin").write_text("changed")
+        (target / "valid.json").unlink()
+        run = conform("corpus", "check", "--corpus", target)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("6 cases, 1 wrong", run.stdout)
+        self.assertEqual(conform("corpus").returncode, 2)
+        self.assertEqual(conform("corpus", "burn").returncode, 2)
+
+    # Reports.
+
+    def faulty_run(self, *options: str | Path) -> None:
+        run = self.run_on_corpus(
+            *options,
+            behaviours=(
+                "valid=wrong-data",
+                "malformed=exception",
+                "invalid=segfault",
+                "authentication-failure=reject-for-another-rule",
+                "integrity-failure:verify=unsupported",
+            ),
+        )
+        self.assertEqual(run.returncode, 1, run.stderr)
+
+    def test_json_follows_its_schema(self) -> None:
+        file = self.folder / "result.json"
+        self.faulty_run("--json", file)
+        result = json.loads(file.read_text())
+        validator = jsonschema.Draft202012Validator(SCHEMA)
+        validator.check_schema(SCHEMA)
+        self.assertEqual([error.message for error in validator.iter_errors(result)], [])
+        self.assertEqual(
+            {case["id"]: case["outcome"] for case in result["cases"]},
+            {
+                "valid": "wrong-data",
+                "malformed": "crash",
+                "invalid": "crash",
+                "authentication-failure": "pass",
+                "integrity-failure": "skipped",
+                "implementation-defined": "implementation-defined",
+            },
+        )
+        self.assertEqual(result["summary"]["cites_other_rule"], 1)
+        valid = result["cases"][0]
+        self.assertEqual(
+            valid["steps"][0]["difference"],
+            {"pointer": "/tensors/0/shape/0", "expected": "2", "got": "4"},
+        )
+        self.assertEqual(result["cases"][5]["choice"], "accepted")
+        manifest = (self.corpus / "manifest.json").read_bytes()
+        self.assertEqual(
+            result["corpus"]["manifest_sha256"], hashlib.sha256(manifest).hexdigest()
+        )
+
+    def test_schema_refuses_what_is_not_a_result(self) -> None:
+        file = self.folder / "result.json"
+        self.faulty_run("--json", file)
+        validator = jsonschema.Draft202012Validator(SCHEMA)
+        for change in (
+            lambda result: result.pop("summary"),
+            lambda result: result.update(surprise=1),
+            lambda result: result["cases"][0].update(outcome="fine"),
+            lambda result: result["cases"][0]["steps"][0].pop("answer"),
+            lambda result: result["summary"]["outcomes"].update(crash=-1),
+        ):
+            result = json.loads(file.read_text())
+            change(result)
+            self.assertFalse(validator.is_valid(result))
+
+    def test_junit(self) -> None:
+        file = self.folder / "result.xml"
+        self.faulty_run("--junit", file)
+        root = ElementTree.parse(file).getroot()
+        self.assertEqual(root.tag, "testsuites")
+        self.assertEqual(
+            (root.get("tests"), root.get("failures"), root.get("skipped")),
+            ("6", "3", "1"),
+        )
+        failures = {
+            case.get("name"): failure.get("type")
+            for case in root.iter("testcase")
+            for failure in case.iter("failure")
+        }
+        self.assertEqual(
+            failures, {"valid": "wrong-data", "malformed": "crash", "invalid": "crash"}
+        )
+
+    def test_html_is_one_file_with_every_case(self) -> None:
+        file = self.folder / "page.html"
+        self.faulty_run("--html", file)
+        page = file.read_text()
+        collector = ElementCollector()
+        collector.feed(page)
+        self.assertEqual(collector.open, [])
+        # Nothing is loaded from elsewhere.
+        for tag, attributes in collector.elements:
+            self.assertNotIn(tag, ("link", "img", "iframe"))
+            self.assertNotIn("src", attributes)
+        self.assertNotRegex(page, r"https?://|@import|url\(")
+        cases = {
+            attributes["id"]: attributes["data-outcome"]
+            for tag, attributes in collector.elements
+            if "data-outcome" in attributes
+        }
+        self.assertEqual(set(cases), set(VERDICTS))
+        self.assertEqual(cases["valid"], "wrong-data")
+        # The worst first.
+        self.assertEqual(next(iter(cases)), "valid")
+        self.assertIn("/tensors/0/shape/0", page)
+        self.assertIn("ValueError: cannot unpack malformed.bin", page)
+        # What comes from outside is escaped.
+        self.assertIn("Why &lt;valid&gt; &amp; co.", page)
+        self.assertNotIn("<valid>", page)
+
+    def test_filters_of_the_page_name_every_outcome_that_came(self) -> None:
+        file = self.folder / "page.html"
+        self.faulty_run("--html", file)
+        filters = set(re.findall(r'<label for="show-([a-z-]+)"', file.read_text()))
+        # What passes here was refused for another rule, which the page tells apart.
+        self.assertEqual(
+            filters,
+            {
+                *("all", "wrong-data", "crash", "other-rule", "skipped"),
+                "implementation-defined",
+            },
+        )
+
+    def test_html_without_python_or_jinja(self) -> None:
+        options = (
+            *("--corpus", self.corpus),
+            *("--adapter", adapter()),
+            *("--html", self.folder / "page.html"),
+        )
+        run = conform(*options, env={"TZMARK_PYTHON": "/nonexistent/python3"})
+        self.assertEqual(run.returncode, 4)
+        self.assertIn("6 passed", run.stdout, "the result is not lost")
+        # A module of that name that cannot be imported stands for one that is missing.
+        (self.folder / "jinja2.py").write_text("raise ImportError('No module jinja2')")
+        run = conform(*options, env={"PYTHONPATH": str(self.folder)})
+        self.assertEqual(run.returncode, 4)
+        self.assertIn("python3-jinja2", run.stderr)
+
+    def test_renderer_refuses_other_files(self) -> None:
+        file = self.folder / "other.json"
+        renderer = SOURCE / "reports/render.py"
+        for content in ("{", "[]", "{}", '{"schema": "tzmark-bench"}'):
+            file.write_text(content)
+            run = subprocess.run(
+                [sys.executable, "-B", renderer, "conformance", file, "-o", file],
+                capture_output=True,
+                check=False,
+            )
+            self.assertEqual(run.returncode, 3, content)
+
+
+class MutationTest(unittest.TestCase):
+    """Mutations of the valid files of the whole corpus."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="tzmark-mutation-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        model = BUILD / "libexec/tzmark/tzmark-adapter-model"
+        self.lax = shlex.join([str(model), "--without", "TZR-REC-009"])
+
+    def result(self, *options: str | Path) -> tuple[int, Json]:
+        done = conform(*options, "--json", self.folder / "result.json")
+        result = json.loads((self.folder / "result.json").read_bytes())
+        jsonschema.validate(result, SCHEMA)
+        return done.returncode, result["mutation"]
+
+    def test_reference_passes(self) -> None:
+        status, mutation = self.result("--mutate", "300", "--seed", "5")
+        self.assertEqual((status, mutation["failures"]), (0, []))
+        self.assertEqual((mutation["mutants"], mutation["seed"]), (300, 5))
+        self.assertGreater(mutation["all"]["refused"], 100)
+
+    def test_findings_are_small_and_fail_again(self) -> None:
+        found = self.folder / "found"
+        status, mutation = self.result(
+            "--adapter", self.lax, "--mutate", "400", "--findings", found
+        )
+        self.assertEqual(status, 1)
+        self.assertEqual({f["rule"] for f in mutation["failures"]}, {"TZR-REC-009"})
+        for failure in mutation["failures"]:
+            self.assertLess(Path(failure["file"]).stat().st_size, 400)
+        manifest = json.loads((found / "manifest.json").read_bytes())
+        schema = json.loads((SOURCE / "corpus/manifest.schema.json").read_bytes())
+        jsonschema.validate(manifest, schema)
+        again = conform("--adapter", self.lax, "--corpus", found)
+        self.assertIn(f"0 passed, {len(manifest['cases'])} failed", again.stdout)
+
+    def test_one_mutation_is_repeated(self) -> None:
+        _, mutation = self.result(
+            "--adapter", self.lax, "--mutate", "400", "--stop-at-first"
+        )
+        repeat = shlex.split(mutation["failures"][0]["repeat"])
+        self.assertEqual(repeat[:2], ["tzmark", "conform"])
+        done = conform(*repeat[2:])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("breaks TZR-REC-009 at byte", done.stdout)
+
+    def test_wrong_usage(self) -> None:
+        for options in (
+            ["--findings", "x"],
+            ["--mutate", "0"],
+            ["--mutate", "5", "--mutant", "5"],
+            ["--stop-at-first"],
+            ["--mutate", "5", "--junit", "x"],
+        ):
+            self.assertEqual(conform(*options).returncode, 2, options)
+
+
+class CommandLineTest(unittest.TestCase):
+    """Checks of a command line, and where the program prints."""
+
+    def test_an_empty_value_is_not_taken_for_an_option_that_was_not_given(self) -> None:
+        for words in (
+            ("--adapter", ""),
+            ("--corpus", ""),
+            ("--only", ""),
+            ("--layout", ""),
+            ("--findings", ""),
+            ("--against", ""),
+            ("--json", ""),
+            ("--html", ""),
+            ("--junit="),
+            ("corpus", "export", ""),
+            ("corpus", "list", "--corpus", ""),
+            ("minimize", "file", "--key-file", ""),
+            ("minimize", ""),
+        ):
+            run = conform(*([words] if isinstance(words, str) else words))
+            self.assertEqual((run.returncode, run.stdout), (2, ""), words)
+            self.assertIn("the value is empty", run.stderr, words)
+
+    def test_what_nothing_knows_is_named(self) -> None:
+        for words, text in (
+            (("corpus", "exprt"), "unknown command 'exprt'; did you mean 'export'?"),
+            (("corpus", "burn"), "unknown command 'burn'"),
+            (("--jsn", "x"), "unknown option '--jsn'; did you mean '--json'?"),
+            (("minimize", "a", "b"), "one argument too many: 'b'"),
+            (("a\x1b[2J\u202e",), "one argument too many: 'a\\x1b[2J\\xe2\\x80\\xae'"),
+        ):
+            run = conform(*words)
+            self.assertEqual((run.returncode, run.stdout), (2, ""), words)
+            self.assertEqual(run.stderr, f"tzmark-conform: {text}\n")
+
+    def test_options_of_conform_select_other_commands(self) -> None:
+        model = str(BUILD / "libexec/tzmark/tzmark-adapter-model")
+        few = ("--only", "header-version-*", "--only", "dtype-f*")
+        with_model = ("--with", shlex.quote(model))
+        for old, new in (
+            (("--mutate", "40"), ("mutate", "--count", "40")),
+            (("--mutate=40", "--seed", "3"), ("mutate", "--count=40", "--seed=3")),
+            (("conform", "--mutant", "7"), ("mutate", "--mutation", "7")),
+            (("--against", shlex.quote(model)), ("against", *with_model)),
+            (
+                ("--against", shlex.quote(model), "--mutate", "9", "--against-rules"),
+                ("against", *with_model, "--count", "9", "--compare-rules"),
+            ),
+        ):
+            runs = [conform(*words, *few) for words in (old, new)]
+            # Only how long it took differs.
+            texts = [re.sub(r" in [0-9.]+ s", "", run.stdout) for run in runs]
+            self.assertEqual(texts[0], texts[1])
+            self.assertEqual(runs[0].returncode, runs[1].returncode, runs[0].stderr)
+            self.assertIn(runs[0].returncode, (0, 1), runs[0].stderr)
+            self.assertNotEqual(texts[0], "")
+
+    def test_each_command_has_its_own_options(self) -> None:
+        for words in (
+            ("conform", "--count", "5"),
+            ("mutate",),
+            ("mutate", "--count", "5", "--html", "x"),
+            ("mutate", "--count", "5", "--shape", "pipe"),
+            ("mutate", "--mutation", "5", "--stop-at-first"),
+            ("against", "--count", "5"),
+            ("against", "--with", "x", "--mutation", "5"),
+            ("against", "--with", "x", "--list"),
+            ("minimize", "file", "--seed", "3"),
+        ):
+            run = conform(*words)
+            self.assertEqual((run.returncode, run.stdout), (2, ""), words)
+        for command in ("conform", "corpus", "mutate", "against", "minimize"):
+            run = conform(command, "--help")
+            self.assertEqual(run.returncode, 0)
+            self.assertIn("Exit status:", run.stdout)
+            through_tzmark = subprocess.run(
+                [BUILD / "bin/tzmark", command, "--help"],
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(through_tzmark.stdout, run.stdout)
+
+    def test_stderr_that_is_full_or_closed_ends_nothing(self) -> None:
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([CONFORM, "--only", "nothing"], stderr=full)
+        self.assertEqual(done.returncode, 1)
+        shell = ("sh", "-c", 'exec "$0" --only nothing 2>&-', CONFORM)
+        self.assertEqual(subprocess.run(shell).returncode, 1)
+
+    def test_text_that_cannot_be_printed_is_an_error(self) -> None:
+        for command in ("corpus list", "--list", "--help"):
+            for to in (">/dev/full", ">&-"):
+                done = subprocess.run(
+                    ("sh", "-c", f'exec "$0" {command} {to}', CONFORM),
+                    capture_output=True,
+                    text=True,
+                )
+                self.assertEqual(done.returncode, 3, (command, to))
+                self.assertIn("stdout cannot be written", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,95 @@
+// tzmark corpus; see corpus_command.h.
+#include "commands/corpus_command.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+#include <system_error>
+
+#include "commands/common_options.h"
+#include "runner/console.h"
+#include "runner/errors.h"
+
+namespace tzmark::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+
+int check(const Manifest& manifest) {
+  std::size_t wrong = 0;
+  for (const Case& item : manifest.cases) {
+    try {
+      check_case_file(manifest, item);
+      load_expected(manifest, item);
+    } catch (const EnvironmentError& error) {
+      say("{}\n", error.what());
+      ++wrong;
+    }
+  }
+  say("{} cases, {} wrong\n", manifest.cases.size(), wrong);
+  return wrong == 0 ? 0 : 1;
+}
+
+// All files of the cases, and their documentation.
+std::set<fs::path> files_of(const Manifest& manifest) {
+  std::set<fs::path> files = {"manifest.json"};
+  for (const char* name : {"manifest.schema.json", "rules.json", "README.md"}) {
+    if (fs::exists(manifest.directory / name)) files.insert(name);
+  }
+  for (const Case& item : manifest.cases) {
+    files.insert(item.path);
+    if (item.expected) files.insert(*item.expected);
+  }
+  return files;
+}
+
+void export_files(const Manifest& manifest, const fs::path& folder) {
+  std::error_code error;
+  if (fs::exists(folder, error) && !fs::is_empty(folder, error)) {
+    throw UsageError(fmt::format("{}: already exists and is not empty", folder.string()));
+  }
+  for (const Case& item : manifest.cases) check_case_file(manifest, item);
+  for (const fs::path& file : files_of(manifest)) {
+    fs::create_directories((folder / file).parent_path(), error);
+    if (!error) fs::copy_file(manifest.directory / file, folder / file, error);
+    if (error) throw EnvironmentError(fmt::format("{}: {}", (folder / file).string(), error.message()));
+  }
+  say("{} cases, {} files\n", manifest.cases.size(), files_of(manifest).size());
+}
+
+}  // namespace
+
+void add_corpus_commands(CLI::App& app, CorpusArguments& arguments) {
+  app.require_subcommand(1);
+  const auto add = [&](const char* name, const char* summary) {
+    CLI::App& command = *app.add_subcommand(name, summary);
+    add_corpus_option(command, arguments.corpus);
+    command.callback([&arguments, name] { arguments.command = name; });
+    return &command;
+  };
+  add("list", "print the cases: id, layout, verdict, features");
+  add("check", "compare every file with its SHA-256 in the manifest");
+  add("export", "copy all cases, their expected content and the manifest into a new folder")
+      ->add_option("DIR", arguments.export_to)
+      ->required();
+}
+
+int run_corpus(const CorpusArguments& arguments, const fs::path& prefix, const std::atomic<bool>&) {
+  const Manifest manifest = load_corpus(arguments.corpus, prefix);
+  if (arguments.command == "check") return check(manifest);
+  if (arguments.command == "export") {
+    export_files(manifest, arguments.export_to);
+  } else {
+    print_cases(manifest.cases);
+  }
+  return 0;
+}
+
+void print_cases(const std::vector<Case>& cases) {
+  for (const Case& item : cases) {
+    say("{}\t{}\t{}\t{}\n", item.id, item.layout, name_of(item.verdict), fmt::join(item.features, ","));
+  }
+}
+
+}  // namespace tzmark::conformance

@@ -1,0 +1,143 @@
+// tzmark mutate; see mutate_command.h.
+#include "commands/mutate_command.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <functional>
+
+#include "commands/progress.h"
+#include "mutation/failure.h"
+#include "mutation/findings.h"
+#include "mutation/minimize.h"
+#include "mutation/mutation_report.h"
+#include "runner/command_line.h"
+#include "runner/console.h"
+#include "runner/errors.h"
+#include "runner/file_content.h"
+#include "runner/report.h"
+
+namespace tzmark::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+using mutation::FailureGroup;
+using mutation::Finding;
+using mutation::Findings;
+using mutation::MutationReport;
+using mutation::Trial;
+
+// Per kind of failure: enough for most, and little compared with a run.
+constexpr auto kMinimizeElapsedMax = std::chrono::seconds(20);
+
+Finding finding_of(const Trial& trial, const std::string& repeat) {
+  return {trial.assessment.item,     trial.mutated.bytes,
+          trial.assessment.expected, std::string(name_of(trial.judgement.outcome)),
+          trial.judgement.reason,    repeat};
+}
+
+// Minimizes the file of a finding while the failure stays the same; keeps it if the failure does not repeat.
+void minimize(const Adapter& adapter, Command command, Finding& finding) {
+  Case& item = finding.item;
+  const mutation::FileSecret secret{item.key_hex, item.passphrase};
+  const LimitOverrides limits{item.limits.elapsed_max, item.limits.memory_max_bytes};
+  const auto failure = mutation::find_failure(adapter, finding.bytes, secret, {command}, limits);
+  if (!failure) return;
+  const auto still_fails = [&](model::Bytes file) {
+    return mutation::fails_alike(adapter, file, secret, *failure, limits);
+  };
+  finding.bytes =
+      mutation::minimize(finding.bytes, to_model(secret), still_fails, {.elapsed_max = kMinimizeElapsedMax}).file;
+  mutation::Assessment assessment = mutation::assess(finding.bytes, item.key_hex, item.passphrase);
+  item.layout = assessment.item.layout;
+  item.features = assessment.item.features;
+  item.verdict = assessment.item.verdict;
+  item.open_choice = assessment.item.open_choice;
+  if (!assessment.item.rules.empty()) item.rules = assessment.item.rules;
+  finding.expected = std::move(assessment.expected);
+}
+
+// The command line that repeats a finding.
+std::string repeat_of_finding(const RunOptions& run, const fs::path& folder, const std::string& id) {
+  return fmt::format("{} --corpus {} --only {}", join_command(run.asking_words()), join_command({folder.string()}), id);
+}
+
+int run_one(const MutateArguments& arguments, const Adapter& adapter, const mutation::SeedLists& seeds,
+            const mutation::MutationOptions& options) {
+  const Trial trial = mutation::try_mutation(seeds, adapter, options, *arguments.mutation);
+  print_text(text_report(trial));
+  if (!arguments.findings.empty()) {
+    Findings findings(arguments.findings);
+    const auto file = findings.add(
+        finding_of(trial, repeat_of_finding(arguments.run, findings.directory(), trial.assessment.item.id)));
+    say("file: {}\n", file.string());
+  }
+  return is_failure(trial.judgement.outcome) ? 1 : 0;
+}
+
+// Adds the commands that repeat the failures to the report, and minimized files to the findings, if there are any.
+void add_failures(const MutateArguments& arguments, const Adapter& adapter, std::optional<Findings>& findings,
+                  MutationReport& report) {
+  const std::string repeat = join_command(arguments.run.repeating_words());
+  for (const FailureGroup& group : report.score.failures) {
+    const std::string& id = group.first.assessment.item.id;
+    report.repeats[id] = fmt::format("{} --seed {} --mutant {}", repeat, arguments.run.seed, group.first.number);
+    if (!findings) continue;
+    Finding finding = finding_of(group.first, repeat_of_finding(arguments.run, findings->directory(), id));
+    minimize(adapter, group.command, finding);
+    report.files[id] = findings->add(finding).string();
+  }
+}
+
+}  // namespace
+
+void add_mutate_options(CLI::App& app, MutateArguments& arguments) {
+  add_run_options(app, arguments.run, "seed of the mutations (default: 20)");
+  CLI::Option* const count = app.add_option("--count,--mutate", arguments.count, "number of mutated files to ask about")
+                                 ->type_name("N")
+                                 ->check(CLI::PositiveNumber);
+  app.add_option("--mutation,--mutant", arguments.mutation, "ask about this mutation alone, and show it")
+      ->type_name("I")
+      ->excludes(count);
+  app.add_flag("--stop-at-first", arguments.stop_at_first, "stop after the first failure")->needs(count);
+  app.add_option("--findings", arguments.findings,
+                 "write one case per kind of failure into this new folder, minimized if there is a --count")
+      ->type_name("DIR");
+}
+
+int run_mutate(const MutateArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
+  if (arguments.count == 0 && !arguments.mutation) throw UsageError("--count (--mutate) or --mutation is required");
+  const Manifest manifest = load_corpus(arguments.run.corpus, prefix);
+  const std::vector<Case> cases = select_cases(manifest, arguments.run.selection);
+  const Adapter adapter = arguments.run.adapter.start(prefix, cancelled);
+  warn_of_stale_exclusions(manifest, adapter.profile());
+  const mutation::SeedLists seeds = mutation::load_seeds(manifest, cases);
+  MutationReport report{&adapter, {}, {}, {}, {}};
+  report.options = {.seed = arguments.run.seed,
+                    .mutations = arguments.count,
+                    .stop_at_first = arguments.stop_at_first,
+                    .suite = {.jobs = arguments.run.jobs, .limits = arguments.run.limits, .kept = {}}};
+  report.options.suite.input.seed = arguments.run.seed;
+  if (arguments.mutation) return run_one(arguments, adapter, seeds, report.options);
+  std::optional<Findings> findings;
+  if (!arguments.findings.empty()) findings.emplace(arguments.findings);
+  SuiteRun run{&manifest, &adapter, arguments.run.selection, report.options.suite};
+  const auto began = std::chrono::steady_clock::now();
+  {
+    const Progress progress(arguments.count);
+    report.score = run_mutations(seeds, adapter, report.options, cancelled, std::cref(progress));
+  }
+  run.elapsed = std::chrono::steady_clock::now() - began;
+  if (cancelled) throw EnvironmentError("stopped");
+  add_failures(arguments, adapter, findings, report);
+  print_text(text_report(report));
+  if (!arguments.run.json_file.empty()) {
+    Json document = result_document(run);
+    document["mutation"] = json_report(report);
+    write_file(arguments.run.json_file, dump_lines(document));
+  }
+  const mutation::PartScore all = report.score.all();
+  return all.failed == 0 && all.invalid + all.valid + all.open > 0 ? 0 : 1;
+}
+
+}  // namespace tzmark::conformance

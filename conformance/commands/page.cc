@@ -1,0 +1,39 @@
+// Makes the HTML page of a run; see page.h.
+#include "commands/page.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "runner/errors.h"
+#include "runner/json.h"
+#include "runner/process.h"
+#include "runner/scratch_file.h"
+
+namespace tzmark::conformance {
+namespace {
+
+// What render.py exits with when a Python package is missing.
+constexpr int kUnavailableStatus = 4;
+
+}  // namespace
+
+void make_page(const std::filesystem::path& renderer, const std::string& json, const std::string& html_file,
+               const std::atomic<bool>& cancelled) {
+  if (!std::filesystem::exists(renderer)) throw EnvironmentError(fmt::format("{}: no such file", renderer.string()));
+  const char* const chosen = std::getenv("TZMARK_PYTHON");
+  const std::string python = chosen ? chosen : "python3";
+  const ScratchFile result(json);
+  ProcessResult process;
+  try {
+    process = run_process({python, "-B", renderer, "conformance", result.path(), "-o", html_file}, {}, cancelled);
+  } catch (const EnvironmentError& error) {
+    throw UnavailableError(fmt::format("no HTML page without Python: {}", error.what()));
+  }
+  if (process.end == ProcessEnd::kExited && process.exit_status == 0) return;
+  const std::string reason = fmt::format("no HTML page: {}", one_line(process.stderr_tail, 1000));
+  if (process.end == ProcessEnd::kExited && process.exit_status == kUnavailableStatus) throw UnavailableError(reason);
+  throw EnvironmentError(reason);
+}
+
+}  // namespace tzmark::conformance

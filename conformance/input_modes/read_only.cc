@@ -1,0 +1,87 @@
+// tzmark-read-only DIR COMMAND...: becomes the command, for which DIR is on a read-only mount.
+//
+// The permissions of a file do not bind root, and a mount binds everybody. It is made in a mount namespace of its own,
+// inside of a user namespace where it takes one, so that no other process sees it and nothing has to be undone.
+//
+// Exit status: that of the command; 125 if there is no such mount to be had; 126 if the command cannot be started.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kUnavailableStatus = 125;
+constexpr int kNotStartedStatus = 126;
+
+[[noreturn]] void fail(const std::string& what) {
+  throw std::runtime_error(fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+void write_line(const char* file, const std::string& text) {
+  std::ofstream out(file);
+  out << text << std::flush;
+  if (!out) fail(file);
+}
+
+// A process may mount in a user namespace that it makes. The user stays the same.
+void enter_namespaces() {
+  if (::unshare(CLONE_NEWNS) == 0) return;
+  const uid_t uid = ::geteuid();
+  const gid_t gid = ::getegid();
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) fail("no mount namespace");
+  write_line("/proc/self/setgroups", "deny");
+  write_line("/proc/self/uid_map", fmt::format("{} {} 1", uid, uid));
+  write_line("/proc/self/gid_map", fmt::format("{} {} 1", gid, gid));
+}
+
+void mount_read_only(const fs::path& folder) {
+  if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) fail("mounts cannot be made private");
+  if (::mount(folder.c_str(), folder.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) fail(folder.string());
+  mount_attr attributes{};
+  attributes.attr_set = MOUNT_ATTR_RDONLY;
+  if (::mount_setattr(AT_FDCWD, folder.c_str(), AT_RECURSIVE, &attributes, sizeof attributes) != 0) {
+    fail(folder.string());
+  }
+  // A working directory in the folder stays below the mount until it is entered again.
+  if (::chdir(fs::current_path().c_str()) != 0) fail("working directory");
+  struct statvfs status {};
+  if (::statvfs(folder.c_str(), &status) != 0) fail(folder.string());
+  if ((status.f_flag & ST_RDONLY) == 0) throw std::runtime_error(folder.string() + " can still be written to");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    fmt::print(stderr, "usage: tzmark-read-only DIR COMMAND...\n");
+    return kUnavailableStatus;
+  }
+  try {
+    // A change of credentials makes the kernel forget that this process is to die with its parent.
+    int death_signal = 0;
+    ::prctl(PR_GET_PDEATHSIG, &death_signal);
+    enter_namespaces();
+    ::prctl(PR_SET_PDEATHSIG, death_signal);
+    mount_read_only(fs::canonical(argv[1]));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "tzmark-read-only: no read-only mount can be had here: {}\n", error.what());
+    return kUnavailableStatus;
+  }
+  ::execvp(argv[2], argv + 2);
+  fmt::print(stderr, "tzmark-read-only: {}: {}\n", argv[2], std::strerror(errno));
+  return kNotStartedStatus;
+}

@@ -1,0 +1,100 @@
+// Runs one encode case; see encode_case.h.
+#include "runner/encode_case.h"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+#include "runner/errors.h"
+#include "runner/explain.h"
+#include "runner/file_content.h"
+#include "runner/scratch_folder.h"
+#include "runner/sha256.h"
+#include "runner/specification.h"
+
+namespace tzmark::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kLowestVersionRule = "TZR-HDR-006";
+constexpr std::string_view kNonceRule = "TZR-CRY-020";
+
+// What a file may have besides its data: room in the index, headers, MACs, gaps.
+constexpr std::uint64_t kOverheadMaxBytes = 64u << 20;
+
+// The model does not know that the specification asked for a higher data version.
+model::Description describe_written(std::span<const std::byte> file, const Case& item, const Json& specification) {
+  model::Description description = model::describe(file, secret_of(item));
+  if (specification.at("layout") == description.layout) {
+    std::erase_if(description.defects, [](const model::Defect& defect) { return defect.rule == kLowestVersionRule; });
+  }
+  return description;
+}
+
+// The model checks nonces within a file, and this checks them across the files of a run. Keys from a passphrase are
+// left out: every file has its own salt, and so its own key.
+void check_nonces(std::span<const std::byte> file, const Case& item, Nonces& nonces, model::Description& description) {
+  if (!item.key_hex) return;
+  for (const model::Field& field : description.fields) {
+    if (field.name != "nonce") continue;
+    const auto bytes = file.subspan(field.offset, field.size);
+    const std::string nonce(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const auto before = nonces.take(*item.key_hex, nonce, item.id);
+    if (!before || *before == item.id) continue;
+    description.defects.push_back({std::string(kNonceRule), field.offset,
+                                   fmt::format("{}: the nonce served in {} already", field.structure, *before),
+                                   model::Defect::Kind::kWriter});
+  }
+}
+
+std::uint64_t data_bytes_of(const Json& specification) {
+  std::uint64_t size_bytes = 0;
+  for (const Json& tensor : specification.at("tensors")) {
+    if (!tensor.at("data").is_null()) size_bytes += tensor["data"].at("length").get<std::uint64_t>();
+  }
+  return size_bytes;
+}
+
+}  // namespace
+
+std::optional<std::string> Nonces::take(const std::string& key_hex, const std::string& nonce, const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  const auto [entry, first] = taken_.try_emplace({key_hex, nonce}, id);
+  return first ? std::nullopt : std::optional(entry->second);
+}
+
+Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const Limits& limits,
+                     const std::optional<fs::path>& kept, Nonces& nonces) {
+  const ScratchFolder folder(kept ? std::optional(*kept / item.id) : std::nullopt);
+  const Json specification = read_json(manifest.directory / item.path);
+  const Question question = {.command = Command::kEncode,
+                             .file = write_specification(specification, folder.path()),
+                             .out = folder.path() / "out.tensors",
+                             .key_hex = item.key_hex,
+                             .passphrase = item.passphrase,
+                             .feed = nullptr};
+  fs::remove_all(question.out);
+  Step step = adapter.ask(question, limits);
+  const std::optional<Json> expected = load_expected(manifest, item);
+  if (fs::symlink_status(question.out).type() == fs::file_type::not_found) {
+    judge_encode_step(item, expected, adapter.profile(), nullptr, step);
+    return step;
+  }
+  std::vector<std::byte> content;
+  model::Description description;
+  try {
+    content = read_file(question.out, data_bytes_of(specification) + kOverheadMaxBytes);
+    description = describe_written(content, item, specification);
+    check_nonces(content, item, nonces, description);
+    step.written = {content.size(), sha256_of(content)};
+  } catch (const EnvironmentError& error) {
+    // Whatever the adapter left under that name is its own fault.
+    description.defects.push_back({"TZR-HDR-001", std::nullopt, error.what(), model::Defect::Kind::kStructure});
+  }
+  judge_encode_step(item, expected, adapter.profile(), &description, step);
+  if (is_failure(step.outcome)) step.explanation = explain(item, step, content, description);
+  return step;
+}
+
+}  // namespace tzmark::conformance

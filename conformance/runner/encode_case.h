@@ -1,0 +1,36 @@
+// Runs one encode case: gives the adapter a specification, and judges the file that it writes.
+//
+// Thread-safety: Nonces may be used by several threads; the function is one of its arguments and the file system.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "runner/adapter.h"
+#include "runner/judge.h"
+#include "runner/manifest.h"
+
+namespace tzmark::conformance {
+
+// The nonces in all files of a run: none may be used twice under one key.
+class Nonces {
+ public:
+  // Records a nonce, and returns the case that used it under this key before, if any. id is the current case.
+  std::optional<std::string> take(const std::string& key_hex, const std::string& nonce, const std::string& id);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, std::string> taken_;
+};
+
+// Keeps the specification, its data and the written file in kept/ID if kept is given. Throws EnvironmentError if the
+// specification cannot be read or written as files.
+Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const Limits& limits,
+                     const std::optional<std::filesystem::path>& kept, Nonces& nonces);
+
+}  // namespace tzmark::conformance

@@ -1,0 +1,62 @@
+// Input modes; see input_mode.h.
+#include "runner/input_mode.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <set>
+#include <sstream>
+
+#include "runner/errors.h"
+
+namespace tzmark::conformance {
+namespace {
+
+constexpr std::array<std::string_view, kInputModeCount> kNames = {"file", "pipe", "short-reads", "read-only", "offset"};
+
+// Whether only profiles that list this mode are asked in it.
+bool needs_claim(InputMode mode) { return mode == InputMode::kPipe || mode == InputMode::kOffset; }
+
+// stream reads from a pipe anyway, and never a range of a file.
+bool is_streamed(InputMode mode) { return mode != InputMode::kReadOnly && mode != InputMode::kOffset; }
+
+}  // namespace
+
+std::string_view name_of(InputMode mode) { return kNames[static_cast<std::size_t>(mode)]; }
+
+std::vector<InputMode> parse_input_modes(const std::string& names) {
+  std::set<InputMode> wanted;
+  std::istringstream words(names);
+  for (std::string word; std::getline(words, word, ',');) {
+    const auto* const found = std::find(kNames.begin(), kNames.end(), word);
+    if (found == kNames.end()) {
+      throw UsageError(fmt::format("there is no input mode '{}'; the modes are {}", word, fmt::join(kNames, ", ")));
+    }
+    wanted.insert(static_cast<InputMode>(found - kNames.begin()));
+  }
+  if (wanted.empty()) throw UsageError("the list of input modes is empty");
+  return {wanted.begin(), wanted.end()};
+}
+
+std::vector<Command> commands_in(InputMode mode, const Profile& profile) {
+  const bool takes_file = !needs_claim(mode) || profile.reads.input_modes.contains(std::string(name_of(mode)));
+  std::vector<Command> commands;
+  for (const Command command : {Command::kDecode, Command::kVerify}) {
+    if (takes_file && profile.has(command)) commands.push_back(command);
+  }
+  if (is_streamed(mode) && profile.has(Command::kStream)) commands.push_back(Command::kStream);
+  return commands;
+}
+
+std::string absence(InputMode mode) {
+  return needs_claim(mode) ? fmt::format("its profile does not have the input mode {}", name_of(mode))
+                           : fmt::format("its profile has no command for the input mode {}", name_of(mode));
+}
+
+std::string label(Command command, InputMode mode) {
+  return mode == InputMode::kFile ? std::string(name_of(command))
+                                  : fmt::format("{} ({})", name_of(command), name_of(mode));
+}
+
+}  // namespace tzmark::conformance

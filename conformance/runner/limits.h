@@ -1,0 +1,33 @@
+// What one command of an adapter may take, in time, memory and disk.
+//
+// Thread-safety: pure functions and values.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace tzmark::conformance {
+
+// Each counts on top of what the idle adapter takes.
+struct Limits {
+  std::chrono::nanoseconds elapsed_max{0};
+  std::uint64_t memory_max_bytes = 0;
+  std::uint64_t disk_max_bytes = 256u << 20;  // on top of the size of the file, or of the data to write
+};
+
+// The limits of a file that has none of its own: 10 s and 1 s per 10 MiB, 64 MiB and 8 times the file.
+Limits limits_for_file(std::uint64_t file_bytes);
+
+// Limits from the command line, which replace those of cases and files.
+struct LimitOverrides {
+  std::optional<std::chrono::nanoseconds> elapsed_max;
+  std::optional<std::uint64_t> memory_max_bytes;
+
+  Limits over(const Limits& own) const;
+};
+
+std::chrono::nanoseconds nanoseconds_of(double seconds);
+double seconds_of(std::chrono::nanoseconds elapsed);
+
+}  // namespace tzmark::conformance

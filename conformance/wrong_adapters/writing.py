@@ -1,0 +1,489 @@
+"""Wrong adapters that write something else than they are told, or break a rule in how they write it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import struct
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+from wrong_adapter import Json, Question, answers, only
+from rewriting import (
+    CHUNK_BYTES,
+    FEW,
+    Writing,
+    misreads,
+    restore_names,
+    writes,
+    writes_names,
+)
+
+# From the recipes of the corpus, which rewriting has put within reach.
+from builder import (
+    FLAG_ENCRYPTED,
+    FLAGGED_DIMS,
+    HEADERS_FIRST,
+    LONG_DIMS,
+    MAGIC,
+    SEGMENTS,
+    STRUCTURED,
+    item_bytes,
+    tag,
+)
+from sealing import PARALLEL, crypt_block, crypt_chunk, parallel_payload
+from sodium import MAC_BYTES, NONCE_BYTES, secretbox
+from wire import CRC32, SHA256, STATE_DICT, Hash, Record, both_hashes
+
+
+@writes(is_right=True, cases="encode-*")
+def rewritten(writing: Writing) -> None:
+    """Nothing: the files of the builder must pass, or the adapters below would prove nothing."""
+
+
+# The file as a whole.
+
+
+@writes("TZR-HDR-006")
+def version_always_4(writing: Writing) -> None:
+    """Writes data version 4, whatever the content needs."""
+    file = writing.file
+    if file.data_version < 4 and writing.spec["layout"] == "auto":
+        if file.encrypted:
+            file.flags = FLAG_ENCRYPTED.to_bytes(32, "little")
+        file.data_version = 4
+
+
+@writes("TZR-HDR-006")
+def version_1_for_opaque(writing: Writing) -> None:
+    """Writes opaque dtypes in data version 1."""
+    if writing.file.data_version == 2:
+        writing.file.data_version = 1
+
+
+@writes("TZR-HDR-006", "TZR-IDX-007")
+def version_1_for_meta(writing: Writing) -> None:
+    """Writes meta tensors in data version 1."""
+    if writing.file.data_version == 4 and not writing.file.encrypted:
+        writing.file.data_version = 1
+
+
+@writes("TZR-HDR-006")
+def version_4_for_empty(writing: Writing) -> None:
+    """Raises the data version for tensors with zero elements, as if they were meta tensors."""
+    file = writing.file
+    if any(0 in entry.shape for entry in file.entries) and file.data_version < 3:
+        file.data_version = 4
+
+
+@misreads("TZR-HDR-006", cases="encode-forced-*")
+def forced_layout_ignored(spec: Json) -> None:
+    """Takes the lowest layout that will do, where a certain one is asked for."""
+    spec["layout"] = "auto"
+
+
+@writes("TZR-HDR-004")
+def flag_2_set(writing: Writing) -> None:
+    """Sets a feature flag that is reserved."""
+    if writing.file.data_version >= 4:
+        writing.file.flags = bytes([writing.file.flags[0] | 4]) + bytes(31)
+
+
+@writes("TZR-HDR-006", cases="encode-version-dimension-*")
+def flag_1_forgotten(writing: Writing) -> None:
+    """Writes long dimensions as the development branch did, so that no release reads the file."""
+    encrypted = writing.file.flags[0] & FLAG_ENCRYPTED
+    writing.file.flags = bytes([encrypted]) + bytes(31)
+
+
+@writes("TZR-HDR-005", "TZR-IDX-003", "TZR-IDX-002")
+def count_too_high(writing: Writing) -> None:
+    """Counts one tensor more than it writes."""
+    writing.file.count = len(writing.file.entries) + 1
+
+
+@writes("TZR-TRM-001")
+def terminator_forgotten(writing: Writing) -> None:
+    """Ends the file with the last record."""
+    writing.file.terminator = b""
+
+
+@writes("TZR-TRM-002")
+def terminator_of_ones(writing: Writing) -> None:
+    """Ends the file with eight bytes that are not zero."""
+    writing.file.terminator = b"\xff" * 8
+
+
+@writes("TZR-HDR-009")
+def data_not_summed(writing: Writing) -> None:
+    """Leaves total data bytes at 0."""
+    writing.file.data_sum = 0
+
+
+@writes("TZR-HDR-009")
+def unused_not_cleared(writing: Writing) -> None:
+    """Leaves in the unused bytes of the file header what was in memory."""
+    writing.file.unused = b"\xde\xad\xbe\xef" * 2
+
+
+@writes("TZR-IDX-016")
+def file_not_truncated(writing: Writing) -> None:
+    """Writes over a longer file, and leaves the end of that."""
+    writing.file.trailer = b"the end of another file"
+
+
+# The index.
+
+
+@writes("TZR-IDX-003")
+def index_room_dirty(writing: Writing) -> None:
+    """Leaves in the room behind the entries what was in memory."""
+    if writing.file.layout not in (HEADERS_FIRST, SEGMENTS):
+        writing.file.index_padding = bytes(8) + b"\xde\xad\xbe\xef"
+
+
+@writes("TZR-IDX-014", cases="encode-forced-v5-*")
+def index_room_counted(writing: Writing) -> None:
+    """Counts room behind the entries as part of the index, where headers come first."""
+    if writing.file.layout in (HEADERS_FIRST, SEGMENTS):
+        writing.file.index_padding = bytes(8)
+
+
+@writes("TZR-IDX-012")
+def gap_before_records(writing: Writing) -> None:
+    """Begins the first record behind a gap."""
+    if writing.file.layout not in (HEADERS_FIRST, SEGMENTS):
+        writing.file.records[0].gap = bytes(7)
+
+
+@writes("TZR-IDX-009", "TZR-IDX-012")
+def data_offset_of_the_header(writing: Writing) -> None:
+    """Writes into the index that the data begins where the header does."""
+    for entry, (header_at, _) in zip(
+        writing.file.entries, writing.file.offsets(), strict=True
+    ):
+        entry.data_offset = header_at
+
+
+@writes("TZR-IDX-016", cases="encode-order")
+def records_reversed(writing: Writing) -> None:
+    """Writes the records in the other order than the entries."""
+    writing.file.records.reverse()
+
+
+@writes("TZR-IDX-017", cases="encode-forced-v5-headers-first*")
+def data_not_aligned(writing: Writing) -> None:
+    """Begins the data of v5-headers-first where the headers end."""
+    writing.file.records[0].data_gap = b""
+
+
+@writes("TZR-IDX-018", cases="encode-forced-v5-*-dims*")
+def every_entry_long(writing: Writing) -> None:
+    """Gives all entries wide dimensions, where entries have versions."""
+    if writing.file.layout in (LONG_DIMS, FLAGGED_DIMS):
+        for entry in writing.file.entries:
+            tag(entry, True)
+
+
+@writes("TZR-SEG-005", cases="encode-forced-v5-*")
+def segments_not_aligned(writing: Writing) -> None:
+    """Ends the segments of v5-segments where their content does."""
+    if writing.file.segments is not None:
+        writing.file.segments.metadata_room = b""
+        writing.file.segments.header_room = b""
+
+
+# Names.
+
+
+@writes_names("TZR-NAM-006", "TZR-NAM-007", "TZR-NAM-008")
+def tree_not_checked(writing: Writing) -> None:
+    """Writes names that form no tree."""
+    restore_names(writing)
+
+
+@writes_names("TZR-NAM-009")
+def plain_name_not_checked(writing: Writing) -> None:
+    """Writes empty names, and plain names that begin with the byte 1E."""
+    restore_names(writing)
+
+
+@writes_names("TZR-NAM-005")
+def structured_parameter(writing: Writing) -> None:
+    """Writes structured names for parameters."""
+    restore_names(writing)
+
+
+@writes("TZR-NAM-010", cases="encode-structured-*")
+def structured_with_spaces(writing: Writing) -> None:
+    """Puts a space behind each comma of a structured name."""
+    for entry, tensor in zip(writing.file.entries, writing.file.tensors, strict=True):
+        if len(tensor.path) > 1:
+            entry.name = STRUCTURED + json.dumps(tensor.path).encode()
+            entry.record.name = entry.name
+
+
+@writes("TZR-NAM-010", cases="encode-name-*")
+def structured_always(writing: Writing) -> None:
+    """Writes every name of kind 2 as a structured one."""
+    for entry, tensor in zip(writing.file.entries, writing.file.tensors, strict=True):
+        if entry.kind == STATE_DICT:
+            spelled = json.dumps(tensor.path, separators=(",", ":")).encode()
+            entry.name = entry.record.name = STRUCTURED + spelled
+
+
+@writes("TZR-NAM-010", cases="encode-structured-*")
+def structured_in_utf_8(writing: Writing) -> None:
+    """Does not escape letters of a structured name."""
+    for entry, tensor in zip(writing.file.entries, writing.file.tensors, strict=True):
+        if entry.name.startswith(STRUCTURED):
+            spelled = json.dumps(
+                tensor.path, separators=(",", ":"), ensure_ascii=False
+            ).encode()
+            entry.name = entry.record.name = STRUCTURED + spelled
+
+
+# Tensor headers.
+
+
+@writes("TZR-REC-003", "TZR-HDR-006", cases="encode-module-*")
+def module_index_of_the_tensor_before(writing: Writing) -> None:
+    """Writes each module_index into the next tensor's header."""
+    before = 0
+    for record in writing.file.records:
+        before, record.module_index = record.module_index, before
+
+
+@writes("TZR-REC-007")
+def kind_in_the_header_only(writing: Writing) -> None:
+    """Writes into the index that every tensor is a parameter."""
+    for entry in writing.file.entries:
+        entry.kind = 0
+
+
+@writes("TZR-REC-004")
+def header_padded(writing: Writing) -> None:
+    """Pads each tensor header to a multiple of 8 bytes."""
+    for record in writing.file.records:
+        record.extra = bytes(-record.header_bytes() % 8 or 8)
+
+
+@writes("TZR-DTY-006", cases="encode-dtype-*")
+def byte_with_an_order(writing: Writing) -> None:
+    """Writes a byte order into opaque types of one byte."""
+    for entry in writing.file.entries:
+        entry.dtype = entry.record.dtype = entry.dtype.replace(b"|V1", b"<V1")
+
+
+@writes("TZR-DTY-001", cases="encode-dtype-*")
+def data_big_endian(writing: Writing) -> None:
+    """Writes data in the other byte order than the dtype says."""
+    for record, tensor in zip(writing.file.records, writing.file.tensors, strict=True):
+        item = item_bytes(tensor.dtype)
+        if record.ciphertext is None and record.plaintext:
+            record.plaintext = b"".join(
+                record.plaintext[i : i + item][::-1]
+                for i in range(0, len(record.plaintext), item)
+            )
+
+
+@writes("TZR-IDX-004", "TZR-REC-007", cases="encode-kinds")
+def data_of_the_next_tensor(writing: Writing) -> None:
+    """Writes the data of each tensor under the name of another one of its size."""
+    records = [r for r in writing.file.records if r.ciphertext is None and r.plaintext]
+    for one, other in zip(records, records[1:]):
+        if len(one.plaintext) == len(other.plaintext):
+            one.plaintext, other.plaintext = other.plaintext, one.plaintext
+
+
+# Hashes.
+
+
+def stored(digests: dict[int, bytes], record: Record) -> list[Hash]:
+    """The hashes that a record has, with these values."""
+    return [Hash(entry.type, digests[entry.type]) for entry in record.hashes]
+
+
+@writes("TZR-HSH-005", "TZR-HSH-006", cases="encode-module-*")
+def hashed_before_numbered(writing: Writing) -> None:
+    """Hashes the header before the module_index is in it."""
+    for record in writing.file.records:
+        number, record.module_index = record.module_index, 0
+        record.hashes = stored(record.digests(), record)
+        record.module_index = number
+
+
+@writes("TZR-HSH-005", "TZR-HSH-006")
+def hash_of_the_data_alone(writing: Writing) -> None:
+    """Hashes the data without the header."""
+    for record in writing.file.records:
+        digests = {
+            CRC32: struct.pack("<I", zlib.crc32(record.plaintext)),
+            SHA256: hashlib.sha256(record.plaintext).digest(),
+        }
+        record.hashes = stored(digests, record)
+
+
+@writes("TZR-HSH-006", cases="encode-encrypted-*-byte*")
+def hash_of_the_ciphertext(writing: Writing) -> None:
+    """Hashes encrypted data as it lies in the file."""
+    for record in writing.file.records:
+        if record.ciphertext is not None:
+            plaintext, record.plaintext = record.plaintext, record.ciphertext
+            record.hashes = stored(record.digests(), record)
+            record.plaintext = plaintext
+
+
+@writes("TZR-HSH-005")
+def crc32_big_endian(writing: Writing) -> None:
+    """Stores a CRC32 with the highest byte first."""
+    for record in writing.file.records:
+        digests = record.digests()
+        digests[CRC32] = digests[CRC32][::-1]
+        record.hashes = stored(digests, record)
+
+
+@writes("TZR-HSH-007", cases="encode-encrypted-*-byte*")
+def crc32_of_a_secret(writing: Writing) -> None:
+    """Stores the CRC32 of encrypted data, which gives a short secret away."""
+    for record in locked_records(writing):
+        record.hashes = both_hashes()
+
+
+@writes("TZR-HSH-004")
+def no_hashes(writing: Writing) -> None:
+    """Writes empty lists of hashes."""
+    for record in writing.file.records:
+        record.hashes = []
+
+
+# Encryption.
+
+
+def locked_records(writing: Writing) -> list[Record]:
+    """The records whose data is encrypted."""
+    return [record for record in writing.file.records if record.ciphertext is not None]
+
+
+@answers("TZR-CRY-001", options=only(FEW))
+def key_ignored(question: Question) -> Json:
+    """Writes a plain file although it has a key."""
+    if question.command != "encode":
+        return question.right_answer()
+    return question.right_answer(key_hex=None, passphrase=None)
+
+
+@writes("TZR-CRY-016", cases="encode-encrypted-*-byte*")
+def macs_of_zeros(writing: Writing) -> None:
+    """Forgets to write the MACs into the room that it left for them."""
+    for record in locked_records(writing):
+        room_bytes = MAC_BYTES * -(-len(record.plaintext) // CHUNK_BYTES)
+        record.crypt = record.crypt[:-room_bytes] + bytes(room_bytes)
+
+
+@writes("TZR-CRY-021", cases="encode-encrypted-*-byte*")
+def sealed_in_one_piece(writing: Writing) -> None:
+    """Seals data with the sequential cipher."""
+    for record in locked_records(writing):
+        lock = replace(writing.lock, sequential=True)
+        lock.apply(record, secrets.token_bytes(NONCE_BYTES))
+
+
+@writes("TZR-CRY-016", cases="encode-encrypted-*-byte*")
+def nonce_not_advanced(writing: Writing) -> None:
+    """Seals every chunk of a tensor with the same nonce."""
+    for record in locked_records(writing):
+        pieces = range(0, len(record.plaintext), CHUNK_BYTES)
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        sealed = [
+            secretbox(record.plaintext[at : at + CHUNK_BYTES], nonce, writing.lock.key)
+            for at in pieces
+        ]
+        payload = parallel_payload(CHUNK_BYTES, nonce, [mac for _, mac in sealed])
+        record.ciphertext = b"".join(text for text, _ in sealed)
+        kdf = [] if writing.lock.kdf is None else [writing.lock.kdf]
+        record.crypt = crypt_block([*kdf, crypt_chunk(PARALLEL, payload)])
+
+
+@writes("TZR-CRY-020", cases="encode-encrypted-same-*")
+def nonce_reused(writing: Writing) -> None:
+    """Seals every tensor with the same nonce."""
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    for record in locked_records(writing):
+        writing.lock.apply(record, nonce)
+
+
+@writes("TZR-CRY-016", cases="encode-shared-*-encrypted")
+def memory_sealed_twice(writing: Writing) -> None:
+    """Encrypts in place, so that memory that two tensors share is encrypted twice."""
+    memory: dict[str, bytearray] = {}
+    for record, tensor in zip(
+        writing.file.records, writing.spec["tensors"], strict=True
+    ):
+        if record.ciphertext is None:
+            continue
+        data = tensor["data"]
+        place = slice(data["offset"], data["offset"] + data["length"])
+        file = memory.setdefault(
+            data["file"], bytearray(Path(data["file"]).read_bytes())
+        )
+        plaintext, hashes = record.plaintext, stored(record.digests(), record)
+        record.plaintext = bytes(file[place])
+        writing.lock.apply(record, secrets.token_bytes(NONCE_BYTES))
+        file[place] = record.ciphertext
+        record.plaintext, record.hashes = plaintext, hashes
+
+
+# What is written at all.
+
+
+@answers("TZR-NAM-006", options=only("encode-refused-*"))
+def file_left_behind(question: Question) -> Json:
+    """Leaves the beginning of a file behind when it refuses to write it."""
+    answer = question.right_answer()
+    if question.command == "encode" and "rejected" in answer:
+        Path(question.request["out"]).write_bytes(MAGIC)
+    return answer
+
+
+@answers("TZR-HDR-001", "TZR-HDR-006", options=only(FEW))
+def nothing_written(question: Question) -> Json:
+    """Says that it wrote a file, and did not."""
+    return (
+        {"encoded": True} if question.command == "encode" else question.right_answer()
+    )
+
+
+@misreads("TZR-IDX-013", "TZR-HDR-006")
+def dimension_written_in_32_bits(spec: Json) -> None:
+    """Writes the lower half of a dimension of 2^32 and more."""
+    for tensor in spec["tensors"]:
+        tensor["shape"] = [dim % (1 << 32) for dim in tensor["shape"]]
+
+
+@misreads("TZR-IDX-009", "TZR-IDX-012", cases="encode-order")
+def sorted_by_name(spec: Json) -> None:
+    """Writes the tensors in the order of their names."""
+    spec["tensors"].sort(key=lambda tensor: [str(part) for part in tensor["path"]])
+
+
+@misreads("TZR-HDR-005", cases="encode-omit-*")
+def buffers_dropped(spec: Json) -> None:
+    """Leaves out all buffers, where those that are not persistent are to be left out."""
+    if spec.pop("non_persistent_buffers", None):
+        spec["tensors"] = [t for t in spec["tensors"] if t["kind"] != "buffer"]
+        forget_persistence(spec)
+
+
+@misreads("TZR-HDR-005", cases="encode-omit-*")
+def buffers_kept(spec: Json) -> None:
+    """Writes buffers that are not persistent."""
+    if spec.pop("non_persistent_buffers", None):
+        forget_persistence(spec)
+
+
+def forget_persistence(spec: Json) -> None:
+    for tensor in spec["tensors"]:
+        tensor.pop("persistent", None)
