@@ -78,12 +78,12 @@ void fill_gaps(Bytes file, bool refused, std::vector<Field>& fields) {
   std::stable_sort(fields.begin(), fields.end(), before);
 }
 
-Record walk_file_header(Bytes file, Notes& notes) {
+ParsedStructure walk_file_header(Bytes file, Notes& notes) {
   return walk(file, kFileHeader, 0, std::min<std::uint64_t>(65, file.size()), nullptr, std::string(kFileHeader.name),
               notes);
 }
 
-Reading read_tensors(Bytes file, const Record& header, const std::set<std::string>& without) {
+Reading read_tensors(Bytes file, const ParsedStructure& header, const std::set<std::string>& without) {
   const std::uint64_t version = header.find("data version")->number;
   return version == 5 ? read_version_5(file, header, without)
                       : read_as(file, header, layout_of_version(version), without);
@@ -94,7 +94,7 @@ Reading read_tensors(Bytes file, const Record& header, const std::set<std::strin
 Description describe_structure(Bytes file, const std::set<std::string>& without) {
   Notes notes(without);
   Description description;
-  if (const Record header = walk_file_header(file, notes); header.whole) {
+  if (const ParsedStructure header = walk_file_header(file, notes); header.whole) {
     Reading reading = read_tensors(file, header, without);
     description.layout = reading.layout->name;
     notes.append(std::move(reading.notes));
