@@ -45,7 +45,8 @@ step() {
   took "$name" "$started"
 }
 
-# logged NAME COMMAND...: runs the command with its output in build/logs/NAME.log and shows how far it is. Ends as it does.
+# logged NAME COMMAND...: runs the command with its output in build/logs/NAME.log, shows how far it is, and ends as it
+# does.
 logged() {
   local log=$root/build/logs/$1.log
   mkdir -p "${log%/*}"

@@ -6,8 +6,8 @@
 #include "codec/device_checks.h"
 #include "codec/device_copies.h"
 #include "codec/scan_job.h"
-#include "tzmark/device_compute.h"
 #include "tzmark/device.h"
+#include "tzmark/device_compute.h"
 #include "tzmark/error.h"
 
 namespace tzmark {

@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tzmark/device_compute.h"
 #include "testing/gpu/device_test.h"
 #include "testing/gpu/fake_libraries.h"
+#include "tzmark/device_compute.h"
 
 namespace tzmark {
 namespace {

@@ -135,7 +135,7 @@ std::string judge_pair(const std::string& directory, const Outcome& outcome, con
   try {
     return expected.judge(whole_content(head, data), outcome.is_finished);
   } catch (const Error& error) {
-    if (outcome.is_finished || error.code() != ErrorCode::kDetachedDataFile) return error.what();
+    if (outcome.is_finished || error.code() != ErrorCode::kDetachedDataPair) return error.what();
   }
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     const std::string name = entry.path();

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "bytes/digest.h"
-#include "tzmark/device_compute.h"
 #include "gpu/work.h"
+#include "tzmark/device_compute.h"
 
 namespace tzmark {
 namespace {

@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "tzmark/device_compute.h"
 #include "testing/gpu/gpu_test.h"
+#include "tzmark/device_compute.h"
 
 int main(int argc, char** argv) {
   if (tzmark::test::on_gpu()) {

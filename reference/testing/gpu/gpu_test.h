@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "tzmark/device_compute.h"
 #include "testing/files/test_directory.h"
 #include "testing/gpu/fake.h"
+#include "tzmark/device_compute.h"
 #include "tzmark/device_memory.h"
 
 namespace tzmark::test {
