@@ -10,6 +10,7 @@
 #include "harness/small_file.h"
 #include "harness/test_tmpfs.h"
 #include "testing/files/test_directory.h"
+#include "tzmark/error.h"
 
 namespace tzmark::bench {
 namespace {
