@@ -85,7 +85,7 @@ class Progress:
 def main(name: str, log_name: str, lines: Iterable[str]) -> None:
     """Copies the lines to the log and shows what they say."""
     progress = Progress(name, sys.stderr, time.monotonic())
-    with open(log_name, "w", encoding="utf-8", errors="replace") as log:
+    with open(log_name, "w", encoding="utf-8", errors="replace", buffering=1) as log:
         for line in lines:
             log.write(line)
             progress.follow(line.rstrip("\n"), time.monotonic())
