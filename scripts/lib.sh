@@ -39,19 +39,25 @@ step() {
   shift
   logged "$name" "$@" || status=$?
   if [ "$status" -ne 0 ]; then
-    tail -n 40 "$root/build/logs/$name.log" >&2
+    tail -n 40 "$root/build/logs/$name.log" >&2 || true
     fail 1 "$name failed with status $status; the whole output is in $root/build/logs/$name.log"
   fi
   took "$name" "$started"
 }
 
 # logged NAME COMMAND...: runs the command with its output in build/logs/NAME.log, shows how far it is, and ends as it
-# does.
+# does. What the command leaves running is not waited for.
 logged() {
-  local log=$root/build/logs/$1.log
-  mkdir -p "${log%/*}"
-  "${@:2}" 2>&1 </dev/null | "$python" -B scripts/progress.py "$1" "$log"
-  return "${PIPESTATUS[0]}"
+  local name=$1 log=$root/build/logs/$1.log status=0 running progress
+  shift
+  mkdir -p "${log%/*}" && : >"$log" || return
+  # It follows the log until this shell closes its stdin.
+  exec {running}> >(exec "$python" -B scripts/progress.py "$name" "$log" >&2)
+  progress=$!
+  "$@" >"$log" 2>&1 </dev/null {running}>&- || status=$?
+  exec {running}>&-
+  wait "$progress" || true
+  return "$status"
 }
 
 # took NAME STARTED: one line on stderr that says how long it took since SECONDS was STARTED.

@@ -1,5 +1,5 @@
-"""Shows how far a build or a test run is, from what ninja or ctest print. Its output goes to stderr; stdin is copied to
-the log.
+"""Shows how far a build or a test run is, from the log of what ninja or ctest print. Its output goes to stderr. It ends
+when stdin does, after the last line of the log.
 
 usage: progress.py NAME LOG
 
@@ -8,15 +8,17 @@ ends. What fails is printed at once.
 """
 
 import re
+import select
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import TextIO
 
 BUILD_STEP = re.compile(r"\[(\d+)/(\d+)\] (.*)")
 TEST_START = re.compile(r"\s*Start\s+\d+: (\S+)")
 TEST_END = re.compile(r"\s*(\d+)/(\d+) Test +#\d+: (\S+) [ .]*(\S.*?) +([\d.]+) sec")
 COLUMNS_MAX = 100
+INTERVAL_S = 0.2
 
 
 class Progress:
@@ -47,7 +49,7 @@ class Progress:
         """One step of a build has ended."""
         if self.is_terminal:
             self.show(f"{self.name} {done}/{total} {elapsed_s} s: {what}")
-        elif done * 10 // total > self.tenth:
+        elif total > 0 and done * 10 // total > self.tenth:
             self.tenth = done * 10 // total
             self.say(f"{self.name} {self.tenth * 10} % after {elapsed_s} s")
 
@@ -82,18 +84,31 @@ class Progress:
             self.out.flush()
 
 
-def main(name: str, log_name: str, lines: Iterable[str]) -> None:
-    """Copies the lines to the log and shows what they say."""
+def lines_of(log_name: str, running: TextIO) -> Iterator[str]:
+    """The lines of a log that grows, until the other stream ends and no more come."""
+    rest = ""
+    with open(log_name, encoding="utf-8", errors="replace") as log:
+        ended = False
+        while True:
+            piece = log.read()
+            *lines, rest = (rest + piece).split("\n")
+            yield from lines
+            if piece:
+                continue
+            if ended:
+                return
+            ended = bool(select.select([running], [], [], INTERVAL_S)[0])
+
+
+def main(name: str, log_name: str) -> None:
+    """Shows what the lines of the log say."""
     progress = Progress(name, sys.stderr, time.monotonic())
-    with open(log_name, "w", encoding="utf-8", errors="replace", buffering=1) as log:
-        for line in lines:
-            log.write(line)
-            progress.follow(line.rstrip("\n"), time.monotonic())
+    for line in lines_of(log_name, sys.stdin):
+        progress.follow(line, time.monotonic())
     progress.clear()
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit("usage: progress.py NAME LOG")
-    sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
-    main(sys.argv[1], sys.argv[2], sys.stdin)
+    main(sys.argv[1], sys.argv[2])

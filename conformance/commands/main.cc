@@ -133,7 +133,8 @@ int main(int argc, char** argv) {
                                                         {"minimize", kMinimize}, {"annotate", kAnnotate}};
   // tzmark runs this program under the name of the command.
   const bool named = argc > 0 && commands.contains(argv[0]);
-  const int shift = !named && argc > 1 && commands.contains(argv[1]) ? 1 : 0;
+  const bool is_conform = named && std::string_view(argv[0]) == "conform";
+  const int shift = (!named || is_conform) && argc > 1 && commands.contains(argv[1]) ? 1 : 0;
   std::string_view name = named || shift > 0 ? argv[shift] : "conform";
   if (name == "conform") name = command_of_options(argc - shift, argv + shift);
   return commands.at(name)(argc - shift, argv + shift);

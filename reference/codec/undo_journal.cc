@@ -27,16 +27,14 @@ constexpr std::size_t kJournalPieceBytes = 1 << 20;
 class UndoJournalWriter {
  public:
   explicit UndoJournalWriter(const InPlaceFile& locked)
-      : directory_(locked.directory()),
+      : locked_(locked),
+        directory_(locked.directory()),
         name_(undo_journal_name(locked)),
         descriptor_(directory_.create_without_name(kPrivate)) {
     if (descriptor_.get() < 0) {
       temporary_.emplace(locked.shared_directory(), temporary_name_for(name_.substr(0, kNameBytesMax)));
       descriptor_ = directory_.create(temporary_->name(), kPrivate);
     }
-    // Only its owner may write to it; if that is not the file's owner, recovery is up to the user who began the
-    // change.
-    locked.give_attributes_to(descriptor_.get(), 0755);
     file_ = open_file(duplicate(descriptor_), name_, OpenMode::kModify);
   }
 
@@ -54,11 +52,14 @@ class UndoJournalWriter {
     file_->write_at(position_, std::span<const std::byte>(digest));
     file_->sync();
     if (temporary_) {
-      directory_.rename(temporary_->name(), name_);
+      directory_.rename_no_replace(temporary_->name(), name_);
       temporary_->release();
     } else if (!directory_.give_name(descriptor_.get(), name_)) {
       throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot create", name_));
     }
+    // After the name, as a process may not link a file that it has given away. Only its owner may write to it; if that
+    // is not the file's owner, recovery is up to the user who began the change.
+    locked_.give_attributes_to(descriptor_.get(), 0755);
     directory_.sync();
   }
 
@@ -66,6 +67,7 @@ class UndoJournalWriter {
   static constexpr mode_t kPrivate = 0600;
   static constexpr std::size_t kNameBytesMax = NAME_MAX - std::string_view(".tmp-XXXXXXXX").size();
 
+  const InPlaceFile& locked_;
   const Directory& directory_;
   const std::string name_;
   std::optional<TemporaryName> temporary_;  // where a file cannot be without a name

@@ -28,8 +28,11 @@ Descriptor open_at(int directory, const std::string& name, int flags, mode_t mod
   return Descriptor(fd);
 }
 
+// A directory that may not be listed may still be written to: it is opened for everything but listing and syncing.
 Descriptor open_directory_at(int directory, const std::string& name, int flags = 0) {
-  return open_at(directory, name, flags | O_RDONLY | O_DIRECTORY);
+  Descriptor opened = open_at(directory, name, flags | O_RDONLY | O_DIRECTORY);
+  if (opened.get() < 0 && errno == EACCES) opened = open_at(directory, name, flags | O_PATH | O_DIRECTORY);
+  return opened;
 }
 
 Descriptor require_open(Descriptor directory, const std::string& path) {

@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -73,29 +74,38 @@ class ProgressTest(unittest.TestCase):
         self.assertEqual(shown.count("\n"), 1)
         self.assertIn("failed    12.0 s  io_test\n", shown)
 
-    def test_log_has_every_byte_that_is_text(self) -> None:
+    def test_follows_a_log_to_its_end(self) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             log = Path(scratch, "log")
-            done = subprocess.run(
+            log.write_bytes(b"not \xff UTF-8\n[1/0] no steps\n")
+            follower = subprocess.Popen(
                 [sys.executable, str(SCRIPTS / "progress.py"), "build", str(log)],
-                input=b"[1/1] a\nnot \xff UTF-8\n",
-                capture_output=True,
+                stdin=subprocess.PIPE,
+                stderr=subprocess.PIPE,
             )
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(log.read_text(), "[1/1] a\nnot \ufffd UTF-8\n")
+            with log.open("a") as more:
+                more.write("FAILED: a.o \n[1/1] Building")
+                more.write(" b.o\n")
+            _, shown = follower.communicate(timeout=30)
+            self.assertEqual(follower.returncode, 0, shown)
+            self.assertEqual(
+                shown.decode(), "build: failed to build a.o\nbuild 100 % after 0 s\n"
+            )
 
 
 class StepTest(unittest.TestCase):
     """Step of scripts/lib.sh, over a copy, as it writes to the checkout that it is in."""
 
-    def run_step(self, command: str) -> subprocess.CompletedProcess[str]:
+    def run_step(
+        self, command: str, before: str = ""
+    ) -> subprocess.CompletedProcess[str]:
         with tempfile.TemporaryDirectory() as scratch:
             scripts = Path(scratch, "scripts")
             scripts.mkdir()
             for name in ("lib.sh", "progress.py"):
                 (scripts / name).write_text((SCRIPTS / name).read_text())
             return subprocess.run(
-                ["bash", "-c", f". scripts/lib.sh; step sample {command}"],
+                ["bash", "-c", f". scripts/lib.sh; {before}step sample {command}"],
                 cwd=scratch,
                 capture_output=True,
                 text=True,
@@ -106,6 +116,17 @@ class StepTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"sample 100 % after 0 s\nsample +\d+ s\n")
         self.assertEqual(done.stdout, "")
+
+    def test_does_not_wait_for_what_stays_behind(self) -> None:
+        started_s = time.monotonic()
+        done = self.run_step("bash -c 'sleep 20 & echo started'")
+        self.assertEqual(done.returncode, 0)
+        self.assertLess(time.monotonic() - started_s, 15)
+
+    def test_log_that_cannot_be_written_is_a_failure(self) -> None:
+        done = self.run_step("true", "mkdir -p build/logs/sample.log; ")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("sample failed", done.stderr)
 
     def test_failure_shows_the_end_of_the_log(self) -> None:
         done = self.run_step("bash -c 'echo why it failed; exit 7'")

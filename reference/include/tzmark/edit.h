@@ -9,9 +9,10 @@
 // the next call here undoes the change, or finishes it if only room was made. After recovery the file has the old
 // content or the new one. This holds when the process dies and when the machine loses power, provided that the file
 // system keeps what was synced: each step is synced before the next one relies on it, and no order of other writes,
-// renames and removals is assumed. One case is not safe: ext4 and xfs insert a range by moving extents one after
-// another, and a power loss in between can leave some of them moved. Recovery notices that and refuses; the file must
-// then be restored from a copy.
+// renames and removals is assumed. Readers that know nothing of the journal may see parts of both contents until the
+// file is recovered. One case is not safe: ext4 and xfs insert a range by moving extents one after another, and a power
+// loss in between can leave some of them moved. Recovery notices that and refuses; the file must then be restored from
+// a copy.
 //
 // A journal is valid only for the file that it was written for. Recovery refuses it with TZE-ENV-007, and leaves it in
 // place, if the file's inode, creation time (if the file system records one) or size differs, or the content of a
@@ -89,10 +90,10 @@ struct RecoverOptions {
 // the journal is not valid for the file.
 Recovery recover(const std::string& file_name, RecoverOptions options = {});
 
-// Returns the incomplete copies that edits left next to the file when they were killed while copying it:
-// FILE.tzmark-grow-XXXXXXXXXXXXXXXX, with 16 hexadecimal digits. No call opens or removes them, since only their names
-// identify them; delete them if no edit is running. The same holds for an
-// incomplete journal, FILE.tzmark-intent.tmp-XXXXXXXX, on file systems without unnamed files (O_TMPFILE).
+// Returns the incomplete copies that edits left next to the file when they were killed while copying it: FILE.tzmark-
+// grow-XXXXXXXXXXXXXXXX, with 16 hexadecimal digits. No call opens or removes them, since only their names identify
+// them; delete them if no edit is running. The same holds for an incomplete journal, FILE.tzmark-intent.tmp-XXXXXXXX,
+// on file systems without unnamed files (O_TMPFILE).
 std::vector<std::string> unfinished_copies(const std::string& file_name);
 
 // The name of the undo journal, which exists during an edit.
