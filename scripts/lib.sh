@@ -51,6 +51,11 @@ logged() {
   local name=$1 log=$root/build/logs/$1.log status=0 running progress
   shift
   mkdir -p "${log%/*}" && : >"$log" || return
+  # scripts/setup runs before there is a Python.
+  if [ ! -x "$python" ]; then
+    "$@" >"$log" 2>&1 </dev/null
+    return
+  fi
   # It follows the log until this shell closes its stdin.
   exec {running}> >(exec "$python" -B scripts/progress.py "$name" "$log" >&2)
   progress=$!

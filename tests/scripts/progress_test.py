@@ -123,6 +123,14 @@ class StepTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertLess(time.monotonic() - started_s, 15)
 
+    def test_works_before_python_is_installed(self) -> None:
+        done = self.run_step("false", "python=/no/python; ")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("sample failed with status 1", done.stderr)
+        done = self.run_step("echo fine", "python=/no/python; ")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"\Asample +\d+ s\n\Z")
+
     def test_log_that_cannot_be_written_is_a_failure(self) -> None:
         done = self.run_step("true", "mkdir -p build/logs/sample.log; ")
         self.assertEqual(done.returncode, 1)
