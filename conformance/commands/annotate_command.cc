@@ -24,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kLineBytes = 16;
+constexpr std::string_view kDigits = "0123456789abcdef";
 constexpr std::uint64_t kFoldBytes = 4 * kLineBytes;
 
 [[noreturn]] void fail(const std::string& name) {
@@ -77,7 +78,8 @@ class Printer {
       fmt::format_to(std::back_inserter(text_), "{:>12}  ", at);
       const std::size_t hex_begin = text_.size();
       for (const std::byte byte : file_.subspan(at, std::min(kLineBytes, shown_end - at))) {
-        fmt::format_to(std::back_inserter(text_), "{:02x} ", std::to_integer<unsigned>(byte));
+        text_ += {kDigits[std::to_integer<unsigned>(byte >> 4)],
+                  kDigits[std::to_integer<unsigned>(byte & std::byte{15})], ' '};
       }
       text_.resize(at == begin ? hex_begin + 3 * kLineBytes : text_.size() - 1, ' ');
       text_ += at == begin ? fmt::format("  {}\n", meaning) : "\n";
@@ -132,10 +134,9 @@ int run_annotate(const AnnotateArguments& arguments, const fs::path&, const std:
   const std::set<std::string> without =
       detached ? std::set<std::string>{"TZR-HDR-004", "TZR-SEG-002", "TZR-IDX-010", "TZR-IDX-015"}
                : std::set<std::string>();
-  model::Description description = model::describe_structure(file, without);
-  if (detached) std::erase_if(description.fields, [](const model::Field& field) { return field.name == "data"; });
-  const auto defect = std::ranges::find_if(description.defects, model::refuses_decode);
-  const bool refused = defect != description.defects.end();
+  const model::Outline outline = model::describe_structure(file, without);
+  const auto defect = std::ranges::find_if(outline.defects, model::refuses_decode);
+  const bool refused = defect != outline.defects.end();
 
   Printer printer(file, arguments.unfolded);
   std::uint64_t position = 0;
@@ -143,13 +144,14 @@ int run_annotate(const AnnotateArguments& arguments, const fs::path&, const std:
     if (offset > position) printer.print(position, offset, refused ? "file: no field" : meaning);
     position = std::max(position, offset);
   };
-  for (const model::Field& field : description.fields) {
+  outline.visit_fields([&](const model::Field& field) {
+    if (detached && field.name == "data") return;
     fill_to(field.offset, "file: room");
     const std::uint64_t end = field.offset + field.size;
     // Fields of a broken file may overlap; no byte is shown twice.
     if (end > position) printer.print(position, end, meaning_of(field, file));
     position = std::max(position, end);
-  }
+  });
   fill_to(file.size(), "file: rest, ignored");
   printer.flush();
   if (!refused) return 0;

@@ -3,6 +3,7 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <memory>
 #include <stdexcept>
 
 #include "model/canonical_document.h"
@@ -41,93 +42,70 @@ bool is_complete(const ParsedStructure& file_header, const Reading& reading) {
          });
 }
 
-void add_data_fields(Bytes file, const Reading& reading, Notes& notes) {
-  for (std::size_t i = 0; i < reading.tensors.size(); ++i) {
-    const Tensor& tensor = reading.tensors[i];
-    if (!tensor.data_offset || tensor.data_length == 0) continue;
-    const Value& dtype = *tensor.entry.find("dtype");
-    const Bytes data = file.subspan(*tensor.data_offset, tensor.data_length);
-    notes.field({*tensor.data_offset, tensor.data_length, fmt::format("tensor {}", i), "data",
-                 reading.encrypted ? fmt::format("{} bytes, encrypted", tensor.data_length)
-                                   : data_summary(text_of(file.subspan(dtype.offset, dtype.size)), data)});
-  }
-}
-
-// Sorts the fields, and makes fields of the bytes that belong to none.
-void fill_gaps(Bytes file, bool refused, std::vector<Field>& fields) {
-  const auto before = [](const Field& a, const Field& b) { return a.offset < b.offset; };
-  std::stable_sort(fields.begin(), fields.end(), before);
-  std::vector<Field> gaps;
+// All fields in their order, and fields of the bytes that belong to none.
+std::vector<Field> fields_without_gaps(Bytes file, const Reading& reading, bool refused) {
+  std::vector<Field> fields;
   std::uint64_t covered = 0;
   const auto gap = [&](std::uint64_t end) {
     if (covered >= end) return;
     const Bytes bytes = file.subspan(covered, end - covered);
     const bool zeros = std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
-    gaps.push_back({covered, end - covered, "file",
-                    refused              ? "no field"
-                    : end == file.size() ? "rest"
-                                         : "room",
-                    zeros ? "zeros" : "ignored"});
+    fields.push_back({covered, end - covered, "file",
+                      refused              ? "no field"
+                      : end == file.size() ? "rest"
+                                           : "room",
+                      zeros ? "zeros" : "ignored"});
   };
-  for (const Field& field : fields) {
+  reading.visit_fields([&](const Field& field) {
     gap(field.offset);
+    fields.push_back(field);
     covered = std::max(covered, field.offset + field.size);
-  }
+  });
   gap(file.size());
-  fields.insert(fields.end(), gaps.begin(), gaps.end());
-  std::stable_sort(fields.begin(), fields.end(), before);
+  return fields;
 }
 
-ParsedStructure walk_file_header(Bytes file, Notes& notes) {
-  return walk(file, kFileHeader, 0, std::min<std::uint64_t>(65, file.size()), nullptr, std::string(kFileHeader.name),
-              notes);
-}
-
-Reading read_tensors(Bytes file, const ParsedStructure& header, const std::set<std::string>& without) {
-  const std::uint64_t version = header.find("data version")->number;
-  return version == 5 ? read_version_5(file, header, without)
-                      : read_as(file, header, layout_of_version(version), without);
+// Nothing but the file header if that is not whole.
+Reading read_file(Bytes file, const std::set<std::string>& without) {
+  Notes notes(without);
+  const ParsedStructure header = walk(file, kFileHeader, 0, std::min<std::uint64_t>(65, file.size()), nullptr,
+                                      std::string(kFileHeader.name), notes);
+  const std::uint64_t version = header.whole ? header.find("data version")->number : 0;
+  Reading reading = !header.whole  ? Reading(file, header, layout_of_version(version), without)
+                    : version == 5 ? read_version_5(file, header, without)
+                                   : read_as(file, header, layout_of_version(version), without);
+  notes.append(std::move(reading.notes));
+  reading.notes = std::move(notes);
+  return reading;
 }
 
 }  // namespace
 
-Description describe_structure(Bytes file, const std::set<std::string>& without) {
-  Notes notes(without);
-  Description description;
-  if (const ParsedStructure header = walk_file_header(file, notes); header.whole) {
-    Reading reading = read_tensors(file, header, without);
-    description.layout = reading.layout->name;
-    notes.append(std::move(reading.notes));
-    add_data_fields(file, reading, notes);
-  }
-  description.fields = std::move(notes.fields());
-  description.defects = std::move(notes.defects());
-  std::ranges::stable_sort(description.fields, {}, &Field::offset);
-  return description;
+Outline describe_structure(Bytes file, const std::set<std::string>& without) {
+  const auto rules = std::make_shared<const std::set<std::string>>(without);
+  const auto reading = std::make_shared<Reading>(read_file(file, *rules));
+  return {reading->notes.defects(), [rules, reading](const FieldVisitor& visit) { reading->visit_fields(visit); }};
 }
 
 Description describe(Bytes file, const Secret& secret, const std::set<std::string>& without) {
   if (sodium_init() < 0) throw std::runtime_error("libsodium cannot be initialized");
-  Notes notes(without);
   Description description;
-  const ParsedStructure header = walk_file_header(file, notes);
+  Reading reading = read_file(file, without);
+  Notes& notes = reading.notes;
+  const ParsedStructure& header = reading.file_header;
   if (header.whole) {
-    Reading reading = read_tensors(file, header, without);
     description.layout = reading.layout->name;
-    notes.append(std::move(reading.notes));
+    parse_tensors(reading);
     const auto hashes = read_data(file, secret, reading, notes);
     if (!notes.refused()) {
       description.document = canonical_document(file, header.find("data version")->number, reading, hashes);
       if (is_complete(header, reading)) check_writer_rules(file, header, reading, notes);
     }
-    add_data_fields(file, reading, notes);
   } else if (!notes.refused()) {
     description.document = {{"tensors", Json::array()}};
   }
-  const bool refused = notes.refused();
-  description.fields = std::move(notes.fields());
+  description.fields = fields_without_gaps(file, reading, notes.refused());
   description.defects = std::move(notes.defects());
-  fill_gaps(file, refused, description.fields);
   return description;
 }
 

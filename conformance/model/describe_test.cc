@@ -1,4 +1,5 @@
 // Fields and annotations of single files, and damage of all sorts.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,8 +8,10 @@
 #include <fstream>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "model/corpus_files.h"
+#include "model/little_memory.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -108,13 +111,54 @@ TEST(Describe, GivesTheSameStructureWithoutTheData) {
     const std::vector<std::byte> file = bytes_of(item.file);
     std::vector<Field> fields = describe(file, item.secret).fields;
     std::erase_if(fields, [](const Field& field) { return field.structure == "file"; });
-    const std::vector<Field> found = describe_structure(file).fields;
+    std::vector<Field> found;
+    describe_structure(file).visit_fields([&](const Field& field) { found.push_back(field); });
     const auto same = [](const Field& a, const Field& b) {
       return a.offset == b.offset && a.size == b.size && a.structure == b.structure && a.name == b.name &&
              a.value == b.value;
     };
     EXPECT_TRUE(std::ranges::equal(found, fields, same));
   }
+}
+
+std::string number_bytes(std::uint64_t number, std::size_t size) {
+  std::string bytes(size, 0);
+  for (char& byte : bytes) byte = static_cast<char>(std::exchange(number, number >> 8) & 0xff);
+  return bytes;
+}
+
+// A file of data version 1 whose tensors are single numbers without hashes.
+std::string file_of_scalars(std::size_t tensors) {
+  constexpr std::size_t kEntryBytes = 40, kHeaderBytes = 37, kDataBytes = 4;
+  const std::size_t index_end = 73 + tensors * kEntryBytes;
+  std::string file = "|TZR|" + number_bytes(1, 4) + std::string(32, 0) + number_bytes(tensors * kDataBytes, 8) +
+                     std::string(8, 0) + number_bytes(tensors, 8) + number_bytes(tensors * kEntryBytes, 8);
+  std::string records;
+  for (std::size_t i = 0; i < tensors; ++i) {
+    const std::string description = number_bytes(8, 2) + fmt::format("{:08}", i) + '\0' + '\3' + "<f4" + '\0';
+    const std::size_t begin = index_end + i * (kHeaderBytes + kDataBytes);
+    file += description + number_bytes(begin, 8) + number_bytes(begin + kHeaderBytes, 8) + number_bytes(kDataBytes, 8);
+    records += number_bytes(kHeaderBytes, 8) + number_bytes(0, 2) + '\0' + description.substr(0, 10) +
+               description.substr(11) + number_bytes(1, 2) + '\0' + number_bytes(kDataBytes, 8) +
+               number_bytes(i, kDataBytes);
+  }
+  return file + records + number_bytes(0, 8);
+}
+
+TEST(DescribeStructure, TakesLittleMemoryForManyTensors) {
+  constexpr std::size_t kTensors = 20'000, kFieldsPerTensor = 21;
+  const std::string file = file_of_scalars(kTensors);
+  const LittleMemory little(std::uint64_t{64} << 20);
+  const Outline outline = describe_structure(std::as_bytes(std::span(file)));
+  EXPECT_THAT(outline.defects, testing::IsEmpty());
+  std::size_t fields = 0;
+  std::uint64_t end = 0;
+  outline.visit_fields([&](const Field& field) {
+    ++fields;
+    EXPECT_EQ(std::exchange(end, field.offset + field.size), field.offset);
+  });
+  EXPECT_EQ(fields, 8 + kTensors * kFieldsPerTensor);
+  EXPECT_EQ(end, file.size());
 }
 
 TEST(Annotate, ShowsTheFieldsAroundAByte) {

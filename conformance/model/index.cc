@@ -94,65 +94,72 @@ class EntryCheck {
   Notes* notes_;
 };
 
+// Checks an entry that was parsed.
+Tensor tensor_of(ParsedStructure entry, std::size_t i, const Reading& reading, Notes& notes) {
+  Tensor tensor;
+  tensor.entry = std::move(entry);
+  EntryCheck(reading.file, *reading.layout, reading.label(kIndexEntry.name, i), notes).run(tensor);
+  return tensor;
+}
+
+using Paths = std::vector<std::optional<Path>>;
+
 // The entries, up to the first that is none.
-bool read_entries(Bytes file, const Scope& settings, std::uint64_t tensor_count, Reading& reading, std::uint64_t& at) {
+bool read_entries(std::uint64_t tensor_count, Reading& reading, std::uint64_t& at, Paths& paths) {
   for (std::uint64_t i = 0; i < tensor_count; ++i) {
-    const std::string label = reading.label(kIndexEntry.name, i);
-    Tensor tensor;
-    tensor.entry = walk(file, kIndexEntry, at, reading.index_end, &settings, label, reading.notes);
-    if (!tensor.entry.whole) return false;
+    ParsedStructure entry = reading.read({&kIndexEntry, at, reading.index_end, i}, reading.notes);
+    if (!entry.whole) return false;
+    Tensor tensor = tensor_of(std::move(entry), i, reading, reading.notes);
+    reading.places.push_back({.entry_begin = at, .data_length = tensor.data_length});
     at = tensor.entry.end;
-    EntryCheck(file, *reading.layout, label, reading.notes).run(tensor);
-    reading.tensors.push_back(std::move(tensor));
+    paths.push_back(std::move(tensor.name.path));
     if (i == 0) reading.first_entry_fits = !reading.notes.refused();
     // Zeros after the last entry can be read as entries for ever.
-    if (reading.tensors.back().entry.find("dtype")->size == 0) return false;
+    if (tensor.entry.find("dtype")->size == 0) return false;
   }
   return true;
 }
 
-void check_rest(Bytes file, std::uint64_t at, Reading& reading) {
-  const Bytes rest = file.subspan(at, reading.index_end - at);
+void check_rest(std::uint64_t at, Reading& reading) {
+  const Bytes rest = reading.file.subspan(at, reading.index_end - at);
   if (reading.layout->headers_first) {
     if (rest.empty()) return;
     reading.notes.defect("TZR-IDX-014", at, fmt::format("index: {} bytes follow the last entry", rest.size()));
     return;
   }
-  reading.notes.field({at, rest.size(), "index", "room", "zeros"});
+  reading.parts.push_back({&kIndexRoom, at, reading.index_end});
   const auto found = std::find_if(rest.begin(), rest.end(), [](std::byte byte) { return byte != std::byte{0}; });
   if (found == rest.end()) return;
   reading.notes.defect("TZR-IDX-003", at + (found - rest.begin()), "index: what follows the last entry is not zeros");
 }
 
-void check_tree(Reading& reading) {
-  std::vector<const Path*> paths;
-  for (const Tensor& tensor : reading.tensors) paths.push_back(tensor.name.path ? &*tensor.name.path : nullptr);
+void check_tree(const Paths& paths, Reading& reading) {
   for (const TreeDefect& defect : tree_defects(paths)) {
     const char* what = defect.rule == "TZR-NAM-006"   ? "is the path of"
                        : defect.rule == "TZR-NAM-007" ? "begins with the path of"
                                                       : "has a string where there is a position in";
-    reading.notes.defect(defect.rule, reading.tensors[defect.tensor].entry.find("name")->offset,
+    reading.notes.defect(defect.rule, reading.entry(defect.tensor).find("name")->offset,
                          fmt::format("{}: its path {} {}", reading.label(kIndexEntry.name, defect.tensor), what,
                                      reading.label(kIndexEntry.name, defect.other)));
   }
 }
 
 // Where the index begins and where the room for it ends; nothing if the layout section does not say.
-std::optional<std::pair<std::uint64_t, std::uint64_t>> index_room(Bytes file, const Scope& settings, Reading& reading) {
-  if (!reading.layout->segments) return std::pair(kFileHeaderBytes, file.size());
-  reading.layout_section = walk(file, kLayoutSection, kFileHeaderBytes, file.size(), &settings,
-                                std::string(kLayoutSection.name), reading.notes);
+std::optional<std::pair<std::uint64_t, std::uint64_t>> index_room(Reading& reading) {
+  const std::uint64_t file_size = reading.file.size();
+  if (!reading.layout->segments) return std::pair(kFileHeaderBytes, file_size);
+  reading.layout_section = reading.read({&kLayoutSection, kFileHeaderBytes, file_size}, reading.notes);
   if (!reading.layout_section->whole) return std::nullopt;
   const std::uint64_t begin = reading.layout_section->find("metadata_start")->number;
   const std::uint64_t end = reading.layout_section->find("metadata_end")->number;
-  if (begin > file.size()) return std::nullopt;
-  return std::pair(begin, std::min<std::uint64_t>(std::max(begin, end), file.size()));
+  if (begin > file_size) return std::nullopt;
+  return std::pair(begin, std::min(std::max(begin, end), file_size));
 }
 
 }  // namespace
 
-bool read_index(Bytes file, const Scope& settings, std::uint64_t tensor_count, Reading& reading) {
-  const auto room = index_room(file, settings, reading);
+bool read_index(std::uint64_t tensor_count, Reading& reading) {
+  const auto room = index_room(reading);
   if (!room) return false;
   const auto [begin, end] = *room;
   const std::string_view rule = reading.layout->segments ? "TZR-SEG-003" : "TZR-IDX-001";
@@ -160,7 +167,7 @@ bool read_index(Bytes file, const Scope& settings, std::uint64_t tensor_count, R
     reading.notes.defect(rule, begin, "index: there is no room for index_length");
     return false;
   }
-  const ParsedStructure length = walk(file, kIndexLength, begin, end, &settings, "index", reading.notes);
+  const ParsedStructure length = reading.read({&kIndexLength, begin, end}, reading.notes);
   const std::uint64_t index_length = length.values[0].number;
   const bool fits = index_length <= end - length.end;
   if (!fits) {
@@ -173,10 +180,23 @@ bool read_index(Bytes file, const Scope& settings, std::uint64_t tensor_count, R
                          fmt::format("index: {} entries do not fit into it", tensor_count));
   }
   std::uint64_t at = reading.index_begin;
-  if (!read_entries(file, settings, tensor_count, reading, at) || !fits) return false;
-  check_rest(file, at, reading);
-  check_tree(reading);
+  Paths paths;
+  if (!read_entries(tensor_count, reading, at, paths) || !fits) return false;
+  check_rest(at, reading);
+  check_tree(paths, reading);
   return true;
+}
+
+void parse_tensors(Reading& reading) {
+  for (std::size_t i = 0; i < reading.places.size(); ++i) {
+    const Place& place = reading.places[i];
+    Notes known(reading.notes.without());
+    Tensor& tensor = reading.tensors.emplace_back(tensor_of(reading.entry(i), i, reading, known));
+    static_cast<Place&>(tensor) = place;
+    if (!place.header_end) continue;
+    tensor.header = reading.parse({&kTensorHeader, *place.header_offset, *place.header_end, i}, known);
+    tensor.header->end = *place.header_end;
+  }
 }
 
 }  // namespace tzmark::conformance::model

@@ -2,12 +2,13 @@
 // It is independent of the reference codec and shares no code with it. The wire structures are tables (tables.h), one
 // interpreter walks them (walk.h), and it continues after a defect.
 //
-// Thread-safety: pure functions and values. Descriptions own all that is in them.
+// Thread-safety: pure functions and values. Descriptions own all that is in them; outlines do not.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -63,9 +64,16 @@ struct Description {
 // std::runtime_error if there is no memory to derive a key.
 Description describe(Bytes file, const Secret& secret, const std::set<std::string>& without = {});
 
-// Returns layout, fields and defects of structure, and no document. Reads no data beyond a few values, and needs no
-// secret, so that it serves files of any size. Bytes that belong to no field have none here.
-Description describe_structure(Bytes file, const std::set<std::string>& without = {});
+using FieldVisitor = std::function<void(const Field&)>;
+
+// The structure of a file, to which it refers.
+struct Outline {
+  std::vector<Defect> defects;
+  std::function<void(const FieldVisitor&)> visit_fields;  // by offset; bytes that belong to no field have none here
+};
+
+// Reads no data beyond a few values, needs no secret, and keeps no fields, so that it serves files of any size.
+Outline describe_structure(Bytes file, const std::set<std::string>& without = {});
 
 // Whether a reader that only decodes, or one that also verifies, rejects a file with this defect.
 bool refuses_decode(const Defect& defect);

@@ -24,10 +24,6 @@ bool refuses_decode(const Defect& defect) {
 
 bool refuses_verify(const Defect& defect) { return defect.kind != Defect::Kind::kWriter; }
 
-void Notes::field(Field field) {
-  if (field.size > 0) fields_.push_back(std::move(field));
-}
-
 void Notes::defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message) {
   std::string id(rule);
   if (!without_->contains(id)) defects_.push_back({std::move(id), offset, std::move(message), kind_of(rule)});
@@ -43,7 +39,6 @@ void Notes::writer_defect(std::string_view rule, std::optional<std::uint64_t> of
 bool Notes::refused() const { return std::any_of(defects_.begin(), defects_.end(), refuses_decode); }
 
 void Notes::append(Notes&& other) {
-  std::move(other.fields_.begin(), other.fields_.end(), std::back_inserter(fields_));
   std::move(other.defects_.begin(), other.defects_.end(), std::back_inserter(defects_));
 }
 

@@ -1,6 +1,7 @@
-// Collects the fields and defects of a file.
+// Collects the defects of a file, and its fields where they are asked for.
 //
-// Thread-safety: one object belongs to one thread. It owns what it holds, and refers to the set of rules to leave out.
+// Thread-safety: one object belongs to one thread. It refers to the set of rules to leave out and to the list of
+// fields.
 #pragma once
 
 #include <set>
@@ -13,10 +14,8 @@ namespace tzmark::conformance::model {
 
 class Notes {
  public:
-  explicit Notes(const std::set<std::string>& without) : without_(&without) {}
-
-  // Ignores fields without bytes.
-  void field(Field field);
+  explicit Notes(const std::set<std::string>& without, std::vector<Field>* fields = nullptr)
+      : without_(&without), fields_(fields) {}
 
   // Its kind follows from the rule.
   void defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message);
@@ -27,16 +26,16 @@ class Notes {
   // Whether a reader rejects the file for the defects so far.
   bool refused() const;
 
-  // Appends the notes of another.
+  // Appends the defects of another.
   void append(Notes&& other);
 
   const std::set<std::string>& without() const { return *without_; }
-  std::vector<Field>& fields() { return fields_; }
+  std::vector<Field>* fields() const { return fields_; }  // null: no fields are collected
   std::vector<Defect>& defects() { return defects_; }
 
  private:
   const std::set<std::string>* without_;
-  std::vector<Field> fields_;
+  std::vector<Field>* fields_;
   std::vector<Defect> defects_;
 };
 

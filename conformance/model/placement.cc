@@ -26,35 +26,34 @@ std::uint64_t bound(const Reading& reading, std::string_view name) {
   return reading.layout_section->find(name)->number;
 }
 
-Segment header_segment(Bytes file, const Reading& reading) {
-  if (!reading.layout->segments) return {0, file.size(), "TZR-IDX-008"};
-  const std::uint64_t end = std::min<std::uint64_t>(bound(reading, "header_end"), file.size());
+Segment header_segment(const Reading& reading) {
+  if (!reading.layout->segments) return {0, reading.file.size(), "TZR-IDX-008"};
+  const std::uint64_t end = std::min<std::uint64_t>(bound(reading, "header_end"), reading.file.size());
   return {std::min(bound(reading, "header_start"), end), end, "TZR-SEG-004"};
 }
 
-Segment data_segment(Bytes file, const Reading& reading) {
+Segment data_segment(const Reading& reading) {
   const std::uint64_t start = reading.layout->segments ? bound(reading, "data_start") : 0;
-  return {std::min<std::uint64_t>(start, file.size()), file.size(), "TZR-IDX-010"};
+  return {std::min<std::uint64_t>(start, reading.file.size()), reading.file.size(), "TZR-IDX-010"};
 }
 
 // Tensors whose offset is known, in the order of these offsets.
-std::vector<std::size_t> in_order(const std::vector<Tensor>& tensors, std::optional<std::uint64_t> Tensor::*offset) {
+std::vector<std::size_t> in_order(const std::vector<Place>& places, std::optional<std::uint64_t> Place::*offset) {
   std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].*offset) order.push_back(i);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (places[i].*offset) order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return tensors[a].*offset < tensors[b].*offset; });
+                   [&](std::size_t a, std::size_t b) { return places[a].*offset < places[b].*offset; });
   return order;
 }
 
 // Walks one header; nothing is left to go by if its length is wrong.
-bool read_header(Bytes file, const Scope& settings, Reading& reading, std::size_t i, std::uint64_t limit,
-                 Notes& notes) {
-  Tensor& tensor = reading.tensors[i];
-  const std::uint64_t begin = *tensor.header_offset;
+bool read_header(Reading& reading, std::size_t i, std::uint64_t limit, Notes& notes) {
+  Place& place = reading.places[i];
+  const std::uint64_t begin = *place.header_offset;
   const std::string label = reading.label(kTensorHeader.name, i);
-  const std::uint64_t length = little_endian(file.subspan(begin, kHeaderLengthBytes));
+  const std::uint64_t length = little_endian(reading.file.subspan(begin, kHeaderLengthBytes));
   if (length == 0) {
     notes.defect("TZR-REC-001", begin, label + ": header_length is 0, as of the terminator");
     return false;
@@ -64,92 +63,90 @@ bool read_header(Bytes file, const Scope& settings, Reading& reading, std::size_
                  fmt::format("{}: its {} bytes run past byte {}", label, length, limit));
     return false;
   }
-  const Scope entry{file, &tensor.entry, &settings};
-  tensor.header = walk(file, kTensorHeader, begin, begin + length, &entry, label, notes);
-  tensor.header->end = begin + length;
+  place.header_end = begin + length;
+  place.header_is_whole = reading.read({&kTensorHeader, begin, begin + length, i}, notes).whole;
   return true;
 }
 
 // Whether the data begins where the header ends. Of the two numbers that differ, the one that lies is the length of the
 // header if its fields do not fill it.
 bool check_data_offset(Reading& reading, std::size_t i, bool header_is_right) {
-  const Tensor& tensor = reading.tensors[i];
-  const Value& offset = *tensor.entry.find("data_offset");
-  const std::uint64_t end = tensor.header->end;
+  const Place& place = reading.places[i];
+  const std::uint64_t end = *place.header_end;
+  if (place.data_offset == end) return true;
+  const Value offset = *reading.entry(i).find("data_offset");
   if (offset.number == end) return true;
   reading.notes.defect(header_is_right ? "TZR-IDX-009" : "TZR-REC-002",
-                       header_is_right ? offset.offset : tensor.header->begin,
+                       header_is_right ? offset.offset : *place.header_offset,
                        fmt::format("{}: data_offset is {}, and the header ends at byte {}",
                                    reading.label(kIndexEntry.name, i), offset.number, end));
   return false;
 }
 
 // v1 to v4 and v5-long-dims: each record begins where the one before ends.
-void read_records(Bytes file, const Scope& settings, Reading& reading) {
+void read_records(Reading& reading) {
   std::optional<std::uint64_t> expected = reading.index_end;
-  for (const std::size_t i : in_order(reading.tensors, &Tensor::header_offset)) {
-    Tensor& tensor = reading.tensors[i];
-    const Value& offset = *tensor.entry.find("header_offset");
-    if (expected && offset.number != *expected) {
-      const bool gap = offset.number > *expected;
-      reading.notes.defect(gap ? "TZR-IDX-012" : "TZR-IDX-011", offset.offset,
+  for (const std::size_t i : in_order(reading.places, &Place::header_offset)) {
+    const Place& place = reading.places[i];
+    if (expected && *place.header_offset != *expected) {
+      const bool gap = *place.header_offset > *expected;
+      reading.notes.defect(gap ? "TZR-IDX-012" : "TZR-IDX-011", reading.entry(i).find("header_offset")->offset,
                            fmt::format("{}: header_offset is {}, and the record before ends at {}",
-                                       reading.label(kIndexEntry.name, i), offset.number, *expected));
+                                       reading.label(kIndexEntry.name, i), *place.header_offset, *expected));
     }
     expected.reset();
     Notes found(reading.notes.without());
-    const bool read = read_header(file, settings, reading, i, file.size(), found);
+    const bool read = read_header(reading, i, reading.file.size(), found);
     const bool meets_data = read && check_data_offset(reading, i, !found.refused());
     reading.notes.append(std::move(found));
-    if (meets_data && tensor.data_offset) expected = *tensor.data_offset + tensor.data_length;
+    if (meets_data && place.data_offset) expected = *place.data_offset + place.data_length;
   }
   // Records that lead nowhere may have been the last.
-  const bool all_known = std::all_of(reading.tensors.begin(), reading.tensors.end(),
-                                     [](const Tensor& t) { return t.header_offset && t.data_offset; });
+  const bool all_known =
+      std::ranges::all_of(reading.places, [](const Place& place) { return place.header_offset && place.data_offset; });
   if (!all_known || !expected) return;
   reading.terminator_at = expected;
-  walk(file, kTerminator, *expected, std::min<std::uint64_t>(*expected + 8, file.size()), &settings, "terminator",
-       reading.notes);
+  reading.read({&kTerminator, *expected, std::min<std::uint64_t>(*expected + 8, reading.file.size())}, reading.notes);
 }
 
 void overlap(Reading& reading, std::string_view rule, std::size_t i, std::string_view what, std::uint64_t offset) {
-  const Value& field = *reading.tensors[i].entry.find(what);
   reading.notes.defect(
-      rule, field.offset,
+      rule, reading.entry(i).find(what)->offset,
       fmt::format("{}: its {} leads to byte {}, which is another's", reading.label(kIndexEntry.name, i), what, offset));
 }
 
 // Headers one after another, then data, with gaps anywhere.
-void read_apart(Bytes file, const Scope& settings, Reading& reading) {
-  const std::uint64_t limit = header_segment(file, reading).end;
+void read_apart(Reading& reading) {
+  const std::uint64_t limit = header_segment(reading).end;
   std::uint64_t headers_end = 0;
-  for (const std::size_t i : in_order(reading.tensors, &Tensor::header_offset)) {
-    const std::uint64_t begin = *reading.tensors[i].header_offset;
+  for (const std::size_t i : in_order(reading.places, &Place::header_offset)) {
+    const std::uint64_t begin = *reading.places[i].header_offset;
     if (begin < headers_end) overlap(reading, "TZR-IDX-011", i, "header_offset", begin);
-    if (!read_header(file, settings, reading, i, limit, reading.notes)) continue;
-    headers_end = std::max(headers_end, reading.tensors[i].header->end);
+    if (!read_header(reading, i, limit, reading.notes)) continue;
+    headers_end = std::max(headers_end, *reading.places[i].header_end);
   }
   std::uint64_t data_end = 0;
-  for (const std::size_t i : in_order(reading.tensors, &Tensor::data_offset)) {
-    const Tensor& tensor = reading.tensors[i];
-    if (tensor.data_length == 0) continue;
-    if (data_end == 0 && *tensor.data_offset < headers_end) {
-      overlap(reading, "TZR-IDX-015", i, "data_offset", *tensor.data_offset);
+  for (const std::size_t i : in_order(reading.places, &Place::data_offset)) {
+    const Place& place = reading.places[i];
+    if (place.data_length == 0) continue;
+    if (data_end == 0 && *place.data_offset < headers_end) {
+      overlap(reading, "TZR-IDX-015", i, "data_offset", *place.data_offset);
     }
-    if (*tensor.data_offset < data_end) overlap(reading, "TZR-IDX-011", i, "data_offset", *tensor.data_offset);
-    data_end = std::max(data_end, *tensor.data_offset + tensor.data_length);
+    if (*place.data_offset < data_end) overlap(reading, "TZR-IDX-011", i, "data_offset", *place.data_offset);
+    data_end = std::max(data_end, *place.data_offset + place.data_length);
   }
 }
 
 }  // namespace
 
-void check_offsets(Bytes file, Reading& reading) {
-  const Segment headers = header_segment(file, reading);
-  const Segment data = data_segment(file, reading);
-  for (std::size_t i = 0; i < reading.tensors.size(); ++i) {
-    Tensor& tensor = reading.tensors[i];
+void check_offsets(Reading& reading) {
+  const Segment headers = header_segment(reading);
+  const Segment data = data_segment(reading);
+  for (std::size_t i = 0; i < reading.places.size(); ++i) {
+    Place& place = reading.places[i];
+    const ParsedStructure entry = reading.entry(i);
     const std::string label = reading.label(kIndexEntry.name, i);
-    const Value& header_offset = *tensor.entry.find("header_offset");
+    const Value& header_offset = *entry.find("header_offset");
     const std::uint64_t header_room = headers.end - headers.begin;
     const bool begins_inside = header_offset.number < header_room;
     const bool has_length = begins_inside && header_room - header_offset.number >= kHeaderLengthBytes;
@@ -161,25 +158,26 @@ void check_offsets(Bytes file, Reading& reading) {
                            headers.begin + header_offset.number,
                            fmt::format("{}: its header runs past byte {}", label, headers.end));
     } else {
-      tensor.header_offset = headers.begin + header_offset.number;
+      place.header_offset = headers.begin + header_offset.number;
     }
-    const Value& data_offset = *tensor.entry.find("data_offset");
+    const Value& data_offset = *entry.find("data_offset");
     const std::uint64_t data_room = data.end - data.begin;
-    if (data_offset.number > data_room || tensor.data_length > data_room - data_offset.number) {
+    if (data_offset.number > data_room || place.data_length > data_room - data_offset.number) {
       reading.notes.defect(data.rule, data_offset.offset,
-                           fmt::format("{}: {} bytes of data at {} are not inside the file", label, tensor.data_length,
+                           fmt::format("{}: {} bytes of data at {} are not inside the file", label, place.data_length,
                                        data_offset.number));
     } else {
-      tensor.data_offset = data.begin + data_offset.number;
+      place.data_offset = data.begin + data_offset.number;
     }
   }
 }
 
-void read_headers(Bytes file, const Scope& settings, Reading& reading) {
-  if (reading.layout->headers_first) {
-    read_apart(file, settings, reading);
-  } else {
-    read_records(file, settings, reading);
+void read_headers(Reading& reading) {
+  reading.layout->headers_first ? read_apart(reading) : read_records(reading);
+  for (std::size_t i = 0; i < reading.places.size(); ++i) {
+    const Place& place = reading.places[i];
+    if (!place.data_offset || place.data_length == 0) continue;
+    reading.parts.push_back({&kTensorData, *place.data_offset, *place.data_offset + place.data_length, i});
   }
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <utility>
 
+#include "model/dtypes.h"
 #include "model/text.h"
 
 namespace tzmark::conformance::model {
@@ -63,6 +64,8 @@ bool has_wide_dims(const Scope& frame) { return frame.has("entry_version") && fr
 
 std::string show_text(const Scope& frame, const Value& value) { return in_quotes(text_of(frame.bytes(value))); }
 std::string show_hex(const Scope& frame, const Value& value) { return hex_folded(frame.bytes(value)); }
+
+std::string show_zeros(const Scope&, const Value&) { return "zeros"; }
 
 std::string show_kind(const Scope&, const Value& value) {
   const std::string_view name = kind_name(value.number);
@@ -129,6 +132,11 @@ bool hash_size_fits_type(const Scope& frame) {
 std::string show_hash(const Scope& frame, const Value& value) {
   if (value.size == 4) return fmt::format("the number {:08X}", little_endian(frame.bytes(value)));
   return hex_folded(frame.bytes(value));
+}
+
+std::string show_data(const Scope& frame, const Value& value) {
+  if (in_encrypted_file(frame)) return fmt::format("{} bytes, encrypted", value.size);
+  return data_summary(text_of(frame.bytes(frame.value("dtype"))), frame.bytes(value));
 }
 
 // Crypt block.
@@ -296,6 +304,8 @@ const Structure kIndexEntry = {
      bytes("dtype", number_of<"dtype_length">, {}, show_text), u8("ndim"), dims(Type::kU32, no<has_wide_dims>),
      dims(Type::kU64, has_wide_dims), u64("header_offset"), u64("data_offset"), u64("data_length")}};
 
+const Structure kIndexRoom = {"index", "", "", {bytes("room", rest_but<0>, {}, show_zeros)}};
+
 const Structure kHash = {
     "hash",
     "TZR-HSH-001",
@@ -336,6 +346,8 @@ const Structure kTensorHeader = {
 
 const Structure kTerminator = {
     "terminator", "TZR-TRM-001", "", {u64("terminator", {{"TZR-TRM-002", "0", is<"terminator", 0>}})}};
+
+const Structure kTensorData = {"tensor", "", "", {bytes("data", rest_but<0>, {}, show_data)}};
 
 const std::vector<Layout>& layouts() {
   static const std::vector<Layout> all = {

@@ -1,7 +1,7 @@
 // The wire structures of the format as tables, one row per field, as in FORMAT.md.
 //
 // What the tables ask of the structures around them: a record of settings (kSettings) is the outermost, and a tensor
-// header lies within the index entry that leads to it.
+// header and its data lie within the index entry that leads to them.
 //
 // Thread-safety: constant.
 #pragma once
@@ -35,8 +35,10 @@ extern const Structure kFileHeader;
 extern const Structure kLayoutSection;
 extern const Structure kIndexLength;
 extern const Structure kIndexEntry;
+extern const Structure kIndexRoom;  // after the last entry
 extern const Structure kTensorHeader;
 extern const Structure kTerminator;
+extern const Structure kTensorData;
 
 // Structures inside a tensor header, to find their records by.
 extern const Structure kHashList;

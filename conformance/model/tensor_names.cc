@@ -130,7 +130,7 @@ std::string serialize_name(const Path& path) {
   return spelling;
 }
 
-std::vector<TreeDefect> tree_defects(const std::vector<const Path*>& paths) {
+std::vector<TreeDefect> tree_defects(const std::vector<std::optional<Path>>& paths) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (paths[i]) order.push_back(i);

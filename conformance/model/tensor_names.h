@@ -36,6 +36,6 @@ struct TreeDefect {
 };
 
 // All paths that, in their order, are not leaves of one tree with the paths before them.
-std::vector<TreeDefect> tree_defects(const std::vector<const Path*>& paths);
+std::vector<TreeDefect> tree_defects(const std::vector<std::optional<Path>>& paths);
 
 }  // namespace tzmark::conformance::model

@@ -81,8 +81,10 @@ class Walk {
     if (row.type != Type::kBytes && amount == 1) value.number = little_endian(frame_.bytes(value));
     record_->values.push_back(value);
     const bool list = row.amount && row.type != Type::kBytes;
-    notes_->field(
-        {at_, value.size, label_, std::string(row.name), list ? "" : shown(row, frame_, value), list ? amount : 0});
+    if (notes_->fields() && value.size > 0) {
+      notes_->fields()->push_back(
+          {at_, value.size, label_, std::string(row.name), list ? "" : shown(row, frame_, value), list ? amount : 0});
+    }
     for (const FieldCheck& check : row.checks) {
       if (check.right(frame_)) continue;
       const std::string got = list ? "" : " is " + shown(row, frame_, value);
@@ -150,6 +152,7 @@ ParsedStructure walk(Bytes file, const Structure& structure, std::uint64_t begin
   ParsedStructure record;
   record.structure = &structure;
   record.begin = begin;
+  record.values.reserve(structure.rows.size());
   Walk steps(file, outer, label, notes, record);
   steps.within(begin, end);
   steps.run();

@@ -1,4 +1,4 @@
-// Interprets the tables: reads one structure of a file, field by field, and notes fields and defects.
+// Interprets the tables: reads one structure of a file, field by field, and notes its defects and fields.
 //
 // A structure is a list of rows. Amounts, conditions and checks are functions of what was read before, in the structure
 // itself and in those around it.

@@ -192,20 +192,15 @@ class WriterCheck {
 
   // The terminator comes after the last data, and all bytes outside of fields are zeros.
   void check_headers_first_end() const {
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> used;
-    for (const Field& field : notes_->fields()) used.emplace_back(field.offset, field.offset + field.size);
     std::uint64_t first_data = file_.size();
     for (const Tensor& tensor : reading_->tensors) {
-      if (tensor.data_length == 0) continue;
-      first_data = std::min(first_data, *tensor.data_offset);
-      used.emplace_back(*tensor.data_offset, *tensor.data_offset + tensor.data_length);
+      if (tensor.data_length > 0) first_data = std::min(first_data, *tensor.data_offset);
     }
-    std::sort(used.begin(), used.end());
     std::uint64_t end = 0;
-    for (const auto& [from, to] : used) {
-      if (from > end) check_gap(end, from);
-      end = std::max(end, to);
-    }
+    reading_->visit_fields([&](const Field& field) {
+      if (field.offset > end) check_gap(end, field.offset);
+      end = std::max(end, field.offset + field.size);
+    });
     check_gap(end, file_.size());
     if (file_.size() - end < kTerminatorBytes) {
       notes_->writer_defect("TZR-TRM-001", end, "there is no terminator after the last data");

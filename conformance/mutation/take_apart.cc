@@ -301,8 +301,7 @@ class Taking {
 };
 
 std::ptrdiff_t headers_read(const model::Reading& reading) {
-  return std::count_if(reading.tensors.begin(), reading.tensors.end(),
-                       [](const model::Tensor& tensor) { return tensor.header && tensor.header->whole; });
+  return std::ranges::count_if(reading.places, &model::Place::header_is_whole);
 }
 
 // If a file of data version 5 fits none of its layouts, picks the one in which more of it can be read.
@@ -331,6 +330,7 @@ std::optional<Draft> take_apart(model::Bytes file, const model::Secret& secret) 
   model::Reading reading = read(file, header, without);
   // The index has not been found.
   if (reading.index_begin == 0) return std::nullopt;
+  model::parse_tensors(reading);
   return Taking(file, secret, header, reading).take();
 }
 
