@@ -82,7 +82,8 @@ class Printer {
                   kDigits[std::to_integer<unsigned>(byte & std::byte{15})], ' '};
       }
       text_.resize(at == begin ? hex_begin + 3 * kLineBytes : text_.size() - 1, ' ');
-      text_ += at == begin ? fmt::format("  {}\n", meaning) : "\n";
+      if (at == begin) text_.append("  ").append(meaning);
+      text_ += '\n';
       if (text_.size() > 1 << 20) flush();
     }
     if (fold) fmt::format_to(std::back_inserter(text_), "{:>12}  ({} more bytes)\n", "...", end - shown_end);
@@ -100,12 +101,14 @@ class Printer {
 };
 
 std::string meaning_of(const model::Field& field, model::Bytes file) {
-  std::string value = field.value;
+  std::string meaning = field.structure + ": " + field.name;
+  if (!field.value.empty()) meaning += " = " + field.value;
   for (std::uint64_t i = 0; i < field.numbers; ++i) {
     const std::uint64_t size = field.size / field.numbers;
-    value += fmt::format("{}{}", i == 0 ? "" : ", ", model::little_endian(file.subspan(field.offset + i * size, size)));
+    meaning += i == 0 ? " = " : ", ";
+    meaning += std::to_string(model::little_endian(file.subspan(field.offset + i * size, size)));
   }
-  return fmt::format("{}: {}{}{}", field.structure, field.name, value.empty() ? "" : " = ", value);
+  return meaning;
 }
 
 // Whether the file is the head of detached data, an extension of tzmark that breaks rules on purpose: it has the last

@@ -43,13 +43,12 @@ Json tensor_document(Bytes file, const Tensor& tensor, const std::optional<std::
 
 }  // namespace
 
-Json canonical_document(Bytes file, std::uint64_t data_version, const Reading& reading,
-                        const std::vector<std::optional<std::string>>& data_sha256) {
+Json canonical_document(const Reading& reading, const std::vector<std::optional<std::string>>& data_sha256) {
   Json tensors = Json::array();
   for (std::size_t i = 0; i < reading.tensors.size(); ++i) {
-    tensors.push_back(tensor_document(file, reading.tensors[i], data_sha256[i]));
+    tensors.push_back(tensor_document(reading.file, reading.tensors[i], data_sha256[i]));
   }
-  return {{"data_version", data_version},
+  return {{"data_version", reading.file_header.find("data version")->number},
           {"layout", reading.layout->name},
           {"encrypted", reading.encrypted},
           {"tensors", std::move(tensors)}};

@@ -11,7 +11,6 @@
 namespace tzmark::conformance::model {
 
 // `data_sha256` has the hash of each tensor's plaintext, as far as there is data.
-Json canonical_document(Bytes file, std::uint64_t data_version, const Reading& reading,
-                        const std::vector<std::optional<std::string>>& data_sha256);
+Json canonical_document(const Reading& reading, const std::vector<std::optional<std::string>>& data_sha256);
 
 }  // namespace tzmark::conformance::model

@@ -17,43 +17,41 @@ namespace tzmark::conformance::model {
 namespace {
 
 // Steps 11 and 12: the hash of each tensor's plaintext, as far as there is data.
-std::vector<std::optional<std::string>> read_data(Bytes file, const Secret& secret, const Reading& reading,
-                                                  Notes& notes) {
-  Opener opener(file, secret, reading, notes);
+std::vector<std::optional<std::string>> read_data(const Secret& secret, Reading& reading) {
+  Opener opener(reading.file, secret, reading, reading.notes);
   opener.check_secret();
   std::vector<std::optional<std::string>> hashes(reading.tensors.size());
-  if (notes.refused()) return hashes;
+  if (reading.notes.refused()) return hashes;
   for (std::size_t i = 0; i < reading.tensors.size(); ++i) {
     const Tensor& tensor = reading.tensors[i];
     if (!tensor.data_offset) continue;
     const std::vector<std::byte> data = opener.open(i);
     hashes[i] = sha256_of(data);
-    if (tensor.header && tensor.header->whole) check_hashes(file, reading, i, data, notes);
+    if (tensor.header_is_whole) check_hashes(reading, i, data);
   }
   return hashes;
 }
 
 // Whether the file was read to its end, which a reader that leaves checks out may not have done.
-bool is_complete(const ParsedStructure& file_header, const Reading& reading) {
-  const std::uint64_t count = file_header.find("tensor count")->number;
-  return count > 0 && reading.tensors.size() == count && (reading.layout->headers_first || reading.terminator_at) &&
-         std::all_of(reading.tensors.begin(), reading.tensors.end(), [](const Tensor& tensor) {
-           return tensor.header_offset && tensor.data_offset && tensor.header && tensor.header->whole;
-         });
+bool is_complete(const Reading& reading) {
+  const std::uint64_t count = reading.file_header.find("tensor count")->number;
+  return count > 0 && reading.places.size() == count && (reading.layout->headers_first || reading.terminator_at) &&
+         std::ranges::all_of(reading.places, [](const Place& p) { return p.data_offset && p.header_is_whole; });
 }
 
 // All fields in their order, and fields of the bytes that belong to none.
-std::vector<Field> fields_without_gaps(Bytes file, const Reading& reading, bool refused) {
+std::vector<Field> fields_without_gaps(const Reading& reading) {
+  const bool refused = reading.notes.refused();
   std::vector<Field> fields;
   std::uint64_t covered = 0;
   const auto gap = [&](std::uint64_t end) {
     if (covered >= end) return;
-    const Bytes bytes = file.subspan(covered, end - covered);
+    const Bytes bytes = reading.file.subspan(covered, end - covered);
     const bool zeros = std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
     fields.push_back({covered, end - covered, "file",
-                      refused              ? "no field"
-                      : end == file.size() ? "rest"
-                                           : "room",
+                      refused                      ? "no field"
+                      : end == reading.file.size() ? "rest"
+                                                   : "room",
                       zeros ? "zeros" : "ignored"});
   };
   reading.visit_fields([&](const Field& field) {
@@ -61,7 +59,7 @@ std::vector<Field> fields_without_gaps(Bytes file, const Reading& reading, bool 
     fields.push_back(field);
     covered = std::max(covered, field.offset + field.size);
   });
-  gap(file.size());
+  gap(reading.file.size());
   return fields;
 }
 
@@ -91,21 +89,19 @@ Description describe(Bytes file, const Secret& secret, const std::set<std::strin
   if (sodium_init() < 0) throw std::runtime_error("libsodium cannot be initialized");
   Description description;
   Reading reading = read_file(file, without);
-  Notes& notes = reading.notes;
-  const ParsedStructure& header = reading.file_header;
-  if (header.whole) {
+  if (reading.file_header.whole) {
     description.layout = reading.layout->name;
     parse_tensors(reading);
-    const auto hashes = read_data(file, secret, reading, notes);
-    if (!notes.refused()) {
-      description.document = canonical_document(file, header.find("data version")->number, reading, hashes);
-      if (is_complete(header, reading)) check_writer_rules(file, header, reading, notes);
+    const auto hashes = read_data(secret, reading);
+    if (!reading.notes.refused()) {
+      description.document = canonical_document(reading, hashes);
+      if (is_complete(reading)) check_writer_rules(reading);
     }
-  } else if (!notes.refused()) {
+  } else if (!reading.notes.refused()) {
     description.document = {{"tensors", Json::array()}};
   }
-  description.fields = fields_without_gaps(file, reading, notes.refused());
-  description.defects = std::move(notes.defects());
+  description.fields = fields_without_gaps(reading);
+  description.defects = std::move(reading.notes.defects());
   return description;
 }
 

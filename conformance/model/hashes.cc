@@ -38,12 +38,12 @@ const ParsedStructure* hash_list(const ParsedStructure& header) {
 }
 
 // The header bytes that the hashes cover.
-std::vector<std::byte> hashed_header(Bytes file, const Reading& reading, const ParsedStructure& header) {
+std::vector<std::byte> hashed_header(const Reading& reading, const ParsedStructure& header) {
   const Value& length = *header.find("data_length");
   const Value& hashes_length = *header.find("hashes_length");
   std::vector<std::byte> message;
   const auto add = [&](std::uint64_t begin, std::uint64_t end) {
-    const Bytes bytes = file.subspan(begin, end - begin);
+    const Bytes bytes = reading.file.subspan(begin, end - begin);
     message.insert(message.end(), bytes.begin(), bytes.end());
   };
   if (reading.layout->headers_first) {
@@ -80,25 +80,26 @@ std::vector<StoredHash> stored_hashes(const ParsedStructure& header) {
   return hashes;
 }
 
-void check_hashes(Bytes file, const Reading& reading, std::size_t i, Bytes plaintext, Notes& notes) {
+void check_hashes(Reading& reading, std::size_t i, Bytes plaintext) {
   const ParsedStructure& header = *reading.tensors[i].header;
   const std::string label = reading.label(kTensorHeader.name, i);
   const std::vector<StoredHash> hashes = stored_hashes(header);
   if (hashes.empty()) {
-    notes.defect("TZR-HSH-004", header.find("hashes_length")->offset, label + ": there is no hash to verify");
+    reading.notes.defect("TZR-HSH-004", header.find("hashes_length")->offset, label + ": there is no hash to verify");
     return;
   }
-  std::vector<std::byte> message = hashed_header(file, reading, header);
+  std::vector<std::byte> message = hashed_header(reading, header);
   message.insert(message.end(), plaintext.begin(), plaintext.end());
   // A header may list a type many times, and the data is long.
   std::map<std::uint64_t, std::vector<std::byte>> right;
   for (const auto& [type, value] : hashes) {
     if (!right.contains(type)) right[type] = type == kHashCrc32 ? crc32(message) : sha256(message);
-    const Bytes stored = file.subspan(value->offset, value->size);
+    const Bytes stored = reading.file.subspan(value->offset, value->size);
     if (std::equal(stored.begin(), stored.end(), right[type].begin())) continue;
     const bool is_crc32 = type == kHashCrc32;
-    notes.defect(is_crc32 ? "TZR-HSH-005" : "TZR-HSH-006", value->offset,
-                 fmt::format("{}: the {} is not that of header and data", label, is_crc32 ? "CRC32" : "SHA-256"));
+    reading.notes.defect(
+        is_crc32 ? "TZR-HSH-005" : "TZR-HSH-006", value->offset,
+        fmt::format("{}: the {} is not that of header and data", label, is_crc32 ? "CRC32" : "SHA-256"));
   }
 }
 

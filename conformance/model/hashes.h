@@ -1,6 +1,6 @@
 // The stored hashes of tensors, and whether they are correct.
 //
-// Thread-safety: pure functions, but for the notes that they are given.
+// Thread-safety: pure functions, but for the notes of the reading.
 #pragma once
 
 #include <string>
@@ -22,6 +22,6 @@ std::vector<StoredHash> stored_hashes(const ParsedStructure& header);
 
 // Step 12 of FORMAT.md 11.1 for one tensor.
 // REQUIRES: the tensor has a whole header.
-void check_hashes(Bytes file, const Reading& reading, std::size_t tensor, Bytes plaintext, Notes& notes);
+void check_hashes(Reading& reading, std::size_t tensor, Bytes plaintext);
 
 }  // namespace tzmark::conformance::model

@@ -40,15 +40,18 @@ std::optional<std::uint64_t> nominal_bytes(const std::vector<std::uint64_t>& sha
 // What the fields of an entry mean, and whether they agree with each other.
 class EntryCheck {
  public:
-  EntryCheck(Bytes file, const Layout& layout, std::string label, Notes& notes)
-      : file_(file), layout_(&layout), label_(std::move(label)), notes_(&notes) {}
+  EntryCheck(const Reading& reading, std::size_t tensor, Notes& notes)
+      : reading_(&reading), label_(reading.label(kIndexEntry.name, tensor)), notes_(&notes) {}
 
-  void run(Tensor& tensor) const {
+  Tensor run(ParsedStructure entry) const {
+    Tensor tensor;
+    tensor.entry = std::move(entry);
     check_dtype(tensor);
     check_name(tensor);
-    tensor.shape = shape_of(file_, tensor.entry);
+    tensor.shape = shape_of(reading_->file, tensor.entry);
     tensor.data_length = tensor.entry.find("data_length")->number;
     check_size(tensor);
+    return tensor;
   }
 
  private:
@@ -56,7 +59,7 @@ class EntryCheck {
     notes_->defect(rule, at.offset, fmt::format("{}: {}", label_, message));
   }
 
-  std::string_view text(const Value& value) const { return text_of(file_.subspan(value.offset, value.size)); }
+  std::string_view text(const Value& value) const { return text_of(reading_->file.subspan(value.offset, value.size)); }
 
   void check_dtype(Tensor& tensor) const {
     const Value& value = *tensor.entry.find("dtype");
@@ -83,24 +86,15 @@ class EntryCheck {
       defect("TZR-IDX-006", length,
              fmt::format("data_length is {}, and shape and dtype give {} bytes", length.number, *nominal));
     }
-    if (tensor.meta && layout_->data_version < 4) {
-      defect("TZR-IDX-007", length, fmt::format("a meta tensor in data version {}", layout_->data_version));
+    if (const std::uint64_t version = reading_->layout->data_version; tensor.meta && version < 4) {
+      defect("TZR-IDX-007", length, fmt::format("a meta tensor in data version {}", version));
     }
   }
 
-  Bytes file_;
-  const Layout* layout_;
+  const Reading* reading_;
   std::string label_;
   Notes* notes_;
 };
-
-// Checks an entry that was parsed.
-Tensor tensor_of(ParsedStructure entry, std::size_t i, const Reading& reading, Notes& notes) {
-  Tensor tensor;
-  tensor.entry = std::move(entry);
-  EntryCheck(reading.file, *reading.layout, reading.label(kIndexEntry.name, i), notes).run(tensor);
-  return tensor;
-}
 
 using Paths = std::vector<std::optional<Path>>;
 
@@ -109,7 +103,7 @@ bool read_entries(std::uint64_t tensor_count, Reading& reading, std::uint64_t& a
   for (std::uint64_t i = 0; i < tensor_count; ++i) {
     ParsedStructure entry = reading.read({&kIndexEntry, at, reading.index_end, i}, reading.notes);
     if (!entry.whole) return false;
-    Tensor tensor = tensor_of(std::move(entry), i, reading, reading.notes);
+    Tensor tensor = EntryCheck(reading, i, reading.notes).run(std::move(entry));
     reading.places.push_back({.entry_begin = at, .data_length = tensor.data_length});
     at = tensor.entry.end;
     paths.push_back(std::move(tensor.name.path));
@@ -191,7 +185,7 @@ void parse_tensors(Reading& reading) {
   for (std::size_t i = 0; i < reading.places.size(); ++i) {
     const Place& place = reading.places[i];
     Notes known(reading.notes.without());
-    Tensor& tensor = reading.tensors.emplace_back(tensor_of(reading.entry(i), i, reading, known));
+    Tensor& tensor = reading.tensors.emplace_back(EntryCheck(reading, i, known).run(reading.entry(i)));
     static_cast<Place&>(tensor) = place;
     if (!place.header_end) continue;
     tensor.header = reading.parse({&kTensorHeader, *place.header_offset, *place.header_end, i}, known);

@@ -27,8 +27,7 @@ bool has_long_dim(const Tensor& tensor) {
 
 class WriterCheck {
  public:
-  WriterCheck(Bytes file, const ParsedStructure& file_header, const Reading& reading, Notes& notes)
-      : file_(file), file_header_(&file_header), reading_(&reading), notes_(&notes) {}
+  explicit WriterCheck(Reading& reading) : file_(reading.file), reading_(&reading), notes_(&reading.notes) {}
 
   void run() const {
     check_file_header();
@@ -47,13 +46,13 @@ class WriterCheck {
   void check_file_header() const {
     std::uint64_t sum = 0;
     for (const Tensor& tensor : reading_->tensors) sum += tensor.data_length;
-    const Value& total = *file_header_->find("total data bytes");
+    const Value& total = *reading_->file_header.find("total data bytes");
     if (total.number != sum) {
       notes_->writer_defect("TZR-HDR-009", total.offset,
                             fmt::format("file header: total data bytes is {}, and the sum is {}", total.number, sum));
     }
-    check_zero(*file_header_->find("unused"));
-    if (reading_->layout->data_version < 4) check_zero(*file_header_->find("feature flags"));
+    check_zero(*reading_->file_header.find("unused"));
+    if (reading_->layout->data_version < 4) check_zero(*reading_->file_header.find("feature flags"));
   }
 
   void check_zero(const Value& unused) const {
@@ -69,7 +68,7 @@ class WriterCheck {
                                     : reading_->encrypted                                 ? "v3"
                                     : any([](const Tensor& t) { return t.dtype.opaque; }) ? "v2"
                                                                                           : "v1";
-    const Value& version = *file_header_->find("data version");
+    const Value& version = *reading_->file_header.find("data version");
     const std::uint64_t needed_version = layout_named(needed).data_version;
     if (needed == reading_->layout->name && version.number == needed_version) return;
     notes_->writer_defect("TZR-HDR-006", version.offset,
@@ -218,15 +217,12 @@ class WriterCheck {
   }
 
   Bytes file_;
-  const ParsedStructure* file_header_;
   const Reading* reading_;
   Notes* notes_;
 };
 
 }  // namespace
 
-void check_writer_rules(Bytes file, const ParsedStructure& file_header, const Reading& reading, Notes& notes) {
-  WriterCheck(file, file_header, reading, notes).run();
-}
+void check_writer_rules(Reading& reading) { WriterCheck(reading).run(); }
 
 }  // namespace tzmark::conformance::model

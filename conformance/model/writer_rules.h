@@ -1,13 +1,13 @@
 // Checks the rules of FORMAT.md that bind only writers.
 //
-// Thread-safety: a pure function, but for the notes that it is given.
+// Thread-safety: a pure function, but for the notes of the reading.
 #pragma once
 
 #include "model/reading.h"
 
 namespace tzmark::conformance::model {
 
-// REQUIRES: every tensor was read completely, and in v1 to v4 the terminator.
-void check_writer_rules(Bytes file, const ParsedStructure& file_header, const Reading& reading, Notes& notes);
+// REQUIRES: every tensor was read completely and is parsed, and in v1 to v4 the terminator was read.
+void check_writer_rules(Reading& reading);
 
 }  // namespace tzmark::conformance::model
