@@ -17,6 +17,10 @@ namespace tzmark::bench {
 void add_bench(CLI::App& app, const std::vector<std::string>& command, int& status);
 void add_compare(CLI::App& app, int& status);
 
+// Replaces this process by tzmark history, a Python program that parses its options itself. The interpreter is python3,
+// or what the environment variable TZMARK_PYTHON names. Throws Error.
+[[noreturn]] void become_history(std::vector<std::string> options);
+
 // Prints formatted lines to standard output.
 template <typename... Values>
 void say(fmt::format_string<Values...> format, Values&&... values) {

@@ -33,6 +33,7 @@ constexpr std::array kSiblings = {
     Sibling{kConform, "", "minimize", "Shrink a file on which an implementation fails"},
     Sibling{kBench, "", "bench", "Measure I/O paths, the codec on top of them, and other programs"},
     Sibling{kBench, "", "compare", "Compare two results of bench; exit 1 on a regression"},
+    Sibling{kBench, "", "history", "Find change points in a directory of results of bench"},
     Sibling{kSimulate, "checkpoint", "simulate", "Run a training loop that saves checkpoints"},
 };
 
