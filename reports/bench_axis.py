@@ -1,4 +1,4 @@
-"""Axes: positions of values in a figure, and their ticks, linear from zero or by powers of ten."""
+"""Axes: positions of values in a figure, and their ticks, linear or by powers of ten."""
 
 from __future__ import annotations
 
@@ -24,6 +24,29 @@ class Linear:
         locator = MaxNLocator(nbins=count, steps=[1, 2, 2.5, 5, 10])
         values = [float(value) for value in locator.tick_values(0, self.limit)]
         return [value for value in values if 0 <= value <= self.limit * 1.001]
+
+
+@dataclass(frozen=True)
+class Between:
+    """A linear axis that need not begin at zero: low at start, high at end.
+
+    REQUIRES: low < high.
+    """
+
+    start: float
+    end: float
+    low: float
+    high: float
+
+    def at(self, value: float) -> float:
+        part = (value - self.low) / (self.high - self.low)
+        return self.start + (self.end - self.start) * part
+
+    def ticks(self, count: int) -> list[float]:
+        """Returns about that many round values."""
+        locator = MaxNLocator(nbins=count, steps=[1, 2, 2.5, 5, 10])
+        values = [float(value) for value in locator.tick_values(self.low, self.high)]
+        return [value for value in values if self.low <= value <= self.high]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,9 @@ COLOURS = {
     "uring-direct": ("#0b4340", "#c2f2ec"),
     "uring-sqpoll": ("#6bb5ad", "#2a7d76"),
     "gpudirect": ("#a2325c", "#f090a6"),
+    # Change points of a history.
+    "slower": ("#b3261e", "#f28b82"),
+    "faster": ("#2c6e49", "#7fc29b"),
     "other-0": ("#5d7f3c", "#a3c880"),
     "other-1": ("#5b6478", "#98a3bb"),
     "other-2": ("#94644a", "#cf9f84"),

@@ -1,0 +1,136 @@
+"""The analysis of a history as one JSON document, from which table and page are made."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from history_changes import CODE, RESULTS_MIN, Analysed, Change
+from history_read import History
+from outcomes import Json
+
+KIND = "history"
+VERSION = 1
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def of(
+    history: History,
+    analysed: list[Analysed],
+    alpha: float,
+    threshold: float,
+    last: int,
+) -> Json:
+    count = sum(each.is_analysed for each in analysed)
+    recent = len(history.results) - last
+    series = [_series(each, history, analysed, recent) for each in analysed]
+    return {
+        "schema_version": VERSION,
+        "kind": KIND,
+        "options": {"alpha": alpha, "threshold": threshold, "last": last},
+        "p_max": alpha / max(count, 1),
+        "results": [
+            {
+                "file": result.file,
+                "started_at": result.started_at,
+                "commit": result.commit,
+                "environment": letter(environment),
+            }
+            for result, environment in zip(history.results, history.environment_of)
+        ],
+        "environments": [
+            {
+                "name": letter(index),
+                "results": history.environment_of.count(index),
+                "facts": facts,
+                "differs_in": _differences(history.environments, index),
+            }
+            for index, facts in enumerate(history.environments)
+        ],
+        "skipped": [
+            {"file": each.file, "reason": each.reason, "error": each.is_error}
+            for each in history.skipped
+        ],
+        "series": series,
+        "regressions": sum(each["regression"] for each in series),
+    }
+
+
+def letter(index: int) -> str:
+    number = index // len(LETTERS)
+    return LETTERS[index % len(LETTERS)] + (str(number) if number else "")
+
+
+def _differences(environments: list[dict[str, str]], index: int) -> list[str]:
+    """Returns the names of the facts that differ from those of the environment before."""
+    if index == 0:
+        return []
+    before, now = environments[index - 1], environments[index]
+    return [name for name in {**before, **now} if before.get(name) != now.get(name)]
+
+
+def _series(
+    each: Analysed, history: History, analysed: list[Analysed], recent: int
+) -> Json:
+    """recent: the index of the first of the last results."""
+    series = each.series
+    members = [
+        index
+        for index, environment in enumerate(history.environment_of)
+        if environment == series.environment
+    ]
+    notes = []
+    if not each.is_analysed:
+        notes.append(
+            f"not analysed: {len(series.values)} of at least {RESULTS_MIN} results"
+        )
+    if series.without_reference:
+        notes.append(f"results without a raw path left out: {series.without_reference}")
+    if series.indexes and series.indexes[-1] != members[-1]:
+        notes.append("not in the newest result")
+    names = Counter(
+        other.series.name
+        for other in analysed
+        if other.series.environment == series.environment
+    )
+    if names[series.name] > 1:
+        notes.append("one of several series of this id: other scale, peer or measure")
+    codes = [change for change in each.changes if change.whose == CODE]
+    regression = bool(codes) and codes[-1].is_slower() and codes[-1].after >= recent
+    outliers = set(each.outliers)
+    is_ratio = series.reference is not None
+    return {
+        "id": series.name,
+        "subject": series.subject,
+        "environment": letter(series.environment),
+        "measure": f"{series.measure} over raw path" if is_ratio else series.measure,
+        "reference": series.reference,
+        "analysed": each.is_analysed,
+        "regression": regression,
+        "notes": notes,
+        "points": [
+            {
+                "result": index,
+                "value": series.values[at],
+                "clipped": each.clipped[at],
+                "outlier": at in outliers,
+                "rate": series.rates[at],
+                "raw_rate": series.raw_rates[at] if is_ratio else None,
+            }
+            for at, index in enumerate(series.indexes)
+        ],
+        "changes": [_change(change, codes, regression) for change in each.changes],
+    }
+
+
+def _change(change: Change, codes: list[Change], regression: bool) -> Json:
+    return {
+        "before": change.before,
+        "after": change.after,
+        "size": change.effect.size,
+        "low": change.effect.low,
+        "high": change.effect.high,
+        "direction": "slower" if change.is_slower() else "faster",
+        "whose": change.whose,
+        "why": change.why,
+        "regression": regression and change is codes[-1],
+    }
