@@ -9,10 +9,10 @@
 #include <set>
 
 #include "mutation/assess.h"
-#include "mutation/test_seeds.h"
 #include "runner/explain.h"
 #include "runner/sha256.h"
-#include "runner/test_corpus.h"
+#include "testing/test_corpus.h"
+#include "testing/test_seeds.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/files/tensors_files.h"
 #include "testing/files/test_directory.h"
 #include "tzmark/crypto.h"

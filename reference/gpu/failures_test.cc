@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/gpu/gpu_test.h"
 #include "tzmark/error.h"
 

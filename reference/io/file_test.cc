@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/faults/faulty_file.h"
 #include "testing/files/memory_file.h"
 #include "testing/files/path_test.h"

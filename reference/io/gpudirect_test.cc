@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/gpu/fake_libraries.h"
 #include "tzmark/error.h"
 

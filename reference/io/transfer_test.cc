@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/files/path_test.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "bytes/caught.h"
 #include "bytes/digest.h"
+#include "testing/caught.h"
 #include "testing/files/source_file.h"
 #include "testing/files/test_directory.h"
 #include "tzmark/safetensors.h"
