@@ -43,7 +43,7 @@ struct UndoJournalHeaderWire {
   std::uint64_t insert_bytes;
   std::uint64_t range_count;  // ranges follow: u64 offset, u64 length, bytes; then the SHA-256 of all before it
   std::byte unchanged[32];    // SHA-256 of samples of the file that the change leaves as they are
-  std::uint32_t crc32;        // of this header before it, so that a damaged length is not taken for a cut journal
+  std::uint32_t crc32;        // of this header before it
 };
 #pragma pack(pop)
 static_assert(sizeof(UndoJournalHeaderWire) == 120);

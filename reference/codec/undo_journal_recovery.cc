@@ -35,10 +35,10 @@ struct SavedRange : Range {
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::kEditInterrupted, why); }
 [[noreturn]] void refuse_damaged() {
-  refuse(
-      fmt::format("the undo journal is damaged; if the machine lost power before the journal was on disk, the file was "
-                  "not touched: {}",
-                  kWithoutIt));
+  refuse(fmt::format(
+      "the undo journal is damaged, or not from tzmark; if the machine lost power before the journal was on "
+      "disk, the file was not touched: {}",
+      kWithoutIt));
 }
 [[noreturn]] void refuse_untrusted(const std::string& name, const std::string& why) {
   refuse(fmt::format("{} is not trusted as an undo journal: {}; {}", name, why, kWithoutIt));
@@ -108,31 +108,24 @@ Descriptor open_trusted(const InPlaceFile& locked, RecoverOptions options) {
   return descriptor;
 }
 
-// A journal of another version is not obeyed, and not taken for one that was cut.
-void require_version(File& journal) {
-  struct {
-    unsigned char magic[8];
-    std::uint32_t version;
-  } begin;
-  static_assert(sizeof begin == 12);
-  if (journal.size() < sizeof begin) return;
-  journal.read_at(0, std::as_writable_bytes(std::span(&begin, 1)));
-  if (!std::ranges::equal(begin.magic, kUndoJournalMagic)) refuse_damaged();
-  if (begin.version == kUndoJournalVersion) return;
-  refuse(
-      fmt::format("the undo journal has version {}, and this tzmark obeys version {} only: recover with the tzmark "
-                  "that wrote it, or {}",
-                  begin.version, kUndoJournalVersion, kWithoutIt));
-}
-
-// A journal that was not written to its end never counted: the file has not been touched.
-bool is_whole(File& journal, UndoJournalHeaderWire& header) {
-  require_version(journal);
-  if (journal.size() < sizeof header) return false;
-  journal.read_at(0, std::as_writable_bytes(std::span(&header, 1)));
-  if (header.crc32 != crc32_of(header) || header.journal_bytes < sizeof header + sizeof(Sha256Digest)) refuse_damaged();
-  if (journal.size() < header.journal_bytes) return false;
-  if (journal.size() > header.journal_bytes) refuse_damaged();
+// Reads the header of a journal, and verifies the digest of all of it. Journals get their name when they are whole, so
+// a shorter file is refused.
+UndoJournalHeaderWire read_journal_header(File& journal) {
+  UndoJournalHeaderWire header{};
+  const auto raw = std::as_writable_bytes(std::span(&header, 1));
+  journal.read_at(0, raw.first(static_cast<std::size_t>(std::min<std::uint64_t>(raw.size(), journal.size()))));
+  if (journal.size() < offsetof(UndoJournalHeaderWire, kind)) refuse_damaged();
+  if (!std::ranges::equal(header.magic, kUndoJournalMagic)) refuse_damaged();
+  if (header.version != kUndoJournalVersion) {
+    refuse(
+        fmt::format("the undo journal has version {}, and this tzmark obeys version {} only: recover with the tzmark "
+                    "that wrote it, or {}",
+                    std::uint32_t{header.version}, kUndoJournalVersion, kWithoutIt));
+  }
+  if (journal.size() < sizeof header + sizeof(Sha256Digest) || header.journal_bytes != journal.size() ||
+      header.crc32 != crc32_of(header)) {
+    refuse_damaged();
+  }
   Sha256 digest;
   std::vector<std::byte> piece(kRecoveryPieceBytes);
   const std::uint64_t hashed = header.journal_bytes - sizeof(Sha256Digest);
@@ -146,7 +139,7 @@ bool is_whole(File& journal, UndoJournalHeaderWire& header) {
   Sha256Digest stored;
   journal.read_at(hashed, std::span<std::byte>(stored));
   if (stored != digest.finish()) refuse_damaged();
-  return true;
+  return header;
 }
 
 // The ranges, all of them inside the journal and inside the file.
@@ -260,19 +253,18 @@ Recovery end_insert(File& journal, const UndoJournalHeaderWire& header, std::spa
 Recovery recover_locked(InPlaceFile& locked, RecoverOptions options) {
   Descriptor descriptor = open_trusted(locked, options);
   if (descriptor.get() < 0) return Recovery::kNothing;
+  const std::string name = undo_journal_name(locked);
+  const auto journal = open_file(std::move(descriptor), name, OpenMode::kRead);
+  const UndoJournalHeaderWire header = about(name, [&] { return read_journal_header(*journal); });
+  const std::vector<SavedRange> ranges = ranges_of(*journal, header);
+  require_plausible(header, ranges.size());
+  if (!options.restored) require_same_file(header, locked);
+  const auto file = locked.open();
   Recovery result = Recovery::kUndone;
-  const auto journal = open_file(std::move(descriptor), undo_journal_name(locked), OpenMode::kRead);
-  UndoJournalHeaderWire header;
-  if (is_whole(*journal, header)) {
-    const std::vector<SavedRange> ranges = ranges_of(*journal, header);
-    require_plausible(header, ranges.size());
-    if (!options.restored) require_same_file(header, locked);
-    const auto file = locked.open();
-    if (static_cast<UndoJournalKind>(header.kind) == UndoJournalKind::kOverwrite) {
-      undo_overwrite(*journal, header, ranges, *file, locked);
-    } else {
-      result = end_insert(*journal, header, ranges, *file, locked);
-    }
+  if (static_cast<UndoJournalKind>(header.kind) == UndoJournalKind::kOverwrite) {
+    undo_overwrite(*journal, header, ranges, *file, locked);
+  } else {
+    result = end_insert(*journal, header, ranges, *file, locked);
   }
   remove_undo_journal(locked);
   return result;

@@ -218,6 +218,16 @@ TEST_F(UndoJournalTest, MayBeRestoredTogetherWithItsFile) {
   EXPECT_EQ(read_whole(copy), other);
 }
 
+TEST_F(UndoJournalTest, IsNoFileOfAnotherProgram) {
+  for (const std::string_view content : {"", "x", "hello world", "a longer file than the beginning of a journal"}) {
+    SCOPED_TRACE(content);
+    const auto foreign = std::as_bytes(std::span(content));
+    write_whole(journal_, foreign);
+    expect_refused("file.tensors.tzmark-intent: the undo journal is damaged, or not from tzmark");
+    EXPECT_TRUE(std::ranges::equal(read_whole(journal_), foreign));
+  }
+}
+
 // The size of a journal may be on disk before its bytes are.
 TEST_F(UndoJournalTest, ThatDidNotReachTheDiskSaysWhatToDo) {
   for (const std::size_t from : {std::size_t{0}, sizeof(UndoJournalHeaderWire), whole_.size() - 32}) {
