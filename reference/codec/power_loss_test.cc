@@ -239,6 +239,11 @@ Reply name_every_file(const Call& call) {
   return insert_by_file_system(call);
 }
 
+// As NFS does.
+Reply lack_unnamed_files_and_exchange(const Call& call) {
+  return call.function == "renameat2" ? Reply::failure(EINVAL) : name_every_file(call);
+}
+
 using Change = std::function<void(const std::string& name)>;
 
 PowerLossScenario changing(const Change& change, test::SystemCalls::Hook hook = insert_by_file_system) {
@@ -288,6 +293,10 @@ TEST(ChangeInPlacePowerLossTest, GivesAnotherKind) { expect_safe(changing(retype
 
 TEST(ChangeInPlacePowerLossTest, RenamesWhereEveryFileHasAName) {
   expect_safe(changing(rename_layers, name_every_file), 400);
+}
+
+TEST(ChangeInPlacePowerLossTest, RenamesWhereNoCallRenamesWithoutReplacing) {
+  expect_safe(changing(rename_layers, lack_unnamed_files_and_exchange), 400);
 }
 
 TEST(ChangeInPlacePowerLossTest, GrowsByInsertedRanges) {
