@@ -97,11 +97,15 @@ TEST_F(ChangeTest, AppendAttributesHashMismatchesToTheInput) {
   EXPECT_EQ(slurp(foreign), "a note");
   fs::remove(foreign);
   EXPECT_EQ(run({"verify", file_}).status, 0);
-  // The unfinished copy of a killed process is reported and kept.
-  write("file.tzmark-grow-0123456789abcdef", std::string("a copy"));
+  // What killed processes did not finish is reported and kept.
+  const std::string copy = write("file.tzmark-grow-0123456789abcdef", std::string("a copy"));
+  const std::string journal = write("file.tzmark-intent.tmp-01234567", std::string("a journal"));
   const Result recovered = run({"edit", file_, "--recover"});
   EXPECT_EQ(recovered.status, 0);
-  EXPECT_THAT(recovered.err, HasSubstr("file.tzmark-grow-0123456789abcdef: note: "));
+  for (const std::string& left : {copy, journal}) {
+    EXPECT_THAT(recovered.err, HasSubstr(left + ": note: "));
+    EXPECT_TRUE(fs::exists(left));
+  }
 }
 
 TEST_F(ChangeTest, EditsAllOrNothing) {

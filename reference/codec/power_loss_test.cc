@@ -345,6 +345,23 @@ PowerLossScenario recovering(const Change& change, const std::function<bool(cons
 
 bool syncs_file(const Call& call) { return call.kind == Call::Kind::kSync && call.path.ends_with(kName); }
 
+// Without unnamed files, a killed process leaves its journal under a temporary name.
+TEST(UnfinishedJournalTest, IsListed) {
+  const test::TestDirectory directory;
+  const std::string name = directory.name() + kName;
+  write_old(directory.name());
+  {
+    test::SystemCalls calls([](const Call& call) -> Reply {
+      if (call.function == "renameat") throw std::runtime_error("the process is killed");
+      return name_every_file(call);
+    });
+    EXPECT_TRUE(test::error_of([&] { drop_one(name); }));
+    EXPECT_TRUE(calls.is_dead());
+  }
+  EXPECT_EQ(recover(name), Recovery::kNothing);
+  EXPECT_THAT(unfinished_files(name), ElementsAre(::testing::StartsWith(name + ".tzmark-intent.tmp-")));
+}
+
 TEST(RecoveryPowerLossTest, PutsOldBytesBack) { expect_safe(recovering(rename_layers, syncs_file), 200); }
 
 TEST(RecoveryPowerLossTest, CutsTheFile) { expect_safe(recovering(append_data, syncs_file), 200); }

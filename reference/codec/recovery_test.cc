@@ -270,7 +270,7 @@ TEST_F(RecoveryTest, ACopyThatWasNotFinishedConcernsNobody) {
   write_whole(copy, before);
   EXPECT_EQ(canonical_json(reader()), canonical_json(test::open_bytes(before)));
   EXPECT_EQ(recover(name_), Recovery::kNothing);
-  EXPECT_THAT(unfinished_copies(name_), ElementsAre(copy));
+  EXPECT_THAT(unfinished_files(name_), ElementsAre(copy));
   EXPECT_EQ(bytes(), before);
 }
 

@@ -32,7 +32,7 @@ class UndoJournalWriter {
         name_(undo_journal_name(locked)),
         descriptor_(directory_.create_without_name(kPrivate)) {
     if (descriptor_.get() < 0) {
-      temporary_.emplace(locked.shared_directory(), temporary_name_for(name_.substr(0, kNameBytesMax)));
+      temporary_.emplace(locked.shared_directory(), temporary_name_for(temporary_journal_stem(locked.name())));
       descriptor_ = directory_.create(temporary_->name(), kPrivate);
     }
     file_ = open_file(duplicate(descriptor_), name_, OpenMode::kModify);
@@ -69,7 +69,6 @@ class UndoJournalWriter {
 
  private:
   static constexpr mode_t kPrivate = 0600;
-  static constexpr std::size_t kNameBytesMax = NAME_MAX - std::string_view(".tmp-XXXXXXXX").size();
 
   const InPlaceFile& locked_;
   const Directory& directory_;
@@ -170,6 +169,10 @@ Sha256Digest digest_of_unchanged(File& file, const UndoJournalHeaderWire& header
 }
 
 std::string undo_journal_name(const InPlaceFile& locked) { return locked.name() + std::string(kSuffix); }
+
+std::string temporary_journal_stem(const std::string& name) {
+  return (name + std::string(kSuffix)).substr(0, NAME_MAX - std::string_view(".tmp-XXXXXXXX").size());
+}
 
 std::string undo_journal_file_name(const std::string& file_name) {
   return resolved_file_name(file_name) + std::string(kSuffix);

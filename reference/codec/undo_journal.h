@@ -62,6 +62,8 @@ std::uint32_t crc32_of(const UndoJournalHeaderWire& header);
 Sha256Digest digest_of_unchanged(File& file, const UndoJournalHeaderWire& header, std::span<const Range> changed,
                                  std::uint64_t moved_bytes);
 std::string undo_journal_name(const InPlaceFile& locked);  // in its directory
+// What the temporary name of a journal begins with, for temporary_name_for.
+std::string temporary_journal_stem(const std::string& name);
 
 // Saves the file's bytes of the ranges, as far as it has them. file_bytes_max: how large the change makes the file.
 // Who may read the file may read what is saved of it.
