@@ -259,8 +259,8 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
   return finished;
 }
 
-std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter, const InputOptions& input,
-                          const Decisive& step) {
+std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter,
+                          const InputModeOptions& input, const Decisive& step) {
   std::vector<std::string> own = own_command(manifest, item, adapter);
   if (item.operation == Operation::kEncode) {
     own.insert(own.end(), {"--keep", "kept"});

@@ -162,7 +162,7 @@ void InPlaceEdit::copy(std::uint64_t at, std::uint64_t bytes, const Segments& af
   locked_ = std::move(grown);
 }
 
-void InPlaceEdit::begin(std::vector<Range> ranges, std::uint64_t file_bytes_max) {
+void InPlaceEdit::begin(std::vector<ByteRange> ranges, std::uint64_t file_bytes_max) {
   ranges.push_back({0, kFileHeaderBytes});
   ranges.push_back({index_.begin - sizeof(std::uint64_t), sizeof(std::uint64_t)});
   begun_ = true;

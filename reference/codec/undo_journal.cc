@@ -80,7 +80,7 @@ class UndoJournalWriter {
   std::uint64_t position_ = 0;
 };
 
-UndoJournalHeaderWire header_of(UndoJournalKind kind, const InPlaceFile& locked, std::span<const Range> ranges) {
+UndoJournalHeaderWire header_of(UndoJournalKind kind, const InPlaceFile& locked, std::span<const ByteRange> ranges) {
   const FileIdentity identity = locked.identity();
   UndoJournalHeaderWire header{};
   std::ranges::copy(kUndoJournalMagic, header.magic);
@@ -93,12 +93,12 @@ UndoJournalHeaderWire header_of(UndoJournalKind kind, const InPlaceFile& locked,
   header.insert_at = header.file_bytes;
   header.range_count = ranges.size();
   header.journal_bytes = sizeof header + sizeof(Sha256Digest);
-  for (const Range& range : ranges) header.journal_bytes += sizeof(Range) + range.length;
+  for (const ByteRange& range : ranges) header.journal_bytes += sizeof(ByteRange) + range.length;
   return header;
 }
 
 // What counts is known only when the rest of the header is.
-void finish_header(UndoJournalHeaderWire& header, File& file, std::span<const Range> changed) {
+void finish_header(UndoJournalHeaderWire& header, File& file, std::span<const ByteRange> changed) {
   std::ranges::copy(digest_of_unchanged(file, header, changed, 0), header.unchanged);
   header.crc32 = crc32_of(header);
 }
@@ -106,7 +106,7 @@ void finish_header(UndoJournalHeaderWire& header, File& file, std::span<const Ra
 bool is_not_zero(std::byte b) { return b != std::byte{0}; }
 
 // The first bytes behind a position that are not all zeros; an empty range if all are.
-Range first_probe(File& file, std::uint64_t at) {
+ByteRange first_probe(File& file, std::uint64_t at) {
   std::vector<std::byte> piece(kJournalPieceBytes);
   while (at < file.size()) {
     const auto part =
@@ -120,7 +120,7 @@ Range first_probe(File& file, std::uint64_t at) {
 }
 
 // The last ones.
-Range last_probe(File& file, std::uint64_t at) {
+ByteRange last_probe(File& file, std::uint64_t at) {
   std::vector<std::byte> piece(kJournalPieceBytes);
   for (std::uint64_t end = file.size(); end > at;) {
     const auto part =
@@ -149,7 +149,7 @@ std::uint32_t crc32_of(const UndoJournalHeaderWire& header) {
   return crc32(0, std::as_bytes(std::span(&header, 1)).first(offsetof(UndoJournalHeaderWire, crc32)));
 }
 
-Sha256Digest digest_of_unchanged(File& file, const UndoJournalHeaderWire& header, std::span<const Range> changed,
+Sha256Digest digest_of_unchanged(File& file, const UndoJournalHeaderWire& header, std::span<const ByteRange> changed,
                                  std::uint64_t moved_bytes) {
   constexpr std::uint64_t kBlocks = 64, kBlockBytes = 4096;
   const std::uint64_t step = std::max(kBlockBytes, header.file_bytes / kBlocks);
@@ -159,7 +159,7 @@ Sha256Digest digest_of_unchanged(File& file, const UndoJournalHeaderWire& header
     const std::uint64_t end = at + std::min(kBlockBytes, header.file_bytes - at);
     const auto part = std::span(block).first(static_cast<std::size_t>(end - at));
     read_moved(file, header, moved_bytes, at, part);
-    for (const Range& range : changed) {
+    for (const ByteRange& range : changed) {
       const std::uint64_t from = std::max(at, range.offset), to = std::min(end, range.offset + range.length);
       if (from < to) std::ranges::fill(part.subspan(from - at, to - from), std::byte{0});
     }
@@ -178,9 +178,9 @@ std::string undo_journal_file_name(const std::string& file_name) {
   return resolved_file_name(file_name) + std::string(kSuffix);
 }
 
-void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<Range> ranges,
+void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<ByteRange> ranges,
                              std::uint64_t file_bytes_max) {
-  for (Range& range : ranges) {
+  for (ByteRange& range : ranges) {
     range.length = range.offset >= file.size() ? 0 : std::min(range.length, file.size() - range.offset);
     if (range.length == 0) range.offset = 0;
   }
@@ -190,7 +190,7 @@ void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<
   UndoJournalWriter journal(locked);
   journal.structure(header);
   std::vector<std::byte> piece(kJournalPieceBytes);
-  for (const Range& range : ranges) {
+  for (const ByteRange& range : ranges) {
     journal.structure(range);
     for (std::uint64_t done = 0; done < range.length;) {
       const auto part = std::span(piece).first(
@@ -205,7 +205,7 @@ void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<
 
 void write_insert_journal(const InPlaceFile& locked, File& file, std::uint64_t at, std::uint64_t insert_bytes,
                           std::uint64_t offset, std::span<const std::byte> bytes) {
-  const std::array ranges = {Range{offset, bytes.size()}, first_probe(file, at), last_probe(file, at)};
+  const std::array ranges = {ByteRange{offset, bytes.size()}, first_probe(file, at), last_probe(file, at)};
   UndoJournalHeaderWire header = header_of(UndoJournalKind::kInsert, locked, ranges);
   header.insert_at = at;
   header.insert_bytes = insert_bytes;
@@ -215,7 +215,7 @@ void write_insert_journal(const InPlaceFile& locked, File& file, std::uint64_t a
   journal.structure(header);
   journal.structure(ranges[0]);
   journal.bytes(bytes);
-  for (const Range& probe : std::span(ranges).subspan(1)) {
+  for (const ByteRange& probe : std::span(ranges).subspan(1)) {
     std::array<std::byte, kProbeBytesMax> room;
     const auto found = std::span(room).first(static_cast<std::size_t>(probe.length));
     file.read_at(probe.offset, found);

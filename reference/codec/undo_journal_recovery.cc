@@ -29,7 +29,7 @@ constexpr const char* kRestored =
     "move it away and verify the file; if that is well, delete it";
 
 // A range, and where its bytes are in the journal.
-struct SavedRange : Range {
+struct SavedRange : ByteRange {
   std::uint64_t bytes_at;
 };
 
@@ -149,11 +149,11 @@ std::vector<SavedRange> ranges_of(File& journal, const UndoJournalHeaderWire& he
   std::vector<SavedRange> ranges;
   std::uint64_t at = sizeof header;
   for (std::uint64_t i = 0; i < header.range_count; ++i) {
-    if (end - at < sizeof(Range)) refuse_damaged();
-    std::array<std::byte, sizeof(Range)> raw;
+    if (end - at < sizeof(ByteRange)) refuse_damaged();
+    std::array<std::byte, sizeof(ByteRange)> raw;
     journal.read_at(at, std::span<std::byte>(raw));
-    at += sizeof(Range);
-    const Range range{load<std::uint64_t>(raw, 0), load<std::uint64_t>(raw, sizeof(std::uint64_t))};
+    at += sizeof(ByteRange);
+    const ByteRange range{load<std::uint64_t>(raw, 0), load<std::uint64_t>(raw, sizeof(std::uint64_t))};
     const bool fits = range.length <= end - at && range.length <= header.file_bytes &&
                       range.offset <= header.file_bytes - range.length;
     if (!fits) refuse_damaged();
@@ -189,7 +189,7 @@ void require_same_file(const UndoJournalHeaderWire& header, const InPlaceFile& l
 
 bool is_unchanged(File& file, const UndoJournalHeaderWire& header, std::span<const SavedRange> changed,
                   std::uint64_t moved_bytes) {
-  const std::vector<Range> ranges(changed.begin(), changed.end());
+  const std::vector<ByteRange> ranges(changed.begin(), changed.end());
   return std::ranges::equal(digest_of_unchanged(file, header, ranges, moved_bytes), header.unchanged);
 }
 
@@ -255,7 +255,7 @@ Recovery recover_locked(InPlaceFile& locked, RecoverOptions options) {
   if (descriptor.get() < 0) return Recovery::kNothing;
   const std::string name = undo_journal_name(locked);
   const auto journal = open_file(std::move(descriptor), name, OpenMode::kRead);
-  const UndoJournalHeaderWire header = about(name, [&] { return read_journal_header(*journal); });
+  const UndoJournalHeaderWire header = with_context(name, [&] { return read_journal_header(*journal); });
   const std::vector<SavedRange> ranges = ranges_of(*journal, header);
   require_plausible(header, ranges.size());
   if (!options.restored) require_same_file(header, locked);

@@ -114,8 +114,8 @@ class GpuDirectFile final : public SizedFile {
   std::size_t write_device(std::uint64_t offset, ConstBuffer in) {
     Cuda::instance().make_context_current();
     const Alignment of_file{opened().alignment.unit_bytes, 1};
-    const Step step = write_step(of_file, offset, in, of_file.unit_bytes);
-    if (step.route == Step::Route::kBuffered) return write_edge(offset, in.sub(0, step.bytes));
+    const AlignedStep step = write_step(of_file, offset, in, of_file.unit_bytes);
+    if (step.route == AlignedStep::Route::kBuffered) return write_edge(offset, in.sub(0, step.bytes));
     const CuFile& cufile = CuFile::instance();
     const CuFile::Address place = cufile.address_of(in.data);
     const ssize_t result = uninterrupted([&] {

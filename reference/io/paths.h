@@ -19,18 +19,15 @@ namespace tzmark {
 // What a read that finds the end of the file throws. missing_bytes: what it still wanted there.
 Error early_end(std::uint64_t missing_bytes, std::uint64_t offset);
 
-// What the action throws begins with the name of what it is about.
+// Runs the action; the message of an Error that it throws begins with the name.
 template <typename Action>
-auto about(const std::string& name, Action&& action) {
+auto with_context(const std::string& name, Action&& action) {
   try {
     return action();
   } catch (const Error& error) {
     throw Error(error.code(), name + ": " + error.message(), error.offset());
   }
 }
-
-// Returns another descriptor of the same open file.
-Descriptor duplicate(const Descriptor& descriptor);
 
 // Returns another descriptor of the same open file.
 Descriptor duplicate(const Descriptor& descriptor);
