@@ -2,7 +2,6 @@
 #include "mutation/choices.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string_view>
 #include <vector>

@@ -9,7 +9,6 @@
 #include <array>
 #include <chrono>
 #include <fstream>
-#include <functional>
 #include <string>
 #include <thread>
 

@@ -1,5 +1,4 @@
 // What becomes of the two calls when libcuda fails: one clear error, nothing leaked, and no key on the GPU.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sodium.h>
 

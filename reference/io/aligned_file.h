@@ -6,7 +6,6 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <string>
 #include <string_view>
 
 #include "io/aligned_io.h"

@@ -1,13 +1,10 @@
 // Tests that hold for every I/O path and for the memory file, and of what happens when calls fail.
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <numeric>
 #include <set>
-#include <thread>
 
 #include "testing/caught.h"
 #include "testing/faults/faulty_file.h"

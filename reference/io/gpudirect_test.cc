@@ -1,5 +1,4 @@
 // Tests of the path gpudirect over stand-ins of its libraries: what it moves, and what it says when they fail.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <thread>

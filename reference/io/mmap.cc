@@ -10,7 +10,6 @@
 // Writing allocates space first, with fallocate, so that a full disk is an error of the call that meets it. On file
 // systems that cannot preallocate, the file only grows (ftruncate). Space is then allocated when a page is first
 // written, so that the populating call reports a full disk or, if the file system delays allocation, the sync does.
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,4 @@
 // Tests of what the system may refuse as a whole: direct I/O, rings, registered memory, mappings that can be checked.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <liburing.h>
 

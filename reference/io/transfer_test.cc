@@ -2,7 +2,6 @@
 // holes, and of queues.
 #include <gmock/gmock.h>
 
-#include <numeric>
 #include <set>
 
 #include "testing/caught.h"

@@ -2,7 +2,6 @@
 #include "io/uring_queue.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
