@@ -12,6 +12,7 @@
 #include <optional>
 #include <system_error>
 
+#include "bytes/pieces.h"
 #include "os/temporary_name.h"
 #include "tzmark/error.h"
 
@@ -188,16 +189,12 @@ void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<
   finish_header(header, file, ranges);
   UndoJournalWriter journal(locked);
   journal.structure(header);
-  std::vector<std::byte> piece(kJournalPieceBytes);
   for (const ByteRange& range : ranges) {
     journal.structure(range);
-    for (std::uint64_t done = 0; done < range.length;) {
-      const auto part = std::span(piece).first(
-          static_cast<std::size_t>(std::min<std::uint64_t>(kJournalPieceBytes, range.length - done)));
-      file.read_at(range.offset + done, part);
-      journal.bytes(part);
-      done += part.size();
-    }
+    for_each_piece(range.length, kJournalPieceBytes, [&](std::uint64_t done, std::span<std::byte> piece) {
+      file.read_at(range.offset + done, piece);
+      journal.bytes(piece);
+    });
   }
   journal.finish();
 }

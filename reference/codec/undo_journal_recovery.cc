@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bytes/cursor.h"
+#include "bytes/pieces.h"
 #include "codec/undo_journal.h"
 #include "os/attributes.h"
 #include "tzmark/error.h"
@@ -126,15 +127,11 @@ UndoJournalHeaderWire read_journal_header(File& journal) {
     refuse_damaged();
   }
   Sha256 digest;
-  std::vector<std::byte> piece(kRecoveryPieceBytes);
   const std::uint64_t hashed = header.journal_bytes - sizeof(Sha256Digest);
-  for (std::uint64_t at = 0; at < hashed;) {
-    const auto part =
-        std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(kRecoveryPieceBytes, hashed - at)));
-    journal.read_at(at, part);
-    digest.update(part);
-    at += part.size();
-  }
+  for_each_piece(hashed, kRecoveryPieceBytes, [&](std::uint64_t at, std::span<std::byte> piece) {
+    journal.read_at(at, piece);
+    digest.update(piece);
+  });
   Sha256Digest stored;
   journal.read_at(hashed, std::span<std::byte>(stored));
   if (stored != digest.finish()) refuse_damaged();
