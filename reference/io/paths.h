@@ -1,6 +1,7 @@
 // What each I/O path contributes to the registry, and the system calls that several of them share.
 #pragma once
 
+#include <cerrno>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,6 +28,20 @@ auto with_context(const std::string& name, Action&& action) {
   } catch (const Error& error) {
     throw Error(error.code(), name + ": " + error.message(), error.offset());
   }
+}
+
+// Repeats a system call that a signal interrupts, or that fails with the other error, and returns its last result.
+template <typename Call>
+auto uninterrupted(int other_error, Call&& call) {
+  for (;;) {
+    errno = 0;
+    const auto result = call();
+    if (result != -1 || (errno != EINTR && errno != other_error)) return result;
+  }
+}
+template <typename Call>
+auto uninterrupted(Call&& call) {
+  return uninterrupted(EINTR, call);
 }
 
 // Returns another descriptor of the same open file.

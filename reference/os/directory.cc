@@ -21,11 +21,7 @@ namespace tzmark {
 namespace {
 
 Descriptor open_at(int directory, const std::string& name, int flags, mode_t mode = 0) {
-  int fd = -1;
-  do {
-    fd = ::openat(directory, name.c_str(), flags | O_CLOEXEC, mode);
-  } while (fd < 0 && errno == EINTR);
-  return Descriptor(fd);
+  return Descriptor(uninterrupted([&] { return ::openat(directory, name.c_str(), flags | O_CLOEXEC, mode); }));
 }
 
 // A directory that may not be listed may still be written to: it is opened for everything but listing and syncing.
@@ -260,11 +256,7 @@ bool is_link_unsupported(int error_number) {
 }
 
 bool try_lock(int fd, Lock lock) {
-  int result = 0;
-  do {
-    result = ::flock(fd, (lock == Lock::kShared ? LOCK_SH : LOCK_EX) | LOCK_NB);
-  } while (result != 0 && errno == EINTR);
-  return result == 0;
+  return uninterrupted([&] { return ::flock(fd, (lock == Lock::kShared ? LOCK_SH : LOCK_EX) | LOCK_NB); }) == 0;
 }
 
 std::string read_small_file(const Directory& directory, const std::string& entry, std::uint64_t bytes_max) {
