@@ -47,7 +47,7 @@ int print_repro(const Manifest& manifest, const Adapter& adapter, const InputMod
 
 // Throws UnavailableError if this machine does not support one of the input modes.
 void check_input_modes(const InputModeOptions& input, const Manifest& manifest, const std::atomic<bool>& cancelled) {
-  if (std::find(input.modes.begin(), input.modes.end(), InputMode::kReadOnly) == input.modes.end()) return;
+  if (std::ranges::find(input.modes, InputMode::kReadOnly) == input.modes.end()) return;
   std::vector<std::string> command = read_only_prefix(input, manifest.directory);
   command.push_back("true");
   const ProcessResult process = run_process(command, {}, cancelled);

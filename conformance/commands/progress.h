@@ -17,8 +17,6 @@ class ProgressLine {
   explicit ProgressLine(std::size_t total) : total_(total), shown_(::isatty(STDERR_FILENO) == 1) {}
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
-  ProgressLine(ProgressLine&&) = delete;
-  ProgressLine& operator=(ProgressLine&&) = delete;
   ~ProgressLine() {
     if (shown_) print_to_stderr("\r\033[K");
   }

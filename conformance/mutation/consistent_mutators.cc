@@ -25,7 +25,7 @@ FilePart part_of_site(const Site& site) {
   if (site.name.starts_with("index")) return FilePart::kIndex;
   static const std::vector<std::string_view> header = {"magic",  "data version", "feature flags", "total data bytes",
                                                        "unused", "tensor count"};
-  if (std::find(header.begin(), header.end(), site.name) != header.end()) return FilePart::kFileHeader;
+  if (std::ranges::find(header, site.name) != header.end()) return FilePart::kFileHeader;
   return site.name == "tail" ? FilePart::kFile : FilePart::kLayoutSection;
 }
 
@@ -36,9 +36,9 @@ class MendedChange {
   FileChange make() {
     std::vector<FilePart> parts;
     for (const Site& site : seed_->sites) {
-      if (std::find(parts.begin(), parts.end(), part_of_site(site)) == parts.end()) parts.push_back(part_of_site(site));
+      if (std::ranges::find(parts, part_of_site(site)) == parts.end()) parts.push_back(part_of_site(site));
     }
-    if (std::find(parts.begin(), parts.end(), FilePart::kFile) == parts.end()) parts.push_back(FilePart::kFile);
+    if (std::ranges::find(parts, FilePart::kFile) == parts.end()) parts.push_back(FilePart::kFile);
     const FilePart part = random_->pick(parts);
     const bool by_field = part == FilePart::kFileHeader || part == FilePart::kLayoutSection || random_->one_in(3);
     if (by_field && edit_field(part)) return {std::move(edited_), part, std::move(text_)};
@@ -235,7 +235,7 @@ class MendedChange {
         break;
       case 3:
         text_ += "its hashes stand in the other order";
-        std::reverse(hashes.begin(), hashes.end());
+        std::ranges::reverse(hashes);
         break;
       case 4:
         text_ += "one of its hashes stands there twice";
@@ -283,7 +283,7 @@ class MendedChange {
         break;
       case 2:
         text_ += "its crypt chunks stand in the other order";
-        std::reverse(chunks.begin(), chunks.end());
+        std::ranges::reverse(chunks);
         break;
       case 3:
         chunk.type = random_->pick<std::uint16_t>({0, 1, 2, 3, 4, 255});

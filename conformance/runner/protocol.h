@@ -64,6 +64,9 @@ enum class AnswerKind {
 
 std::string_view name_of(AnswerKind kind);
 
+// Returns the last line that is not blank, without blanks around it.
+std::string_view last_line(std::string_view text);
+
 struct Answer {
   AnswerKind kind = AnswerKind::kNone;
   Json document;        // of kAccepted: the decoded content
