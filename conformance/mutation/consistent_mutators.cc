@@ -29,9 +29,9 @@ FilePart part_of_site(const Site& site) {
   return site.name == "tail" ? FilePart::kFile : FilePart::kLayoutSection;
 }
 
-class MendedChange {
+class ConsistentChange {
  public:
-  MendedChange(const Seed& seed, Random& random) : seed_(&seed), draft_(*seed.draft), random_(&random) {}
+  ConsistentChange(const Seed& seed, Random& random) : seed_(&seed), draft_(*seed.draft), random_(&random) {}
 
   FileChange make() {
     std::vector<FilePart> parts;
@@ -188,33 +188,24 @@ class MendedChange {
 
   void change_header(DraftTensor& tensor) {
     DraftHeader& header = tensor.header;
-    switch (random_->below(4)) {
-      case 0:
-        // The order in which arguments are evaluated depends on the compiler.
-        header.extra.resize(random_->pick<std::size_t>({1, 2, 7, 8, 10, 16}));
-        if (random_->one_in(2)) header.extra.assign(header.extra.size(), '\1');
-        text_ += fmt::format("{} bytes more in its header", header.extra.size());
-        break;
-      case 1: {
-        DraftCopies copies = copies_of(tensor);
-        copies.name = odd_name(copies.name, names(), *random_);
-        header.copies = copies;
-        text_ += fmt::format("its header has the name {}", model::in_quotes(copies.name));
-        break;
-      }
-      case 2: {
-        DraftCopies copies = copies_of(tensor);
-        copies.dtype = odd_dtype(copies.dtype, *random_);
-        header.copies = copies;
-        text_ += fmt::format("its header has the dtype {}", model::in_quotes(copies.dtype));
-        break;
-      }
-      default: {
-        DraftCopies copies = copies_of(tensor);
-        copies.dims += std::string("\1\0\0\0", 4);
-        header.copies = copies;
-        text_ += "its header has a dimension more";
-      }
+    const std::size_t change = random_->below(4);
+    if (change == 0) {
+      // The order in which arguments are evaluated depends on the compiler.
+      header.extra.resize(random_->pick<std::size_t>({1, 2, 7, 8, 10, 16}));
+      if (random_->one_in(2)) header.extra.assign(header.extra.size(), '\1');
+      text_ += fmt::format("{} bytes more in its header", header.extra.size());
+      return;
+    }
+    DraftCopies& copies = header.copies.emplace(copies_of(tensor));
+    if (change == 1) {
+      copies.name = odd_name(copies.name, names(), *random_);
+      text_ += fmt::format("its header has the name {}", model::in_quotes(copies.name));
+    } else if (change == 2) {
+      copies.dtype = odd_dtype(copies.dtype, *random_);
+      text_ += fmt::format("its header has the dtype {}", model::in_quotes(copies.dtype));
+    } else {
+      copies.dims += std::string("\1\0\0\0", 4);
+      text_ += "its header has a dimension more";
     }
   }
 
@@ -424,6 +415,6 @@ class MendedChange {
 
 }  // namespace
 
-FileChange change_consistently(const Seed& seed, Random& random) { return MendedChange(seed, random).make(); }
+FileChange change_consistently(const Seed& seed, Random& random) { return ConsistentChange(seed, random).make(); }
 
 }  // namespace tzmark::conformance::mutation
