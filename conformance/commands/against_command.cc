@@ -182,7 +182,7 @@ int run_against(const AgainstArguments& arguments, const fs::path& prefix, const
                                             .minimize_elapsed_max = nanoseconds_of(arguments.minimize_seconds)};
   Comparison comparison;
   {
-    const Progress progress(arguments.count > 0 ? arguments.count : cases.size());
+    const ProgressLine progress(arguments.count > 0 ? arguments.count : cases.size());
     comparison = mutation::compare(first, second, files, options, cancelled, std::cref(progress));
   }
   if (cancelled) throw EnvironmentError("stopped");

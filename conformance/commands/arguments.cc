@@ -64,8 +64,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
 std::string suggestion(std::string_view word, const std::vector<std::string>& names) {
   constexpr std::size_t kWordMaxBytes = 64;
   if (word.size() > kWordMaxBytes || names.empty()) return "";
-  const auto nearest = std::min_element(
-      names.begin(), names.end(), [&](const auto& a, const auto& b) { return distance(word, a) < distance(word, b); });
+  const auto nearest = std::ranges::min_element(
+      names, [&](const auto& a, const auto& b) { return distance(word, a) < distance(word, b); });
   return distance(word, *nearest) <= word.size() / 3 + 1 ? fmt::format("; did you mean '{}'?", *nearest) : "";
 }
 
@@ -75,7 +75,7 @@ std::string unknown_word(const CLI::App& app) {
   const auto parsed = app.get_subcommands();
   const CLI::App& command = parsed.empty() ? app : *parsed.back();
   // Words after it are not options, even with a dash.
-  const auto end_of_options = std::find(left.begin(), left.end(), "--");
+  const auto end_of_options = std::ranges::find(left, "--");
   const auto option =
       std::find_if(left.begin(), end_of_options, [](const auto& word) { return word.size() > 1 && word[0] == '-'; });
   std::vector<std::string> names;

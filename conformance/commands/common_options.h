@@ -45,7 +45,7 @@ struct RunOptions {
   Selection selection;
   LimitOverrides limits;
   unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
-  std::uint64_t seed = InputOptions().seed;
+  std::uint64_t seed = InputModeOptions().seed;
   std::string json_file;  // empty: none
 
   // The words that begin a command line which asks the same adapter, and then about the same cases.

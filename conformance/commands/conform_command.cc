@@ -33,7 +33,8 @@ SuiteOptions suite_options(const ConformArguments& arguments, const fs::path& pr
 }
 
 // Prints the command that repeats one case.
-int print_repro(const Manifest& manifest, const Adapter& adapter, const InputOptions& input, const std::string& id) {
+int print_repro(const Manifest& manifest, const Adapter& adapter, const InputModeOptions& input,
+                const std::string& id) {
   for (const Case& item : manifest.cases) {
     if (item.id != id) continue;
     CaseResult unknown;
@@ -45,8 +46,8 @@ int print_repro(const Manifest& manifest, const Adapter& adapter, const InputOpt
 }
 
 // Throws UnavailableError if this machine does not support one of the input modes.
-void check_input_modes(const InputOptions& input, const Manifest& manifest, const std::atomic<bool>& cancelled) {
-  if (std::find(input.modes.begin(), input.modes.end(), InputMode::kReadOnly) == input.modes.end()) return;
+void check_input_modes(const InputModeOptions& input, const Manifest& manifest, const std::atomic<bool>& cancelled) {
+  if (std::ranges::find(input.modes, InputMode::kReadOnly) == input.modes.end()) return;
   std::vector<std::string> command = read_only_prefix(input, manifest.directory);
   command.push_back("true");
   const ProcessResult process = run_process(command, {}, cancelled);
@@ -109,7 +110,7 @@ int run_conform(const ConformArguments& arguments, const fs::path& prefix, const
   SuiteRun run{&manifest, &adapter, arguments.run.selection, options};
   const auto began = std::chrono::steady_clock::now();
   {
-    const Progress progress(cases.size());
+    const ProgressLine progress(cases.size());
     run.results = run_suite(manifest, cases, adapter, run.options, cancelled, std::cref(progress));
   }
   run.elapsed = std::chrono::steady_clock::now() - began;

@@ -117,7 +117,7 @@ using Program = std::function<int(int argc, const char* const* argv)>;
 std::string_view command_of_options(int argc, const char* const* argv) {
   const auto given = [&](std::initializer_list<std::string_view> options) {
     return std::any_of(argv + 1, argv + argc, [&](std::string_view word) {
-      return std::find(options.begin(), options.end(), word.substr(0, word.find('='))) != options.end();
+      return std::ranges::find(options, word.substr(0, word.find('='))) != options.end();
     });
   };
   if (argc > 1 && given({"--against", "--against-rules", "--minimize-time"})) return "against";

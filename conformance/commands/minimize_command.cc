@@ -29,7 +29,7 @@ std::vector<Command> commands_of(const MinimizeArguments& arguments) {
   std::vector<Command> commands;
   for (const Command command : {Command::kDecode, Command::kVerify, Command::kStream}) {
     const auto& names = arguments.commands;
-    if (names.empty() || std::find(names.begin(), names.end(), name_of(command)) != names.end()) {
+    if (names.empty() || std::ranges::find(names, name_of(command)) != names.end()) {
       commands.push_back(command);
     }
   }

@@ -124,7 +124,7 @@ int run_mutate(const MutateArguments& arguments, const fs::path& prefix, const s
   SuiteRun run{&manifest, &adapter, arguments.run.selection, report.options.suite};
   const auto began = std::chrono::steady_clock::now();
   {
-    const Progress progress(arguments.count);
+    const ProgressLine progress(arguments.count);
     report.score = run_mutations(seeds, adapter, report.options, cancelled, std::cref(progress));
   }
   run.elapsed = std::chrono::steady_clock::now() - began;

@@ -12,14 +12,12 @@
 
 namespace tzmark::conformance {
 
-class Progress {
+class ProgressLine {
  public:
-  explicit Progress(std::size_t total) : total_(total), shown_(::isatty(STDERR_FILENO) == 1) {}
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  Progress(Progress&&) = delete;
-  Progress& operator=(Progress&&) = delete;
-  ~Progress() {
+  explicit ProgressLine(std::size_t total) : total_(total), shown_(::isatty(STDERR_FILENO) == 1) {}
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  ~ProgressLine() {
     if (shown_) print_to_stderr("\r\033[K");
   }
   void operator()(std::size_t done) const {

@@ -20,14 +20,14 @@ constexpr std::uint64_t kLargeClaimBytes = 1 << 24;
 
 void add_rules(const Description& description, bool (*refuses)(const Defect&), std::vector<std::string>& rules) {
   for (const Defect& defect : description.defects) {
-    if (refuses(defect) && std::find(rules.begin(), rules.end(), defect.rule) == rules.end()) {
+    if (refuses(defect) && std::ranges::find(rules, defect.rule) == rules.end()) {
       rules.push_back(defect.rule);
     }
   }
 }
 
 bool has(const Description& description, bool (*test)(const Defect&)) {
-  return std::any_of(description.defects.begin(), description.defects.end(), test);
+  return std::ranges::any_of(description.defects, test);
 }
 
 // Whether readers without the checks of these rules agree on the content of the file.
@@ -70,7 +70,7 @@ std::vector<std::string> features_of(const Description& description) {
   };
   const auto wire = [](const Json& tensor) { return tensor["wire_dtype"].get<std::string>(); };
   const auto has_chunk = [&](char type) {
-    return std::any_of(description.fields.begin(), description.fields.end(), [&](const model::Field& field) {
+    return std::ranges::any_of(description.fields, [&](const model::Field& field) {
       return field.name == "chunk_type" && field.value.starts_with(type);
     });
   };

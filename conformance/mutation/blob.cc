@@ -23,8 +23,8 @@ std::string number_bytes(std::uint64_t number, std::size_t size) {
 std::string difference_of(std::string_view found, std::string_view right) {
   if (right.size() <= kNumberMaxBytes) return number_bytes(number_of(found) - number_of(right), right.size());
   std::string difference(found);
-  std::transform(difference.begin(), difference.end(), right.begin(), difference.begin(),
-                 [](char a, char b) { return static_cast<char>(a ^ b); });
+  std::ranges::transform(difference, right, difference.begin(),
+                         [](char a, char b) { return static_cast<char>(a ^ b); });
   return difference;
 }
 
@@ -60,7 +60,7 @@ void Blob::add(const Blob& other) {
 
 const Site& Blob::site(std::string_view name) const {
   const std::string full = full_name(name);
-  return *std::find_if(sites_.begin(), sites_.end(), [&](const Site& site) { return site.name == full; });
+  return *std::ranges::find_if(sites_, [&](const Site& site) { return site.name == full; });
 }
 
 void Blob::fill(std::string_view name, std::string right) {

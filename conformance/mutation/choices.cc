@@ -2,7 +2,6 @@
 #include "mutation/choices.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -31,14 +30,14 @@ constexpr std::size_t kPathElementsMax = 64;
 
 const Field* field_at(const Description& description, std::uint64_t offset) {
   const auto& fields = description.fields;
-  const auto found = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.offset == offset; });
+  const auto found = std::ranges::find_if(fields, [&](const Field& f) { return f.offset == offset; });
   return found == fields.end() ? nullptr : &*found;
 }
 
 const Field* field_of(const Description& description, const std::string& structure, std::string_view name) {
   const auto& fields = description.fields;
-  const auto found = std::find_if(fields.begin(), fields.end(),
-                                  [&](const Field& f) { return f.structure == structure && f.name == name; });
+  const auto found =
+      std::ranges::find_if(fields, [&](const Field& f) { return f.structure == structure && f.name == name; });
   return found == fields.end() ? nullptr : &*found;
 }
 
@@ -156,7 +155,7 @@ std::string open_defect(Bytes file, const Description& description, const Defect
 // Whether some dimension exceeds a signed 64-bit number.
 bool has_unsigned_dimension(const Json& tensor) {
   const Json& shape = tensor["shape"];
-  return std::any_of(shape.begin(), shape.end(), [](const Json& dim) { return dim.get<std::uint64_t>() > INT64_MAX; });
+  return std::ranges::any_of(shape, [](const Json& dim) { return dim.get<std::uint64_t>() > INT64_MAX; });
 }
 
 // Whether the product of dimensions overflows 64 bits before it reaches a 0.
@@ -182,18 +181,17 @@ bool has_holes(const Json& tensors) {
       prefix.push_back(element);
     }
   }
-  return std::any_of(positions.begin(), positions.end(),
-                     [](const auto& list) { return *list.second.rbegin() + 1 != list.second.size(); });
+  return std::ranges::any_of(positions,
+                             [](const auto& list) { return *list.second.rbegin() + 1 != list.second.size(); });
 }
 
 bool has_writer_defect(const Description& description, std::string_view rule) {
-  return std::any_of(description.defects.begin(), description.defects.end(),
-                     [&](const Defect& defect) { return defect.rule == rule; });
+  return std::ranges::any_of(description.defects, [&](const Defect& defect) { return defect.rule == rule; });
 }
 
 bool any_tensor(const Description& description, bool (*test)(const Json&)) {
   const Json& tensors = description.document["tensors"];
-  return std::any_of(tensors.begin(), tensors.end(), test);
+  return std::ranges::any_of(tensors, test);
 }
 
 std::string wire_dtype(const Json& tensor) { return tensor["wire_dtype"].get<std::string>(); }
@@ -221,16 +219,14 @@ std::vector<std::vector<std::uint64_t>> numbers_by_tensor(Bytes file, const Desc
 
 bool has_odd_hashes(Bytes file, const Description& description, bool (*is_odd)(const std::vector<std::uint64_t>&)) {
   const auto lists = numbers_by_tensor(file, description, "hash type");
-  return std::any_of(lists.begin(), lists.end(), is_odd);
+  return std::ranges::any_of(lists, is_odd);
 }
 
 bool is_doubled(const std::vector<std::uint64_t>& types) {
   return std::set<std::uint64_t>(types.begin(), types.end()).size() < types.size();
 }
 
-bool lacks_sha256(const std::vector<std::uint64_t>& types) {
-  return std::find(types.begin(), types.end(), 1) == types.end();
-}
+bool lacks_sha256(const std::vector<std::uint64_t>& types) { return std::ranges::find(types, 1) == types.end(); }
 
 // A key derivation after the cipher.
 bool derives_late(const std::vector<std::uint64_t>& chunk_types) {
@@ -239,7 +235,7 @@ bool derives_late(const std::vector<std::uint64_t>& chunk_types) {
 
 bool has_late_derivation(Bytes file, const Description& description) {
   const auto lists = numbers_by_tensor(file, description, "chunk_type");
-  return std::any_of(lists.begin(), lists.end(), derives_late);
+  return std::ranges::any_of(lists, derives_late);
 }
 
 bool has_metadata_elsewhere(const Description& description) {
@@ -260,7 +256,7 @@ bool has_other_order(const Description& description) {
 
 bool has_flags(Bytes file) {
   const Bytes flags = file.subspan(9, 32);
-  return std::any_of(flags.begin(), flags.end(), [](std::byte b) { return b != std::byte{0}; });
+  return std::ranges::any_of(flags, [](std::byte b) { return b != std::byte{0}; });
 }
 
 }  // namespace

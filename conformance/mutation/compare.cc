@@ -161,10 +161,10 @@ class Grouping {
   std::vector<DifferenceGroup> take() {
     std::vector<DifferenceGroup> groups;
     for (auto& [group, places] : members_) {
-      std::sort(places.begin(), places.end());
+      std::ranges::sort(places);
       for (auto& [number, id] : places) group.ids.push_back(std::move(id));
     }
-    std::sort(members_.begin(), members_.end(), [](const Members& a, const Members& b) {
+    std::ranges::sort(members_, [](const Members& a, const Members& b) {
       return std::pair(b.places.size(), a.places.front().first) < std::pair(a.places.size(), b.places.front().first);
     });
     for (Members& members : members_) groups.push_back(std::move(members.group));
@@ -178,8 +178,8 @@ class Grouping {
   };
 
   Members& members_of(const Behaviour& behaviour) {
-    const auto found = std::find_if(members_.begin(), members_.end(),
-                                    [&](const Members& each) { return each.group.behaviour == behaviour; });
+    const auto found =
+        std::ranges::find_if(members_, [&](const Members& each) { return each.group.behaviour == behaviour; });
     if (found != members_.end()) return *found;
     members_.emplace_back().group.behaviour = behaviour;
     return members_.back();

@@ -10,15 +10,14 @@ namespace {
 
 // The field that holds a byte. Null if none does.
 const Site* site_of(const std::vector<Site>& sites, std::uint64_t offset) {
-  const auto found = std::find_if(sites.begin(), sites.end(), [&](const Site& site) {
-    return site.offset <= offset && offset - site.offset < site.size;
-  });
+  const auto found = std::ranges::find_if(
+      sites, [&](const Site& site) { return site.offset <= offset && offset - site.offset < site.size; });
   return found == sites.end() ? nullptr : &*found;
 }
 
 void change(Slice& slice, std::uint64_t offset, const std::vector<std::byte>& bytes) {
   std::vector<std::byte> changed(slice.bytes.begin(), slice.bytes.end());
-  std::copy(bytes.begin(), bytes.end(), changed.begin() + static_cast<std::ptrdiff_t>(offset));
+  std::ranges::copy(bytes, changed.begin() + static_cast<std::ptrdiff_t>(offset));
   slice = slice_of(std::move(changed));
 }
 

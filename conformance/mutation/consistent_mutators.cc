@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "model/text.h"
@@ -26,20 +25,20 @@ FilePart part_of_site(const Site& site) {
   if (site.name.starts_with("index")) return FilePart::kIndex;
   static const std::vector<std::string_view> header = {"magic",  "data version", "feature flags", "total data bytes",
                                                        "unused", "tensor count"};
-  if (std::find(header.begin(), header.end(), site.name) != header.end()) return FilePart::kFileHeader;
+  if (std::ranges::find(header, site.name) != header.end()) return FilePart::kFileHeader;
   return site.name == "tail" ? FilePart::kFile : FilePart::kLayoutSection;
 }
 
-class MendedChange {
+class ConsistentChange {
  public:
-  MendedChange(const Seed& seed, Random& random) : seed_(&seed), draft_(*seed.draft), random_(&random) {}
+  ConsistentChange(const Seed& seed, Random& random) : seed_(&seed), draft_(*seed.draft), random_(&random) {}
 
   FileChange make() {
     std::vector<FilePart> parts;
     for (const Site& site : seed_->sites) {
-      if (std::find(parts.begin(), parts.end(), part_of_site(site)) == parts.end()) parts.push_back(part_of_site(site));
+      if (std::ranges::find(parts, part_of_site(site)) == parts.end()) parts.push_back(part_of_site(site));
     }
-    if (std::find(parts.begin(), parts.end(), FilePart::kFile) == parts.end()) parts.push_back(FilePart::kFile);
+    if (std::ranges::find(parts, FilePart::kFile) == parts.end()) parts.push_back(FilePart::kFile);
     const FilePart part = random_->pick(parts);
     const bool by_field = part == FilePart::kFileHeader || part == FilePart::kLayoutSection || random_->one_in(3);
     if (by_field && edit_field(part)) return {std::move(edited_), part, std::move(text_)};
@@ -189,33 +188,24 @@ class MendedChange {
 
   void change_header(DraftTensor& tensor) {
     DraftHeader& header = tensor.header;
-    switch (random_->below(4)) {
-      case 0:
-        // The order in which arguments are evaluated depends on the compiler.
-        header.extra.resize(random_->pick<std::size_t>({1, 2, 7, 8, 10, 16}));
-        if (random_->one_in(2)) header.extra.assign(header.extra.size(), '\1');
-        text_ += fmt::format("{} bytes more in its header", header.extra.size());
-        break;
-      case 1: {
-        DraftCopies copies = copies_of(tensor);
-        copies.name = odd_name(copies.name, names(), *random_);
-        header.copies = copies;
-        text_ += fmt::format("its header has the name {}", model::in_quotes(copies.name));
-        break;
-      }
-      case 2: {
-        DraftCopies copies = copies_of(tensor);
-        copies.dtype = odd_dtype(copies.dtype, *random_);
-        header.copies = copies;
-        text_ += fmt::format("its header has the dtype {}", model::in_quotes(copies.dtype));
-        break;
-      }
-      default: {
-        DraftCopies copies = copies_of(tensor);
-        copies.dims += std::string("\1\0\0\0", 4);
-        header.copies = copies;
-        text_ += "its header has a dimension more";
-      }
+    const std::size_t change = random_->below(4);
+    if (change == 0) {
+      // The order in which arguments are evaluated depends on the compiler.
+      header.extra.resize(random_->pick<std::size_t>({1, 2, 7, 8, 10, 16}));
+      if (random_->one_in(2)) header.extra.assign(header.extra.size(), '\1');
+      text_ += fmt::format("{} bytes more in its header", header.extra.size());
+      return;
+    }
+    DraftCopies& copies = header.copies.emplace(copies_of(tensor));
+    if (change == 1) {
+      copies.name = odd_name(copies.name, names(), *random_);
+      text_ += fmt::format("its header has the name {}", model::in_quotes(copies.name));
+    } else if (change == 2) {
+      copies.dtype = odd_dtype(copies.dtype, *random_);
+      text_ += fmt::format("its header has the dtype {}", model::in_quotes(copies.dtype));
+    } else {
+      copies.dims += std::string("\1\0\0\0", 4);
+      text_ += "its header has a dimension more";
     }
   }
 
@@ -236,7 +226,7 @@ class MendedChange {
         break;
       case 3:
         text_ += "its hashes stand in the other order";
-        std::reverse(hashes.begin(), hashes.end());
+        std::ranges::reverse(hashes);
         break;
       case 4:
         text_ += "one of its hashes stands there twice";
@@ -284,7 +274,7 @@ class MendedChange {
         break;
       case 2:
         text_ += "its crypt chunks stand in the other order";
-        std::reverse(chunks.begin(), chunks.end());
+        std::ranges::reverse(chunks);
         break;
       case 3:
         chunk.type = random_->pick<std::uint16_t>({0, 1, 2, 3, 4, 255});
@@ -425,6 +415,6 @@ class MendedChange {
 
 }  // namespace
 
-FileChange change_consistently(const Seed& seed, Random& random) { return MendedChange(seed, random).make(); }
+FileChange change_consistently(const Seed& seed, Random& random) { return ConsistentChange(seed, random).make(); }
 
 }  // namespace tzmark::conformance::mutation

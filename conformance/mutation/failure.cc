@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
 
 #include "model/text.h"
 #include "mutation/assess.h"
@@ -29,12 +28,6 @@ std::string general(std::string_view message) {
   return text;
 }
 
-std::string_view last_line(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
-  const std::size_t newline = text.rfind('\n');
-  return newline == text.npos ? text : text.substr(newline + 1);
-}
-
 std::string sign_of(const Step& step) {
   switch (step.outcome) {
     case Outcome::kRejectedValid:
@@ -53,7 +46,7 @@ std::string sign_of(const Step& step) {
 
 std::string first_rule(const model::Description& description, Command command) {
   const auto refuses = gives_content(command) ? model::refuses_decode : model::refuses_verify;
-  const auto found = std::find_if(description.defects.begin(), description.defects.end(), refuses);
+  const auto found = std::ranges::find_if(description.defects, refuses);
   return found == description.defects.end() ? "" : found->rule;
 }
 
@@ -130,8 +123,8 @@ bool fails_alike(const Adapter& adapter, model::Bytes file, const FileSecret& se
                  const LimitOverrides& limits) {
   Inquiry inquiry(adapter, file, secret, limits);
   const auto& broken = inquiry.broken();
-  const bool breaks_more = std::any_of(broken.begin(), broken.end(),
-                                       [&](const std::string& rule) { return !failure.broken.contains(rule); });
+  const bool breaks_more =
+      std::ranges::any_of(broken, [&](const std::string& rule) { return !failure.broken.contains(rule); });
   if (breaks_more || inquiry.rule(failure.command) != failure.rule) return false;
   const std::optional<Failure> now = inquiry.ask(failure.command);
   return now && is_same_reason(failure, *now);

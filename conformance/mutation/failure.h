@@ -4,8 +4,6 @@
 // Thread-safety: pure functions and values; find_failure may run in several threads, as Adapter::ask may.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>

@@ -6,8 +6,8 @@
 
 #include <atomic>
 
-#include "runner/test_corpus.h"
-#include "runner/test_environment.h"
+#include "testing/test_corpus.h"
+#include "testing/test_environment.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

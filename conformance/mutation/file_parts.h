@@ -3,7 +3,6 @@
 // Thread-safety: pure functions and values.
 #pragma once
 
-#include <array>
 #include <string_view>
 
 #include "model/model.h"

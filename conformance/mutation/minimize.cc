@@ -82,11 +82,12 @@ class DraftShrinker {
 
   std::vector<std::byte> run() {
     shrink_all_data();
-    bool changed = true;
-    for (int round = 0; round < kRoundsMax && changed && !asking_->is_late(); ++round) {
-      changed = shrink_tensors();
-      for (std::size_t i = 0; i < best_.tensors.size(); ++i) changed = shrink_tensor(i) || changed;
-      changed = shrink_rest() || changed;
+    for (int round = 0; round < kRoundsMax && !asking_->is_late(); ++round) {
+      const std::size_t before = improvements_;
+      erase_ranges([](Draft & draft) -> auto& { return draft.tensors; });
+      for (std::size_t i = 0; i < best_.tensors.size(); ++i) shrink_tensor(i);
+      shrink_rest();
+      if (improvements_ == before) break;
     }
     return std::move(best_file_);
   }
@@ -97,6 +98,7 @@ class DraftShrinker {
     if (!asking_->holds(file)) return false;
     best_ = std::move(candidate);
     best_file_ = std::move(file);
+    ++improvements_;
     return true;
   }
 
@@ -137,64 +139,66 @@ class DraftShrinker {
     change([&](Draft& draft) { shrink(draft, false); });
   }
 
-  bool shrink_tensors() {
-    return reduce(best_.tensors.size(), [&](std::size_t begin, std::size_t end) {
+  // Tries to leave out elements of a container or characters of a text.
+  template <typename Part, typename AfterErasing>
+  void erase_ranges(const Part& part, const AfterErasing& after_erasing) {
+    reduce(part(best_).size(), [&](std::size_t begin, std::size_t end) {
       return change([&](Draft& draft) {
-        draft.tensors.erase(draft.tensors.begin() + static_cast<std::ptrdiff_t>(begin),
-                            draft.tensors.begin() + static_cast<std::ptrdiff_t>(end));
+        auto& elements = part(draft);
+        const auto first = elements.begin() + static_cast<std::ptrdiff_t>(begin);
+        elements.erase(first, first + static_cast<std::ptrdiff_t>(end - begin));
+        after_erasing(draft, begin, end);
       });
     });
   }
-
-  bool shrink_tensor(std::size_t i) {
-    bool changed = false;
-    for (const auto step : {&DraftShrinker::shrink_shape, &DraftShrinker::shrink_rows, &DraftShrinker::shrink_data,
-                            &DraftShrinker::shrink_names, &DraftShrinker::shrink_hashes, &DraftShrinker::shrink_chunks,
-                            &DraftShrinker::shrink_header, &DraftShrinker::drop_deviations}) {
-      changed = (this->*step)(i) || changed;
-    }
-    return changed;
+  template <typename Part>
+  void erase_ranges(const Part& part) {
+    erase_ranges(part, [](Draft&, std::size_t, std::size_t) {});
   }
 
-  bool shrink_shape(std::size_t i) {
-    bool changed = false;
-    const auto to = [&](const std::vector<std::uint64_t>& shape) {
-      if (best_.tensors[i].shape == shape) return false;
-      return change_tensor(i, [&](DraftTensor& tensor) { reshape(tensor, shape, tensor.dtype); });
+  void shrink_tensor(std::size_t i) {
+    shrink_shape(i);
+    shrink_rows(i);
+    shrink_data(i);
+    shrink_names(i);
+    shrink_hashes(i);
+    shrink_chunks(i);
+    shrink_header(i);
+    drop_deviations([i](Draft & draft) -> auto& { return draft.tensors[i].deviations; });
+  }
+
+  void shrink_shape(std::size_t i) {
+    const auto shape = [&]() -> const auto& { return best_.tensors[i].shape; };
+    const auto to = [&](const std::vector<std::uint64_t>& other) {
+      if (shape() == other) return false;
+      return change_tensor(i, [&](DraftTensor& tensor) { reshape(tensor, other, tensor.dtype); });
     };
-    if (to({}) || to({0}) || to({1})) changed = true;
-    changed = reduce(best_.tensors[i].shape.size(),
-                     [&](std::size_t begin, std::size_t end) {
-                       std::vector<std::uint64_t> shape = best_.tensors[i].shape;
-                       shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(begin),
-                                   shape.begin() + static_cast<std::ptrdiff_t>(end));
-                       return to(shape);
-                     }) ||
-              changed;
-    for (std::size_t dim = 0; dim < best_.tensors[i].shape.size(); ++dim) {
+    if (!to({}) && !to({0})) to({1});
+    reduce(shape().size(), [&](std::size_t begin, std::size_t end) {
+      std::vector<std::uint64_t> rest = shape();
+      const auto first = rest.begin() + static_cast<std::ptrdiff_t>(begin);
+      rest.erase(first, first + static_cast<std::ptrdiff_t>(end - begin));
+      return to(rest);
+    });
+    for (std::size_t dim = 0; dim < shape().size(); ++dim) {
       const auto dim_to = [&](std::uint64_t number) {
-        std::vector<std::uint64_t> shape = best_.tensors[i].shape;
-        shape[dim] = number;
-        return to(shape);
+        std::vector<std::uint64_t> other = shape();
+        other[dim] = number;
+        return to(other);
       };
       // 1 before 0: a tensor without elements is a special case.
-      const std::uint64_t number = best_.tensors[i].shape[dim];
-      if (number > 1 && dim_to(1)) {
-        changed = true;
-        continue;
-      }
-      changed = reduce_number(number, dim_to) || changed;
+      const std::uint64_t number = shape()[dim];
+      if (number <= 1 || !dim_to(1)) reduce_number(number, dim_to);
     }
-    return changed;
   }
 
   // For failures that depend on data after its beginning.
-  bool shrink_rows(std::size_t i) {
+  void shrink_rows(std::size_t i) {
     const DraftTensor& tensor = best_.tensors[i];
     const std::uint64_t rows = tensor.shape.empty() ? 0 : tensor.shape.front();
-    if (rows < 2 || tensor.data.bytes.empty() || tensor.data.bytes.size() % rows != 0) return false;
+    if (rows < 2 || tensor.data.bytes.empty() || tensor.data.bytes.size() % rows != 0) return;
     const std::uint64_t row_bytes = tensor.data.bytes.size() / rows;
-    return reduce(rows, [&](std::size_t begin, std::size_t end) {
+    reduce(rows, [&](std::size_t begin, std::size_t end) {
       return change_tensor(i, [&](DraftTensor& changed) {
         changed.data = without(changed.data, begin * row_bytes, end * row_bytes);
         changed.shape.front() -= end - begin;
@@ -202,28 +206,17 @@ class DraftShrinker {
     });
   }
 
-  bool shrink_data(std::size_t i) {
-    const auto data = [&]() -> const Slice& { return best_.tensors[i].data; };
-    bool changed = false;
+  void shrink_data(std::size_t i) {
+    const auto data = [&] { return best_.tensors[i].data.bytes; };
     // Regardless of the shape.
-    if (!data().bytes.empty()) {
-      changed = change_tensor(i, [](DraftTensor& tensor) { tensor.data = tensor.data.first(0); });
-    }
-    const bool zeros =
-        std::all_of(data().bytes.begin(), data().bytes.end(), [](std::byte b) { return b == std::byte{0}; });
-    if (!zeros) {
-      changed = change_tensor(i,
-                              [](DraftTensor& tensor) {
-                                tensor.data = slice_of(std::vector<std::byte>(tensor.data.bytes.size()));
-                              }) ||
-                changed;
+    if (!data().empty()) change_tensor(i, [](DraftTensor& tensor) { tensor.data = tensor.data.first(0); });
+    if (!std::ranges::all_of(data(), [](std::byte b) { return b == std::byte{0}; })) {
+      change_tensor(i, [&](DraftTensor& tensor) { tensor.data = slice_of(std::vector<std::byte>(data().size())); });
     }
     constexpr std::string_view kShortest = "|u1";
     if (best_.tensors[i].dtype != kShortest) {
-      changed = change_tensor(i, [&](DraftTensor& tensor) { reshape(tensor, tensor.shape, std::string(kShortest)); }) ||
-                changed;
+      change_tensor(i, [&](DraftTensor& tensor) { reshape(tensor, tensor.shape, std::string(kShortest)); });
     }
-    return changed;
   }
 
   // The shortest unused name.
@@ -243,45 +236,27 @@ class DraftShrinker {
     return name;
   }
 
-  template <typename Text>
-  bool shrink_text(std::size_t i, const Text& text) {
-    return reduce(text(best_.tensors[i]).size(), [&](std::size_t begin, std::size_t end) {
-      return change_tensor(i, [&](DraftTensor& tensor) { text(tensor).erase(begin, end - begin); });
-    });
-  }
-
-  bool shrink_names(std::size_t i) {
-    bool changed = false;
+  void shrink_names(std::size_t i) {
     const std::string name = free_name(i);
-    if (best_.tensors[i].name.size() > name.size()) {
-      changed = change_tensor(i, [&](DraftTensor& tensor) { tensor.name = name; });
-    }
-    if (best_.tensors[i].name.size() > name.size()) {
-      changed = shrink_text(i, [](DraftTensor& tensor) -> std::string& { return tensor.name; }) || changed;
-    }
-    if (!best_.tensors[i].header.copies) return changed;
-    if (change_tensor(i, [](DraftTensor& tensor) { tensor.header.copies.reset(); })) return true;
+    const auto is_long = [&] { return best_.tensors[i].name.size() > name.size(); };
+    if (is_long()) change_tensor(i, [&](DraftTensor& tensor) { tensor.name = name; });
+    if (is_long()) erase_ranges([i](Draft & draft) -> auto& { return draft.tensors[i].name; });
+    if (!best_.tensors[i].header.copies) return;
+    if (change_tensor(i, [](DraftTensor& tensor) { tensor.header.copies.reset(); })) return;
     for (const auto copy : {&DraftCopies::name, &DraftCopies::dtype, &DraftCopies::dims}) {
-      changed =
-          shrink_text(i, [&](DraftTensor& tensor) -> std::string& { return (*tensor.header.copies).*copy; }) || changed;
+      erase_ranges([&](Draft & draft) -> auto& { return (*draft.tensors[i].header.copies).*copy; });
     }
-    return changed;
   }
 
-  bool shrink_hashes(std::size_t i) {
-    bool changed = reduce(best_.tensors[i].header.hashes.size(), [&](std::size_t begin, std::size_t end) {
-      return change_tensor(i, [&](DraftTensor& tensor) {
-        auto& hashes = tensor.header.hashes;
-        hashes.erase(hashes.begin() + static_cast<std::ptrdiff_t>(begin),
-                     hashes.begin() + static_cast<std::ptrdiff_t>(end));
-        move_deviations(tensor, "tensor header: hash ", begin, end);
-      });
-    });
+  void shrink_hashes(std::size_t i) {
+    erase_ranges(
+        [i](Draft & draft) -> auto& { return draft.tensors[i].header.hashes; },
+        [i](Draft& draft, std::size_t begin, std::size_t end) {
+          move_deviations(draft.tensors[i], "tensor header: hash ", begin, end);
+        });
     if (best_.tensors[i].header.raw_hashes) {
-      changed =
-          shrink_text(i, [](DraftTensor& tensor) -> std::string& { return *tensor.header.raw_hashes; }) || changed;
+      erase_ranges([i](Draft & draft) -> auto& { return *draft.tensors[i].header.raw_hashes; });
     }
-    return changed;
   }
 
   // Renumbers the deviations of parts after some were removed.
@@ -301,92 +276,78 @@ class DraftShrinker {
     tensor.deviations = std::move(moved);
   }
 
-  bool shrink_chunks(std::size_t i) {
-    bool changed = reduce(best_.tensors[i].header.chunks.size(), [&](std::size_t begin, std::size_t end) {
-      return change_tensor(i, [&](DraftTensor& tensor) {
-        auto& chunks = tensor.header.chunks;
-        chunks.erase(chunks.begin() + static_cast<std::ptrdiff_t>(begin),
-                     chunks.begin() + static_cast<std::ptrdiff_t>(end));
-        move_deviations(tensor, "tensor header: crypt chunk ", begin, end);
-      });
+  void shrink_chunks(std::size_t i) {
+    const auto chunks = [i](Draft & draft) -> auto& { return draft.tensors[i].header.chunks; };
+    erase_ranges(chunks, [i](Draft& draft, std::size_t begin, std::size_t end) {
+      move_deviations(draft.tensors[i], "tensor header: crypt chunk ", begin, end);
     });
-    for (std::size_t chunk = 0; chunk < best_.tensors[i].header.chunks.size(); ++chunk) {
-      if (best_.tensors[i].header.chunks[chunk].raw) {
-        changed =
-            shrink_text(i, [&](DraftTensor& tensor) -> std::string& { return *tensor.header.chunks[chunk].raw; }) ||
-            changed;
+    for (std::size_t chunk = 0; chunk < chunks(best_).size(); ++chunk) {
+      if (chunks(best_)[chunk].raw) {
+        erase_ranges([&](Draft & draft) -> auto& { return *chunks(draft)[chunk].raw; });
       }
-      if (best_.tensors[i].header.chunks[chunk].extra_macs == 0) continue;
-      const auto extra_to = [&](std::int64_t extra) {
-        return change_tensor(i, [&](DraftTensor& tensor) { tensor.header.chunks[chunk].extra_macs = extra; });
+      const std::int64_t extra = chunks(best_)[chunk].extra_macs;
+      const auto extra_to = [&](std::int64_t other) {
+        return change([&](Draft& draft) { chunks(draft)[chunk].extra_macs = other; });
       };
-      changed = extra_to(0) || (best_.tensors[i].header.chunks[chunk].extra_macs > 1 && extra_to(1)) || changed;
+      if (extra != 0 && !extra_to(0) && extra > 1) extra_to(1);
     }
     if (best_.tensors[i].header.raw_crypt) {
-      changed = shrink_text(i, [](DraftTensor& tensor) -> std::string& { return *tensor.header.raw_crypt; }) || changed;
+      erase_ranges([i](Draft & draft) -> auto& { return *draft.tensors[i].header.raw_crypt; });
     }
-    return changed;
   }
 
-  bool shrink_header(std::size_t i) {
-    bool changed = shrink_text(i, [](DraftTensor& tensor) -> std::string& { return tensor.header.extra; });
+  void shrink_header(std::size_t i) {
+    erase_ranges([i](Draft & draft) -> auto& { return draft.tensors[i].header.extra; });
     if (best_.tensors[i].header.raw) {
-      changed = shrink_slice([i](Draft& draft) -> Slice& { return *draft.tensors[i].header.raw; }) || changed;
+      shrink_slice([i](Draft & draft) -> auto& { return *draft.tensors[i].header.raw; });
     }
     if (best_.tensors[i].header.module_index != 0) {
-      changed = change_tensor(i, [](DraftTensor& tensor) { tensor.header.module_index = 0; }) || changed;
+      change_tensor(i, [](DraftTensor& tensor) { tensor.header.module_index = 0; });
     }
     for (const auto place : {&DraftTensor::header_place, &DraftTensor::data_place}) {
       if (!(best_.tensors[i].*place)) continue;
-      changed = shrink_slice([&](Draft& draft) -> Slice& { return (draft.tensors[i].*place)->gap; }) || changed;
+      shrink_slice([&](Draft & draft) -> auto& { return (draft.tensors[i].*place)->gap; });
     }
-    return changed;
   }
 
-  template <typename FilePart>
-  bool shrink_slice(const FilePart& part) {
-    return reduce(part(best_).bytes.size(), [&](std::size_t begin, std::size_t end) {
+  template <typename Part>
+  void shrink_slice(const Part& part) {
+    reduce(part(best_).bytes.size(), [&](std::size_t begin, std::size_t end) {
       return change([&](Draft& draft) { part(draft) = without(part(draft), begin, end); });
     });
   }
 
   // Removes faults other than the one that counts.
-  bool drop_deviations(std::size_t i) {
-    return drop([i](Draft& draft) -> Deviations& { return draft.tensors[i].deviations; });
-  }
-
-  template <typename FilePart>
-  bool drop(const FilePart& part) {
-    bool changed = false;
+  template <typename Part>
+  void drop_deviations(const Part& part) {
     std::vector<std::string> names;
     for (const auto& [name, deviation] : part(best_)) names.push_back(name);
     for (const std::string& name : names) {
-      changed = change([&](Draft& draft) { part(draft).erase(name); }) || changed;
+      change([&](Draft& draft) { part(draft).erase(name); });
     }
-    return changed;
   }
 
-  bool shrink_rest() {
-    bool changed = drop([](Draft& draft) -> Deviations& { return draft.deviations; });
+  void shrink_rest() {
+    drop_deviations([](Draft & draft) -> auto& { return draft.deviations; });
     if (best_.tail.bytes.size() != kTerminatorBytes) {
-      changed =
-          change([](Draft& draft) { draft.tail = slice_of(std::vector<std::byte>(kTerminatorBytes)); }) || changed;
+      change([](Draft& draft) { draft.tail = slice_of(std::vector<std::byte>(kTerminatorBytes)); });
     }
     for (const auto slice :
          {&Draft::metadata_gap, &Draft::index_rest, &Draft::index_gap, &Draft::data_gap, &Draft::tail}) {
-      changed = shrink_slice([&](Draft& draft) -> Slice& { return draft.*slice; }) || changed;
+      shrink_slice([&](Draft & draft) -> auto& { return draft.*slice; });
     }
     const auto clear = [&](std::string Draft::*part) {
       const std::string zeros((best_.*part).size(), '\0');
-      return best_.*part != zeros && change([&](Draft& draft) { draft.*part = zeros; });
+      if (best_.*part != zeros) change([&](Draft& draft) { draft.*part = zeros; });
     };
-    changed = clear(&Draft::unused) || changed;
-    return (best_.data_version < 4 && clear(&Draft::flags)) || changed;
+    clear(&Draft::unused);
+    if (best_.data_version < 4) clear(&Draft::flags);
   }
 
   Draft best_;
   std::vector<std::byte> best_file_;
   Asking* asking_;
+  std::size_t improvements_ = 0;
 };
 
 std::vector<std::byte> shrink_bytes(model::Bytes file, Asking& asking) {

@@ -17,7 +17,7 @@ constexpr std::uint64_t kMemlimitMaxBytes = 1 << 30;
 bool is_costly(const MutatedFile& mutated) {
   if (!mutated.passphrase) return false;
   const auto description = model::describe(mutated.bytes, {});
-  return std::any_of(description.fields.begin(), description.fields.end(), [](const model::Field& field) {
+  return std::ranges::any_of(description.fields, [](const model::Field& field) {
     if (field.name != "memlimit") return false;
     const std::uint64_t bytes = std::stoull(field.value);
     return bytes > kCheapMemlimitBytes && bytes <= kMemlimitMaxBytes;

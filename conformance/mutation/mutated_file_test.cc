@@ -4,15 +4,14 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <fstream>
 #include <map>
 #include <set>
 
 #include "mutation/assess.h"
-#include "mutation/test_seeds.h"
 #include "runner/explain.h"
 #include "runner/sha256.h"
-#include "runner/test_corpus.h"
+#include "testing/test_corpus.h"
+#include "testing/test_seeds.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

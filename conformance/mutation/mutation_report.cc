@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "runner/report.h"
+
 namespace tzmark::conformance::mutation {
 namespace {
 
@@ -33,17 +35,7 @@ std::string table(const MutationScore& score) {
 
 const Step& decisive(const FailureGroup& group) {
   const auto& steps = group.first.steps;
-  return *std::find_if(steps.begin(), steps.end(), [&](const Step& step) { return step.command == group.command; });
-}
-
-// The byte at which the failure shows, with its field.
-std::string place(const Step& step) {
-  if (!step.explanation) return "";
-  for (const model::Annotated& bytes : step.explanation->bytes) {
-    if (bytes.marked)
-      return fmt::format("    byte {}: {}, {} = {}\n", bytes.offset, bytes.field, bytes.hex, bytes.value);
-  }
-  return "";
+  return *std::ranges::find_if(steps, [&](const Step& step) { return step.command == group.command; });
 }
 
 std::string find_or_empty(const std::map<std::string, std::string>& map, const std::string& key) {
@@ -58,7 +50,7 @@ std::string failure(const MutationReport& report, const FailureGroup& group) {
       fmt::format("{} by {}, {}{}{}: {} files, the first is {}\n    {}\n    {}\n", name_of(group.outcome),
                   name_of(group.command), name_of(group.part), group.rule.empty() ? "" : ", ", group.rule,
                   group.mutations, item.id, one_line(item.why, kLineMaxBytes), one_line(step.reason, kLineMaxBytes));
-  text += place(step);
+  text += failing_field(step);
   const std::string file = find_or_empty(report.files, item.id);
   if (!file.empty()) text += fmt::format("    file: {}\n", file);
   const std::string repeat = find_or_empty(report.repeats, item.id);

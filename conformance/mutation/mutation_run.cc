@@ -22,7 +22,7 @@ std::string reason_of(const Trial& trial) {
   std::string text = fmt::format("A {} change of {}: {}", trial.mutated.consistent ? "consistent" : "raw",
                                  trial.mutated.seed->item->id, one_line(trial.mutated.change, 200));
   const auto& defects = trial.assessment.description.defects;
-  const auto broken = std::find_if(defects.begin(), defects.end(), model::refuses_verify);
+  const auto broken = std::ranges::find_if(defects, model::refuses_verify);
   if (broken != defects.end()) text += fmt::format("; {}", one_line(broken->message, 200));
   while (text.ends_with('.')) text.pop_back();
   return text + ".";
@@ -96,8 +96,8 @@ struct Mark {
 };
 
 const Step* decisive_step(const Trial& trial) {
-  const auto found = std::find_if(trial.steps.begin(), trial.steps.end(),
-                                  [&](const Step& step) { return step.outcome == trial.judgement.outcome; });
+  const auto found =
+      std::ranges::find_if(trial.steps, [&](const Step& step) { return step.outcome == trial.judgement.outcome; });
   return found == trial.steps.end() ? nullptr : &*found;
 }
 

@@ -5,8 +5,8 @@
 
 #include "mutation/findings.h"
 #include "mutation/mutation_report.h"
-#include "mutation/test_seeds.h"
 #include "runner/scratch_folder.h"
+#include "testing/test_seeds.h"
 
 namespace tzmark::conformance::mutation {
 namespace {

@@ -201,7 +201,7 @@ std::vector<std::uint64_t> odd_shape(const std::vector<std::uint64_t>& old, Rand
   constexpr std::uint64_t k32 = std::uint64_t{1} << 32;
   switch (random.below(13)) {
     case 0:
-      std::reverse(shape.begin(), shape.end());
+      std::ranges::reverse(shape);
       break;
     case 1:
       shape.push_back(1);
@@ -248,13 +248,13 @@ std::string odd_bytes(std::string old, Random& random) {
       byte = static_cast<char>(byte ^ (1 << random.below(8)));
       break;
     case 1:
-      std::fill(old.begin(), old.end(), random.pick<char>({0, 1, -1}));
+      std::ranges::fill(old, random.pick<char>({0, 1, -1}));
       break;
     case 2:
       for (char& each : old) each = static_cast<char>(random.next());
       break;
     case 3:
-      std::reverse(old.begin(), old.end());
+      std::ranges::reverse(old);
       break;
     default:
       byte = random.pick<char>({0, 1, '\n', '\r', '"', '\\', 0x1e, 0x7f, -128, -64, -1});

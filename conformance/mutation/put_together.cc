@@ -268,9 +268,8 @@ class DraftFile {
       const bool empty = placed.is_data && draft_->tensors[placed.tensor].data.bytes.empty();
       return std::tuple(placed.place->rank, empty ? 0 : placed.is_data ? 2 : 1);
     };
-    std::stable_sort(places_.begin(), places_.end(),
-                     [&](const Placed& a, const Placed& b) { return order(a) < order(b); });
-    const auto first = std::find_if(places_.begin(), places_.end(), [](const Placed& p) { return p.is_data; });
+    std::ranges::stable_sort(places_, [&](const Placed& a, const Placed& b) { return order(a) < order(b); });
+    const auto first = std::ranges::find_if(places_, [](const Placed& p) { return p.is_data; });
     first_data_ = first == places_.end() ? nullptr : &*first;
   }
 

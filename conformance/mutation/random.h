@@ -3,7 +3,6 @@
 // Thread-safety: one object belongs to one thread.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <vector>

@@ -30,7 +30,7 @@ class RawChange {
   FileChange make() {
     std::vector<FilePart> parts = {FilePart::kFile};
     for (const Field& field : fields_) {
-      if (std::find(parts.begin(), parts.end(), part_of(field)) == parts.end()) parts.push_back(part_of(field));
+      if (std::ranges::find(parts, part_of(field)) == parts.end()) parts.push_back(part_of(field));
     }
     const FilePart part = random_->pick(parts);
     if (part == FilePart::kFile && !random_->one_in(6)) {
@@ -212,7 +212,7 @@ class RawChange {
 
   void overwrite(std::size_t place, const std::string& text) {
     const auto bytes = std::as_bytes(std::span(text));
-    std::copy(bytes.begin(), bytes.end(), bytes_.begin() + at(place));
+    std::ranges::copy(bytes, bytes_.begin() + at(place));
   }
 
   std::vector<std::byte> bytes_;

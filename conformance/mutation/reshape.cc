@@ -37,7 +37,7 @@ void reshape(DraftTensor& tensor, std::vector<std::uint64_t> shape, std::string 
 }
 
 void reshape_to_least(DraftTensor& tensor) {
-  const bool empty = std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();
+  const bool empty = std::ranges::find(tensor.shape, 0) != tensor.shape.end();
   if (model::dtype_of(tensor.dtype).item_bytes == 0) {
     tensor.data = tensor.data.first(std::min<std::size_t>(tensor.data.bytes.size(), 1));
     return;

@@ -43,10 +43,10 @@ std::optional<std::string> hash_of(std::uint8_t type, std::string_view hashed_he
   return number_bytes(plaintext.empty() ? head : crc32_z(head, raw(plaintext.data()), plaintext.size()), 4);
 }
 
-bool has_cipher(const std::vector<DraftChunk>& chunks) { return std::any_of(chunks.begin(), chunks.end(), is_cipher); }
+bool has_cipher(const std::vector<DraftChunk>& chunks) { return std::ranges::any_of(chunks, is_cipher); }
 
 const DraftChunk* cipher_of(const std::vector<DraftChunk>& chunks) {
-  const auto found = std::find_if(chunks.begin(), chunks.end(), is_cipher);
+  const auto found = std::ranges::find_if(chunks, is_cipher);
   return found == chunks.end() || found->raw ? nullptr : &*found;
 }
 

@@ -117,7 +117,7 @@ class Taking {
       if (tensor.data_offset) found.push_back({*tensor.data_offset, *tensor.data_offset + tensor.data_length, i, true});
     }
     const auto order = [](const Found& f) { return std::tuple(f.begin, !f.is_data ? 1 : f.end == f.begin ? 0 : 2); };
-    std::stable_sort(found.begin(), found.end(), [&](const Found& a, const Found& b) { return order(a) < order(b); });
+    std::ranges::stable_sort(found, [&](const Found& a, const Found& b) { return order(a) < order(b); });
     return found;
   }
 
@@ -173,8 +173,9 @@ class Taking {
   }
 
   const model::ParsedStructure& entry_of(const model::ParsedStructure& header) const {
-    return std::find_if(reading_->tensors.begin(), reading_->tensors.end(),
-                        [&](const model::Tensor& tensor) { return tensor.header && &*tensor.header == &header; })
+    return std::ranges::find_if(
+               reading_->tensors,
+               [&](const model::Tensor& tensor) { return tensor.header && &*tensor.header == &header; })
         ->entry;
   }
 
@@ -198,11 +199,10 @@ class Taking {
     const std::uint64_t begin = block.begin + kDataLengthBytes;
     const std::uint64_t end = begin + number(block, "crypt_length");
     const model::ParsedStructure& chunks = block.children.at(0);
-    const bool right =
-        chunks.whole && chunks.end == end &&
-        std::all_of(chunks.children.begin(), chunks.children.end(), [](const model::ParsedStructure& chunk) {
-          return chunk.children.at(0).find("chunk_type") != nullptr;
-        });
+    const bool right = chunks.whole && chunks.end == end &&
+                       std::ranges::all_of(chunks.children, [](const model::ParsedStructure& chunk) {
+                         return chunk.children.at(0).find("chunk_type") != nullptr;
+                       });
     if (!right) {
       header.raw_crypt = text(begin, end);
       return end;

@@ -29,7 +29,7 @@ constexpr std::array<std::uint32_t, 58> kHidden = {
     0x13430, 0x1343f, 0x1bca0, 0x1bca3, 0x1d173, 0x1d17a, 0xe0000, 0xe0fff, 0x110000, 0x110000};
 
 bool is_hidden(std::uint32_t code_point) {
-  const auto after = std::upper_bound(kHidden.begin(), kHidden.end(), code_point);
+  const auto after = std::ranges::upper_bound(kHidden, code_point);
   const bool inside = (after - kHidden.begin()) % 2 == 1;
   return inside || (after != kHidden.begin() && *std::prev(after) == code_point);
 }

@@ -32,9 +32,9 @@ bool same_scalar(const Json& expected, const Json& got) {
   return expected.type() == got.type() && expected == got;
 }
 
-class Comparison {
+class DocumentDiff {
  public:
-  explicit Comparison(const std::set<std::string>& may_omit) : may_omit_(may_omit) {}
+  explicit DocumentDiff(const std::set<std::string>& may_omit) : may_omit_(may_omit) {}
 
   std::optional<Difference> compare(const Json& expected, const Json& got, const std::string& pointer) const {
     if (expected.is_object() && got.is_object()) return compare_objects(expected, got, pointer);
@@ -77,7 +77,7 @@ class Comparison {
 
 std::optional<Difference> first_difference(const Json& expected, const Json& got,
                                            const std::set<std::string>& may_omit) {
-  return Comparison(may_omit).compare(expected, got, "");
+  return DocumentDiff(may_omit).compare(expected, got, "");
 }
 
 }  // namespace tzmark::conformance

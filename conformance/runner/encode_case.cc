@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <system_error>
-
 #include "runner/errors.h"
 #include "runner/explain.h"
 #include "runner/file_content.h"

@@ -3,8 +3,6 @@
 // Thread-safety: Nonces may be used by several threads; the function is one of its arguments and the file system.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <mutex>

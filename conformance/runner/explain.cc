@@ -56,8 +56,7 @@ std::optional<std::uint64_t> offset_of_member(const model::Description& descript
   if (words.empty()) return std::nullopt;
   const bool of_tensor = words.size() >= 3 && words[0] == "tensors";
   const std::string_view member = of_tensor ? words[2] : words[0];
-  const auto origin =
-      std::find_if(kOrigins.begin(), kOrigins.end(), [&](const Origin& each) { return each.member == member; });
+  const auto origin = std::ranges::find_if(kOrigins, [&](const Origin& each) { return each.member == member; });
   if (origin == kOrigins.end()) return std::nullopt;
   const std::string structure =
       of_tensor ? fmt::format("{} {}", origin->structure, words[1]) : std::string(origin->structure);
@@ -73,8 +72,8 @@ std::optional<std::uint64_t> offset_of_member(const model::Description& descript
 // The defect that the case is about, or else the first.
 const model::Defect* defect_of(const Case& item, const model::Description& description) {
   const auto& defects = description.defects;
-  const auto found = std::find_if(defects.begin(), defects.end(), [&](const model::Defect& defect) {
-    return std::find(item.rules.begin(), item.rules.end(), defect.rule) != item.rules.end();
+  const auto found = std::ranges::find_if(defects, [&](const model::Defect& defect) {
+    return std::ranges::find(item.rules, defect.rule) != item.rules.end();
   });
   if (found != defects.end()) return &*found;
   return defects.empty() ? nullptr : &defects.front();

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/test_corpus.h"
+#include "testing/test_corpus.h"
 
 namespace tzmark::conformance {
 namespace {

@@ -11,45 +11,24 @@
 #include <fstream>
 #include <string>
 
-#include "runner/errors.h"
+#include "runner/descriptor.h"
 
 namespace tzmark::conformance {
-namespace {
-
-class OpenFile {
- public:
-  // Without O_NONBLOCK, opening a FIFO would wait for a writer.
-  explicit OpenFile(const std::filesystem::path& path)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW)) {}
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  OpenFile(OpenFile&&) = delete;
-  OpenFile& operator=(OpenFile&&) = delete;
-  ~OpenFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-}  // namespace
-
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::uint64_t size_max_bytes) {
   const auto fail = [&](const std::string& reason) {
     return EnvironmentError(fmt::format("{}: {}", path.string(), reason));
   };
-  const OpenFile file(path);
+  // Without O_NONBLOCK, opening a FIFO would wait for a writer.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   struct stat status {};
-  if (file.fd() < 0 || ::fstat(file.fd(), &status) != 0) throw fail(std::strerror(errno));
+  if (!file.open() || ::fstat(file.get(), &status) != 0) throw fail(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) throw fail("is not a file");
   const auto size_bytes = static_cast<std::uint64_t>(status.st_size);
   if (size_bytes > size_max_bytes) throw fail(fmt::format("has {} bytes, more than {}", size_bytes, size_max_bytes));
   std::vector<std::byte> content(size_bytes);
   std::size_t done_bytes = 0;
   while (done_bytes < content.size()) {
-    const ssize_t got = ::read(file.fd(), content.data() + done_bytes, content.size() - done_bytes);
+    const ssize_t got = ::read(file.get(), content.data() + done_bytes, content.size() - done_bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw fail(std::strerror(errno));
     if (got == 0) break;

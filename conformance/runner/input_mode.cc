@@ -29,7 +29,7 @@ std::vector<InputMode> parse_input_modes(const std::string& names) {
   std::set<InputMode> wanted;
   std::istringstream words(names);
   for (std::string word; std::getline(words, word, ',');) {
-    const auto* const found = std::find(kNames.begin(), kNames.end(), word);
+    const auto* const found = std::ranges::find(kNames, word);
     if (found == kNames.end()) {
       throw UsageError(fmt::format("there is no input mode '{}'; the modes are {}", word, fmt::join(kNames, ", ")));
     }

@@ -81,8 +81,7 @@ void judge_rejected(const Case& item, Step& step) {
     return;
   }
   step.outcome = Outcome::kPass;
-  step.cites_other_rule =
-      rejection.rule && std::find(item.rules.begin(), item.rules.end(), *rejection.rule) == item.rules.end();
+  step.cites_other_rule = rejection.rule && std::ranges::find(item.rules, *rejection.rule) == item.rules.end();
 }
 
 // Judges what all commands have in common; accepted judges an acceptance.
@@ -220,9 +219,8 @@ std::optional<Case> as_other_layout(const Case& item, const Profile& profile) {
   if (item.operation != Operation::kRead || item.verdict != Verdict::kValid || layouts.contains(item.layout)) {
     return std::nullopt;
   }
-  const auto known = std::find_if(layouts.begin(), layouts.end(), [&](const std::string& layout) {
-    return data_version_of(layout) == data_version_of(item.layout);
-  });
+  const auto known = std::ranges::find_if(
+      layouts, [&](const std::string& layout) { return data_version_of(layout) == data_version_of(item.layout); });
   if (known == layouts.end()) return std::nullopt;
   Case asked = item;
   asked.layout = *known;
@@ -234,11 +232,10 @@ std::optional<Case> as_other_layout(const Case& item, const Profile& profile) {
 }
 
 CaseJudgement judge_case(const Case& item, const std::vector<Step>& steps) {
-  const auto skipped =
-      std::find_if(steps.begin(), steps.end(), [](const Step& step) { return step.outcome == Outcome::kSkipped; });
+  const auto skipped = std::ranges::find_if(steps, [](const Step& step) { return step.outcome == Outcome::kSkipped; });
   // Outcomes are ordered from the worst to skipped.
   const auto worst =
-      std::min_element(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.outcome < b.outcome; });
+      std::ranges::min_element(steps, [](const Step& a, const Step& b) { return a.outcome < b.outcome; });
   if (worst == steps.end()) return {};
   const bool undecided = worst->outcome == Outcome::kPass && skipped != steps.end();
   const Step& decisive = undecided ? *skipped : *worst;

@@ -43,8 +43,6 @@ class Keeper {
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
-  Keeper(Keeper&&) = delete;
-  Keeper& operator=(Keeper&&) = delete;
 
   // The program and all that it started are below this process, which is not one of them.
   pid_t pid() const { return pid_; }

@@ -16,12 +16,12 @@ namespace {
 // The result of a case, as const as the results are; nullptr if there is none.
 template <typename Results>
 auto result_of(Results& results, const std::string& id) -> decltype(results.data()) {
-  const auto found = std::find_if(results.begin(), results.end(), [&](const auto& each) { return each.item.id == id; });
+  const auto found = std::ranges::find_if(results, [&](const auto& each) { return each.item.id == id; });
   return found == results.end() ? nullptr : &*found;
 }
 
 bool in_corpus(const Manifest& manifest, const std::string& id) {
-  return std::any_of(manifest.cases.begin(), manifest.cases.end(), [&](const Case& item) { return item.id == id; });
+  return std::ranges::any_of(manifest.cases, [&](const Case& item) { return item.id == id; });
 }
 
 }  // namespace

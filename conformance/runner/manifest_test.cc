@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "runner/errors.h"
-#include "runner/test_corpus.h"
+#include "testing/test_corpus.h"
 
 namespace tzmark::conformance {
 namespace {

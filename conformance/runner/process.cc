@@ -119,8 +119,6 @@ class Child {
 
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
-  Child(Child&&) = delete;
-  Child& operator=(Child&&) = delete;
   ~Child() = default;
 
   // Ends its stdin, and waits a moment for it to end of itself. Returns how it did, or nothing.

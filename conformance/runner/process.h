@@ -94,8 +94,6 @@ class Server {
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
-  Server(Server&&) = delete;
-  Server& operator=(Server&&) = delete;
 
   // Sends a line, which must not hold a newline, and waits for the answer, under limits that count from here. Whatever
   // else happens than kAnswered is the end of the process, and of what this object can do. The result's

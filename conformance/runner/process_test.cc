@@ -17,7 +17,7 @@
 #include "runner/errors.h"
 #include "runner/folder_tree.h"
 #include "runner/scratch_folder.h"
-#include "runner/test_environment.h"
+#include "testing/test_environment.h"
 
 namespace tzmark::conformance {
 namespace {

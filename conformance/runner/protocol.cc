@@ -54,12 +54,6 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-std::string_view last_line(std::string_view text) {
-  text = trim(text);
-  const std::size_t newline = text.rfind('\n');
-  return newline == std::string_view::npos ? text : trim(text.substr(newline + 1));
-}
-
 // The member of an object that is the last line of stdout; nothing if the line is not such an object.
 std::optional<Json> member_of_last_line(std::string_view stdout_text, const char* name) {
   try {
@@ -171,6 +165,12 @@ Profile read_profile(const Read& read) {
 }
 
 }  // namespace
+
+std::string_view last_line(std::string_view text) {
+  text = trim(text);
+  const std::size_t newline = text.rfind('\n');
+  return newline == std::string_view::npos ? text : trim(text.substr(newline + 1));
+}
 
 std::string_view name_of(Command command) {
   constexpr std::array<std::string_view, 4> kNames = {"decode", "verify", "stream", "encode"};

@@ -8,7 +8,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "runner/json.h"
 #include "runner/process.h"
@@ -64,6 +63,9 @@ enum class AnswerKind {
 };
 
 std::string_view name_of(AnswerKind kind);
+
+// Returns the last line that is not blank, without blanks around it.
+std::string_view last_line(std::string_view text);
 
 struct Answer {
   AnswerKind kind = AnswerKind::kNone;

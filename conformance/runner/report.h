@@ -45,6 +45,9 @@ Totals totals_of(const std::vector<CaseResult>& results);
 // The cases of a run in one input mode: each by its worst step there, or skipped if it has none.
 Totals totals_in(const std::vector<CaseResult>& results, InputMode mode);
 
+// A line with the field in which a failure shows; empty if there is none.
+std::string failing_field(const Step& step);
+
 // Ends with the line "N passed, N failed, N skipped".
 std::string text_report(const SuiteRun& run);
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <tinyxml2.h>
 
-#include "runner/test_environment.h"
+#include "testing/test_environment.h"
 
 namespace tzmark::conformance {
 namespace {

@@ -29,16 +29,12 @@ std::string matrix(const std::vector<CaseResult>& results) {
   std::map<std::pair<std::string, std::string>, Totals> cells;
   for (const CaseResult& result : results) {
     layouts.insert(result.item.layout);
-    cells[{kAll, result.item.layout}].add(result);
-    cells[{kAll, kAll}].add(result);
-    if (result.item.features.empty()) {
-      cells[{kPlain, result.item.layout}].add(result);
-      cells[{kPlain, kAll}].add(result);
-    }
-    for (const std::string& feature : result.item.features) {
-      features.insert(feature);
-      cells[{feature, result.item.layout}].add(result);
-      cells[{feature, kAll}].add(result);
+    features.insert(result.item.features.begin(), result.item.features.end());
+    std::vector<std::string> rows = {kAll};
+    rows.insert(rows.end(), result.item.features.begin(), result.item.features.end());
+    if (result.item.features.empty()) rows.emplace_back(kPlain);
+    for (const std::string& row : rows) {
+      for (const std::string& column : {result.item.layout, std::string(kAll)}) cells[{row, column}].add(result);
     }
   }
 
@@ -83,23 +79,8 @@ std::string last_words(const std::vector<Step>& steps) {
   constexpr std::size_t kWordsMaxBytes = 200;
   for (const Step& step : steps) {
     if (step.answer.kind != AnswerKind::kNone) continue;
-    const std::string& text = step.process.stderr_tail;
-    const std::size_t end = text.find_last_not_of(" \t\r\n");
-    if (end == std::string::npos) continue;
-    const std::size_t newline = text.rfind('\n', end);
-    const std::size_t begin = newline == std::string::npos ? 0 : newline + 1;
-    return one_line(std::string_view(text).substr(begin, end - begin + 1), kWordsMaxBytes);
-  }
-  return "";
-}
-
-// Where it shows in the file: the rule that is broken there, and the field.
-std::string place(const CaseResult& result) {
-  for (const Step& step : result.steps) {
-    if (step.outcome != result.outcome || !step.explanation) continue;
-    for (const model::Annotated& row : step.explanation->bytes) {
-      if (row.marked) return fmt::format("    byte {}: {}, {} = {}\n", row.offset, row.field, row.hex, row.value);
-    }
+    const std::string_view line = last_line(step.process.stderr_tail);
+    if (!line.empty()) return one_line(line, kWordsMaxBytes);
   }
   return "";
 }
@@ -109,15 +90,18 @@ std::string failures(const std::vector<CaseResult>& results) {
   for (const CaseResult& result : results) {
     if (is_failure(result.outcome) && !result.known) failed.push_back(&result);
   }
-  std::stable_sort(failed.begin(), failed.end(),
-                   [](const CaseResult* a, const CaseResult* b) { return a->outcome < b->outcome; });
+  std::ranges::stable_sort(failed, [](const CaseResult* a, const CaseResult* b) { return a->outcome < b->outcome; });
   std::string text;
   for (const CaseResult* result : failed) {
     text += fmt::format("{} {} ({})\n    {}\n", name_of(result->outcome), result->item.id, rules_of(result->item),
                         result->reason);
     const std::string words = last_words(result->steps);
     if (!words.empty()) text += fmt::format("    stderr: {}\n", words);
-    text += place(*result);
+    for (const Step& step : result->steps) {
+      const std::string place = step.outcome == result->outcome ? failing_field(step) : "";
+      text += place;
+      if (!place.empty()) break;
+    }
   }
   return text;
 }
@@ -167,6 +151,14 @@ std::string remarks(const std::vector<CaseResult>& results) {
 
 }  // namespace
 
+std::string failing_field(const Step& step) {
+  if (!step.explanation) return "";
+  const auto& rows = step.explanation->bytes;
+  const auto marked = std::ranges::find_if(rows, &model::Annotated::marked);
+  if (marked == rows.end()) return "";
+  return fmt::format("    byte {}: {}, {} = {}\n", marked->offset, marked->field, marked->hex, marked->value);
+}
+
 void Totals::add(Outcome outcome) {
   ++(outcome == Outcome::kSkipped ? skipped : is_failure(outcome) ? failed : passed);
 }
@@ -186,7 +178,7 @@ Totals totals_in(const std::vector<CaseResult>& results, InputMode mode) {
   Totals totals;
   for (const CaseResult& result : results) {
     std::vector<Step> steps;
-    std::copy_if(result.steps.begin(), result.steps.end(), std::back_inserter(steps), [&](const Step& step) {
+    std::ranges::copy_if(result.steps, std::back_inserter(steps), [&](const Step& step) {
       return (step.command == Command::kEncode ? InputMode::kFile : step.mode) == mode;
     });
     totals.add(judge_case(result.item, steps).outcome);

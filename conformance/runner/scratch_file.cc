@@ -10,28 +10,26 @@
 #include <cstring>
 #include <string>
 
-#include "runner/errors.h"
+#include "runner/descriptor.h"
 
 namespace tzmark::conformance {
 
 ScratchFile::ScratchFile(std::string_view content) {
   std::string name = std::filesystem::temp_directory_path() / "tzmark-XXXXXX";
   // Readable by its owner alone, and never inherited by a process that another thread starts.
-  const int fd = ::mkostemp(name.data(), O_CLOEXEC);
-  if (fd < 0) throw EnvironmentError(fmt::format("{}: {}", name, std::strerror(errno)));
+  const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
+  if (!file.open()) throw EnvironmentError(fmt::format("{}: {}", name, std::strerror(errno)));
   path_ = name;
   while (!content.empty()) {
-    const ssize_t written = ::write(fd, content.data(), content.size());
+    const ssize_t written = ::write(file.get(), content.data(), content.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
-      const int error = errno;
-      ::close(fd);
+      const std::string reason = std::strerror(errno);
       ::unlink(name.c_str());
-      throw EnvironmentError(fmt::format("{}: {}", name, std::strerror(error)));
+      throw EnvironmentError(fmt::format("{}: {}", name, reason));
     }
     content.remove_prefix(static_cast<std::size_t>(written));
   }
-  ::close(fd);
 }
 
 ScratchFile::~ScratchFile() { ::unlink(path_.c_str()); }

@@ -15,8 +15,6 @@ class ScratchFile {
   ~ScratchFile();
   ScratchFile(const ScratchFile&) = delete;
   ScratchFile& operator=(const ScratchFile&) = delete;
-  ScratchFile(ScratchFile&&) = delete;
-  ScratchFile& operator=(ScratchFile&&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
 

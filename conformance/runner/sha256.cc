@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 
+#include "model/text.h"
 #include "runner/errors.h"
 
 namespace tzmark::conformance {
@@ -21,12 +22,6 @@ struct CloseFile {
 struct FreeDigest {
   void operator()(EVP_MD_CTX* digest) const { EVP_MD_CTX_free(digest); }
 };
-
-std::string hex_of(std::string_view bytes) {
-  std::string hex;
-  for (const char byte : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return hex;
-}
 
 void require_openssl(int ok) {
   if (ok != 1) throw EnvironmentError("OpenSSL cannot compute SHA-256");
@@ -49,11 +44,12 @@ std::string sha256_of_file(const std::filesystem::path& path) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> value;
   unsigned int size_bytes = 0;
   require_openssl(EVP_DigestFinal_ex(digest.get(), value.data(), &size_bytes));
-  return hex_of({reinterpret_cast<const char*>(value.data()), size_bytes});
+  return model::hex_digits(std::as_bytes(std::span(value).first(size_bytes)));
 }
 
 std::string sha256_of(std::span<const std::byte> bytes) {
-  return hex_of(sha256_digest({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  const std::string digest = sha256_digest(model::text_of(bytes));
+  return model::hex_digits(std::as_bytes(std::span(digest)));
 }
 
 std::string sha256_digest(std::string_view text) {

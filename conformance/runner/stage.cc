@@ -30,7 +30,7 @@ std::string padded(const Room& room, std::span<const std::byte> content) {
   return text;
 }
 
-fs::path short_reads_library(const InputOptions& options) { return options.tools / "libtzmark_short_reads.so"; }
+fs::path short_reads_library(const InputModeOptions& options) { return options.tools / "libtzmark_short_reads.so"; }
 
 // The first words of a command whose reads of files in the corpus are short.
 std::vector<std::string> short_reads_prefix(const fs::path& library, std::uint64_t seed, const fs::path& corpus) {
@@ -47,11 +47,11 @@ Room room_around(std::uint64_t seed, std::uint64_t file_bytes) {
           .after_bytes = kRoomMinBytes + odd_piece_bytes(seed, file_bytes + 1, kRoomMaxBytes)};
 }
 
-std::vector<std::string> read_only_prefix(const InputOptions& options, const fs::path& corpus) {
+std::vector<std::string> read_only_prefix(const InputModeOptions& options, const fs::path& corpus) {
   return {options.tools / "tzmark-read-only", fs::canonical(corpus)};
 }
 
-Stage::Stage(const InputOptions& options) : options_(options), count_file_(std::string(sizeof(Counts), '\0')) {}
+Stage::Stage(const InputModeOptions& options) : options_(options), count_file_(std::string(sizeof(Counts), '\0')) {}
 
 Stage::Counts Stage::counts() const {
   std::array<std::uint64_t, 2> numbers{};
@@ -108,7 +108,7 @@ Step Stage::ask(InputMode mode, Question question, const Manifest& manifest, std
 }
 
 std::string input_shell_command(InputMode mode, Question question, const Manifest& manifest, const Adapter& adapter,
-                                const InputOptions& options) {
+                                const InputModeOptions& options) {
   const bool streamed = question.command == Command::kStream;
   if (mode == InputMode::kReadOnly) question.prefix = read_only_prefix(options, manifest.directory);
   // Fixed names, so that a debugger can be restarted with the same command.

@@ -20,7 +20,7 @@
 namespace tzmark::conformance {
 
 // The input modes of a run, and what they need.
-struct InputOptions {
+struct InputModeOptions {
   std::vector<InputMode> modes = {InputMode::kFile};
   std::uint64_t seed = 20;      // of short reads and offsets
   std::filesystem::path tools;  // folder of the programs of conformance/input_modes
@@ -39,7 +39,7 @@ inline constexpr char kRoomFiller = 'x';
 class Stage {
  public:
   // options has to outlive the object. Throws EnvironmentError if there is no place for temporary files.
-  explicit Stage(const InputOptions& options);
+  explicit Stage(const InputModeOptions& options);
 
   // Asks about a file of the corpus with this content. Throws EnvironmentError as Adapter::ask does, and if this
   // machine cannot provide the input mode.
@@ -54,17 +54,17 @@ class Stage {
   };
   Counts counts() const;
 
-  const InputOptions& options_;
+  const InputModeOptions& options_;
   ScratchFile count_file_;
   std::optional<Preload> short_reads_;  // made by the first question that needs it
 };
 
 // The first words of a command that sees the corpus on a read-only mount.
-std::vector<std::string> read_only_prefix(const InputOptions& options, const std::filesystem::path& corpus);
+std::vector<std::string> read_only_prefix(const InputModeOptions& options, const std::filesystem::path& corpus);
 
 // The shell command (bash, zsh) that asks a question in an input mode. stdin comes without the pauses that make its
 // reads short.
 std::string input_shell_command(InputMode mode, Question question, const Manifest& manifest, const Adapter& adapter,
-                                const InputOptions& options);
+                                const InputModeOptions& options);
 
 }  // namespace tzmark::conformance

@@ -185,18 +185,18 @@ bool matches(const Case& item, const Selection& selection) {
     return ::fnmatch(pattern.c_str(), item.id.c_str(), 0) == 0;
   };
   const auto is_about = [&](const std::string& rule) {
-    return std::find(item.rules.begin(), item.rules.end(), rule) != item.rules.end();
+    return std::ranges::find(item.rules, rule) != item.rules.end();
   };
   const auto& [ids, layouts, rules] = selection;
-  return (ids.empty() || std::any_of(ids.begin(), ids.end(), id_matches)) &&
-         (layouts.empty() || std::find(layouts.begin(), layouts.end(), item.layout) != layouts.end()) &&
-         (rules.empty() || std::any_of(rules.begin(), rules.end(), is_about));
+  return (ids.empty() || std::ranges::any_of(ids, id_matches)) &&
+         (layouts.empty() || std::ranges::find(layouts, item.layout) != layouts.end()) &&
+         (rules.empty() || std::ranges::any_of(rules, is_about));
 }
 
 }  // namespace
 
 bool CaseResult::cites_other_rule() const {
-  return std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.cites_other_rule; });
+  return std::ranges::any_of(steps, [](const Step& step) { return step.cites_other_rule; });
 }
 
 std::string CaseResult::choice() const {
@@ -213,8 +213,8 @@ std::string CaseResult::choice() const {
 
 std::vector<Case> select_cases(const Manifest& manifest, const Selection& selection) {
   std::vector<Case> cases;
-  std::copy_if(manifest.cases.begin(), manifest.cases.end(), std::back_inserter(cases),
-               [&](const Case& item) { return matches(item, selection); });
+  std::ranges::copy_if(manifest.cases, std::back_inserter(cases),
+                       [&](const Case& item) { return matches(item, selection); });
   return cases;
 }
 
@@ -259,8 +259,8 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
   return finished;
 }
 
-std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter, const InputOptions& input,
-                          const Decisive& step) {
+std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter,
+                          const InputModeOptions& input, const Decisive& step) {
   std::vector<std::string> own = own_command(manifest, item, adapter);
   if (item.operation == Operation::kEncode) {
     own.insert(own.end(), {"--keep", "kept"});
@@ -282,7 +282,7 @@ Decisive decisive_step(const CaseResult& result, const Profile& profile, const s
     const std::vector<Command> commands = commands_in(mode, profile);
     if (commands.empty()) continue;
     const bool to_be_verified = result.item.verdict == Verdict::kIntegrityFailure &&
-                                std::find(commands.begin(), commands.end(), Command::kVerify) != commands.end();
+                                std::ranges::find(commands, Command::kVerify) != commands.end();
     return {to_be_verified ? Command::kVerify : commands.front(), mode};
   }
   return {Command::kStream, modes.front()};

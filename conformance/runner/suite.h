@@ -4,8 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -32,7 +30,7 @@ struct SuiteOptions {
   LimitOverrides limits = {};
   // Keeps the files of encode cases here, one folder per case.
   std::optional<std::filesystem::path> kept;
-  InputOptions input = {};
+  InputModeOptions input = {};
 };
 
 struct CaseResult {
@@ -65,8 +63,8 @@ Decisive decisive_step(const CaseResult& result, const Profile& profile, const s
 
 // The command line that repeats a step: the adapter's own, or that of this suite if a shell is not enough, for a
 // specification or for stdin with pauses.
-std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter, const InputOptions& input,
-                          const Decisive& step);
+std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter,
+                          const InputModeOptions& input, const Decisive& step);
 
 // Features that the profile lacks and no case has: misspelt, or out of date.
 std::vector<std::string> stale_exclusions(const Manifest& manifest, const Profile& profile);

@@ -13,8 +13,8 @@
 #include "runner/command_line.h"
 #include "runner/encode_case.h"
 #include "runner/errors.h"
-#include "runner/test_corpus.h"
-#include "runner/test_environment.h"
+#include "testing/test_corpus.h"
+#include "testing/test_environment.h"
 
 namespace tzmark::conformance {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 
 namespace tzmark {
 namespace {

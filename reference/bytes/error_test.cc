@@ -11,8 +11,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "bytes/caught.h"
 #include "bytes/utf8.h"
+#include "testing/caught.h"
 #include "testing/files/source_file.h"
 
 namespace tzmark {

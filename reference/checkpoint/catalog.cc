@@ -106,7 +106,7 @@ CheckpointInfo verify(const StoredCheckpoint& stored) {
       throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: there is no file of the model", stored.path(prefix)));
     }
     for (const auto& name : {model, stored.tensors_name(prefix, kOptimizer)}) {
-      if (name) about(stored.path(*name), [&] { TensorFile(*name, stored.open(*name)); });
+      if (name) with_context(stored.path(*name), [&] { TensorFile(*name, stored.open(*name)); });
     }
   }
   return info_of(stored.directory(), *stored.commit());

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "bytes/caught.h"
 #include "bytes/digest.h"
+#include "testing/caught.h"
 #include "testing/files/memory_file.h"
 #include "testing/files/tensors_files.h"
 #include "testing/files/test_directory.h"

@@ -41,7 +41,7 @@ std::vector<CheckpointTensor> load_tensors(const StoredCheckpoint& stored, const
   const auto file = stored.open(name);
   const HostMemory& content = memory.emplace_back(static_cast<std::size_t>(file->size()));
   stored.read(name, *file, content.bytes());
-  return about(stored.path(name), [&] {
+  return with_context(stored.path(name), [&] {
     const TensorFile tensors(name, std::make_unique<MemoryView>(content.bytes()));
     std::vector<CheckpointTensor> views;
     for (std::size_t i = 0; i < tensors.table().size(); ++i) {

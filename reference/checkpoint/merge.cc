@@ -182,7 +182,7 @@ class NamedFile final : public File {
 
  protected:
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
-    about(name_, [&] { file_->read_at(offset, out); });
+    with_context(name_, [&] { file_->read_at(offset, out); });
     return out.size;
   }
   std::size_t write_some(std::uint64_t, ConstBuffer) override {
@@ -199,7 +199,7 @@ std::unique_ptr<TensorFile> open_tensors(const StoredCheckpoint& stored, std::ui
   const auto name = stored.tensors_name(stored.prefix(rank), stem);
   if (!name) return nullptr;
   if (stored.commit()) stored.read(*name, *stored.open(*name), {});
-  return about(stored.path(*name), [&] {
+  return with_context(stored.path(*name), [&] {
     return std::make_unique<TensorFile>(*name, std::make_unique<NamedFile>(stored.path(*name), stored.open(*name)));
   });
 }
@@ -229,7 +229,7 @@ MergedCheckpoint::MergedCheckpoint(const StoredCheckpoint& stored) {
     refuse(fmt::format("{}: rank {} has no optimizer, and others have", stored.directory(),
                        lacking - optimizer_files_.begin()));
   }
-  about(stored.directory(), [&] {
+  with_context(stored.directory(), [&] {
     const NameIndex model(model_files_), optimizer(optimizer_files_);
     check_promises(model, *stored.sharding());
     merge(model_, model, model, sharding_);

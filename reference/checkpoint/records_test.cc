@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/files/checkpoint_models.h"
 
 namespace tzmark::checkpoint {

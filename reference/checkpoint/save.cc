@@ -161,7 +161,7 @@ FileRecord PendingCheckpoint::write_tensors_file(const Directory& directory, con
   const bool safetensors = options_.format == CheckpointOptions::Format::kSafetensors;
   const std::string name = fmt::format("{}.{}", stem, safetensors ? "safetensors" : "tensors");
   const auto file = directory.create_file(name, options_.io_path);
-  return about(directory.path(name), [&] {
+  return with_context(directory.path(name), [&] {
     DigestFile digesting(*file);
     const std::uint64_t file_bytes = write_format(digesting, tensors, source, options_);
     file->sync();
@@ -175,7 +175,7 @@ FileRecord PendingCheckpoint::write_tensors_file(const Directory& directory, con
 FileRecord PendingCheckpoint::write_record(const Directory& directory, const std::string& prefix,
                                            std::string_view record_name, const std::string& text) {
   const std::string name(record_name);
-  about(directory.path(name), [&] { check_record(text); });
+  with_context(directory.path(name), [&] { check_record(text); });
   write_small_file(directory, name, text);
   written_bytes_ += text.size();
   return {prefix + name, {text.size(), crc64(0, as_bytes(text))}};
@@ -193,7 +193,7 @@ std::vector<FileRecord> PendingCheckpoint::gather(std::uint32_t world_size, std:
       throw Error(ErrorCode::kCheckpointPeer, fmt::format("{}: rank {} has not written it", own_->path(name), rank));
     }
     const std::string text = read_small_file(*shard, std::string(kManifestName), kRecordBytesMax);
-    RankManifest manifest = about(own_->path(name), [&] { return parse_manifest(text); });
+    RankManifest manifest = with_context(own_->path(name), [&] { return parse_manifest(text); });
     if (manifest.save_id != save_id_ || manifest.step != step || manifest.rank != rank ||
         manifest.world_size != world_size) {
       throw Error(

@@ -77,7 +77,7 @@ StoredCheckpoint::StoredCheckpoint(Directory directory, const CheckpointReadOpti
   const std::string commit = path(std::string(kCommitName));
   if (has_file(std::string(kCommitName))) {
     const std::string text = read_small_file(directory_, std::string(kCommitName), kRecordBytesMax);
-    commit_ = about(commit, [&] { return parse_commit(text); });
+    commit_ = with_context(commit, [&] { return parse_commit(text); });
   } else if (options_.commit == CheckpointReadOptions::Commit::kRequired) {
     throw Error(ErrorCode::kCheckpointUncommitted, fmt::format("{}: there is no such file", commit));
   }
@@ -86,7 +86,7 @@ StoredCheckpoint::StoredCheckpoint(Directory directory, const CheckpointReadOpti
   }
   if (has(std::string(kShardingName))) {
     const std::string text = small_file(std::string(kShardingName));
-    sharding_ = about(path(std::string(kShardingName)), [&] { return parse_sharding(text); });
+    sharding_ = with_context(path(std::string(kShardingName)), [&] { return parse_sharding(text); });
   }
   if (commit_ && commit_->world_size != world_size()) {
     throw Error(ErrorCode::kCheckpointDamaged,
@@ -147,7 +147,7 @@ std::unique_ptr<File> StoredCheckpoint::open(const std::string& name) const {
 
 void StoredCheckpoint::read(const std::string& name, File& file, std::span<std::byte> into) const {
   const FileDigest* const wanted = expected(name);
-  const FileDigest found = about(path(name), [&] { return DigestPass(file, into).run(options_.threads); });
+  const FileDigest found = with_context(path(name), [&] { return DigestPass(file, into).run(options_.threads); });
   if (wanted != nullptr && found != *wanted) {
     throw Error(ErrorCode::kCheckpointDamaged, fmt::format("{}: CRC-64 is {:016x}, but {} records {:016x}", path(name),
                                                            found.crc64, kCommitName, wanted->crc64));
@@ -168,7 +168,7 @@ std::string StoredCheckpoint::small_file(const std::string& name) const {
 TrainingState StoredCheckpoint::state(const std::string& prefix) const {
   const std::string name = prefix + std::string(kStateName);
   const std::string text = small_file(name);
-  TrainingState state = about(path(name), [&] { return parse_state(text); });
+  TrainingState state = with_context(path(name), [&] { return parse_state(text); });
   if (commit_ && commit_->step != state.step) {
     throw Error(ErrorCode::kCheckpointState,
                 fmt::format("{}: step {}, but {} records step {}", path(name), state.step, kCommitName, commit_->step));

@@ -88,18 +88,24 @@ TEST_F(ChangeTest, AppendAttributesHashMismatchesToTheInput) {
   EXPECT_EQ(run({"verify", file_}).status, 0);
   EXPECT_EQ(names(), "[\"other\"] state_dict\n");
   EXPECT_THAT(run({"edit", file_, "--recover"}).out, HasSubstr("nothing to recover"));
-  // An undo journal of another program is not ignored.
-  fs::permissions(write("file.tzmark-intent", std::string("cut short")),
-                  fs::perms::owner_read | fs::perms::owner_write);
+  // A file of another program under the journal's name is neither ignored nor removed.
+  const std::string foreign = write("file.tzmark-intent", std::string("a note"));
+  fs::permissions(foreign, fs::perms::owner_read | fs::perms::owner_write);
   EXPECT_EQ(run({"verify", file_}).status, 3);
   EXPECT_THAT(run({"verify", file_}).err, HasSubstr("TZE-ENV-007"));
-  EXPECT_THAT(run({"edit", file_, "--recover"}).out, HasSubstr("undid the interrupted change"));
+  EXPECT_THAT(run({"edit", file_, "--recover"}).err, HasSubstr("damaged, or not from tzmark"));
+  EXPECT_EQ(slurp(foreign), "a note");
+  fs::remove(foreign);
   EXPECT_EQ(run({"verify", file_}).status, 0);
-  // The unfinished copy of a killed process is reported and kept.
-  write("file.tzmark-grow-0123456789abcdef", std::string("a copy"));
+  // What killed processes did not finish is reported and kept.
+  const std::string copy = write("file.tzmark-grow-0123456789abcdef", std::string("a copy"));
+  const std::string journal = write("file.tzmark-intent.tmp-01234567", std::string("a journal"));
   const Result recovered = run({"edit", file_, "--recover"});
   EXPECT_EQ(recovered.status, 0);
-  EXPECT_THAT(recovered.err, HasSubstr("file.tzmark-grow-0123456789abcdef: note: "));
+  for (const std::string& left : {copy, journal}) {
+    EXPECT_THAT(recovered.err, HasSubstr(left + ": note: "));
+    EXPECT_TRUE(fs::exists(left));
+  }
 }
 
 TEST_F(ChangeTest, EditsAllOrNothing) {

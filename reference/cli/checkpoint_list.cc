@@ -4,12 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "bytes/digest.h"
 #include "bytes/utf8.h"
 #include "cli/checkpoint_commands.h"
 #include "cli/commands.h"
@@ -35,17 +35,11 @@ std::string_view status_name(Status status) {
   return {};
 }
 
-std::string hex_text(std::string_view bytes) {
-  std::string text;
-  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
-}
-
 // JSON is UTF-8, and file names are any bytes. A name that is not UTF-8 has U+FFFD for each wrong byte, and a second
 // member with all bytes in hex.
 void add_name(json& object, const std::string& key, const std::string& name) {
   object[key] = name;
-  if (find_invalid_utf8(name)) object[key + "_hex"] = hex_text(name);
+  if (find_invalid_utf8(name)) object[key + "_hex"] = to_hex(std::as_bytes(std::span(name)));
 }
 
 json to_json(const CheckpointInfo& info) {

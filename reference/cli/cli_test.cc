@@ -399,7 +399,12 @@ TEST_F(CliTest, InspectReportsAFileThatShrinks) {
 // A file of terabytes takes neither time nor memory, as the command reads no data.
 TEST_F(CliTest, InspectShowsHugeFiles) {
   const std::string file = write("file", test::three_tensors().write());
-  fs::resize_file(file, std::uint64_t{1} << 42);
+#ifdef __SANITIZE_THREAD__
+  constexpr std::uint64_t kBytes = std::uint64_t{1} << 36;  // its shadow leaves no room for more
+#else
+  constexpr std::uint64_t kBytes = std::uint64_t{1} << 42;
+#endif
+  fs::resize_file(file, kBytes);
   const Result result = run({"inspect", "--bytes", file});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("file: rest, ignored\n"));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "bytes/pieces.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/source.h"
@@ -74,14 +75,10 @@ struct ConvertOptions : InputOptions, OutputOptions {
 };
 
 void print_file(File& file) {
-  std::vector<std::byte> block(1 << 20);
-  for (std::uint64_t offset = 0; offset < file.size();) {
-    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), file.size() - offset));
-    const auto bytes = std::span(block).first(length);
-    file.read_at(offset, bytes);
-    print(bytes);
-    offset += length;
-  }
+  for_each_piece(file.size(), 1 << 20, [&](std::uint64_t offset, std::span<std::byte> piece) {
+    file.read_at(offset, piece);
+    print(piece);
+  });
 }
 
 void write_output(const ConvertOptions& options, WriteOptions write_options, const InputSource& input) {

@@ -45,9 +45,9 @@ void print_recovery(const std::string& file_name, Recovery recovery) {
   constexpr std::array kTexts = {"nothing to recover", "undid the interrupted change",
                                  "completed the interrupted growth; the content is unchanged"};
   print(fmt::format("{}: {}\n", printable(file_name), kTexts[static_cast<std::size_t>(recovery)]));
-  for (const std::string& copy : unfinished_copies(file_name)) {
-    fmt::print(stderr, "tzmark: {}: note: unfinished copy of an interrupted append or edit; delete it\n",
-               printable(copy));
+  for (const std::string& file : unfinished_files(file_name)) {
+    fmt::print(stderr, "tzmark: {}: note: incomplete file of an interrupted append or edit; delete it\n",
+               printable(file));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bytes/block_tags.h"
+#include "bytes/pieces.h"
 #include "cli/commands.h"
 #include "codec/tensor_digest.h"
 #include "program/arguments.h"
@@ -56,15 +57,11 @@ void stream_tensor(TensorStream& stream, std::uint64_t data_length, bool verify,
   const ExpectedHashes& expected = verify ? *stream.expected() : none;
   TensorDigest digest;
   if (verify) digest.begin(expected.hashed_header(), expected.wants_crc32(), expected.wants_sha256());
-  std::vector<std::byte> block(static_cast<std::size_t>(std::min<std::uint64_t>(kBlockBytes, data_length)));
-  for (std::uint64_t offset = 0; offset < data_length;) {
-    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), data_length - offset));
-    const auto data = std::span(block).first(length);
+  for_each_piece(data_length, kBlockBytes, [&](std::uint64_t offset, std::span<std::byte> data) {
     stream.read(offset, data);
     if (verify) digest.add(data, expected.wants_crc32() ? crc32(0, data) : 0);
     sink(data);
-    offset += length;
-  }
+  });
   if (verify) expected.check(digest.crc32(), digest.finish_sha256());
 }
 

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <chrono>
-#include <csignal>
 #include <string>
 #include <thread>
 #include <vector>

@@ -1,5 +1,4 @@
 // Appending tensors to a v5-segments file.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>

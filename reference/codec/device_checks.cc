@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <optional>
 
 #include "codec/secretbox.h"
 #include "tzmark/device_compute.h"

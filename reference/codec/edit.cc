@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 
 #include "bytes/cursor.h"
+#include "bytes/pieces.h"
 #include "codec/block_writer.h"
 #include "codec/in_place_edit.h"
 #include "codec/tensor_digest.h"
@@ -97,17 +97,13 @@ void rehash(const Reader& reader, std::size_t tensor, std::span<std::byte> heade
   old_digest.begin(expected.hashed_header(), expected.wants_crc32(), expected.wants_sha256());
   new_digest.begin(hashed, expected.wants_crc32(), expected.wants_sha256());
   const std::uint64_t data_length = reader.tensors()[tensor].data_length;
-  std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(kHashedPieceBytes, data_length)));
-  for (std::uint64_t offset = 0; offset < data_length;) {
-    const auto part =
-        std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), data_length - offset)));
-    stream->read(offset, part);
-    const std::uint32_t crc = expected.wants_crc32() ? crc32(0, part) : 0;
-    old_digest.add(part, crc);
-    new_digest.add(part, crc);
-    offset += part.size();
-    if (progress) progress(part.size());
-  }
+  for_each_piece(data_length, kHashedPieceBytes, [&](std::uint64_t offset, std::span<std::byte> piece) {
+    stream->read(offset, piece);
+    const std::uint32_t crc = expected.wants_crc32() ? crc32(0, piece) : 0;
+    old_digest.add(piece, crc);
+    new_digest.add(piece, crc);
+    if (progress) progress(piece.size());
+  });
   // Corrupt data must not get a matching hash.
   expected.check(old_digest.crc32(), old_digest.finish_sha256());
   const Sha256Digest sha = new_digest.finish_sha256();

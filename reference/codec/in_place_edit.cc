@@ -30,8 +30,8 @@ std::string growing_name(const InPlaceFile& locked) {
   return fmt::format("{}{:08x}{:08x}", growing_prefix(locked.name()), random(), random());
 }
 
-bool is_growing_name(const std::string& name, const std::string& prefix) {
-  return name.size() == prefix.size() + kDigits && name.starts_with(prefix) &&
+bool is_prefix_and_digits(const std::string& name, const std::string& prefix, std::size_t digits) {
+  return name.size() == prefix.size() + digits && name.starts_with(prefix) &&
          name.find_first_not_of("0123456789abcdef", prefix.size()) == std::string::npos;
 }
 
@@ -49,18 +49,22 @@ Recovery recover(const std::string& file_name, RecoverOptions options) {
   return recover_locked(locked, options);
 }
 
-std::vector<std::string> unfinished_copies(const std::string& file_name) {
+std::vector<std::string> unfinished_files(const std::string& file_name) {
   const std::filesystem::path resolved = resolved_file_name(file_name);
-  const std::string prefix = growing_prefix(resolved.filename());
-  std::vector<std::string> copies;
+  const std::string copy = growing_prefix(resolved.filename());
+  const std::string journal = temporary_journal_stem(resolved.filename()) + ".tmp-";
+  std::vector<std::string> found;
   std::error_code failed;
-  // Where the directory cannot be listed, nothing is known of copies.
+  // Where the directory cannot be listed, nothing is known of them.
   for (std::filesystem::directory_iterator entry(resolved.parent_path(), failed), end; !failed && entry != end;
        entry.increment(failed)) {
-    if (is_growing_name(entry->path().filename(), prefix)) copies.push_back(entry->path());
+    const std::string name = entry->path().filename();
+    if (is_prefix_and_digits(name, copy, kDigits) || is_prefix_and_digits(name, journal, 8)) {
+      found.push_back(entry->path());
+    }
   }
-  std::ranges::sort(copies);
-  return copies;
+  std::ranges::sort(found);
+  return found;
 }
 
 InPlaceEdit::InPlaceEdit(const std::string& file_name, std::string io_path)
@@ -158,7 +162,7 @@ void InPlaceEdit::copy(std::uint64_t at, std::uint64_t bytes, const Segments& af
   locked_ = std::move(grown);
 }
 
-void InPlaceEdit::begin(std::vector<Range> ranges, std::uint64_t file_bytes_max) {
+void InPlaceEdit::begin(std::vector<ByteRange> ranges, std::uint64_t file_bytes_max) {
   ranges.push_back({0, kFileHeaderBytes});
   ranges.push_back({index_.begin - sizeof(std::uint64_t), sizeof(std::uint64_t)});
   begun_ = true;

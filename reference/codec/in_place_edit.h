@@ -36,7 +36,7 @@ class InPlaceEdit {
   const Growth& growth() const { return growth_; }
 
   // From here on the ranges may be overwritten, and the file extended to a size.
-  void begin(std::vector<Range> ranges, std::uint64_t file_bytes_max);
+  void begin(std::vector<ByteRange> ranges, std::uint64_t file_bytes_max);
   // The head of the file: how many tensors, and how long the index is.
   void write_head(std::uint64_t tensor_count, std::uint64_t total_data_bytes, std::uint64_t index_length);
   // The change is whole: makes it durable and forgets how to undo it. Throws TZE-ENV-008 if another file has taken the

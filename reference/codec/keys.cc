@@ -22,7 +22,7 @@ void wipe(std::string& text) {
 constexpr std::size_t kSecretFileBytesMax = 4096;
 
 std::string read_secret(const std::string& file_name) {
-  return about(file_name, [&] {
+  return with_context(file_name, [&] {
     const Descriptor file = open_stream(file_name);
     // A growing string would leave copies of the secret in freed memory.
     std::string content(kSecretFileBytesMax + 1, '\0');

@@ -9,11 +9,10 @@
 #include <array>
 #include <chrono>
 #include <fstream>
-#include <functional>
 #include <string>
 #include <thread>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/files/tensors_files.h"
 #include "testing/files/test_directory.h"
 #include "tzmark/crypto.h"

@@ -25,9 +25,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
-#include <string>
 #include <thread>
 #include <vector>
 

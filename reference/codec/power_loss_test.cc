@@ -239,6 +239,11 @@ Reply name_every_file(const Call& call) {
   return insert_by_file_system(call);
 }
 
+// As NFS does.
+Reply lack_unnamed_files_and_exchange(const Call& call) {
+  return call.function == "renameat2" ? Reply::failure(EINVAL) : name_every_file(call);
+}
+
 using Change = std::function<void(const std::string& name)>;
 
 PowerLossScenario changing(const Change& change, test::SystemCalls::Hook hook = insert_by_file_system) {
@@ -290,6 +295,10 @@ TEST(ChangeInPlacePowerLossTest, RenamesWhereEveryFileHasAName) {
   expect_safe(changing(rename_layers, name_every_file), 400);
 }
 
+TEST(ChangeInPlacePowerLossTest, RenamesWhereNoCallRenamesWithoutReplacing) {
+  expect_safe(changing(rename_layers, lack_unnamed_files_and_exchange), 400);
+}
+
 TEST(ChangeInPlacePowerLossTest, GrowsByInsertedRanges) {
   // The removal of a journal of an insertion: the next journal takes its name, and is durable before anything changes.
   expect_safe(changing(append_long_name), 1700, {"sync directory directory", "sync directory directory"});
@@ -335,6 +344,23 @@ PowerLossScenario recovering(const Change& change, const std::function<bool(cons
 }
 
 bool syncs_file(const Call& call) { return call.kind == Call::Kind::kSync && call.path.ends_with(kName); }
+
+// Without unnamed files, a killed process leaves its journal under a temporary name.
+TEST(UnfinishedJournalTest, IsListed) {
+  const test::TestDirectory directory;
+  const std::string name = directory.name() + kName;
+  write_old(directory.name());
+  {
+    test::SystemCalls calls([](const Call& call) -> Reply {
+      if (call.function == "renameat") throw std::runtime_error("the process is killed");
+      return name_every_file(call);
+    });
+    EXPECT_TRUE(test::error_of([&] { drop_one(name); }));
+    EXPECT_TRUE(calls.is_dead());
+  }
+  EXPECT_EQ(recover(name), Recovery::kNothing);
+  EXPECT_THAT(unfinished_files(name), ElementsAre(::testing::StartsWith(name + ".tzmark-intent.tmp-")));
+}
 
 TEST(RecoveryPowerLossTest, PutsOldBytesBack) { expect_safe(recovering(rename_layers, syncs_file), 200); }
 

@@ -57,8 +57,8 @@ Reader Reader::open(const std::string& file_name, ReadOptions options) {
   require_no_undo_journal(file_name);
   std::unique_ptr<File> data_file;
   if (!options.data_file_name.empty()) {
-    data_file = about(options.data_file_name,
-                      [&] { return open_file(options.data_file_name, OpenMode::kRead, options.io_path); });
+    data_file = with_context(options.data_file_name,
+                             [&] { return open_file(options.data_file_name, OpenMode::kRead, options.io_path); });
   }
   return Reader(std::move(file), std::move(data_file), std::move(options));
 }

@@ -4,7 +4,6 @@
 // headers and the data.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 

@@ -1,7 +1,5 @@
 // Reading all data of a file, or one tensor, through the pipeline.
-#include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "codec/scan_job.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bytes/pieces.h"
 #include "codec/lanes.h"
 #include "codec/reader_state.h"
 #include "codec/secretbox.h"
@@ -144,18 +145,13 @@ void FileTensorStream::authenticate(std::uint64_t message) {
   if (!tags_[message].empty()) return;
   const Cipher& cipher = *header_.crypt.cipher;
   const std::uint64_t begin = info_.data_offset + message * cipher.message_bytes;
-  const std::uint64_t end = begin + message_length(message);
   MessageAuthenticator authenticator(*key_, message_nonce(cipher.nonce, message));
   std::vector<BlockTag> tags;
-  std::vector<std::byte> memory(static_cast<std::size_t>(std::min<std::uint64_t>(block_bytes_, end - begin)));
-  for (std::uint64_t at = begin; at < end;) {
-    const auto block =
-        std::span(memory).first(static_cast<std::size_t>(std::min<std::uint64_t>(memory.size(), end - at)));
-    state_.data().read_at(at, block);
+  for_each_piece(message_length(message), block_bytes_, [&](std::uint64_t offset, std::span<std::byte> block) {
+    state_.data().read_at(begin + offset, block);
     authenticator.update(block);
     tags.push_back(tagger_->tag(block));
-    at += block.size();
-  }
+  });
   if (!authenticator.matches(mac_of(cipher, message))) throw_wrong_mac(message, begin);
   tags_[message] = std::move(tags);
 }

@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <climits>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <system_error>
 
+#include "bytes/pieces.h"
 #include "os/temporary_name.h"
 #include "tzmark/error.h"
 
@@ -32,7 +32,7 @@ class UndoJournalWriter {
         name_(undo_journal_name(locked)),
         descriptor_(directory_.create_without_name(kPrivate)) {
     if (descriptor_.get() < 0) {
-      temporary_.emplace(locked.shared_directory(), temporary_name_for(name_.substr(0, kNameBytesMax)));
+      temporary_.emplace(locked.shared_directory(), temporary_name_for(temporary_journal_stem(locked.name())));
       descriptor_ = directory_.create(temporary_->name(), kPrivate);
     }
     file_ = open_file(duplicate(descriptor_), name_, OpenMode::kModify);
@@ -52,7 +52,11 @@ class UndoJournalWriter {
     file_->write_at(position_, std::span<const std::byte>(digest));
     file_->sync();
     if (temporary_) {
-      directory_.rename_no_replace(temporary_->name(), name_);
+      // Not by a link, which would leave two names if the process died. The lock keeps other edits from this name.
+      if (directory_.kind(name_) != EntryKind::kNone) {
+        throw Error(ErrorCode::kWriteFailed, fmt::format("{}: cannot create: the file exists", name_));
+      }
+      directory_.rename(temporary_->name(), directory_, name_);
       temporary_->release();
     } else if (!directory_.give_name(descriptor_.get(), name_)) {
       throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot create", name_));
@@ -65,7 +69,6 @@ class UndoJournalWriter {
 
  private:
   static constexpr mode_t kPrivate = 0600;
-  static constexpr std::size_t kNameBytesMax = NAME_MAX - std::string_view(".tmp-XXXXXXXX").size();
 
   const InPlaceFile& locked_;
   const Directory& directory_;
@@ -77,7 +80,7 @@ class UndoJournalWriter {
   std::uint64_t position_ = 0;
 };
 
-UndoJournalHeaderWire header_of(UndoJournalKind kind, const InPlaceFile& locked, std::span<const Range> ranges) {
+UndoJournalHeaderWire header_of(UndoJournalKind kind, const InPlaceFile& locked, std::span<const ByteRange> ranges) {
   const FileIdentity identity = locked.identity();
   UndoJournalHeaderWire header{};
   std::ranges::copy(kUndoJournalMagic, header.magic);
@@ -90,12 +93,12 @@ UndoJournalHeaderWire header_of(UndoJournalKind kind, const InPlaceFile& locked,
   header.insert_at = header.file_bytes;
   header.range_count = ranges.size();
   header.journal_bytes = sizeof header + sizeof(Sha256Digest);
-  for (const Range& range : ranges) header.journal_bytes += sizeof(Range) + range.length;
+  for (const ByteRange& range : ranges) header.journal_bytes += sizeof(ByteRange) + range.length;
   return header;
 }
 
 // What counts is known only when the rest of the header is.
-void finish_header(UndoJournalHeaderWire& header, File& file, std::span<const Range> changed) {
+void finish_header(UndoJournalHeaderWire& header, File& file, std::span<const ByteRange> changed) {
   std::ranges::copy(digest_of_unchanged(file, header, changed, 0), header.unchanged);
   header.crc32 = crc32_of(header);
 }
@@ -103,7 +106,7 @@ void finish_header(UndoJournalHeaderWire& header, File& file, std::span<const Ra
 bool is_not_zero(std::byte b) { return b != std::byte{0}; }
 
 // The first bytes behind a position that are not all zeros; an empty range if all are.
-Range first_probe(File& file, std::uint64_t at) {
+ByteRange first_probe(File& file, std::uint64_t at) {
   std::vector<std::byte> piece(kJournalPieceBytes);
   while (at < file.size()) {
     const auto part =
@@ -117,7 +120,7 @@ Range first_probe(File& file, std::uint64_t at) {
 }
 
 // The last ones.
-Range last_probe(File& file, std::uint64_t at) {
+ByteRange last_probe(File& file, std::uint64_t at) {
   std::vector<std::byte> piece(kJournalPieceBytes);
   for (std::uint64_t end = file.size(); end > at;) {
     const auto part =
@@ -146,7 +149,7 @@ std::uint32_t crc32_of(const UndoJournalHeaderWire& header) {
   return crc32(0, std::as_bytes(std::span(&header, 1)).first(offsetof(UndoJournalHeaderWire, crc32)));
 }
 
-Sha256Digest digest_of_unchanged(File& file, const UndoJournalHeaderWire& header, std::span<const Range> changed,
+Sha256Digest digest_of_unchanged(File& file, const UndoJournalHeaderWire& header, std::span<const ByteRange> changed,
                                  std::uint64_t moved_bytes) {
   constexpr std::uint64_t kBlocks = 64, kBlockBytes = 4096;
   const std::uint64_t step = std::max(kBlockBytes, header.file_bytes / kBlocks);
@@ -156,7 +159,7 @@ Sha256Digest digest_of_unchanged(File& file, const UndoJournalHeaderWire& header
     const std::uint64_t end = at + std::min(kBlockBytes, header.file_bytes - at);
     const auto part = std::span(block).first(static_cast<std::size_t>(end - at));
     read_moved(file, header, moved_bytes, at, part);
-    for (const Range& range : changed) {
+    for (const ByteRange& range : changed) {
       const std::uint64_t from = std::max(at, range.offset), to = std::min(end, range.offset + range.length);
       if (from < to) std::ranges::fill(part.subspan(from - at, to - from), std::byte{0});
     }
@@ -167,13 +170,17 @@ Sha256Digest digest_of_unchanged(File& file, const UndoJournalHeaderWire& header
 
 std::string undo_journal_name(const InPlaceFile& locked) { return locked.name() + std::string(kSuffix); }
 
+std::string temporary_journal_stem(const std::string& name) {
+  return (name + std::string(kSuffix)).substr(0, NAME_MAX - std::string_view(".tmp-XXXXXXXX").size());
+}
+
 std::string undo_journal_file_name(const std::string& file_name) {
   return resolved_file_name(file_name) + std::string(kSuffix);
 }
 
-void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<Range> ranges,
+void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<ByteRange> ranges,
                              std::uint64_t file_bytes_max) {
-  for (Range& range : ranges) {
+  for (ByteRange& range : ranges) {
     range.length = range.offset >= file.size() ? 0 : std::min(range.length, file.size() - range.offset);
     if (range.length == 0) range.offset = 0;
   }
@@ -182,23 +189,19 @@ void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<
   finish_header(header, file, ranges);
   UndoJournalWriter journal(locked);
   journal.structure(header);
-  std::vector<std::byte> piece(kJournalPieceBytes);
-  for (const Range& range : ranges) {
+  for (const ByteRange& range : ranges) {
     journal.structure(range);
-    for (std::uint64_t done = 0; done < range.length;) {
-      const auto part = std::span(piece).first(
-          static_cast<std::size_t>(std::min<std::uint64_t>(kJournalPieceBytes, range.length - done)));
-      file.read_at(range.offset + done, part);
-      journal.bytes(part);
-      done += part.size();
-    }
+    for_each_piece(range.length, kJournalPieceBytes, [&](std::uint64_t done, std::span<std::byte> piece) {
+      file.read_at(range.offset + done, piece);
+      journal.bytes(piece);
+    });
   }
   journal.finish();
 }
 
 void write_insert_journal(const InPlaceFile& locked, File& file, std::uint64_t at, std::uint64_t insert_bytes,
                           std::uint64_t offset, std::span<const std::byte> bytes) {
-  const std::array ranges = {Range{offset, bytes.size()}, first_probe(file, at), last_probe(file, at)};
+  const std::array ranges = {ByteRange{offset, bytes.size()}, first_probe(file, at), last_probe(file, at)};
   UndoJournalHeaderWire header = header_of(UndoJournalKind::kInsert, locked, ranges);
   header.insert_at = at;
   header.insert_bytes = insert_bytes;
@@ -208,7 +211,7 @@ void write_insert_journal(const InPlaceFile& locked, File& file, std::uint64_t a
   journal.structure(header);
   journal.structure(ranges[0]);
   journal.bytes(bytes);
-  for (const Range& probe : std::span(ranges).subspan(1)) {
+  for (const ByteRange& probe : std::span(ranges).subspan(1)) {
     std::array<std::byte, kProbeBytesMax> room;
     const auto found = std::span(room).first(static_cast<std::size_t>(probe.length));
     file.read_at(probe.offset, found);

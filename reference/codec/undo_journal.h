@@ -43,12 +43,12 @@ struct UndoJournalHeaderWire {
   std::uint64_t insert_bytes;
   std::uint64_t range_count;  // ranges follow: u64 offset, u64 length, bytes; then the SHA-256 of all before it
   std::byte unchanged[32];    // SHA-256 of samples of the file that the change leaves as they are
-  std::uint32_t crc32;        // of this header before it, so that a damaged length is not taken for a cut journal
+  std::uint32_t crc32;        // of this header before it
 };
 #pragma pack(pop)
 static_assert(sizeof(UndoJournalHeaderWire) == 120);
 
-struct Range {
+struct ByteRange {
   std::uint64_t offset, length;
 };
 
@@ -59,13 +59,15 @@ constexpr std::uint64_t kProbeBytesMax = 64;  // of the second and third range o
 std::uint32_t crc32_of(const UndoJournalHeaderWire& header);
 // SHA-256 of blocks that are spread over the old file, the changed ranges in them taken for zeros. moved_bytes: by how
 // much what was behind insert_at has moved.
-Sha256Digest digest_of_unchanged(File& file, const UndoJournalHeaderWire& header, std::span<const Range> changed,
+Sha256Digest digest_of_unchanged(File& file, const UndoJournalHeaderWire& header, std::span<const ByteRange> changed,
                                  std::uint64_t moved_bytes);
 std::string undo_journal_name(const InPlaceFile& locked);  // in its directory
+// What the temporary name of a journal begins with, for temporary_name_for.
+std::string temporary_journal_stem(const std::string& name);
 
 // Saves the file's bytes of the ranges, as far as it has them. file_bytes_max: how large the change makes the file.
 // Who may read the file may read what is saved of it.
-void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<Range> ranges,
+void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<ByteRange> ranges,
                              std::uint64_t file_bytes_max);
 // Room of insert_bytes is to be made at a position, and then bytes are to be written at offset.
 void write_insert_journal(const InPlaceFile& locked, File& file, std::uint64_t at, std::uint64_t insert_bytes,

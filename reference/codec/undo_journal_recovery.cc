@@ -9,11 +9,11 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "bytes/cursor.h"
+#include "bytes/pieces.h"
 #include "codec/undo_journal.h"
 #include "os/attributes.h"
 #include "tzmark/error.h"
@@ -29,16 +29,16 @@ constexpr const char* kRestored =
     "move it away and verify the file; if that is well, delete it";
 
 // A range, and where its bytes are in the journal.
-struct SavedRange : Range {
+struct SavedRange : ByteRange {
   std::uint64_t bytes_at;
 };
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::kEditInterrupted, why); }
 [[noreturn]] void refuse_damaged() {
-  refuse(
-      fmt::format("the undo journal is damaged; if the machine lost power before the journal was on disk, the file was "
-                  "not touched: {}",
-                  kWithoutIt));
+  refuse(fmt::format(
+      "the undo journal is damaged, or not from tzmark; if the machine lost power before the journal was on "
+      "disk, the file was not touched: {}",
+      kWithoutIt));
 }
 [[noreturn]] void refuse_untrusted(const std::string& name, const std::string& why) {
   refuse(fmt::format("{} is not trusted as an undo journal: {}; {}", name, why, kWithoutIt));
@@ -108,45 +108,34 @@ Descriptor open_trusted(const InPlaceFile& locked, RecoverOptions options) {
   return descriptor;
 }
 
-// A journal of another version is not obeyed, and not taken for one that was cut.
-void require_version(File& journal) {
-  struct {
-    unsigned char magic[8];
-    std::uint32_t version;
-  } begin;
-  static_assert(sizeof begin == 12);
-  if (journal.size() < sizeof begin) return;
-  journal.read_at(0, std::as_writable_bytes(std::span(&begin, 1)));
-  if (!std::ranges::equal(begin.magic, kUndoJournalMagic)) refuse_damaged();
-  if (begin.version == kUndoJournalVersion) return;
-  refuse(
-      fmt::format("the undo journal has version {}, and this tzmark obeys version {} only: recover with the tzmark "
-                  "that wrote it, or {}",
-                  begin.version, kUndoJournalVersion, kWithoutIt));
-}
-
-// A journal that was not written to its end never counted: the file has not been touched.
-bool is_whole(File& journal, UndoJournalHeaderWire& header) {
-  require_version(journal);
-  if (journal.size() < sizeof header) return false;
-  journal.read_at(0, std::as_writable_bytes(std::span(&header, 1)));
-  if (header.crc32 != crc32_of(header) || header.journal_bytes < sizeof header + sizeof(Sha256Digest)) refuse_damaged();
-  if (journal.size() < header.journal_bytes) return false;
-  if (journal.size() > header.journal_bytes) refuse_damaged();
-  Sha256 digest;
-  std::vector<std::byte> piece(kRecoveryPieceBytes);
-  const std::uint64_t hashed = header.journal_bytes - sizeof(Sha256Digest);
-  for (std::uint64_t at = 0; at < hashed;) {
-    const auto part =
-        std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(kRecoveryPieceBytes, hashed - at)));
-    journal.read_at(at, part);
-    digest.update(part);
-    at += part.size();
+// Reads the header of a journal, and verifies the digest of all of it. Journals get their name when they are whole, so
+// a shorter file is refused.
+UndoJournalHeaderWire read_journal_header(File& journal) {
+  UndoJournalHeaderWire header{};
+  const auto raw = std::as_writable_bytes(std::span(&header, 1));
+  journal.read_at(0, raw.first(static_cast<std::size_t>(std::min<std::uint64_t>(raw.size(), journal.size()))));
+  if (journal.size() < offsetof(UndoJournalHeaderWire, kind)) refuse_damaged();
+  if (!std::ranges::equal(header.magic, kUndoJournalMagic)) refuse_damaged();
+  if (header.version != kUndoJournalVersion) {
+    refuse(
+        fmt::format("the undo journal has version {}, and this tzmark obeys version {} only: recover with the tzmark "
+                    "that wrote it, or {}",
+                    std::uint32_t{header.version}, kUndoJournalVersion, kWithoutIt));
   }
+  if (journal.size() < sizeof header + sizeof(Sha256Digest) || header.journal_bytes != journal.size() ||
+      header.crc32 != crc32_of(header)) {
+    refuse_damaged();
+  }
+  Sha256 digest;
+  const std::uint64_t hashed = header.journal_bytes - sizeof(Sha256Digest);
+  for_each_piece(hashed, kRecoveryPieceBytes, [&](std::uint64_t at, std::span<std::byte> piece) {
+    journal.read_at(at, piece);
+    digest.update(piece);
+  });
   Sha256Digest stored;
   journal.read_at(hashed, std::span<std::byte>(stored));
   if (stored != digest.finish()) refuse_damaged();
-  return true;
+  return header;
 }
 
 // The ranges, all of them inside the journal and inside the file.
@@ -156,11 +145,11 @@ std::vector<SavedRange> ranges_of(File& journal, const UndoJournalHeaderWire& he
   std::vector<SavedRange> ranges;
   std::uint64_t at = sizeof header;
   for (std::uint64_t i = 0; i < header.range_count; ++i) {
-    if (end - at < sizeof(Range)) refuse_damaged();
-    std::array<std::byte, sizeof(Range)> raw;
+    if (end - at < sizeof(ByteRange)) refuse_damaged();
+    std::array<std::byte, sizeof(ByteRange)> raw;
     journal.read_at(at, std::span<std::byte>(raw));
-    at += sizeof(Range);
-    const Range range{load<std::uint64_t>(raw, 0), load<std::uint64_t>(raw, sizeof(std::uint64_t))};
+    at += sizeof(ByteRange);
+    const ByteRange range{load<std::uint64_t>(raw, 0), load<std::uint64_t>(raw, sizeof(std::uint64_t))};
     const bool fits = range.length <= end - at && range.length <= header.file_bytes &&
                       range.offset <= header.file_bytes - range.length;
     if (!fits) refuse_damaged();
@@ -196,7 +185,7 @@ void require_same_file(const UndoJournalHeaderWire& header, const InPlaceFile& l
 
 bool is_unchanged(File& file, const UndoJournalHeaderWire& header, std::span<const SavedRange> changed,
                   std::uint64_t moved_bytes) {
-  const std::vector<Range> ranges(changed.begin(), changed.end());
+  const std::vector<ByteRange> ranges(changed.begin(), changed.end());
   return std::ranges::equal(digest_of_unchanged(file, header, ranges, moved_bytes), header.unchanged);
 }
 
@@ -260,19 +249,18 @@ Recovery end_insert(File& journal, const UndoJournalHeaderWire& header, std::spa
 Recovery recover_locked(InPlaceFile& locked, RecoverOptions options) {
   Descriptor descriptor = open_trusted(locked, options);
   if (descriptor.get() < 0) return Recovery::kNothing;
+  const std::string name = undo_journal_name(locked);
+  const auto journal = open_file(std::move(descriptor), name, OpenMode::kRead);
+  const UndoJournalHeaderWire header = with_context(name, [&] { return read_journal_header(*journal); });
+  const std::vector<SavedRange> ranges = ranges_of(*journal, header);
+  require_plausible(header, ranges.size());
+  if (!options.restored) require_same_file(header, locked);
+  const auto file = locked.open();
   Recovery result = Recovery::kUndone;
-  const auto journal = open_file(std::move(descriptor), undo_journal_name(locked), OpenMode::kRead);
-  UndoJournalHeaderWire header;
-  if (is_whole(*journal, header)) {
-    const std::vector<SavedRange> ranges = ranges_of(*journal, header);
-    require_plausible(header, ranges.size());
-    if (!options.restored) require_same_file(header, locked);
-    const auto file = locked.open();
-    if (static_cast<UndoJournalKind>(header.kind) == UndoJournalKind::kOverwrite) {
-      undo_overwrite(*journal, header, ranges, *file, locked);
-    } else {
-      result = end_insert(*journal, header, ranges, *file, locked);
-    }
+  if (static_cast<UndoJournalKind>(header.kind) == UndoJournalKind::kOverwrite) {
+    undo_overwrite(*journal, header, ranges, *file, locked);
+  } else {
+    result = end_insert(*journal, header, ranges, *file, locked);
   }
   remove_undo_journal(locked);
   return result;

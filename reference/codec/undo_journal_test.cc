@@ -218,6 +218,16 @@ TEST_F(UndoJournalTest, MayBeRestoredTogetherWithItsFile) {
   EXPECT_EQ(read_whole(copy), other);
 }
 
+TEST_F(UndoJournalTest, IsNoFileOfAnotherProgram) {
+  for (const std::string_view content : {"", "x", "hello world", "a longer file than the beginning of a journal"}) {
+    SCOPED_TRACE(content);
+    const auto foreign = std::as_bytes(std::span(content));
+    write_whole(journal_, foreign);
+    expect_refused("file.tensors.tzmark-intent: the undo journal is damaged, or not from tzmark");
+    EXPECT_TRUE(std::ranges::equal(read_whole(journal_), foreign));
+  }
+}
+
 // The size of a journal may be on disk before its bytes are.
 TEST_F(UndoJournalTest, ThatDidNotReachTheDiskSaysWhatToDo) {
   for (const std::size_t from : {std::size_t{0}, sizeof(UndoJournalHeaderWire), whole_.size() - 32}) {
@@ -345,8 +355,12 @@ TEST_F(GrowingTest, RemovesNothingThatItHasNotMade) {
   const Bytes unaligned = read_whole(test::corpus_folder() + "valid/segments-unaligned.tensors");
   write_whole(name_, unaligned);
   const Bytes content(100, std::byte{1});
-  const std::string others[] = {name_ + ".tzmark-grow", name_ + ".tzmark-grow-0123456789abcdef",
-                                name_ + ".tzmark-grow-0123456789abcde", name_ + ".tzmark-grow-0123456789ABCDEF",
+  const std::string others[] = {name_ + ".tzmark-grow",
+                                name_ + ".tzmark-grow-0123456789abcdef",
+                                name_ + ".tzmark-intent.tmp-01234567",
+                                name_ + ".tzmark-intent.tmp-0123456",
+                                name_ + ".tzmark-grow-0123456789abcde",
+                                name_ + ".tzmark-grow-0123456789ABCDEF",
                                 directory_ / "other.tzmark-grow-0123456789abcdef"};
   for (const std::string& other : others) write_whole(other, content);
   const auto before = directory_.entries();
@@ -354,10 +368,10 @@ TEST_F(GrowingTest, RemovesNothingThatItHasNotMade) {
   EXPECT_GT(append(one({test::kLongName}, 20'000)).copied_bytes, 0U);
   EXPECT_EQ(directory_.entries(), before);
   for (const std::string& other : others) EXPECT_EQ(read_whole(other), content);
-  EXPECT_THAT(unfinished_copies(name_), ::testing::ElementsAre(others[1]));
+  EXPECT_THAT(unfinished_files(name_), ::testing::ElementsAre(others[1], others[2]));
   fs::create_symlink(name_, directory_ / "link");
-  EXPECT_THAT(unfinished_copies(directory_ / "link"), ::testing::ElementsAre(others[1]));
-  EXPECT_THAT(unfinished_copies(directory_ / "none/file"), ::testing::IsEmpty());
+  EXPECT_THAT(unfinished_files(directory_ / "link"), ::testing::ElementsAre(others[1], others[2]));
+  EXPECT_THAT(unfinished_files(directory_ / "none/file"), ::testing::IsEmpty());
 }
 
 TEST_F(GrowingTest, MindsNoDirectory) {

@@ -1,7 +1,6 @@
 // The pipeline job that writes tensors: reads each once, hashes and encrypts it, and writes it where the plan says.
 #include "codec/write_records.h"
 
-#include <fmt/format.h>
 #include <sodium.h>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/files/structures.h"
 
 namespace tzmark {

@@ -6,8 +6,8 @@
 #include <array>
 #include <set>
 
-#include "bytes/caught.h"
 #include "bytes/utf8.h"
+#include "testing/caught.h"
 
 namespace tzmark {
 namespace {

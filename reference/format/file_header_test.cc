@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/files/structures.h"
 #include "tzmark/format.h"
 

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/files/structures.h"
 #include "tzmark/format.h"
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <string_view>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/files/structures.h"
 #include "tzmark/format.h"
 

@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "bytes/caught.h"
 #include "bytes/utf8.h"
+#include "testing/caught.h"
 #include "tzmark/path.h"
 
 namespace tzmark {

@@ -7,8 +7,8 @@
 #include <random>
 #include <set>
 
-#include "bytes/caught.h"
 #include "bytes/utf8.h"
+#include "testing/caught.h"
 
 namespace tzmark {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "bytes/caught.h"
 #include "format/crypt_block.h"
+#include "testing/caught.h"
 #include "testing/files/structures.h"
 #include "tzmark/format.h"
 

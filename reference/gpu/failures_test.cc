@@ -1,11 +1,10 @@
 // What becomes of the two calls when libcuda fails: one clear error, nothing leaked, and no key on the GPU.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sodium.h>
 
 #include <functional>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/gpu/gpu_test.h"
 #include "tzmark/error.h"
 

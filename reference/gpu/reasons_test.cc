@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/gpu/gpu_test.h"
 #include "testing/gpu/probe_program.h"
 

@@ -99,11 +99,11 @@ void SizedFile::grow_to(std::uint64_t end) {
 AlignedFile::AlignedFile(std::string_view io_path, OpenedFile file)
     : SizedFile(std::move(file)), io_path_(io_path), bounce_(opened().alignment) {}
 
-bool AlignedFile::ends_before(const Step& step) const {
+bool AlignedFile::ends_before(const AlignedStep& step) const {
   return descriptor_size(opened().buffered.get()) <= step.offset + step.skip;
 }
 
-ssize_t AlignedFile::move_uninterrupted(Transfer::Kind kind, const Step& step, std::byte* memory) {
+ssize_t AlignedFile::move_uninterrupted(Transfer::Kind kind, const AlignedStep& step, std::byte* memory) {
   ssize_t moved = 0;
   do {
     moved = move(kind, opened().descriptor_of(step.route), memory, step.bytes, step.offset);
@@ -113,8 +113,8 @@ ssize_t AlignedFile::move_uninterrupted(Transfer::Kind kind, const Step& step, s
 
 std::size_t AlignedFile::read_some(std::uint64_t offset, MutableBuffer out) {
   require_host_memory(out, io_path_);
-  const Step step = read_step(opened().alignment, offset, out, bounce_.piece_bytes());
-  AlignedMemory piece = step.route == Step::Route::kBounced ? bounce_.take() : nullptr;
+  const AlignedStep step = read_step(opened().alignment, offset, out, bounce_.piece_bytes());
+  AlignedMemory piece = step.route == AlignedStep::Route::kBounced ? bounce_.take() : nullptr;
   std::byte* const memory = piece ? piece.get() : out.data;
   ssize_t moved = 0;
   do {
@@ -131,8 +131,8 @@ std::size_t AlignedFile::read_some(std::uint64_t offset, MutableBuffer out) {
 
 std::size_t AlignedFile::write_some(std::uint64_t offset, ConstBuffer in) {
   require_host_memory(in, io_path_);
-  const Step step = write_step(opened().alignment, offset, in, bounce_.piece_bytes());
-  AlignedMemory piece = step.route == Step::Route::kBounced ? bounce_.take() : nullptr;
+  const AlignedStep step = write_step(opened().alignment, offset, in, bounce_.piece_bytes());
+  AlignedMemory piece = step.route == AlignedStep::Route::kBounced ? bounce_.take() : nullptr;
   if (piece) std::memcpy(piece.get(), in.data, step.bytes);
   // A write does not modify the memory; move() serves both directions.
   std::byte* const memory = piece ? piece.get() : const_cast<std::byte*>(in.data);

@@ -6,7 +6,6 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <string>
 #include <string_view>
 
 #include "io/aligned_io.h"
@@ -20,8 +19,8 @@ struct OpenedFile {
   Descriptor direct;  // O_DIRECT; none without direct I/O
   Alignment alignment;
 
-  int descriptor_of(Step::Route route) const {
-    return route == Step::Route::kBuffered || direct.get() < 0 ? buffered.get() : direct.get();
+  int descriptor_of(AlignedStep::Route route) const {
+    return route == AlignedStep::Route::kBuffered || direct.get() < 0 ? buffered.get() : direct.get();
   }
 };
 
@@ -58,7 +57,7 @@ class AlignedFile : public SizedFile {
 
   // Returns whether the file ends before the first requested byte of a read, which a short transfer alone does not
   // prove.
-  bool ends_before(const Step& step) const;
+  bool ends_before(const AlignedStep& step) const;
 
  protected:
   AlignedFile(std::string_view io_path, OpenedFile opened);
@@ -70,7 +69,7 @@ class AlignedFile : public SizedFile {
   std::size_t write_some(std::uint64_t offset, ConstBuffer in) final;
 
  private:
-  ssize_t move_uninterrupted(Transfer::Kind kind, const Step& step, std::byte* memory);
+  ssize_t move_uninterrupted(Transfer::Kind kind, const AlignedStep& step, std::byte* memory);
 
   const std::string_view io_path_;
   BouncePool bounce_;

@@ -23,9 +23,11 @@ std::size_t round_down(std::size_t bytes, std::size_t unit_bytes) { return bytes
 
 }  // namespace
 
-std::size_t Step::useful_of(std::size_t moved) const { return moved <= skip ? 0 : std::min(moved - skip, useful); }
+std::size_t AlignedStep::useful_of(std::size_t moved) const {
+  return moved <= skip ? 0 : std::min(moved - skip, useful);
+}
 
-Step read_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer out, std::size_t bounce_bytes) {
+AlignedStep read_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer out, std::size_t bounce_bytes) {
   TZMARK_REQUIRES(out.size > 0 && bounce_bytes % alignment.unit_bytes == 0);
   const std::size_t unit = alignment.unit_bytes;
   const std::size_t skip = offset % unit;
@@ -33,25 +35,25 @@ Step read_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer out
   const bool rest_is_straight = out.size >= head + unit && is_aligned(out.data + head, alignment);
   if (rest_is_straight && head == 0) {
     const std::size_t bytes = round_down(std::min(out.size, kCallBytesMax), unit);
-    return {Step::Route::kStraight, offset, bytes, 0, bytes};
+    return {AlignedStep::Route::kStraight, offset, bytes, 0, bytes};
   }
   const bool head_only = rest_is_straight && out.size - head >= kWorthACallBytes;
   const std::size_t wanted = std::min(head_only ? head : out.size, bounce_bytes - skip);
   const std::size_t units = (skip + wanted + unit - 1) / unit;
-  return {Step::Route::kBounced, offset - skip, units * unit, skip, wanted};
+  return {AlignedStep::Route::kBounced, offset - skip, units * unit, skip, wanted};
 }
 
-Step write_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer in, std::size_t bounce_bytes) {
+AlignedStep write_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer in, std::size_t bounce_bytes) {
   TZMARK_REQUIRES(in.size > 0 && bounce_bytes % alignment.unit_bytes == 0);
   const std::size_t unit = alignment.unit_bytes;
   const std::size_t skip = offset % unit;
   if (skip != 0 || in.size < unit) {
     const std::size_t bytes = std::min(in.size, unit - skip);
-    return {Step::Route::kBuffered, offset, bytes, 0, bytes};
+    return {AlignedStep::Route::kBuffered, offset, bytes, 0, bytes};
   }
   const bool straight = is_aligned(in.data, alignment);
   const std::size_t bytes = round_down(std::min(in.size, straight ? kCallBytesMax : bounce_bytes), unit);
-  return {straight ? Step::Route::kStraight : Step::Route::kBounced, offset, bytes, 0, bytes};
+  return {straight ? AlignedStep::Route::kStraight : AlignedStep::Route::kBounced, offset, bytes, 0, bytes};
 }
 
 std::size_t whole_units(const Alignment& alignment, std::size_t wish_bytes) {

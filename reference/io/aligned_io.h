@@ -32,7 +32,7 @@ struct Alignment {
   std::size_t memory_bytes = 1;  // of addresses
 };
 
-struct Step {
+struct AlignedStep {
   enum class Route : std::uint8_t {
     kStraight,  // directly from or to the caller's memory
     kBounced,   // through a bounce buffer
@@ -50,8 +50,8 @@ struct Step {
 };
 
 // Returns the first step of the rest of a transfer. REQUIRES: out is not empty; bounce_bytes is a multiple of the unit.
-Step read_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer out, std::size_t bounce_bytes);
-Step write_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer in, std::size_t bounce_bytes);
+AlignedStep read_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer out, std::size_t bounce_bytes);
+AlignedStep write_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer in, std::size_t bounce_bytes);
 
 // Rounds down to whole units, but to at least one.
 std::size_t whole_units(const Alignment& alignment, std::size_t wish_bytes);

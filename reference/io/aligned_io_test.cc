@@ -9,7 +9,7 @@
 namespace tzmark {
 namespace {
 
-using Route = Step::Route;
+using Route = AlignedStep::Route;
 
 constexpr std::size_t kUnit = 4096;
 constexpr std::size_t kBounce = 4 * kUnit;
@@ -20,7 +20,7 @@ ConstBuffer memory_at(std::uintptr_t address, std::size_t bytes) {
   return {reinterpret_cast<const std::byte*>(address), bytes};
 }
 
-void expect_step(const Step& step, Route route, std::uint64_t offset, std::size_t bytes, std::size_t skip,
+void expect_step(const AlignedStep& step, Route route, std::uint64_t offset, std::size_t bytes, std::size_t skip,
                  std::size_t useful) {
   EXPECT_EQ(step.route, route);
   EXPECT_EQ(step.offset, offset);
@@ -52,7 +52,7 @@ TEST(ReadStep, OnlyTheHeadIsCopiedIfTheRestIsLargeAndFits) {
 }
 
 TEST(ReadStep, TellsTheUsefulBytesOfAnyCall) {
-  const Step step{Route::kBounced, 0, 2 * kUnit, 100, 200};
+  const AlignedStep step{Route::kBounced, 0, 2 * kUnit, 100, 200};
   EXPECT_EQ(step.useful_of(0), 0U);
   EXPECT_EQ(step.useful_of(100), 0U);
   EXPECT_EQ(step.useful_of(101), 1U);
@@ -89,8 +89,8 @@ TEST(Steps, StayBelowWhatOneCallMoves) {
 }
 
 // All the steps of one transfer, each moving all of its bytes.
-std::vector<Step> steps_of(decltype(&read_step) step_of, std::uint64_t offset, ConstBuffer memory) {
-  std::vector<Step> steps;
+std::vector<AlignedStep> steps_of(decltype(&read_step) step_of, std::uint64_t offset, ConstBuffer memory) {
+  std::vector<AlignedStep> steps;
   for (std::size_t done = 0; done < memory.size; done += steps.back().useful) {
     steps.push_back(step_of(kAlignment, offset + done, memory.sub(done, memory.size - done), kBounce));
   }
@@ -105,7 +105,7 @@ TEST(Steps, OfAnyTransferAreWhatDirectCallsTake) {
     const ConstBuffer memory = memory_at(1'000 * kUnit + (round % 3 == 0 ? 0 : up_to(kUnit)), 1 + up_to(80 * kUnit));
     for (const auto step_of : {read_step, write_step}) {
       std::size_t done = 0;
-      for (const Step& step : steps_of(step_of, offset, memory)) {
+      for (const AlignedStep& step : steps_of(step_of, offset, memory)) {
         ASSERT_GT(step.useful, 0U);
         ASSERT_EQ(step.offset + step.skip, offset + done);
         ASSERT_GE(step.bytes, step.skip + step.useful);
@@ -133,7 +133,7 @@ TEST(Steps, OfWritesNeverMoveWhatIsNotTheirs) {
   for (const std::size_t border : {kUnit - 1, kUnit, kUnit + 1, 3 * kUnit + 100}) {
     std::set<std::uint64_t> direct, buffered;
     for (const auto& [begin, end] : {std::pair<std::size_t, std::size_t>{0, border}, {border, 8 * kUnit + 50}}) {
-      for (const Step& step : steps_of(write_step, begin, memory_at(kUnit + begin, end - begin))) {
+      for (const AlignedStep& step : steps_of(write_step, begin, memory_at(kUnit + begin, end - begin))) {
         ASSERT_GE(step.offset, begin);
         ASSERT_LE(step.offset + step.bytes, end);
         auto& units = step.route == Route::kBuffered ? buffered : direct;

@@ -54,10 +54,7 @@ class BufferedFile final : public File {
 
   void sync_all() override {
     const std::lock_guard lock(mutex_);
-    int result = 0;
-    do {
-      result = std::fflush(stream_);
-    } while (result != 0 && is_transient(errno));
+    const int result = uninterrupted(EAGAIN, [&] { return std::fflush(stream_); });
     if (result != 0) fail(ErrorCode::kWriteFailed, "fflush", std::nullopt);
     sync_descriptor(::fileno(stream_));
   }
@@ -67,10 +64,7 @@ class BufferedFile final : public File {
   static bool is_transient(int error_number) { return error_number == EINTR || error_number == EAGAIN; }
   // Seeking flushes the buffer.
   void seek(std::uint64_t offset, ErrorCode code) {
-    int result = 0;
-    do {
-      result = ::fseeko(stream_, static_cast<off_t>(offset), SEEK_SET);
-    } while (result != 0 && is_transient(errno));
+    const int result = uninterrupted(EAGAIN, [&] { return ::fseeko(stream_, static_cast<off_t>(offset), SEEK_SET); });
     if (result != 0) fail(code, "fseeko", offset);
   }
   [[noreturn]] void fail(ErrorCode code, const char* call, std::optional<std::uint64_t> offset) {

@@ -20,7 +20,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <shared_mutex>
 #include <string>
 

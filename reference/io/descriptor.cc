@@ -75,11 +75,7 @@ Descriptor open_descriptor(const std::string& file_name, OpenMode mode) {
 
 Descriptor open_again(int fd, const std::string& file_name, int flags) {
   const auto open_named = [&](const std::string& name) {
-    int again = -1;
-    do {
-      again = ::open(name.c_str(), flags | O_CLOEXEC | O_NONBLOCK);
-    } while (again < 0 && errno == EINTR);
-    return Descriptor(again);
+    return Descriptor(uninterrupted([&] { return ::open(name.c_str(), flags | O_CLOEXEC | O_NONBLOCK); }));
   };
   Descriptor again = open_named(fmt::format("/proc/self/fd/{}", fd));
   if (again.get() < 0 && errno == ENOENT) again = open_named(file_name);
@@ -104,20 +100,13 @@ std::uint64_t descriptor_size(int fd) {
 }
 
 void sync_descriptor(int fd) {
-  int result = 0;
-  do {
-    result = ::fsync(fd);
-  } while (result != 0 && errno == EINTR);
-  if (result != 0) throw_errno(ErrorCode::kSyncFailed, "fsync");
+  if (uninterrupted([&] { return ::fsync(fd); }) != 0) throw_errno(ErrorCode::kSyncFailed, "fsync");
 }
 
 bool reserve_room(int fd, std::uint64_t offset, std::uint64_t bytes) {
   if (bytes == 0) return true;
-  int result = 0;
-  do {
-    result = ::fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes));
-  } while (result != 0 && errno == EINTR);
-  if (result == 0) return true;
+  const auto allocate = [&] { return ::fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)); };
+  if (uninterrupted(allocate) == 0) return true;
   if (errno == EOPNOTSUPP || errno == ENOSYS) return false;
   throw_errno(ErrorCode::kWriteFailed, "fallocate", offset);
 }

@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/faults/system_faults.h"
 #include "testing/files/path_test.h"
 #include "tzmark/error.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "bytes/pieces.h"
 #include "bytes/requires.h"
 #include "io/paths.h"
 #include "tzmark/error.h"
@@ -93,14 +94,10 @@ std::unique_ptr<File> open_file(Descriptor descriptor, const std::string& file_n
 
 void copy_bytes(File& from, std::uint64_t from_offset, File& to, std::uint64_t to_offset, std::uint64_t bytes) {
   constexpr std::size_t kPieceBytes = 1 << 20;
-  std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, bytes)));
-  for (std::uint64_t done = 0; done < bytes;) {
-    const auto part =
-        std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bytes - done)));
-    from.read_at(from_offset + done, part);
-    to.write_at(to_offset + done, part);
-    done += part.size();
-  }
+  for_each_piece(bytes, kPieceBytes, [&](std::uint64_t done, std::span<std::byte> piece) {
+    from.read_at(from_offset + done, piece);
+    to.write_at(to_offset + done, piece);
+  });
 }
 
 }  // namespace tzmark

@@ -1,15 +1,12 @@
 // Tests that hold for every I/O path and for the memory file, and of what happens when calls fail.
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <numeric>
 #include <set>
-#include <thread>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/faults/faulty_file.h"
 #include "testing/files/memory_file.h"
 #include "testing/files/path_test.h"

@@ -87,22 +87,11 @@ class GpuDirectFile final : public SizedFile {
   }
 
  private:
-  // Repeats an interrupted call. Returns the result of the last call, with its errno.
-  template <typename Call>
-  static ssize_t uninterrupted(Call&& call) {
-    ssize_t result = 0;
-    do {
-      errno = 0;
-      result = call();
-    } while (result == -1 && (errno == EINTR || errno == EAGAIN));
-    return result;
-  }
-
   std::size_t read_device(std::uint64_t offset, MutableBuffer out) {
     Cuda::instance().make_context_current();
     const CuFile& cufile = CuFile::instance();
     const CuFile::Address place = cufile.address_of(out.data);
-    const ssize_t result = uninterrupted([&] {
+    const ssize_t result = uninterrupted(EAGAIN, [&] {
       return cufile.calls().read(registered_.handle(), const_cast<std::byte*>(place.base), out.size,
                                  static_cast<off_t>(offset), place.offset);
     });
@@ -114,11 +103,11 @@ class GpuDirectFile final : public SizedFile {
   std::size_t write_device(std::uint64_t offset, ConstBuffer in) {
     Cuda::instance().make_context_current();
     const Alignment of_file{opened().alignment.unit_bytes, 1};
-    const Step step = write_step(of_file, offset, in, of_file.unit_bytes);
-    if (step.route == Step::Route::kBuffered) return write_edge(offset, in.sub(0, step.bytes));
+    const AlignedStep step = write_step(of_file, offset, in, of_file.unit_bytes);
+    if (step.route == AlignedStep::Route::kBuffered) return write_edge(offset, in.sub(0, step.bytes));
     const CuFile& cufile = CuFile::instance();
     const CuFile::Address place = cufile.address_of(in.data);
-    const ssize_t result = uninterrupted([&] {
+    const ssize_t result = uninterrupted(EAGAIN, [&] {
       return cufile.calls().write(registered_.handle(), place.base, step.bytes, static_cast<off_t>(offset),
                                   place.offset);
     });
@@ -142,15 +131,15 @@ class GpuDirectFile final : public SizedFile {
   }
 
   std::size_t read_host(std::uint64_t offset, MutableBuffer out) {
-    const ssize_t moved =
-        uninterrupted([&] { return ::pread(opened().buffered.get(), out.data, out.size, static_cast<off_t>(offset)); });
+    const ssize_t moved = uninterrupted(
+        EAGAIN, [&] { return ::pread(opened().buffered.get(), out.data, out.size, static_cast<off_t>(offset)); });
     if (moved < 0) throw move_error(io_path(), Transfer::Kind::kRead, errno, offset);
     return static_cast<std::size_t>(moved);
   }
 
   std::size_t write_host(std::uint64_t offset, ConstBuffer in) {
-    const ssize_t moved =
-        uninterrupted([&] { return ::pwrite(opened().buffered.get(), in.data, in.size, static_cast<off_t>(offset)); });
+    const ssize_t moved = uninterrupted(
+        EAGAIN, [&] { return ::pwrite(opened().buffered.get(), in.data, in.size, static_cast<off_t>(offset)); });
     if (moved <= 0) throw move_error(io_path(), Transfer::Kind::kWrite, moved == 0 ? EIO : errno, offset);
     return static_cast<std::size_t>(moved);
   }

@@ -3,7 +3,6 @@
 // Taking a snapshot and judging it are separate, so that the judgement is a pure function.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <optional>

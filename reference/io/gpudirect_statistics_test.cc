@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "bytes/caught.h"
 #include "io/cufile.h"
+#include "testing/caught.h"
 #include "testing/gpu/fake_libraries.h"
 #include "tzmark/error.h"
 

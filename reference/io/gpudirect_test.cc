@@ -1,10 +1,9 @@
 // Tests of the path gpudirect over stand-ins of its libraries: what it moves, and what it says when they fail.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <thread>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/gpu/fake_libraries.h"
 #include "tzmark/error.h"
 

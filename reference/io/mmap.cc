@@ -10,7 +10,6 @@
 // Writing allocates space first, with fallocate, so that a full disk is an error of the call that meets it. On file
 // systems that cannot preallocate, the file only grows (ftruncate). Space is then allocated when a page is first
 // written, so that the populating call reports a full disk or, if the file system delays allocation, the sync does.
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -67,10 +66,7 @@ class Mapping {
 // Populates the pages of a range of a mapping. Returns 0 or the errno.
 int populate(std::byte* memory, std::size_t bytes, int advice) {
   const std::size_t skip = reinterpret_cast<std::uintptr_t>(memory) % page_bytes();
-  int result = 0;
-  do {
-    result = ::madvise(memory - skip, bytes + skip, advice);
-  } while (result != 0 && (errno == EINTR || errno == EAGAIN));
+  const int result = uninterrupted(EAGAIN, [&] { return ::madvise(memory - skip, bytes + skip, advice); });
   return result == 0 ? 0 : errno;
 }
 
@@ -179,10 +175,7 @@ class MappedFile final : public File {
 
   void extend(std::uint64_t offset, std::uint64_t end) {
     if (reserve_room(descriptor_.get(), offset, end - offset)) return;
-    int result = 0;
-    do {
-      result = ::ftruncate(descriptor_.get(), static_cast<off_t>(end));
-    } while (result != 0 && errno == EINTR);
+    const int result = uninterrupted([&] { return ::ftruncate(descriptor_.get(), static_cast<off_t>(end)); });
     if (result != 0) throw_errno(ErrorCode::kWriteFailed, "ftruncate", offset);
   }
 

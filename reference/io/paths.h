@@ -1,6 +1,7 @@
 // What each I/O path contributes to the registry, and the system calls that several of them share.
 #pragma once
 
+#include <cerrno>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,9 +20,9 @@ namespace tzmark {
 // What a read that finds the end of the file throws. missing_bytes: what it still wanted there.
 Error early_end(std::uint64_t missing_bytes, std::uint64_t offset);
 
-// What the action throws begins with the name of what it is about.
+// Runs the action; the message of an Error that it throws begins with the name.
 template <typename Action>
-auto about(const std::string& name, Action&& action) {
+auto with_context(const std::string& name, Action&& action) {
   try {
     return action();
   } catch (const Error& error) {
@@ -29,8 +30,19 @@ auto about(const std::string& name, Action&& action) {
   }
 }
 
-// Returns another descriptor of the same open file.
-Descriptor duplicate(const Descriptor& descriptor);
+// Repeats a system call that a signal interrupts, or that fails with the other error, and returns its last result.
+template <typename Call>
+auto uninterrupted(int other_error, Call&& call) {
+  for (;;) {
+    errno = 0;
+    const auto result = call();
+    if (result != -1 || (errno != EINTR && errno != other_error)) return result;
+  }
+}
+template <typename Call>
+auto uninterrupted(Call&& call) {
+  return uninterrupted(EINTR, call);
+}
 
 // Returns another descriptor of the same open file.
 Descriptor duplicate(const Descriptor& descriptor);

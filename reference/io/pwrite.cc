@@ -32,20 +32,16 @@ class PwriteFile : public File {
  protected:
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
     require_host_memory(out, io_path());
-    ssize_t moved = 0;
-    do {
-      moved = read_once(descriptor_.get(), out, static_cast<off_t>(offset));
-    } while (moved < 0 && (errno == EINTR || errno == EAGAIN));
+    const ssize_t moved =
+        uninterrupted(EAGAIN, [&] { return read_once(descriptor_.get(), out, static_cast<off_t>(offset)); });
     if (moved < 0) throw_errno(ErrorCode::kReadFailed, "pread", offset);
     return static_cast<std::size_t>(moved);
   }
 
   std::size_t write_some(std::uint64_t offset, ConstBuffer in) override {
     require_host_memory(in, io_path());
-    ssize_t moved = 0;
-    do {
-      moved = write_once(descriptor_.get(), in, static_cast<off_t>(offset));
-    } while (moved < 0 && (errno == EINTR || errno == EAGAIN));
+    const ssize_t moved =
+        uninterrupted(EAGAIN, [&] { return write_once(descriptor_.get(), in, static_cast<off_t>(offset)); });
     if (moved < 0) throw_errno(ErrorCode::kWriteFailed, "pwrite", offset);
     const std::uint64_t end = offset + static_cast<std::uint64_t>(moved);
     std::uint64_t size = size_.load(std::memory_order_relaxed);

@@ -1,12 +1,11 @@
 // Tests of what the system may refuse as a whole: direct I/O, rings, registered memory, mappings that can be checked.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <liburing.h>
 
 #include <cerrno>
 #include <fstream>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/faults/system_faults.h"
 #include "testing/files/path_test.h"
 #include "tzmark/error.h"

@@ -177,11 +177,11 @@ bool is_refusal(int result) {
 int move_in_place(const RingCall& call) {
   count_transfer_in_place();
   const auto offset = static_cast<off_t>(call.offset);
-  ssize_t moved = 0;
-  do {
-    moved = call.kind == Transfer::Kind::kRead ? ::pread(call.descriptor, call.memory, call.bytes, offset)
-                                               : ::pwrite(call.descriptor, call.memory, call.bytes, offset);
-  } while (moved < 0 && (errno == EINTR || errno == EAGAIN));
+  const auto move = [&] {
+    return call.kind == Transfer::Kind::kRead ? ::pread(call.descriptor, call.memory, call.bytes, offset)
+                                              : ::pwrite(call.descriptor, call.memory, call.bytes, offset);
+  };
+  const ssize_t moved = uninterrupted(EAGAIN, move);
   return moved < 0 ? -errno : static_cast<int>(moved);
 }
 

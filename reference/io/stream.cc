@@ -31,10 +31,8 @@ bool should_retry(int fd, short events) {
 }  // namespace
 
 Descriptor open_stream(const std::string& file_name) {
-  Descriptor descriptor;
-  do {
-    descriptor = Descriptor(::open(file_name.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  } while (descriptor.get() < 0 && errno == EINTR);
+  Descriptor descriptor(
+      uninterrupted([&] { return ::open(file_name.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); }));
   if (descriptor.get() < 0) throw_errno(ErrorCode::kOpenFailed, "cannot open");
   struct stat status {};
   if (::fstat(descriptor.get(), &status) != 0) throw_errno(ErrorCode::kOpenFailed, "cannot ask what the file is");

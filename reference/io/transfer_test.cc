@@ -2,10 +2,9 @@
 // holes, and of queues.
 #include <gmock/gmock.h>
 
-#include <numeric>
 #include <set>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/files/path_test.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"

@@ -2,7 +2,6 @@
 #include "io/uring_queue.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -31,8 +30,8 @@ UringQueue::UringQueue(AlignedFile& file, unsigned depth, std::unique_ptr<Ring> 
       ring_(std::move(ring)) {
   for (std::size_t number = slots_.size(); number > 0; --number) free_.push_back(static_cast<unsigned>(number - 1));
   if (!ring_) return;
-  const std::array descriptors = {file_.opened().descriptor_of(Step::Route::kStraight),
-                                  file_.opened().descriptor_of(Step::Route::kBuffered)};
+  const std::array descriptors = {file_.opened().descriptor_of(AlignedStep::Route::kStraight),
+                                  file_.opened().descriptor_of(AlignedStep::Route::kBuffered)};
   // Saves the kernel a look at the table of files with each entry. Without it all goes on as well.
   files_registered_ = ::io_uring_register_files(ring_->get(), descriptors.data(), descriptors.size()) == 0;
 }
@@ -155,7 +154,7 @@ RingCall UringQueue::next_call(unsigned number) {
   slot.step =
       reads ? read_step(alignment, offset, rest, bounce_bytes_) : write_step(alignment, offset, rest, bounce_bytes_);
   std::byte* memory = rest.data;
-  if (slot.step.route == Step::Route::kBounced) {
+  if (slot.step.route == AlignedStep::Route::kBounced) {
     memory = bounce_of(number);
     if (!reads) std::memcpy(memory, rest.data, slot.step.bytes);
   }
@@ -168,7 +167,7 @@ bool UringQueue::hand_to_ring(unsigned number, const RingCall& call) {
   if (entry == nullptr) return false;
   fill_entry(*entry, call, registered(call.memory, call.bytes));
   if (files_registered_) {
-    entry->fd = slot.step.route == Step::Route::kBuffered ? 1 : 0;
+    entry->fd = slot.step.route == AlignedStep::Route::kBuffered ? 1 : 0;
     entry->flags |= IOSQE_FIXED_FILE;
   }
   entry->user_data = number;
@@ -205,7 +204,7 @@ bool UringQueue::advance(unsigned number, int result) {
     file_.grow_to(slot.step.offset + moved);
   } else if (useful == 0 && (moved == 0 || file_.ends_before(slot.step))) {
     throw early_end(transfer.memory.size - slot.done, transfer.offset + slot.done);
-  } else if (slot.step.route == Step::Route::kBounced) {
+  } else if (slot.step.route == AlignedStep::Route::kBounced) {
     std::memcpy(rest, bounce_of(number) + slot.step.skip, useful);
   }
   slot.done += useful;

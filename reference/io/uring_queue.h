@@ -36,7 +36,7 @@ class UringQueue final : public TransferQueue {
   struct Slot {
     Transfer* transfer = nullptr;
     std::size_t done = 0;
-    Step step{};
+    AlignedStep step{};
     unsigned refusals = 0;    // by the ring
     bool is_in_ring = false;  // whether its call is
   };

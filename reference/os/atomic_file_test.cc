@@ -9,7 +9,7 @@
 #include <functional>
 #include <thread>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/faults/system_faults.h"
 #include "testing/files/path_test.h"
 #include "tzmark/error.h"

@@ -21,11 +21,7 @@ namespace tzmark {
 namespace {
 
 Descriptor open_at(int directory, const std::string& name, int flags, mode_t mode = 0) {
-  int fd = -1;
-  do {
-    fd = ::openat(directory, name.c_str(), flags | O_CLOEXEC, mode);
-  } while (fd < 0 && errno == EINTR);
-  return Descriptor(fd);
+  return Descriptor(uninterrupted([&] { return ::openat(directory, name.c_str(), flags | O_CLOEXEC, mode); }));
 }
 
 // A directory that may not be listed may still be written to: it is opened for everything but listing and syncing.
@@ -119,8 +115,8 @@ Descriptor Directory::create(const std::string& entry, mode_t mode) const {
 std::unique_ptr<File> Directory::create_file(const std::string& entry, std::string_view io_path) const {
   const Descriptor created = create(entry, 0666);
   try {
-    return about(path(entry),
-                 [&] { return tzmark::open_file(duplicate(created), path(entry), OpenMode::kCreate, io_path); });
+    return with_context(path(entry),
+                        [&] { return tzmark::open_file(duplicate(created), path(entry), OpenMode::kCreate, io_path); });
   } catch (const Error&) {
     if (is_name_of(entry, created.get())) remove_file(entry);
     throw;
@@ -149,7 +145,8 @@ Descriptor Directory::open_regular(const std::string& entry) const {
 
 std::unique_ptr<File> Directory::read_file(const std::string& entry, std::string_view io_path) const {
   Descriptor file = open_regular(entry);
-  return about(path(entry), [&] { return tzmark::open_file(std::move(file), path(entry), OpenMode::kRead, io_path); });
+  return with_context(path(entry),
+                      [&] { return tzmark::open_file(std::move(file), path(entry), OpenMode::kRead, io_path); });
 }
 
 void Directory::forget_cached(const std::string& entry) const {
@@ -242,7 +239,7 @@ void Directory::remove_directory(const std::string& entry) const {
 }
 
 void Directory::sync() const {
-  about(name_.empty() ? "." : name_, [&] { sync_descriptor(get()); });
+  with_context(name_.empty() ? "." : name_, [&] { sync_descriptor(get()); });
 }
 
 std::string name_in_directory(const std::string& file_name) {
@@ -259,16 +256,12 @@ bool is_link_unsupported(int error_number) {
 }
 
 bool try_lock(int fd, Lock lock) {
-  int result = 0;
-  do {
-    result = ::flock(fd, (lock == Lock::kShared ? LOCK_SH : LOCK_EX) | LOCK_NB);
-  } while (result != 0 && errno == EINTR);
-  return result == 0;
+  return uninterrupted([&] { return ::flock(fd, (lock == Lock::kShared ? LOCK_SH : LOCK_EX) | LOCK_NB); }) == 0;
 }
 
 std::string read_small_file(const Directory& directory, const std::string& entry, std::uint64_t bytes_max) {
   const auto file = directory.read_file(entry, "pwrite");
-  return about(directory.path(entry), [&] {
+  return with_context(directory.path(entry), [&] {
     if (file->size() > bytes_max) {
       throw Error(ErrorCode::kResource, fmt::format("{} bytes; at most {} are read", file->size(), bytes_max));
     }
@@ -280,7 +273,7 @@ std::string read_small_file(const Directory& directory, const std::string& entry
 
 void write_small_file(const Directory& directory, const std::string& entry, std::string_view content) {
   const auto file = directory.create_file(entry, "pwrite");
-  about(directory.path(entry), [&] {
+  with_context(directory.path(entry), [&] {
     file->write_at(0, std::as_bytes(std::span(content)));
     file->sync();
   });

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/files/path_test.h"
 
 namespace tzmark {

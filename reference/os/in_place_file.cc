@@ -79,10 +79,7 @@ FileIdentity InPlaceFile::identity() const {
 }
 
 void InPlaceFile::resize(std::uint64_t bytes) {
-  int result = 0;
-  do {
-    result = ::ftruncate(get(), static_cast<off_t>(bytes));
-  } while (result != 0 && errno == EINTR);
+  const int result = uninterrupted([&] { return ::ftruncate(get(), static_cast<off_t>(bytes)); });
   if (result != 0) throw_errno(ErrorCode::kWriteFailed, "ftruncate", bytes);
 }
 
@@ -93,11 +90,10 @@ bool InPlaceFile::insert(std::uint64_t offset, std::uint64_t bytes) {
     resize(offset + bytes);
     return true;
   }
-  int result = 0;
-  do {
-    result = ::fallocate(get(), FALLOC_FL_INSERT_RANGE, static_cast<off_t>(offset), static_cast<off_t>(bytes));
-  } while (result != 0 && errno == EINTR);
-  if (result == 0) return true;
+  const auto insert_range = [&] {
+    return ::fallocate(get(), FALLOC_FL_INSERT_RANGE, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  };
+  if (uninterrupted(insert_range) == 0) return true;
   // EINVAL: not a multiple of the file system's block size.
   if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL) return false;
   throw_errno(ErrorCode::kWriteFailed, "fallocate(FALLOC_FL_INSERT_RANGE)", offset);

@@ -19,8 +19,8 @@
 
 #include <functional>
 
-#include "bytes/caught.h"
 #include "os/attributes.h"
+#include "testing/caught.h"
 #include "testing/files/test_directory.h"
 
 namespace tzmark {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <new>
 #include <thread>
 #include <utility>
@@ -106,7 +105,7 @@ NameChanges::Change& NameChanges::next_change(const std::string& temporary, cons
 
 void NameChanges::place(AtomicFile& file) {
   auto& state = AtomicFileIn::state(file);
-  about(state.name, [&] {
+  with_context(state.name, [&] {
     Change& change = next_change(state.temporary->name(), state.name);
     const bool may_replace = state.existing == AtomicFile::Existing::kReplace;
     bool is_named = directory_->try_rename_no_replace(state.temporary->name(), state.name);
@@ -180,7 +179,7 @@ void NameChanges::commit(AtomicFile& last) {
   // No allocation may fail after the rename.
   removed_at_end_.reserve(removed_at_end_.size() + changes_.size());
   // The caller's message names a single file; one of several is named here.
-  changes_.empty() ? give_name() : about(state.name, give_name);
+  changes_.empty() ? give_name() : with_context(state.name, give_name);
   std::vector<Change> changes = std::exchange(changes_, {});
   directory_->sync();
   for (Change& change : changes) {
@@ -188,7 +187,8 @@ void NameChanges::commit(AtomicFile& last) {
     removed_at_end_.push_back(std::move(change.kind == Change::Kind::kLinked ? change.name : change.temporary));
   }
   for (const std::string& name : removed_at_end_) {
-    about("the new files are complete, but an old file could not be removed", [&] { directory_->remove_file(name); });
+    with_context("the new files are complete, but an old file could not be removed",
+                 [&] { directory_->remove_file(name); });
   }
   if (!removed_at_end_.empty()) directory_->sync();
 }

@@ -13,9 +13,9 @@
 #include <map>
 #include <new>
 
-#include "bytes/caught.h"
 #include "bytes/cursor.h"
 #include "os/atomic_file.h"
+#include "testing/caught.h"
 #include "testing/faults/system_faults.h"
 #include "testing/files/test_directory.h"
 

@@ -3,10 +3,9 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
-#include "bytes/caught.h"
 #include "bytes/digest.h"
+#include "testing/caught.h"
 #include "testing/files/source_file.h"
 #include "testing/files/test_directory.h"
 #include "tzmark/safetensors.h"

@@ -4,7 +4,6 @@
 // It is used for one run; its calls come from several threads, as each comment says.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>

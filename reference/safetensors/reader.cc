@@ -30,7 +30,7 @@ constexpr std::size_t kOpenShardsMax = 8;
 // Runs action. The message of an Error then begins with the name of the shard; it is empty in a model of one file.
 template <typename Action>
 auto about_shard(const std::string& shard, Action&& action) {
-  return shard.empty() ? action() : about(shard, action);
+  return shard.empty() ? action() : with_context(shard, action);
 }
 
 std::string read_text(File& file, std::uint64_t offset, std::uint64_t length) {

@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "bytes/caught.h"
 #include "bytes/digest.h"
+#include "testing/caught.h"
 #include "testing/faults/faulty_file.h"
 #include "testing/files/memory_file.h"
 #include "testing/files/safetensors_models.h"

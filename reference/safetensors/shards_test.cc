@@ -4,13 +4,12 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
-#include "bytes/caught.h"
 #include "os/name_changes.h"
 #include "safetensors/old_set.h"
 #include "safetensors/shard_index.h"
+#include "testing/caught.h"
 #include "testing/files/memory_file.h"
 #include "testing/files/safetensors_models.h"
 #include "testing/files/test_directory.h"

@@ -323,7 +323,7 @@ class ShardedOutput {
 
  private:
   std::unique_ptr<AtomicFileIn> make_file(const std::string& name) const {
-    return about(name, [&] {
+    return with_context(name, [&] {
       return std::make_unique<AtomicFileIn>(directory_, names_.folder + name, options_.io_path, options_.existing);
     });
   }

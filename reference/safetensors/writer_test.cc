@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "bytes/caught.h"
 #include "safetensors/dtypes.h"
+#include "testing/caught.h"
 #include "testing/faults/faulty_file.h"
 #include "testing/files/memory_file.h"
 #include "testing/files/safetensors_models.h"

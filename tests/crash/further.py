@@ -101,7 +101,7 @@ def damaged_journal(subject: Subject) -> str:
 
 
 def cut_journal(subject: Subject) -> str:
-    """An intent that was not written to its end: the file was not touched, and recovery lets it be."""
+    """A cut journal is refused and stays, since a journal gets its name when it is whole."""
     cuts = 0
     for insert in (False, True):
         with with_journal(subject, insert) as file:
@@ -111,13 +111,16 @@ def cut_journal(subject: Subject) -> str:
                 intent = file.with_name(INTENT_NAME)
                 intent.write_bytes(whole[:length])
                 intent.chmod(0o600)
-                subject.tzmark.fail(("dump",), file, INTERRUPTED)
-                subject.tzmark.succeed(RECOVER, file)
+                for command in (("dump",), RECOVER):
+                    subject.tzmark.fail(command, file, INTERRUPTED)
                 require(
                     file.read_bytes() == subject.base.read_bytes(),
                     f"cut at {length}: the file is changed",
                 )
-                subject.check_alone(file)
+                require(
+                    intent.read_bytes() == whole[:length],
+                    f"cut at {length}: the journal is changed",
+                )
             cuts += 1
     return f"{cuts} lengths"
 

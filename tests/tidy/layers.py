@@ -41,7 +41,12 @@ LAYERS: Mapping[str, frozenset[str]] = {
 
 # Test doubles, which only tests, fuzz targets and the doubles themselves include.
 TESTING = "testing"
-TESTING_USERS = ("reference/testing", "reference/fuzz", "tests")
+TESTING_USERS = (
+    "reference/testing",
+    "reference/fuzz",
+    "conformance/testing",
+    "tests",
+)
 
 TESTING_TARGETS = {"tzmark_testing", "tzmark_training"}
 
@@ -194,6 +199,11 @@ def may_use_testing(path: Path) -> bool:
     return path.stem.endswith("_test") or path.as_posix().startswith(TESTING_USERS)
 
 
+def is_for_tests(included: str) -> bool:
+    """Whether a header exists for tests only, by its folder or its name."""
+    return TESTING in included.split("/") or Path(included).name.startswith("test_")
+
+
 def wrong_includes(path: Path, text: str) -> list[str]:
     """Every include of a file that goes against the way of dependency, or over the wall."""
     wrong = []
@@ -215,7 +225,7 @@ def wrong_includes(path: Path, text: str) -> list[str]:
                 wrong.append(
                     f"{path} is of the benchmark and must not include {included}"
                 )
-        if first == TESTING and not may_use_testing(path):
+        if is_for_tests(included) and not may_use_testing(path):
             wrong.append(f"{path} is of the product and must not include {included}")
         if path.parts[0] in BENCH_STRANGERS and first in BENCH_FOLDERS:
             wrong.append(

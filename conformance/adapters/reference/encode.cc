@@ -5,9 +5,7 @@
 
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <map>
-#include <stdexcept>
 #include <vector>
 
 #include "tzmark/error.h"

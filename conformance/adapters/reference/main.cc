@@ -126,7 +126,7 @@ void serve() {
       given = answer(question);
     }
     // In JSON text, line ends are only white space.
-    std::replace(given.value.begin(), given.value.end(), '\n', ' ');
+    std::ranges::replace(given.value, '\n', ' ');
     std::cout << "{\"" << given.name << "\": " << given.value << ", \"id\": " << dump(request.at("id")) << '}'
               << std::endl;
   }

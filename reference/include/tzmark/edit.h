@@ -90,11 +90,11 @@ struct RecoverOptions {
 // the journal is not valid for the file.
 Recovery recover(const std::string& file_name, RecoverOptions options = {});
 
-// Returns the incomplete copies that edits left next to the file when they were killed while copying it: FILE.tzmark-
-// grow-XXXXXXXXXXXXXXXX, with 16 hexadecimal digits. No call opens or removes them, since only their names identify
-// them; delete them if no edit is running. The same holds for an incomplete journal, FILE.tzmark-intent.tmp-XXXXXXXX,
-// on file systems without unnamed files (O_TMPFILE).
-std::vector<std::string> unfinished_copies(const std::string& file_name);
+// Returns what edits left next to the file when they were killed: incomplete copies, FILE.tzmark-grow- and 16
+// hexadecimal digits, and on file systems without unnamed files (O_TMPFILE) incomplete journals,
+// FILE.tzmark-intent.tmp- and 8. No call opens or removes them, since only their names identify them; delete them if no
+// edit is running.
+std::vector<std::string> unfinished_files(const std::string& file_name);
 
 // The name of the undo journal, which exists during an edit.
 std::string undo_journal_file_name(const std::string& file_name);

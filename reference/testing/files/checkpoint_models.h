@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "bytes/caught.h"
+#include "testing/caught.h"
 #include "testing/files/test_directory.h"
 #include "tzmark/checkpoint.h"
 #include "tzmark/dtype.h"

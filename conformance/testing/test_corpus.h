@@ -3,7 +3,6 @@
 // Thread-safety: one object belongs to one thread.
 #pragma once
 
-#include <fmt/format.h>
 #include <stdlib.h>
 
 #include <filesystem>
