@@ -9,6 +9,6 @@ function(tzmark_add_test name)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} tzmark_small_options GTest::gmock GTest::gtest GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600 ENVIRONMENT
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${TZMARK_TEST_TIMEOUT_S} ENVIRONMENT
     "TZMARK_SOURCE_DIR=${tzmark_SOURCE_DIR};TZMARK_BUILD_DIR=${tzmark_BINARY_DIR}")
 endfunction()

@@ -4,7 +4,7 @@
 usage: history.py DIR [--last N] [--threshold F] [--alpha P] [--json FILE] [--html FILE]
 
 Exit status: 0 success, 1 a regression of the code among the last results, 2 wrong usage, 3 the environment failed: a
-file is damaged or of a newer schema, a directory or file cannot be read or written, or a Python package is missing.
+file is damaged or of a newer schema, a directory or file cannot be read or written, 4 a Python package is missing.
 The output depends on nothing but the results: the same results give the same bytes.
 """
 
@@ -24,6 +24,7 @@ from outcomes import Json
 REGRESSION_STATUS = 1
 USAGE_STATUS = 2
 ENVIRONMENT_STATUS = 3
+UNAVAILABLE_STATUS = 4
 OTAVA = "apache-otava==0.8.0"
 # Where scripts/setup installs apache-otava.
 PACKAGES = Path(__file__).resolve().parent.parent / "python"
@@ -158,7 +159,7 @@ def main() -> None:
         status = run(chosen)
     except ImportError as error:
         hint = INSTALL.get((error.name or "").partition(".")[0])
-        fail(ENVIRONMENT_STATUS, f"{error}{f'; {hint}' if hint else ''}")
+        fail(UNAVAILABLE_STATUS, f"{error}{f'; {hint}' if hint else ''}")
     except OSError as error:
         # The shutdown of the interpreter must not fail again on a closed stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

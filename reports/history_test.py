@@ -557,7 +557,7 @@ class Files(HistoryTest):
             (hidden / f"{name}.py").write_text(text)
             path = f"{hidden}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
             done = self.run_history(folder, "--html", page, PYTHONPATH=path)
-            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertEqual(done.returncode, 4, done.stderr)
             self.assertRegex(
                 done.stderr, f"^tzmark: No module named .?{name}.?; install"
             )
@@ -604,7 +604,7 @@ class Command(HistoryTest):
 
     def test_no_python(self) -> None:
         done = self.run_program("history", self.folder, python="/nonexistent/python3")
-        self.assertEqual(done.returncode, 3)
+        self.assertEqual(done.returncode, 4)
         self.assertRegex(
             done.stderr, "^tzmark: .*/nonexistent/python3: .*TZMARK_PYTHON"
         )

@@ -17,7 +17,7 @@ void become_history(std::vector<std::string> options) {
   const std::filesystem::path program = (self.parent_path() / "../share/tzmark/reports/history.py").lexically_normal();
   // Python itself would exit with 2, the status for wrong usage.
   if (!std::filesystem::exists(program)) {
-    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: no such file", program.string()));
+    throw Error(ErrorCode::kUnavailable, fmt::format("{}: no such file", program.string()));
   }
   const char* const chosen = std::getenv("TZMARK_PYTHON");
   std::vector<std::string> command{chosen != nullptr ? chosen : "python3", "-B", program.string()};
@@ -27,7 +27,7 @@ void become_history(std::vector<std::string> options) {
   arguments.push_back(nullptr);
   ::execvp(arguments.front(), arguments.data());
   const int error = errno;
-  throw Error(ErrorCode::kOpenFailed,
+  throw Error(ErrorCode::kUnavailable,
               fmt::format("cannot run {}: {}; tzmark history needs Python 3.10 or newer, with the packages that "
                           "scripts/setup installs. TZMARK_PYTHON names another interpreter",
                           command.front(), std::generic_category().message(error)));

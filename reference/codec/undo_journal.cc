@@ -52,11 +52,7 @@ class UndoJournalWriter {
     file_->write_at(position_, std::span<const std::byte>(digest));
     file_->sync();
     if (temporary_) {
-      // Not by a link, which would leave two names if the process died. The lock keeps other edits from this name.
-      if (directory_.kind(name_) != EntryKind::kNone) {
-        throw Error(ErrorCode::kWriteFailed, fmt::format("{}: cannot create: the file exists", name_));
-      }
-      directory_.rename(temporary_->name(), directory_, name_);
+      directory_.rename_file_no_replace(temporary_->name(), name_);
       temporary_->release();
     } else if (!directory_.give_name(descriptor_.get(), name_)) {
       throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot create", name_));

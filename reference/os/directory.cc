@@ -193,6 +193,15 @@ void Directory::rename_no_replace(const std::string& from, const std::string& to
   throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it to {}", path(from), path(to)));
 }
 
+void Directory::rename_file_no_replace(const std::string& from, const std::string& to) const {
+  if (::renameat2(get(), from.c_str(), get(), to.c_str(), RENAME_NOREPLACE) == 0) return;
+  if (is_unsupported(errno)) {
+    errno = EEXIST;
+    if (kind(to) == EntryKind::kNone && try_rename(from, to)) return;
+  }
+  throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it to {}", path(from), path(to)));
+}
+
 void Directory::exchange(const std::string& a, const std::string& b) const {
   if (try_exchange(a, b)) return;
   throw_errno(is_unsupported(errno) ? ErrorCode::kUnavailable : ErrorCode::kWriteFailed,

@@ -76,6 +76,9 @@ class Directory {
   void rename(const std::string& from, const std::string& to) const { rename(from, *this, to); }
   void rename(const std::string& from, const Directory& to_directory, const std::string& to) const;
   void rename_no_replace(const std::string& from, const std::string& to) const;
+  // The same, but the file never has both names, not even if the process dies. Without support by the file system, what
+  // another program creates as `to` in the moment of the call is replaced.
+  void rename_file_no_replace(const std::string& from, const std::string& to) const;
   // Swaps two names in one step. Throws TZE-AVL-001 where the file system cannot do that.
   void exchange(const std::string& a, const std::string& b) const;
   // These return false and leave errno set instead.
