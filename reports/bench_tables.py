@@ -19,6 +19,12 @@ from outcomes import Json, Shade
 
 VERDICTS = {
     "pass": Shade("pass", "p", "passed", "the whole interval is on the right side"),
+    "pass, borderline": Shade(
+        "pass, borderline", "p", "passed", "at most the zone of indifference is missing"
+    ),
+    "borderline": Shade(
+        "borderline", "r", "passed", "at the far edge of the zone of indifference"
+    ),
     "fail": Shade("fail", "w", "failed", "the whole interval is on the wrong side"),
     "undecided": Shade("undecided", "r", "passed", "the interval straddles the bound"),
     "not measured": Shade("not measured", "n", "skipped", "see the note"),

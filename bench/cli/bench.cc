@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -27,7 +28,8 @@ struct BenchOptions {
   std::vector<std::uint64_t> block_bytes = {2 << 20};
   std::vector<unsigned> queue_depths = {0}, threads = {0};
   unsigned rounds = 7;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1, budget_s = 600;
+  bool limits_laps = false;
 };
 
 void list_io() {
@@ -279,24 +281,39 @@ void run_matrix(const BenchOptions& options, Output& output) {
   if (!output.google) print_results(measured);
 }
 
+void print_conditions(const ContestConditions& conditions) {
+  if (conditions.disturbed_laps == 0) return;
+  say("{} of {} laps were disturbed by other processes or the hypervisor; {}\n", conditions.disturbed_laps,
+      conditions.laps,
+      conditions.was_busy ? "the machine was busy, so that they had to count" : "they were repeated and do not count");
+}
+
 void run_all_checks(const BenchOptions& options, Output& output, int& status) {
   std::vector<RatioCheck> all;
+  ContestConditions conditions;
   {
     const RoundProgress progress(options.progress);
-    CheckOptions checks{
-        .directory = options.directory, .items = options.items, .rounds = round_options(options, progress)};
+    CheckOptions checks{.directory = options.directory, .items = options.items};
     if (options.scale_bytes != 0) checks.scale_bytes = options.scale_bytes;
     checks.gpu_set_bytes = options.gpu_set_bytes;
-    run_checks(checks, [&](const auto& workloads, const auto& measured, const auto& concluded) {
+    checks.contests.budget = std::chrono::seconds(options.budget_s);
+    checks.contests.seed = options.seed;
+    checks.contests.progress = progress.callback();
+    if (options.limits_laps) checks.contests.laps_max = options.rounds;
+    conditions = run_checks(checks, [&](const auto& workloads, const auto& measured, const auto& concluded) {
       for (const Workload& workload : workloads) output.document.add_workload(workload);
       output.add(measured);
       output.document.add(concluded);
       all.insert(all.end(), concluded.begin(), concluded.end());
     });
   }
+  output.document.add(conditions);
   std::ranges::stable_sort(all, {}, &RatioCheck::item);
-  if (!output.google) say("{}", check_table(all));
-  const auto failed = [](const RatioCheck& check) { return check.verdict == CheckVerdict::kFail; };
+  if (!output.google) {
+    print_conditions(conditions);
+    say("{}", check_table(all));
+  }
+  const auto failed = [](const RatioCheck& check) { return check.verdict == BoundVerdict::kFail; };
   if (std::ranges::any_of(all, failed)) status = 1;
 }
 
@@ -334,8 +351,9 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
   bench->add_option("--workload", options->workload, "Model whose tensors are moved: " + workload_names())
       ->capture_default_str();
   bench
-      ->add_option("--scale", options->scale_bytes,
-                   "Scale the workload down to this many bytes (default 256MiB; with --check 512MiB)")
+      ->add_option(
+          "--scale", options->scale_bytes,
+          "Scale the workload down to this many bytes (default 256MiB; with --check a quarter of it is written)")
       ->transform(CLI::AsSizeValue(false));
   bench->add_option("--io", options->io, "I/O paths, comma-separated (default: all available, without variants)")
       ->delimiter(',');
@@ -384,11 +402,20 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
   bench->add_flag("--no-raw", options->no_raw, "Leave out the raw transfers, which are the ceiling of each path");
   bench->add_flag("--fio", options->fio, "Also measure fio, with the parameters of the direct paths");
   bench->add_flag("--peers", options->peers, "Also measure tensorizer and safetensors; scripts/peers installs them");
-  bench->add_option("--rounds", options->rounds, "Samples per subject; an interval needs 6 or more")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  CLI::Option* rounds =
+      bench
+          ->add_option("--rounds", options->rounds,
+                       "Samples per subject; an interval needs 6 or more. With --check: at most so many laps per check")
+          ->check(CLI::PositiveNumber)
+          ->capture_default_str();
   bench->add_option("--seed", options->seed, "Seed of the order within rounds")->capture_default_str();
   bench->add_flag("--check", options->check, "Run the performance checks; exit 1 if one fails");
+  bench
+      ->add_option("--budget", options->budget_s,
+                   "With --check: time for all checks together, such as 90s or 10m; each runs until it is decided")
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, std::uint64_t>{{"s", 1}, {"m", 60}, {"h", 3600}}))
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
+      ->default_str("10m");
   bench->add_option("--items", options->items, "With --check: run only these items, comma-separated (1 to 7)")
       ->delimiter(',')
       ->check(CLI::IsMember({"1", "2", "3", "4", "5", "6", "7"}));
@@ -401,7 +428,10 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
       ->check(CLI::IsMember({"text", "google"}))
       ->capture_default_str();
   bench->add_flag("--progress", options->progress, "Show progress on stderr even without a terminal");
-  bench->callback([options, &command, &status] { run(*options, command, status); });
+  bench->callback([options, rounds, &command, &status] {
+    options->limits_laps = rounds->count() > 0;
+    run(*options, command, status);
+  });
 }
 
 }  // namespace tzmark::bench

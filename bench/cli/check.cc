@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 
@@ -23,75 +24,55 @@ constexpr std::uint64_t kGiB = 1 << 30;
 // Item 1: raw transfers reach the throughput of fio with the same parameters.
 void raw_against_fio(CheckGroup& group) {
   const auto content = group.content(large_tensors(group.options()));
-  struct Pair {
-    std::string name;
-    std::size_t ours, fio;
-  };
-  std::vector<Pair> pairs;
+  const auto written = group.content(written_tensors(group.options()));
   for (const char* io : {"direct", "uring-direct"}) {
     const IoSettings moving{.io = io, .queue_depth = 8};
-    pairs.push_back({fmt::format("raw {} read against fio", io),
-                     group.add(raw_read(group.place(), content, moving, Target::kSink, Cache::kDirect)),
-                     group.add(fio_run(group.place(), content, FileOperation::kRead, moving))});
-    pairs.push_back({fmt::format("raw {} write against fio", io), group.add(raw_write(group.place(), content, moving)),
-                     group.add(fio_run(group.place(), content, FileOperation::kWrite, moving))});
+    group.ratio("1", fmt::format("raw {} read against fio", io),
+                group.add(raw_read(group.place(), content, moving, Target::kSink, Cache::kDirect)),
+                group.add(fio_run(group.place(), content, FileOperation::kRead, moving)), 0.95);
+    group.ratio("1", fmt::format("raw {} write against fio", io), group.add(raw_write(group.place(), written, moving)),
+                group.add(fio_run(group.place(), written, FileOperation::kWrite, moving)), 0.95);
   }
-  group.run();
-  for (const Pair& pair : pairs) group.ratio("1", pair.name, pair.ours, pair.fio, 0.95);
 }
 
 // Item 1: the codec adds almost no cost to its raw path.
 void codec_against_raw(CheckGroup& group) {
   const auto content = group.content(large_tensors(group.options()));
-  struct Pair {
-    std::string name;
-    std::size_t codec, raw;
-  };
-  std::vector<Pair> pairs;
+  const auto written = group.content(written_tensors(group.options()));
   for (const std::string& io : host_paths()) {
     const IoSettings moving{.io = io};
     const Cache cache = cache_for(io);
-    pairs.push_back({fmt::format("codec {} read against raw", io),
-                     group.add(codec_read(group.place(), content, {}, moving, {.cache = cache})),
-                     group.add(raw_read(group.place(), content, moving, Target::kHugePages, cache))});
-    pairs.push_back({fmt::format("codec {} write against raw", io),
-                     group.add(codec_write(group.place(), content, {.crc32 = false, .sha256 = false}, moving)),
-                     group.add(raw_write(group.place(), content, moving))});
+    group.ratio("1", fmt::format("codec {} read against raw", io),
+                group.add(codec_read(group.place(), content, {}, moving, {.cache = cache})),
+                group.add(raw_read(group.place(), content, moving, Target::kHugePages, cache)), 0.95);
+    group.ratio("1", fmt::format("codec {} write against raw", io),
+                group.add(codec_write(group.place(), written, {.crc32 = false, .sha256 = false}, moving)),
+                group.add(raw_write(group.place(), written, moving)), 0.95);
   }
-  group.run();
-  for (const Pair& pair : pairs) group.ratio("1", pair.name, pair.codec, pair.raw, 0.95);
 }
 
 // Item 2: hashing and encryption cost no more than alone, and overlap with the device.
 void steps_on_top(CheckGroup& group) {
   const auto content = group.content(large_tensors(group.options()));
+  const auto written = group.content(written_tensors(group.options()));
   const std::size_t crc32 = group.add(ceiling(Rung::kCrc32, group.threads()));
   const std::size_t sha256 = group.add(ceiling(Rung::kSha256, group.threads()));
   const std::size_t secretbox = group.add(ceiling(Rung::kSecretbox, group.threads()));
-  group.add(ceiling(Rung::kMemcpy, group.threads()));
-  struct Row {
-    std::string name;
-    std::size_t codec, path;
-    std::vector<std::size_t> steps;
-    bool device_beside;
-  };
-  std::vector<Row> rows;
   for (const std::string io : {"buffered", "mmap", "direct", "uring-direct"}) {
     const IoSettings moving{.io = io};
     const Cache cache = cache_for(io);
     const bool device = is_direct(io);
     const std::size_t read = group.add(raw_read(group.place(), content, moving, Target::kHugePages, cache));
-    const std::size_t write = group.add(raw_write(group.place(), content, moving));
+    const std::size_t write = group.add(raw_write(group.place(), written, moving));
     const auto add_read = [&](const char* what, const FileFormat& stored, Verification verification,
-                              std::vector<std::size_t> steps) {
-      rows.push_back({fmt::format("{} read, {}", io, what),
-                      group.add(codec_read(group.place(), content, stored, moving,
-                                           {.verification = verification, .cache = cache})),
-                      read, std::move(steps), device});
+                              const std::vector<std::size_t>& steps) {
+      const std::size_t codec =
+          group.add(codec_read(group.place(), content, stored, moving, {.verification = verification, .cache = cache}));
+      group.against_steps("2", fmt::format("{} read, {}", io, what), codec, read, steps, device, 0.9);
     };
-    const auto add_write = [&](const char* what, const FileFormat& stored, std::vector<std::size_t> steps) {
-      rows.push_back({fmt::format("{} write, {}", io, what),
-                      group.add(codec_write(group.place(), content, stored, moving)), write, std::move(steps), device});
+    const auto add_write = [&](const char* what, const FileFormat& stored, const std::vector<std::size_t>& steps) {
+      const std::size_t codec = group.add(codec_write(group.place(), written, stored, moving));
+      group.against_steps("2", fmt::format("{} write, {}", io, what), codec, write, steps, device, 0.9);
     };
     const FileFormat sealed{.crc32 = false, .encrypted = true};
     add_read("CRC32", {}, Verification::kCrc32, {crc32});
@@ -103,20 +84,15 @@ void steps_on_top(CheckGroup& group) {
     add_write("encrypted", {.crc32 = false, .sha256 = false, .encrypted = true}, {secretbox});
     add_write("encrypted and SHA-256", sealed, {secretbox, sha256});
   }
-  group.run();
-  for (const Row& row : rows) {
-    group.against_steps("2", row.name, row.codec, row.path, row.steps, row.device_beside, 0.9);
-  }
 }
 
-// Item 3: verification costs a read little.
-void verified_against_unverified(CheckGroup& group) {
+// Item 3: verification costs a default read no more than the hash itself.
+void verified_against_steps(CheckGroup& group) {
   const auto content = group.content(large_tensors(group.options()));
-  const std::size_t crc32 = group.add(
-      codec_read(group.place(), content, {}, {}, {.verification = Verification::kCrc32, .cache = Cache::kWarm}));
-  const std::size_t none = group.add(codec_read(group.place(), content, {}, {}, {.cache = Cache::kWarm}));
-  group.run();
-  group.ratio("3", "read verified by CRC32 against unverified", crc32, none, 0.9, "warm cache");
+  group.against_steps("3", "default read verified by CRC32",
+                      group.add(codec_read(group.place(), content, {}, {}, {.verification = Verification::kCrc32})),
+                      group.add(raw_read(group.place(), content, {}, Target::kHugePages, Cache::kWarm)),
+                      {group.add(ceiling(Rung::kCrc32, group.threads()))}, false, 0.9);
 }
 
 struct PeerCheck {
@@ -125,7 +101,7 @@ struct PeerCheck {
   double required;
 };
 
-void conclude_peers(CheckGroup& group, const std::vector<PeerCheck>& rows) {
+void declare(CheckGroup& group, const std::vector<PeerCheck>& rows) {
   for (const PeerCheck& row : rows) {
     group.best_ratio(
         {.item = "4", .name = row.name, .required = row.required, .note = "warm cache, same bytes, best of each side"},
@@ -155,8 +131,7 @@ void peers_on_large_tensors(CheckGroup& group, const std::shared_ptr<RunningPeer
       {"write with both hashes, best path", writes, their_writes, 1.5},
       {"write encrypted", {group.add(codec_write(group.place(), content, sealed, {}))}, peer_write(sealed), 1.6},
       {"read encrypted", ours_read(sealed, Verification::kNone), peer_reads(group, content, peer, sealed, {}), 1.4}};
-  group.run();
-  conclude_peers(group, rows);
+  declare(group, rows);
 }
 
 // Item 4: the same for many tensors.
@@ -177,61 +152,43 @@ void peers_on_many_tensors(CheckGroup& group, const std::shared_ptr<RunningPeer>
        {group.add(codec_open(group.place(), tiny, {}, {}))},
        peer_reads(group, tiny, peer, {}, {.operation = FileOperation::kOpen}),
        10}};
-  group.run();
-  conclude_peers(group, rows);
+  declare(group, rows);
 }
 
 // Item 5: the memory of a read to a sink is bounded for files of any size.
 void memory_to_a_sink(CheckGroup& group, const SharedContent& content) {
+  constexpr unsigned kRounds = 7;
   const std::string& file = group.place().file(content, {});
-  std::vector<double> ratios;
-  std::uint64_t most = 0;
-  const double limit = static_cast<double>(256 * kMiB + 256 * content->table().size());
-  for (unsigned i = 0; i < group.options().rounds.rounds; ++i) {
+  std::uint64_t most_bytes = 0;
+  for (unsigned i = 0; i < kRounds; ++i) {
     PeakMemory watch;
     Reader::open(file, {}).scan({.verify = Verification::kAll});
-    most = std::max(most, watch.stop().anonymous_bytes);
-    ratios.push_back(static_cast<double>(most) / limit);
+    most_bytes = std::max(most_bytes, watch.stop().anonymous_bytes);
   }
-  RatioCheck check{.item = "5",
-                   .name = fmt::format("memory of a read to a sink, {} tensors, {} MiB", content->table().size(),
-                                       content->data_bytes() / kMiB),
-                   .measured = {fmt::format("at most {} bytes", most)},
-                   .against = {"256 MiB + 256 bytes per tensor"},
-                   .required = 1,
-                   .at_most = true,
-                   .note = "anonymous memory, sampled every millisecond"};
-  group.conclude(std::move(check), std::move(ratios));
+  const double share =
+      static_cast<double>(most_bytes) / static_cast<double>(256 * kMiB + 256 * content->table().size());
+  group.conclude({.item = "5",
+                  .name = fmt::format("memory of a read to a sink, {} tensors, {} MiB", content->table().size(),
+                                      content->data_bytes() / kMiB),
+                  .measured = {fmt::format("at most {} bytes", most_bytes)},
+                  .against = {"256 MiB + 256 bytes per tensor"},
+                  .ratio = {.estimate = share, .low = share, .high = share, .pairs = kRounds},
+                  .at_most = true,
+                  .verdict = share <= 1 ? BoundVerdict::kPass : BoundVerdict::kFail,
+                  .note = "anonymous memory, sampled every millisecond"});
 }
 
-// Item 5: throughput does not depend on the size of the file.
+// Item 5: the codec keeps up with its path in files of any size.
 void sizes_of_files(CheckGroup& group) {
   constexpr std::uint64_t kSmallBytes = 64 * kMiB;
-  const std::uint64_t large_bytes = std::min(8 * kGiB, group.options().scale_bytes * 16);
-  const auto small = group.content(even_workload(8, kSmallBytes / 8));
-  const auto large = group.content(even_workload(64, large_bytes / 64), large_bytes / 64);
-  // As many small files as one large file, up to 16.
-  const auto copies = static_cast<unsigned>(std::min<std::uint64_t>(16, large_bytes / kSmallBytes));
-  const auto read = [&](const SharedContent& content, unsigned times) {
-    return group.add(codec_read(group.place(), content, {}, {}, {.target = Target::kSink, .copies = times}));
-  };
-  const std::size_t of_small = read(small, copies);
-  const std::size_t of_large = read(large, 1);
-  group.run();
-  // The check is symmetric: neither may be much slower.
-  std::vector<double> ratios = group.rates(of_large);
-  const std::vector<double> others = group.rates(of_small);
-  for (std::size_t i = 0; i < ratios.size(); ++i) {
-    ratios[i] = std::min(ratios[i] / others[i], others[i] / ratios[i]);
+  for (const std::uint64_t bytes :
+       {kSmallBytes, std::max(kSmallBytes, std::min(2 * kGiB, group.options().scale_bytes * 8))}) {
+    const auto content = group.content(even_workload(32, bytes / 32));
+    group.ratio("5", fmt::format("read to a sink, {} MiB, against raw", bytes / kMiB),
+                group.add(codec_read(group.place(), content, {}, {}, {.target = Target::kSink})),
+                group.add(raw_read(group.place(), content, {}, Target::kSink, Cache::kWarm)), 0.85, "warm, unverified");
+    if (bytes != kSmallBytes) memory_to_a_sink(group, content);
   }
-  group.conclude({.item = "5",
-                  .name = fmt::format("read to a sink, {} MiB against 64 MiB", large_bytes / kMiB),
-                  .measured = {group.id(of_large)},
-                  .against = {group.id(of_small)},
-                  .required = 0.85,
-                  .note = "warm cache, unverified; the slower over the faster"},
-                 std::move(ratios));
-  memory_to_a_sink(group, large);
 }
 
 // Item 5: a tensor costs the same in a file of a thousand and of a million tensors.
@@ -243,19 +200,15 @@ void counts_of_tensors(CheckGroup& group) {
   const IoSettings moving{.threads = 1};
   const std::size_t of_few = group.add(codec_read(group.place(), few, {}, moving, {.copies = 200}));
   const std::size_t of_many = group.add(codec_read(group.place(), many, {}, moving, {}));
-  group.run();
   // All tensors have the same size, so bytes per second are proportional to tensors per second.
-  std::vector<double> ratios = group.rates(of_few);
-  const std::vector<double> others = group.rates(of_many);
-  for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] /= others[i];
-  group.conclude({.item = "5",
-                  .name = "time per tensor, 1,000,000 against 1,000 tensors",
-                  .measured = {group.id(of_many)},
-                  .against = {group.id(of_few)},
-                  .required = 2,
-                  .at_most = true,
-                  .note = "warm cache, every tensor read, one thread"},
-                 std::move(ratios));
+  group.against({.item = "5",
+                 .name = "time per tensor, 1,000,000 against 1,000 tensors",
+                 .measured = {group.id(of_many)},
+                 .against = {group.id(of_few)},
+                 .required = 2,
+                 .at_most = true,
+                 .note = "warm cache, every tensor read, one thread"},
+                {of_few, of_many}, [](std::span<const double> seconds) { return seconds.front(); });
   memory_to_a_sink(group, many);
 }
 
@@ -288,94 +241,122 @@ void same_bytes(CheckGroup& group) {
       const LoadedTensors loaded = Reader::open(name, std::move(reading)).load();
       bool same = digest == *first && loaded.size() == content->table().size();
       for (std::size_t i = 0; same && i < loaded.size(); ++i) same = std::ranges::equal(loaded[i], (*content)[i]);
-      check.ratio = {.median = same ? 1.0 : 0.0, .low = same ? 1.0 : 0.0, .high = same ? 1.0 : 0.0, .samples = 1};
-      check.verdict = same ? CheckVerdict::kPass : CheckVerdict::kFail;
+      const double share = same ? 1 : 0;
+      check.ratio = {.estimate = share, .low = share, .high = share, .pairs = 1};
+      check.verdict = same ? BoundVerdict::kPass : BoundVerdict::kFail;
       check.note = "faults at every call: ctest -R 'io_test|codec_test'";
     } catch (const Error& error) {
       if (error.error_class() != ErrorClass::kUnavailable) throw;
       check.note = error.message();
     }
-    group.conclude_as_is(std::move(check));
+    group.conclude(std::move(check));
   }
 }
+
+struct Group {
+  std::string_view item;
+  unsigned budget_share;  // about its number of ratios
+  std::function<void(CheckGroup&)> declare;
+};
+
+const Group kGroups[] = {
+    {"1", 4, raw_against_fio},   {"1", 12, codec_against_raw},
+    {"2", 32, steps_on_top},     {"3", 1, verified_against_steps},
+    {"5", 2, counts_of_tensors}, {"5", 3, sizes_of_files},
+    {"6", 0, same_bytes},        {"7", 4, gpu_memory},
+    {"7", 4, gpu_against_peer},
+};
 
 // Runs a group. An error ends that group and is recorded in its checks; the other groups still run.
-template <typename Run>
-void run_group(Workplace& place, const CheckOptions& options, std::string_view item, const GroupDone& done, Run&& run) {
+ContestConditions run_group(Workplace& place, const CheckOptions& options, const Group& declared,
+                            std::chrono::nanoseconds budget, const GroupDone& done) {
   CheckGroup group(place, options);
   try {
-    run(group);
+    declared.declare(group);
+    group.run(budget);
   } catch (const Error& error) {
-    RatioCheck check{.item = std::string(item), .name = "all of a group", .required = 1, .note = error.what()};
+    RatioCheck check{.item = std::string(declared.item), .name = "all of a group", .note = error.what()};
     // Wrong bytes are a failure, anything else is "not measured".
     if (error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile) {
-      check.verdict = CheckVerdict::kFail;
+      check.verdict = BoundVerdict::kFail;
     }
-    group.conclude_as_is(std::move(check));
+    group.conclude(std::move(check));
   }
   group.finish(done);
+  return group.conditions();
 }
 
-struct ItemChecks {
-  std::string_view item;
-  void (*run)(CheckGroup&);
-};
-
-constexpr ItemChecks kGroups[] = {
-    {"1", raw_against_fio},   {"1", codec_against_raw}, {"2", steps_on_top}, {"3", verified_against_unverified},
-    {"5", counts_of_tensors}, {"5", sizes_of_files},    {"6", same_bytes},   {"7", gpu_memory},
-    {"7", gpu_against_peer},
-};
+std::string_view verdict_text(const RatioCheck& check) {
+  return check.verdict ? verdict_name(*check.verdict) : "not measured";
+}
 
 }  // namespace
 
 json to_json(const RatioCheck& check) {
-  const bool measured = check.verdict != CheckVerdict::kNotMeasured;
+  const bool has_interval = std::isfinite(check.ratio.high) && check.ratio.pairs > 0;
+  const json ratio = {{"median", check.ratio.estimate},
+                      {"low", has_interval ? json(check.ratio.low) : json()},
+                      {"high", has_interval ? json(check.ratio.high) : json()},
+                      {"samples", check.ratio.pairs}};
   return {{"item", check.item},
           {"name", check.name},
           {"measured", check.measured},
           {"against", check.against},
-          {"ratio", measured ? to_json(check.ratio) : json(nullptr)},
+          {"ratio", check.verdict ? ratio : json()},
           {"required", check.required},
           {"at_most", check.at_most},
-          {"verdict", verdict_name(check.verdict)},
+          {"verdict", verdict_text(check)},
+          {"disturbed_laps", check.disturbed_laps},
+          {"elapsed_ns", check.elapsed_ns},
           {"note", check.note}};
 }
 
-void run_checks(const CheckOptions& options, const GroupDone& done) {
+ContestConditions run_checks(const CheckOptions& options, const GroupDone& done) {
   Workplace place(options.directory);
+  std::string why_no_peer;
+  std::shared_ptr<RunningPeer> peer;
+  std::vector<Group> groups;
   const auto wanted = [&](std::string_view item) {
     return options.items.empty() || std::ranges::find(options.items, item) != options.items.end();
   };
-  for (const ItemChecks& checks : kGroups) {
-    if (!wanted(checks.item)) continue;
-    run_group(place, options, checks.item, done, checks.run);
+  for (const Group& group : kGroups) {
+    if (wanted(group.item)) groups.push_back(group);
   }
-  if (!wanted("4")) return;
-  std::string why;
-  const std::shared_ptr<RunningPeer> peer = start_peer("tensorizer", why);
-  if (peer == nullptr) {
-    run_group(place, options, "4", done, [&](CheckGroup& group) {
-      group.conclude({.item = "4", .name = "against tensorizer", .required = 1, .note = why}, {});
-    });
-    return;
+  if (wanted("4")) {
+    peer = start_peer("tensorizer", why_no_peer);
+    if (peer == nullptr) {
+      groups.push_back({"4", 0, [&](CheckGroup& group) {
+                          group.conclude({.item = "4", .name = "against tensorizer", .note = why_no_peer});
+                        }});
+    } else {
+      groups.push_back({"4", 6, [&](CheckGroup& group) { peers_on_large_tensors(group, peer); }});
+      groups.push_back({"4", 4, [&](CheckGroup& group) { peers_on_many_tensors(group, peer); }});
+    }
   }
-  for (const auto run : {peers_on_large_tensors, peers_on_many_tensors}) {
-    run_group(place, options, "4", done, [&](CheckGroup& group) { run(group, peer); });
+  ContestConditions conditions;
+  const auto end = options.contests.now() + options.contests.budget;
+  unsigned shares = 0;
+  for (const Group& group : groups) shares += group.budget_share;
+  for (const Group& group : groups) {
+    const auto rest = std::max(end - options.contests.now(), std::chrono::nanoseconds(0));
+    conditions += run_group(place, options, group, rest * group.budget_share / std::max(1U, shares), done);
+    shares -= group.budget_share;
   }
+  return conditions;
 }
 
 std::string check_table(const std::vector<RatioCheck>& checks) {
-  std::string text = fmt::format("{:4} {:52} {:>7} {:>16} {:>9}  {}\n", "item", "what", "ratio", "95 % interval",
-                                 "required", "verdict");
+  std::string text = fmt::format("{:4} {:52} {:>7} {:>16} {:>5} {:>9}  {}\n", "item", "what", "ratio", "95 % interval",
+                                 "laps", "required", "verdict");
   for (const RatioCheck& check : checks) {
-    const bool measured = check.verdict != CheckVerdict::kNotMeasured;
-    const std::string interval =
-        check.ratio.low ? fmt::format("{:.2f} - {:.2f}", *check.ratio.low, *check.ratio.high) : std::string("none");
-    text += fmt::format("{:4} {:52} {:>7} {:>16} {:>2} {:>6.2f}  {}{}\n", check.item, check.name,
-                        measured ? fmt::format("{:.2f}", check.ratio.median) : "-", measured ? interval : "-",
-                        check.at_most ? "<=" : ">=", check.required, verdict_name(check.verdict),
-                        measured || check.note.empty() ? "" : ": " + check.note);
+    const std::string interval = !check.verdict ? "-"
+                                 : std::isfinite(check.ratio.high)
+                                     ? fmt::format("{:.2f} - {:.2f}", check.ratio.low, check.ratio.high)
+                                     : "none";
+    text += fmt::format("{:4} {:52} {:>7} {:>16} {:>5} {:>2} {:>6.2f}  {}{}\n", check.item, check.name,
+                        check.verdict ? fmt::format("{:.2f}", check.ratio.estimate) : "-", interval, check.ratio.pairs,
+                        check.at_most ? "<=" : ">=", check.required, verdict_text(check),
+                        check.verdict || check.note.empty() ? "" : ": " + check.note);
   }
   return text;
 }

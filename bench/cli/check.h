@@ -1,11 +1,13 @@
-// The performance checks: ratios of subjects that were measured in the same rounds.
+// The performance checks: ratios of subjects that were measured back to back, until each is decided.
 #pragma once
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "cli/rounds.h"
+#include "cli/contest.h"
 #include "subjects/others.h"
 
 namespace tzmark::bench {
@@ -14,10 +16,12 @@ struct RatioCheck {
   std::string item;  // "4": an item of the list in docs/benchmarking.md
   std::string name;
   std::vector<std::string> measured = {}, against = {};  // ids of results, or a description
-  Interval ratio = {};
+  RatioInterval ratio = {};                              // pairs: laps
   double required = 1;
   bool at_most = false;
-  CheckVerdict verdict = CheckVerdict::kNotMeasured;
+  std::optional<BoundVerdict> verdict = {};  // absent: not measured
+  std::size_t disturbed_laps = 0;            // repeated, part of no ratio
+  std::uint64_t elapsed_ns = 0;
   std::string note = {};
 };
 
@@ -25,19 +29,19 @@ nlohmann::json to_json(const RatioCheck& check);
 
 struct CheckOptions {
   std::string directory;
-  std::uint64_t scale_bytes = 512 << 20;
+  std::uint64_t scale_bytes = 256 << 20;  // of what is read; a quarter of it is written
   std::size_t gpu_set_bytes = kGpuWorkingSetBytes;
-  std::vector<std::string> items;  // empty: all
-  RoundOptions rounds;
+  std::vector<std::string> items = {};  // empty: all
+  ContestOptions contests = {};         // the budget is that of all checks together
 };
 
 // Runs the groups of subjects one after another and compares them. Calls done after each group with its workloads,
-// measurements and checks.
+// measurements and checks. A group may use what those before it left of the budget. Returns what the machine was like.
 using GroupDone =
     std::function<void(const std::vector<Workload>&, const std::vector<Measured>&, const std::vector<RatioCheck>&)>;
-void run_checks(const CheckOptions& options, const GroupDone& done);
+ContestConditions run_checks(const CheckOptions& options, const GroupDone& done);
 
-// Formats a table: item, name, ratio with its interval, required ratio, verdict.
+// Formats a table: item, name, ratio with its interval, laps, required ratio, verdict.
 std::string check_table(const std::vector<RatioCheck>& checks);
 
 }  // namespace tzmark::bench

@@ -1,11 +1,137 @@
 // Helpers of the check groups; see check_group.h.
 #include "cli/check_group.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
+namespace {
+
+constexpr unsigned kChoosingRounds = 5;
+
+}  // namespace
+
+void CheckGroup::against(RatioCheck check, std::vector<Index> subjects, const Expected& expected) {
+  if (check.measured.empty()) {
+    check.measured = {id(subjects.front())};
+    for (std::size_t i = 1; i < subjects.size(); ++i) check.against.push_back(id(subjects[i]));
+  }
+  Contest contest{
+      .name = check.name,
+      .subjects = std::move(subjects),
+      .ratio = [expected](std::span<const double> seconds) { return expected(seconds.subspan(1)) / seconds.front(); },
+      .required = check.required,
+      .at_most = check.at_most};
+  entries_.push_back({std::move(check), std::move(contest)});
+}
+
+void CheckGroup::ratio(std::string item, std::string name, Index a, Index b, double required, std::string note) {
+  against({.item = std::move(item), .name = std::move(name), .required = required, .note = std::move(note)}, {a, b},
+          [](std::span<const double> seconds) { return seconds.front(); });
+}
+
+void CheckGroup::best_ratio(RatioCheck check, std::vector<Index> ours, std::vector<Index> theirs) {
+  for (const Index i : ours) check.measured.push_back(id(i));
+  for (const Index i : theirs) check.against.push_back(id(i));
+  against(std::move(check), {ours.front(), theirs.front()},
+          [](std::span<const double> seconds) { return seconds.front(); });
+  Entry& entry = entries_.back();
+  entry.ours = std::move(ours);
+  entry.theirs = std::move(theirs);
+}
+
+void CheckGroup::against_steps(std::string item, std::string name, Index a, Index path, const std::vector<Index>& steps,
+                               bool device_beside, double required) {
+  std::vector<Index> subjects = {a, path};
+  subjects.insert(subjects.end(), steps.begin(), steps.end());
+  against({.item = std::move(item),
+           .name = std::move(name),
+           .required = required,
+           .note = device_beside ? "of min(path, 1/sum of 1/step)" : "of 1/(1/path + sum of 1/step)"},
+          std::move(subjects), [device_beside](std::span<const double> seconds) {
+            const double steps_seconds = std::accumulate(seconds.begin() + 1, seconds.end(), 0.0);
+            return device_beside ? std::max(seconds.front(), steps_seconds) : seconds.front() + steps_seconds;
+          });
+}
+
+CheckGroup::Index CheckGroup::best_of(const std::vector<Index>& among) const {
+  return *std::ranges::max_element(among, {}, [&](Index i) {
+    const Measured& m = measured_[i];
+    return m.why.empty() ? median_interval(m.durable_rates()).median : -1.0;
+  });
+}
+
+// Chooses with samples that no ratio uses: the luck that made one the best must not count.
+void CheckGroup::choose_best() {
+  std::vector<Index> candidates;
+  for (const Entry& entry : entries_) {
+    for (const auto& side : {entry.ours, entry.theirs}) {
+      if (side.size() > 1) candidates.insert(candidates.end(), side.begin(), side.end());
+    }
+  }
+  std::ranges::sort(candidates);
+  const auto rest = std::ranges::unique(candidates);
+  candidates.erase(rest.begin(), rest.end());
+  std::mt19937_64 random(options_.contests.seed);
+  for (unsigned round = 0; round < kChoosingRounds; ++round) {
+    std::ranges::shuffle(candidates, random);
+    for (const Index i : candidates) {
+      if (options_.contests.progress) options_.contests.progress("choose the best: " + id(i));
+      if (measured_[i].why.empty()) take_sample(measured_[i]);
+    }
+  }
+  for (Entry& entry : entries_) {
+    if (!entry.ours.empty()) entry.contest.subjects = {best_of(entry.ours), best_of(entry.theirs)};
+  }
+}
+
+void CheckGroup::run(std::chrono::nanoseconds budget) {
+  const auto begin = options_.contests.now();
+  verify_subjects(measured_, options_.contests.progress);
+  choose_best();
+  std::vector<Contest> contests;
+  for (const Entry& entry : entries_) contests.push_back(entry.contest);
+  ContestOptions options = options_.contests;
+  options.budget = budget - (options.now() - begin);
+  conditions_ = run_contests(measured_, contests, options);
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    entries_[i].contest = std::move(contests[i]);
+    conclude(entries_[i]);
+  }
+  entries_.clear();
+}
+
+void CheckGroup::conclude(Entry& entry) {
+  RatioCheck& check = entry.check;
+  const Contest& contest = entry.contest;
+  check.ratio = contest.interval.interval();
+  check.disturbed_laps = contest.disturbed_laps;
+  check.elapsed_ns = contest.elapsed_ns;
+  if (!entry.ours.empty()) {
+    check.note += fmt::format("{}best: {} against {}", check.note.empty() ? "" : "; ", id(contest.subjects[0]),
+                              id(contest.subjects[1]));
+  }
+  if (contest.why.empty()) {
+    check.verdict = contest.verdict;
+  } else {
+    check.note = contest.why;
+  }
+  checks_.push_back(std::move(check));
+}
+
+void CheckGroup::finish(const GroupDone& done) {
+  done(workloads_, measured_, checks_);
+  measured_.clear();
+  place_.clear();
+}
 
 Workload large_tensors(const CheckOptions& options) { return even_workload(32, options.scale_bytes / 32); }
+Workload written_tensors(const CheckOptions& options) { return even_workload(32, options.scale_bytes / 128); }
 
 Cache cache_for(std::string_view io) { return is_direct(io) ? Cache::kDirect : Cache::kWarm; }
 

@@ -1,7 +1,6 @@
-// Subjects that run in the same rounds, the checks made of them, and helpers that several groups share.
+// Subjects that are compared in contests, the checks made of them, and helpers that several groups share.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,7 +10,7 @@
 
 namespace tzmark::bench {
 
-// For one thread at a time.
+// A group declares its subjects and the checks between them, and then runs. For one thread at a time.
 class CheckGroup {
  public:
   CheckGroup(Workplace& place, const CheckOptions& options) : place_(place), options_(options) {}
@@ -23,112 +22,63 @@ class CheckGroup {
     return measured_.size() - 1;
   }
 
-  void run() { run_rounds(measured_, options_.rounds); }
+  // Compares the first subject with what the function makes of the others: both in seconds per byte.
+  using Expected = std::function<double(std::span<const double> seconds_per_byte)>;
+  void against(RatioCheck check, std::vector<Index> subjects, const Expected& expected);
 
-  std::vector<double> rates(Index i) const { return measured_[i].rates(); }
-  const std::string& why(Index i) const { return measured_[i].why; }
-  std::string id(Index i) const { return measured_[i].subject->description().id(); }
-
-  // Returns for each round the rate of the subject that was best in the other rounds. Choosing by the same round would
-  // favor lucky samples.
-  std::vector<double> best_rates(const std::vector<Index>& among) const {
-    std::vector<double> best;
-    for (std::size_t round = 0; round < options_.rounds.rounds; ++round) {
-      double best_median = -1;
-      double rate = 0;
-      for (const Index i : among) {
-        std::vector<double> others = rates(i);
-        if (round >= others.size()) continue;
-        const double its = others[round];
-        if (others.size() > 1) others.erase(others.begin() + static_cast<std::ptrdiff_t>(round));
-        if (const double median = median_interval(std::move(others)).median; median > best_median) {
-          best_median = median;
-          rate = its;
-        }
-      }
-      if (best_median >= 0) best.push_back(rate);
-    }
-    return best;
-  }
-
-  // Compares the best of ours with the best of theirs in each round.
-  void best_ratio(RatioCheck check, const std::vector<Index>& ours, const std::vector<Index>& theirs) {
-    for (const Index i : ours) check.measured.push_back(id(i));
-    for (const Index i : theirs) check.against.push_back(id(i));
-    std::vector<double> ratios = best_rates(ours);
-    const std::vector<double> others = best_rates(theirs);
-    ratios.resize(std::min(ratios.size(), others.size()));
-    for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] /= others[i];
-    if (ratios.empty()) check.note = others.empty() ? why(theirs.front()) : why(ours.front());
-    conclude(std::move(check), std::move(ratios));
-  }
-
-  // Compares a with b in each round.
-  void ratio(std::string item, std::string name, Index a, Index b, double required, std::string note = {}) {
-    std::vector<double> ratios = rates(a);
-    const std::vector<double> others = rates(b);
-    const bool both = measured_[a].why.empty() && measured_[b].why.empty();
-    for (std::size_t i = 0; both && i < ratios.size(); ++i) ratios[i] /= others[i];
-    if (!both) note = why(a).empty() ? why(b) : why(a);
-    conclude({std::move(item), std::move(name), {id(a)}, {id(b)}, {}, required, false, {}, std::move(note)},
-             both ? std::move(ratios) : std::vector<double>());
-  }
-
-  // Compares a with the rate that its steps allow, measured in the same rounds: in sequence on the same cores, or with
-  // the device working in parallel to the cores.
+  // Compares a with b.
+  void ratio(std::string item, std::string name, Index a, Index b, double required, std::string note = {});
+  // Compares the best of ours with the best of theirs; a few rounds that do not count tell which they are.
+  void best_ratio(RatioCheck check, std::vector<Index> ours, std::vector<Index> theirs);
+  // Compares a with the rate that its steps allow: in sequence on the same cores, or with the device working in
+  // parallel to the cores.
   void against_steps(std::string item, std::string name, Index a, Index path, const std::vector<Index>& steps,
-                     bool device_beside, double required) {
-    RatioCheck check{std::move(item), std::move(name), {id(a)}, {id(path)}, {}, required, false, {}, {}};
-    for (const Index step : steps) check.against.push_back(id(step));
-    for (const Index i : {a, path}) {
-      if (!why(i).empty()) check.note = why(i);
-    }
-    if (!check.note.empty()) return conclude(std::move(check), {});
-    std::vector<double> ratios = rates(a);
-    for (std::size_t i = 0; i < ratios.size(); ++i) {
-      double cpu_seconds = 0;  // per byte
-      for (const Index step : steps) cpu_seconds += 1 / rates(step)[i];
-      const double path_rate = rates(path)[i];
-      const double expected = device_beside ? std::min(path_rate, 1 / cpu_seconds) : 1 / (1 / path_rate + cpu_seconds);
-      ratios[i] /= expected;
-    }
-    check.note = device_beside ? "of min(path, 1/sum of 1/step)" : "of 1/(1/path + sum of 1/step)";
-    conclude(std::move(check), std::move(ratios));
-  }
+                     bool device_beside, double required);
 
-  void conclude(RatioCheck check, std::vector<double> ratios) {
-    check.ratio = median_interval(std::move(ratios));
-    check.verdict = judge(check.ratio, check.required, check.at_most);
-    conclude_as_is(std::move(check));
-  }
+  // Adds a check that needs no contest.
+  void conclude(RatioCheck check) { checks_.push_back(std::move(check)); }
 
-  void conclude_as_is(RatioCheck check) { checks_.push_back(std::move(check)); }
+  // Verifies the subjects and decides the checks.
+  void run(std::chrono::nanoseconds budget);
 
   SharedContent content(Workload workload, std::uint64_t memory_bytes_max = ~std::uint64_t{0}) {
     workloads_.push_back(workload);
     return std::make_shared<TensorContent>(std::move(workload), memory_bytes_max);
   }
 
-  void finish(const GroupDone& done) {
-    done(workloads_, measured_, checks_);
-    measured_.clear();
-    place_.clear();
-  }
+  void finish(const GroupDone& done);
 
+  std::string id(Index i) const { return measured_[i].description().id(); }
   Workplace& place() { return place_; }
   const CheckOptions& options() const { return options_; }
+  const ContestConditions& conditions() const { return conditions_; }
   unsigned threads() const { return thread_count(0); }
 
  private:
+  // A check, its contest, and the candidates for the contest's two subjects where they are not chosen yet.
+  struct Entry {
+    RatioCheck check;
+    Contest contest;
+    std::vector<Index> ours = {}, theirs = {};
+  };
+
+  void choose_best();
+  Index best_of(const std::vector<Index>& among) const;
+  void conclude(Entry& entry);
+
   Workplace& place_;
   const CheckOptions& options_;
   std::vector<Workload> workloads_;
   std::vector<Measured> measured_;
+  std::vector<Entry> entries_;
   std::vector<RatioCheck> checks_;
+  ContestConditions conditions_;
 };
 
 // Returns a workload of 32 large tensors: enough that the last one, whose SHA-256 runs on one core, is a small share.
 Workload large_tensors(const CheckOptions& options);
+// The same for writes, which take longer.
+Workload written_tensors(const CheckOptions& options);
 
 Cache cache_for(std::string_view io);
 // Returns all paths of the registry except gpudirect.

@@ -28,7 +28,16 @@ json to_json(const Sample& sample, std::size_t round) {
           {"resident_share", or_null(sample.resident_share)},
           {"device_read_bytes", or_null(sample.device_read_bytes)},
           {"device_written_bytes", or_null(sample.device_written_bytes)},
-          {"peak_memory_bytes", or_null(sample.peak_memory_bytes)}};
+          {"peak_memory_bytes", or_null(sample.peak_memory_bytes)},
+          {"began_ns", sample.began_ns},
+          {"position", sample.position},
+          {"other_user_ns", sample.disturbance.other_user_ns},
+          {"steal_ns", sample.disturbance.steal_ns},
+          {"cpu_pressure_ns", or_null(sample.disturbance.cpu_pressure_ns)},
+          {"io_pressure_ns", or_null(sample.disturbance.io_pressure_ns)},
+          {"memory_pressure_ns", or_null(sample.disturbance.memory_pressure_ns)},
+          {"involuntary_switches", sample.disturbance.involuntary_switches},
+          {"minor_faults", sample.disturbance.minor_faults}};
 }
 
 double median_rate(const Measured& measured) { return median_interval(measured.rates()).median; }
@@ -191,6 +200,7 @@ Document::Document(std::vector<std::string> command, std::string directory) {
            {"results", json::array()},
            {"ceilings", json::array()},
            {"checks", json::array()}};
+  add(ContestConditions());
 }
 
 void Document::add_workload(const Workload& workload) {
@@ -217,6 +227,11 @@ void Document::add(const std::vector<Measured>& measured) {
 
 void Document::add(const std::vector<RatioCheck>& checks) {
   for (const RatioCheck& check : checks) json_["checks"].push_back(to_json(check));
+}
+
+void Document::add(const ContestConditions& conditions) {
+  json_["conditions"] = {
+      {"laps", conditions.laps}, {"disturbed_laps", conditions.disturbed_laps}, {"was_busy", conditions.was_busy}};
 }
 
 json Document::finish(unsigned rounds, std::uint64_t seed) {

@@ -44,6 +44,7 @@ class Document {
   // Adds subjects that were measured together.
   void add(const std::vector<Measured>& measured);
   void add(const std::vector<RatioCheck>& checks);
+  void add(const ContestConditions& conditions);
   // REQUIRES: not called before.
   nlohmann::json finish(unsigned rounds, std::uint64_t seed);
 

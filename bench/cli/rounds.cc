@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <random>
 
@@ -18,7 +19,7 @@ namespace {
 template <typename Step>
 void run_step(Measured& measured, const Step& step) {
   try {
-    step(*measured.subject);
+    step(measured);
   } catch (const Error& error) {
     if (error.error_class() != ErrorClass::kUnavailable) throw;
     measured.why = error.what();
@@ -41,38 +42,54 @@ std::vector<double> rates_of(const Measured& measured, bool durable) {
 std::vector<double> Measured::rates() const { return rates_of(*this, false); }
 std::vector<double> Measured::durable_rates() const { return rates_of(*this, true); }
 
-void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options) {
-  const auto show = [&](const std::string& what) {
-    if (options.progress) options.progress(what);
-  };
+void verify_subjects(std::vector<Measured>& subjects, const std::function<void(const std::string& what)>& progress) {
   for (Measured& measured : subjects) {
     if (!measured.why.empty()) continue;
-    show("verify " + measured.description().id());
-    run_step(measured, [&](Subject& subject) {
+    if (progress) progress("verify " + measured.description().id());
+    run_step(measured, [&](Measured& m) {
       try {
-        subject.verify();
+        m.subject->verify();
       } catch (const Error& error) {
         if (error.error_class() == ErrorClass::kUnavailable) throw;
-        throw Error(error.code(), subject.description().id() + ": " + error.message());
+        throw Error(error.code(), m.description().id() + ": " + error.message());
       }
     });
   }
+}
+
+void take_sample(Measured& measured) {
+  touch_free_memory(measured.description().bytes);
+  const ShortageWatch shortages;
+  const DisturbanceWatch disturbance;
+  static const auto start = std::chrono::steady_clock::now();
+  const auto began = std::chrono::steady_clock::now();
+  Sample sample = measured.subject->run();
+  // A peer and fio run in processes of their own.
+  const bool is_ours = measured.description().subject != "peer" && measured.description().subject != "fio";
+  sample.disturbance = disturbance.stop(is_ours ? 0 : sample.cpu_ns.value_or(0));
+  sample.transfers_in_place = shortages.finish();
+  sample.began_ns = static_cast<std::uint64_t>((began - start) / std::chrono::nanoseconds(1));
+  measured.samples.push_back(sample);
+}
+
+void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options) {
+  verify_subjects(subjects, options.progress);
   std::vector<std::size_t> order(subjects.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::mt19937_64 random(options.seed);
+  std::uint64_t position = 0;
   for (unsigned round = 0; round < options.rounds; ++round) {
     std::ranges::shuffle(order, random);
     for (std::size_t i = 0; i < order.size(); ++i) {
       Measured& measured = subjects[order[i]];
       if (!measured.why.empty()) continue;
-      show(fmt::format("round {} of {}, {} of {}: {}", round + 1, options.rounds, i + 1, order.size(),
-                       measured.description().id()));
-      run_step(measured, [&](Subject& subject) {
-        touch_free_memory(subject.description().bytes);
-        const ShortageWatch watch;
-        Sample sample = subject.run();
-        sample.transfers_in_place = watch.finish();
-        measured.samples.push_back(sample);
+      if (options.progress) {
+        options.progress(fmt::format("round {} of {}, {} of {}: {}", round + 1, options.rounds, i + 1, order.size(),
+                                     measured.description().id()));
+      }
+      run_step(measured, [&](Measured& m) {
+        take_sample(m);
+        m.samples.back().position = position++;
       });
     }
   }

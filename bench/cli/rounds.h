@@ -34,6 +34,13 @@ struct RoundOptions {
   std::function<void(const std::string& what)> progress;
 };
 
+// Verifies the subjects that are not verified yet. Those that need something this machine lacks are left out from there
+// on, with the reason in why. Any other error is thrown: a subject that moves wrong bytes is never timed.
+void verify_subjects(std::vector<Measured>& subjects, const std::function<void(const std::string& what)>& progress);
+
+// Runs the subject once and appends the sample. Throws what the subject throws.
+void take_sample(Measured& measured);
+
 // Verifies each subject, then runs the rounds. A subject that needs something this machine lacks is left out from there
 // on, and its why gives the reason. Any other error is thrown: a subject that moves wrong bytes is never timed.
 void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/disturbance.h"
 #include "harness/latency.h"
 
 namespace tzmark::bench {
@@ -44,6 +45,11 @@ struct Sample {
   std::optional<std::uint64_t> device_read_bytes, device_written_bytes;  // fsync included
   std::optional<std::uint64_t> peak_memory_bytes;
   std::uint64_t transfers_in_place = 0;  // refused by io_uring
+  // Set by what runs the subject: when it began after the start of the run, as which sample of all, and what disturbed
+  // it, preparations included.
+  std::uint64_t began_ns = 0;
+  std::uint64_t position = 0;
+  Disturbance disturbance;
 };
 
 // The parameters of a subject; those that do not apply are absent.

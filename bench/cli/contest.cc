@@ -1,0 +1,189 @@
+// Laps until every ratio is decided; see contest.h.
+#include "cli/contest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <numeric>
+#include <random>
+
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+namespace {
+
+constexpr unsigned kTries = 3;
+// Of so many recent laps, so many may be disturbed before the machine counts as busy.
+constexpr std::size_t kRecentLaps = 40;
+constexpr std::size_t kDisturbedLapsMax = 30;
+
+class Scheduler {
+ public:
+  Scheduler(std::vector<Measured>& subjects, std::span<Contest> contests, const ContestOptions& options)
+      : subjects_(subjects),
+        contests_(contests),
+        options_(options),
+        random_(options.seed),
+        begin_(options.now()),
+        position_(subjects.size()) {}
+
+  ContestConditions run() {
+    run_while(&Scheduler::is_open);
+    for (Contest& contest : contests_) {
+      if (!is_open(contest)) continue;
+      contest.interval.finish();
+      judge(contest);
+    }
+    for (Contest& contest : contests_) laps_max_.push_back(2 * contest.interval.pairs());
+    run_while(&Scheduler::may_pass);
+    return conditions_;
+  }
+
+ private:
+  bool can_go_on(const Contest& contest) const {
+    return contest.why.empty() && !contest.interval.exhausted() && contest.interval.pairs() < options_.laps_max;
+  }
+
+  bool is_open(const Contest& contest) const {
+    return can_go_on(contest) && contest.verdict == BoundVerdict::kUndecided;
+  }
+
+  bool may_pass(const Contest& contest) const {
+    const double estimate = contest.interval.interval().estimate;
+    return can_go_on(contest) && contest.verdict == BoundVerdict::kPassBorderline &&
+           (contest.at_most ? estimate < contest.required : estimate > contest.required) &&
+           contest.interval.pairs() < laps_max_[static_cast<std::size_t>(&contest - contests_.data())];
+  }
+
+  void run_while(bool (Scheduler::*wants)(const Contest&) const) {
+    while (rest().count() > 0) {
+      std::vector<std::size_t> turn = affordable(wants);
+      if (turn.empty()) return;
+      std::ranges::shuffle(turn, random_);
+      for (const std::size_t i : turn) {
+        if (rest().count() > 0) lap(contests_[i]);
+      }
+    }
+  }
+
+  std::chrono::nanoseconds rest() const { return begin_ + options_.budget - options_.now(); }
+
+  // The contests that can be decided in the time that is left, the cheapest first; one if none can.
+  std::vector<std::size_t> affordable(bool (Scheduler::*wants)(const Contest&) const) const {
+    std::vector<std::pair<double, std::size_t>> costs;
+    for (std::size_t i = 0; i < contests_.size(); ++i) {
+      if ((this->*wants)(contests_[i])) costs.emplace_back(cost_ns(contests_[i]), i);
+    }
+    std::ranges::sort(costs);
+    std::vector<std::size_t> chosen;
+    double sum_ns = 0;
+    for (const auto& [cost, i] : costs) {
+      sum_ns += cost;
+      if (!chosen.empty() && sum_ns > static_cast<double>(rest().count())) break;
+      chosen.push_back(i);
+    }
+    return chosen;
+  }
+
+  // The expected time until a contest is decided: 0 before its first look, which each contest gets.
+  double cost_ns(const Contest& contest) const {
+    const std::size_t needed =
+        pairs_to_decide(contest.interval.interval(), contest.required, contest.at_most, options_.zone);
+    const std::size_t done = contest.interval.pairs();
+    if (done == 0 || needed <= done) return 0;
+    return static_cast<double>(needed - done) * static_cast<double>(contest.elapsed_ns) / static_cast<double>(done);
+  }
+
+  void lap(Contest& contest) {
+    if (options_.progress) {
+      options_.progress(fmt::format("{} open, {:.0f} s left: {}, lap {}",
+                                    std::ranges::count_if(contests_, [&](const Contest& c) { return is_open(c); }),
+                                    std::chrono::duration<double>(rest()).count(), contest.name,
+                                    contest.interval.pairs() + 1));
+    }
+    const auto begin = options_.now();
+    std::vector<std::size_t> order(contest.subjects.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    if (random_() % 2 == 1) std::ranges::reverse(order);
+    for (std::size_t i = order.size(); i-- > 0;) order.push_back(order[i]);
+    // The mean of two logarithms is that of the geometric mean.
+    std::vector<double> logs(contest.subjects.size());
+    Disturbance disturbance;
+    for (const std::size_t place : order) {
+      Measured& measured = subjects_[contest.subjects[place]];
+      if (!sample(measured)) {
+        contest.why = measured.why;
+        return;
+      }
+      const Sample& taken = measured.samples.back();
+      logs[place] += std::log(seconds_per_byte(measured, taken)) / 2;
+      disturbance += taken.disturbance;
+    }
+    contest.elapsed_ns += static_cast<std::uint64_t>((options_.now() - begin) / std::chrono::nanoseconds(1));
+    if (!count(disturbance)) {
+      ++contest.disturbed_laps;
+      return;
+    }
+    std::ranges::transform(logs, logs.begin(), [](double log) { return std::exp(log); });
+    contest.interval.add(std::log(contest.ratio(logs)));
+    judge(contest);
+  }
+
+  // Whether a lap counts: undisturbed ones do, and all of them on a machine that is always busy.
+  bool count(const Disturbance& disturbance) {
+    const bool disturbed = options_.is_disturbed(disturbance);
+    recent_.push_back(disturbed);
+    if (recent_.size() > kRecentLaps) recent_.pop_front();
+    ++conditions_.laps;
+    conditions_.disturbed_laps += disturbed ? 1 : 0;
+    const bool busy = std::ranges::count(recent_, true) > std::ptrdiff_t{kDisturbedLapsMax};
+    conditions_.was_busy = conditions_.was_busy || busy;
+    return !disturbed || busy;
+  }
+
+  // A failed transfer of the storage must not end the comparison of all others.
+  bool sample(Measured& measured) {
+    for (unsigned tries = 0; measured.why.empty();) {
+      try {
+        take_sample(measured);
+        measured.samples.back().position = position_++;
+        return true;
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile) throw;
+        if (error.error_class() != ErrorClass::kUnavailable && ++tries < kTries) continue;
+        measured.why = error.what();
+      }
+    }
+    return false;
+  }
+
+  static double seconds_per_byte(const Measured& measured, const Sample& sample) {
+    const auto elapsed_ns = static_cast<double>(sample.elapsed_ns + sample.sync_ns.value_or(0));
+    return elapsed_ns / 1e9 / static_cast<double>(std::max<std::uint64_t>(1, measured.description().bytes));
+  }
+
+  void judge(Contest& contest) const {
+    contest.verdict = judge_ratio(contest.interval.interval(), contest.required, contest.at_most, options_.zone);
+  }
+
+  std::vector<Measured>& subjects_;
+  const std::span<Contest> contests_;
+  const ContestOptions& options_;
+  std::mt19937_64 random_;
+  const std::chrono::steady_clock::time_point begin_;
+  std::uint64_t position_;
+  std::vector<std::size_t> laps_max_;  // by contest, after the budget has been given to those that were open
+  std::deque<bool> recent_;
+  ContestConditions conditions_;
+};
+
+}  // namespace
+
+ContestConditions run_contests(std::vector<Measured>& subjects, std::span<Contest> contests,
+                               const ContestOptions& options) {
+  return Scheduler(subjects, contests, options).run();
+}
+
+}  // namespace tzmark::bench

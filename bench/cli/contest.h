@@ -1,0 +1,69 @@
+// Ratios that are judged while they are measured: more samples go only where something is still open.
+//
+// A contest compares subjects in laps: all of them back to back in one order, then in the reverse order, so that drift
+// of the machine cancels (ABBA); a coin decides which order comes first. Each lap gives one ratio. A lap that others
+// disturbed (harness/disturbance.h) is repeated and does not count. The interval stays valid although it is looked at
+// until it decides (harness/sequential.h).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/rounds.h"
+#include "harness/disturbance.h"
+#include "harness/sequential.h"
+
+namespace tzmark::bench {
+
+struct Contest {
+  std::string name;
+  std::vector<std::size_t> subjects;  // a lap runs them in this order and in the reverse one
+  // Returns the ratio of a lap from the seconds per byte of each subject.
+  std::function<double(std::span<const double>)> ratio;
+  double required = 1;
+  bool at_most = false;
+
+  // What run_contests finds.
+  SequentialRatio interval = SequentialRatio();
+  BoundVerdict verdict = BoundVerdict::kUndecided;
+  std::size_t disturbed_laps = 0;  // run, but not counted
+  std::uint64_t elapsed_ns = 0;    // preparations included
+  std::string why = {};            // not empty: could not be measured
+};
+
+struct ContestOptions {
+  std::chrono::nanoseconds budget = std::chrono::minutes(10);
+  std::size_t laps_max = 5'000;  // of one contest
+  double zone = kIndifference;
+  std::uint64_t seed = 1;
+  std::function<void(const std::string& what)> progress = {};  // receives what is done next; may be empty
+  std::function<bool(const Disturbance&)> is_disturbed = bench::is_disturbed;
+  std::function<std::chrono::steady_clock::time_point()> now = [] { return std::chrono::steady_clock::now(); };
+};
+
+// A machine on which most laps are disturbed: they count from there on, and results say so.
+struct ContestConditions {
+  std::size_t laps = 0;
+  std::size_t disturbed_laps = 0;
+  bool was_busy = false;
+
+  ContestConditions& operator+=(const ContestConditions& more) {
+    laps += more.laps;
+    disturbed_laps += more.disturbed_laps;
+    was_busy = was_busy || more.was_busy;
+    return *this;
+  }
+};
+
+// Runs laps of the open contests in turn until each is decided or the budget is spent. When it does not suffice for
+// all, those that need the fewest laps go first. If something is left, ratios that pass as borderline get up to as many
+// laps again, which may make them pass. REQUIRES: the subjects have been verified. A subject that cannot run
+// or fails three times in a row ends its contests with the reason; wrong bytes are thrown (TZE-ENV-005).
+ContestConditions run_contests(std::vector<Measured>& subjects, std::span<Contest> contests,
+                               const ContestOptions& options);
+
+}  // namespace tzmark::bench

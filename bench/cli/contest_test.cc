@@ -1,0 +1,210 @@
+// Tests of the laps of contests, over subjects whose times are made up and a clock that only they move.
+#include "cli/contest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+namespace {
+
+using testing::AllOf;
+using testing::Ge;
+using testing::HasSubstr;
+using testing::Le;
+
+constexpr double kSampleNs = 20e6;
+
+// A machine with a clock of its own. Its speed may drift.
+struct FakeMachine {
+  std::chrono::steady_clock::time_point now{};
+  double drift_per_second = 0;
+  std::vector<std::string> order;
+};
+
+class FakeSubject final : public Subject {
+ public:
+  FakeSubject(FakeMachine& machine, std::string name, double slowness, double noise)
+      : machine_(machine), slowness_(slowness), noise_(noise), random_(std::hash<std::string>()(name)) {
+    description_.subject = std::move(name);
+    description_.bytes = 1 << 20;
+  }
+
+  Sample run() override {
+    machine_.order.push_back(description_.subject);
+    if (fails_ != 0) {
+      --fails_;
+      throw Error(code_, "made to fail");
+    }
+    const double at = std::chrono::duration<double>(machine_.now.time_since_epoch()).count();
+    // Heavy tails: every twentieth sample takes three times as long.
+    double factor = std::exp(noise_ * std::normal_distribution<>()(random_));
+    if (noise_ > 0 && random_() % 20 == 0) factor *= 3;
+    const double elapsed_ns = kSampleNs * slowness_ * factor * (1 + machine_.drift_per_second * at);
+    machine_.now += std::chrono::nanoseconds(static_cast<std::int64_t>(elapsed_ns));
+    Sample sample;
+    sample.elapsed_ns = static_cast<std::uint64_t>(elapsed_ns);
+    return sample;
+  }
+
+  void fail(unsigned times, ErrorCode code) {
+    fails_ = times;
+    code_ = code;
+  }
+
+ private:
+  FakeMachine& machine_;
+  const double slowness_, noise_;
+  std::mt19937_64 random_;
+  unsigned fails_ = 0;
+  ErrorCode code_ = ErrorCode::kReadFailed;
+};
+
+class ContestTest : public testing::Test {
+ protected:
+  FakeSubject& add(std::string name, double slowness, double noise = 0.1) {
+    auto subject = std::make_unique<FakeSubject>(machine_, std::move(name), slowness, noise);
+    FakeSubject& added = *subject;
+    subjects_.push_back({std::move(subject), {}, {}});
+    return added;
+  }
+
+  static Contest contest(std::size_t a, std::size_t b, double required, bool at_most = false) {
+    return {.name = "contest",
+            .subjects = {a, b},
+            .ratio = [](std::span<const double> seconds) { return seconds[1] / seconds[0]; },
+            .required = required,
+            .at_most = at_most};
+  }
+
+  ContestConditions run(std::span<Contest> contests, std::chrono::seconds budget = std::chrono::minutes(10)) {
+    return run_contests(subjects_, contests, options(budget));
+  }
+
+  // The machine that runs the test is no part of it.
+  ContestOptions options(std::chrono::seconds budget = std::chrono::minutes(10)) {
+    return {.budget = budget,
+            .is_disturbed = [this](const Disturbance&) { return disturbed_ && disturbed_(); },
+            .now = [this] { return machine_.now; }};
+  }
+
+  FakeMachine machine_;
+  std::vector<Measured> subjects_;
+  std::function<bool()> disturbed_;
+};
+
+TEST_F(ContestTest, DecidesEachWay) {
+  add("base", 1);
+  add("same", 1);
+  add("slow", 1.2);
+  std::vector<Contest> contests = {contest(1, 0, 0.95), contest(2, 0, 0.95), contest(2, 0, 1.1, true),
+                                   contest(0, 2, 1.1, true)};
+  run(contests);
+  EXPECT_EQ(contests[0].verdict, BoundVerdict::kPass);
+  EXPECT_EQ(contests[1].verdict, BoundVerdict::kFail);
+  EXPECT_EQ(contests[2].verdict, BoundVerdict::kPass);
+  EXPECT_EQ(contests[3].verdict, BoundVerdict::kFail);
+  EXPECT_NEAR(contests[0].interval.interval().estimate, 1, 0.06);
+  EXPECT_NEAR(contests[1].interval.interval().estimate, 1 / 1.2, 0.06);
+  // What is decided takes no more time.
+  EXPECT_LT(std::chrono::duration<double>(machine_.now.time_since_epoch()).count(), 300);
+}
+
+TEST_F(ContestTest, LapsMirrorTheirOrderSoThatDriftCancels) {
+  machine_.drift_per_second = 0.2;
+  add("a", 1, 0);
+  add("b", 1, 0);
+  std::vector<Contest> contests = {contest(0, 1, 0.999)};
+  run(contests, std::chrono::seconds(10));
+  ASSERT_GE(machine_.order.size(), 40U);
+  bool forwards = false, backwards = false;
+  for (std::size_t i = 0; i + 4 <= machine_.order.size(); i += 4) {
+    EXPECT_EQ(machine_.order[i], machine_.order[i + 3]);
+    EXPECT_EQ(machine_.order[i + 1], machine_.order[i + 2]);
+    EXPECT_NE(machine_.order[i], machine_.order[i + 1]);
+    (machine_.order[i] == "a" ? forwards : backwards) = true;
+  }
+  EXPECT_TRUE(forwards && backwards);
+  EXPECT_THAT(contests[0].interval.interval().estimate, AllOf(Ge(0.9999), Le(1.0001)));
+}
+
+TEST_F(ContestTest, TheBudgetIsKeptAndSaysUndecided) {
+  add("base", 1, 0.5);
+  add("same", 1 / 0.96, 0.5);
+  std::vector<Contest> contests = {contest(1, 0, 0.95)};
+  run(contests, std::chrono::seconds(4));
+  EXPECT_EQ(contests[0].verdict, BoundVerdict::kUndecided);
+  EXPECT_LT(std::chrono::duration<double>(machine_.now.time_since_epoch()).count(), 4.6);
+  EXPECT_GT(contests[0].interval.pairs(), 10U);
+}
+
+TEST_F(ContestTest, ShortBudgetsGoToWhatCanBeDecided) {
+  add("base", 1, 0.2);
+  add("half", 2, 0.2);
+  add("edge", 1 / 0.935, 0.2);
+  std::vector<Contest> contests = {contest(2, 0, 0.95), contest(1, 0, 0.95)};
+  run(contests, std::chrono::seconds(5));
+  EXPECT_EQ(contests[0].verdict, BoundVerdict::kUndecided);
+  EXPECT_EQ(contests[1].verdict, BoundVerdict::kFail);
+}
+
+TEST_F(ContestTest, OneFailedTransferIsTriedAgainAndEndsNothing) {
+  add("base", 1);
+  add("a", 1).fail(2, ErrorCode::kReadFailed);
+  add("b", 1).fail(1'000, ErrorCode::kReadFailed);
+  add("c", 1).fail(1, ErrorCode::kUnavailable);
+  std::vector<Contest> contests = {contest(1, 0, 0.9), contest(2, 0, 0.9), contest(3, 0, 0.9)};
+  run(contests);
+  EXPECT_EQ(contests[0].verdict, BoundVerdict::kPass);
+  EXPECT_THAT(contests[1].why, HasSubstr("made to fail"));
+  EXPECT_THAT(contests[2].why, HasSubstr("made to fail"));
+}
+
+TEST_F(ContestTest, WrongBytesAreThrown) {
+  add("base", 1);
+  add("a", 1).fail(1, ErrorCode::kFileChanged);
+  std::vector<Contest> contests = {contest(1, 0, 0.9)};
+  EXPECT_THROW(run(contests), Error);
+}
+
+TEST_F(ContestTest, LapsAreLimitedIfAsked) {
+  add("base", 1);
+  add("a", 1);
+  std::vector<Contest> contests = {contest(1, 0, 0.9)};
+  ContestOptions limited = options();
+  limited.laps_max = 3;
+  run_contests(subjects_, contests, limited);
+  EXPECT_EQ(contests[0].interval.pairs(), 3U);
+  EXPECT_EQ(subjects_[0].samples.size(), 6U);
+}
+
+TEST_F(ContestTest, DisturbedLapsAreRepeated) {
+  add("base", 1);
+  add("a", 1);
+  disturbed_ = [n = 0]() mutable { return ++n % 2 == 1; };
+  std::vector<Contest> contests = {contest(1, 0, 0.8)};
+  const ContestConditions conditions = run(contests);
+  EXPECT_EQ(contests[0].verdict, BoundVerdict::kPass);
+  EXPECT_EQ(contests[0].disturbed_laps, contests[0].interval.pairs());
+  EXPECT_EQ(conditions.disturbed_laps, contests[0].disturbed_laps);
+  EXPECT_EQ(conditions.laps, 2 * contests[0].interval.pairs());
+  EXPECT_FALSE(conditions.was_busy);
+}
+
+TEST_F(ContestTest, OnABusyMachineLapsCountAndItIsSaid) {
+  add("base", 1);
+  add("a", 1);
+  disturbed_ = [] { return true; };
+  std::vector<Contest> contests = {contest(1, 0, 0.8)};
+  const ContestConditions conditions = run(contests);
+  EXPECT_EQ(contests[0].verdict, BoundVerdict::kPass);
+  EXPECT_TRUE(conditions.was_busy);
+  EXPECT_GE(contests[0].disturbed_laps, 30U);
+}
+
+}  // namespace
+}  // namespace tzmark::bench

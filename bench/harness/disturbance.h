@@ -1,0 +1,57 @@
+// What disturbed a measurement: time that other processes and the hypervisor took from it.
+//
+// Thread-safe. Sources: proc(5) for /proc/stat (in ticks of 10 ms) and /proc/pressure, getrusage(2).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace tzmark::bench {
+
+// The counters of the machine and of this process, since boot and since the process began.
+struct MachineUse {
+  std::uint64_t user_ns = 0;      // all processes; what the kernel does for them is not part of it
+  std::uint64_t own_user_ns = 0;  // this process and the children that it waited for
+  std::uint64_t steal_ns = 0;     // the hypervisor gave it to others
+  // Some task waited for it; nothing if the kernel does not count it.
+  std::optional<std::uint64_t> cpu_pressure_ns, io_pressure_ns, memory_pressure_ns;
+  std::uint64_t involuntary_switches = 0;
+  std::uint64_t minor_faults = 0;
+};
+
+// The difference of two uses.
+struct Disturbance {
+  std::uint64_t elapsed_ns = 0;
+  std::uint64_t other_user_ns = 0;  // user time of other processes
+  std::uint64_t steal_ns = 0;
+  std::optional<std::uint64_t> cpu_pressure_ns = {}, io_pressure_ns = {}, memory_pressure_ns = {};
+  std::uint64_t involuntary_switches = 0;
+  std::uint64_t minor_faults = 0;
+
+  Disturbance& operator+=(const Disturbance& more);
+};
+
+// The rule by which samples are repeated: others took more than two ticks and more than a tenth of one core. It looks
+// at nothing that was measured, so that it cannot prefer a result. User time alone, because the kernel also works for
+// the subject itself: it writes pages back and polls queues.
+bool is_disturbed(const Disturbance& disturbance);
+
+// Parses /proc/stat: sets user_ns and steal_ns. False without its first line.
+bool parse_stat(std::string_view stat, std::uint64_t ticks_per_second, MachineUse& use);
+// Parses a file of /proc/pressure: nanoseconds in which some task waited.
+std::optional<std::uint64_t> parse_pressure(std::string_view pressure);
+
+// Watches from construction to stop().
+class DisturbanceWatch {
+ public:
+  DisturbanceWatch();
+  // others_of_ours_ns: CPU time of processes that work for the subject and that this one does not wait for.
+  Disturbance stop(std::uint64_t others_of_ours_ns = 0) const;
+
+ private:
+  MachineUse before_;
+  std::uint64_t begin_ns_;
+};
+
+}  // namespace tzmark::bench
