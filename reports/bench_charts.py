@@ -225,6 +225,12 @@ def cpu_interval(result: Json) -> Json:
     return {**interval, "median": result["cpu_seconds_per_gb"]}
 
 
+def compared(result: Json, measure: str) -> Json:
+    """Returns what a result is compared by: tensors per second, or bytes until they are durable."""
+    value: Json = headline(result) if measure == "rate" else result[measure]
+    return value
+
+
 def contest(result: Json) -> tuple[object, ...]:
     """Returns the members that a peer's result and ours must share to be comparable."""
     members = ("op", "workload", "cache", "bytes", "tensors")
@@ -256,11 +262,15 @@ def peers(run: Run, in_tensors: bool, colours: dict[str, str]) -> BarChart:
         rows = [
             _contestant(one, measure, colours)
             for one in sorted(
-                ours + theirs, key=lambda one: -float(one[measure]["median"])
+                ours + theirs, key=lambda one: -float(compared(one, measure)["median"])
             )
         ]
         groups.append(Group(contest_title(members[0]), None, rows))
-    unit = "Thousands of tensors per second" if in_tensors else "GB/s until the close"
+    unit = (
+        "Thousands of tensors per second"
+        if in_tensors
+        else "GB/s, of writes until the data is durable"
+    )
     return BarChart(
         "Tensors" if in_tensors else "Bytes",
         f"{unit}; same data, same cache state, same run; median and 95 % interval",
@@ -273,10 +283,10 @@ def _contestant(result: Json, measure: str, colours: dict[str, str]) -> Row:
     if result["subject"] == "codec":
         path = result["io"]["actual"]
         name, detail = f"tzmark {path}", units.setting(result)
-        return Row(name, detail, result[measure], colours[path])
+        return Row(name, detail, compared(result, measure), colours[path])
     peer = result["peer"] or {"name": "peer", "version": "", "detail": ""}
     name = f"{peer['name']} {peer['version']}"
-    return Row(name, peer["detail"], result[measure], "neutral")
+    return Row(name, peer["detail"], compared(result, measure), "neutral")
 
 
 def contest_title(result: Json) -> str:

@@ -176,15 +176,21 @@ def peers(run: Run) -> list[Json]:
             and charts.contest(other) == charts.contest(result)
         )
         measure = "operations_per_second" if counts_tensors(result) else "rate"
-        best = max(ours, key=lambda one: float(one[measure]["median"]), default=None)
-        theirs = result[measure]["median"]
+        best = max(
+            ours, key=lambda one: charts.compared(one, measure)["median"], default=None
+        )
+        theirs = charts.compared(result, measure)["median"]
         rows.append(
             {
                 "work": charts.contest_title(result),
                 "peer": result,
                 "best": best,
                 "measure": measure,
-                "times": best[measure]["median"] / theirs if best and theirs else None,
+                "times": (
+                    charts.compared(best, measure)["median"] / theirs
+                    if best and theirs
+                    else None
+                ),
             }
         )
     return rows

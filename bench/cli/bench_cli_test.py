@@ -220,6 +220,28 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(verdicts["pwrite writes and reads the same bytes"], "pass")
         self.assertNotIn("fail", verdicts.values())
 
+    def test_a_flush_at_the_close_is_in_the_time_of_every_write(self) -> None:
+        library = Path(os.environ["TZMARK_BUILD_DIR"], "tests/fake")
+        flush_ns = 300_000_000
+        for flushed_at, member in (("close", "elapsed_ns"), ("fsync", "sync_ns")):
+            environment = {
+                "LD_PRELOAD": str(library / "libtzmark_flush_at_close.so"),
+                # With the sanitizer, its library is no longer the first one.
+                "ASAN_OPTIONS": "verify_asan_link_order=0",
+            }
+            if flushed_at == "close":
+                environment["TZMARK_FLUSH_AT_CLOSE"] = "1"
+            with unittest.mock.patch.dict(os.environ, environment):
+                document = self.document(
+                    *("--workload", "one-huge", "--scale", "8MiB", "--rounds", "1"),
+                    *("--io", "pwrite,direct", "--op", "write"),
+                )
+            self.assertEqual(len(document["results"]), 4)
+            for result in document["results"]:
+                (sample,) = result["samples"]
+                self.assertGreaterEqual(sample[member], flush_ns, result["id"])
+            (self.directory / "result.json").unlink()
+
     def test_a_path_that_is_not_there_is_an_error(self) -> None:
         where = ("--dir", str(self.directory), "--workload", "mixed", "--scale", "1MiB")
         refused = self.bench(*where, "--io", "gpudirect", status=4).stderr

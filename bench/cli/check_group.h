@@ -25,7 +25,11 @@ class CheckGroup {
 
   void run() { run_rounds(measured_, options_.rounds); }
 
-  std::vector<double> rates(Index i) const { return measured_[i].rates(); }
+  // The rates that count: of a write, until its data is durable.
+  std::vector<double> rates(Index i) const {
+    const Measured& m = measured_[i];
+    return m.description().operation == FileOperation::kWrite ? m.durable_rates() : m.rates();
+  }
   const std::string& why(Index i) const { return measured_[i].why; }
   std::string id(Index i) const { return measured_[i].subject->description().id(); }
 

@@ -7,7 +7,6 @@
 #include <numeric>
 #include <random>
 
-#include "harness/peak_memory.h"
 #include "harness/shortages.h"
 #include "tzmark/error.h"
 
@@ -68,7 +67,6 @@ void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options) {
       show(fmt::format("round {} of {}, {} of {}: {}", round + 1, options.rounds, i + 1, order.size(),
                        measured.description().id()));
       run_step(measured, [&](Subject& subject) {
-        touch_free_memory(subject.description().bytes);
         const ShortageWatch watch;
         Sample sample = subject.run();
         sample.transfers_in_place = watch.finish();

@@ -5,7 +5,8 @@ line describes the implementation, or is {"unavailable": WHY}. Then each line of
 gets one line on stdout:
 
 - prepare: spec. Creates the tensors of the file in memory. Required before the first write.
-- write: file, hashes, key_hex, sync. Includes closing the file; an fsync is timed separately.
+- write: file, hashes, key_hex, sync, version. Includes closing the file; an fsync is timed separately. Before it, the
+  version is put into the first bytes of every 4 KiB of each tensor, so that no two files are equal.
 - read: file, verify, readers, key_hex, lazy, device. Puts each tensor into newly allocated memory on the device ("cpu"
   or "cuda").
 - open: file, key_hex. Reads the index, and whatever else the implementation reads at that point.
@@ -57,6 +58,7 @@ ELEMENT_BYTES = {
 }
 
 MESSAGE_CHARACTERS_MAX = 400
+VERSIONED_BYTES = 4096
 
 
 class Refused(Exception):
@@ -81,6 +83,7 @@ class Write:
     hashes: str = "none"
     key_hex: str | None = None
     sync: bool = False
+    version: int | None = None
 
 
 @dataclass(frozen=True)
@@ -208,12 +211,24 @@ def load_tensor(entry: Json, data: Any) -> Tensor:
     return Tensor(name, dtype, shape, content)
 
 
+def make_version(tensors: list[Tensor], version: int) -> None:
+    """Puts the version into the tensors, as TensorContent::make_version of bench/subjects does."""
+    for tensor in tensors:
+        data = tensor.data
+        whole = len(data) // VERSIONED_BYTES * VERSIONED_BYTES
+        number = bytearray(version.to_bytes(8, "little"))
+        data[:whole].reshape(-1, VERSIONED_BYTES)[:, :8] = number
+        if len(data) - whole >= 8:
+            data[whole : whole + 8] = number
+
+
 class Driver:
     """Answers requests for one implementation."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._prepared = False
+        self._tensors: list[Tensor] = []
 
     def answer(self, request: Json) -> Json:
         """Returns the reply to one request. Errors are replies, so that the process continues."""
@@ -238,9 +253,11 @@ class Driver:
     def _prepare(self, spec: str) -> Json:
         # Frees the previous tensors first, so that memory never holds two sets.
         self._prepared = False
+        self._tensors = []
         self._peer.prepare([])
         tensors = load_tensors(spec)
         self._peer.prepare(tensors)
+        self._tensors = tensors
         self._prepared = True
         leave_to_stay()
         return {"ok": True, "bytes": sum(tensor.data.nbytes for tensor in tensors)}
@@ -249,6 +266,8 @@ class Driver:
         if not self._prepared:
             raise Refused("nothing is prepared that could be written")
         file = Path(request.file)
+        if request.version is not None:
+            make_version(self._tensors, request.version)
         operation = self._peer.writer(request)
         file.unlink(missing_ok=True)
         try:

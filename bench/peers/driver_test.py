@@ -180,6 +180,23 @@ class Answers(Scratch):
             self.assertEqual(self.file.read_bytes(), b"\6\7\10\11\1\2\3")
         self.assertIsInstance(self.write(sync=True)["sync_ns"], int)
 
+    def test_writes_another_version_each_time(self) -> None:
+        size = 4096 + 12
+        (self.folder / "data.bin").write_bytes(bytes(size))
+        self.entries = [
+            {"name": name, "dtype": "int8", "offset": at, "length": length}
+            | {"shape": [length]}
+            for name, at, length in (("a", 0, size), ("b", 0, 7))
+        ]
+        self.ask(op="prepare", spec=self.spec())
+        for version in (5, 261):
+            self.assertNotIn("error", self.write(version=version))
+            number = version.to_bytes(8, "little")
+            self.assertEqual(
+                self.file.read_bytes(),
+                number + bytes(4088) + number + bytes(4) + bytes(7),
+            )
+
     def test_writes_nothing_unprepared(self) -> None:
         self.assertIn("nothing is prepared", self.write()["error"])
         self.prepare()

@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "harness/fio.h"
+#include "harness/peak_memory.h"
 #include "tzmark/error.h"
 #include "tzmark/safetensors.h"
 
@@ -44,7 +45,7 @@ class FioRun final : public Subject {
 
   void verify() override {
     if (!fio_version()) throw Error(ErrorCode::kUnavailable, "fio is not installed");
-    const std::string raw = place_.raw_file(content_);
+    const std::string raw = place_.raw_file(content_, description_.cache);
     description_.queue_depth = job_.queue_depth = queue_depth(*open_file(raw, OpenMode::kRead, moving_.io), moving_);
     if (job_.bytes < job_.block_bytes * job_.queue_depth) {
       throw Error(ErrorCode::kUnavailable, "too little data for fio: less than one block per transfer in flight");
@@ -57,15 +58,17 @@ class FioRun final : public Subject {
   Sample run() override {
     Sample sample;
     if (description_.operation == FileOperation::kRead) {
-      sample.resident_share = make_cache_state(job_.file_name, Cache::kDirect);
+      sample.resident_share = make_cache_state(job_.file_name, Cache::kDirect, job_.block_bytes * job_.queue_depth);
     } else {
       std::filesystem::remove(job_.file_name);
+      touch_free_memory(job_.block_bytes * job_.queue_depth);
     }
     const RunTimer watch(place_.directory());
     const FioResult result = run_fio(job_);
-    watch.stop_device(sample);
     sample.elapsed_ns = result.elapsed_ns;
     sample.cpu_ns = result.cpu_ns;
+    if (description_.operation == FileOperation::kWrite) sync_written(job_.file_name, sample);
+    watch.stop_device(sample);
     last_latency_ = result.latency;
     description_.bytes = result.bytes;
     description_.peer = {{"name", "fio"}, {"version", result.version}, {"detail", ""}};
@@ -163,7 +166,7 @@ class PeerSubject final : public Subject {
     if (run_.operation == FileOperation::kWrite) {
       file_name_ = place_.new_name(is_tensorizer_ ? ".tensors" : ".safetensors");
       const std::string list = place_.new_name(".json");
-      std::ofstream(list) << tensor_list(*content_, place_.raw_file(content_));
+      std::ofstream(list) << tensor_list(*content_, place_.raw_file(content_, Cache::kNone));
       list_ = list;
       static_cast<void>(run());
       if (is_tensorizer_) require_same_content(file_name_, *content_, stored_.encrypted);
@@ -187,14 +190,16 @@ class PeerSubject final : public Subject {
     if (stored_.encrypted) question["key_hex"] = bench_key_hex();
     if (run_.operation == FileOperation::kWrite) {
       std::filesystem::remove(file_name_);
+      touch_free_memory(description_.bytes);
       // A peer holds the tensors of one content at a time.
       if (peer_->prepared != content_) {
         peer_->process.request({{"op", "prepare"}, {"spec", list_}});
         peer_->prepared = content_;
       }
       question["hashes"] = is_tensorizer_ ? "both" : "none";
+      question["version"] = content_->make_new_version();
     } else {
-      sample.resident_share = make_cache_state(file_name_, Cache::kWarm);
+      sample.resident_share = make_cache_state(file_name_, Cache::kWarm, description_.bytes);
       if (run_.operation == FileOperation::kRead) question["verify"] = run_.verify;
       if (run_.readers) question["readers"] = *run_.readers;
       if (run_.into_device) question["device"] = "cuda";
@@ -202,8 +207,8 @@ class PeerSubject final : public Subject {
     const RunTimer watch(place_.directory());
     const json answer = peer_->process.request(question);
     sample.elapsed_ns = answer.at("elapsed_ns");
-    if (answer.contains("cpu_ns")) sample.cpu_ns = answer.at("cpu_ns").get<std::uint64_t>();
-    if (run_.operation == FileOperation::kWrite) sync(*open_file(file_name_, OpenMode::kModify), sample);
+    sample.cpu_ns = answer.at("cpu_ns").get<std::uint64_t>();
+    if (run_.operation == FileOperation::kWrite) sync_written(file_name_, sample);
     watch.stop_device(sample);
     bytes_read_ = answer.value("bytes", std::uint64_t{0});
     return sample;

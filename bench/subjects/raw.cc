@@ -159,7 +159,7 @@ class RawRead final : public RawSubject {
   }
 
   void verify() override {
-    file_name_ = place_.raw_file(content_);
+    file_name_ = place_.raw_file(content_, description_.cache);
     make_cache_state(file_name_, cache_);
     HostMemory memory(description_.bytes);
     LatencyHistogram ignored;
@@ -169,7 +169,7 @@ class RawRead final : public RawSubject {
 
   Sample run() override {
     Sample sample;
-    sample.resident_share = make_cache_state(file_name_, cache_);
+    sample.resident_share = make_cache_state(file_name_, cache_, description_.bytes);
     HostMemory memory;
     const RunTimer watch(place_.directory());
     if (target_ == Target::kSink) {
@@ -223,7 +223,8 @@ class RawWrite final : public RawSubject {
   }
 
   Sample run() override {
-    return timed_write(place_, file_name_, moving_.io, [&](File& file) {
+    content_->make_new_version();
+    return timed_write(place_, file_name_, description_.bytes, moving_.io, [&](File& file) {
       describe(file);
       file.reserve(description_.bytes);
       // A write does not change the memory.
@@ -273,7 +274,7 @@ class DeviceRead final : public DeviceSubject {
 
   void verify() override {
     make_memory();
-    file_name_ = place_.raw_file(content_);
+    file_name_ = place_.raw_file(content_, description_.cache);
     LatencyHistogram ignored;
     attest(description_,
            [&] { move(*open_file(file_name_, OpenMode::kRead, moving_.io), Transfer::Kind::kRead, ignored); });
@@ -284,7 +285,7 @@ class DeviceRead final : public DeviceSubject {
 
   Sample run() override {
     Sample sample;
-    sample.resident_share = make_cache_state(file_name_, Cache::kDirect);
+    sample.resident_share = make_cache_state(file_name_, Cache::kDirect, description_.bytes);
     const RunTimer watch(place_.directory());
     move(*open_file(file_name_, OpenMode::kRead, moving_.io), Transfer::Kind::kRead, latency_);
     watch.stop(sample);
@@ -305,7 +306,6 @@ class DeviceWrite final : public DeviceSubject {
 
   void verify() override {
     make_memory();
-    memory_->copy_from_host(0, content_->bytes().first(description_.bytes));
     attest(description_, [&] { static_cast<void>(run()); });
     HostMemory host(description_.bytes);
     open_file(file_name_, OpenMode::kRead)->read_at(0, host.bytes());
@@ -315,7 +315,9 @@ class DeviceWrite final : public DeviceSubject {
   }
 
   Sample run() override {
-    return timed_write(place_, file_name_, moving_.io, [&](File& file) {
+    content_->make_new_version();
+    memory_->copy_from_host(0, content_->bytes().first(description_.bytes));
+    return timed_write(place_, file_name_, description_.bytes, moving_.io, [&](File& file) {
       file.reserve(description_.bytes);
       move(file, Transfer::Kind::kWrite, latency_);
     });

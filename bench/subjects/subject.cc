@@ -9,15 +9,6 @@
 namespace tzmark::bench {
 namespace {
 
-std::uint64_t cpu_now_ns() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto ns = [](const timeval& time) {
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_usec) * 1'000;
-  };
-  return ns(usage.ru_utime) + ns(usage.ru_stime);
-}
-
 std::string size_text(std::uint64_t bytes) {
   if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{}MiB", bytes >> 20);
   if (bytes % (1 << 10) == 0) return fmt::format("{}KiB", bytes >> 10);
@@ -84,6 +75,15 @@ std::string RunDescription::id() const {
   }
   if (target != Target::kHugePages && operation != FileOperation::kOpen) add(std::string(name_of(target)));
   return text;
+}
+
+std::uint64_t cpu_now_ns() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto ns = [](const timeval& time) {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_usec) * 1'000;
+  };
+  return ns(usage.ru_utime) + ns(usage.ru_stime);
 }
 
 RunTimer::RunTimer(const std::string& directory) : directory_(directory) {

@@ -37,9 +37,9 @@ std::string_view name_of(Target target);
 
 // One run. The bytes of the device include those of other processes.
 struct Sample {
-  std::uint64_t elapsed_ns = 0;
-  std::optional<std::uint64_t> sync_ns;  // of the fsync after a write, not part of elapsed_ns
-  std::optional<std::uint64_t> cpu_ns;   // user and system time of all threads, without the fsync
+  std::uint64_t elapsed_ns = 0;          // a write includes the close, as programs that write files do
+  std::optional<std::uint64_t> sync_ns;  // of opening the written file again, its fsync and its close
+  std::optional<std::uint64_t> cpu_ns;   // user and system time of all threads, fsync included
   std::optional<double> resident_share;  // of the file in the page cache before the run
   std::optional<std::uint64_t> device_read_bytes, device_written_bytes;  // fsync included
   std::optional<std::uint64_t> peak_memory_bytes;
@@ -93,6 +93,9 @@ class Subject {
   RunDescription description_;
   LatencyHistogram latency_;
 };
+
+// User and system time of this process, all threads included.
+std::uint64_t cpu_now_ns();
 
 // Times one operation, from construction to stop().
 class RunTimer {
