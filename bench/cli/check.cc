@@ -23,21 +23,29 @@ constexpr std::uint64_t kGiB = 1 << 30;
 // Item 1: raw transfers reach the throughput of fio with the same parameters.
 void raw_against_fio(CheckGroup& group) {
   const auto content = group.content(large_tensors(group.options()));
-  struct Pair {
+  struct Row {
     std::string name;
-    std::size_t ours, fio;
+    std::size_t ours;
+    std::vector<std::size_t> fio;  // in both kinds of pages, of which the best counts
   };
-  std::vector<Pair> pairs;
+  std::vector<Row> rows;
   for (const char* io : {"direct", "uring-direct"}) {
     const IoSettings moving{.io = io, .queue_depth = 8};
-    pairs.push_back({fmt::format("raw {} read against fio", io),
-                     group.add(raw_read(group.place(), content, moving, Target::kSink, Cache::kDirect)),
-                     group.add(fio_run(group.place(), content, FileOperation::kRead, moving))});
-    pairs.push_back({fmt::format("raw {} write against fio", io), group.add(raw_write(group.place(), content, moving)),
-                     group.add(fio_run(group.place(), content, FileOperation::kWrite, moving))});
+    for (const FileOperation operation : {FileOperation::kRead, FileOperation::kWrite}) {
+      Row row{fmt::format("raw {} {} against fio", io, name_of(operation)),
+              group.add(raw_as_fio(group.place(), content, operation, moving, Pages::kHuge)),
+              {}};
+      for (const Pages pages : {Pages::kHuge, Pages::kSmall}) {
+        row.fio.push_back(group.add(fio_run(group.place(), content, operation, moving, pages)));
+      }
+      rows.push_back(std::move(row));
+    }
   }
   group.run();
-  for (const Pair& pair : pairs) group.ratio("1", pair.name, pair.ours, pair.fio, 0.95);
+  for (const Row& row : rows) {
+    group.best_ratio({.item = "1", .name = row.name, .required = 0.95, .note = "same bytes and order, reused memory"},
+                     {row.ours}, row.fio);
+  }
 }
 
 // Item 1: the codec adds almost no cost to its raw path.
@@ -133,49 +141,57 @@ void conclude_peers(CheckGroup& group, const std::vector<PeerCheck>& rows) {
   }
 }
 
+std::vector<std::size_t> peer_writes(CheckGroup& group, const SharedContent& content, const Peers& peers,
+                                     const FileFormat& stored) {
+  std::vector<std::size_t> writes;
+  for (const auto& peer : peers) {
+    writes.push_back(group.add(peer_run(group.place(), content, peer, stored, {.operation = FileOperation::kWrite})));
+  }
+  return writes;
+}
+
 // Item 4: tensorizer, on large tensors.
-void peers_on_large_tensors(CheckGroup& group, const std::shared_ptr<RunningPeer>& peer) {
+void peers_on_large_tensors(CheckGroup& group, const Peers& peers) {
   const auto content = group.content(large_tensors(group.options()));
   const FileFormat sealed{.crc32 = false, .encrypted = true};
   const auto ours_read = [&](const FileFormat& stored, Verification verification) {
     return std::vector{group.add(codec_read(group.place(), content, stored, {}, {.verification = verification}))};
   };
-  const auto peer_write = [&](const FileFormat& stored) {
-    return std::vector{group.add(peer_run(group.place(), content, peer, stored, {.operation = FileOperation::kWrite}))};
-  };
+  const auto peer_write = [&](const FileFormat& stored) { return peer_writes(group, content, peers, stored); };
   std::vector<std::size_t> writes;
   for (const char* io : {"pwrite", "buffered", "uring", "direct", "uring-direct"}) {
     writes.push_back(group.add(codec_write(group.place(), content, {}, {.io = io})));
   }
   const std::vector<std::size_t> their_writes = peer_write({});
   const std::vector<PeerCheck> rows = {
-      {"read", ours_read({}, Verification::kNone), peer_reads(group, content, peer, {}, {}), 2},
-      {"read verified", ours_read({}, Verification::kAll), peer_reads(group, content, peer, {}, {.verify = true}), 1.6},
+      {"read", ours_read({}, Verification::kNone), peer_reads(group, content, peers, {}, {}), 2},
+      {"read verified", ours_read({}, Verification::kAll), peer_reads(group, content, peers, {}, {.verify = true}),
+       1.6},
       {"write with both hashes, pwrite", {writes[0]}, their_writes, 1.2},
       {"write with both hashes, best path", writes, their_writes, 1.5},
       {"write encrypted", {group.add(codec_write(group.place(), content, sealed, {}))}, peer_write(sealed), 1.6},
-      {"read encrypted", ours_read(sealed, Verification::kNone), peer_reads(group, content, peer, sealed, {}), 1.4}};
+      {"read encrypted", ours_read(sealed, Verification::kNone), peer_reads(group, content, peers, sealed, {}), 1.4}};
   group.run();
   conclude_peers(group, rows);
 }
 
 // Item 4: the same for many tensors.
-void peers_on_many_tensors(CheckGroup& group, const std::shared_ptr<RunningPeer>& peer) {
+void peers_on_many_tensors(CheckGroup& group, const Peers& peers) {
   const auto middle = group.content(even_workload(2'000, 256 << 10));
   const auto tiny = group.content(even_workload(10'000, 64));
   const auto ours_read = [&](const SharedContent& content) {
     return std::vector{group.add(codec_read(group.place(), content, {}, {}, {}))};
   };
   const std::vector<PeerCheck> rows = {
-      {"read 2,000 tensors of 256 KiB", ours_read(middle), peer_reads(group, middle, peer, {}, {}), 1.5},
+      {"read 2,000 tensors of 256 KiB", ours_read(middle), peer_reads(group, middle, peers, {}, {}), 1.5},
       {"write 2,000 tensors of 256 KiB",
        {group.add(codec_write(group.place(), middle, {}, {}))},
-       {group.add(peer_run(group.place(), middle, peer, {}, {.operation = FileOperation::kWrite}))},
+       peer_writes(group, middle, peers, {}),
        1.5},
-      {"read 10,000 tensors of 64 bytes", ours_read(tiny), peer_reads(group, tiny, peer, {}, {}), 20},
+      {"read 10,000 tensors of 64 bytes", ours_read(tiny), peer_reads(group, tiny, peers, {}, {}), 20},
       {"open 10,000 tensors",
        {group.add(codec_open(group.place(), tiny, {}, {}))},
-       peer_reads(group, tiny, peer, {}, {.operation = FileOperation::kOpen}),
+       peer_reads(group, tiny, peers, {}, {.operation = FileOperation::kOpen}),
        10}};
   group.run();
   conclude_peers(group, rows);
@@ -301,8 +317,9 @@ void same_bytes(CheckGroup& group) {
 
 // Runs a group. An error ends that group and is recorded in its checks; the other groups still run.
 template <typename Run>
-void run_group(Workplace& place, const CheckOptions& options, std::string_view item, const GroupDone& done, Run&& run) {
-  CheckGroup group(place, options);
+void run_group(Workplace& place, const CheckOptions& options, std::string_view item, std::string_view name,
+               const GroupDone& done, Run&& run) {
+  CheckGroup group(place, options, name);
   try {
     run(group);
   } catch (const Error& error) {
@@ -317,14 +334,16 @@ void run_group(Workplace& place, const CheckOptions& options, std::string_view i
 }
 
 struct ItemChecks {
-  std::string_view item;
+  std::string_view item, name;
   void (*run)(CheckGroup&);
 };
 
 constexpr ItemChecks kGroups[] = {
-    {"1", raw_against_fio},   {"1", codec_against_raw}, {"2", steps_on_top}, {"3", verified_against_unverified},
-    {"5", counts_of_tensors}, {"5", sizes_of_files},    {"6", same_bytes},   {"7", gpu_memory},
-    {"7", gpu_against_peer},
+    {"1", "fio", raw_against_fio},        {"1", "paths", codec_against_raw},
+    {"2", "steps", steps_on_top},         {"3", "crc32", verified_against_unverified},
+    {"5", "counts", counts_of_tensors},   {"5", "sizes", sizes_of_files},
+    {"6", "bytes", same_bytes},           {"7", "gpu", gpu_memory},
+    {"7", "gpu-peers", gpu_against_peer},
 };
 
 }  // namespace
@@ -349,20 +368,19 @@ void run_checks(const CheckOptions& options, const GroupDone& done) {
   };
   for (const ItemChecks& checks : kGroups) {
     if (!wanted(checks.item)) continue;
-    run_group(place, options, checks.item, done, checks.run);
+    run_group(place, options, checks.item, checks.name, done, checks.run);
   }
   if (!wanted("4")) return;
   std::string why;
-  const std::shared_ptr<RunningPeer> peer = start_peer("tensorizer", why);
-  if (peer == nullptr) {
-    run_group(place, options, "4", done, [&](CheckGroup& group) {
+  const Peers peers = start_peers("tensorizer", why);
+  if (peers.empty()) {
+    run_group(place, options, "4", "peers", done, [&](CheckGroup& group) {
       group.conclude({.item = "4", .name = "against tensorizer", .required = 1, .note = why}, {});
     });
     return;
   }
-  for (const auto run : {peers_on_large_tensors, peers_on_many_tensors}) {
-    run_group(place, options, "4", done, [&](CheckGroup& group) { run(group, peer); });
-  }
+  run_group(place, options, "4", "peers", done, [&](CheckGroup& group) { peers_on_large_tensors(group, peers); });
+  run_group(place, options, "4", "peers-many", done, [&](CheckGroup& group) { peers_on_many_tensors(group, peers); });
 }
 
 std::string check_table(const std::vector<RatioCheck>& checks) {

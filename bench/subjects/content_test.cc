@@ -12,10 +12,10 @@
 namespace tzmark::bench {
 namespace {
 
-constexpr std::uint64_t kBytes = 1 << 20;
+constexpr std::uint64_t kContentBytes = 1 << 20;
 
 std::shared_ptr<const TensorContent> some_content() {
-  return std::make_shared<TensorContent>(make_workload("mixed", kBytes));
+  return std::make_shared<TensorContent>(make_workload("mixed", kContentBytes));
 }
 
 // Returns how many aligned blocks of 4 KiB the files have in common, each with itself included.
@@ -44,7 +44,7 @@ TEST(Content, NoTwoFilesShareABlock) {
   EXPECT_EQ(equal_blocks(files), 0u);
   // The measure itself finds equal blocks.
   files.push_back(files.front());
-  EXPECT_EQ(equal_blocks(files), kBytes / 4096);
+  EXPECT_EQ(equal_blocks(files), kContentBytes / 4096);
 }
 
 TEST(Content, EachCacheStateHasItsFile) {

@@ -48,6 +48,7 @@ class CodecSubject : public Subject {
     d.io_requested = moving.io;
     d.layout = std::string(layout_name(stored.layout));
     d.workload = content_->workload().name;
+    d.workload_label = content_->workload().label();
     d.block_bytes = moving.block_bytes;
     d.threads = thread_count(moving.threads);
     d.encrypted = stored.encrypted;
@@ -85,6 +86,8 @@ class CodecRead final : public CodecSubject {
     description_.verification = verification_name(reading.verification, stored);
     description_.cache = reading.cache;
     description_.target = reading.target;
+    if (reading.target == Target::kHugePages) description_.pages = Pages::kHuge;
+    if (reading.target == Target::kSmallPages) description_.pages = Pages::kSmall;
     description_.bytes *= reading.copies;
     description_.tensors *= reading.copies;
     if (reading.compute != DeviceCompute::kAuto) {
@@ -127,10 +130,23 @@ class CodecRead final : public CodecSubject {
     for (std::size_t i = 0; i < loaded.size(); ++i) loaded[i] = read(file_names_[i]);
     watch.stop(sample);
     watch.stop_device(sample);
+    if (const auto* const tensors = std::get_if<LoadedTensors>(&loaded.front())) see_pages(huge_share_of(*tensors));
     return sample;
   }
 
  private:
+  static std::optional<double> huge_share_of(const LoadedTensors& tensors) {
+    const std::byte* begin = nullptr;
+    const std::byte* end = nullptr;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const std::span<const std::byte> bytes = tensors[i];
+      if (bytes.empty()) continue;
+      begin = begin == nullptr ? bytes.data() : std::min(begin, bytes.data());
+      end = std::max(end, bytes.data() + bytes.size());
+    }
+    return huge_share(std::span(begin, end));
+  }
+
   using Loaded = std::variant<std::monostate, LoadedTensors, DeviceTensors>;
 
   // Checks a load with all hashes, and then one as it will be timed.
@@ -211,11 +227,16 @@ class CodecWrite final : public CodecSubject {
         from_device_(from_device),
         file_name_(place.new_name(".written")) {
     description_.operation = FileOperation::kWrite;
-    if (from_device) description_.target = Target::kDevice;
+    if (from_device) {
+      description_.target = Target::kDevice;
+    } else {
+      description_.pages = Pages::kHuge;
+    }
     description_.verification = verification_name(stored);
   }
 
   void verify() override {
+    see_pages(huge_share(content_->bytes()));
     if (from_device_) {
       memory_.emplace(content_->table());
       std::vector<ConstBuffer> tensors;

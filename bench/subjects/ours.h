@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "harness/fio.h"
 #include "subjects/content.h"
 #include "subjects/subject.h"
 #include "tzmark/device.h"
@@ -48,6 +49,12 @@ std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const
 // Writes the same bytes into a new file.
 std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const IoSettings& moving);
 
+// Transfers as fio makes them over "direct" or "uring-direct", to compare with it: see harness/fio.h.
+std::unique_ptr<Subject> raw_as_fio(Workplace& place, SharedContent content, FileOperation operation,
+                                    const IoSettings& moving, Pages pages);
+// The job of fio that does the same. Throws TZE-AVL-001 if the content has less than one block per transfer in flight.
+FioJob as_fio_job(const TensorContent& content, FileOperation operation, const IoSettings& moving, unsigned depth);
+
 // Raw transfers between a file and GPU memory, with an attestation of their route.
 std::unique_ptr<Subject> device_read(Workplace& place, SharedContent content, const IoSettings& moving);
 std::unique_ptr<Subject> device_write(Workplace& place, SharedContent content, const IoSettings& moving);
@@ -57,6 +64,8 @@ void attest(RunDescription& description, const std::function<void()>& pass);
 
 // Returns whether a path bypasses the page cache.
 bool is_direct(std::string_view io);
+
+HostMemory new_memory(std::size_t bytes, Pages pages);
 
 // Resolve the defaults: threads, and queue depth over all threads.
 unsigned thread_count(unsigned threads);

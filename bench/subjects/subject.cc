@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+
 #include "harness/disks.h"
 
 namespace tzmark::bench {
@@ -58,7 +60,8 @@ std::string_view name_of(Target target) {
 }
 
 std::string RunDescription::id() const {
-  std::string text = fmt::format("{} {} {}", subject, name_of(operation), workload);
+  std::string text =
+      fmt::format("{} {} {}", subject, name_of(operation), workload_label.empty() ? workload : workload_label);
   const auto add = [&](const std::string& word) {
     if (!word.empty()) text += " " + word;
   };
@@ -73,8 +76,18 @@ std::string RunDescription::id() const {
   if (operation == FileOperation::kRead) {
     add(std::string(name_of(cache)));
   }
-  if (target != Target::kHugePages && operation != FileOperation::kOpen) add(std::string(name_of(target)));
+  const bool is_new = target == Target::kHugePages || target == Target::kSmallPages;
+  if (!is_new && operation != FileOperation::kOpen) add(std::string(name_of(target)));
+  if (pages) add(fmt::format("{}-pages", name_of(*pages)));
+  if (!group.empty()) add("for " + group);
   return text;
+}
+
+void Subject::see_pages(std::optional<double> huge_share) {
+  std::optional<double>& kept = description_.huge_share;
+  if (!huge_share || !description_.pages) return;
+  kept = *description_.pages == Pages::kHuge ? std::min(kept.value_or(1), *huge_share)
+                                             : std::max(kept.value_or(0), *huge_share);
 }
 
 std::uint64_t cpu_now_ns() {
