@@ -79,11 +79,15 @@ def shown(run: Run, panel: Panel, workload: str) -> list[Json]:
 
 def timed(run: Run, panel: Panel, workload: str) -> list[Json]:
     """Returns the results with latencies: those of the codec that are shown, otherwise those of the raw path."""
-    found = [result for result in shown(run, panel, workload) if result["latency_ns"]]
+    found = [result for result in shown(run, panel, workload) if _has_curve(result)]
     if found:
         return found
-    raw = [result for result in run.of(panel, workload, "raw") if result["latency_ns"]]
-    return best_of_paths(raw)
+    return best_of_paths(filter(_has_curve, run.of(panel, workload, "raw")))
+
+
+def _has_curve(result: Json) -> bool:
+    """Whether it had transfers enough for a percentile."""
+    return bool(result["latency_ns"]) and result["latency_ns"]["p50"] is not None
 
 
 def throughput(
@@ -225,9 +229,18 @@ def cpu_interval(result: Json) -> Json:
     return {**interval, "median": result["cpu_seconds_per_gb"]}
 
 
+def compared(result: Json, measure: str) -> Json:
+    """Returns what a result is compared by: tensors per second, or bytes until they are durable."""
+    value: Json = headline(result) if measure == "rate" else result[measure]
+    return value
+
+
 def contest(result: Json) -> tuple[object, ...]:
     """Returns the members that a peer's result and ours must share to be comparable."""
-    members = ("op", "workload", "cache", "bytes", "tensors")
+    members = ["op", "workload", "cache", "bytes", "tensors"]
+    # Filling new memory takes several times as long in small pages.
+    if result["op"] == "read":
+        members.append("memory")
     return (*(result[member] for member in members), *protection_of(result))
 
 
@@ -256,11 +269,15 @@ def peers(run: Run, in_tensors: bool, colours: dict[str, str]) -> BarChart:
         rows = [
             _contestant(one, measure, colours)
             for one in sorted(
-                ours + theirs, key=lambda one: -float(one[measure]["median"])
+                ours + theirs, key=lambda one: -float(compared(one, measure)["median"])
             )
         ]
         groups.append(Group(contest_title(members[0]), None, rows))
-    unit = "Thousands of tensors per second" if in_tensors else "GB/s until the close"
+    unit = (
+        "Thousands of tensors per second"
+        if in_tensors
+        else "GB/s, of writes until the data is durable"
+    )
     return BarChart(
         "Tensors" if in_tensors else "Bytes",
         f"{unit}; same data, same cache state, same run; median and 95 % interval",
@@ -273,15 +290,18 @@ def _contestant(result: Json, measure: str, colours: dict[str, str]) -> Row:
     if result["subject"] == "codec":
         path = result["io"]["actual"]
         name, detail = f"tzmark {path}", units.setting(result)
-        return Row(name, detail, result[measure], colours[path])
+        return Row(name, detail, compared(result, measure), colours[path])
     peer = result["peer"] or {"name": "peer", "version": "", "detail": ""}
     name = f"{peer['name']} {peer['version']}"
-    return Row(name, peer["detail"], result[measure], "neutral")
+    detail = ", ".join(filter(None, [peer["detail"], units.pages(result)]))
+    return Row(name, detail, compared(result, measure), "neutral")
 
 
 def contest_title(result: Json) -> str:
     words = [result["op"], units.CACHES[result["cache"]], result["workload"]]
-    return ", ".join([" ".join(filter(None, words)), units.protection(result)])
+    memory = units.MEMORIES[result["memory"]] if result["op"] == "read" else ""
+    said = [" ".join(filter(None, words)), units.protection(result), memory]
+    return ", ".join(filter(None, said))
 
 
 def path_colours(runs: Iterable[Run]) -> dict[str, str]:

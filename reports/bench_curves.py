@@ -29,6 +29,11 @@ class Curve:
     def value(self, percentile: str) -> float:
         return max(float(self.result["latency_ns"][percentile]), 1)
 
+    def known(self) -> list[str]:
+        """Returns the percentiles that it has: those with transfers enough beyond them. REQUIRES: at least one."""
+        latency = self.result["latency_ns"]
+        return [name for name, _ in PERCENTILES if latency[name] is not None]
+
 
 @dataclass(frozen=True)
 class CurveChart:
@@ -38,7 +43,7 @@ class CurveChart:
     notes: list[str]
 
     def reach(self) -> tuple[float, float]:
-        values = [curve.value(name) for curve in self.curves for name, _ in PERCENTILES]
+        values = [curve.value(name) for curve in self.curves for name in curve.known()]
         return min(values) * 0.85, max(values) * 1.18
 
 
@@ -79,17 +84,17 @@ def draw(chart: CurveChart, width: float, reach: tuple[float, float]) -> Drawing
 def _curves(
     canvas: Canvas, curves: list[Curve], axis: Logarithmic, columns: list[float]
 ) -> None:
-    ends = [axis.at(curve.value(PERCENTILES[-1][0])) for curve in curves]
+    ends = [axis.at(curve.value(curve.known()[-1])) for curve in curves]
     labels = apart(ends, LABEL_HEIGHT, axis.end + 4, axis.start - 2)
     for curve, end, label in zip(curves, ends, labels):
         points = [
-            (x, axis.at(curve.value(name)))
-            for x, (name, _) in zip(columns, PERCENTILES)
+            (x, axis.at(curve.value(name))) for x, name in zip(columns, curve.known())
         ]
         canvas.line(points, curve.colour, 2, palette.DASHES.get(curve.path))
         for x, y in points:
             canvas.dot(x, y, curve.colour)
-        canvas.line([(columns[-1] + 5, end), (columns[-1] + 11, label)], curve.colour)
+        last = points[-1][0]
+        canvas.line([(last + 5, end), (columns[-1] + 11, label)], curve.colour)
         canvas.text(columns[-1] + 14, label + 4, _name(curve), "ink", SMALL)
 
 
@@ -100,5 +105,4 @@ def _tick(value_ns: float) -> str:
 
 
 def _name(curve: Curve) -> str:
-    slowest = curve.result["latency_ns"][PERCENTILES[-1][0]]
-    return f"{curve.path} {units.duration(slowest)}"
+    return f"{curve.path} {units.duration(curve.value(curve.known()[-1]))}"

@@ -197,6 +197,7 @@ class Run:
             result
             for result in self.measured
             if result["subject"] == subject
+            and not as_fio(result)
             and result["op"] == panel.op
             and result["cache"] in panel.caches
             and result["workload"] == workload
@@ -208,6 +209,11 @@ class Run:
             if self.of(panel, workload):
                 return workload
         return None
+
+
+def as_fio(result: Json) -> bool:
+    """Whether these are raw transfers as fio makes them, which are compared with fio alone."""
+    return result["subject"] == "raw" and "as-fio" in result["id"].split()
 
 
 def usual_memory(results: Iterable[Json]) -> list[Json]:

@@ -182,15 +182,21 @@ def peers(run: Run) -> list[Json]:
             and charts.contest(other) == charts.contest(result)
         )
         measure = "operations_per_second" if counts_tensors(result) else "rate"
-        best = max(ours, key=lambda one: float(one[measure]["median"]), default=None)
-        theirs = result[measure]["median"]
+        best = max(
+            ours, key=lambda one: charts.compared(one, measure)["median"], default=None
+        )
+        theirs = charts.compared(result, measure)["median"]
         rows.append(
             {
                 "work": charts.contest_title(result),
                 "peer": result,
                 "best": best,
                 "measure": measure,
-                "times": best[measure]["median"] / theirs if best and theirs else None,
+                "times": (
+                    charts.compared(best, measure)["median"] / theirs
+                    if best and theirs
+                    else None
+                ),
             }
         )
     return rows
@@ -218,6 +224,28 @@ def _bytes(value: int | None) -> str:
     return "unknown" if value is None else units.size(value)
 
 
+def _host_facts(machine: Json) -> Iterator[tuple[str, str]]:
+    """Yields the facts that older results lack."""
+    if "hypervisor" not in machine:
+        return
+    yield "Hypervisor", machine["hypervisor"] or "none"
+    yield "L3 cache", _bytes(machine["l3_bytes"])
+    yield "NUMA nodes", _text(machine["numa_nodes"])
+    low, high = (_text(machine["frequency"][f"{end}_khz"]) for end in ("min", "max"))
+    yield "Frequency", f"{low} to {high} kHz"
+    states = machine["mitigations"] or {}
+    active = [name for name, state in states.items() if state != "Not affected"]
+    yield "Mitigations", ", ".join(active) or "none"
+    limits = machine["cgroup"]
+    memory = _bytes(limits["memory_bytes"]) if limits["memory_bytes"] else "no limit"
+    yield "cgroup", f"CPU {limits['cpu_cores'] or 'no limit'}, memory {memory}"
+    yield "nice", str(machine["nice"])
+    yield "vm.dirty", ", ".join(
+        f"{name.removeprefix('dirty_')} {_text(value)}"
+        for name, value in machine["vm"].items()
+    )
+
+
 def _facts(document: Json) -> Iterator[tuple[str, str]]:
     machine = document["machine"]
     storage, cpu = machine["storage"], machine["cpu"]
@@ -230,6 +258,8 @@ def _facts(document: Json) -> Iterator[tuple[str, str]]:
     yield "Device model", _text(storage["device_model"])
     yield "Rotational", _text(storage["rotational"])
     yield "Scheduler", _text(storage["scheduler"])
+    yield "Write cache", _text(storage.get("write_cache"))
+    yield "Readahead", _bytes(storage.get("readahead_bytes"))
     yield "Queue", f"{_text(storage['queue_requests'])} requests"
     logical, physical = (
         _bytes(storage[f"{kind}_block_bytes"]) for kind in ("logical", "physical")
@@ -245,6 +275,7 @@ def _facts(document: Json) -> Iterator[tuple[str, str]]:
     yield "Governor", _text(cpu["governor"])
     yield "Memory", units.size(machine["memory_bytes"])
     yield "Huge pages", f"{_text(pages['enabled'])}, defrag {_text(pages['defrag'])}"
+    yield from _host_facts(machine)
     yield "GPU", f"{gpu['name']}, driver {gpu['driver']}" if gpu else "none"
     yield "Kernel", f"{machine['kernel']}, {machine['architecture']}"
     yield "Load average", ", ".join(f"{load:.2f}" for load in machine["load_average"])

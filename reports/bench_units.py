@@ -89,9 +89,18 @@ def setting(result: Json) -> str:
     return ", ".join(part for part in parts if part)
 
 
+def pages(result: Json) -> str:
+    """Returns the kind of pages that the memory of a result had, "" if unknown."""
+    kind = result.get("pages") or {"actual": None}
+    return f"{kind['actual']} pages" if kind["actual"] else ""
+
+
 def unusual(result: Json) -> list[str]:
     """Returns warnings about a result."""
     said = []
+    kind = result.get("pages")
+    if kind and kind["actual"] not in (kind["requested"], None):
+        said.append(f"{kind['actual']} pages, {kind['requested']} were requested")
     requested, actual = result["io"]["requested"], result["io"]["actual"]
     if requested not in ("auto", actual):
         said.append(f"{requested} was requested")

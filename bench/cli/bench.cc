@@ -22,7 +22,7 @@ namespace {
 struct BenchOptions {
   bool list_io = false, check = false, encrypt = false, fio = false, peers = false, no_raw = false, progress = false;
   std::string directory, json_file;
-  std::string workload = "gpt2", layout = "v4", memory = "thp", cache = "auto", compute = "auto", format = "text";
+  std::string workload = "gpt2", layout = "v4", memory = "auto", cache = "auto", compute = "auto", format = "text";
   std::uint64_t scale_bytes = 0, gpu_set_bytes = kGpuWorkingSetBytes;
   std::vector<std::string> io, operations = {"read", "write"}, verifications = {"none"}, items;
   std::vector<std::uint64_t> block_bytes = {2 << 20};
@@ -65,10 +65,12 @@ Cache chosen_cache(const BenchOptions& options, std::string_view io) {
   return options.cache == "cold" ? Cache::kCold : Cache::kWarm;
 }
 
-Target target_of(const BenchOptions& options) {
-  if (options.memory == "sink") return Target::kSink;
-  if (options.memory == "device") return Target::kDevice;
-  return options.memory == "thp" ? Target::kHugePages : Target::kSmallPages;
+std::vector<Target> targets_of(const BenchOptions& options) {
+  if (options.memory == "sink") return {Target::kSink};
+  if (options.memory == "device") return {Target::kDevice};
+  if (options.memory == "thp") return {Target::kHugePages};
+  if (options.memory == "small-pages") return {Target::kSmallPages};
+  return {Target::kHugePages, Target::kSmallPages};
 }
 
 DeviceCompute compute_of(const BenchOptions& options) {
@@ -159,36 +161,50 @@ class Matrix {
     if (wants("read")) {
       // All reads use one file with both hashes: unverified hashes cost a read almost nothing.
       const FileFormat all = stored("both");
-      for (const std::string& verification : options_.verifications) {
-        add(codec_read(place_, content_, all, moving,
-                       {.verification = verification_of(verification),
-                        .target = target_of(options_),
-                        .cache = cache,
-                        .compute = compute_of(options_)}));
+      for (const Target target : targets_of(options_)) {
+        for (const std::string& verification : options_.verifications) {
+          add(codec_read(place_, content_, all, moving,
+                         {.verification = verification_of(verification),
+                          .target = target,
+                          .cache = cache,
+                          .compute = compute_of(options_)}));
+        }
+        // A read to the GPU through host memory begins with a read into reused host memory.
+        if (!options_.no_raw && moving.io != "gpudirect") {
+          add(raw_read(place_, content_, moving, to_device() ? Target::kSink : target, cache));
+        }
       }
-      // A read to the GPU through host memory begins with a read into reused host memory.
-      if (!options_.no_raw && moving.io != "gpudirect") {
-        add(raw_read(place_, content_, moving, to_device() ? Target::kSink : target_of(options_), cache));
-      }
-      if (has_fio) add(fio_run(place_, content_, FileOperation::kRead, moving));
+      if (has_fio) add_fio(FileOperation::kRead, moving);
     }
     if (wants("write")) {
       for (const std::string& verification : options_.verifications) {
         add(codec_write(place_, content_, stored(verification), moving, to_device()));
       }
       if (!options_.no_raw && moving.io != "gpudirect") add(raw_write(place_, content_, moving));
-      if (has_fio) add(fio_run(place_, content_, FileOperation::kWrite, moving));
+      if (has_fio) add_fio(FileOperation::kWrite, moving);
+    }
+  }
+
+  // fio, and raw transfers that do the same.
+  void add_fio(FileOperation operation, const IoSettings& moving) {
+    for (const Pages pages : {Pages::kHuge, Pages::kSmall}) {
+      add(fio_run(place_, content_, operation, moving, pages));
+      add(raw_as_fio(place_, content_, operation, moving, pages));
     }
   }
 
   void add_peers() {
+    for (const Pages pages : {Pages::kHuge, Pages::kSmall}) add_peers(pages);
+  }
+
+  void add_peers(Pages pages) {
     for (const std::string_view name : {"tensorizer", "safetensors"}) {
       const bool is_tensorizer = name == "tensorizer";
       if (!is_tensorizer && options_.encrypt) continue;
       std::string why;
       const auto found = find_peer(name, why);
       if (!found) throw Error(ErrorCode::kUnavailable, why);
-      const auto peer = std::make_shared<RunningPeer>(*found);
+      const auto peer = std::make_shared<RunningPeer>(*found, pages);
       const FileFormat kept = is_tensorizer ? stored("both") : FileFormat{.encrypted = false};
       if (wants("read")) {
         for (const std::string& verification : options_.verifications) {
@@ -328,6 +344,9 @@ void run(const BenchOptions& options, const std::vector<std::string>& command, i
   Output output{Document(command, options.directory), {}};
   if (options.format == "google") output.google.emplace(command);
   options.check ? run_all_checks(options, output, status) : run_matrix(options, output);
+  if (!output.google) {
+    for (const std::string& warning : output.document.warnings()) say("note: {}\n", warning);
+  }
   if (file) commit_json(*file, output.document.finish(options.rounds, options.seed));
   if (output.google) print(json_text(output.google->finish()));
 }
@@ -385,9 +404,9 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
       ->capture_default_str();
   bench
       ->add_option("--memory", options->memory,
-                   "Destination of reads: thp (new memory, huge pages), small-pages, sink, or device (GPU memory, also "
-                   "the source of writes)")
-      ->check(CLI::IsMember({"thp", "small-pages", "sink", "device"}))
+                   "Destination of reads: auto (both kinds of new memory), thp (new memory, huge pages), small-pages, "
+                   "sink, or device (GPU memory, also the source of writes)")
+      ->check(CLI::IsMember({"auto", "thp", "small-pages", "sink", "device"}))
       ->capture_default_str();
   bench
       ->add_option("--compute", options->compute,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -68,8 +69,8 @@ class BenchTest(unittest.TestCase):
         )
         results = {result["id"]: result for result in document["results"]}
         self.assertEqual(len(results), len(document["results"]), "ids differ")
-        # Two paths and blocks, reads and writes, two verifications of the codec and one raw.
-        self.assertEqual(len(results), 2 * 2 * 2 * 3)
+        # Two paths and blocks; reads into two kinds of pages, and writes; two verifications of the codec and one raw.
+        self.assertEqual(len(results), 2 * 2 * (2 + 1) * 3)
         for name, result in results.items():
             self.assertTrue(result["verified_first"], name)
             self.assertEqual(result["io"]["requested"], result["io"]["actual"])
@@ -95,14 +96,65 @@ class BenchTest(unittest.TestCase):
                 self.assertLessEqual(
                     result["durable_rate"]["median"], rate["median"], name
                 )
+            memory = "small-pages" if result["pages"]["requested"] == "small" else "thp"
+            self.assertEqual(result["memory"], memory, name)
+            if memory == "small-pages":
+                self.assertEqual(result["pages"]["actual"], "small", name)
             if result["subject"] == "raw":
-                self.assertGreater(result["latency_ns"]["count"], 0)
+                latency = result["latency_ns"]
+                self.assertGreater(latency["count"], 0)
+                # At most 96 transfers: one percentile has ten slower ones.
+                known = [latency[p] is not None for p in ("p50", "p90", "p99", "p99_9")]
+                self.assertEqual(known, [latency["count"] >= 20, False, False, False])
+                self.assertEqual(latency["first_touch"], result["op"] == "read")
             else:
                 self.assertIn("rung", result["bound_by"])
         rungs = {rung["rung"] for rung in document["ceilings"]}
         for rung in ("memcpy", "crc32", "sha256", "secretbox", "path-read/mmap"):
             self.assertIn(rung, rungs)
         self.assertEqual(document["workloads"][0]["name"], "mixed")
+
+    def test_fio_and_what_does_the_same_are_comparable(self) -> None:
+        if not shutil.which("fio"):
+            self.skipTest("fio is not installed")
+        document = self.document(
+            *("--workload", "one-huge", "--scale", "40MiB", "--rounds", "2", "--fio"),
+            *("--io", "direct", "--depth", "3", "--threads", "2"),
+        )
+        pairs: dict[tuple[str, str], dict[str, Any]] = {}
+        for result in document["results"]:
+            if result["memory"] == "sink":
+                key = (result["op"], result["pages"]["requested"])
+                pairs.setdefault(key, {})[result["subject"]] = result
+        self.assertEqual(len(pairs), 4)
+        for key, pair in pairs.items():
+            # Six whole blocks for each of three jobs.
+            self.assertEqual({one["bytes"] for one in pair.values()}, {36 << 20}, key)
+            for subject in ("raw", "fio"):
+                latency = pair[subject]["latency_ns"]
+                self.assertEqual(latency["count"], 2 * 18, "of both rounds")
+                self.assertFalse(latency["first_touch"])
+            if key[1] == "small":
+                self.assertEqual(pair["raw"]["pages"]["actual"], "small")
+
+    def test_says_what_the_figures_do_not_show(self) -> None:
+        document = self.document(
+            *("--workload", "gpt2", "--scale", "4MiB", "--rounds", "1"),
+            *("--io", "direct", "--op", "read", "--no-raw"),
+        )
+        said = "\n".join(document["warnings"])
+        self.assertIn("gpt2 is scaled down from 522 to 3 MiB", said)
+        self.assertIn("the cache of the device", said)
+        self.assertEqual(
+            "virtual machine" in said, bool(document["machine"]["hypervisor"])
+        )
+        (workload,) = document["workloads"]
+        self.assertAlmostEqual(
+            workload["scaled_from"] * workload["scaled"], workload["data_bytes"], 0
+        )
+        self.assertEqual(workload["scaled_from"] >> 20, 522)
+        for result in document["results"]:
+            self.assertIn("gpt2/3MiB", result["id"])
 
     def google(self, *arguments: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns the output of --format google and the result of the same run in tzmark's own schema."""
@@ -220,6 +272,28 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(verdicts["pwrite writes and reads the same bytes"], "pass")
         self.assertNotIn("fail", verdicts.values())
 
+    def test_a_flush_at_the_close_is_in_the_time_of_every_write(self) -> None:
+        library = Path(os.environ["TZMARK_BUILD_DIR"], "tests/fake")
+        flush_ns = 300_000_000
+        for flushed_at, member in (("close", "elapsed_ns"), ("fsync", "sync_ns")):
+            environment = {
+                "LD_PRELOAD": str(library / "libtzmark_flush_at_close.so"),
+                # With the sanitizer, its library is no longer the first one.
+                "ASAN_OPTIONS": "verify_asan_link_order=0",
+            }
+            if flushed_at == "close":
+                environment["TZMARK_FLUSH_AT_CLOSE"] = "1"
+            with unittest.mock.patch.dict(os.environ, environment):
+                document = self.document(
+                    *("--workload", "one-huge", "--scale", "8MiB", "--rounds", "1"),
+                    *("--io", "pwrite,direct", "--op", "write"),
+                )
+            self.assertEqual(len(document["results"]), 4)
+            for result in document["results"]:
+                (sample,) = result["samples"]
+                self.assertGreaterEqual(sample[member], flush_ns, result["id"])
+            (self.directory / "result.json").unlink()
+
     def test_a_path_that_is_not_there_is_an_error(self) -> None:
         where = ("--dir", str(self.directory), "--workload", "mixed", "--scale", "1MiB")
         refused = self.bench(*where, "--io", "gpudirect", status=4).stderr
@@ -312,7 +386,7 @@ class BenchTest(unittest.TestCase):
     def test_compare_finds_what_became_slower(self) -> None:
         old = self.document(
             *("--workload", "mixed", "--scale", "1MiB", "--rounds", "7", "--no-raw"),
-            *("--io", "pwrite", "--op", "read,write"),
+            *("--io", "pwrite", "--op", "read,write", "--memory", "thp"),
         )
         # Samples with a small known spread, independent of this machine.
         for result in old["results"]:

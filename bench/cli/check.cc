@@ -27,11 +27,18 @@ void raw_against_fio(CheckGroup& group) {
   const auto written = group.content(written_tensors(group.options()));
   for (const char* io : {"direct", "uring-direct"}) {
     const IoSettings moving{.io = io, .queue_depth = 8};
-    group.ratio("1", fmt::format("raw {} read against fio", io),
-                group.add(raw_read(group.place(), content, moving, Target::kSink, Cache::kDirect)),
-                group.add(fio_run(group.place(), content, FileOperation::kRead, moving)), 0.95);
-    group.ratio("1", fmt::format("raw {} write against fio", io), group.add(raw_write(group.place(), written, moving)),
-                group.add(fio_run(group.place(), written, FileOperation::kWrite, moving)), 0.95);
+    for (const FileOperation operation : {FileOperation::kRead, FileOperation::kWrite}) {
+      const SharedContent& moved = operation == FileOperation::kRead ? content : written;
+      std::vector<std::size_t> fio;
+      for (const Pages pages : {Pages::kHuge, Pages::kSmall}) {
+        fio.push_back(group.add(fio_run(group.place(), moved, operation, moving, pages)));
+      }
+      group.best_ratio({.item = "1",
+                        .name = fmt::format("raw {} {} against fio", io, name_of(operation)),
+                        .required = 0.95,
+                        .note = "same bytes and order, reused memory"},
+                       {group.add(raw_as_fio(group.place(), moved, operation, moving, Pages::kHuge))}, fio);
+    }
   }
 }
 
@@ -109,48 +116,56 @@ void declare(CheckGroup& group, const std::vector<PeerCheck>& rows) {
   }
 }
 
+std::vector<std::size_t> peer_writes(CheckGroup& group, const SharedContent& content, const Peers& peers,
+                                     const FileFormat& stored) {
+  std::vector<std::size_t> writes;
+  for (const auto& peer : peers) {
+    writes.push_back(group.add(peer_run(group.place(), content, peer, stored, {.operation = FileOperation::kWrite})));
+  }
+  return writes;
+}
+
 // Item 4: tensorizer, on large tensors.
-void peers_on_large_tensors(CheckGroup& group, const std::shared_ptr<RunningPeer>& peer) {
+void peers_on_large_tensors(CheckGroup& group, const Peers& peers) {
   const auto content = group.content(large_tensors(group.options()));
   const FileFormat sealed{.crc32 = false, .encrypted = true};
   const auto ours_read = [&](const FileFormat& stored, Verification verification) {
     return std::vector{group.add(codec_read(group.place(), content, stored, {}, {.verification = verification}))};
   };
-  const auto peer_write = [&](const FileFormat& stored) {
-    return std::vector{group.add(peer_run(group.place(), content, peer, stored, {.operation = FileOperation::kWrite}))};
-  };
+  const auto peer_write = [&](const FileFormat& stored) { return peer_writes(group, content, peers, stored); };
   std::vector<std::size_t> writes;
   for (const char* io : {"pwrite", "buffered", "uring", "direct", "uring-direct"}) {
     writes.push_back(group.add(codec_write(group.place(), content, {}, {.io = io})));
   }
   const std::vector<std::size_t> their_writes = peer_write({});
   const std::vector<PeerCheck> rows = {
-      {"read", ours_read({}, Verification::kNone), peer_reads(group, content, peer, {}, {}), 2},
-      {"read verified", ours_read({}, Verification::kAll), peer_reads(group, content, peer, {}, {.verify = true}), 1.6},
+      {"read", ours_read({}, Verification::kNone), peer_reads(group, content, peers, {}, {}), 2},
+      {"read verified", ours_read({}, Verification::kAll), peer_reads(group, content, peers, {}, {.verify = true}),
+       1.6},
       {"write with both hashes, pwrite", {writes[0]}, their_writes, 1.2},
       {"write with both hashes, best path", writes, their_writes, 1.5},
       {"write encrypted", {group.add(codec_write(group.place(), content, sealed, {}))}, peer_write(sealed), 1.6},
-      {"read encrypted", ours_read(sealed, Verification::kNone), peer_reads(group, content, peer, sealed, {}), 1.4}};
+      {"read encrypted", ours_read(sealed, Verification::kNone), peer_reads(group, content, peers, sealed, {}), 1.4}};
   declare(group, rows);
 }
 
 // Item 4: the same for many tensors.
-void peers_on_many_tensors(CheckGroup& group, const std::shared_ptr<RunningPeer>& peer) {
+void peers_on_many_tensors(CheckGroup& group, const Peers& peers) {
   const auto middle = group.content(even_workload(2'000, 256 << 10));
   const auto tiny = group.content(even_workload(10'000, 64));
   const auto ours_read = [&](const SharedContent& content) {
     return std::vector{group.add(codec_read(group.place(), content, {}, {}, {}))};
   };
   const std::vector<PeerCheck> rows = {
-      {"read 2,000 tensors of 256 KiB", ours_read(middle), peer_reads(group, middle, peer, {}, {}), 1.5},
+      {"read 2,000 tensors of 256 KiB", ours_read(middle), peer_reads(group, middle, peers, {}, {}), 1.5},
       {"write 2,000 tensors of 256 KiB",
        {group.add(codec_write(group.place(), middle, {}, {}))},
-       {group.add(peer_run(group.place(), middle, peer, {}, {.operation = FileOperation::kWrite}))},
+       peer_writes(group, middle, peers, {}),
        1.5},
-      {"read 10,000 tensors of 64 bytes", ours_read(tiny), peer_reads(group, tiny, peer, {}, {}), 20},
+      {"read 10,000 tensors of 64 bytes", ours_read(tiny), peer_reads(group, tiny, peers, {}, {}), 20},
       {"open 10,000 tensors",
        {group.add(codec_open(group.place(), tiny, {}, {}))},
-       peer_reads(group, tiny, peer, {}, {.operation = FileOperation::kOpen}),
+       peer_reads(group, tiny, peers, {}, {.operation = FileOperation::kOpen}),
        10}};
   declare(group, rows);
 }
@@ -254,23 +269,23 @@ void same_bytes(CheckGroup& group) {
 }
 
 struct Group {
-  std::string_view item;
+  std::string_view item, name;
   unsigned budget_share;  // about its number of ratios
   std::function<void(CheckGroup&)> declare;
 };
 
 const Group kGroups[] = {
-    {"1", 4, raw_against_fio},   {"1", 12, codec_against_raw},
-    {"2", 32, steps_on_top},     {"3", 1, verified_against_steps},
-    {"5", 2, counts_of_tensors}, {"5", 3, sizes_of_files},
-    {"6", 0, same_bytes},        {"7", 4, gpu_memory},
-    {"7", 4, gpu_against_peer},
+    {"1", "fio", 4, raw_against_fio},        {"1", "paths", 12, codec_against_raw},
+    {"2", "steps", 32, steps_on_top},        {"3", "crc32", 1, verified_against_steps},
+    {"5", "counts", 2, counts_of_tensors},   {"5", "sizes", 3, sizes_of_files},
+    {"6", "bytes", 0, same_bytes},           {"7", "gpu", 4, gpu_memory},
+    {"7", "gpu-peers", 4, gpu_against_peer},
 };
 
 // Runs a group. An error ends that group and is recorded in its checks; the other groups still run.
 ContestConditions run_group(Workplace& place, const CheckOptions& options, const Group& declared,
                             std::chrono::nanoseconds budget, const GroupDone& done) {
-  CheckGroup group(place, options);
+  CheckGroup group(place, options, declared.name);
   try {
     declared.declare(group);
     group.run(budget);
@@ -314,7 +329,7 @@ json to_json(const RatioCheck& check) {
 ContestConditions run_checks(const CheckOptions& options, const GroupDone& done) {
   Workplace place(options.directory);
   std::string why_no_peer;
-  std::shared_ptr<RunningPeer> peer;
+  Peers peers;
   std::vector<Group> groups;
   const auto wanted = [&](std::string_view item) {
     return options.items.empty() || std::ranges::find(options.items, item) != options.items.end();
@@ -323,14 +338,14 @@ ContestConditions run_checks(const CheckOptions& options, const GroupDone& done)
     if (wanted(group.item)) groups.push_back(group);
   }
   if (wanted("4")) {
-    peer = start_peer("tensorizer", why_no_peer);
-    if (peer == nullptr) {
-      groups.push_back({"4", 0, [&](CheckGroup& group) {
+    peers = start_peers("tensorizer", why_no_peer);
+    if (peers.empty()) {
+      groups.push_back({"4", "peers", 0, [&](CheckGroup& group) {
                           group.conclude({.item = "4", .name = "against tensorizer", .note = why_no_peer});
                         }});
     } else {
-      groups.push_back({"4", 6, [&](CheckGroup& group) { peers_on_large_tensors(group, peer); }});
-      groups.push_back({"4", 4, [&](CheckGroup& group) { peers_on_many_tensors(group, peer); }});
+      groups.push_back({"4", "peers", 6, [&](CheckGroup& group) { peers_on_large_tensors(group, peers); }});
+      groups.push_back({"4", "peers-many", 4, [&](CheckGroup& group) { peers_on_many_tensors(group, peers); }});
     }
   }
   ContestConditions conditions;

@@ -70,12 +70,12 @@ void gpu_against_peer(CheckGroup& group) {
   const std::string name = "read to the GPU against tensorizer";
   if (!DeviceMemory::why_unavailable().empty()) return;  // gpu_memory has reported it
   std::string why;
-  const auto peer = start_peer("tensorizer", why);
-  if (peer == nullptr) return group.conclude(not_measured(name, 2, why));
+  const Peers peers = start_peers("tensorizer", why);
+  if (peers.empty()) return group.conclude(not_measured(name, 2, why));
   const auto content = group.content(large_tensors(group.options()));
   std::vector<std::size_t> ours = {gpu_read(group, content, "pwrite", Verification::kNone)};
   if (has_gpudirect()) ours.push_back(gpu_read(group, content, "gpudirect", Verification::kNone));
-  const std::vector<std::size_t> theirs = peer_reads(group, content, peer, {}, {.into_device = true});
+  const std::vector<std::size_t> theirs = peer_reads(group, content, peers, {}, {.into_device = true});
   group.best_ratio({.item = "7", .name = name, .required = 2, .note = "warm cache, same bytes, best of each side"},
                    ours, theirs);
 }

@@ -82,7 +82,7 @@ void CheckGroup::choose_best() {
     std::ranges::shuffle(candidates, random);
     for (const Index i : candidates) {
       if (options_.contests.progress) options_.contests.progress("choose the best: " + id(i));
-      if (measured_[i].why.empty()) take_sample(measured_[i]);
+      try_sample(measured_[i]);
     }
   }
   for (Entry& entry : entries_) {
@@ -143,27 +143,26 @@ std::vector<std::string> host_paths() {
   return names;
 }
 
-std::shared_ptr<RunningPeer> start_peer(std::string_view name, std::string& why) {
+Peers start_peers(std::string_view name, std::string& why) {
   const auto place = find_peer(name, why);
-  if (!place) return nullptr;
+  if (!place) return {};
   try {
-    return std::make_shared<RunningPeer>(*place);
+    return {std::make_shared<RunningPeer>(*place, Pages::kHuge), std::make_shared<RunningPeer>(*place, Pages::kSmall)};
   } catch (const Error& error) {
     if (error.error_class() != ErrorClass::kUnavailable) throw;
     why = error.message();
-    return nullptr;
+    return {};
   }
 }
 
-std::vector<std::size_t> peer_reads(CheckGroup& group, const SharedContent& content,
-                                    const std::shared_ptr<RunningPeer>& peer, const FileFormat& stored,
-                                    PeerRun reading) {
+std::vector<std::size_t> peer_reads(CheckGroup& group, const SharedContent& content, const Peers& peers,
+                                    const FileFormat& stored, PeerRun reading) {
   std::vector<std::size_t> reads;
   for (const std::optional<unsigned> readers :
        {std::optional<unsigned>(), std::optional(1U), std::optional(2U), std::optional(4U)}) {
     if (reading.operation == FileOperation::kOpen && readers) continue;
     reading.readers = readers;
-    reads.push_back(group.add(peer_run(group.place(), content, peer, stored, reading)));
+    for (const auto& peer : peers) reads.push_back(group.add(peer_run(group.place(), content, peer, stored, reading)));
   }
   return reads;
 }

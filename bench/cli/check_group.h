@@ -13,11 +13,14 @@ namespace tzmark::bench {
 // A group declares its subjects and the checks between them, and then runs. For one thread at a time.
 class CheckGroup {
  public:
-  CheckGroup(Workplace& place, const CheckOptions& options) : place_(place), options_(options) {}
+  // name: tells its results from those of the same subjects in other groups.
+  CheckGroup(Workplace& place, const CheckOptions& options, std::string_view name)
+      : place_(place), options_(options), name_(name) {}
 
   using Index = std::size_t;
 
   Index add(std::unique_ptr<Subject> subject) {
+    subject->description().group = name_;
     measured_.push_back({std::move(subject), {}, {}});
     return measured_.size() - 1;
   }
@@ -68,6 +71,7 @@ class CheckGroup {
 
   Workplace& place_;
   const CheckOptions& options_;
+  const std::string name_;
   std::vector<Workload> workloads_;
   std::vector<Measured> measured_;
   std::vector<Entry> entries_;
@@ -84,12 +88,13 @@ Cache cache_for(std::string_view io);
 // Returns all paths of the registry except gpudirect.
 std::vector<std::string> host_paths();
 
-// Starts a peer, or returns null and the reason.
-std::shared_ptr<RunningPeer> start_peer(std::string_view name, std::string& why);
-// Adds the reads of a peer at several numbers of readers, of which the best counts. reading: without that number.
-std::vector<std::size_t> peer_reads(CheckGroup& group, const SharedContent& content,
-                                    const std::shared_ptr<RunningPeer>& peer, const FileFormat& stored,
-                                    PeerRun reading);
+// A peer for each kind of pages, of which the best counts.
+using Peers = std::vector<std::shared_ptr<RunningPeer>>;
+// Starts a peer for each, or returns none and the reason.
+Peers start_peers(std::string_view name, std::string& why);
+// Adds the reads of peers at several numbers of readers, of which the best counts. reading: without that number.
+std::vector<std::size_t> peer_reads(CheckGroup& group, const SharedContent& content, const Peers& peers,
+                                    const FileFormat& stored, PeerRun reading);
 
 // Item 7: reads into GPU memory, and the same against tensorizer.
 void gpu_memory(CheckGroup& group);

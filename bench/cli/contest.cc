@@ -9,12 +9,9 @@
 #include <numeric>
 #include <random>
 
-#include "tzmark/error.h"
-
 namespace tzmark::bench {
 namespace {
 
-constexpr unsigned kTries = 3;
 // Of so many recent laps, so many may be disturbed before the machine counts as busy.
 constexpr std::size_t kRecentLaps = 40;
 constexpr std::size_t kDisturbedLapsMax = 30;
@@ -113,11 +110,12 @@ class Scheduler {
     Disturbance disturbance;
     for (const std::size_t place : order) {
       Measured& measured = subjects_[contest.subjects[place]];
-      if (!sample(measured)) {
+      if (!try_sample(measured)) {
         contest.why = measured.why;
         return;
       }
-      const Sample& taken = measured.samples.back();
+      Sample& taken = measured.samples.back();
+      taken.position = position_++;
       logs[place] += std::log(seconds_per_byte(measured, taken)) / 2;
       disturbance += taken.disturbance;
     }
@@ -141,22 +139,6 @@ class Scheduler {
     const bool busy = std::ranges::count(recent_, true) > std::ptrdiff_t{kDisturbedLapsMax};
     conditions_.was_busy = conditions_.was_busy || busy;
     return !disturbed || busy;
-  }
-
-  // A failed transfer of the storage must not end the comparison of all others.
-  bool sample(Measured& measured) {
-    for (unsigned tries = 0; measured.why.empty();) {
-      try {
-        take_sample(measured);
-        measured.samples.back().position = position_++;
-        return true;
-      } catch (const Error& error) {
-        if (error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile) throw;
-        if (error.error_class() != ErrorClass::kUnavailable && ++tries < kTries) continue;
-        measured.why = error.what();
-      }
-    }
-    return false;
   }
 
   static double seconds_per_byte(const Measured& measured, const Sample& sample) {

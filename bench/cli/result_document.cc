@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <ctime>
 #include <limits>
+#include <stdexcept>
 
 #include "harness/machine.h"
 #include "harness/or_null.h"
@@ -44,7 +45,8 @@ double median_rate(const Measured& measured) { return median_interval(measured.r
 
 bool is_path_rung(const Measured& m, const RunDescription& of) {
   const RunDescription& d = m.description();
-  return d.subject == "raw" && d.operation == of.operation && d.io_actual == of.io_actual && !m.samples.empty() &&
+  return d.subject == "raw" && d.detail.empty() && d.operation == of.operation && d.io_actual == of.io_actual &&
+         !m.samples.empty() &&
          // A read to the GPU through host memory is compared with a read into reused memory.
          (d.target == of.target || (of.target == Target::kDevice && d.target == Target::kSink)) &&
          d.cache == of.cache && d.workload == of.workload && d.threads == of.threads &&
@@ -81,6 +83,21 @@ json operations_per_second(const Measured& measured) {
   return to_json(median_interval(std::move(rates)));
 }
 
+json pages_json(const RunDescription& d) {
+  if (!d.pages) return nullptr;
+  return {{"requested", name_of(*d.pages)},
+          {"actual", d.huge_share ? json(kind_of(*d.huge_share)) : json()},
+          {"huge_share", or_null(d.huge_share)}};
+}
+
+json latency_json(const Subject& subject) {
+  json latency = to_json(subject.latency());
+  if (latency.is_null()) return latency;
+  latency["submission"] = to_json(subject.submission());
+  latency["first_touch"] = subject.description().first_touch;
+  return latency;
+}
+
 json to_json(const Measured& measured, const std::vector<Measured>& all) {
   const RunDescription& d = measured.description();
   json samples = json::array();
@@ -101,6 +118,7 @@ json to_json(const Measured& measured, const std::vector<Measured>& all) {
           {"verification", d.verification},
           {"encrypted", d.encrypted},
           {"memory", name_of(d.target)},
+          {"pages", pages_json(d)},
           {"cache", name_of(d.cache)},
           {"bytes", d.bytes},
           {"tensors", d.tensors},
@@ -110,7 +128,7 @@ json to_json(const Measured& measured, const std::vector<Measured>& all) {
           {"durable_rate", synced ? to_json(median_interval(measured.durable_rates())) : json(nullptr)},
           {"operations_per_second", operations_per_second(measured)},
           {"cpu_seconds_per_gb", cpu_seconds_per_gb(measured)},
-          {"latency_ns", to_json(measured.subject->latency())},
+          {"latency_ns", latency_json(*measured.subject)},
           {"bound_by", bound ? json{{"rung", bound->rung}, {"rate", bound->rate}, {"share", bound->share}} : json()},
           {"gpudirect", d.gpudirect},
           {"notes", notes_of(measured)}};
@@ -175,7 +193,7 @@ std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured) {
       rates.push_back({d.detail, d.threads.value_or(0), median_interval(m.rates()), ""});
       continue;
     }
-    if (d.subject == "raw") {
+    if (d.subject == "raw" && d.detail.empty()) {
       rates.push_back({fmt::format("path-{}/{}", name_of(d.operation), d.io_actual), d.threads.value_or(0),
                        median_interval(m.rates()), d.id()});
     }
@@ -208,14 +226,19 @@ void Document::add_workload(const Workload& workload) {
               {"summary", workload.summary},
               {"tensors", workload.tensors.size()},
               {"data_bytes", workload.data_bytes()},
-              {"scaled", workload.scaled}};
+              {"scaled", workload.scaled},
+              {"scaled_from", workload.scaled == 1 ? json() : json(workload.full_bytes())}};
   json& list = json_["workloads"];
   if (std::ranges::find(list, row) == list.end()) list.push_back(std::move(row));
 }
 
 void Document::add(const std::vector<Measured>& measured) {
   for (const Measured& m : measured) {
-    if (m.description().subject != "ceiling") json_["results"].push_back(to_json(m, measured));
+    if (m.description().subject == "ceiling") continue;
+    // Programs find a result by its id, and would take one of two for the other.
+    const std::string id = m.description().id();
+    if (!ids_.insert(id).second) throw std::logic_error("two results are named '" + id + "'");
+    json_["results"].push_back(to_json(m, measured));
   }
   for (const CeilingRate& rung : ceilings_of(measured)) {
     json_["ceilings"].push_back({{"rung", rung.rung},
@@ -234,9 +257,42 @@ void Document::add(const ContestConditions& conditions) {
       {"laps", conditions.laps}, {"disturbed_laps", conditions.disturbed_laps}, {"was_busy", conditions.was_busy}};
 }
 
+std::vector<std::string> Document::warnings() const {
+  std::vector<std::string> texts;
+  const json& machine = json_["machine"];
+  const auto mib = [](const json& bytes) { return bytes.get<std::uint64_t>() >> 20; };
+  for (const json& workload : json_["workloads"]) {
+    const auto name = workload["name"].get<std::string>();
+    if (!workload["scaled_from"].is_null()) {
+      texts.push_back(
+          fmt::format("{} is scaled down from {} to {} MiB: its tensors are smaller than those of the model", name,
+                      mib(workload["scaled_from"]), mib(workload["data_bytes"])));
+    }
+    if (!machine["l3_bytes"].is_null() && workload["data_bytes"] < machine["l3_bytes"]) {
+      texts.push_back(
+          fmt::format("{} has {} MiB, which fit into the L3 cache of {} MiB: repeated accesses need no memory", name,
+                      mib(workload["data_bytes"]), mib(machine["l3_bytes"])));
+    }
+  }
+  const auto bypasses_cache = [](const json& result) {
+    return result["cache"] == "cold" || result["cache"] == "direct";
+  };
+  if (std::ranges::any_of(json_["results"], bypasses_cache)) {
+    if (!machine["hypervisor"].is_null()) {
+      texts.push_back(
+          fmt::format("this is a virtual machine ({}): cold means its own page cache, and the host may serve "
+                      "reads from memory",
+                      machine["hypervisor"].get<std::string>()));
+    }
+    texts.emplace_back("the cache of the device is not known here: data that fits into it is not read from the medium");
+  }
+  return texts;
+}
+
 json Document::finish(unsigned rounds, std::uint64_t seed) {
   json_["rounds"] = rounds;
   json_["seed"] = seed;
+  json_["warnings"] = warnings();
   json_["elapsed_ns"] = (std::chrono::steady_clock::now() - begin_) / std::chrono::nanoseconds(1);
   return std::move(json_);
 }

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,11 +46,14 @@ class Document {
   void add(const std::vector<Measured>& measured);
   void add(const std::vector<RatioCheck>& checks);
   void add(const ContestConditions& conditions);
+  // What a reader of the figures has to know: that data is small, or that a cache is out of reach.
+  std::vector<std::string> warnings() const;
   // REQUIRES: not called before.
   nlohmann::json finish(unsigned rounds, std::uint64_t seed);
 
  private:
   nlohmann::json json_;
+  std::set<std::string> ids_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

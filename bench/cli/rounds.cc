@@ -8,7 +8,6 @@
 #include <numeric>
 #include <random>
 
-#include "harness/peak_memory.h"
 #include "harness/shortages.h"
 #include "tzmark/error.h"
 
@@ -58,7 +57,6 @@ void verify_subjects(std::vector<Measured>& subjects, const std::function<void(c
 }
 
 void take_sample(Measured& measured) {
-  touch_free_memory(measured.description().bytes);
   const ShortageWatch shortages;
   const DisturbanceWatch disturbance;
   static const auto start = std::chrono::steady_clock::now();
@@ -70,6 +68,21 @@ void take_sample(Measured& measured) {
   sample.transfers_in_place = shortages.finish();
   sample.began_ns = static_cast<std::uint64_t>((began - start) / std::chrono::nanoseconds(1));
   measured.samples.push_back(sample);
+}
+
+bool try_sample(Measured& measured) {
+  constexpr unsigned kTries = 3;
+  for (unsigned tries = 0; measured.why.empty();) {
+    try {
+      take_sample(measured);
+      return true;
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile) throw;
+      if (error.error_class() != ErrorClass::kUnavailable && ++tries < kTries) continue;
+      measured.why = error.what();
+    }
+  }
+  return false;
 }
 
 void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options) {

@@ -41,6 +41,10 @@ void verify_subjects(std::vector<Measured>& subjects, const std::function<void(c
 // Runs the subject once and appends the sample. Throws what the subject throws.
 void take_sample(Measured& measured);
 
+// The same, but a failure is tried again: one failed transfer must not end the comparison of all others. Returns false
+// and sets why if the subject cannot run, or failed three times in a row. Throws for wrong bytes (TZE-ENV-005).
+bool try_sample(Measured& measured);
+
 // Verifies each subject, then runs the rounds. A subject that needs something this machine lacks is left out from there
 // on, and its why gives the reason. Any other error is thrown: a subject that moves wrong bytes is never timed.
 void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options);

@@ -1,6 +1,7 @@
 // Runs fio and reads its JSON; see fio.h.
 #include "harness/fio.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/process.h"
+#include "harness/small_file.h"
 #include "tzmark/error.h"
+#include "tzmark/memory.h"
 
 namespace tzmark::bench {
 namespace {
@@ -58,10 +61,27 @@ std::string escaped(const std::string& file_name) {
   return result;
 }
 
-LatencySummary latency_of(const json& clat) {
-  const auto at = [&](const char* key) { return clat.at("percentile").at(key).get<std::uint64_t>(); };
-  if (clat.at("N") == 0) return {};
-  return {clat.at("N"), at("50.000000"), at("90.000000"), at("99.000000"), at("99.900000"), clat.at("max")};
+// Adds {"N": 3, "max": 120, "bins": {"104": 2, "120": 1}}.
+void add_latencies(const json& latencies, LatencyHistogram& histogram) {
+  if (latencies.at("N") == 0 || !latencies.contains("bins")) return;
+  for (const auto& [ns, count] : latencies.at("bins").items()) {
+    histogram.record(std::chrono::nanoseconds(std::stoll(ns)), count.get<std::uint64_t>());
+  }
+  histogram.raise_max(latencies.at("max").get<std::uint64_t>());
+}
+
+// The time of one job, see fio.h.
+std::uint64_t elapsed_of(const json& part, unsigned depth) {
+  const double reported_ns = part.at("runtime").get<double>() * 1e6;
+  const json& latencies = part.at("lat_ns");
+  const double busy_ns = latencies.at("mean").get<double>() * latencies.at("N").get<double>() / depth;
+  return static_cast<std::uint64_t>(std::clamp(busy_ns, std::max(0.0, reported_ns - 1e6), reported_ns));
+}
+
+void prepare_file(const FioJob& job) {
+  if (job.operation == FioOperation::kRead) return require_file(job);
+  std::error_code absent;
+  std::filesystem::remove(job.file_name, absent);
 }
 
 }  // namespace
@@ -80,23 +100,31 @@ std::optional<std::string> fio_version() {
 std::vector<std::string> fio_command(const FioJob& job) {
   const Shares shares = share_out(job);
   const bool reads = job.operation == FioOperation::kRead;
+  std::string pattern = reads ? "read" : "write";
+  if (shares.jobs > 1) pattern += fmt::format(":{}", (shares.jobs - 1) * job.block_bytes);
   std::vector<std::string> command = {
+      "env",
+      malloc_setting(job.pages),
       "fio",
       "--name=tzmark",
       fmt::format("--filename={}", escaped(job.file_name)),
-      fmt::format("--rw={}", reads ? "read" : "write"),
+      fmt::format("--rw={}", pattern),
       fmt::format("--bs={}", job.block_bytes),
-      fmt::format("--size={}", shares.bytes),
-      fmt::format("--offset_increment={}", shares.bytes),
+      fmt::format("--io_size={}", shares.bytes),
+      // From the first block of a job to the end of its last one.
+      fmt::format("--size={}", shares.bytes * shares.jobs - (shares.jobs - 1) * job.block_bytes),
+      fmt::format("--offset_increment={}", job.block_bytes),
       fmt::format("--numjobs={}", shares.jobs),
+      fmt::format("--mem_align={}", kHugePageBytes),
       fmt::format("--direct={}", job.direct ? 1 : 0),
       fmt::format("--fallocate={}", job.reserve ? "native" : "none"),
       "--thread",
       "--invalidate=0",
       "--end_fsync=0",
-      "--group_reporting",
-      "--percentile_list=50:90:99:99.9",
-      "--output-format=json",
+      "--randrepeat=0",
+      "--scramble_buffers=1",
+      "--slat_percentiles=1",
+      "--output-format=json+",
   };
   if (reads) command.emplace_back("--allow_file_create=0");
   if (job.engine == FioEngine::kPsync) {
@@ -108,7 +136,13 @@ std::vector<std::string> fio_command(const FioJob& job) {
   return command;
 }
 
-FioResult parse_fio(std::string_view output, FioOperation operation) {
+std::uint64_t fio_bytes(const FioJob& job) {
+  const Shares shares = share_out(job);
+  return shares.bytes * shares.jobs;
+}
+
+FioResult parse_fio(std::string_view output, const FioJob& job) {
+  const FioOperation operation = job.operation;
   const std::size_t begin = output.find('{');
   const std::size_t end = output.rfind('}');
   if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) {
@@ -116,22 +150,24 @@ FioResult parse_fio(std::string_view output, FioOperation operation) {
   }
   try {
     const json document = json::parse(output.substr(begin, end + 1 - begin));
-    const json& job = document.at("jobs").at(0);
-    if (const int error = job.at("error"); error != 0) {
-      throw Error(failure_of(operation), fmt::format("fio failed with error {}", error));
-    }
-    const json& part = job.at(operation == FioOperation::kRead ? "read" : "write");
+    const unsigned depth = share_out(job).depth;
     FioResult result;
-    result.elapsed_ns = part.at("runtime").get<std::uint64_t>() * 1'000'000;
-    result.bytes = part.at("io_bytes");
-    // CPU shares are percentages of the total time of all jobs, which is in milliseconds.
-    const double cpu_percent = job.at("usr_cpu").get<double>() + job.at("sys_cpu").get<double>();
-    result.cpu_ns = static_cast<std::uint64_t>(std::llround(cpu_percent * job.at("job_runtime").get<double>() * 1e4));
-    result.latency = latency_of(part.at("clat_ns"));
-    result.version = document.at("fio version");
-    if (result.elapsed_ns == 0 || result.bytes == 0) {
-      throw Error(failure_of(operation), "fio moved nothing, or took less than a millisecond");
+    for (const json& one : document.at("jobs")) {
+      if (const int error = one.at("error"); error != 0) {
+        throw Error(failure_of(operation), fmt::format("fio failed with error {}", error));
+      }
+      const json& part = one.at(operation == FioOperation::kRead ? "read" : "write");
+      result.elapsed_ns = std::max(result.elapsed_ns, elapsed_of(part, depth));
+      result.bytes += part.at("io_bytes").get<std::uint64_t>();
+      // CPU shares are percentages of the time of the job, which is in milliseconds.
+      const double cpu_percent = one.at("usr_cpu").get<double>() + one.at("sys_cpu").get<double>();
+      result.cpu_ns +=
+          static_cast<std::uint64_t>(std::llround(cpu_percent * one.at("job_runtime").get<double>() * 1e4));
+      add_latencies(part.at("clat_ns"), result.latency);
+      add_latencies(part.at("slat_ns"), result.submission);
     }
+    result.version = document.at("fio version");
+    if (result.elapsed_ns == 0 || result.bytes == 0) throw Error(failure_of(operation), "fio moved nothing");
     result.rate = static_cast<double>(result.bytes) / (static_cast<double>(result.elapsed_ns) / 1e9);
     return result;
   } catch (const json::exception& error) {
@@ -140,24 +176,32 @@ FioResult parse_fio(std::string_view output, FioOperation operation) {
 }
 
 FioResult run_fio(const FioJob& job) {
-  if (job.operation == FioOperation::kRead) {
-    require_file(job);
-  } else {
-    std::error_code absent;
-    std::filesystem::remove(job.file_name, absent);
-  }
-  const std::vector<std::string> command = fio_command(job);
-  const CommandResult ran = run_command(command, job.timeout);
+  prepare_file(job);
+  const CommandResult ran = run_command(fio_command(job), job.timeout);
   if (!ran.end.empty()) {
     throw Error(failure_of(job.operation), fmt::format("fio ended with {}: {}", ran.end, ran.error_tail));
   }
-  FioResult result = parse_fio(ran.output, job.operation);
-  const Shares shares = share_out(job);
-  if (result.bytes != shares.bytes * shares.jobs) {
-    throw Error(failure_of(job.operation),
-                fmt::format("fio moved {} bytes, not {}", result.bytes, shares.bytes * shares.jobs));
+  FioResult result = parse_fio(ran.output, job);
+  if (const std::uint64_t bytes = fio_bytes(job); result.bytes != bytes) {
+    throw Error(failure_of(job.operation), fmt::format("fio moved {} bytes, not {}", result.bytes, bytes));
   }
   return result;
+}
+
+std::optional<double> fio_huge_share(const FioJob& job) {
+  prepare_file(job);
+  const OutputFile output;
+  const Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  Child child(fio_command(job), nothing.get(), output.descriptor(), output.descriptor());
+  // It has most memory while it uses all its buffers.
+  PageCount most;
+  const Clock::time_point end = Clock::now() + job.timeout;
+  while (Clock::now() < end && !child.wait_until(Clock::now() + std::chrono::milliseconds(2))) {
+    const auto smaps = read_text(fmt::format("/proc/{}/smaps", child.pid()));
+    const PageCount seen = count_large(smaps.value_or(""), job.block_bytes);
+    if (seen.anonymous_bytes >= most.anonymous_bytes) most = seen;
+  }
+  return most.huge_share();
 }
 
 }  // namespace tzmark::bench

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "harness/page_cache.h"
+#include "harness/small_file.h"
 #include "testing/files/test_directory.h"
 #include "tzmark/error.h"
 
@@ -33,14 +34,18 @@ FioJob job_of(FioOperation operation, FioEngine engine, const std::string& file_
   return job;
 }
 
-TEST(FioCommand, SharesTheFileOutEvenly) {
+TEST(FioCommand, JobsTakeBlocksInTurn) {
   FioJob job = job_of(FioOperation::kRead, FioEngine::kPsync, "/some/a:b");
   job.bytes = 10'000'000;
   job.threads = 3;
   const auto command = fio_command(job);
   // 12 whole blocks fit into a third of the bytes.
-  EXPECT_THAT(command, Contains("--size=3145728"));
-  EXPECT_THAT(command, Contains("--offset_increment=3145728"));
+  EXPECT_THAT(command, Contains("--io_size=3145728"));
+  EXPECT_THAT(command, Contains("--offset_increment=262144"));
+  EXPECT_THAT(command, Contains("--rw=read:524288"));
+  // The last block of the first job ends two blocks before that of the last one.
+  EXPECT_THAT(command, Contains("--size=8912896"));
+  EXPECT_EQ(fio_bytes(job), 3u * 3'145'728);
   EXPECT_THAT(command, Contains("--numjobs=3"));
   EXPECT_THAT(command, Contains("--bs=262144"));
   EXPECT_THAT(command, Contains("--filename=/some/a\\:b"));
@@ -67,6 +72,15 @@ TEST(FioCommand, KeepsTheDepthOverAllThreads) {
   EXPECT_THAT(command, Contains("--iodepth=4"));
 }
 
+TEST(FioCommand, AsksForTheKindOfPages) {
+  FioJob job = job_of(FioOperation::kRead, FioEngine::kPsync, "f");
+  EXPECT_THAT(fio_command(job), Contains("GLIBC_TUNABLES=glibc.malloc.hugetlb=0"));
+  EXPECT_THAT(fio_command(job), Contains("--rw=read"));
+  job.pages = Pages::kHuge;
+  EXPECT_THAT(fio_command(job), Contains("GLIBC_TUNABLES=glibc.malloc.hugetlb=1"));
+  EXPECT_THAT(fio_command(job), Contains("--mem_align=2097152"));
+}
+
 TEST(FioCommand, LessThanABlockForEachJobIsAnError) {
   FioJob job = job_of(FioOperation::kRead, FioEngine::kPsync, "f");
   job.threads = 33;
@@ -78,32 +92,58 @@ TEST(FioCommand, LessThanABlockForEachJobIsAnError) {
 }
 
 constexpr std::string_view kOutput = R"(note: something to know
-{"fio version": "fio-3.33", "jobs": [{"error": 0, "job_runtime": 400, "usr_cpu": 10.0, "sys_cpu": 15.0,
-  "read": {"io_bytes": 1000000, "runtime": 250, "clat_ns": {"N": 4, "max": 99,
-    "percentile": {"50.000000": 5, "90.000000": 6, "99.000000": 7, "99.900000": 8}}},
-  "write": {"io_bytes": 0, "runtime": 0, "clat_ns": {"N": 0, "max": 0}}}]}
+{"fio version": "fio-3.33", "jobs": [
+  {"error": 0, "job_runtime": 400, "usr_cpu": 10.0, "sys_cpu": 15.0,
+   "read": {"io_bytes": 600000, "runtime": 250, "slat_ns": {"N": 0, "max": 0},
+     "clat_ns": {"N": 3, "max": 99, "bins": {"40": 2, "95": 1}}, "lat_ns": {"N": 3, "mean": 83200000.0}},
+   "write": {"io_bytes": 0, "runtime": 0, "slat_ns": {"N": 0, "max": 0}, "clat_ns": {"N": 0, "max": 0},
+     "lat_ns": {"N": 0, "mean": 0.0}}},
+  {"error": 0, "job_runtime": 400, "usr_cpu": 0.0, "sys_cpu": 25.0,
+   "read": {"io_bytes": 400000, "runtime": 240, "slat_ns": {"N": 2, "max": 9, "bins": {"9": 2}},
+     "clat_ns": {"N": 2, "max": 60, "bins": {"59": 2}}, "lat_ns": {"N": 2, "mean": 120000000.0}},
+   "write": {"io_bytes": 0, "runtime": 0, "slat_ns": {"N": 0, "max": 0}, "clat_ns": {"N": 0, "max": 0},
+     "lat_ns": {"N": 0, "mean": 0.0}}}]}
 )";
 
 TEST(FioResult, IsReadFromItsJson) {
-  const FioResult result = parse_fio(kOutput, FioOperation::kRead);
-  EXPECT_EQ(result.elapsed_ns, 250'000'000u);
+  const FioResult result = parse_fio(kOutput, job_of(FioOperation::kRead, FioEngine::kPsync, "f"));
+  // The first job: three times 83.2 ms, within the millisecond that ends at 250 ms.
+  EXPECT_EQ(result.elapsed_ns, 249'600'000u);
   EXPECT_EQ(result.bytes, 1'000'000u);
-  EXPECT_EQ(result.rate, 4e6);
-  EXPECT_EQ(result.cpu_ns, 100'000'000u);
-  EXPECT_EQ(result.latency.count, 4u);
-  EXPECT_EQ(result.latency.p50, 5u);
-  EXPECT_EQ(result.latency.p99_9, 8u);
-  EXPECT_EQ(result.latency.max, 99u);
+  EXPECT_DOUBLE_EQ(result.rate, 1e6 / 0.2496);
+  EXPECT_EQ(result.cpu_ns, 200'000'000u);
+  EXPECT_EQ(result.latency.count(), 5u);
+  EXPECT_EQ(result.latency.percentile_ns(0.4), 40u);
+  EXPECT_EQ(result.latency.percentile_ns(0.5), 59u);
+  EXPECT_EQ(result.latency.max_ns(), 99u);
+  EXPECT_EQ(result.submission.count(), 2u);
   EXPECT_EQ(result.version, "fio-3.33");
 }
 
+TEST(FioResult, TakesTheTimeWithinTheMillisecondThatFioReports) {
+  const auto with_mean = [](const std::string& mean_ns) {
+    std::string output(kOutput);
+    output.replace(output.find("83200000.0"), 10, mean_ns);
+    return parse_fio(output, job_of(FioOperation::kRead, FioEngine::kPsync, "f")).elapsed_ns;
+  };
+  EXPECT_EQ(with_mean("10000000.0"), 249'000'000u);
+  EXPECT_EQ(with_mean("90000000.0"), 250'000'000u);
+  // Of transfers that overlap, the sum of the latencies is that of the depth.
+  FioJob deep = job_of(FioOperation::kRead, FioEngine::kIoUring, "f");
+  deep.queue_depth = 2;
+  std::string output(kOutput);
+  output.replace(output.find("83200000.0"), 10, "166600000.0");
+  EXPECT_EQ(parse_fio(output, deep).elapsed_ns, 249'900'000u);
+}
+
 TEST(FioResult, NothingMovedOrNoResultIsAnError) {
-  EXPECT_THROW(parse_fio(kOutput, FioOperation::kWrite), Error);
-  EXPECT_THROW(parse_fio("fio: no such engine", FioOperation::kRead), Error);
-  EXPECT_THROW(parse_fio("{}", FioOperation::kRead), Error);
+  const FioJob reading = job_of(FioOperation::kRead, FioEngine::kPsync, "f");
+  EXPECT_THROW(parse_fio(kOutput, job_of(FioOperation::kWrite, FioEngine::kPsync, "f")), Error);
+  EXPECT_THROW(parse_fio("fio: no such engine", reading), Error);
+  EXPECT_THROW(parse_fio("{}", reading), Error);
   std::string failed(kOutput);
   failed.replace(failed.find("\"error\": 0"), 10, "\"error\": 5");
-  EXPECT_THROW(parse_fio(failed, FioOperation::kRead), Error);
+  EXPECT_THROW(parse_fio(failed, reading), Error);
 }
 
 TEST(Fio, AbsentIsReportedAsAbsent) {
@@ -156,7 +196,7 @@ TEST_P(FioRuns, WritesAllAndReadsAll) {
   const auto content = test::read_whole(writing.file_name);
   const auto zeros = std::ranges::count(content, std::byte{0});
   EXPECT_LT(zeros, static_cast<std::ptrdiff_t>(kBytes / 8)) << "part of the file was never written";
-  EXPECT_EQ(written->latency.count, kBytes / kBlockBytes);
+  EXPECT_EQ(written->latency.count(), kBytes / kBlockBytes);
   EXPECT_GT(written->rate, 0);
   EXPECT_THAT(written->version, testing::StartsWith("fio-"));
   EXPECT_EQ(std::as_const(directory_).entries(), std::vector<std::string>{"file"});
@@ -164,8 +204,42 @@ TEST_P(FioRuns, WritesAllAndReadsAll) {
   const auto read = run(job(FioOperation::kRead));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->bytes, kBytes);
-  EXPECT_EQ(read->latency.count, kBytes / kBlockBytes);
-  EXPECT_GE(read->latency.max, read->latency.p50);
+  EXPECT_EQ(read->latency.count(), kBytes / kBlockBytes);
+  EXPECT_GE(read->latency.max_ns(), read->latency.percentile_ns(0.5));
+  EXPECT_EQ(read->submission.count(), GetParam() == FioEngine::kPsync ? 0 : kBytes / kBlockBytes);
+  EXPECT_LE(read->elapsed_ns, 60'000'000'000u);
+}
+
+TEST_P(FioRuns, WritesAnotherFileEachTime) {
+  const FioJob writing = job(FioOperation::kWrite);
+  if (!run(writing)) GTEST_SKIP() << "io_uring is forbidden here";
+  const auto first = test::read_whole(writing.file_name);
+  ASSERT_TRUE(run(writing));
+  const auto second = test::read_whole(writing.file_name);
+  for (std::size_t at = 0; at < kBytes; at += 4096) {
+    ASSERT_FALSE(std::equal(first.begin() + static_cast<std::ptrdiff_t>(at),
+                            first.begin() + static_cast<std::ptrdiff_t>(at) + 4096,
+                            second.begin() + static_cast<std::ptrdiff_t>(at)))
+        << at;
+  }
+}
+
+TEST_P(FioRuns, HasTheKindOfPagesThatWasRequested) {
+  FioJob reading = job(FioOperation::kRead);
+  reading.bytes = 256 << 20;
+  reading.block_bytes = 2 << 20;
+  reading.direct = true;
+  test::write_whole(reading.file_name, std::vector<std::byte>(reading.bytes));
+  for (const Pages pages : {Pages::kSmall, Pages::kHuge}) {
+    reading.pages = pages;
+    if (!run(reading)) GTEST_SKIP() << "io_uring is forbidden here";
+    const auto share = fio_huge_share(reading);
+    ASSERT_TRUE(share) << name_of(pages);
+    const std::string setting = read_value("/sys/kernel/mm/transparent_hugepage/enabled").value_or("[never]");
+    if (chosen(setting) == "madvise") {
+      EXPECT_EQ(kind_of(*share), name_of(pages)) << *share;
+    }
+  }
 }
 
 TEST_P(FioRuns, NeverMakesWhatItShouldRead) {

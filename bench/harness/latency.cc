@@ -6,12 +6,19 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "harness/or_null.h"
+
 namespace tzmark::bench {
+namespace {
+
+constexpr std::uint64_t kSlowerMin = 10;
+
+}  // namespace
 
 nlohmann::json to_json(const LatencySummary& summary) {
   if (summary.count == 0) return nullptr;
-  return {{"count", summary.count}, {"p50", summary.p50},     {"p90", summary.p90},
-          {"p99", summary.p99},     {"p99_9", summary.p99_9}, {"max", summary.max}};
+  return {{"count", summary.count},      {"p50", or_null(summary.p50)},     {"p90", or_null(summary.p90)},
+          {"p99", or_null(summary.p99)}, {"p99_9", or_null(summary.p99_9)}, {"max", summary.max}};
 }
 
 std::size_t LatencyHistogram::bucket_of(std::uint64_t ns) noexcept {
@@ -26,6 +33,13 @@ std::uint64_t LatencyHistogram::highest_of(std::size_t bucket) noexcept {
   const std::size_t octave = bucket / kLinear - 1;
   const std::uint64_t lowest = (kLinear + bucket % kLinear) << octave;
   return lowest + ((std::uint64_t{1} << octave) - 1);
+}
+
+void LatencyHistogram::record(std::chrono::nanoseconds latency, std::uint64_t count) noexcept {
+  if (count == 0) return;
+  record(latency);
+  counts_[bucket_of(static_cast<std::uint64_t>(std::max<std::int64_t>(0, latency.count())))] += count - 1;
+  count_ += count - 1;
 }
 
 void LatencyHistogram::merge(const LatencyHistogram& other) noexcept {
@@ -45,8 +59,12 @@ std::uint64_t LatencyHistogram::percentile_ns(double part) const {
 }
 
 LatencySummary LatencyHistogram::summary() const {
-  if (count_ == 0) return {};
-  return {count_, percentile_ns(0.5), percentile_ns(0.9), percentile_ns(0.99), percentile_ns(0.999), max_ns_};
+  // One in `one_in` transfers is slower.
+  const auto percentile = [&](std::uint64_t one_in) -> std::optional<std::uint64_t> {
+    if (count_ / one_in < kSlowerMin) return {};
+    return percentile_ns(1 - 1 / static_cast<double>(one_in));
+  };
+  return {count_, percentile(2), percentile(10), percentile(100), percentile(1000), max_ns_};
 }
 
 }  // namespace tzmark::bench

@@ -5,20 +5,19 @@
 #include <chrono>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 
 namespace tzmark::bench {
 
-// In nanoseconds. All zero if count is zero.
+// In nanoseconds. A percentile is absent unless at least ten transfers were slower, because it would be the chance of a
+// few: p99.9 needs 10,000 transfers.
 struct LatencySummary {
   std::uint64_t count = 0;
-  std::uint64_t p50 = 0;
-  std::uint64_t p90 = 0;
-  std::uint64_t p99 = 0;
-  std::uint64_t p99_9 = 0;
+  std::optional<std::uint64_t> p50, p90, p99, p99_9;
   std::uint64_t max = 0;
 };
 
-// {"count", "p50", "p90", "p99", "p99_9", "max"}; null if nothing was counted.
+// {"count", "p50", "p90", "p99", "p99_9", "max"}; absent percentiles are null, and all is null if nothing was counted.
 nlohmann::json to_json(const LatencySummary& summary);
 
 // Each power of two has 32 buckets of equal width, so a percentile is at most 1/32 above the true value over the whole
@@ -31,6 +30,10 @@ class LatencyHistogram {
     ++count_;
     if (ns > max_ns_) max_ns_ = ns;
   }
+  // Adds a bucket of another program's histogram, whose values are near ns.
+  void record(std::chrono::nanoseconds latency, std::uint64_t count) noexcept;
+  // Corrects the maximum of recorded buckets.
+  void raise_max(std::uint64_t ns) noexcept { max_ns_ = ns > max_ns_ ? ns : max_ns_; }
   void merge(const LatencyHistogram& other) noexcept;
 
   std::uint64_t count() const { return count_; }

@@ -85,7 +85,37 @@ TEST(Latency, IsJson) {
   LatencyHistogram histogram;
   histogram.record(nanoseconds(20));
   EXPECT_EQ(to_json(histogram.summary()),
-            nlohmann::json::parse(R"({"count": 1, "p50": 20, "p90": 20, "p99": 20, "p99_9": 20, "max": 20})"));
+            nlohmann::json::parse(R"({"count": 1, "p50": null, "p90": null, "p99": null, "p99_9": null, "max": 20})"));
+}
+
+TEST(Latency, PercentilesNeedTenSlowerTransfers) {
+  const auto with = [](std::uint64_t count) {
+    LatencyHistogram histogram;
+    histogram.record(nanoseconds(20), count);
+    return histogram.summary();
+  };
+  EXPECT_FALSE(with(19).p50);
+  EXPECT_EQ(with(20).p50, 20u);
+  EXPECT_FALSE(with(99).p90);
+  EXPECT_EQ(with(100).p90, 20u);
+  EXPECT_FALSE(with(999).p99);
+  EXPECT_EQ(with(1000).p99, 20u);
+  EXPECT_FALSE(with(9'999).p99_9);
+  EXPECT_EQ(with(10'000).p99_9, 20u);
+}
+
+TEST(Latency, BucketsCountAsTheirTransfers) {
+  LatencyHistogram buckets;
+  LatencyHistogram one_by_one;
+  buckets.record(nanoseconds(0), 0);
+  for (const std::uint64_t count : {1, 30, 7}) {
+    buckets.record(nanoseconds(count * 1000), count);
+    for (std::uint64_t i = 0; i < count; ++i) one_by_one.record(nanoseconds(count * 1000));
+  }
+  EXPECT_EQ(to_json(buckets.summary()), to_json(one_by_one.summary()));
+  buckets.raise_max(31'000);
+  buckets.raise_max(5);
+  EXPECT_EQ(buckets.max_ns(), 31'000u);
 }
 
 }  // namespace

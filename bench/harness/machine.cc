@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <sodium.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <zlib.h>
 
@@ -108,15 +109,18 @@ json gpu_facts(const std::string& proc_driver_nvidia) {
 json machine_facts(const std::string& directory) {
   utsname names{};
   ::uname(&names);
-  return {{"kernel", names.release},
-          {"architecture", names.machine},
-          {"cpu", cpu_facts(read_text("/proc/cpuinfo").value_or(""))},
-          {"memory_bytes", memory_bytes()},
-          {"transparent_huge_pages", huge_page_facts()},
-          {"gpu", gpu_facts()},
-          {"storage", storage_facts(directory)},
-          {"load_average", load_average()},
-          {"versions", versions()}};
+  json facts = {{"kernel", names.release},
+                {"architecture", names.machine},
+                {"cpu", cpu_facts(read_text("/proc/cpuinfo").value_or(""))},
+                {"memory_bytes", memory_bytes()},
+                {"transparent_huge_pages", huge_page_facts()},
+                {"gpu", gpu_facts()},
+                {"storage", storage_facts(directory)},
+                {"load_average", load_average()},
+                {"versions", versions()},
+                {"nice", ::getpriority(PRIO_PROCESS, 0)}};
+  facts.update(host_facts());
+  return facts;
 }
 
 }  // namespace tzmark::bench

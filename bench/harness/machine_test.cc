@@ -28,14 +28,15 @@ TEST(Machine, HasTheFactsOfTheResultDocument) {
   const json facts = machine_facts(directory.name());
   EXPECT_THAT(keys(facts),
               testing::UnorderedElementsAre("kernel", "architecture", "cpu", "memory_bytes", "transparent_huge_pages",
-                                            "gpu", "storage", "load_average", "versions"));
+                                            "gpu", "storage", "load_average", "versions", "nice", "hypervisor",
+                                            "l3_bytes", "numa_nodes", "frequency", "mitigations", "cgroup", "vm"));
   EXPECT_THAT(keys(facts["cpu"]), testing::UnorderedElementsAre("model", "cores", "features", "governor"));
   EXPECT_THAT(keys(facts["transparent_huge_pages"]), testing::UnorderedElementsAre("enabled", "defrag"));
-  EXPECT_THAT(
-      keys(facts["storage"]),
-      testing::UnorderedElementsAre("directory", "file_system", "mount_options", "device", "device_model", "rotational",
-                                    "scheduler", "queue_requests", "logical_block_bytes", "physical_block_bytes",
-                                    "direct_memory_align_bytes", "direct_offset_align_bytes", "free_bytes"));
+  EXPECT_THAT(keys(facts["storage"]),
+              testing::UnorderedElementsAre("directory", "file_system", "mount_options", "device", "device_model",
+                                            "rotational", "scheduler", "readahead_bytes", "write_cache",
+                                            "queue_requests", "logical_block_bytes", "physical_block_bytes",
+                                            "direct_memory_align_bytes", "direct_offset_align_bytes", "free_bytes"));
   EXPECT_THAT(keys(facts["versions"]), testing::UnorderedElementsAre("liburing", "OpenSSL", "libsodium", "ISA-L",
                                                                      "zlib", "fio", "Google Benchmark", "compiler"));
   utsname names{};

@@ -51,18 +51,25 @@ void add_alignment(json& facts, const std::string& directory) {
 void add_device(json& facts, const std::string& directory) {
   const std::vector<std::string> disks = disks_below(directory);
   facts["device"] = disks.empty() ? json() : json(fmt::format("{}", fmt::join(disks, "+")));
-  const std::filesystem::path disk = std::filesystem::path("/sys/class/block") / (disks.empty() ? "-" : disks.front());
-  facts["device_model"] = or_null(read_value(disk / "device" / "model"));
-  const auto rotational = read_number(disk / "queue" / "rotational");
-  facts["rotational"] = rotational ? json(*rotational != 0) : json();
-  const auto schedulers = read_value(disk / "queue" / "scheduler");
-  facts["scheduler"] = schedulers ? or_null(chosen(*schedulers)) : json();
-  facts["queue_requests"] = or_null(read_number(disk / "queue" / "nr_requests"));
-  facts["logical_block_bytes"] = or_null(read_number(disk / "queue" / "logical_block_size"));
-  facts["physical_block_bytes"] = or_null(read_number(disk / "queue" / "physical_block_size"));
+  facts.update(disk_facts(std::filesystem::path("/sys/class/block") / (disks.empty() ? "-" : disks.front())));
 }
 
 }  // namespace
+
+json disk_facts(const std::filesystem::path& disk) {
+  const std::filesystem::path queue = disk / "queue";
+  const auto rotational = read_number(queue / "rotational");
+  const auto schedulers = read_value(queue / "scheduler");
+  const auto readahead_kb = read_number(queue / "read_ahead_kb");
+  return {{"device_model", or_null(read_value(disk / "device" / "model"))},
+          {"rotational", rotational ? json(*rotational != 0) : json()},
+          {"scheduler", schedulers ? or_null(chosen(*schedulers)) : json()},
+          {"readahead_bytes", readahead_kb ? json(*readahead_kb * 1024) : json()},
+          {"write_cache", or_null(read_value(queue / "write_cache"))},
+          {"queue_requests", or_null(read_number(queue / "nr_requests"))},
+          {"logical_block_bytes", or_null(read_number(queue / "logical_block_size"))},
+          {"physical_block_bytes", or_null(read_number(queue / "physical_block_size"))}};
+}
 
 json storage_facts(const std::string& directory) {
   const auto mount = mount_of(directory);

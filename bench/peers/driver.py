@@ -1,11 +1,14 @@
 """The common part of the peer drivers: the protocol, the clock, and the tensors to write.
 
-A driver is one process around another implementation, so that "tzmark bench" can time it in the same run. Its first
+A driver is one process around another implementation, so that "tzmark bench" can time it in the same run. With
+"--pages huge" malloc asks for huge pages, with "--pages small" the kernel gives this process none. The answers to read
+and write have the share of the tensors' memory that is in huge pages, as the kernel counts it. Its first
 line describes the implementation, or is {"unavailable": WHY}. Then each line of stdin is a request with an "op", and
 gets one line on stdout:
 
 - prepare: spec. Creates the tensors of the file in memory. Required before the first write.
-- write: file, hashes, key_hex, sync. Includes closing the file; an fsync is timed separately.
+- write: file, hashes, key_hex, sync, version. Includes closing the file; an fsync is timed separately. Before it, the
+  version is put into the first bytes of every 4 KiB of each tensor, so that no two files are equal.
 - read: file, verify, readers, key_hex, lazy, device. Puts each tensor into newly allocated memory on the device ("cpu"
   or "cuda").
 - open: file, key_hex. Reads the index, and whatever else the implementation reads at that point.
@@ -20,6 +23,7 @@ threads.
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import gc
 import json
@@ -57,6 +61,10 @@ ELEMENT_BYTES = {
 }
 
 MESSAGE_CHARACTERS_MAX = 400
+VERSIONED_BYTES = 4096
+SEEN_KILOBYTES_MIN = 4096
+PR_SET_THP_DISABLE = 41
+HUGE_PAGES = "glibc.malloc.hugetlb=1"
 
 
 class Refused(Exception):
@@ -81,6 +89,7 @@ class Write:
     hashes: str = "none"
     key_hex: str | None = None
     sync: bool = False
+    version: int | None = None
 
 
 @dataclass(frozen=True)
@@ -148,6 +157,7 @@ class Timed:
     result: Any
     elapsed_ns: int
     cpu_ns: int
+    huge_share: float | None  # of the memory that it took
 
 
 def cpu_ns() -> int:
@@ -160,11 +170,37 @@ def timed(operation: Callable[[], Any]) -> Timed:
     """Runs and times the operation, after collecting garbage and returning free memory to the system."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
+    before = anonymous_kilobytes()
     cpu_before_ns = cpu_ns()
     begin_ns = time.perf_counter_ns()
     result = operation()
     elapsed_ns = time.perf_counter_ns() - begin_ns
-    return Timed(result, elapsed_ns, cpu_ns() - cpu_before_ns)
+    cpu_used_ns = cpu_ns() - cpu_before_ns
+    return Timed(result, elapsed_ns, cpu_used_ns, huge_share(before))
+
+
+def anonymous_kilobytes() -> dict[str, int]:
+    """Returns the anonymous memory of this process, and how much of it is in huge pages."""
+    names = ("Anonymous", "AnonHugePages")
+    lines = (
+        line.split()
+        for line in Path("/proc/self/smaps_rollup").read_text().splitlines()
+    )
+    return {
+        words[0].rstrip(":"): int(words[1])
+        for words in lines
+        if words[0].rstrip(":") in names
+    }
+
+
+def huge_share(before: dict[str, int]) -> float | None:
+    """Returns the share of huge pages in the memory that was taken since; None if that was next to nothing."""
+    now = anonymous_kilobytes()
+    taken = now["Anonymous"] - before["Anonymous"]
+    if taken < SEEN_KILOBYTES_MIN:
+        return None
+    huge = now["AnonHugePages"] - before["AnonHugePages"]
+    return min(1.0, max(0.0, huge / taken))
 
 
 def timed_sync_ns(file: str) -> int:
@@ -208,12 +244,25 @@ def load_tensor(entry: Json, data: Any) -> Tensor:
     return Tensor(name, dtype, shape, content)
 
 
+def make_version(tensors: list[Tensor], version: int) -> None:
+    """Puts the version into the tensors, as TensorContent::make_version of bench/subjects does."""
+    for tensor in tensors:
+        data = tensor.data
+        whole = len(data) // VERSIONED_BYTES * VERSIONED_BYTES
+        number = bytearray(version.to_bytes(8, "little"))
+        data[:whole].reshape(-1, VERSIONED_BYTES)[:, :8] = number
+        if len(data) - whole >= 8:
+            data[whole : whole + 8] = number
+
+
 class Driver:
     """Answers requests for one implementation."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._prepared = False
+        self._tensors: list[Tensor] = []
+        self._huge_share: float | None = None
 
     def answer(self, request: Json) -> Json:
         """Returns the reply to one request. Errors are replies, so that the process continues."""
@@ -238,9 +287,13 @@ class Driver:
     def _prepare(self, spec: str) -> Json:
         # Frees the previous tensors first, so that memory never holds two sets.
         self._prepared = False
+        self._tensors = []
         self._peer.prepare([])
+        before = anonymous_kilobytes()
         tensors = load_tensors(spec)
         self._peer.prepare(tensors)
+        self._huge_share = huge_share(before)
+        self._tensors = tensors
         self._prepared = True
         leave_to_stay()
         return {"ok": True, "bytes": sum(tensor.data.nbytes for tensor in tensors)}
@@ -249,6 +302,8 @@ class Driver:
         if not self._prepared:
             raise Refused("nothing is prepared that could be written")
         file = Path(request.file)
+        if request.version is not None:
+            make_version(self._tensors, request.version)
         operation = self._peer.writer(request)
         file.unlink(missing_ok=True)
         try:
@@ -260,6 +315,7 @@ class Driver:
             "elapsed_ns": done.elapsed_ns,
             "sync_ns": timed_sync_ns(request.file) if request.sync else None,
             "cpu_ns": done.cpu_ns,
+            "huge_share": self._huge_share,
         }
 
     def _read(self, request: Read) -> Json:
@@ -271,6 +327,7 @@ class Driver:
             "cpu_ns": done.cpu_ns,
             "bytes": content.bytes,
             "tensors": content.tensors,
+            "huge_share": done.huge_share,
         }
         return reply | ({"detail": content.detail} if content.detail else {})
 
@@ -296,7 +353,7 @@ def leave_to_stay() -> None:
 
 def memory_detail() -> str:
     """Says how the C library allocates large blocks, which affects the speed of filling new memory."""
-    huge = "glibc.malloc.hugetlb=1" in os.environ.get("GLIBC_TUNABLES", "").split(":")
+    huge = HUGE_PAGES in os.environ.get("GLIBC_TUNABLES", "").split(":")
     return "malloc asks for huge pages" if huge else "malloc in small pages"
 
 
@@ -334,8 +391,26 @@ def say(replies: TextIO, document: Json) -> None:
     replies.flush()
 
 
+def choose_pages(kind: str) -> None:
+    """Lets the memory of this process come in pages of that kind. The C library reads its setting at the start."""
+    if kind == "small":
+        if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "prctl(PR_SET_THP_DISABLE)")
+        return
+    settings = [
+        word for word in os.environ.get("GLIBC_TUNABLES", "").split(":") if word
+    ]
+    if HUGE_PAGES not in settings:
+        os.environ["GLIBC_TUNABLES"] = ":".join([*settings, HUGE_PAGES])
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
 def main(load: Callable[[], Peer]) -> int:
     """Runs a driver: load imports the implementation and returns it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pages", choices=("huge", "small"))
+    if kind := parser.parse_args().pages:
+        choose_pages(kind)
     replies = claim_stdout()
     try:
         peer = load()

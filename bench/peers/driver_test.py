@@ -175,10 +175,29 @@ class Answers(Scratch):
         # The file exists each time but the first.
         for _ in range(3):
             reply = self.write()
-            self.assertEqual(list(reply), ["elapsed_ns", "sync_ns", "cpu_ns"])
+            self.assertEqual(
+                list(reply), ["elapsed_ns", "sync_ns", "cpu_ns", "huge_share"]
+            )
             self.assertIsNone(reply["sync_ns"])
             self.assertEqual(self.file.read_bytes(), b"\6\7\10\11\1\2\3")
         self.assertIsInstance(self.write(sync=True)["sync_ns"], int)
+
+    def test_writes_another_version_each_time(self) -> None:
+        size = 4096 + 12
+        (self.folder / "data.bin").write_bytes(bytes(size))
+        self.entries = [
+            {"name": name, "dtype": "int8", "offset": at, "length": length}
+            | {"shape": [length]}
+            for name, at, length in (("a", 0, size), ("b", 0, 7))
+        ]
+        self.ask(op="prepare", spec=self.spec())
+        for version in (5, 261):
+            self.assertNotIn("error", self.write(version=version))
+            number = version.to_bytes(8, "little")
+            self.assertEqual(
+                self.file.read_bytes(),
+                number + bytes(4088) + number + bytes(4) + bytes(7),
+            )
 
     def test_writes_nothing_unprepared(self) -> None:
         self.assertIn("nothing is prepared", self.write()["error"])
@@ -293,10 +312,10 @@ class Process(unittest.TestCase):
     """A driver, run as the bench runs it."""
 
     def converse(
-        self, program: str, text: str
+        self, program: str, text: str, *arguments: str
     ) -> tuple[list[Json], subprocess.CompletedProcess[str]]:
         done = subprocess.run(
-            [sys.executable, "-B", "-c", program],
+            [sys.executable, "-B", "-c", program, *arguments],
             input=text,
             capture_output=True,
             text=True,
@@ -339,6 +358,23 @@ class Process(unittest.TestCase):
             (reply,) = self.played("load", '{"op": "burn"}\n', more)
             self.assertEqual(list(reply), ["unavailable"])
             self.assertIn(text, reply["unavailable"])
+
+    def test_memory_comes_in_the_pages_asked_for(self) -> None:
+        size = 64 << 20
+        more = f"""
+class Filled(driver_test.Played):
+    def reader(self, request):
+        return lambda: b"x" * {size}
+"""
+        request = '{"op": "read", "file": "f"}\n'
+        setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+        has_huge = setting.exists() and "[never]" not in setting.read_text()
+        for kind, least, most in (("small", 0, 0.1), ("huge", 0.9 * has_huge, 1)):
+            program = PLAYED.format(folder=str(FOLDER), load="Filled", more=more)
+            (_, reply), done = self.converse(program, request, "--pages", kind)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertLessEqual(least, reply["huge_share"], kind)
+            self.assertLessEqual(reply["huge_share"], most, kind)
 
     def test_drivers_without_their_packages_are_unavailable(self) -> None:
         for name in ("tensorizer", "safetensors"):

@@ -6,12 +6,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
+namespace {
+
+constexpr std::size_t kVersionedBytes = 4096;
+
+}  // namespace
 
 TensorContent::TensorContent(Workload workload, std::uint64_t memory_bytes_max) : workload_(std::move(workload)) {
   std::uint64_t end = 0;
@@ -24,8 +30,24 @@ TensorContent::TensorContent(Workload workload, std::uint64_t memory_bytes_max) 
   offsets_.push_back(end);
   memory_ = HostMemory(std::min(end, memory_bytes_max));
   // Random bytes, which neither a file system nor a disk can compress.
-  constexpr unsigned char kSeed[randombytes_SEEDBYTES] = {'t', 'z', 'm', 'a', 'r', 'k'};
-  if (end > 0) randombytes_buf_deterministic(memory_.bytes().data(), memory_.bytes().size(), kSeed);
+  unsigned char seed[randombytes_SEEDBYTES];
+  if (::sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium finds no random numbers");
+  randombytes_buf(seed, sizeof seed);
+  if (end > 0) randombytes_buf_deterministic(memory_.bytes().data(), memory_.bytes().size(), seed);
+}
+
+std::uint64_t TensorContent::make_version(std::uint64_t version) const {
+  if (version == version_) return version;
+  version_ = version;
+  newest_version_ = std::max(newest_version_, version);
+  // The drivers of peers do the same: bench/peers/driver.py.
+  for (std::size_t i = 0; i < table_.size(); ++i) {
+    const std::span<const std::byte> tensor = (*this)[i];
+    for (std::size_t at = 0; at + sizeof version <= tensor.size(); at += kVersionedBytes) {
+      std::memcpy(const_cast<std::byte*>(tensor.data()) + at, &version, sizeof version);
+    }
+  }
+  return version;
 }
 
 MemorySource TensorContent::source() const {
@@ -88,27 +110,32 @@ std::string Workplace::new_name(std::string_view suffix) {
   return fmt::format("{}/{}{}", directory_, names_++, suffix);
 }
 
-const std::string& Workplace::file(const std::shared_ptr<const TensorContent>& content, const FileFormat& stored) {
-  std::string& name = files_[{content, stored}];
-  if (name.empty()) {
-    const std::string made = new_name(".tensors");
-    write_file(made, content->table(), content->source(), write_options(stored));
-    Reader::open(made, read_options(stored.encrypted)).verify();
-    name = made;
+const std::string& Workplace::file(const std::shared_ptr<const TensorContent>& content, const FileFormat& stored,
+                                   Cache cache) {
+  Made& made = files_[{content, stored, cache}];
+  if (made.name.empty()) {
+    const std::uint64_t version = content->make_new_version();
+    const std::string name = new_name(".tensors");
+    write_file(name, content->table(), content->source(), write_options(stored));
+    Reader::open(name, read_options(stored.encrypted)).verify();
+    made = {name, version};
   }
-  return name;
+  content->make_version(made.version);
+  return made.name;
 }
 
-const std::string& Workplace::raw_file(const std::shared_ptr<const TensorContent>& content) {
-  std::string& name = raw_files_[content];
-  if (name.empty()) {
-    const std::string made = new_name(".raw");
-    const auto file = open_file(made, OpenMode::kCreate);
+const std::string& Workplace::raw_file(const std::shared_ptr<const TensorContent>& content, Cache cache) {
+  Made& made = raw_files_[{content, cache}];
+  if (made.name.empty()) {
+    const std::uint64_t version = content->make_new_version();
+    const std::string name = new_name(".raw");
+    const auto file = open_file(name, OpenMode::kCreate);
     file->write_at(0, content->bytes());
     file->sync();
-    name = made;
+    made = {name, version};
   }
-  return name;
+  content->make_version(made.version);
+  return made.name;
 }
 
 void Workplace::clear() {

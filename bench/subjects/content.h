@@ -5,15 +5,18 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "subjects/subject.h"
 #include "tzmark/memory.h"
 #include "tzmark/writer.h"
 #include "workloads/workload.h"
 
 namespace tzmark::bench {
 
-// The tensors in memory, filled once from a fixed seed. Immutable afterwards.
+// The tensors in memory, filled with random bytes that no other object and no other process has: storage that keeps
+// equal blocks once must not do so here. Only the version changes afterwards, by one thread at a time.
 class TensorContent {
  public:
   // memory_bytes_max: with more data than this, all tensors share memory of this size. REQUIRES: no tensor is larger.
@@ -30,7 +33,14 @@ class TensorContent {
   }
   MemorySource source() const;
 
+  // The version is a number in the first bytes of every 4 KiB of each tensor. A new one before each write gives every
+  // file other blocks for the price of one store per page.
+  std::uint64_t version() const { return version_; }
+  std::uint64_t make_version(std::uint64_t version) const;
+  std::uint64_t make_new_version() const { return make_version(newest_version_ + 1); }
+
  private:
+  mutable std::uint64_t version_ = 0, newest_version_ = 0;
   Workload workload_;
   TensorTable table_;
   std::vector<std::uint64_t> offsets_;
@@ -61,20 +71,27 @@ class Workplace {
   const std::string& directory() const { return directory_; }
   // Returns a new file name.
   std::string new_name(std::string_view suffix);
-  // Returns the name of a file with the content. The first call writes, syncs and verifies it by its hashes.
-  // REQUIRES: it stores hashes or MACs.
-  const std::string& file(const std::shared_ptr<const TensorContent>& content, const FileFormat& stored);
-  // Returns the name of a file with the bytes of the content alone.
-  const std::string& raw_file(const std::shared_ptr<const TensorContent>& content);
+  // Returns the name of a file with the content. The first call writes, syncs and verifies it by its hashes. Each cache
+  // state has a file of its own, so that no read finds what another one has done to the page cache. The content is
+  // made the version that the file holds. REQUIRES: it stores hashes or MACs.
+  const std::string& file(const std::shared_ptr<const TensorContent>& content, const FileFormat& stored,
+                          Cache cache = Cache::kWarm);
+  // The same for a file with the bytes of the content alone.
+  const std::string& raw_file(const std::shared_ptr<const TensorContent>& content, Cache cache);
   // Removes all files, but not the directory.
   void clear();
 
  private:
+  struct Made {
+    std::string name;  // empty: not yet
+    std::uint64_t version = 0;
+  };
+
   std::string directory_;
   std::uint64_t names_ = 0;
   // Owns the contents, because they are told apart by their addresses.
-  std::map<std::pair<std::shared_ptr<const TensorContent>, FileFormat>, std::string> files_;
-  std::map<std::shared_ptr<const TensorContent>, std::string> raw_files_;
+  std::map<std::tuple<std::shared_ptr<const TensorContent>, FileFormat, Cache>, Made> files_;
+  std::map<std::pair<std::shared_ptr<const TensorContent>, Cache>, Made> raw_files_;
 };
 
 // Throws TZE-ENV-005 if the file does not hold exactly the content.

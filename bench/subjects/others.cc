@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "harness/fio.h"
+#include "harness/peak_memory.h"
 #include "tzmark/error.h"
 #include "tzmark/safetensors.h"
 
@@ -21,53 +22,51 @@ using nlohmann::json;
 
 class FioRun final : public Subject {
  public:
-  FioRun(Workplace& place, SharedContent content, FileOperation operation, const IoSettings& moving)
+  FioRun(Workplace& place, SharedContent content, FileOperation operation, const IoSettings& moving, Pages pages)
       : place_(place), content_(std::move(content)), moving_(moving) {
     RunDescription& d = description_;
     d.subject = "fio";
     d.operation = operation;
     d.io_requested = d.io_actual = moving.io;
     d.workload = content_->workload().name;
+    d.workload_label = content_->workload().label();
     d.block_bytes = moving.block_bytes;
     d.threads = thread_count(moving.threads);
     d.target = Target::kSink;
     d.cache = operation == FileOperation::kRead ? Cache::kDirect : Cache::kNone;
-    job_.operation = operation == FileOperation::kRead ? FioOperation::kRead : FioOperation::kWrite;
-    job_.engine = moving.io == "direct" ? FioEngine::kPsync : FioEngine::kIoUring;
-    job_.bytes = content_->data_bytes() / moving.block_bytes * moving.block_bytes;
-    job_.block_bytes = moving.block_bytes;
-    job_.threads = thread_count(moving.threads);
-    job_.direct = true;
-    job_.reserve = true;
-    d.bytes = job_.bytes;
+    d.pages = pages;
+    d.bytes = content_->data_bytes();
   }
 
   void verify() override {
     if (!fio_version()) throw Error(ErrorCode::kUnavailable, "fio is not installed");
-    const std::string raw = place_.raw_file(content_);
-    description_.queue_depth = job_.queue_depth = queue_depth(*open_file(raw, OpenMode::kRead, moving_.io), moving_);
-    if (job_.bytes < job_.block_bytes * job_.queue_depth) {
-      throw Error(ErrorCode::kUnavailable, "too little data for fio: less than one block per transfer in flight");
-    }
-    job_.file_name = description_.operation == FileOperation::kRead ? raw : place_.new_name(".fio");
+    RunDescription& d = description_;
+    const std::string raw = place_.raw_file(content_, Cache::kDirect);
+    d.queue_depth = queue_depth(*open_file(raw, OpenMode::kRead, moving_.io), moving_);
+    job_ = as_fio_job(*content_, d.operation, moving_, *d.queue_depth);
+    job_.pages = *d.pages;
+    job_.file_name = d.operation == FileOperation::kRead ? raw : place_.new_name(".fio");
+    d.bytes = fio_bytes(job_);
+    // In a run of its own, because looking at its memory stops fio for a while.
+    see_pages(fio_huge_share(job_));
   }
-
-  LatencySummary latency() const override { return last_latency_; }
 
   Sample run() override {
     Sample sample;
     if (description_.operation == FileOperation::kRead) {
-      sample.resident_share = make_cache_state(job_.file_name, Cache::kDirect);
+      sample.resident_share = make_cache_state(job_.file_name, Cache::kDirect, job_.block_bytes * job_.queue_depth);
     } else {
       std::filesystem::remove(job_.file_name);
+      touch_free_memory(job_.block_bytes * job_.queue_depth);
     }
     const RunTimer watch(place_.directory());
     const FioResult result = run_fio(job_);
-    watch.stop_device(sample);
     sample.elapsed_ns = result.elapsed_ns;
     sample.cpu_ns = result.cpu_ns;
-    last_latency_ = result.latency;
-    description_.bytes = result.bytes;
+    if (description_.operation == FileOperation::kWrite) sync_written(job_.file_name, sample);
+    watch.stop_device(sample);
+    latency_.merge(result.latency);
+    submission_.merge(result.submission);
     description_.peer = {{"name", "fio"}, {"version", result.version}, {"detail", ""}};
     return sample;
   }
@@ -77,7 +76,6 @@ class FioRun final : public Subject {
   const SharedContent content_;
   const IoSettings moving_;
   FioJob job_;
-  LatencySummary last_latency_;
 };
 
 class Ceiling final : public Subject {
@@ -122,13 +120,6 @@ json tensor_list(const TensorContent& content, const std::string& data_file) {
   return {{"data", data_file}, {"tensors", std::move(tensors)}};
 }
 
-// Returns whether memory without madvise comes in huge pages.
-bool has_huge_pages_by_itself() {
-  std::string state;
-  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), state);
-  return state.find("[always]") != std::string::npos;
-}
-
 class PeerSubject final : public Subject {
  public:
   PeerSubject(Workplace& place, SharedContent content, std::shared_ptr<RunningPeer> peer, const FileFormat& stored,
@@ -146,14 +137,16 @@ class PeerSubject final : public Subject {
     is_tensorizer_ = hello.at("formats").at(0) == "tensors";
     if (is_tensorizer_) d.layout = std::string(layout_name(stored.layout));
     d.workload = content_->workload().name;
+    d.workload_label = content_->workload().label();
     d.verification = run.operation == FileOperation::kRead
                          ? (run.verify ? (stored.encrypted ? "sha256" : "both") : "none")
                      : run.operation == FileOperation::kWrite && is_tensorizer_ ? (stored.encrypted ? "sha256" : "both")
                                                                                 : "none";
     d.encrypted = stored.encrypted;
-    d.target = run.into_device              ? Target::kDevice
-               : has_huge_pages_by_itself() ? Target::kHugePages
-                                            : Target::kSmallPages;
+    d.target = run.into_device                ? Target::kDevice
+               : peer_->pages == Pages::kHuge ? Target::kHugePages
+                                              : Target::kSmallPages;
+    d.pages = peer_->pages;
     d.cache = run.operation == FileOperation::kWrite ? Cache::kNone : Cache::kWarm;
     d.bytes = content_->data_bytes();
     d.tensors = content_->table().size();
@@ -163,7 +156,7 @@ class PeerSubject final : public Subject {
     if (run_.operation == FileOperation::kWrite) {
       file_name_ = place_.new_name(is_tensorizer_ ? ".tensors" : ".safetensors");
       const std::string list = place_.new_name(".json");
-      std::ofstream(list) << tensor_list(*content_, place_.raw_file(content_));
+      std::ofstream(list) << tensor_list(*content_, place_.raw_file(content_, Cache::kNone));
       list_ = list;
       static_cast<void>(run());
       if (is_tensorizer_) require_same_content(file_name_, *content_, stored_.encrypted);
@@ -187,14 +180,16 @@ class PeerSubject final : public Subject {
     if (stored_.encrypted) question["key_hex"] = bench_key_hex();
     if (run_.operation == FileOperation::kWrite) {
       std::filesystem::remove(file_name_);
+      touch_free_memory(description_.bytes);
       // A peer holds the tensors of one content at a time.
       if (peer_->prepared != content_) {
         peer_->process.request({{"op", "prepare"}, {"spec", list_}});
         peer_->prepared = content_;
       }
       question["hashes"] = is_tensorizer_ ? "both" : "none";
+      question["version"] = content_->make_new_version();
     } else {
-      sample.resident_share = make_cache_state(file_name_, Cache::kWarm);
+      sample.resident_share = make_cache_state(file_name_, Cache::kWarm, description_.bytes);
       if (run_.operation == FileOperation::kRead) question["verify"] = run_.verify;
       if (run_.readers) question["readers"] = *run_.readers;
       if (run_.into_device) question["device"] = "cuda";
@@ -202,10 +197,11 @@ class PeerSubject final : public Subject {
     const RunTimer watch(place_.directory());
     const json answer = peer_->process.request(question);
     sample.elapsed_ns = answer.at("elapsed_ns");
-    if (answer.contains("cpu_ns")) sample.cpu_ns = answer.at("cpu_ns").get<std::uint64_t>();
-    if (run_.operation == FileOperation::kWrite) sync(*open_file(file_name_, OpenMode::kModify), sample);
+    sample.cpu_ns = answer.at("cpu_ns").get<std::uint64_t>();
+    if (run_.operation == FileOperation::kWrite) sync_written(file_name_, sample);
     watch.stop_device(sample);
     bytes_read_ = answer.value("bytes", std::uint64_t{0});
+    if (const json share = answer.value("huge_share", json()); !share.is_null()) see_pages(share.get<double>());
     return sample;
   }
 
@@ -230,8 +226,8 @@ class PeerSubject final : public Subject {
 }  // namespace
 
 std::unique_ptr<Subject> fio_run(Workplace& place, SharedContent content, FileOperation operation,
-                                 const IoSettings& moving) {
-  return std::make_unique<FioRun>(place, std::move(content), operation, moving);
+                                 const IoSettings& moving, Pages pages) {
+  return std::make_unique<FioRun>(place, std::move(content), operation, moving, pages);
 }
 
 std::unique_ptr<Subject> ceiling(Rung rung, unsigned threads) {

@@ -14,7 +14,7 @@ namespace tzmark::bench {
 
 // fio with the block size, depth, threads and O_DIRECT of a raw run over that path ("direct" or "uring-direct").
 std::unique_ptr<Subject> fio_run(Workplace& place, SharedContent content, FileOperation operation,
-                                 const IoSettings& moving);
+                                 const IoSettings& moving, Pages pages);
 
 // A single step. Its samples state the measured rate as the time for a fixed number of bytes.
 std::unique_ptr<Subject> ceiling(Rung rung, unsigned threads);
@@ -28,9 +28,11 @@ struct PeerPlace {
 std::optional<PeerPlace> find_peer(std::string_view name, std::string& why);
 
 struct RunningPeer {
-  explicit RunningPeer(const PeerPlace& place) : process({place.interpreter, place.driver}) {}
+  RunningPeer(const PeerPlace& place, Pages memory)
+      : process({place.interpreter, place.driver, "--pages", std::string(name_of(memory))}), pages(memory) {}
 
   Peer process;
+  const Pages pages;       // of the memory that it reads into and writes from, as far as its allocator can choose
   SharedContent prepared;  // the content whose tensors it holds
 };
 

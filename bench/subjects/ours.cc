@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "harness/page_cache.h"
+#include "harness/peak_memory.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -47,6 +48,7 @@ class CodecSubject : public Subject {
     d.io_requested = moving.io;
     d.layout = std::string(layout_name(stored.layout));
     d.workload = content_->workload().name;
+    d.workload_label = content_->workload().label();
     d.block_bytes = moving.block_bytes;
     d.threads = thread_count(moving.threads);
     d.encrypted = stored.encrypted;
@@ -84,6 +86,8 @@ class CodecRead final : public CodecSubject {
     description_.verification = verification_name(reading.verification, stored);
     description_.cache = reading.cache;
     description_.target = reading.target;
+    if (reading.target == Target::kHugePages) description_.pages = Pages::kHuge;
+    if (reading.target == Target::kSmallPages) description_.pages = Pages::kSmall;
     description_.bytes *= reading.copies;
     description_.tensors *= reading.copies;
     if (reading.compute != DeviceCompute::kAuto) {
@@ -94,7 +98,7 @@ class CodecRead final : public CodecSubject {
   }
 
   void verify() override {
-    file_names_ = {place_.file(content_, stored_)};
+    file_names_ = {place_.file(content_, stored_, reading_.cache)};
     make_cache_state(file_names_.front(), reading_.cache);
     describe(*open_file(file_names_.front(), OpenMode::kRead, moving_.io));
     while (file_names_.size() < reading_.copies) {
@@ -116,7 +120,8 @@ class CodecRead final : public CodecSubject {
   Sample run() override {
     Sample sample;
     std::vector<double> shares;
-    for (const std::string& name : file_names_) shares.push_back(make_cache_state(name, reading_.cache));
+    for (const std::string& name : file_names_)
+      shares.push_back(make_cache_state(name, reading_.cache, description_.bytes / file_names_.size()));
     // The share of the file that is furthest from the requested state.
     sample.resident_share =
         reading_.cache == Cache::kWarm ? *std::ranges::min_element(shares) : *std::ranges::max_element(shares);
@@ -125,10 +130,23 @@ class CodecRead final : public CodecSubject {
     for (std::size_t i = 0; i < loaded.size(); ++i) loaded[i] = read(file_names_[i]);
     watch.stop(sample);
     watch.stop_device(sample);
+    if (const auto* const tensors = std::get_if<LoadedTensors>(&loaded.front())) see_pages(huge_share_of(*tensors));
     return sample;
   }
 
  private:
+  static std::optional<double> huge_share_of(const LoadedTensors& tensors) {
+    const std::byte* begin = nullptr;
+    const std::byte* end = nullptr;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const std::span<const std::byte> bytes = tensors[i];
+      if (bytes.empty()) continue;
+      begin = begin == nullptr ? bytes.data() : std::min(begin, bytes.data());
+      end = std::max(end, bytes.data() + bytes.size());
+    }
+    return huge_share(std::span(begin, end));
+  }
+
   using Loaded = std::variant<std::monostate, LoadedTensors, DeviceTensors>;
 
   // Checks a load with all hashes, and then one as it will be timed.
@@ -209,18 +227,20 @@ class CodecWrite final : public CodecSubject {
         from_device_(from_device),
         file_name_(place.new_name(".written")) {
     description_.operation = FileOperation::kWrite;
-    if (from_device) description_.target = Target::kDevice;
+    if (from_device) {
+      description_.target = Target::kDevice;
+    } else {
+      description_.pages = Pages::kHuge;
+    }
     description_.verification = verification_name(stored);
   }
 
   void verify() override {
+    see_pages(huge_share(content_->bytes()));
     if (from_device_) {
       memory_.emplace(content_->table());
       std::vector<ConstBuffer> tensors;
-      for (std::size_t i = 0; i < memory_->size(); ++i) {
-        copy_from_host((*content_)[i], (*memory_)[i]);
-        tensors.emplace_back((*memory_)[i]);
-      }
+      for (std::size_t i = 0; i < memory_->size(); ++i) tensors.emplace_back((*memory_)[i]);
       source_ = std::make_unique<DeviceSource>(std::move(tensors));
     } else {
       source_ = std::make_unique<MemorySource>(content_->source());
@@ -235,19 +255,25 @@ class CodecWrite final : public CodecSubject {
   }
 
   Sample run() override {
+    content_->make_new_version();
+    if (from_device_) copy_to_device();
     WriteOptions options = write_options(stored_);
     options.threads = moving_.threads;
     options.piece_bytes = moving_.block_bytes;
     options.queue_depth = moving_.queue_depth;
     // The codec encrypts whole pieces, so a message cannot be longer than one.
     if (options.encrypt) options.encrypt->chunk_bytes = std::min(options.encrypt->chunk_bytes, moving_.block_bytes);
-    return timed_write(place_, file_name_, moving_.io, [&](File& file) {
+    return timed_write(place_, file_name_, description_.bytes, moving_.io, [&](File& file) {
       describe(file);
       write_tensors(file, content_->table(), *source_, options);
     });
   }
 
  private:
+  void copy_to_device() {
+    for (std::size_t i = 0; i < memory_->size(); ++i) copy_from_host((*content_)[i], (*memory_)[i]);
+  }
+
   const bool from_device_;
   const std::string file_name_;
   std::optional<DeviceTensors> memory_;
@@ -270,40 +296,39 @@ unsigned queue_depth(const File& file, const IoSettings& moving) {
   return suits != 0 ? suits : thread_count(moving.threads);
 }
 
-Sample timed_write(const Workplace& place, const std::string& file_name, const std::string& io,
+Sample timed_write(const Workplace& place, const std::string& file_name, std::uint64_t bytes, const std::string& io,
                    const std::function<void(File&)>& fill) {
   std::filesystem::remove(file_name);
+  touch_free_memory(bytes);
   Sample sample;
   const RunTimer watch(place.directory());
   auto file = open_file(file_name, OpenMode::kCreate, io);
   fill(*file);
-  watch.stop(sample);
-  sync(*file, sample);
-  watch.stop_device(sample);
-  const auto begin = std::chrono::steady_clock::now();
   file.reset();
-  sample.elapsed_ns +=
-      static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1));
+  watch.stop(sample);
+  sync_written(file_name, sample);
+  watch.stop_device(sample);
   return sample;
 }
 
-void sync(File& file, Sample& sample) {
+void sync_written(const std::string& file_name, Sample& sample) {
+  const std::uint64_t cpu_before_ns = cpu_now_ns();
   const auto begin = std::chrono::steady_clock::now();
-  file.sync();
+  open_file(file_name, OpenMode::kModify)->sync();
   sample.sync_ns = static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1));
+  if (sample.cpu_ns) *sample.cpu_ns += cpu_now_ns() - cpu_before_ns;
 }
 
-double make_cache_state(const std::string& file_name, Cache cache) {
-  if (cache == Cache::kWarm) {
-    const double share = warm(file_name);
-    if (share < kWarmShareMin) {
-      throw Error(ErrorCode::kResource,
-                  fmt::format("only {:.0f} % of {} fits into the page cache", share * 100, file_name));
-    }
-    return share;
+double make_cache_state(const std::string& file_name, Cache cache, std::uint64_t memory_bytes) {
+  const bool is_warm = cache == Cache::kWarm;
+  double share = is_warm ? warm(file_name) : drop(file_name);
+  // Last, because taking memory can cost the file its place in the page cache.
+  if (touch_free_memory(memory_bytes) > 0) share = resident_share(file_name);
+  if (is_warm && share < kWarmShareMin) {
+    throw Error(ErrorCode::kResource,
+                fmt::format("only {:.0f} % of {} fits into the page cache", share * 100, file_name));
   }
-  const double share = drop(file_name);
-  if (share > kColdShareMax) {
+  if (!is_warm && share > kColdShareMax) {
     throw Error(
         ErrorCode::kUnavailable,
         fmt::format("{:.0f} % of {} stays in the page cache, so no cold read can be timed", share * 100, file_name));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "harness/fio.h"
 #include "subjects/content.h"
 #include "subjects/subject.h"
 #include "tzmark/device.h"
@@ -35,7 +36,7 @@ using SharedContent = std::shared_ptr<const TensorContent>;
 // Opens the file and reads every tensor into new memory or a sink.
 std::unique_ptr<Subject> codec_read(Workplace& place, SharedContent content, const FileFormat& stored,
                                     const IoSettings& moving, const ReadSettings& reading);
-// Writes a new file from host or GPU memory; the fsync is timed separately.
+// Writes a new file from host or GPU memory and closes it; the fsync is timed separately.
 std::unique_ptr<Subject> codec_write(Workplace& place, SharedContent content, const FileFormat& stored,
                                      const IoSettings& moving, bool from_device = false);
 // Opens the file: reads and checks its index.
@@ -48,6 +49,12 @@ std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const
 // Writes the same bytes into a new file.
 std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const IoSettings& moving);
 
+// Transfers as fio makes them over "direct" or "uring-direct", to compare with it: see harness/fio.h.
+std::unique_ptr<Subject> raw_as_fio(Workplace& place, SharedContent content, FileOperation operation,
+                                    const IoSettings& moving, Pages pages);
+// The job of fio that does the same. Throws TZE-AVL-001 if the content has less than one block per transfer in flight.
+FioJob as_fio_job(const TensorContent& content, FileOperation operation, const IoSettings& moving, unsigned depth);
+
 // Raw transfers between a file and GPU memory, with an attestation of their route.
 std::unique_ptr<Subject> device_read(Workplace& place, SharedContent content, const IoSettings& moving);
 std::unique_ptr<Subject> device_write(Workplace& place, SharedContent content, const IoSettings& moving);
@@ -58,18 +65,22 @@ void attest(RunDescription& description, const std::function<void()>& pass);
 // Returns whether a path bypasses the page cache.
 bool is_direct(std::string_view io);
 
+HostMemory new_memory(std::size_t bytes, Pages pages);
+
 // Resolve the defaults: threads, and queue depth over all threads.
 unsigned thread_count(unsigned threads);
 unsigned queue_depth(const File& file, const IoSettings& moving);
 
-// Times the fsync after a write.
-void sync(File& file, Sample& sample);
+// Times what makes a written and closed file durable. All subjects are timed in this order, because other programs
+// close their files themselves: with a file system that flushes at the close, an fsync before it would hide its cost.
+void sync_written(const std::string& file_name, Sample& sample);
 // Times creating, filling and closing a file, and separately its fsync. Removes an old file of that name first.
-Sample timed_write(const Workplace& place, const std::string& file_name, const std::string& io,
+Sample timed_write(const Workplace& place, const std::string& file_name, std::uint64_t bytes, const std::string& io,
                    const std::function<void(File&)>& fill);
 
-// Brings the file into the given cache state and returns its resident share. Throws TZE-AVL-001 if that state is
-// impossible here, so that no warm read is reported as cold.
-double make_cache_state(const std::string& file_name, Cache cache);
+// Brings the file into the given cache state, then touches as much free memory as the run takes, and returns the
+// resident share that is left. Throws TZE-AVL-001 if that state is impossible here, so that no warm read is reported as
+// cold. memory_bytes: what the run takes.
+double make_cache_state(const std::string& file_name, Cache cache, std::uint64_t memory_bytes = 0);
 
 }  // namespace tzmark::bench

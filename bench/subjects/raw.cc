@@ -1,11 +1,15 @@
 // Raw transfers: blocks of a file through a File and its queues, without the codec; see ours.h.
+#include <sodium.h>
+
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <vector>
 
+#include "harness/peak_memory.h"
 #include "harness/threads.h"
 #include "subjects/ours.h"
 #include "tzmark/device_memory.h"
@@ -14,6 +18,18 @@
 
 namespace tzmark::bench {
 namespace {
+
+// Where latencies are added: of the submission, in asynchronous queues alone, and from there to the completion.
+struct Latencies {
+  LatencyHistogram& submission;
+  LatencyHistogram& completion;
+};
+
+// For latencies that nobody reads.
+struct IgnoredLatencies {
+  LatencyHistogram submission, completion;
+  operator Latencies() { return {submission, completion}; }
+};
 
 // Transfers each block of a file once, on several threads.
 class BlockMover {
@@ -37,50 +53,80 @@ class BlockMover {
 
   // Sets memory that transfers use repeatedly, so that queues can register it.
   void reuse(MutableBuffer memory) { reused_ = memory; }
+  // Lets no transfer start before all threads are ready.
+  void start_together() { starts_together_ = true; }
+  // Sets what is done to the memory of a transfer just before it.
+  void before_each(std::function<void(const Transfer&)> change) { before_each_ = std::move(change); }
 
   std::size_t slot_count() const { return std::size_t{workers_} * queue_depth_; }
 
-  void run(LatencyHistogram& latency) {
+  // Returns the time from the first start, or from when all threads were ready, to the last end.
+  std::chrono::nanoseconds run(Latencies latencies) {
+    begin_ = end_ = std::chrono::steady_clock::now();
     {
       const auto helpers = start_all(
-          workers_ - 1, [this, &latency](std::size_t i) { work(static_cast<unsigned>(i) + 1, latency); },
-          [this](std::size_t) { next_block_ = bytes_; });
-      work(0, latency);
+          workers_ - 1, [this, latencies](std::size_t i) { work(static_cast<unsigned>(i) + 1, latencies); },
+          [this](std::size_t) { stop(); });
+      work(0, latencies);
     }
     if (error_) std::rethrow_exception(error_);
+    return end_ - begin_;
   }
 
  private:
   struct InFlight {
     Transfer transfer;
-    std::chrono::steady_clock::time_point begin;
+    std::chrono::steady_clock::time_point submitted;
     std::size_t number = 0;
   };
 
-  void work(unsigned worker, LatencyHistogram& latency) try {
-    LatencyHistogram own;
+  void wait_for_others() {
+    std::unique_lock lock(mutex_);
+    if (++ready_ == workers_) {
+      begin_ = std::chrono::steady_clock::now();
+      changed_.notify_all();
+    }
+    changed_.wait(lock, [&] { return ready_ == workers_ || is_stopped_; });
+  }
+
+  // Ends all threads.
+  void stop() {
+    next_block_ = bytes_;
+    const std::lock_guard lock(mutex_);
+    is_stopped_ = true;
+    changed_.notify_all();
+  }
+
+  void work(unsigned worker, Latencies latencies) try {
+    LatencyHistogram submission, completion;
     std::vector<InFlight> slots(queue_depth_);
     for (std::size_t i = 0; i < slots.size(); ++i) slots[i].number = worker * std::size_t{queue_depth_} + i;
     const auto queue = file_.make_queue(queue_depth_);
     if (reused_.size > 0) queue->register_memory({&reused_, 1});
+    if (starts_together_) wait_for_others();
     std::size_t fresh = 0;
-    while (fresh < slots.size() && start(slots[fresh], *queue)) ++fresh;
+    while (fresh < slots.size() && start(slots[fresh], *queue, submission)) ++fresh;
     while (queue->in_flight() > 0) {
       Transfer& done = queue->wait();
       InFlight& slot = *static_cast<InFlight*>(done.owner);
-      own.record(std::chrono::steady_clock::now() - slot.begin);
+      completion.record(std::chrono::steady_clock::now() - slot.submitted);
       if (done.error) std::rethrow_exception(done.error);
-      start(slot, *queue);
+      start(slot, *queue, submission);
     }
+    const auto end = std::chrono::steady_clock::now();
     const std::lock_guard lock(mutex_);
-    latency.merge(own);
+    end_ = std::max(end_, end);
+    latencies.completion.merge(completion);
+    if (file_.is_asynchronous()) latencies.submission.merge(submission);
   } catch (...) {
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_ = std::current_exception();
-    next_block_ = bytes_;  // ends the other threads
+    {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+    }
+    stop();
   }
 
-  bool start(InFlight& slot, TransferQueue& queue) {
+  bool start(InFlight& slot, TransferQueue& queue, LatencyHistogram& submission) {
     const std::uint64_t block = next_block_.fetch_add(1);
     if (block >= (bytes_ + moving_.block_bytes - 1) / moving_.block_bytes) return false;
     const std::uint64_t offset = block * moving_.block_bytes;
@@ -90,8 +136,12 @@ class BlockMover {
                             static_cast<std::size_t>(std::min<std::uint64_t>(moving_.block_bytes, bytes_ - offset)),
                             memory_kind_};
     slot.transfer.owner = &slot;
-    slot.begin = std::chrono::steady_clock::now();
+    if (before_each_) before_each_(slot.transfer);
+    const auto begin = std::chrono::steady_clock::now();
     queue.start(slot.transfer);
+    // A synchronous queue has made the whole transfer by now.
+    slot.submitted = file_.is_asynchronous() ? std::chrono::steady_clock::now() : begin;
+    submission.record(slot.submitted - begin);
     return true;
   }
 
@@ -102,10 +152,16 @@ class BlockMover {
   const MemoryOf memory_of_;
   const MemoryKind memory_kind_;
   MutableBuffer reused_;
+  std::function<void(const Transfer&)> before_each_;
+  bool starts_together_ = false;
   unsigned workers_;
   unsigned queue_depth_;
   std::atomic<std::uint64_t> next_block_ = 0;
   std::mutex mutex_;
+  std::condition_variable changed_;
+  unsigned ready_ = 0;
+  bool is_stopped_ = false;
+  std::chrono::steady_clock::time_point begin_, end_;
   std::exception_ptr error_;
 };
 
@@ -117,6 +173,7 @@ class RawSubject : public Subject {
     d.subject = "raw";
     d.io_requested = moving.io;
     d.workload = content_->workload().name;
+    d.workload_label = content_->workload().label();
     d.block_bytes = moving.block_bytes;
     d.threads = thread_count(moving.threads);
     d.verified_first = true;
@@ -130,16 +187,21 @@ class RawSubject : public Subject {
     description_.queue_depth = queue_depth(file, moving_);
   }
 
+  Latencies latencies() { return {submission_, latency_}; }
+
   void require_same(std::span<const std::byte> bytes) const {
     if (std::memcmp(bytes.data(), content_->bytes().data(), description_.bytes) != 0) {
       throw Error(ErrorCode::kFileChanged, "the transferred bytes differ from the content");
     }
   }
 
-  // Returns memory for all slots of a mover, allocated on first use.
+  // Returns memory for all slots of a mover. It is allocated and touched on first use, so before anything is timed.
   std::byte* slot_memory(const BlockMover& mover) {
     const std::size_t bytes = mover.slot_count() * moving_.block_bytes;
-    if (slots_.bytes().size() < bytes) slots_ = HostMemory(bytes);
+    if (slots_.bytes().size() < bytes) {
+      slots_ = new_memory(bytes, description_.pages.value_or(Pages::kHuge));
+      randombytes_buf(slots_.bytes().data(), bytes);
+    }
     return slots_.bytes().data();
   }
 
@@ -156,36 +218,39 @@ class RawRead final : public RawSubject {
     description_.operation = FileOperation::kRead;
     description_.target = target;
     description_.cache = cache;
+    description_.pages = target == Target::kSmallPages ? Pages::kSmall : Pages::kHuge;
+    description_.first_touch = target != Target::kSink;
   }
 
   void verify() override {
-    file_name_ = place_.raw_file(content_);
+    file_name_ = place_.raw_file(content_, description_.cache);
     make_cache_state(file_name_, cache_);
     HostMemory memory(description_.bytes);
-    LatencyHistogram ignored;
+    IgnoredLatencies ignored;
     read_into(&memory, ignored);
     require_same(memory.bytes());
+    if (target_ == Target::kSink) read_into(nullptr, ignored);
   }
 
   Sample run() override {
     Sample sample;
-    sample.resident_share = make_cache_state(file_name_, cache_);
+    sample.resident_share = make_cache_state(file_name_, cache_, description_.bytes);
     HostMemory memory;
     const RunTimer watch(place_.directory());
     if (target_ == Target::kSink) {
-      read_into(nullptr, latency_);
+      read_into(nullptr, latencies());
     } else {
-      memory = HostMemory(description_.bytes,
-                          target_ == Target::kHugePages ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall);
-      read_into(&memory, latency_);
+      memory = new_memory(description_.bytes, *description_.pages);
+      read_into(&memory, latencies());
     }
     watch.stop(sample);
     watch.stop_device(sample);
+    see_pages(huge_share(target_ == Target::kSink ? slots_.bytes() : memory.bytes()));
     return sample;
   }
 
  private:
-  void read_into(HostMemory* memory, LatencyHistogram& latency) {
+  void read_into(HostMemory* memory, Latencies latencies) {
     const auto file = open_file(file_name_, OpenMode::kRead, moving_.io);
     describe(*file);
     std::byte* slots = nullptr;
@@ -198,7 +263,7 @@ class RawRead final : public RawSubject {
       slots = slot_memory(mover);
       mover.reuse(slots_.bytes());
     }
-    mover.run(latency);
+    mover.run(latencies);
   }
 
   const Target target_;
@@ -211,31 +276,123 @@ class RawWrite final : public RawSubject {
   RawWrite(Workplace& place, SharedContent content, const IoSettings& moving)
       : RawSubject(place, std::move(content), moving), file_name_(place.new_name(".raw-written")) {
     description_.operation = FileOperation::kWrite;
+    description_.pages = Pages::kHuge;
   }
 
   void verify() override {
+    see_pages(huge_share(content_->bytes()));
     static_cast<void>(run());
     HostMemory memory(description_.bytes);
     open_file(file_name_, OpenMode::kRead)->read_at(0, memory.bytes());
     require_same(memory.bytes());
     std::filesystem::remove(file_name_);
-    latency_ = {};
+    latency_ = submission_ = {};
   }
 
   Sample run() override {
-    return timed_write(place_, file_name_, moving_.io, [&](File& file) {
+    content_->make_new_version();
+    return timed_write(place_, file_name_, description_.bytes, moving_.io, [&](File& file) {
       describe(file);
       file.reserve(description_.bytes);
       // A write does not change the memory.
       auto* const bytes = const_cast<std::byte*>(content_->bytes().data());
       BlockMover mover(file, Transfer::Kind::kWrite, description_.bytes, moving_,
                        [&](std::uint64_t block, std::size_t) { return bytes + block * moving_.block_bytes; });
-      mover.run(latency_);
+      mover.run(latencies());
     });
   }
 
  private:
   const std::string file_name_;
+};
+
+// What fio does, done by us: the same bytes in the same order between a file and reused memory, timed from when all
+// threads are ready until the last transfer ends.
+class RawAsFio final : public RawSubject {
+ public:
+  RawAsFio(Workplace& place, SharedContent content, FileOperation operation, const IoSettings& moving, Pages pages)
+      : RawSubject(place, std::move(content), moving) {
+    RunDescription& d = description_;
+    d.detail = "as-fio";
+    d.operation = operation;
+    d.target = Target::kSink;
+    d.cache = operation == FileOperation::kRead ? Cache::kDirect : Cache::kNone;
+    d.pages = pages;
+  }
+
+  void verify() override {
+    const bool reads = description_.operation == FileOperation::kRead;
+    const std::string raw = place_.raw_file(content_, Cache::kDirect);
+    file_name_ = reads ? raw : place_.new_name(".as-fio");
+    const auto file = open_file(raw, OpenMode::kRead, moving_.io);
+    describe(*file);
+    description_.bytes = fio_bytes(as_fio_job(*content_, description_.operation, moving_, *description_.queue_depth));
+    HostMemory memory(description_.bytes);
+    IgnoredLatencies ignored;
+    if (reads) {
+      BlockMover(*file, Transfer::Kind::kRead, description_.bytes, moving_, [&](std::uint64_t block, std::size_t) {
+        return memory.bytes().data() + block * moving_.block_bytes;
+      }).run(ignored);
+      require_same(memory.bytes());
+    } else {
+      static_cast<void>(transfer(ignored));
+      open_file(file_name_, OpenMode::kRead)->read_at(0, memory.bytes());
+      for (std::uint64_t at = 0; at < memory.bytes().size(); at += kScrambledBytes) {
+        if (std::memcmp(memory.bytes().data() + at, &at, sizeof at) == 0) continue;
+        throw Error(ErrorCode::kFileChanged, "the transferred bytes differ from those in memory");
+      }
+    }
+  }
+
+  Sample run() override {
+    if (description_.operation == FileOperation::kWrite) {
+      touch_free_memory(slots_.bytes().size());
+      return transfer(latencies());
+    }
+    const double share = make_cache_state(file_name_, Cache::kDirect, slots_.bytes().size());
+    Sample sample = transfer(latencies());
+    sample.resident_share = share;
+    return sample;
+  }
+
+ private:
+  static constexpr std::size_t kScrambledBytes = 512;
+
+  // As fio's --scramble_buffers: no two blocks and no two files are equal.
+  void scramble(const Transfer& transfer) const {
+    const auto now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+    for (std::size_t at = 0; at < transfer.memory.size; at += kScrambledBytes) {
+      const std::uint64_t offset = transfer.offset + at;
+      std::memcpy(transfer.memory.data + at, &offset, sizeof offset);
+      std::memcpy(transfer.memory.data + at + kScrambledBytes - sizeof now, &now, sizeof now);
+    }
+  }
+
+  Sample transfer(Latencies into) {
+    const bool reads = description_.operation == FileOperation::kRead;
+    if (!reads) std::filesystem::remove(file_name_);
+    auto file = open_file(file_name_, reads ? OpenMode::kRead : OpenMode::kCreate, moving_.io);
+    if (!reads) file->reserve(description_.bytes);
+    std::byte* slots = nullptr;
+    BlockMover mover(*file, reads ? Transfer::Kind::kRead : Transfer::Kind::kWrite, description_.bytes, moving_,
+                     [&](std::uint64_t, std::size_t slot) { return slots + slot * moving_.block_bytes; });
+    slots = slot_memory(mover);
+    mover.reuse(slots_.bytes());
+    mover.start_together();
+    if (!reads) mover.before_each([this](const Transfer& transfer) { scramble(transfer); });
+    Sample sample;
+    const RunTimer watch(place_.directory());
+    const std::chrono::nanoseconds elapsed = mover.run(into);
+    watch.stop(sample);
+    sample.elapsed_ns = static_cast<std::uint64_t>(elapsed.count());
+    file.reset();
+    if (!reads) sync_written(file_name_, sample);
+    watch.stop_device(sample);
+    see_pages(huge_share(slots_.bytes()));
+    return sample;
+  }
+
+  std::string file_name_;
 };
 
 // Transfers between a file and GPU memory. The memory holds the whole content, so that a read can be verified.
@@ -250,14 +407,14 @@ class DeviceSubject : public RawSubject {
     if (!memory_) memory_.emplace(description_.bytes);
   }
 
-  void move(File& file, Transfer::Kind kind, LatencyHistogram& latency) {
+  void move(File& file, Transfer::Kind kind, Latencies latencies) {
     describe(file);
     std::byte* const memory = memory_->buffer().data;
     BlockMover mover(
         file, kind, description_.bytes, moving_,
         [&](std::uint64_t block, std::size_t) { return memory + block * moving_.block_bytes; }, MemoryKind::kDevice);
     mover.reuse(memory_->buffer());
-    mover.run(latency);
+    mover.run(latencies);
   }
 
   std::optional<DeviceMemory> memory_;
@@ -273,8 +430,8 @@ class DeviceRead final : public DeviceSubject {
 
   void verify() override {
     make_memory();
-    file_name_ = place_.raw_file(content_);
-    LatencyHistogram ignored;
+    file_name_ = place_.raw_file(content_, description_.cache);
+    IgnoredLatencies ignored;
     attest(description_,
            [&] { move(*open_file(file_name_, OpenMode::kRead, moving_.io), Transfer::Kind::kRead, ignored); });
     HostMemory host(description_.bytes);
@@ -284,9 +441,9 @@ class DeviceRead final : public DeviceSubject {
 
   Sample run() override {
     Sample sample;
-    sample.resident_share = make_cache_state(file_name_, Cache::kDirect);
+    sample.resident_share = make_cache_state(file_name_, Cache::kDirect, description_.bytes);
     const RunTimer watch(place_.directory());
-    move(*open_file(file_name_, OpenMode::kRead, moving_.io), Transfer::Kind::kRead, latency_);
+    move(*open_file(file_name_, OpenMode::kRead, moving_.io), Transfer::Kind::kRead, latencies());
     watch.stop(sample);
     watch.stop_device(sample);
     return sample;
@@ -305,19 +462,20 @@ class DeviceWrite final : public DeviceSubject {
 
   void verify() override {
     make_memory();
-    memory_->copy_from_host(0, content_->bytes().first(description_.bytes));
     attest(description_, [&] { static_cast<void>(run()); });
     HostMemory host(description_.bytes);
     open_file(file_name_, OpenMode::kRead)->read_at(0, host.bytes());
     require_same(host.bytes());
     std::filesystem::remove(file_name_);
-    latency_ = {};
+    latency_ = submission_ = {};
   }
 
   Sample run() override {
-    return timed_write(place_, file_name_, moving_.io, [&](File& file) {
+    content_->make_new_version();
+    memory_->copy_from_host(0, content_->bytes().first(description_.bytes));
+    return timed_write(place_, file_name_, description_.bytes, moving_.io, [&](File& file) {
       file.reserve(description_.bytes);
-      move(file, Transfer::Kind::kWrite, latency_);
+      move(file, Transfer::Kind::kWrite, latencies());
     });
   }
 
@@ -353,6 +511,29 @@ std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const
 }
 std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const IoSettings& moving) {
   return std::make_unique<RawWrite>(place, std::move(content), moving);
+}
+std::unique_ptr<Subject> raw_as_fio(Workplace& place, SharedContent content, FileOperation operation,
+                                    const IoSettings& moving, Pages pages) {
+  return std::make_unique<RawAsFio>(place, std::move(content), operation, moving, pages);
+}
+
+FioJob as_fio_job(const TensorContent& content, FileOperation operation, const IoSettings& moving, unsigned depth) {
+  FioJob job;
+  job.operation = operation == FileOperation::kRead ? FioOperation::kRead : FioOperation::kWrite;
+  job.engine = moving.io == "direct" ? FioEngine::kPsync : FioEngine::kIoUring;
+  job.bytes = content.data_bytes();
+  job.block_bytes = moving.block_bytes;
+  job.threads = thread_count(moving.threads);
+  job.queue_depth = depth;
+  job.direct = job.reserve = true;
+  if (job.bytes < job.block_bytes * std::max(job.threads, depth)) {
+    throw Error(ErrorCode::kUnavailable, "too little data for fio: less than one block per transfer in flight");
+  }
+  return job;
+}
+
+HostMemory new_memory(std::size_t bytes, Pages pages) {
+  return HostMemory(bytes, pages == Pages::kHuge ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall);
 }
 
 }  // namespace tzmark::bench

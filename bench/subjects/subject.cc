@@ -4,19 +4,12 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+
 #include "harness/disks.h"
 
 namespace tzmark::bench {
 namespace {
-
-std::uint64_t cpu_now_ns() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto ns = [](const timeval& time) {
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_usec) * 1'000;
-  };
-  return ns(usage.ru_utime) + ns(usage.ru_stime);
-}
 
 std::string size_text(std::uint64_t bytes) {
   if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{}MiB", bytes >> 20);
@@ -67,7 +60,8 @@ std::string_view name_of(Target target) {
 }
 
 std::string RunDescription::id() const {
-  std::string text = fmt::format("{} {} {}", subject, name_of(operation), workload);
+  std::string text =
+      fmt::format("{} {} {}", subject, name_of(operation), workload_label.empty() ? workload : workload_label);
   const auto add = [&](const std::string& word) {
     if (!word.empty()) text += " " + word;
   };
@@ -82,8 +76,27 @@ std::string RunDescription::id() const {
   if (operation == FileOperation::kRead) {
     add(std::string(name_of(cache)));
   }
-  if (target != Target::kHugePages && operation != FileOperation::kOpen) add(std::string(name_of(target)));
+  const bool is_new = target == Target::kHugePages || target == Target::kSmallPages;
+  if (!is_new && operation != FileOperation::kOpen) add(std::string(name_of(target)));
+  if (pages) add(fmt::format("{}-pages", name_of(*pages)));
+  if (!group.empty()) add("for " + group);
   return text;
+}
+
+void Subject::see_pages(std::optional<double> huge_share) {
+  std::optional<double>& kept = description_.huge_share;
+  if (!huge_share || !description_.pages) return;
+  kept = *description_.pages == Pages::kHuge ? std::min(kept.value_or(1), *huge_share)
+                                             : std::max(kept.value_or(0), *huge_share);
+}
+
+std::uint64_t cpu_now_ns() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto ns = [](const timeval& time) {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_usec) * 1'000;
+  };
+  return ns(usage.ru_utime) + ns(usage.ru_stime);
 }
 
 RunTimer::RunTimer(const std::string& directory) : directory_(directory) {

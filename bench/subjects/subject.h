@@ -14,6 +14,7 @@
 
 #include "harness/disturbance.h"
 #include "harness/latency.h"
+#include "harness/pages.h"
 
 namespace tzmark::bench {
 
@@ -38,9 +39,9 @@ std::string_view name_of(Target target);
 
 // One run. The bytes of the device include those of other processes.
 struct Sample {
-  std::uint64_t elapsed_ns = 0;
-  std::optional<std::uint64_t> sync_ns;  // of the fsync after a write, not part of elapsed_ns
-  std::optional<std::uint64_t> cpu_ns;   // user and system time of all threads, without the fsync
+  std::uint64_t elapsed_ns = 0;          // a write includes the close, as programs that write files do
+  std::optional<std::uint64_t> sync_ns;  // of opening the written file again, its fsync and its close
+  std::optional<std::uint64_t> cpu_ns;   // user and system time of all threads, fsync included
   std::optional<double> resident_share;  // of the file in the page cache before the run
   std::optional<std::uint64_t> device_read_bytes, device_written_bytes;  // fsync included
   std::optional<std::uint64_t> peak_memory_bytes;
@@ -56,16 +57,20 @@ struct Sample {
 struct RunDescription {
   std::string subject;  // "codec", "raw", "fio", "peer", "ceiling"
   std::string detail;   // distinguishes subjects that are otherwise equal; part of the id
+  std::string group;    // of the checks, each of which runs its own; part of the id
   nlohmann::json peer;
   FileOperation operation = FileOperation::kRead;
   std::string io_requested, io_actual;
   std::optional<std::string> layout;
-  std::string workload;
+  std::string workload, workload_label;  // the id has the label
   std::optional<std::uint64_t> block_bytes;
   std::optional<unsigned> queue_depth, threads;
   std::string verification = "none";  // checked by a read or stored by a write: none, crc32, sha256, both
   bool encrypted = false;
   Target target = Target::kHugePages;
+  std::optional<Pages> pages;  // requested for the memory of the transfers; nothing where it is not ours to choose
+  std::optional<double> huge_share;  // the share of that memory in huge pages that was furthest from the request
+  bool first_touch = false;          // latencies include the first touch of new memory
   Cache cache = Cache::kNone;
   std::uint64_t bytes = 0;
   std::uint64_t tensors = 0;
@@ -85,8 +90,10 @@ class Subject {
 
   RunDescription& description() { return description_; }
   const RunDescription& description() const { return description_; }
-  // Latency of single transfers over all runs; empty if the subject cannot observe them.
-  virtual LatencySummary latency() const { return latency_.summary(); }
+  // Of single transfers over all runs: of their submission, where that is a step of its own, and from there to their
+  // completion. Empty if the subject cannot observe them.
+  LatencySummary latency() const { return latency_.summary(); }
+  LatencySummary submission() const { return submission_.summary(); }
 
   // Throws if the result is wrong. Not timed.
   virtual void verify() {}
@@ -96,9 +103,15 @@ class Subject {
  protected:
   Subject() = default;
 
+  // Records what kind of pages the memory of a run had.
+  void see_pages(std::optional<double> huge_share);
+
   RunDescription description_;
-  LatencyHistogram latency_;
+  LatencyHistogram latency_, submission_;
 };
+
+// User and system time of this process, all threads included.
+std::uint64_t cpu_now_ns();
 
 // Times one operation, from construction to stop().
 class RunTimer {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 
 #include "tzmark/dtype.h"
 #include "tzmark/error.h"
@@ -42,6 +43,16 @@ std::uint64_t Workload::data_bytes() const {
   std::uint64_t sum = 0;
   for (const TensorShape& tensor : tensors) sum += tensor.data_bytes();
   return sum;
+}
+
+std::uint64_t Workload::full_bytes() const {
+  return static_cast<std::uint64_t>(std::llround(static_cast<double>(data_bytes()) / scaled));
+}
+
+std::string Workload::label() const {
+  if (scaled == 1) return name;
+  const std::uint64_t bytes = data_bytes();
+  return bytes < 1 << 20 ? fmt::format("{}/{}KiB", name, bytes >> 10) : fmt::format("{}/{}MiB", name, bytes >> 20);
 }
 
 std::span<const WorkloadInfo> workloads() {

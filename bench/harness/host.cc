@@ -1,0 +1,163 @@
+// Facts about the host that decide how fast memory and threads are; see machine.h.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "harness/machine.h"
+#include "harness/or_null.h"
+#include "harness/small_file.h"
+
+namespace tzmark::bench {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+// Returns the entries of a folder whose names are the word and a number, "node0".
+std::vector<fs::path> numbered(const fs::path& folder, std::string_view word) {
+  std::vector<fs::path> found;
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator(folder, absent)) {
+    const std::string name = entry.path().filename();
+    const bool matches = name.starts_with(word) && name.size() > word.size();
+    if (matches && name.find_first_not_of("0123456789", word.size()) == std::string::npos) found.push_back(entry);
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+// A name as far as the firmware or the hypervisor gives one; null on hardware.
+json hypervisor(const fs::path& root) {
+  const fs::path sys = root / "sys";
+  if (const auto type = read_value(sys / "hypervisor" / "type")) return *type;
+  if (const auto tree = read_value(root / "proc/device-tree/hypervisor/compatible")) return "device tree";
+  std::istringstream flags(labelled(read_text(root / "proc/cpuinfo").value_or(""), "flags").value_or(""));
+  for (std::string flag; flags >> flag;) {
+    if (flag != "hypervisor") continue;
+    std::string name;
+    for (const char* file : {"sys_vendor", "product_name"}) {
+      const std::string word = read_value(sys / "class/dmi/id" / file).value_or("");
+      if (!word.empty()) name += (name.empty() ? "" : " ") + word;
+    }
+    return name.empty() ? "unknown" : name;
+  }
+  return nullptr;
+}
+
+// The sum of all L3 caches. "32768K"
+json l3_bytes(const fs::path& root) {
+  std::map<std::string, std::uint64_t> caches;  // by the CPUs that share one
+  for (const fs::path& cpu : numbered(root / "sys/devices/system/cpu", "cpu")) {
+    for (const fs::path& cache : numbered(cpu / "cache", "index")) {
+      if (read_number(cache / "level") != 3) continue;
+      const std::string size = read_value(cache / "size").value_or("");
+      const auto shared = read_value(cache / "shared_cpu_list");
+      if (size.ends_with('K')) caches[shared.value_or("")] = std::strtoull(size.c_str(), nullptr, 10) * 1024;
+    }
+  }
+  std::uint64_t sum = 0;
+  for (const auto& [cpus, bytes] : caches) sum += bytes;
+  return sum != 0 ? json(sum) : json();
+}
+
+json mitigations(const fs::path& root) {
+  json found = json::object();
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator(root / "sys/devices/system/cpu/vulnerabilities", absent)) {
+    if (const auto state = read_value(entry.path())) found[entry.path().filename().string()] = *state;
+  }
+  return found.empty() ? json() : found;
+}
+
+// Returns the path of the cgroup that a controller has for this process; "" is that of version 2.
+std::optional<std::string> cgroup_of(const std::string& self_cgroup, std::string_view controller) {
+  std::istringstream lines(self_cgroup);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    std::istringstream names(line.substr(first + 1, second - first - 1));
+    if (controller.empty() && second == first + 1) return line.substr(second + 1);
+    for (std::string name; std::getline(names, name, ',');) {
+      if (!controller.empty() && name == controller) return line.substr(second + 1);
+    }
+  }
+  return {};
+}
+
+// Keeps the smaller of a limit and that of a cgroup, for each cgroup from this one to the root of the hierarchy.
+template <typename LimitOf>
+void lower_to(std::optional<double>& limit, const fs::path& hierarchy, const std::string& group,
+              const LimitOf& limit_of) {
+  for (fs::path at = fs::path(group).relative_path();; at = at.parent_path()) {
+    if (const std::optional<double> its = limit_of(hierarchy / at)) limit = std::min(limit.value_or(*its), *its);
+    if (at.empty()) return;
+  }
+}
+
+json cgroup(const fs::path& root) {
+  const std::string self = read_text(root / "proc/self/cgroup").value_or("");
+  const fs::path mounted = root / "sys/fs/cgroup";
+  std::optional<double> cores;
+  std::optional<double> memory_bytes;
+  const auto quota = [](const std::string& text) -> std::optional<double> {
+    std::istringstream words(text);
+    double time = 0;
+    double period = 0;
+    if (!(words >> time >> period) || time <= 0 || period <= 0) return {};
+    return time / period;
+  };
+  const auto bytes = [](const fs::path& file) -> std::optional<double> {
+    constexpr double kNoLimit = 0x1p60;  // version 1 has a number near 2^63
+    const auto number = read_number(file);
+    if (!number || static_cast<double>(*number) >= kNoLimit) return {};
+    return static_cast<double>(*number);
+  };
+  if (const auto group = cgroup_of(self, "")) {
+    for (const fs::path& hierarchy : {mounted, mounted / "unified"}) {
+      lower_to(cores, hierarchy, *group,
+               [&](const fs::path& at) { return quota(read_value(at / "cpu.max").value_or("")); });
+      lower_to(memory_bytes, hierarchy, *group, [&](const fs::path& at) { return bytes(at / "memory.max"); });
+    }
+  }
+  if (const auto group = cgroup_of(self, "cpu")) {
+    lower_to(cores, mounted / "cpu", *group, [&](const fs::path& at) {
+      return quota(read_value(at / "cpu.cfs_quota_us").value_or("") + " " +
+                   read_value(at / "cpu.cfs_period_us").value_or(""));
+    });
+  }
+  if (const auto group = cgroup_of(self, "memory")) {
+    lower_to(memory_bytes, mounted / "memory", *group,
+             [&](const fs::path& at) { return bytes(at / "memory.limit_in_bytes"); });
+  }
+  return {{"cpu_cores", or_null(cores)},
+          {"memory_bytes", memory_bytes ? json(static_cast<std::uint64_t>(*memory_bytes)) : json()}};
+}
+
+json vm_settings(const fs::path& root) {
+  json settings = json::object();
+  for (const char* name : {"dirty_background_bytes", "dirty_background_ratio", "dirty_bytes", "dirty_expire_centisecs",
+                           "dirty_ratio", "dirty_writeback_centisecs"}) {
+    settings[name] = or_null(read_number(root / "proc/sys/vm" / name));
+  }
+  return settings;
+}
+
+}  // namespace
+
+json host_facts(const fs::path& root) {
+  const std::size_t nodes = numbered(root / "sys/devices/system/node", "node").size();
+  const fs::path frequency = root / "sys/devices/system/cpu/cpu0/cpufreq";
+  const auto khz = [&](const char* name) { return or_null(read_number(frequency / name)); };
+  return {{"hypervisor", hypervisor(root)},
+          {"l3_bytes", l3_bytes(root)},
+          {"numa_nodes", nodes != 0 ? json(nodes) : json()},
+          {"frequency", {{"min_khz", khz("scaling_min_freq")}, {"max_khz", khz("scaling_max_freq")}}},
+          {"mitigations", mitigations(root)},
+          {"cgroup", cgroup(root)},
+          {"vm", vm_settings(root)}};
+}
+
+}  // namespace tzmark::bench
