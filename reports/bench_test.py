@@ -615,6 +615,57 @@ class Page(BenchTest):
             found = charts.timed(here, panel("read-warm"), "gpt2")
             self.assertEqual(found, wanted)
 
+    def test_latency_needs_transfers_enough(self) -> None:
+        random = Random(1)
+        few = samples.result(random, "read", "mmap", "warm", 9e9)
+        few["latency_ns"].update(p90=None, p99=None, p99_9=None)
+        none = samples.result(random, "read", "pwrite", "warm", 9e9)
+        none["latency_ns"].update(p50=None, p90=None, p99=None, p99_9=None)
+        document = {**samples.empty(), "results": [few, none]}
+        self.assertEqual(charts.timed(run(document), panel("read-warm"), "gpt2"), [few])
+        self.assert_whole(self.page(document))
+
+    def test_peers_are_compared_in_the_same_kind_of_pages(self) -> None:
+        random = Random(1)
+        peer = {"name": "tensorizer", "version": "2.12.1", "detail": ""}
+        results = [
+            samples.result(random, "read", path, "warm", rate, memory=memory, **more)
+            for memory, ours, theirs in (("thp", 6e9, 4e9), ("small-pages", 2e9, 1e9))
+            for path, rate, more in (
+                ("pwrite", ours, {}),
+                ("auto", theirs, {"subject": "peer", "peer": peer, "id": memory}),
+            )
+        ]
+        rows = tables.peers(run({**samples.empty(), "results": results}))
+        self.assertEqual([round(row["times"], 1) for row in rows], [1.5, 2.0])
+        self.assertIn("small pages", rows[1]["work"])
+
+    def test_peers_write_until_the_data_is_durable(self) -> None:
+        random = Random(1)
+        peer = {"name": "tensorizer", "version": "2.12.1", "detail": ""}
+        results = [
+            samples.result(random, "write", "pwrite", "none", 4e9, durable=2e9),
+            samples.result(
+                *(random, "write", "auto", "none", 1e9),
+                durable=1e9,
+                subject="peer",
+                peer=peer,
+            ),
+        ]
+        (row,) = tables.peers(run({**samples.empty(), "results": results}))
+        self.assertAlmostEqual(row["times"], 2, delta=0.1)
+
+    def test_what_is_done_as_fio_is_no_raw_path(self) -> None:
+        random = Random(1)
+        raw = samples.result(random, "read", "direct", "direct", 1e9, subject="raw")
+        as_fio = {**raw, "id": "raw read gpt2 as-fio direct", "memory": "sink"}
+        here = run({**samples.empty(), "results": [as_fio, raw]})
+        self.assertEqual(here.of(panel("read-device"), "gpt2", "raw"), [raw])
+
+    def test_page_begins_with_the_warnings(self) -> None:
+        document = {**samples.document(), "warnings": ["this is a <test>"]}
+        self.assertIn("This is a &lt;test&gt;.", self.page(document))
+
     def test_ladder_has_the_fastest_of_each_rung(self) -> None:
         document = small()
         document["results"][0]["id"] = "a warm one"
