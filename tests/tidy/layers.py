@@ -79,7 +79,9 @@ REFERENCE_USERS = frozenset({"conformance/adapters/reference"})
 BENCH_STRANGERS = ("reference", "conformance")
 
 # Folders under bench/ whose headers are included by that name. Its cli/ shares the name with that of the reference.
-BENCH_FOLDERS = frozenset({"checkpoints", "workloads", "harness", "subjects", "micro"})
+BENCH_FOLDERS = frozenset(
+    {"checkpoints", "workloads", "harness", "subjects", "micro", "simulation"}
+)
 
 # The benchmark measures the library that users get: of the reference it includes public headers (tzmark/), and its
 # commands include program/ as well. Its tests also use test doubles.
