@@ -20,6 +20,10 @@ namespace {
 
 using nlohmann::json;
 
+// Raised when the same code on the same machine gets other figures than before: results of different versions are not
+// comparable.
+constexpr int kMeasuringCoreVersion = 1;
+
 json to_json(const Sample& sample, std::size_t round) {
   return {{"round", round},
           {"elapsed_ns", sample.elapsed_ns},
@@ -180,17 +184,19 @@ std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured) {
 }
 
 Document::Document(std::vector<std::string> command, std::string directory) {
-  json_ = {{"schema_version", 1},
-           {"kind", "bench"},
-           {"tool", {{"name", "tzmark"}, {"version", version()}, {"commit", commit()}}},
-           {"command", std::move(command)},
-           {"started_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
-           {"machine", machine_facts(directory)},
-           {"io_paths", io_path_list()},
-           {"workloads", json::array()},
-           {"results", json::array()},
-           {"ceilings", json::array()},
-           {"checks", json::array()}};
+  json_ = {
+      {"schema_version", 1},
+      {"kind", "bench"},
+      {"tool",
+       {{"name", "tzmark"}, {"version", version()}, {"commit", commit()}, {"measuring_core", kMeasuringCoreVersion}}},
+      {"command", std::move(command)},
+      {"started_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+      {"machine", machine_facts(directory)},
+      {"io_paths", io_path_list()},
+      {"workloads", json::array()},
+      {"results", json::array()},
+      {"ceilings", json::array()},
+      {"checks", json::array()}};
 }
 
 void Document::add_workload(const Workload& workload) {
@@ -204,8 +210,13 @@ void Document::add_workload(const Workload& workload) {
 }
 
 void Document::add(const std::vector<Measured>& measured) {
+  numbered_.clear();
   for (const Measured& m : measured) {
-    if (m.description().subject != "ceiling") json_["results"].push_back(to_json(m, measured));
+    if (m.description().subject == "ceiling") continue;
+    json result = to_json(m, measured);
+    const std::string id = m.description().id();
+    if (const unsigned use = ++uses_[id]; use > 1) result["id"] = numbered_[id] = fmt::format("{} #{}", id, use);
+    json_["results"].push_back(std::move(result));
   }
   for (const CeilingRate& rung : ceilings_of(measured)) {
     json_["ceilings"].push_back({{"rung", rung.rung},
@@ -216,7 +227,15 @@ void Document::add(const std::vector<Measured>& measured) {
 }
 
 void Document::add(const std::vector<RatioCheck>& checks) {
-  for (const RatioCheck& check : checks) json_["checks"].push_back(to_json(check));
+  for (const RatioCheck& check : checks) {
+    json row = to_json(check);
+    for (const char* side : {"measured", "against"}) {
+      for (json& id : row[side]) {
+        if (const auto found = numbered_.find(id.get<std::string>()); found != numbered_.end()) id = found->second;
+      }
+    }
+    json_["checks"].push_back(std::move(row));
+  }
 }
 
 json Document::finish(unsigned rounds, std::uint64_t seed) {

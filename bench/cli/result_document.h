@@ -1,6 +1,8 @@
 // The result document, which reports and comparisons read; reports/schema/bench.schema.json describes it.
 #pragma once
 
+#include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -41,14 +43,17 @@ class Document {
   Document(std::vector<std::string> command, std::string directory);
 
   void add_workload(const Workload& workload);
-  // Adds subjects that were measured together.
+  // Adds subjects that were measured together. An id that an earlier group has gets a number.
   void add(const std::vector<Measured>& measured);
+  // Adds checks of the subjects added last.
   void add(const std::vector<RatioCheck>& checks);
   // REQUIRES: not called before.
   nlohmann::json finish(unsigned rounds, std::uint64_t seed);
 
  private:
   nlohmann::json json_;
+  std::map<std::string, unsigned> uses_;         // of each id
+  std::map<std::string, std::string> numbered_;  // ids of the subjects added last that got a number
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
