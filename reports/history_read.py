@@ -180,8 +180,8 @@ def _facts(document: Json) -> dict[str, str]:
         "storage": f"{storage['file_system'] or 'unknown file system'} on {device}{model}",
         "GPU": f"{gpu['name']}, driver {gpu['driver']}" if gpu else "none",
     }
-    if "measuring_version" in document:
-        found["measuring version"] = str(document["measuring_version"])
+    if "measuring_core" in document["tool"]:
+        found["measuring core"] = str(document["tool"]["measuring_core"])
     return found
 
 

@@ -383,7 +383,7 @@ class Separation(HistoryTest):
             ("machine memory_bytes", 32 << 30),
             ("machine storage device_model", "Another disk"),
             ("machine gpu", {"name": "H100", "driver": "570"}),
-            ("measuring_version", 7),
+            ("tool measuring_core", 7),
         ):
             documents = steady(16)
             *parents, name = path.split()

@@ -1,139 +1,176 @@
-// tzmark compare: tests whether the results of one run are slower than those of another.
+// tzmark compare: tests whether the results of one build are slower than those of another.
 //
-// Samples of different runs are not paired, so ranks decide: the Mann-Whitney test, with Holm's correction for the
-// number of results. A regression is statistically significant and larger than the threshold.
+// Exit status: 0 no regression; 1 a regression, or a result that some runs lack; 2 runs that are not comparable.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <numeric>
+#include <optional>
+#include <set>
 
 #include "cli/bench_commands.h"
-#include "harness/statistics.h"
+#include "cli/comparison_table.h"
+#include "cli/run_program.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
 namespace {
 
-using nlohmann::json;
+constexpr std::size_t kDifferencesShown = 12;
 
 struct CompareOptions {
-  std::string old_file, new_file;
-  double threshold = 0.05;
-  double alpha = 0.05;
+  std::vector<std::string> files;  // OLD and NEW; with --runs comma-separated lists
+  std::vector<std::string> old_files, new_files;
+  bool runs = false, by_rate = false, force = false, allow_missing = false;
+  ComparisonRule rule;
+  std::string floor_file, calibrate_file, json_file, markdown_file;
 };
 
-// A result that both runs have.
-struct Comparison {
-  std::string id;
-  std::vector<double> old_rates, new_rates;
-  double p = 1;
-  double ratio() const { return median_interval(new_rates).median / median_interval(old_rates).median; }
-};
-
-json load(const std::string& file_name) {
-  std::ifstream stream(file_name);
-  if (!stream) throw Error(ErrorCode::kOpenFailed, "cannot open " + file_name);
-  json document = json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object() || document.value("kind", "") != "bench" || document.value("schema_version", 0) != 1) {
-    throw Error(ErrorCode::kReadFailed, file_name + " is not a result of tzmark bench, or has another schema version");
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
   }
-  return document;
+  return names;
 }
 
-// Returns bytes per second of each sample, by id; for writes also with the fsync.
-std::map<std::string, std::vector<double>> rates_of(const json& document) {
-  std::map<std::string, std::vector<double>> rates;
-  for (const json& result : document.at("results")) {
-    const auto id = result.at("id").get<std::string>();
-    const auto bytes = result.at("bytes").get<double>();
-    for (const json& sample : result.at("samples")) {
-      const auto elapsed_ns = sample.at("elapsed_ns").get<double>();
-      rates[id].push_back(bytes * 1e9 / elapsed_ns);
-      const json& sync_ns = sample.at("sync_ns");
-      if (!sync_ns.is_null()) rates[id + " to disk"].push_back(bytes * 1e9 / (elapsed_ns + sync_ns.get<double>()));
+// Brings the three forms of the command line into one.
+void find_files(CompareOptions& options) {
+  const bool named = !options.old_files.empty() || !options.new_files.empty();
+  if (named && !options.files.empty()) throw Error(ErrorCode::kUsage, "give OLD and NEW, or --old and --new, not both");
+  if (!named) {
+    if (options.files.size() != 2) throw Error(ErrorCode::kUsage, "give one OLD and one NEW; several with --runs");
+    options.old_files = options.runs ? split(options.files[0]) : std::vector{options.files[0]};
+    options.new_files = options.runs ? split(options.files[1]) : std::vector{options.files[1]};
+  }
+  const bool calibrates = !options.calibrate_file.empty();
+  if (calibrates && !options.new_files.empty()) {
+    throw Error(ErrorCode::kUsage, "--calibrate takes runs of one build, with --old");
+  }
+  if (options.old_files.empty() || (options.new_files.empty() && !calibrates)) {
+    throw Error(ErrorCode::kUsage, "both sides need a result");
+  }
+  if (options.rule.paired && options.old_files.size() != options.new_files.size()) {
+    throw Error(ErrorCode::kUsage, fmt::format("--paired needs equal numbers of runs, not {} and {}",
+                                               options.old_files.size(), options.new_files.size()));
+  }
+}
+
+// Loads the runs of one side. The same run twice would count as two processes.
+std::vector<RunDocument> load(const std::vector<std::string>& files) {
+  std::vector<RunDocument> runs;
+  for (const std::string& file : files) {
+    runs.push_back(load_run(file));
+    for (std::size_t i = 0; i + 1 < runs.size(); ++i) {
+      const auto same = [](const auto& a, const auto& b) {
+        return a.first == b.first && a.second.rates == b.second.rates;
+      };
+      if (!std::ranges::equal(runs[i].series, runs.back().series, same)) continue;
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("{} and {} have the same samples: they are one run", runs[i].file, file));
     }
   }
-  return rates;
+  return runs;
 }
 
-// Applies Holm's correction: multiplies the smallest of n p-values by n, the next by n - 1, and so on.
-void correct(std::vector<Comparison>& rows) {
-  std::vector<std::size_t> order(rows.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return rows[i].p; });
-  double highest = 0;
-  for (std::size_t rank = 0; rank < order.size(); ++rank) {
-    double& p = rows[order[rank]].p;
-    highest = std::max(highest, std::min(1.0, p * static_cast<double>(order.size() - rank)));
-    p = highest;
+void refuse_differences(const std::vector<Difference>& differences, bool force) {
+  for (std::size_t i = 0; i < differences.size() && i < kDifferencesShown; ++i) {
+    say("different {}\n", difference_text(differences[i]));
   }
+  if (differences.size() > kDifferencesShown) say("and {} more differences\n", differences.size() - kDifferencesShown);
+  if (differences.empty() || force) return;
+  std::set<std::string> facts;
+  for (const Difference& difference : differences) facts.insert(difference.fact);
+  throw Error(ErrorCode::kUsage,
+              fmt::format("the runs differ in {}{} and are not comparable; --force compares them", *facts.begin(),
+                          facts.size() > 1 ? fmt::format(" and {} more facts", facts.size() - 1) : ""));
 }
 
-void print_differences(const json& old_document, const json& new_document) {
-  const json& before = old_document.at("machine");
-  const json& after = new_document.at("machine");
-  for (const char* fact : {"kernel", "cpu", "memory_bytes", "storage", "gpu"}) {
-    json a = before.at(fact);
-    json b = after.at(fact);
-    if (a.is_object()) a.erase("free_bytes");
-    if (b.is_object()) b.erase("free_bytes");
-    if (a != b) say("machines differ in {}: {} and {}\n", fact, a.dump(), b.dump());
-  }
-}
-
-std::string_view verdict(const Comparison& row, const CompareOptions& options) {
-  if (row.p >= options.alpha) return "no significant difference";
-  if (row.ratio() < 1 - options.threshold) return "REGRESSION";
-  return row.ratio() > 1 + options.threshold ? "faster" : "difference below threshold";
-}
-
-void run(const CompareOptions& options, int& status) {
-  const json old_document = load(options.old_file);
-  const json new_document = load(options.new_file);
-  const auto old_rates = rates_of(old_document);
-  auto new_rates = rates_of(new_document);
-  print_differences(old_document, new_document);
-  std::vector<Comparison> rows;
-  for (const auto& [id, before] : old_rates) {
-    const auto found = new_rates.find(id);
-    if (found == new_rates.end()) {
-      say("only in {}: {}\n", options.old_file, id);
-      continue;
+// Returns the facts that a floor and runs have both; others say nothing about the machine.
+std::vector<Difference> floor_differences(const FloorFile& floor, const RunDocument& run) {
+  RunDocument machine;
+  RunDocument of_floor;
+  machine.file = run.file;
+  const auto copy = [](const RunDocument& from, RunDocument& to) {
+    for (const auto& [name, value] : from.facts) {
+      if (name.starts_with("machine.") || name.starts_with("context ") || name == "measuring core")
+        to.facts[name] = value;
     }
-    rows.push_back({id, before, found->second, mann_whitney(before, found->second)});
-    new_rates.erase(found);
+  };
+  copy(run, machine);
+  copy(floor.facts(), of_floor);
+  return differences_of({of_floor, machine});
+}
+
+void write_text(const std::string& file_name, const std::string& text) {
+  AtomicFile file(file_name);
+  file.file().write_at(0, std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+void run(CompareOptions& options, int& status) {
+  find_files(options);
+  ComparedRuns compared{load(options.old_files), load(options.new_files), options.rule, nullptr, options.by_rate};
+  std::vector<RunDocument> all = compared.before;
+  all.insert(all.end(), compared.after.begin(), compared.after.end());
+  compared.differences = differences_of(all);
+  std::optional<FloorFile> floor;
+  if (!options.floor_file.empty()) {
+    floor.emplace(options.floor_file);
+    const std::vector<Difference> differences = floor_differences(*floor, all.front());
+    compared.differences.insert(compared.differences.end(), differences.begin(), differences.end());
+    compared.floor = &*floor;
   }
-  for (const auto& [id, rates] : new_rates) say("only in {}: {}\n", options.new_file, id);
-  if (rows.empty()) throw Error(ErrorCode::kUsage, "the two files have no result in common");
-  correct(rows);
-  say("{:84} {:>9} {:>9} {:>6} {:>7}  {}\n", "what", "old GB/s", "new GB/s", "ratio", "p", "verdict");
-  for (const Comparison& row : rows) {
-    const std::string_view said = verdict(row, options);
-    say("{:84} {:>9.3f} {:>9.3f} {:>6.2f} {:>7.4f}  {}\n", row.id, median_interval(row.old_rates).median / 1e9,
-        median_interval(row.new_rates).median / 1e9, row.ratio(), row.p, said);
-    if (said == "REGRESSION") status = 1;
+  refuse_differences(compared.differences, options.force);
+  if (!options.calibrate_file.empty()) {
+    write_text(options.calibrate_file, json_text(floor_document(compared.before)));
+    return;
   }
+  compare_documents(compared);
+  for (const MissingResult& missing : compared.missing) say("{}\n", missing_text(missing));
+  if (compared.rows.empty() && (compared.missing.empty() || options.allow_missing)) {
+    throw Error(ErrorCode::kUsage, "the two sides have no result in common");
+  }
+  for (const std::string& remark : remarks_of(compared)) say("{}\n", remark);
+  if (!compared.rows.empty()) say("{}", table_text(compared));
+  if (!options.json_file.empty()) write_text(options.json_file, json_text(to_json(compared)));
+  if (!options.markdown_file.empty()) write_text(options.markdown_file, markdown_text(compared));
+  if (compared.has_regression() || (!compared.missing.empty() && !options.allow_missing)) status = 1;
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app, int& status) {
   auto options = std::make_shared<CompareOptions>();
-  CLI::App* command = app.add_subcommand("compare", "Compare two results of bench; exit 1 on a regression");
-  command->add_option("OLD", options->old_file, "Result of bench --json")->required();
-  command->add_option("NEW", options->new_file, "Result of the same command, later or on another machine")->required();
+  CLI::App* command = app.add_subcommand(
+      "compare", "Compare results of bench, or of Google Benchmark; exit 1 on a regression or a missing result");
+  command->add_option("FILES", options->files, "OLD and NEW: results of the same command on the same machine");
+  command->add_flag("--runs", options->runs, "OLD and NEW are comma-separated lists, one result per process");
+  command->add_option("--old", options->old_files, "Result of the old build; repeat it for each process")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--new", options->new_files, "Result of the new build; repeat it for each process")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_flag("--paired", options->rule.paired, "The i-th runs of both sides ran in turn");
   command
-      ->add_option("--threshold", options->threshold,
+      ->add_option("--threshold", options->rule.threshold,
                    "Fraction by which a result may be slower without being a regression")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(CLI::Range(0.0, 0.9))
       ->capture_default_str();
-  command->add_option("--alpha", options->alpha, "Probability of a false regression over the whole comparison")
-      ->check(CLI::Range(0.0, 1.0))
+  command->add_option("--alpha", options->rule.alpha, "Probability of any false claim over the whole comparison")
+      ->check(CLI::Range(1e-6, 0.5))
       ->capture_default_str();
+  command->add_option("--floor", options->floor_file, "Claim nothing below the floor in this file");
+  command->add_option("--calibrate", options->calibrate_file,
+                      "Write the floor of this machine, from runs of one build (--old), to this file");
+  command->add_flag("--by-rate", options->by_rate, "Judge rates, not their ratios to the raw path of the same run");
+  command->add_flag("--allow-missing", options->allow_missing, "Go on if some runs lack a result");
+  command->add_flag("--force", options->force, "Compare runs that differ in machine, workload or command");
+  command->add_option("--json", options->json_file, "Write the comparison to this file");
+  command->add_option("--markdown", options->markdown_file, "Write it as Markdown, for a pull request");
   command->callback([options, &status] { run(*options, status); });
 }
 

@@ -21,6 +21,10 @@ namespace {
 
 using nlohmann::json;
 
+// Raised when the same code on the same machine gets other figures than before: results of different versions are not
+// comparable.
+constexpr int kMeasuringCoreVersion = 1;
+
 json to_json(const Sample& sample, std::size_t round) {
   return {{"round", round},
           {"elapsed_ns", sample.elapsed_ns},
@@ -207,17 +211,19 @@ std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured) {
 }
 
 Document::Document(std::vector<std::string> command, std::string directory) {
-  json_ = {{"schema_version", 1},
-           {"kind", "bench"},
-           {"tool", {{"name", "tzmark"}, {"version", version()}, {"commit", commit()}}},
-           {"command", std::move(command)},
-           {"started_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
-           {"machine", machine_facts(directory)},
-           {"io_paths", io_path_list()},
-           {"workloads", json::array()},
-           {"results", json::array()},
-           {"ceilings", json::array()},
-           {"checks", json::array()}};
+  json_ = {
+      {"schema_version", 1},
+      {"kind", "bench"},
+      {"tool",
+       {{"name", "tzmark"}, {"version", version()}, {"commit", commit()}, {"measuring_core", kMeasuringCoreVersion}}},
+      {"command", std::move(command)},
+      {"started_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+      {"machine", machine_facts(directory)},
+      {"io_paths", io_path_list()},
+      {"workloads", json::array()},
+      {"results", json::array()},
+      {"ceilings", json::array()},
+      {"checks", json::array()}};
   add(ContestConditions());
 }
 

@@ -1,6 +1,8 @@
 // The result document, which reports and comparisons read; reports/schema/bench.schema.json describes it.
 #pragma once
 
+#include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -42,8 +44,9 @@ class Document {
   Document(std::vector<std::string> command, std::string directory);
 
   void add_workload(const Workload& workload);
-  // Adds subjects that were measured together.
+  // Adds subjects that were measured together. An id that an earlier group has gets a number.
   void add(const std::vector<Measured>& measured);
+  // Adds checks of the subjects added last.
   void add(const std::vector<RatioCheck>& checks);
   void add(const ContestConditions& conditions);
   // What a reader of the figures has to know: that data is small, or that a cache is out of reach.

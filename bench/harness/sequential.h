@@ -86,6 +86,23 @@ BoundVerdict judge_ratio(const RatioInterval& interval, double bound, bool at_mo
 // Estimates how many pairs in all would decide: the width shrinks with their square root. 0 without an interval.
 std::size_t pairs_to_decide(const RatioInterval& interval, double bound, bool at_most, double zone = kIndifference);
 
+// Judges whether a build is slower than the one that it runs in turn with. `floor`: differences that equal builds can
+// have; `effect`: the slow-down that has to be found. A slow-down between them is decided either way.
+//
+//   slower     the whole interval is below 1 - floor
+//   faster     the whole interval is above 1 + floor
+//   same       the whole interval is above 1 - effect
+//   undecided  everything else; exists only while the interval is wider than effect - floor
+enum class ChangeVerdict { kUndecided, kSlower, kFaster, kSame };
+
+constexpr double kChangeFloor = 0.005;
+constexpr double kChangeEffect = 0.02;
+
+ChangeVerdict judge_change(const RatioInterval& interval, double floor = kChangeFloor, double effect = kChangeEffect);
+
+// "undecided", "slower", "faster", "same"
+std::string_view verdict_name(ChangeVerdict verdict);
+
 // "undecided", "pass", "pass, borderline", "borderline", "fail"
 std::string_view verdict_name(BoundVerdict verdict);
 

@@ -198,6 +198,21 @@ TEST(JudgeRatio, DecidesEveryTrueRatioTheSameWay) {
   }
 }
 
+TEST(JudgeChange, LeavesTheFloorToChance) {
+  EXPECT_EQ(judge_change(between(0.9, 0.99)), ChangeVerdict::kSlower);
+  EXPECT_EQ(judge_change(between(0.9, 0.997)), ChangeVerdict::kUndecided);
+  EXPECT_EQ(judge_change(between(0.985, 0.997)), ChangeVerdict::kSame);
+  EXPECT_EQ(judge_change(between(0.985, 1.02)), ChangeVerdict::kSame);
+  EXPECT_EQ(judge_change(between(0.97, 1.02)), ChangeVerdict::kUndecided);
+  EXPECT_EQ(judge_change(between(1.01, 1.02)), ChangeVerdict::kFaster);
+  EXPECT_EQ(judge_change({}), ChangeVerdict::kUndecided);
+  EXPECT_EQ(judge_change(between(0.96, 0.98), 0.03, 0.05), ChangeVerdict::kSame);
+  EXPECT_EQ(verdict_name(ChangeVerdict::kSlower), "slower");
+  EXPECT_EQ(verdict_name(ChangeVerdict::kFaster), "faster");
+  EXPECT_EQ(verdict_name(ChangeVerdict::kSame), "same");
+  EXPECT_EQ(verdict_name(ChangeVerdict::kUndecided), "undecided");
+}
+
 TEST(JudgeRatio, HasNames) {
   EXPECT_EQ(verdict_name(BoundVerdict::kPass), "pass");
   EXPECT_EQ(verdict_name(BoundVerdict::kPassBorderline), "pass, borderline");

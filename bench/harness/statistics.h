@@ -1,13 +1,11 @@
-// Medians with intervals, verdicts, and the comparison of two sets of samples.
+// Medians with intervals, and verdicts.
 //
 // Throughput is skewed and has outliers, so nothing assumes a normal distribution: intervals come from order
-// statistics, comparisons from ranks. Thread-safe; functions throw only std::bad_alloc.
+// statistics. Thread-safe; functions throw only std::bad_alloc.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <span>
-#include <string_view>
 #include <vector>
 
 namespace tzmark::bench {
@@ -25,23 +23,5 @@ Interval median_interval(std::vector<double> samples);
 
 // {"median", "low", "high", "samples"}; absent bounds are null.
 nlohmann::json to_json(const Interval& interval);
-
-enum class CheckVerdict {
-  kPass,         // the whole interval meets the requirement
-  kFail,         // the whole interval misses it
-  kUndecided,    // the interval contains the bound, or there are too few samples for an interval
-  kNotMeasured,  // no samples
-};
-
-// Judges whether a value is at least `required`, or at most if at_most. Equality meets the requirement.
-CheckVerdict judge(const Interval& interval, double required, bool at_most);
-
-// "pass", "fail", "undecided", "not measured"
-std::string_view verdict_name(CheckVerdict verdict);
-
-// Returns the two-sided p-value of the Mann-Whitney U test: the probability of ranks at least this uneven if both sets
-// have the same distribution. Exact for up to 40 samples in total without ties; otherwise the normal approximation,
-// corrected for ties and continuity. 1 if a set is empty or all samples are equal.
-double mann_whitney(std::span<const double> a, std::span<const double> b);
 
 }  // namespace tzmark::bench

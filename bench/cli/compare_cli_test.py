@@ -1,0 +1,426 @@
+#!/usr/bin/env python3
+"""Runs tzmark compare on results of tzmark bench with samples of known noise, and on what a gate must not pass."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
+TZMARK = Path(os.environ["TZMARK_BUILD_DIR"]) / "bin" / "tzmark"
+SCHEMA = json.loads((SOURCE / "reports/schema/comparison.schema.json").read_text())
+FLOOR_SCHEMA = json.loads((SOURCE / "reports/schema/floor.schema.json").read_text())
+
+Document = dict[str, Any]
+Factor = Callable[[Document], float]
+
+
+def same(_: Document) -> float:
+    return 1
+
+
+def slower_codec(result: Document) -> float:
+    return 1.1 if result["subject"] == "codec" else 1
+
+
+def slower_reads(result: Document) -> float:
+    return 1.1 if result["op"] == "read" else 1
+
+
+class CompareTest(unittest.TestCase):
+    genuine: Document
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            result = Path(folder) / "result.json"
+            subprocess.run(
+                [TZMARK, "bench", "--dir", folder, "--json", str(result)]
+                + ["--workload", "mixed", "--scale", "1MiB", "--rounds", "7"]
+                + ["--io", "pwrite", "--verify", "none,crc32"],
+                check=True,
+                capture_output=True,
+            )
+            cls.genuine = json.loads(result.read_text())
+        cls.genuine["machine"]["load_average"] = [0, 0, 0]
+
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory(prefix="tzmark-test-")
+        self.addCleanup(scratch.cleanup)
+        self.directory = Path(scratch.name)
+        self.random = random.Random(1)
+
+    def document(
+        self, factor: Factor = same, between: float = 0.01, within: float = 0.02
+    ) -> Document:
+        """Returns the result of one more process, whose times have known noise and are longer by a factor."""
+        document = copy.deepcopy(self.genuine)
+        for result in document["results"]:
+            own = self.random.gauss(1, between) * factor(result)
+            for sample in result["samples"]:
+                time = 1e9 * own * self.random.gauss(1, within)
+                sample["elapsed_ns"] = int(time)
+                sample["sync_ns"] = int(time / 2) if result["op"] == "write" else None
+        return document
+
+    def save(self, name: str, document: Document) -> str:
+        (self.directory / name).write_text(json.dumps(document))
+        return name
+
+    def runs(self, name: str, count: int, **options: Any) -> list[str]:
+        return [self.save(f"{name}{i}", self.document(**options)) for i in range(count)]
+
+    def compare(self, *arguments: str, status: int = 0) -> str:
+        done = subprocess.run(
+            [TZMARK, "compare", *arguments],
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(
+            done.returncode, status, f"{arguments} {done.stdout} {done.stderr}"
+        )
+        return done.stdout + done.stderr
+
+    def compare_runs(
+        self, old: list[str], new: list[str], *options: str, status: int = 0
+    ) -> str:
+        return self.compare(
+            "--runs", ",".join(old), ",".join(new), *options, status=status
+        )
+
+    def rows(
+        self, old: list[str], new: list[str], *options: str, status: int = 0
+    ) -> dict[str, Document]:
+        """Returns the rows by id. Each document is that of the schema."""
+        self.compare_runs(old, new, "--json", "out.json", *options, status=status)
+        document = json.loads((self.directory / "out.json").read_text())
+        jsonschema.validate(document, SCHEMA)
+        return {row["id"]: row for row in document["rows"]}
+
+    def test_finds_what_became_slower(self) -> None:
+        old = self.runs("old", 10)
+        rows = self.rows(old, self.runs("same", 10))
+        self.assertEqual(
+            {row["verdict"] for row in rows.values()}, {"no difference found"}
+        )
+        rows = self.rows(old, self.runs("slow", 10, factor=slower_codec), status=1)
+        for name, row in rows.items():
+            self.assertEqual(
+                row["verdict"],
+                ("REGRESSION" if row["subject"] == "codec" else "no difference found"),
+                name,
+            )
+            if row["subject"] != "codec":
+                continue
+            self.assertLess(row["judged"]["p"], 0.01)
+            self.assertLess(row["judged"]["low"], 1 / 1.1)
+            self.assertLess(1 / 1.1, row["judged"]["high"])
+            self.assertLess(row["judged"]["detectable"], 0.08)
+            self.assertEqual(row["reference"].split()[0], "raw")
+        text = self.compare_runs(self.runs("slow", 10, factor=slower_codec), old)
+        self.assertEqual(text.count("faster"), 6)
+        self.compare_runs(
+            old, self.runs("slow", 10, factor=slower_codec), "--threshold", "0.3"
+        )
+
+    def test_a_step_in_the_raw_path_is_the_machines(self) -> None:
+        old, new = self.runs("old", 10), self.runs("new", 10, factor=slower_reads)
+        rows = self.rows(old, new)
+        for name, row in rows.items():
+            expected = "machine slower" if " read " in name else "no difference found"
+            self.assertEqual(row["verdict"], expected, name)
+            if " read " in name:
+                self.assertEqual(row["rate"]["ratio"] < 0.95, True)
+        rows = self.rows(old, new, "--by-rate", status=1)
+        self.assertEqual(
+            {n.split()[0] for n, r in rows.items() if r["verdict"] == "REGRESSION"},
+            {"codec"},
+        )
+
+    def test_says_what_too_few_runs_cannot_show(self) -> None:
+        old, new = self.runs("old", 4), self.runs("new", 4, factor=slower_codec)
+        text = self.compare_runs(old, new)
+        self.assertIn("no result of 4 processes on a side can be significant", text)
+        self.assertRegex(text, r"run at least \d+")
+        self.assertIn("too few runs", text)
+        old, new = self.runs("old", 8, between=0.05), self.runs("new", 8, between=0.05)
+        text = self.compare_runs(old, new)
+        self.assertRegex(
+            text, r"a slow-down of 5 % can go unnoticed in .*run \d+ processes"
+        )
+
+    def test_one_process_on_a_side_has_no_p_value(self) -> None:
+        old = self.save("old", self.document())
+        for time, status, verdict in (
+            (1.0, 0, "no difference found"),
+            (1.15, 0, "no difference found"),
+            (1.6, 1, "REGRESSION"),
+            (0.6, 0, "faster"),
+        ):
+            new = self.save(
+                "new",
+                self.document(lambda r: time if r["subject"] == "codec" else 1),
+            )
+            text = self.compare(old, new, "--json", "out.json", status=status)
+            self.assertIn("one process on a side", text)
+            document = json.loads((self.directory / "out.json").read_text())
+            jsonschema.validate(document, SCHEMA)
+            for row in document["rows"]:
+                self.assertIsNone(row["judged"]["p"])
+                self.assertEqual(row["judged"]["floor"], 0.25)
+                if row["subject"] == "codec":
+                    self.assertEqual(row["verdict"], verdict, row["id"])
+        # Today's spelling.
+        self.compare(old, old, "--threshold", "0.1", "--alpha", "0.05")
+
+    def test_a_calibrated_floor(self) -> None:
+        runs = self.runs("calibrate", 12)
+        olds = [word for run in runs for word in ("--old", run)]
+        self.compare(*olds, "--calibrate", "floor.json")
+        floor = json.loads((self.directory / "floor.json").read_text())
+        jsonschema.validate(floor, FLOOR_SCHEMA)
+        self.assertEqual(floor["processes"], 12)
+        for row in floor["rows"]:
+            self.assertTrue(0.004 < row["rate_spread"] < 0.025, row)
+            self.assertEqual(
+                row["ratio_spread"] is None, row["id"].startswith("raw"), row
+            )
+        old = self.save("old", self.document())
+        new = self.save("new", self.document(lambda r: 1.2 * slower_codec(r)))
+        self.compare(old, new)
+        text = self.compare(old, new, "--floor", "floor.json", "--by-rate", status=1)
+        self.assertIn("REGRESSION", text)
+        # A floor is of one machine.
+        floor["facts"]["machine.kernel"] = "another"
+        self.save("floor.json", floor)
+        text = self.compare(old, new, "--floor", "floor.json", status=2)
+        self.assertIn("machine.kernel", text)
+        self.save("floor.json", {"kind": "floor"})
+        self.compare(old, new, "--floor", "floor.json", status=3)
+        self.compare("--old", old, "--calibrate", "floor.json", status=2)
+
+    def test_a_missing_result_fails(self) -> None:
+        old, new = self.document(), self.document()
+        for result in new["results"]:
+            if result["subject"] == "codec" and result["op"] == "read":
+                result["samples"] = []
+                result["notes"].append("not measured: no space")
+        self.save("old", old)
+        self.save("new", new)
+        for sides in (("old", "new"), ("new", "old")):
+            text = self.compare(*sides, status=1)
+            self.assertEqual(text.count("missing in new: codec read"), 2, text)
+            self.assertIn("no space", text)
+            self.compare(*sides, "--allow-missing")
+        # Also if one of several processes lacks it.
+        runs = self.runs("run", 3)
+        self.compare_runs(runs, [*self.runs("other", 2), "new"], status=1)
+        self.compare_runs(runs, [*self.runs("other", 2), "new"], "--allow-missing")
+        new["results"] = []
+        self.save("new", new)
+        self.compare("old", "new", status=1)
+        self.compare("old", "new", "--allow-missing", status=2)
+
+    def test_a_changed_default_is_not_passed_over(self) -> None:
+        old, new = self.document(), self.document()
+        for result in new["results"]:
+            result["queue_depth"] = 32
+            result["id"] += " d32"
+        self.save("old", old)
+        self.save("new", new)
+        text = self.compare("old", "new", status=1)
+        self.assertEqual(text.count("missing in"), 2 * 9, text)
+
+    def test_runs_that_differ_are_refused(self) -> None:
+        def data(document: Document) -> None:
+            for result in document["results"]:
+                result["bytes"] *= 16
+            document["workloads"][0]["data_bytes"] *= 16
+
+        def pages(document: Document) -> None:
+            document["machine"]["transparent_huge_pages"]["enabled"] = "never"
+
+        def kernel(document: Document) -> None:
+            document["machine"]["kernel"] = "7.0"
+
+        def option(document: Document) -> None:
+            document["command"] += ["--threads", "4"]
+
+        def unknown(document: Document) -> None:
+            document["machine"]["hypervisor"] = "kvm"
+
+        def core(document: Document) -> None:
+            document["tool"]["measuring_core"] = 999
+
+        def tensors(document: Document) -> None:
+            document["results"][0]["tensors"] += 1
+
+        old = self.save("old", self.document())
+        for change, fact in (
+            (data, "workload mixed data_bytes"),
+            (pages, "machine.transparent_huge_pages.enabled"),
+            (kernel, "machine.kernel"),
+            (option, "command --threads"),
+            (unknown, "machine.hypervisor: unknown"),
+            (core, "measuring core"),
+            (tensors, ": tensors"),
+        ):
+            changed = self.document()
+            change(changed)
+            new = self.save("new", changed)
+            for sides in ((old, new), ("--old", old, "--old", new, "--new", old)):
+                text = self.compare(*sides, status=2)
+                self.assertIn(fact, text)
+                self.assertIn("not comparable", text)
+            text = self.compare(old, new, "--force")
+            self.assertIn(fact, text)
+        # What does not change the measurement.
+        changed = self.document()
+        changed["command"] += ["--rounds", "99", "--json=other.json", "--seed", "3"]
+        changed["machine"]["storage"]["free_bytes"] = 1
+        changed["machine"]["storage"]["directory"] = "elsewhere"
+        self.compare(old, self.save("new", changed))
+
+    def test_a_busy_machine_is_told(self) -> None:
+        busy = self.document()
+        busy["machine"]["load_average"] = [40, 20, 10]
+        old, new = self.save("old", self.document()), self.save("new", busy)
+        self.assertIn("busy at the start of new: load 40.0", self.compare(old, new))
+        self.assertNotIn("busy", self.compare(old, old))
+
+    def test_ids_are_unique(self) -> None:
+        merged = self.document()
+        merged["results"][1]["id"] = merged["results"][0]["id"]
+        old, new = self.save("old", self.document()), self.save("new", merged)
+        self.assertIn("two results have the id", self.compare(old, new, status=3))
+        merged = self.document()
+        merged["results"][0]["samples"][1]["round"] = 0
+        new = self.save("new", merged)
+        self.assertIn("two samples of round 0", self.compare(old, new, status=3))
+
+    def test_a_run_counts_once(self) -> None:
+        one, two = self.save("one", self.document()), self.save("two", self.document())
+        text = self.compare_runs([one, one], [two], status=2)
+        self.assertIn("they are one run", text)
+
+    def test_paired_runs_cancel_drift(self) -> None:
+        old, new = [], []
+        for i in range(16):
+            drift = 1 + 0.05 * i
+            old.append(self.save(f"o{i}", self.document(lambda r: drift, 0.005)))
+            new.append(
+                self.save(
+                    f"n{i}",
+                    self.document(lambda r: drift * (1 + slower_codec(r)) / 2, 0.005),
+                )
+            )
+        self.compare_runs(old, new, "--by-rate")
+        rows = self.rows(old, new, "--by-rate", "--paired", status=1)
+        slower = {n.split()[0] for n, r in rows.items() if r["verdict"] == "REGRESSION"}
+        self.assertEqual(slower, {"codec"})
+        text = self.compare_runs(old[:15], new, "--paired", status=2)
+        self.assertIn("equal numbers of runs", text)
+
+    def test_writes_markdown(self) -> None:
+        old, new = self.runs("old", 10), self.runs("new", 10, factor=slower_codec)
+        self.compare_runs(old, new, "--markdown", "out.md", status=1)
+        text = (self.directory / "out.md").read_text()
+        self.assertIn("### tzmark compare: regression\n", text)
+        before, details = text.split("<details>")
+        self.assertEqual(before.count("REGRESSION |"), 6)
+        self.assertEqual(details.count("no difference found |"), 3)
+
+    def google(self, factor: float) -> Document:
+        times = [1000 * factor * self.random.gauss(1, 0.01) for _ in range(5)]
+        return {
+            "context": {"host_name": "here", "num_cpus": 2, "load_avg": [0.1]},
+            "benchmarks": [
+                {
+                    "name": "crc32/64",
+                    "run_name": "crc32/64",
+                    "run_type": "iteration",
+                    "repetition_index": i,
+                    "threads": 1,
+                    "real_time": time,
+                    "time_unit": "ns",
+                }
+                for i, time in enumerate(times)
+            ]
+            + [
+                {
+                    "name": "crc32/64_mean",
+                    "run_name": "crc32/64",
+                    "run_type": "aggregate",
+                    "real_time": 5000.0,
+                    "time_unit": "ns",
+                }
+            ],
+        }
+
+    def test_reads_google_benchmark(self) -> None:
+        old = [self.save(f"o{i}", self.google(1)) for i in range(6)]
+        new = [self.save(f"n{i}", self.google(1.2)) for i in range(6)]
+        rows = self.rows(old, new, status=1)
+        self.assertAlmostEqual(rows["crc32/64"]["judged"]["ratio"], 1 / 1.2, delta=0.02)
+        self.assertAlmostEqual(rows["crc32/64"]["old"]["rate"] / 1e6, 1, delta=0.02)
+        self.compare_runs(old, old)
+        text = self.compare(old[0], self.save("own", self.document()), status=2)
+        self.assertIn("document", text)
+        twice = self.google(1)
+        twice["benchmarks"] *= 2
+        self.compare(old[0], self.save("twice", twice), status=3)
+        failed = self.google(1)
+        for entry in failed["benchmarks"]:
+            entry.update(error_occurred=True, error_message="no device")
+        text = self.compare(old[0], self.save("failed", failed), status=1)
+        self.assertIn("no device", text)
+
+    def test_reads_the_google_format_of_tzmark(self) -> None:
+        outputs = []
+        for i in range(2):
+            done = subprocess.run(
+                [TZMARK, "bench", "--dir", ".", "--format", "google"]
+                + ["--workload", "mixed", "--scale", "1MiB", "--rounds", "2"]
+                + ["--io", "pwrite", "--op", "read"],
+                cwd=self.directory,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            (self.directory / f"g{i}").write_text(done.stdout)
+            outputs.append(f"g{i}")
+        self.assertIn("codec read mixed", self.compare(*outputs, "--threshold", "0.9"))
+
+    def test_wrong_usage(self) -> None:
+        one = self.save("one", self.document())
+        for words in (
+            (),
+            (one,),
+            (one, one, one),
+            ("--old", one),
+            ("--old", one, "--new", one, one),
+            (one, one, "--threshold", "2"),
+            (one, one, "--alpha", "0"),
+            (one, one, "--calibrate", "x"),
+        ):
+            self.compare(*words, status=2)
+        self.save("empty", {})
+        text = self.compare(one, "empty", status=3)
+        self.assertIn("is not a result of tzmark bench", text)
+        self.compare(one, "nowhere", status=3)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

@@ -1,0 +1,58 @@
+// The rows of a comparison of runs, and their forms: table, JSON and Markdown.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/floor_document.h"
+#include "cli/run_document.h"
+#include "harness/comparison.h"
+
+namespace tzmark::bench {
+
+// A result that both sides have.
+struct ComparedRow {
+  std::string id;
+  std::string subject;
+  std::string reference;              // the raw path, relative to which the verdict is; empty without one
+  double old_rate = 0, new_rate = 0;  // medians over processes
+  Comparison rate;                    // of the rates themselves
+  Comparison judged;                  // of the ratio to the reference, or of the rates without one
+  std::size_t old_runs = 0, new_runs = 0;
+  // "REGRESSION" and the like; "machine slower" or "machine faster" if the rate changed and the ratio did not.
+  std::string verdict;
+};
+
+// A result that some processes lack.
+struct MissingResult {
+  std::string id;
+  std::string file;
+  std::string why;
+};
+
+struct ComparedRuns {
+  std::vector<RunDocument> before, after;
+  ComparisonRule rule;
+  const FloorFile* floor = nullptr;  // may be null
+  bool by_rate = false;              // ignore the raw path
+  std::vector<Difference> differences = {};
+  std::vector<MissingResult> missing = {};
+  std::vector<ComparedRow> rows = {};
+
+  bool has_regression() const;
+};
+
+// Fills in missing and rows.
+void compare_documents(ComparedRuns& compared);
+
+std::string difference_text(const Difference& difference);
+std::string missing_text(const MissingResult& missing);
+// What limits the comparison, and what it could have found.
+std::vector<std::string> remarks_of(const ComparedRuns& compared);
+
+std::string table_text(const ComparedRuns& compared);
+nlohmann::json to_json(const ComparedRuns& compared);
+std::string markdown_text(const ComparedRuns& compared);
+
+}  // namespace tzmark::bench

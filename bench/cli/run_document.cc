@@ -1,0 +1,253 @@
+// Reads results of tzmark bench and of Google Benchmark; see run_document.h.
+#include "cli/run_document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <set>
+#include <string_view>
+
+#include "harness/statistics.h"
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+namespace {
+
+using nlohmann::json;
+
+// Facts of the machine that change while it stays the same.
+constexpr std::array<std::string_view, 5> kVolatileFacts = {"load_average", "free_bytes", "available_bytes",
+                                                            "directory", "pressure"};
+// Options that do not change what is measured. Rounds, budget and seed change how well and in which order.
+constexpr std::array<std::string_view, 11> kNeutralOptions = {"--json",      "--dir",      "--format", "--progress",
+                                                              "--seed",      "--rounds",   "--budget", "--against",
+                                                              "--calibrate", "--markdown", "--live"};
+// Members of a result that say what it measures. The rest is what was measured.
+constexpr std::array<std::string_view, 17> kParameters = {
+    "subject",      "peer",      "op",     "io",    "layout", "workload", "block_bytes", "queue_depth", "threads",
+    "verification", "encrypted", "memory", "cache", "bytes",  "tensors",  "pages",       "durable"};
+// Parameters that a result shares with its raw path. Reads into GPU memory have one that reuses host memory.
+constexpr std::array<std::string_view, 9> kPathParameters = {
+    "op", "io", "workload", "block_bytes", "queue_depth", "threads", "cache", "memory", "pages"};
+constexpr std::string_view kToDisk = " to disk";
+
+template <std::size_t kCount>
+bool contains(const std::array<std::string_view, kCount>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+[[noreturn]] void refuse(const std::string& file, const std::string& why) {
+  throw Error(ErrorCode::kReadFailed, fmt::format("{}: {}", file, why));
+}
+
+// Adds the members of an object, and of objects in it, as "name.member".
+void flatten(const std::string& name, const json& value, std::map<std::string, json>& facts) {
+  if (!value.is_object()) {
+    facts[name] = value;
+    return;
+  }
+  for (const auto& [member, inner] : value.items()) {
+    if (!contains(kVolatileFacts, member)) flatten(name + "." + member, inner, facts);
+  }
+}
+
+// Adds each option of a command line with its values; "--option=value" and "--option value" are the same.
+void add_command(const json& command, std::map<std::string, json>& facts) {
+  std::string option;
+  for (const json& token : command) {
+    const auto word = token.get<std::string>();
+    if (!word.starts_with("--")) {
+      if (!option.empty() && !contains(kNeutralOptions, option)) facts["command " + option].push_back(word);
+      continue;
+    }
+    const std::size_t equals = word.find('=');
+    option = word.substr(0, equals);
+    if (contains(kNeutralOptions, option)) continue;
+    json& values = facts["command " + option];
+    if (values.is_null()) values = json::array();
+    if (equals != std::string::npos) values.push_back(word.substr(equals + 1));
+  }
+}
+
+Series& add_series(RunDocument& run, const std::string& id, const std::string& subject) {
+  const auto [found, is_new] = run.series.try_emplace(id);
+  if (!is_new) refuse(run.file, fmt::format("two results have the id '{}', so their samples cannot be told apart", id));
+  found->second.subject = subject;
+  return found->second;
+}
+
+void add_result(RunDocument& run, const json& result) {
+  const auto id = result.at("id").get<std::string>();
+  const auto bytes = result.at("bytes").get<double>();
+  Series& series = add_series(run, id, result.at("subject").get<std::string>());
+  for (const auto& [name, value] : result.items()) {
+    if (contains(kParameters, name)) flatten(name, value, series.parameters);
+  }
+  const json& samples = result.at("samples");
+  if (samples.empty() && !result.at("notes").empty()) series.why_empty = result["notes"].back().get<std::string>();
+  Series durable = series;
+  std::size_t index = 0;
+  for (const json& sample : samples) {
+    const auto elapsed_ns = sample.at("elapsed_ns").get<double>();
+    const json& sync_ns = sample.at("sync_ns");
+    if (!(elapsed_ns > 0)) refuse(run.file, fmt::format("a sample of '{}' took no time", id));
+    const std::size_t round = sample.value("round", index++);
+    if (!series.rates.emplace(round, bytes * 1e9 / elapsed_ns).second) {
+      refuse(run.file, fmt::format("'{}' has two samples of round {}", id, round));
+    }
+    if (!sync_ns.is_null()) durable.rates[round] = bytes * 1e9 / (elapsed_ns + sync_ns.get<double>());
+  }
+  if (!durable.rates.empty()) add_series(run, id + std::string(kToDisk), series.subject) = std::move(durable);
+}
+
+json parameter(const Series& series, const std::string& name) {
+  const auto found = series.parameters.find(name);
+  return found == series.parameters.end() ? json() : found->second;
+}
+
+bool is_path_of(const Series& raw, const Series& series) {
+  if (raw.subject != "raw" || raw.rates.empty()) return false;
+  return std::ranges::all_of(kPathParameters, [&](std::string_view path_parameter) {
+    const std::string name = path_parameter == "io" ? "io.actual" : std::string(path_parameter);
+    const json expected = parameter(series, name);
+    return parameter(raw, name) == expected ||
+           (name == "memory" && expected == "device" && parameter(raw, name) == "sink");
+  });
+}
+
+void find_references(RunDocument& run) {
+  for (auto& [id, series] : run.series) {
+    if (series.subject != "codec") continue;
+    for (const auto& [raw_id, raw] : run.series) {
+      if (raw_id.ends_with(kToDisk) == id.ends_with(kToDisk) && is_path_of(raw, series)) series.reference = raw_id;
+    }
+  }
+}
+
+void read_tzmark(RunDocument& run, const json& document) {
+  const json& tool = document.at("tool");
+  run.tool = fmt::format("tzmark {} ({})", tool.at("version").get<std::string>(), tool.at("commit").get<std::string>());
+  run.facts["document"] = "tzmark";
+  if (tool.contains("measuring_core")) run.facts["measuring core"] = tool["measuring_core"];
+  flatten("machine", document.at("machine"), run.facts);
+  for (const json& workload : document.at("workloads")) {
+    for (const char* member : {"tensors", "data_bytes", "scaled"}) {
+      run.facts[fmt::format("workload {} {}", workload.at("name").get<std::string>(), member)] = workload.at(member);
+    }
+  }
+  add_command(document.at("command"), run.facts);
+  run.load = document["machine"].at("load_average").at(0).get<double>();
+  run.cores = document["machine"].at("cpu").at("cores").get<double>();
+  for (const json& result : document.at("results")) add_result(run, result);
+  find_references(run);
+}
+
+void read_google(RunDocument& run, const json& document) {
+  static const std::map<std::string, double> kUnits = {{"ns", 1e9}, {"us", 1e6}, {"ms", 1e3}, {"s", 1}};
+  const json& context = document.at("context");
+  run.tool = "Google Benchmark";
+  run.facts["document"] = "Google Benchmark";
+  for (const char* fact :
+       {"host_name", "num_cpus", "cpu_scaling_enabled", "caches", "library_version", "library_build_type"}) {
+    if (context.contains(fact)) run.facts[std::string("context ") + fact] = context[fact];
+  }
+  run.cores = context.value("num_cpus", 0.0);
+  if (context.contains("load_avg") && !context["load_avg"].empty()) run.load = context["load_avg"][0].get<double>();
+  for (const json& entry : document.at("benchmarks")) {
+    if (entry.value("run_type", "iteration") != "iteration") continue;
+    const std::string id = entry.value("run_name", entry.at("name").get<std::string>());
+    Series& series = run.series[id];
+    series.subject = "benchmark";
+    series.parameters["threads"] = entry.value("threads", 1);
+    if (entry.value("error_occurred", false)) {
+      series.why_empty = entry.value("error_message", "");
+      continue;
+    }
+    const double per_second = kUnits.at(entry.value("time_unit", "ns"));
+    const auto time = entry.at("real_time").get<double>();
+    if (!(time > 0)) refuse(run.file, fmt::format("a sample of '{}' took no time", id));
+    const std::size_t repetition = entry.value("repetition_index", series.rates.size());
+    if (!series.rates.emplace(repetition, per_second / time).second) {
+      refuse(run.file, fmt::format("two results have the id '{}', so their samples cannot be told apart", id));
+    }
+  }
+}
+
+json fact_of(const std::map<std::string, json>& facts, const std::string& name) {
+  const auto found = facts.find(name);
+  return found == facts.end() ? json() : found->second;
+}
+
+void add_differences(const std::string& prefix, const std::map<std::string, json>& expected,
+                     const std::map<std::string, json>& found, const std::string& file,
+                     std::vector<Difference>& differences) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : expected) names.insert(name);
+  for (const auto& [name, value] : found) names.insert(name);
+  for (const std::string& name : names) {
+    const json a = fact_of(expected, name);
+    const json b = fact_of(found, name);
+    if (a != b) differences.push_back({prefix + name, file, a, b});
+  }
+}
+
+double median_of(std::vector<double> values) { return median_interval(std::move(values)).median; }
+
+}  // namespace
+
+RunDocument load_run(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream) throw Error(ErrorCode::kOpenFailed, "cannot open " + file);
+  const json document = json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  RunDocument run;
+  run.file = file;
+  try {
+    if (document.is_object() && document.value("kind", "") == "bench" && document.value("schema_version", 0) == 1) {
+      read_tzmark(run, document);
+      return run;
+    }
+    if (document.is_object() && document.contains("context") && document.contains("benchmarks")) {
+      read_google(run, document);
+      return run;
+    }
+  } catch (const json::exception& error) {
+    refuse(file, error.what());
+  } catch (const std::out_of_range&) {
+    refuse(file, "unknown time unit");
+  }
+  refuse(file, "is not a result of tzmark bench or Google Benchmark, or has another schema version");
+}
+
+std::vector<Difference> differences_of(const std::vector<RunDocument>& documents) {
+  std::vector<Difference> differences;
+  std::map<std::string, const Series*> first_of;
+  for (const RunDocument& run : documents) {
+    add_differences("", documents.front().facts, run.facts, run.file, differences);
+    for (const auto& [id, series] : run.series) {
+      const auto [found, is_new] = first_of.try_emplace(id, &series);
+      if (!is_new) add_differences(id + ": ", found->second->parameters, series.parameters, run.file, differences);
+    }
+  }
+  return differences;
+}
+
+double log_rate(const Series& series) {
+  std::vector<double> logs;
+  for (const auto& [round, rate] : series.rates) logs.push_back(std::log(rate));
+  return median_of(std::move(logs));
+}
+
+double log_ratio(const Series& series, const Series& reference) {
+  std::vector<double> logs;
+  for (const auto& [round, rate] : series.rates) {
+    const auto found = reference.rates.find(round);
+    if (found == reference.rates.end()) return log_rate(series) - log_rate(reference);
+    logs.push_back(std::log(rate / found->second));
+  }
+  return median_of(std::move(logs));
+}
+
+}  // namespace tzmark::bench
