@@ -47,4 +47,26 @@ nlohmann::json to_json(const Interval& interval) {
   return {{"median", interval.median}, {"low", low}, {"high", high}, {"samples", interval.samples}};
 }
 
+CheckVerdict judge(const Interval& interval, double required, bool at_most) {
+  if (interval.samples == 0) return CheckVerdict::kNotMeasured;
+  if (!interval.low || !interval.high) return CheckVerdict::kUndecided;
+  if (at_most ? *interval.high <= required : *interval.low >= required) return CheckVerdict::kPass;
+  if (at_most ? *interval.low > required : *interval.high < required) return CheckVerdict::kFail;
+  return CheckVerdict::kUndecided;
+}
+
+std::string_view verdict_name(CheckVerdict verdict) {
+  switch (verdict) {
+    case CheckVerdict::kPass:
+      return "pass";
+    case CheckVerdict::kFail:
+      return "fail";
+    case CheckVerdict::kUndecided:
+      return "undecided";
+    case CheckVerdict::kNotMeasured:
+      break;
+  }
+  return "not measured";
+}
+
 }  // namespace tzmark::bench

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace tzmark::bench {
@@ -23,5 +24,18 @@ Interval median_interval(std::vector<double> samples);
 
 // {"median", "low", "high", "samples"}; absent bounds are null.
 nlohmann::json to_json(const Interval& interval);
+
+enum class CheckVerdict {
+  kPass,         // the whole interval meets the requirement
+  kFail,         // the whole interval misses it
+  kUndecided,    // the interval contains the bound, or there are too few samples for an interval
+  kNotMeasured,  // no samples
+};
+
+// Judges whether a value is at least `required`, or at most if at_most. Equality meets the requirement.
+CheckVerdict judge(const Interval& interval, double required, bool at_most);
+
+// "pass", "fail", "undecided", "not measured"
+std::string_view verdict_name(CheckVerdict verdict);
 
 }  // namespace tzmark::bench

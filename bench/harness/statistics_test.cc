@@ -62,5 +62,29 @@ TEST(MedianInterval, IsJson) {
   EXPECT_EQ(to_json(median_interval(one_to(6)))["high"], 6.0);
 }
 
+TEST(Judge, LooksAtTheWholeInterval) {
+  const Interval interval{1.0, 0.9, 1.1, 9};
+  EXPECT_EQ(judge(interval, 0.9, false), CheckVerdict::kPass);
+  EXPECT_EQ(judge(interval, 0.95, false), CheckVerdict::kUndecided);
+  EXPECT_EQ(judge(interval, 1.1, false), CheckVerdict::kUndecided);
+  EXPECT_EQ(judge(interval, 1.2, false), CheckVerdict::kFail);
+  EXPECT_EQ(judge(interval, 1.1, true), CheckVerdict::kPass);
+  EXPECT_EQ(judge(interval, 1.05, true), CheckVerdict::kUndecided);
+  EXPECT_EQ(judge(interval, 0.9, true), CheckVerdict::kUndecided);
+  EXPECT_EQ(judge(interval, 0.8, true), CheckVerdict::kFail);
+}
+
+TEST(Judge, NeedsSamples) {
+  EXPECT_EQ(judge({}, 1, false), CheckVerdict::kNotMeasured);
+  EXPECT_EQ(judge(median_interval({5, 5, 5}), 1, false), CheckVerdict::kUndecided);
+}
+
+TEST(Judge, HasNames) {
+  EXPECT_EQ(verdict_name(CheckVerdict::kPass), "pass");
+  EXPECT_EQ(verdict_name(CheckVerdict::kFail), "fail");
+  EXPECT_EQ(verdict_name(CheckVerdict::kUndecided), "undecided");
+  EXPECT_EQ(verdict_name(CheckVerdict::kNotMeasured), "not measured");
+}
+
 }  // namespace
 }  // namespace tzmark::bench
