@@ -275,9 +275,8 @@ std::vector<std::string> Document::warnings() const {
                       mib(workload["scaled_from"]), mib(workload["data_bytes"])));
     }
     if (!machine["l3_bytes"].is_null() && workload["data_bytes"] < machine["l3_bytes"]) {
-      texts.push_back(
-          fmt::format("{} has {} MiB, which fit into the L3 cache of {} MiB: repeated accesses need no memory", name,
-                      mib(workload["data_bytes"]), mib(machine["l3_bytes"])));
+      texts.push_back(fmt::format("the data of {} fits into the L3 cache of {} MiB: repeated accesses need no memory",
+                                  name, mib(machine["l3_bytes"])));
     }
   }
   const auto bypasses_cache = [](const json& result) {
