@@ -294,6 +294,15 @@ class BenchTest(unittest.TestCase):
                 self.assertGreaterEqual(sample[member], flush_ns, result["id"])
             (self.directory / "result.json").unlink()
 
+    def test_ids_are_unique_where_groups_measure_the_same(self) -> None:
+        document = self.document(
+            *("--check", "--items", "1,2", "--scale", "4MiB", "--rounds", "1")
+        )
+        ids = [result["id"] for result in document["results"]]
+        self.assertEqual(len(set(ids)), len(ids))
+        for check in document["checks"]:
+            self.assertLessEqual(set(check["measured"]), set(ids), check)
+
     def test_a_path_that_is_not_there_is_an_error(self) -> None:
         where = ("--dir", str(self.directory), "--workload", "mixed", "--scale", "1MiB")
         refused = self.bench(*where, "--io", "gpudirect", status=4).stderr

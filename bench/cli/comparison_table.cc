@@ -30,6 +30,10 @@ struct RowValues {
   RunSets rates, ratios;
 };
 
+// Other programs took part of the machine, more or less at random.
+bool was_busy(const RunDocument& run) { return run.cores > 0 && run.load > run.cores / 2; }
+
+// Whether the medians differ by more than the samples do within their process.
 bool disjoint(const std::vector<double>& a, const std::vector<double>& b) {
   const Interval one = median_interval(a);
   const Interval other = median_interval(b);
@@ -49,6 +53,13 @@ std::vector<double> sample_logs(const Series& series, const Series* reference) {
 
 const Series* reference_of(const RunDocument& run, const Series& series) {
   return series.reference.empty() ? nullptr : measured(run, series.reference);
+}
+
+Side all_runs(const ComparedRuns& compared) {
+  Side runs;
+  for (const RunDocument& run : compared.before) runs.push_back(&run);
+  for (const RunDocument& run : compared.after) runs.push_back(&run);
+  return runs;
 }
 
 // Returns the values of a row from the runs that have it; as pairs, from the pairs of which both have it.
@@ -79,18 +90,13 @@ RowValues values_of(const ComparedRuns& compared, const std::string& id, bool us
                                         sample_logs(after, reference_of(compared.after[0], after)));
     }
   }
+  const bool any_busy = std::ranges::any_of(all_runs(compared), [](const RunDocument* run) { return was_busy(*run); });
+  if (any_busy && compared.floor == nullptr) values.rates.disjoint = values.ratios.disjoint = false;
   if (compared.floor != nullptr) {
     values.rates.floor = compared.floor->floor_of(id, /*of_ratio=*/false);
     if (use_reference) values.ratios.floor = compared.floor->floor_of(id, /*of_ratio=*/true);
   }
   return values;
-}
-
-Side all_runs(const ComparedRuns& compared) {
-  Side runs;
-  for (const RunDocument& run : compared.before) runs.push_back(&run);
-  for (const RunDocument& run : compared.after) runs.push_back(&run);
-  return runs;
 }
 
 // Returns the ids that any run measured, and records the runs that lack one of them.
@@ -240,7 +246,7 @@ std::string missing_text(const MissingResult& missing) {
 std::vector<std::string> remarks_of(const ComparedRuns& compared) {
   std::vector<std::string> remarks;
   for (const RunDocument* run : all_runs(compared)) {
-    if (run->cores > 0 && run->load > run->cores / 2) {
+    if (was_busy(*run)) {
       remarks.push_back(fmt::format("the machine was busy at the start of {}: load {:.1f} on {:.0f} cores", run->file,
                                     run->load, run->cores));
     }
@@ -249,7 +255,7 @@ std::vector<std::string> remarks_of(const ComparedRuns& compared) {
   if (runs == 1) {
     remarks.push_back(fmt::format(
         "one process on a side does not show what processes of one build differ by: nothing below the floor is claimed "
-        "({} without --floor). Compare several processes with --runs",
+        "({} without --floor; nothing at all if the machine was busy). Compare several processes with --runs",
         percent(kDefaultFloor)));
     return remarks;
   }
@@ -257,7 +263,7 @@ std::vector<std::string> remarks_of(const ComparedRuns& compared) {
   std::size_t blind = 0;
   double worst = 0;
   for (const ComparedRow& row : compared.rows) {
-    if (row.judged.detectable) worst = std::max(worst, *row.judged.detectable);
+    worst = std::max(worst, row.judged.spread);
     ++judged;
     if (!row.judged.detectable || *row.judged.detectable > kWanted) ++blind;
   }
@@ -266,9 +272,11 @@ std::vector<std::string> remarks_of(const ComparedRuns& compared) {
         fmt::format("no result of {} processes on a side can be significant among {} rows: run at least {}", runs,
                     judged, runs_required(judged, compared.rule)));
   } else if (blind > 0) {
-    remarks.push_back(
-        fmt::format("a slow-down of {:.0f} % can go unnoticed in {} of {} rows: run {} processes on each side",
-                    100 * kWanted, blind, judged, runs_to_find(kWanted, worst, runs, judged, compared.rule)));
+    const auto needed = runs_to_find(kWanted, worst, judged, compared.rule);
+    remarks.push_back(fmt::format("a slow-down of {:.0f} % can go unnoticed in {} of {} rows: {}", 100 * kWanted, blind,
+                                  judged,
+                                  needed ? fmt::format("run {} processes on each side", *needed)
+                                         : std::string("no number of processes up to a thousand would do")));
   }
   return remarks;
 }

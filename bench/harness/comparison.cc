@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kIntervalAlpha = 0.05;
 constexpr double kPower = 0.95;
+constexpr double kPlannedPower = 0.99;  // allows for a spread that is known from a few processes only
 
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -56,7 +57,7 @@ std::size_t bound_of(std::size_t n, std::size_t m, double tail, bool paired) {
 // Returns the shift, in standard deviations of normal noise, that the test finds with the power wanted; nothing if it
 // can find none. The test finds a shift that exceeds the distance of the interval's bound from 0 under noise alone, so
 // that distance is simulated.
-std::optional<double> simulate_detectable_shift(std::size_t n, std::size_t m, bool paired, double tail) {
+std::optional<double> simulate_detectable_shift(std::size_t n, std::size_t m, bool paired, double tail, double power) {
   const std::size_t rank = bound_of(n, m, tail, paired);
   if (rank == 0) return {};
   constexpr std::size_t kDraws = 1000;
@@ -81,16 +82,16 @@ std::optional<double> simulate_detectable_shift(std::size_t n, std::size_t m, bo
     std::ranges::nth_element(differences, at);
     distances.push_back(-*at);
   }
-  const auto at = distances.begin() + static_cast<std::ptrdiff_t>(kPower * static_cast<double>(kDraws));
+  const auto at = distances.begin() + static_cast<std::ptrdiff_t>(power * static_cast<double>(kDraws));
   std::ranges::nth_element(distances, at);
   return *at;
 }
 
-std::optional<double> detectable_shift(std::size_t n, std::size_t m, bool paired, double tail) {
+std::optional<double> detectable_shift(std::size_t n, std::size_t m, bool paired, double tail, double power) {
   // Most rows have the same numbers of runs.
-  thread_local std::map<std::tuple<std::size_t, std::size_t, bool, double>, std::optional<double>> known;
-  const auto [found, is_new] = known.try_emplace({n, m, paired, tail});
-  if (is_new) found->second = simulate_detectable_shift(n, m, paired, tail);
+  thread_local std::map<std::tuple<std::size_t, std::size_t, bool, double, double>, std::optional<double>> known;
+  const auto [found, is_new] = known.try_emplace({n, m, paired, tail, power});
+  if (is_new) found->second = simulate_detectable_shift(n, m, paired, tail, power);
   return found->second;
 }
 
@@ -119,6 +120,16 @@ double student_quantile(double tail, double degrees) {
 
 double slowdown_of(double log_distance) { return -std::expm1(-log_distance); }
 double log_distance_of(double slowdown) { return -std::log1p(-slowdown); }
+
+// The probability of a wrong claim in one direction about the first row.
+double tail_of(const ComparisonRule& rule, std::size_t rows) {
+  return rule.alpha / 2 / static_cast<double>(std::max<std::size_t>(rows, 1));
+}
+
+// The slow-down that is found with the power wanted: it has to be significant, and to exceed the limit of claims.
+double detectable_of(double distance, double spread, double error, double limit, double power) {
+  return slowdown_of(std::max(distance * spread, limit + normal_quantile(power) * spread * error));
+}
 
 // Applies Holm's correction: multiplies the smallest of n p-values by n, the next by n - 1, and so on.
 void correct(std::vector<Comparison>& rows) {
@@ -160,7 +171,7 @@ std::string_view name_of(Change change) {
 }
 
 std::vector<Comparison> compare_runs(const std::vector<RunSets>& rows, const ComparisonRule& rule) {
-  const double tail = rule.alpha / 2 / static_cast<double>(std::max<std::size_t>(rows.size(), 1));
+  const double tail = tail_of(rule, rows.size());
   std::vector<Comparison> comparisons;
   std::vector<double> limits;  // logarithms of ratios below which nothing is claimed
   for (const RunSets& row : rows) {
@@ -187,10 +198,10 @@ std::vector<Comparison> compare_runs(const std::vector<RunSets>& rows, const Com
       if (shift.low) comparison.low = std::exp(*shift.low);
       if (shift.high) comparison.high = std::exp(*shift.high);
       comparison.p = shift.p;
-      if (const std::optional<double> distance = detectable_shift(n, m, rule.paired, tail)) {
-        const double spread = spread_of(row, rule.paired);
-        const double error = spread * standard_error(n, m, rule.paired);
-        comparison.detectable = slowdown_of(std::max(*distance * spread, limit + normal_quantile(kPower) * error));
+      comparison.spread = spread_of(row, rule.paired);
+      if (const std::optional<double> distance = detectable_shift(n, m, rule.paired, tail, kPower)) {
+        comparison.detectable =
+            detectable_of(*distance, comparison.spread, standard_error(n, m, rule.paired), limit, kPower);
       }
     }
     comparisons.push_back(comparison);
@@ -212,17 +223,26 @@ std::vector<Comparison> compare_runs(const std::vector<RunSets>& rows, const Com
 }
 
 std::size_t runs_required(std::size_t rows, const ComparisonRule& rule) {
-  const double tail = rule.alpha / 2 / static_cast<double>(std::max<std::size_t>(rows, 1));
+  const double tail = tail_of(rule, rows);
   std::size_t runs = 2;
   while (bound_of(runs, runs, tail, rule.paired) == 0) ++runs;
   return runs;
 }
 
-std::size_t runs_to_find(double slowdown, double detectable, std::size_t runs, std::size_t rows,
-                         const ComparisonRule& rule) {
-  const double shrink = log_distance_of(detectable) / log_distance_of(slowdown);
-  const double needed = std::ceil(static_cast<double>(runs) * shrink * shrink);
-  return std::max(runs_required(rows, rule), static_cast<std::size_t>(needed));
+std::optional<std::size_t> runs_to_find(double slowdown, double spread, std::size_t rows, const ComparisonRule& rule) {
+  constexpr std::size_t kSimulatedMax = 50;
+  const double tail = tail_of(rule, rows);
+  for (std::size_t runs = runs_required(rows, rule); runs <= 1000; runs += 1 + runs / 20) {
+    // With many runs, the distance shrinks with the square root of their number.
+    const std::size_t simulated = std::min(runs, kSimulatedMax);
+    const double distance = detectable_shift(simulated, simulated, rule.paired, tail, kPlannedPower).value_or(1e9) *
+                            std::sqrt(static_cast<double>(simulated) / static_cast<double>(runs));
+    if (detectable_of(distance, spread, standard_error(runs, runs, rule.paired), log_distance_of(rule.threshold),
+                      kPlannedPower) <= slowdown) {
+      return runs;
+    }
+  }
+  return {};
 }
 
 }  // namespace tzmark::bench

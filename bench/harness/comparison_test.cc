@@ -83,12 +83,12 @@ TEST(CompareRuns, SingleProcessesHaveAFloor) {
   const auto compare = [](double after, std::optional<Floor> floor, bool disjoint) {
     return compare_runs({{{0}, {std::log(after)}, floor, disjoint}}, {})[0];
   };
-  const Comparison slower = compare(0.7, {}, true);
+  const Comparison slower = compare(0.65, {}, true);
   EXPECT_EQ(slower.change, Change::kRegression);
-  EXPECT_NEAR(slower.ratio, 0.7, 1e-12);
+  EXPECT_NEAR(slower.ratio, 0.65, 1e-12);
   EXPECT_FALSE(slower.p || slower.low);
   EXPECT_EQ(slower.floor, kDefaultFloor);
-  EXPECT_EQ(compare(0.7, {}, false).change, Change::kNone);
+  EXPECT_EQ(compare(0.65, {}, false).change, Change::kNone);
   EXPECT_EQ(compare(0.8, {}, true).change, Change::kNone);
   EXPECT_EQ(compare(1.5, {}, true).change, Change::kFaster);
   // t of 10 degrees of freedom exceeds 3.169 with 0.5 %.
@@ -108,10 +108,21 @@ TEST(CompareRuns, FloorHoldsForSeveralRunsToo) {
 TEST(CompareRuns, SaysHowManyRunsWouldDo) {
   std::mt19937_64 random(7);
   const auto compared = compare_runs(rows_of(30, 10, 0.03, 0, random), {});
-  const std::size_t needed = runs_to_find(0.05, *compared[0].detectable, 10, 30, {});
-  EXPECT_GT(needed, 15u);
-  EXPECT_LT(needed, 60u);
-  EXPECT_EQ(runs_to_find(0.5, *compared[0].detectable, 10, 30, {}), 8u);
+  const auto needed = runs_to_find(0.05, compared[0].spread, 30, {});
+  ASSERT_TRUE(needed);
+  EXPECT_GT(*needed, 15u);
+  EXPECT_LT(*needed, 60u);
+  EXPECT_EQ(runs_to_find(0.5, compared[0].spread, 30, {}), 8u);
+  EXPECT_FALSE(runs_to_find(0.05, 1, 30, {}));
+  EXPECT_FALSE(runs_to_find(0.02, 0.0001, 30, {})) << "the threshold is 2 %";
+  // As many runs as it says do find it.
+  int found = 0;
+  const std::size_t count = *runs_to_find(0.05, 0.03, 30, {});
+  for (int i = 0; i < 100; ++i) {
+    const auto again = compare_runs(rows_of(30, count, 0.03, std::log1p(-0.05), random), {});
+    found += again[0].change == Change::kRegression ? 1 : 0;
+  }
+  EXPECT_GE(found, 89);
 }
 
 }  // namespace

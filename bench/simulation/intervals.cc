@@ -15,14 +15,14 @@
 namespace tzmark::bench::simulation {
 namespace {
 
-constexpr std::size_t kPairs = 1275;  // a look of SequentialRatio
+constexpr std::size_t kPathPairs = 1297;  // a look of SequentialRatio
 
 // The confidence sequence of the median by counts of signs: the mixture of Bernoulli likelihood ratios by a symmetric
 // beta distribution (Robbins, 1970), which is tight at some hundred pairs.
 class SignSequence {
  public:
   explicit SignSequence(double alpha) {
-    for (std::size_t n = 1; n <= kPairs; ++n) {
+    for (std::size_t n = 1; n <= kPathPairs; ++n) {
       std::size_t rank = 0;
       while (2 * rank < n && log_evidence(rank, n) >= -std::log(alpha)) ++rank;
       ranks_.push_back(rank);
@@ -55,7 +55,7 @@ bool decides(BoundVerdict verdict) { return verdict != BoundVerdict::kUndecided;
 std::string median_pairs(std::vector<std::size_t> pairs) {
   std::ranges::sort(pairs);
   const std::size_t median = pairs[pairs.size() / 2];
-  return median > kPairs ? fmt::format("> {}", kPairs) : std::to_string(median);
+  return median > kPathPairs ? fmt::format("> {}", kPathPairs) : std::to_string(median);
 }
 
 void run_kind(NoiseKind kind, bool fixed_order, const IntervalSimulation& options, std::string& table) {
@@ -73,24 +73,24 @@ void run_kind(NoiseKind kind, bool fixed_order, const IntervalSimulation& option
     SequentialRatio sequence = fresh;
     bool missed = false;
     bool missed_by_sign = false;
-    std::size_t at = kPairs + 1;
-    std::size_t at_by_sign = kPairs + 1;
+    std::size_t at = kPathPairs + 1;
+    std::size_t at_by_sign = kPathPairs + 1;
     std::vector<double> sorted;
     const double truth = std::log(kRatio);
     std::size_t below = 0;
-    for (std::size_t n = 1; n <= kPairs; ++n) {
+    for (std::size_t n = 1; n <= kPathPairs; ++n) {
       const double log_ratio = truth + pair_noise(noise, fixed_order);
       sorted.insert(std::ranges::upper_bound(sorted, log_ratio), log_ratio);
       below += log_ratio < truth ? 1 : 0;
       if (const std::size_t rank = signs.rank(n); rank > 0) {
         missed_by_sign = missed_by_sign || below < rank || n - below < rank;
         const RatioInterval interval{1, std::exp(sorted[rank - 1]), std::exp(sorted[n - rank]), n};
-        if (at_by_sign > kPairs && decides(judge_ratio(interval, kBound, false))) at_by_sign = n;
+        if (at_by_sign > kPathPairs && decides(judge_ratio(interval, kBound, false))) at_by_sign = n;
       }
       if (!sequence.add(log_ratio)) continue;
       const RatioInterval& interval = sequence.interval();
       missed = missed || kRatio < interval.low || kRatio > interval.high;
-      if (at <= kPairs) continue;
+      if (at <= kPathPairs) continue;
       const BoundVerdict verdict = judge_ratio(interval, kBound, false);
       if (!decides(verdict)) continue;
       at = n;

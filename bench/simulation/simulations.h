@@ -3,7 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
+
+#include "simulation/run_noise.h"
 
 namespace tzmark::bench::simulation {
 
@@ -15,5 +18,19 @@ struct IntervalSimulation {
 // The interval of a ratio under repeated looks: how often it contains the true ratio at every look, and how many pairs
 // decide a bound 5 % below the true ratio. The same for intervals by signs.
 std::string interval_table(const IntervalSimulation& options);
+
+struct ComparisonSimulation {
+  std::size_t comparisons = 2000;  // per kind of noise
+  std::uint64_t seed = 1;
+  RealRuns real = {};  // empty: not simulated
+};
+
+// How often a comparison of 30 rows of equal builds calls any a regression, by method.
+std::string false_alarm_table(const ComparisonSimulation& options);
+// How often a slow-down of one of 30 rows is found, and with how many runs.
+std::string power_table(const ComparisonSimulation& options);
+
+// Reads real-runs.json.
+RealRuns read_real_runs(const nlohmann::json& document);
 
 }  // namespace tzmark::bench::simulation
