@@ -217,13 +217,10 @@ void counts_of_tensors(CheckGroup& group) {
   const std::size_t of_many = group.add(codec_read(group.place(), many, {}, moving, {}));
   // All tensors have the same size, so bytes per second are proportional to tensors per second.
   group.against({.item = "5",
-                 .name = "time per tensor, 1,000,000 against 1,000 tensors",
-                 .measured = {group.id(of_many)},
-                 .against = {group.id(of_few)},
-                 .required = 2,
-                 .at_most = true,
+                 .name = "tensors per second, 1,000,000 against 1,000 tensors",
+                 .required = 0.5,
                  .note = "warm cache, every tensor read, one thread"},
-                {of_few, of_many}, [](std::span<const double> seconds) { return seconds.front(); });
+                {of_many, of_few}, [](std::span<const double> seconds) { return seconds.front(); });
   memory_to_a_sink(group, many);
 }
 

@@ -62,7 +62,7 @@ void gpu_memory(CheckGroup& group) {
   group.best_ratio({.item = "7", .name = of_crc32, .required = 20}, {group.add(ceiling(GpuRung::kCrc32, gpu_bytes))},
                    ways);
   const std::size_t opened = group.add(ceiling(GpuRung::kSecretbox, gpu_bytes));
-  group.against({.item = "7", .name = of_opened, .measured = {group.id(opened)}, .required = 1}, {opened},
+  group.against({.item = "7", .name = of_opened, .required = 1}, {opened},
                 [](std::span<const double>) { return 1 / kOpenedBytesPerSecond; });
 }
 

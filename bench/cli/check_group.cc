@@ -17,10 +17,6 @@ constexpr unsigned kChoosingRounds = 5;
 }  // namespace
 
 void CheckGroup::against(RatioCheck check, std::vector<Index> subjects, const Expected& expected) {
-  if (check.measured.empty()) {
-    check.measured = {id(subjects.front())};
-    for (std::size_t i = 1; i < subjects.size(); ++i) check.against.push_back(id(subjects[i]));
-  }
   Contest contest{
       .name = check.name,
       .subjects = std::move(subjects),
@@ -36,8 +32,6 @@ void CheckGroup::ratio(std::string item, std::string name, Index a, Index b, dou
 }
 
 void CheckGroup::best_ratio(RatioCheck check, std::vector<Index> ours, std::vector<Index> theirs) {
-  for (const Index i : ours) check.measured.push_back(id(i));
-  for (const Index i : theirs) check.against.push_back(id(i));
   against(std::move(check), {ours.front(), theirs.front()},
           [](std::span<const double> seconds) { return seconds.front(); });
   Entry& entry = entries_.back();
@@ -112,9 +106,16 @@ void CheckGroup::conclude(Entry& entry) {
   check.ratio = contest.interval.interval();
   check.disturbed_laps = contest.disturbed_laps;
   check.elapsed_ns = contest.elapsed_ns;
-  if (!entry.ours.empty()) {
-    check.note += fmt::format("{}best: {} against {}", check.note.empty() ? "" : "; ", id(contest.subjects[0]),
-                              id(contest.subjects[1]));
+  // Only a subject that has been verified knows its whole id.
+  const std::vector<Index>& subjects = contest.subjects;
+  if (entry.ours.empty()) {
+    check.measured = {id(subjects.front())};
+    for (std::size_t i = 1; i < subjects.size(); ++i) check.against.push_back(id(subjects[i]));
+  } else {
+    for (const Index i : entry.ours) check.measured.push_back(id(i));
+    for (const Index i : entry.theirs) check.against.push_back(id(i));
+    check.note +=
+        fmt::format("{}best: {} against {}", check.note.empty() ? "" : "; ", id(subjects[0]), id(subjects[1]));
   }
   if (contest.why.empty()) {
     check.verdict = contest.verdict;
