@@ -29,7 +29,7 @@ class Scheduler {
   ContestConditions run() {
     run_while(&Scheduler::is_open);
     for (Contest& contest : contests_) {
-      if (!is_open(contest)) continue;
+      if (contest.verdict != BoundVerdict::kUndecided) continue;
       contest.interval.finish();
       judge(contest);
     }
@@ -147,7 +147,10 @@ class Scheduler {
   }
 
   void judge(Contest& contest) const {
-    contest.verdict = judge_ratio(contest.interval.interval(), contest.required, contest.at_most, options_.zone);
+    const BoundVerdict now = judge_ratio(contest.interval.interval(), contest.required, contest.at_most, options_.zone);
+    // The intervals of all looks hold together, so that more laps can only make it better.
+    if (contest.verdict == BoundVerdict::kPassBorderline && now != BoundVerdict::kPass) return;
+    contest.verdict = now;
   }
 
   std::vector<Measured>& subjects_;

@@ -178,7 +178,8 @@ TEST_F(ContestTest, LapsAreLimitedIfAsked) {
   ContestOptions limited = options();
   limited.laps_max = 3;
   run_contests(subjects_, contests, limited);
-  EXPECT_EQ(contests[0].interval.pairs(), 3U);
+  EXPECT_EQ(contests[0].interval.interval().pairs, 3U);
+  EXPECT_EQ(contests[0].verdict, BoundVerdict::kUndecided);
   EXPECT_EQ(subjects_[0].samples.size(), 6U);
 }
 

@@ -284,10 +284,10 @@ std::vector<std::string> Document::warnings() const {
   };
   if (std::ranges::any_of(json_["results"], bypasses_cache)) {
     if (!machine["hypervisor"].is_null()) {
-      texts.push_back(
-          fmt::format("this is a virtual machine ({}): cold means its own page cache, and the host may serve "
-                      "reads from memory",
-                      machine["hypervisor"].get<std::string>()));
+      const auto kind = machine["hypervisor"].get<std::string>();
+      texts.push_back(fmt::format(
+          "this is a virtual machine{}: cold means its own page cache, and the host may serve reads from memory",
+          kind == "unknown" ? "" : " (" + kind + ")"));
     }
     texts.emplace_back("the cache of the device is not known here: data that fits into it is not read from the medium");
   }
