@@ -352,7 +352,7 @@ TEST(UnfinishedJournalTest, IsListed) {
   write_old(directory.name());
   {
     test::SystemCalls calls([](const Call& call) -> Reply {
-      if (call.function == "renameat") throw std::runtime_error("the process is killed");
+      if (call.function == "renameat2") throw std::runtime_error("the process is killed");
       return name_every_file(call);
     });
     EXPECT_TRUE(test::error_of([&] { drop_one(name); }));
