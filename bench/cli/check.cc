@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "cli/check_group.h"
@@ -314,7 +315,7 @@ json to_json(const RatioCheck& check) {
           {"name", check.name},
           {"measured", check.measured},
           {"against", check.against},
-          {"ratio", check.verdict ? ratio : json()},
+          {"ratio", check.verdict && check.ratio.pairs > 0 ? ratio : json()},
           {"required", check.required},
           {"at_most", check.at_most},
           {"verdict", verdict_text(check)},
@@ -366,11 +367,15 @@ std::string check_table(const std::vector<RatioCheck>& checks) {
                                      ? fmt::format("{:.2f} - {:.2f}", check.ratio.low, check.ratio.high)
                                      : "none";
     text += fmt::format("{:4} {:52} {:>7} {:>16} {:>5} {:>2} {:>6.2f}  {}{}\n", check.item, check.name,
-                        check.verdict ? fmt::format("{:.2f}", check.ratio.estimate) : "-", interval, check.ratio.pairs,
-                        check.at_most ? "<=" : ">=", check.required, verdict_text(check),
+                        check.ratio.pairs > 0 ? fmt::format("{:.2f}", check.ratio.estimate) : "-", interval,
+                        check.ratio.pairs, check.at_most ? "<=" : ">=", check.required, verdict_text(check),
                         check.verdict || check.note.empty() ? "" : ": " + check.note);
   }
-  return text;
+  std::map<std::string_view, std::size_t> tally;
+  for (const RatioCheck& check : checks) ++tally[verdict_text(check)];
+  std::string sums;
+  for (const auto& [verdict, count] : tally) sums += fmt::format("{}{} {}", sums.empty() ? "" : "; ", count, verdict);
+  return text + sums + "\n";
 }
 
 }  // namespace tzmark::bench

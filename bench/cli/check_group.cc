@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -47,9 +48,17 @@ void CheckGroup::against_steps(std::string item, std::string name, Index a, Inde
            .name = std::move(name),
            .required = required,
            .note = device_beside ? "of min(path, 1/sum of 1/step)" : "of 1/(1/path + sum of 1/step)"},
-          std::move(subjects), [device_beside](std::span<const double> seconds) {
+          std::move(subjects), [device_beside, lead = 0.0](std::span<const double> seconds) mutable {
+            const double path_seconds = seconds.front();
             const double steps_seconds = std::accumulate(seconds.begin() + 1, seconds.end(), 0.0);
-            return device_beside ? std::max(seconds.front(), steps_seconds) : seconds.front() + steps_seconds;
+            if (!device_beside) return path_seconds + steps_seconds;
+            // The laps before tell which of the two is the limit: the larger one of a lap would be too large by its
+            // noise.
+            const double limit = lead == 0  ? std::max(path_seconds, steps_seconds)
+                                 : lead > 0 ? path_seconds
+                                            : steps_seconds;
+            lead += std::clamp(std::log(path_seconds / steps_seconds), -1.0, 1.0);
+            return limit;
           });
 }
 
@@ -117,7 +126,7 @@ void CheckGroup::conclude(Entry& entry) {
     check.note +=
         fmt::format("{}best: {} against {}", check.note.empty() ? "" : "; ", id(subjects[0]), id(subjects[1]));
   }
-  if (contest.why.empty()) {
+  if (contest.why.empty() || contest.verdict != BoundVerdict::kUndecided) {
     check.verdict = contest.verdict;
   } else {
     check.note = contest.why;

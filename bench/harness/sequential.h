@@ -35,7 +35,8 @@ struct RatioInterval {
 // For one thread at a time.
 class SequentialRatio {
  public:
-  // alpha: the probability that any of the intervals misses the true ratio. A table of L lines divides it by L.
+  // alpha: the probability that any of the intervals misses the true ratio. For a whole table of L lines, divide it by
+  // L.
   explicit SequentialRatio(double alpha = 0.05);
 
   // Returns whether the pair completed a look, which changed the interval. A ratio of zero or infinity, the logarithm
