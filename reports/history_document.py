@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from history_changes import CODE, RESULTS_MIN, Analysed, Change
-from history_read import History
+from history_read import ANALYSIS_KIND, History
 from outcomes import Json
 
-KIND = "history"
 VERSION = 1
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -25,7 +24,7 @@ def of(
     series = [_series(each, history, analysed, recent) for each in analysed]
     return {
         "schema_version": VERSION,
-        "kind": KIND,
+        "kind": ANALYSIS_KIND,
         "options": {"alpha": alpha, "threshold": threshold, "last": last},
         "p_max": alpha / max(count, 1),
         "results": [
