@@ -256,6 +256,56 @@ class Attribution(HistoryTest):
             },
         )
 
+    def test_only_the_raw_path_of_the_same_group_counts(self) -> None:
+        """As with --check: the id of each result ends with its group."""
+        documents = steady(20)
+        for document in documents:
+            once = document["results"]
+            document["results"] = []
+            for group in ("paths", "steps"):
+                for result in copy.deepcopy(once):
+                    result["id"] += f" for {group}"
+                    document["results"].append(result)
+            document["results"] = [
+                result
+                for result in document["results"]
+                if result["id"] != "raw write gpt2 pwrite for steps"
+            ]
+        references = self.references(documents)
+        self.assertEqual(
+            references,
+            {
+                "codec read gpt2 pwrite for paths": "raw read gpt2 pwrite for paths",
+                "codec write gpt2 pwrite for paths": "raw write gpt2 pwrite for paths",
+                "codec read gpt2 pwrite for steps": "raw read gpt2 pwrite for steps",
+                "codec write gpt2 pwrite for steps": None,
+            },
+        )
+
+    def test_raw_as_fio_is_no_reference(self) -> None:
+        documents = steady(20)
+        for document in documents:
+            added = copy.deepcopy(document["results"])
+            for result in added:
+                result["id"] = result["id"].replace("gpt2", "gpt2 as-fio")
+                samples.scale(result, 3)
+            raw = [one for one in added if one["subject"] == "raw"]
+            document["results"] += raw
+        self.assertEqual(
+            self.references(documents),
+            {
+                "codec read gpt2 pwrite": "raw read gpt2 pwrite",
+                "codec write gpt2 pwrite": "raw write gpt2 pwrite",
+            },
+        )
+        for document in documents:
+            document["results"] = [
+                one
+                for one in document["results"]
+                if one["subject"] == "codec" or "as-fio" in one["id"]
+            ]
+        self.assertEqual(set(self.references(documents).values()), {None})
+
     def references(self, documents: list[Json]) -> dict[str, str | None]:
         return {
             series["id"]: series["reference"]
@@ -814,7 +864,7 @@ class Page(HistoryTest):
             document["machine"]["kernel"] += HOSTILE
             document["tool"]["commit"] += HOSTILE
             for result in document["results"]:
-                result["id"] += HOSTILE
+                result["id"] += " " + HOSTILE
         tame, hostile = self.page(planted()), self.page(documents)
         self.assertEqual(Elements(hostile).shape(), Elements(tame).shape())
 
