@@ -181,6 +181,37 @@ class Planted(HistoryTest):
         directions = [change["direction"] for change in changes(analysis, "codec")]
         self.assertEqual(directions, ["slower", "faster"] * 2)
 
+    def test_a_regression_that_was_mended_in_part_fails(self) -> None:
+        documents = changed(steady(50), 36, "codec", 0.6)
+        documents = changed(documents, 43, "codec", 0.75 / 0.6)
+        analysis = self.analysis(documents, "--last", 15, status=1)
+        self.assertEqual(analysis["regressions"], 2)
+        for change in changes(analysis, "codec"):
+            self.assertEqual(change["regression"], change["direction"] == "slower")
+        for series in analysis["series"]:
+            noted = re.search(
+                r"recovered in part: .* (-\d+)\.\d %", " ".join(series["notes"])
+            )
+            self.assertEqual(noted is not None, series["subject"] == "codec")
+            if noted:
+                self.assertAlmostEqual(int(noted[1]), -25, delta=2)
+        # The level before the newest 10 results is the lowest.
+        self.analysis(documents, "--last", 10)
+        # 15 % slower in net is within a threshold of 20 %.
+        mild = changed(documents, 43, "codec", 0.85 / 0.75)
+        self.analysis(mild, "--last", 15, status=1)
+        self.analysis(mild, "--last", 15, "--threshold", "0.2")
+
+    def test_the_net_leaves_out_the_machine(self) -> None:
+        """Only the raw path becomes 30 % slower later, which raises the ratio above where it was."""
+        documents = changed(steady(60), 36, "codec", 0.6)
+        documents = changed(documents, 43, "codec", 0.75 / 0.6)
+        documents = changed(documents, 51, "raw", 0.7)
+        analysis = self.analysis(documents, "--last", 25, status=1)
+        whose = [change["whose"] for change in changes(analysis, "codec")]
+        self.assertEqual(whose, ["code", "code", "machine"] * 2)
+        self.assertEqual(analysis["regressions"], 2)
+
     def test_an_improvement_does_not_fail(self) -> None:
         analysis = self.analysis(changed(steady(), 24, "codec", 1.1))
         self.assertEqual(
