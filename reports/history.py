@@ -4,7 +4,8 @@
 usage: history.py DIR [--last N] [--threshold F] [--alpha P] [--json FILE] [--html FILE]
 
 Exit status: 0 success, 1 a regression of the code among the last results, 2 wrong usage, 3 the environment failed: a
-file is damaged or of a newer schema, a directory or file cannot be read or written, 4 a Python package is missing.
+file is damaged or of a newer schema, a directory or file cannot be read or written, an error of this program,
+4 a Python package is missing.
 The output depends on nothing but the results: the same results give the same bytes.
 """
 
@@ -17,6 +18,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+import history_output
 import history_read
 import history_table
 from outcomes import Json
@@ -38,7 +40,8 @@ INSTALL = {
 
 
 def fail(status: int, text: str) -> NoReturn:
-    print(f"tzmark: {text}", file=sys.stderr)
+    """Prints one line, whatever the text contains."""
+    print(history_table.one_line(f"tzmark: {text}"), file=sys.stderr)
     sys.exit(status)
 
 
@@ -131,18 +134,25 @@ def tell(skipped: list[Json]) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
+    outputs = [("--json", chosen.json), ("--html", chosen.html)]
+    try:
+        history_output.refuse_inputs(
+            chosen.directory, [(option, path) for option, path in outputs if path]
+        )
+    except history_output.OverInput as error:
+        fail(USAGE_STATUS, f"error TZE-USE-001: {error}")
     made = document(chosen)
     tell(made["skipped"])
     sys.stdout.write(history_table.table(made, str(chosen.directory)))
     sys.stdout.flush()
     if chosen.json:
         text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-        chosen.json.write_text(text, encoding="utf-8", errors="backslashreplace")
+        history_output.write(chosen.json, text)
     if chosen.html:
         import history_page
 
         page = history_page.page(made, chosen.directory.resolve().name)
-        chosen.html.write_text(page, encoding="utf-8", errors="backslashreplace")
+        history_output.write(chosen.html, page)
     if made["regressions"]:
         return REGRESSION_STATUS
     return ENVIRONMENT_STATUS if any(s["error"] for s in made["skipped"]) else 0
@@ -165,6 +175,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         named = f"{error.filename}: " if error.filename is not None else ""
         fail(ENVIRONMENT_STATUS, f"{named}{error.strerror or error}")
+    except Exception as error:  # Python's own status of it is that of a regression.
+        fail(ENVIRONMENT_STATUS, f"error of tzmark history: {error!r:.200}")
     sys.exit(status)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import exp, log, sqrt
+from math import exp, log, prod, sqrt
 from statistics import median
 
 import numpy as np
@@ -149,6 +149,18 @@ def analyse(history: History, alpha: float, threshold: float) -> list[Analysed]:
         analysed.append(made)
     _attribute(analysed)
     return analysed
+
+
+def net_of_code(analysed: Analysed, first: Change) -> Effect:
+    """Returns the change by the code from before its change first until now, without what the machine changed."""
+    starts = dict(
+        zip((change.position for change in analysed.changes), analysed.segments())
+    )
+    before = analysed.clipped[slice(*starts[first.position])]
+    later = [change for change in analysed.changes if change.position > first.position]
+    others = prod(1 + change.effect.size for change in later if change.whose != CODE)
+    now = analysed.clipped[analysed.changes[-1].position :]
+    return effect(before, [value / others for value in now])
 
 
 def _is_of_machine(series: Series) -> bool:

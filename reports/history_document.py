@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
-from history_changes import CODE, RESULTS_MIN, Analysed, Change
-from history_read import History
+from history_changes import (
+    CODE,
+    RESULTS_MIN,
+    Analysed,
+    Change,
+    net_of_code,
+    percent,
+)
+from history_read import ANALYSIS_KIND, History
 from outcomes import Json
 
-KIND = "history"
 VERSION = 1
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -22,10 +28,10 @@ def of(
 ) -> Json:
     count = sum(each.is_analysed for each in analysed)
     recent = len(history.results) - last
-    series = [_series(each, history, analysed, recent) for each in analysed]
+    series = [_series(each, history, analysed, threshold, recent) for each in analysed]
     return {
         "schema_version": VERSION,
-        "kind": KIND,
+        "kind": ANALYSIS_KIND,
         "options": {"alpha": alpha, "threshold": threshold, "last": last},
         "p_max": alpha / max(count, 1),
         "results": [
@@ -69,7 +75,11 @@ def _differences(environments: list[dict[str, str]], index: int) -> list[str]:
 
 
 def _series(
-    each: Analysed, history: History, analysed: list[Analysed], recent: int
+    each: Analysed,
+    history: History,
+    analysed: list[Analysed],
+    threshold: float,
+    recent: int,
 ) -> Json:
     """recent: the index of the first of the last results."""
     series = each.series
@@ -94,8 +104,22 @@ def _series(
     )
     if names[series.name] > 1:
         notes.append("one of several series of this id: other scale, peer or measure")
-    codes = [change for change in each.changes if change.whose == CODE]
-    regression = bool(codes) and codes[-1].is_slower() and codes[-1].after >= recent
+    codes = [
+        change
+        for change in each.changes
+        if change.whose == CODE and change.after >= recent
+    ]
+    regression = bool(codes) and codes[-1].is_slower()
+    if codes and not regression:
+        # The last change may have mended only a part.
+        net = net_of_code(each, codes[0])
+        regression = net.size <= -threshold and net.high < 0
+        if regression:
+            notes.append(
+                f"recovered in part: the code's changes among the last results together are {percent(net.size)}"
+            )
+    slower = [change for change in codes if change.is_slower()]
+    flagged = slower[-1] if regression else None
     outliers = set(each.outliers)
     is_ratio = series.reference is not None
     return {
@@ -118,11 +142,11 @@ def _series(
             }
             for at, index in enumerate(series.indexes)
         ],
-        "changes": [_change(change, codes, regression) for change in each.changes],
+        "changes": [_change(change, change is flagged) for change in each.changes],
     }
 
 
-def _change(change: Change, codes: list[Change], regression: bool) -> Json:
+def _change(change: Change, regression: bool) -> Json:
     return {
         "before": change.before,
         "after": change.after,
@@ -132,5 +156,5 @@ def _change(change: Change, codes: list[Change], regression: bool) -> Json:
         "direction": "slower" if change.is_slower() else "faster",
         "whose": change.whose,
         "why": change.why,
-        "regression": regression and change is codes[-1],
+        "regression": regression,
     }

@@ -11,19 +11,25 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import isfinite
 from pathlib import Path
 
 from bench import KIND, VERSION
 from outcomes import Json
 from results import NotAResult
 
+# The kind of the document that tzmark history --json writes.
+ANALYSIS_KIND = "history"
 STARTED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 GIB = 1 << 30
 # The members that a codec result and the raw path with the same parameters have in common.
 PARAMETERS = ("op", "workload", "block_bytes", "queue_depth", "threads", "cache")
 # How the names of ceilings begin that do not run the hash and cipher kernels of tzmark.
 MACHINE_CEILINGS = ("memcpy", "host-to-device", "gpu-memory", "device-", "path-")
+SUBJECTS = ("codec", "raw", "fio", "peer")
+# The end of an id that names the group of --check, in which subjects are measured in the same rounds.
+GROUP = re.compile(r" for (\S+)$")
+# Bytes a second. Products and quotients of rates between these are finite.
+RATE_MIN, RATE_MAX = 1e-6, 1e18
 
 
 @dataclass(frozen=True)
@@ -110,9 +116,9 @@ def read(directory: Path) -> History:
             skipped.append(Skipped(path.name, str(error), is_error=False))
         except NotAResult as error:
             skipped.append(Skipped(path.name, str(error), is_error=True))
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-            # The schema lists the required members.
-            reason = f"incomplete result: {error!r}"
+        except Exception as error:
+            # Any value may be of another type than the schema says, or out of range.
+            reason = f"damaged result: {error!r:.200}"
             skipped.append(Skipped(path.name, reason, is_error=True))
     results.sort(key=lambda result: (result.started_at, result.file))
     environments: list[dict[str, str]] = []
@@ -152,16 +158,17 @@ def _result(file: str, document: Json, skipped: list[Skipped]) -> Result:
     found = list(_measurements(document))
     times = Counter((each.name, each.scale) for each in found)
     repeated = [key for key, count in times.items() if count > 1]
-    if repeated:
-        reason = f"{len(repeated)} ids occur more than once and are left out, such as {repeated[0][0]}"
-        skipped.append(Skipped(file, reason, is_error=True))
-    return Result(
+    result = Result(
         file,
         document["started_at"],
         str(document["tool"]["commit"]),
         _facts(document),
         [each for each in found if times[each.name, each.scale] == 1],
     )
+    if repeated:
+        reason = f"{len(repeated)} ids occur more than once and are left out, such as {repeated[0][0]}"
+        skipped.append(Skipped(file, reason, is_error=True))
+    return result
 
 
 def _facts(document: Json) -> dict[str, str]:
@@ -169,14 +176,14 @@ def _facts(document: Json) -> dict[str, str]:
     machine = document["machine"]
     cpu, storage, gpu = machine["cpu"], machine["storage"], machine["gpu"]
     # Firmware and kernels reserve slightly different amounts at each boot.
-    memory = machine["memory_bytes"] / GIB
+    memory = _number(machine["memory_bytes"], 1, 1 << 60, "memory_bytes") / GIB
     device = storage["device"] or "no device"
     model = f" ({storage['device_model']})" if storage["device_model"] else ""
     found = {
         "CPU": f"{cpu['model']}, {cpu['cores']} cores, {machine['architecture']}",
         "memory": f"{memory:.0f} GiB",
-        "kernel": machine["kernel"],
-        "huge pages": machine["transparent_huge_pages"]["enabled"] or "unknown",
+        "kernel": _text(machine["kernel"], "kernel"),
+        "huge pages": str(machine["transparent_huge_pages"]["enabled"] or "unknown"),
         "storage": f"{storage['file_system'] or 'unknown file system'} on {device}{model}",
         "GPU": f"{gpu['name']}, driver {gpu['driver']}" if gpu else "none",
     }
@@ -189,9 +196,11 @@ def _measurements(document: Json) -> Iterator[Measurement]:
     raw = {
         _parameters(result): result
         for result in document["results"]
-        if result["subject"] == "raw" and result["samples"]
+        if result["subject"] == "raw" and result["samples"] and _has_no_detail(result)
     }
     for result in document["results"]:
+        if _text(result["subject"], "subject") not in SUBJECTS:
+            raise NotAResult(f"the subject of a result is {result['subject']!r:.40}")
         if not result["samples"]:
             continue
         measure, rate = _rate(result)
@@ -202,7 +211,7 @@ def _measurements(document: Json) -> Iterator[Measurement]:
             raw_name, raw_rate = reference["id"], _rate(reference)[1]
         peer = result["peer"] or {}
         yield Measurement(
-            result["id"],
+            _text(result["id"], "id"),
             (result["bytes"], result["tensors"], peer.get("version")),
             result["subject"],
             rate,
@@ -221,7 +230,24 @@ def _measurements(document: Json) -> Iterator[Measurement]:
 def _parameters(result: Json) -> tuple[object, ...]:
     # A read to the GPU through host memory is compared with a read into reused memory, as in the result itself.
     memory = "sink" if result["memory"] == "device" else result["memory"]
-    return (result["io"]["actual"], memory, *(result[name] for name in PARAMETERS))
+    group = GROUP.search(result["id"])
+    return (
+        group and group[1],
+        result["io"]["actual"],
+        memory,
+        *(result[name] for name in PARAMETERS),
+    )
+
+
+def _has_no_detail(result: Json) -> bool:
+    """Whether it is the raw path itself rather than, for example, raw I/O in the manner of fio.
+
+    Only the id has the detail: subject, operation, workload, detail if any, I/O path, and more.
+    """
+    words = result["id"].split(" ")
+    return words[:2] == ["raw", result["op"]] and words[3:4] == [
+        result["io"]["requested"]
+    ]
 
 
 def _rate(result: Json) -> tuple[str, float]:
@@ -230,10 +256,21 @@ def _rate(result: Json) -> tuple[str, float]:
     return "durable rate" if durable else "rate", _checked(median, result["id"])
 
 
-def _checked(rate: float, name: str) -> float:
-    if not isfinite(rate) or rate <= 0:
-        raise NotAResult(f"the rate of {name} is {rate}")
-    return float(rate)
+def _checked(rate: object, name: str) -> float:
+    return _number(rate, RATE_MIN, RATE_MAX, f"the rate of {name}")
+
+
+def _number(value: object, low: float, high: float, name: str) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high:
+        raise NotAResult(f"{name} is {value!r:.40}")
+    return float(value)
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise NotAResult(f"{name} is {value!r:.40}")
+    return value
 
 
 def _series(results: list[Result], environment_of: list[int]) -> list[Series]:

@@ -181,6 +181,37 @@ class Planted(HistoryTest):
         directions = [change["direction"] for change in changes(analysis, "codec")]
         self.assertEqual(directions, ["slower", "faster"] * 2)
 
+    def test_a_regression_that_was_mended_in_part_fails(self) -> None:
+        documents = changed(steady(50), 36, "codec", 0.6)
+        documents = changed(documents, 43, "codec", 0.75 / 0.6)
+        analysis = self.analysis(documents, "--last", 15, status=1)
+        self.assertEqual(analysis["regressions"], 2)
+        for change in changes(analysis, "codec"):
+            self.assertEqual(change["regression"], change["direction"] == "slower")
+        for series in analysis["series"]:
+            noted = re.search(
+                r"recovered in part: .* (-\d+)\.\d %", " ".join(series["notes"])
+            )
+            self.assertEqual(noted is not None, series["subject"] == "codec")
+            if noted:
+                self.assertAlmostEqual(int(noted[1]), -25, delta=2)
+        # The level before the newest 10 results is the lowest.
+        self.analysis(documents, "--last", 10)
+        # 15 % slower in net is within a threshold of 20 %.
+        mild = changed(documents, 43, "codec", 0.85 / 0.75)
+        self.analysis(mild, "--last", 15, status=1)
+        self.analysis(mild, "--last", 15, "--threshold", "0.2")
+
+    def test_the_net_leaves_out_the_machine(self) -> None:
+        """Only the raw path becomes 30 % slower later, which raises the ratio above where it was."""
+        documents = changed(steady(60), 36, "codec", 0.6)
+        documents = changed(documents, 43, "codec", 0.75 / 0.6)
+        documents = changed(documents, 51, "raw", 0.7)
+        analysis = self.analysis(documents, "--last", 25, status=1)
+        whose = [change["whose"] for change in changes(analysis, "codec")]
+        self.assertEqual(whose, ["code", "code", "machine"] * 2)
+        self.assertEqual(analysis["regressions"], 2)
+
     def test_an_improvement_does_not_fail(self) -> None:
         analysis = self.analysis(changed(steady(), 24, "codec", 1.1))
         self.assertEqual(
@@ -248,18 +279,70 @@ class Attribution(HistoryTest):
             for result in document["results"]:
                 if result["subject"] == "raw" and result["op"] == "read":
                     result["queue_depth"] = 16
-        references = {
-            series["id"]: series["reference"]
-            for series in self.analysis(documents)["series"]
-            if series["subject"] == "codec"
-        }
         self.assertEqual(
-            references,
+            self.references(documents),
             {
                 "codec read gpt2 pwrite": None,
                 "codec write gpt2 pwrite": "raw write gpt2 pwrite",
             },
         )
+
+    def test_only_the_raw_path_of_the_same_group_counts(self) -> None:
+        """As with --check: the id of each result ends with its group."""
+        documents = steady(20)
+        for document in documents:
+            once = document["results"]
+            document["results"] = []
+            for group in ("paths", "steps"):
+                for result in copy.deepcopy(once):
+                    result["id"] += f" for {group}"
+                    document["results"].append(result)
+            document["results"] = [
+                result
+                for result in document["results"]
+                if result["id"] != "raw write gpt2 pwrite for steps"
+            ]
+        references = self.references(documents)
+        self.assertEqual(
+            references,
+            {
+                "codec read gpt2 pwrite for paths": "raw read gpt2 pwrite for paths",
+                "codec write gpt2 pwrite for paths": "raw write gpt2 pwrite for paths",
+                "codec read gpt2 pwrite for steps": "raw read gpt2 pwrite for steps",
+                "codec write gpt2 pwrite for steps": None,
+            },
+        )
+
+    def test_raw_as_fio_is_no_reference(self) -> None:
+        documents = steady(20)
+        for document in documents:
+            added = copy.deepcopy(document["results"])
+            for result in added:
+                result["id"] = result["id"].replace("gpt2", "gpt2 as-fio")
+                samples.scale(result, 3)
+            raw = [one for one in added if one["subject"] == "raw"]
+            document["results"] += raw
+        self.assertEqual(
+            self.references(documents),
+            {
+                "codec read gpt2 pwrite": "raw read gpt2 pwrite",
+                "codec write gpt2 pwrite": "raw write gpt2 pwrite",
+            },
+        )
+        for document in documents:
+            document["results"] = [
+                one
+                for one in document["results"]
+                if one["subject"] == "codec" or "as-fio" in one["id"]
+            ]
+        self.assertEqual(set(self.references(documents).values()), {None})
+
+    def references(self, documents: list[Json]) -> dict[str, str | None]:
+        return {
+            series["id"]: series["reference"]
+            for series in self.analysis(documents)["series"]
+            if series["subject"] == "codec"
+        }
 
 
 class FalseAlarms(HistoryTest):
@@ -501,23 +584,172 @@ class Files(HistoryTest):
         self.assertIn("the code's", done.stdout)
         self.assertEqual(self.run_history(folder, "--last", 45).returncode, 1)
 
+    def test_any_value_may_be_unexpected(self) -> None:
+        """A damaged file has one line and the others are analysed, whatever it has in place of which value."""
+        folder = self.written(steady(12))
+        whole = json.loads((folder / "00000000.json").read_text())
+        huge, nan = 10**400, float("nan")
+        odd = (huge, -huge, nan, -1, 0, None, True, "x", "\ud800", [], [[]], {}, 1e308)
+        places = (
+            "started_at",
+            "elapsed_ns",
+            "tool commit",
+            "tool measuring_core",
+            "machine memory_bytes",
+            "machine kernel",
+            "machine cpu model",
+            "machine gpu",
+            "machine transparent_huge_pages enabled",
+            "machine storage device_model",
+            "results 0",
+            "results 0 id",
+            "results 0 subject",
+            "results 0 rate",
+            "results 0 rate median",
+            "results 1 durable_rate",
+            "results 1 durable_rate median",
+            "results 2 rate median",
+            "results 0 bytes",
+            "results 0 peer",
+            "results 0 io actual",
+            "results 2 queue_depth",
+            "results 0 samples",
+            "ceilings 0 rung",
+            "ceilings 0 rate median",
+            "ceilings 0 threads",
+        )
+        written = 0
+        damaged = {}
+        for place in places:
+            for value in odd:
+                made = copy.deepcopy(whole)
+                made["elapsed_ns"] = written
+                *parents, name = (
+                    int(word) if word.isdecimal() else word for word in place.split()
+                )
+                at = made
+                for parent in parents:
+                    at = at[parent]
+                at[name] = value
+                file = f"odd{written:03}.json"
+                (folder / file).write_text(json.dumps(made))
+                if name in ("memory_bytes", "kernel", "id", "subject", "median"):
+                    damaged[file] = f"{place}: {value!r}"
+                written += 1
+        done = self.run_history(
+            folder,
+            "--json",
+            self.folder / "analysis",
+            "--html",
+            self.folder / "page",
+        )
+        self.assertEqual(done.returncode, 3, done.stderr[-2000:])
+        lines = done.stderr.splitlines()
+        named = [line.split(": ")[1] for line in lines]
+        self.assertEqual(len(named), len(set(named)))
+        # Any text is a kernel and an id.
+        missing = [damaged[file] for file in sorted(set(damaged) - set(named))]
+        self.assertEqual(
+            missing,
+            [
+                f"{place}: {text!r}"
+                for place in ("machine kernel", "results 0 id")
+                for text in ("x", "\ud800")
+            ],
+        )
+        self.assertEqual({line[:8] for line in lines}, {"tzmark: "})
+        made = json.loads((self.folder / "analysis").read_text())
+        self.assertEqual(len(made["results"]), 12 + written - len(lines))
+
+    def test_an_error_of_the_program_is_no_regression(self) -> None:
+        folder = self.written(steady(8))
+        hidden = self.folder / "hidden"
+        hidden.mkdir()
+        (hidden / "otava").mkdir()
+        (hidden / "otava/__init__.py").write_text("")
+        (hidden / "otava/analysis.py").write_text("raise ArithmeticError('a\\nb')")
+        done = self.run_history(folder, PYTHONPATH=str(hidden))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertRegex(done.stderr, "^tzmark: .*ArithmeticError")
+
+    def test_outputs_never_replace_results(self) -> None:
+        folder = self.written(steady(8))
+        one = folder / "00000000.json"
+        kept = {path: path.read_bytes() for path in folder.iterdir()}
+        link, hard = self.folder / "link", self.folder / "hard"
+        link.symlink_to(one)
+        os.link(one, hard)
+        new = self.folder / "new"
+        (self.folder / "dangling").symlink_to(new)
+        for arguments in (
+            ("--json", one),
+            ("--html", one),
+            ("--json", link),
+            ("--html", hard),
+            ("--json", new, "--html", one),
+            ("--json", new, "--html", new),
+            ("--json", new, "--html", folder / "../new"),
+            ("--json", new, "--html", self.folder / "dangling"),
+        ):
+            done = self.run_history(folder, *arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertEqual(done.stdout, "")
+            self.assertRegex(done.stderr, "^tzmark: error TZE-USE-001: --[^\n]*\n$")
+            self.assertFalse(new.exists())
+        self.assertEqual({path: path.read_bytes() for path in folder.iterdir()}, kept)
+
+    def test_outputs_are_replaced_at_once(self) -> None:
+        folder = self.written(steady(8))
+        target, link = self.folder / "target", self.folder / "link"
+        self.run_history(folder, "--json", target)
+        umask = os.umask(0)
+        os.umask(umask)
+        self.assertEqual(target.stat().st_mode & 0o7777, 0o666 & ~umask)
+        target.write_text("old")
+        target.chmod(0o640)
+        other = self.folder / "other"
+        os.link(target, other)
+        link.symlink_to(target)
+        for _ in range(2):
+            done = self.run_history(folder, "--json", link)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        # The old file was not written to.
+        self.assertEqual(other.read_text(), "old")
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(target.stat().st_mode & 0o7777, 0o640)
+        json.loads(target.read_text())
+        self.assertEqual([p.name for p in self.folder.glob(".*")], [])
+        # What is not a file is written to.
+        done = self.run_history(folder, "--json", "/dev/null", "--html", "/dev/null")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(Path("/dev/null").is_char_device())
+        done = self.run_history(folder, "--json", "/dev/stdout")
+        self.assertIn('"schema_version": 1', done.stdout)
+
     def test_its_own_output_may_lie_beside_the_results(self) -> None:
         folder = self.written(planted())
         self.assertEqual(
             self.run_history(folder, "--json", folder / "h.json").returncode, 0
         )
         self.assertEqual(self.run_history(folder).returncode, 0)
+        again = self.run_history(folder, "--json", folder / "h.json")
+        self.assertEqual(again.returncode, 0)
 
     def test_environment_errors(self) -> None:
         folder = self.written(steady(8))
         empty = self.folder / "empty"
         empty.mkdir()
+        line_break = self.folder / "empty\nfolder"
+        line_break.mkdir()
         for arguments in (
             (self.folder / "missing",),
             (empty,),
             (folder / "00000000.json",),
             (folder, "--json", self.folder / "no/such/file"),
             (folder, "--html", self.folder),
+            (self.folder / "a\nb",),
+            (line_break,),
         ):
             done = self.run_history(*arguments)
             self.assertEqual(done.returncode, 3, arguments)
@@ -663,7 +895,7 @@ class Page(HistoryTest):
             document["machine"]["kernel"] += HOSTILE
             document["tool"]["commit"] += HOSTILE
             for result in document["results"]:
-                result["id"] += HOSTILE
+                result["id"] += " " + HOSTILE
         tame, hostile = self.page(planted()), self.page(documents)
         self.assertEqual(Elements(hostile).shape(), Elements(tame).shape())
 
