@@ -158,6 +158,117 @@ class CompareTest(unittest.TestCase):
             {"codec"},
         )
 
+    def test_a_raw_path_is_of_the_same_group(self) -> None:
+        document = self.document()
+        twins = copy.deepcopy(document["results"])
+        for twin in twins:
+            twin["id"] += " for steps"
+        imitations = copy.deepcopy(document["results"])
+        for result in imitations:
+            result["id"] = result["id"].replace(
+                "raw write mixed", "raw write mixed as-fio"
+            )
+            result["id"] = result["id"].replace(
+                "raw read mixed", "raw read mixed as-fio"
+            )
+        document["results"] += twins
+        document["results"] += [r for r in imitations if " as-fio " in r["id"]]
+        for name, row in self.rows_of_two(document, document).items():
+            if row["subject"] != "codec":
+                continue
+            self.assertNotIn(" as-fio ", row["reference"])
+            self.assertEqual(" for steps" in name, " for steps" in row["reference"])
+
+    def test_samples_of_checks_share_no_rounds(self) -> None:
+        old = self.document(within=0.2)
+        ratios = []
+        for command in ([], ["--check"]):
+            document = copy.deepcopy(old)
+            document["command"] += command
+            for result in document["results"]:
+                if result["subject"] == "raw":
+                    result["samples"] = result["samples"][::-1]
+                    for i, sample in enumerate(result["samples"]):
+                        sample["round"] = i
+            other = copy.deepcopy(old)
+            other["command"] += command
+            rows = self.rows_of_two(other, document)
+            ratios.append(
+                [r["judged"]["ratio"] for r in rows.values() if r["reference"]]
+            )
+        self.assertTrue(any(abs(ratio - 1) > 1e-6 for ratio in ratios[0]))
+        for ratio in ratios[1]:
+            self.assertAlmostEqual(ratio, 1)
+
+    def rows_of_two(
+        self, old: Document, new: Document, *options: str, status: int = 0
+    ) -> dict[str, Document]:
+        return self.rows(
+            [self.save("old", old)], [self.save("new", new)], *options, status=status
+        )
+
+    def test_rates_are_finite_and_positive(self) -> None:
+        old = self.save("old", self.document())
+        for member, value in (("bytes", 0), ("bytes", -1), ("bytes", 1e308)):
+            document = self.document()
+            document["results"][0][member] = value
+            text = self.compare(old, self.save("new", document), status=3)
+            self.assertIn("no finite positive rate", text)
+        for member, value, complaint in (
+            ("elapsed_ns", 0, "no finite positive rate"),
+            ("elapsed_ns", -5, "no finite positive rate"),
+            ("elapsed_ns", 1e-300, "no finite positive rate"),
+            ("sync_ns", -1, "negative sync_ns"),
+        ):
+            document = self.document()
+            document["results"][0]["samples"][0][member] = value
+            text = self.compare(old, self.save("new", document), status=3)
+            self.assertIn(complaint, text)
+            self.assertIn("new: a sample of 'codec", text)
+
+    def test_floors_are_possible(self) -> None:
+        runs = self.runs("calibrate", 3)
+        self.compare(
+            *(word for run in runs for word in ("--old", run)),
+            "--calibrate",
+            "genuine.json",
+        )
+        genuine = json.loads((self.directory / "genuine.json").read_text())
+        for processes in (1, -2, 2.5, 1e30, 2**63, "3", None):
+            self.save("floor", {**genuine, "processes": processes})
+            text = self.compare(*runs[:2], "--floor", "floor", status=3)
+            self.assertIn("floor: processes is no integer", text)
+        for kind in ("rate_spread", "ratio_spread"):
+            for spread in (-0.1, 10, 1e300):
+                floor = copy.deepcopy(genuine)
+                floor["rows"][0][kind] = spread
+                self.save("floor", floor)
+                text = self.compare(*runs[:2], "--floor", "floor", status=3)
+                self.assertIn("the spread of 'codec", text)
+        self.compare(*runs[:2], "--floor", "genuine.json")
+
+    def test_many_results_take_linear_time(self) -> None:
+        document = self.document()
+        pair = [
+            result
+            for result in document["results"]
+            if result["op"] == "read" and result["verification"] == "none"
+        ]
+        self.assertEqual({result["subject"] for result in pair}, {"codec", "raw"})
+        seconds = []
+        for count in (400, 1600):
+            document["results"] = [
+                {**one, "id": f"{one['id']} #{i}", "block_bytes": 4096 * (i + 1)}
+                for i in range(count)
+                for one in pair
+            ]
+            self.save("many", document)
+            before = os.times().children_user
+            self.compare("many", "many")
+            seconds.append(os.times().children_user - before)
+        # Quadratic time would be 16 times as much.
+        self.assertLess(seconds[1], 9 * seconds[0])
+
     def test_says_what_too_few_runs_cannot_show(self) -> None:
         old, new = self.runs("old", 4), self.runs("new", 4, factor=slower_codec)
         text = self.compare_runs(old, new)
