@@ -1,6 +1,7 @@
 // tzmark compare: tests whether the results of one build are slower than those of another.
 //
-// Exit status: 0 no regression; 1 a regression, or a result that some runs lack; 2 runs that are not comparable.
+// Exit status: 0 no regression; 1 a regression, or a result that some runs lack; 2 runs that are not comparable, or too
+// few to show a regression.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,6 +57,19 @@ void find_files(CompareOptions& options) {
     throw Error(ErrorCode::kUsage, fmt::format("--paired needs equal numbers of runs, not {} and {}",
                                                options.old_files.size(), options.new_files.size()));
   }
+}
+
+// Refuses to pass rows that could not have failed.
+void refuse_blind_rows(const ComparedRuns& compared) {
+  const std::size_t blind = compared.blind_rows();
+  if (blind == 0) return;
+  const bool single = compared.before.size() == 1 && compared.after.size() == 1;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("{} of {} rows cannot show a regression: {}; --force goes on", blind, compared.rows.size(),
+                          single ? std::string("one process on a side needs 6 samples (--rounds 6), and an idle "
+                                               "machine or --floor")
+                                 : fmt::format("run at least {} processes on each side",
+                                               runs_required(compared.tests, compared.rule))));
 }
 
 // Loads the runs of one side. The same run twice would count as two processes.
@@ -137,7 +151,11 @@ void run(CompareOptions& options, int& status) {
   if (!compared.rows.empty()) say("{}", table_text(compared));
   if (!options.json_file.empty()) write_text(options.json_file, json_text(to_json(compared)));
   if (!options.markdown_file.empty()) write_text(options.markdown_file, markdown_text(compared));
-  if (compared.has_regression() || (!compared.missing.empty() && !options.allow_missing)) status = 1;
+  if (compared.has_regression() || (!compared.missing.empty() && !options.allow_missing)) {
+    status = 1;
+  } else if (!options.force) {
+    refuse_blind_rows(compared);
+  }
 }
 
 }  // namespace
@@ -168,7 +186,7 @@ void add_compare(CLI::App& app, int& status) {
                       "Write the floor of this machine, from runs of one build (--old), to this file");
   command->add_flag("--by-rate", options->by_rate, "Judge rates, not their ratios to the raw path of the same run");
   command->add_flag("--allow-missing", options->allow_missing, "Go on if some runs lack a result");
-  command->add_flag("--force", options->force, "Compare runs that differ in machine, workload or command");
+  command->add_flag("--force", options->force, "Compare runs that differ in machine, workload or command, or are too few");
   command->add_option("--json", options->json_file, "Write the comparison to this file");
   command->add_option("--markdown", options->markdown_file, "Write it as Markdown, for a pull request");
   command->callback([options, &status] { run(*options, status); });

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
 import random
 import subprocess
@@ -158,6 +159,78 @@ class CompareTest(unittest.TestCase):
             {"codec"},
         )
 
+    def test_noise_of_the_raw_path_hides_no_regression(self) -> None:
+        def noisy_raw(codec: float, raw: float = 1) -> Factor:
+            def factor(result: Document) -> float:
+                if result["subject"] == "codec":
+                    return codec
+                return raw * math.exp(self.random.gauss(0, 0.3))
+
+            return factor
+
+        old = self.runs("old", 8, factor=noisy_raw(1))
+        rows = self.rows(old, self.runs("new", 8, factor=noisy_raw(1.25)), status=1)
+        for name, row in rows.items():
+            if row["subject"] == "codec":
+                self.assertEqual(row["verdict"], "REGRESSION", name)
+                self.assertLess(row["rate"]["p"], 0.01)
+        # The raw path changed in the other direction, or by too little.
+        for raw in (0.3, 3**0.25):
+            old = self.runs("old", 8, factor=lambda r: 1)
+            new = self.runs(
+                "new", 8, factor=lambda r: 3 if r["subject"] == "codec" else raw
+            )
+            self.compare_runs(old, new, status=1)
+
+    def test_one_process_with_noise_of_the_raw_path(self) -> None:
+        old, new = self.document(), self.document()
+        for document, slower in ((old, 1), (new, 10)):
+            for result in document["results"]:
+                for i, sample in enumerate(result["samples"]):
+                    if result["subject"] == "raw":
+                        sample["elapsed_ns"] *= (1, 30)[i % 2]
+                    else:
+                        sample["elapsed_ns"] *= slower
+        rows = self.rows_of_two(old, new, status=1)
+        verdicts = {
+            row["verdict"] for row in rows.values() if row["subject"] == "codec"
+        }
+        self.assertEqual(verdicts, {"REGRESSION"})
+
+    def rows_of_two(
+        self, old: Document, new: Document, *options: str, status: int = 0
+    ) -> dict[str, Document]:
+        return self.rows(
+            [self.save("old", old)], [self.save("new", new)], *options, status=status
+        )
+
+    def test_too_few_samples_do_not_pass(self) -> None:
+        old, new = self.document(), self.document(slower_codec)
+        for document in (old, new):
+            for result in document["results"]:
+                result["samples"] = result["samples"][:5]
+        self.save("old", old)
+        self.save("new", new)
+        text = self.compare("old", "new", status=2)
+        self.assertIn("6 of 9 rows cannot show a regression: one process", text)
+        self.assertIn("needs 6 samples", text)
+        self.compare("old", "new", "--force")
+        # One row that cannot fail is enough, and a regression elsewhere is told first.
+        new = self.document()
+        self.assertEqual(new["results"][0]["subject"], "codec")
+        new["results"][0]["samples"] = new["results"][0]["samples"][:5]
+        self.save("old", self.document())
+        self.save("new", new)
+        self.assertIn("1 of 9 rows", self.compare("old", "new", status=2))
+        for sample in new["results"][-1]["samples"]:
+            sample["elapsed_ns"] *= 20
+        for result in new["results"][1:]:
+            if result["subject"] == "codec":
+                for sample in result["samples"]:
+                    sample["elapsed_ns"] *= 20
+        self.save("new", new)
+        self.compare("old", "new", status=1)
+
     def test_a_raw_path_is_of_the_same_group(self) -> None:
         document = self.document()
         twins = copy.deepcopy(document["results"])
@@ -199,13 +272,6 @@ class CompareTest(unittest.TestCase):
         self.assertTrue(any(abs(ratio - 1) > 1e-6 for ratio in ratios[0]))
         for ratio in ratios[1]:
             self.assertAlmostEqual(ratio, 1)
-
-    def rows_of_two(
-        self, old: Document, new: Document, *options: str, status: int = 0
-    ) -> dict[str, Document]:
-        return self.rows(
-            [self.save("old", old)], [self.save("new", new)], *options, status=status
-        )
 
     def test_rates_are_finite_and_positive(self) -> None:
         old = self.save("old", self.document())
@@ -271,10 +337,15 @@ class CompareTest(unittest.TestCase):
 
     def test_says_what_too_few_runs_cannot_show(self) -> None:
         old, new = self.runs("old", 4), self.runs("new", 4, factor=slower_codec)
-        text = self.compare_runs(old, new)
+        text = self.compare_runs(old, new, status=2)
         self.assertIn("no result of 4 processes on a side can be significant", text)
-        self.assertRegex(text, r"run at least \d+")
         self.assertIn("too few runs", text)
+        self.assertIn(
+            "6 of 9 rows cannot show a regression: run at least 7 processes", text
+        )
+        self.compare_runs(old, new, "--force")
+        old, new = self.runs("old", 7), self.runs("new", 7, factor=slower_codec)
+        self.compare_runs(old, new, status=1)
         old, new = self.runs("old", 8, between=0.05), self.runs("new", 8, between=0.05)
         text = self.compare_runs(old, new)
         self.assertRegex(
@@ -345,9 +416,9 @@ class CompareTest(unittest.TestCase):
             self.assertIn("no space", text)
             self.compare(*sides, "--allow-missing")
         # Also if one of several processes lacks it.
-        runs = self.runs("run", 3)
-        self.compare_runs(runs, [*self.runs("other", 2), "new"], status=1)
-        self.compare_runs(runs, [*self.runs("other", 2), "new"], "--allow-missing")
+        runs = self.runs("run", 8)
+        self.compare_runs(runs, [*self.runs("other", 8), "new"], status=1)
+        self.compare_runs(runs, [*self.runs("other", 8), "new"], "--allow-missing")
         new["results"] = []
         self.save("new", new)
         self.compare("old", "new", status=1)
@@ -417,13 +488,16 @@ class CompareTest(unittest.TestCase):
         busy = self.document()
         busy["machine"]["load_average"] = [40, 20, 10]
         old, new = self.save("old", self.document()), self.save("new", busy)
-        self.assertIn("busy at the start of new: load 40.0", self.compare(old, new))
+        text = self.compare(old, new, status=2)
+        self.assertIn("busy at the start of new: load 40.0", text)
+        self.assertIn("an idle machine or --floor", text)
         self.assertNotIn("busy at", self.compare(old, old))
         # What one process shows on a busy machine says nothing about the build.
         slow = self.document(lambda r: 1.6 if r["subject"] == "codec" else 1)
         self.compare(old, self.save("slow", slow), status=1)
         slow["machine"]["load_average"] = [40, 20, 10]
-        self.compare(old, self.save("slow", slow))
+        self.compare(old, self.save("slow", slow), status=2)
+        self.compare(old, self.save("slow", slow), "--force")
 
     def test_ids_are_unique(self) -> None:
         merged = self.document()
@@ -511,6 +585,13 @@ class CompareTest(unittest.TestCase):
             entry.update(error_occurred=True, error_message="no device")
         text = self.compare(old[0], self.save("failed", failed), status=1)
         self.assertIn("no device", text)
+        # A benchmark of which one repetition failed was not measured, however many did not.
+        failed = self.google(1)
+        failed["benchmarks"][2].update(error_occurred=True)
+        text = self.compare(old[0], self.save("failed", failed), status=1)
+        self.assertIn("it failed", text)
+        text = self.compare(old[0], new[0], status=2)
+        self.assertIn("1 of 1 rows cannot show a regression", text)
 
     def test_reads_the_google_format_of_tzmark(self) -> None:
         outputs = []
@@ -526,7 +607,8 @@ class CompareTest(unittest.TestCase):
             )
             (self.directory / f"g{i}").write_text(done.stdout)
             outputs.append(f"g{i}")
-        self.assertIn("codec read mixed", self.compare(*outputs, "--threshold", "0.9"))
+        text = self.compare(*outputs, "--threshold", "0.9", "--force")
+        self.assertIn("codec read mixed", text)
 
     def test_wrong_usage(self) -> None:
         one = self.save("one", self.document())
