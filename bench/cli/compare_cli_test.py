@@ -313,6 +313,33 @@ class CompareTest(unittest.TestCase):
                 self.assertIn("the spread of 'codec", text)
         self.compare(*runs[:2], "--floor", "genuine.json")
 
+    def test_outputs_replace_no_input(self) -> None:
+        runs = self.runs("run", 3)
+        olds = [word for run in runs for word in ("--old", run)]
+        self.compare(*olds, "--calibrate", "floor")
+        (self.directory / "link").symlink_to(runs[1])
+        (self.directory / "hard").hardlink_to(self.directory / runs[1])
+        before = {p.name: p.read_bytes() for p in self.directory.iterdir()}
+        floor = ("--floor", "floor")
+        for words in (
+            *(
+                (*runs[:2], option, output)
+                for option in ("--json", "--markdown")
+                for output in (runs[0], f"./{runs[1]}", "link", "hard")
+            ),
+            (*runs[:2], *floor, "--json", "floor"),
+            (*runs[:2], *floor, "--markdown", "floor"),
+            (*runs[:2], "--json", "out", "--markdown", "./out"),
+            (*olds, "--calibrate", runs[2]),
+            (*olds, "--calibrate", "new", "--json", "out"),
+            (*olds, "--calibrate", "new", "--markdown", "out"),
+        ):
+            text = self.compare(*words, status=2)
+            self.assertRegex(text, "would replace|excludes")
+        self.assertEqual(
+            before, {p.name: p.read_bytes() for p in self.directory.iterdir()}
+        )
+
     def test_many_results_take_linear_time(self) -> None:
         document = self.document()
         pair = [
@@ -620,13 +647,30 @@ class CompareTest(unittest.TestCase):
             ("--old", one, "--new", one, one),
             (one, one, "--threshold", "2"),
             (one, one, "--alpha", "0"),
+            (one, one, "--alpha", "nan"),
+            (one, one, "--threshold", "nan"),
+            (one, one, "--threshold=-nan"),
             (one, one, "--calibrate", "x"),
+            (one, one, "--floor", ""),
+            (one, one, "--json", ""),
+            (one, one, "--markdown", ""),
+            ("", one),
+            ("--old", "", "--new", one),
         ):
             self.compare(*words, status=2)
         self.save("empty", {})
         text = self.compare(one, "empty", status=3)
         self.assertIn("is not a result of tzmark bench", text)
         self.compare(one, "nowhere", status=3)
+        for lists in ((f"{one},", one), (one, f",{one}")):
+            text = self.compare("--runs", *lists, status=2)
+            self.assertRegex(text, "a file name in '.*,.*' is empty")
+        (self.directory / "folder").mkdir()
+        for words in ((one, "folder"), (one, one, "--floor", "folder")):
+            text = self.compare(*words, status=3)
+            self.assertRegex(
+                text, "TZE-ENV-002.*folder: cannot be read: Is a directory"
+            )
 
 
 if __name__ == "__main__":
