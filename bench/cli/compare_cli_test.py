@@ -174,13 +174,31 @@ class CompareTest(unittest.TestCase):
             if row["subject"] == "codec":
                 self.assertEqual(row["verdict"], "REGRESSION", name)
                 self.assertLess(row["rate"]["p"], 0.01)
-        # The raw path changed in the other direction, or by too little.
-        for raw in (0.3, 3**0.25):
-            old = self.runs("old", 8, factor=lambda r: 1)
-            new = self.runs(
-                "new", 8, factor=lambda r: 3 if r["subject"] == "codec" else raw
-            )
-            self.compare_runs(old, new, status=1)
+
+    def test_the_raw_path_explains_what_it_shares(self) -> None:
+        """The ratio shows nothing, and the codec's rate is lower by a factor of e^3."""
+        for raw, verdict in (
+            (-2.0, "REGRESSION"),
+            (0.0, "REGRESSION"),
+            (1.0, "REGRESSION"),
+            (2.0, "machine slower"),
+        ):
+            old, new = self.document(), self.document()
+            for document, codec, path in ((old, 0.0, 0.0), (new, 3.0, raw)):
+                for result in document["results"]:
+                    for i, sample in enumerate(result["samples"]):
+                        # The first sample widens the interval of the ratio, not those of the rates.
+                        log = codec if result["subject"] == "codec" else path
+                        if i == 0 and document is old:
+                            log += 2.5 if result["subject"] == "codec" else -3
+                        sample["elapsed_ns"] = int(1e8 * math.exp(log))
+                        if sample["sync_ns"] is not None:
+                            sample["sync_ns"] = 0
+            status = 1 if verdict == "REGRESSION" else 0
+            for name, row in self.rows_of_two(old, new, status=status).items():
+                if row["subject"] == "codec":
+                    self.assertEqual(row["verdict"], verdict, (name, raw))
+                    self.assertEqual(row["reference"] is None, status == 1)
 
     def test_one_process_with_noise_of_the_raw_path(self) -> None:
         old, new = self.document(), self.document()
