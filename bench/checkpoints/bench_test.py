@@ -70,6 +70,7 @@ class CheckpointBenchTest(unittest.TestCase):
         for arguments, status in (
             ((), 2),
             (("--dir", str(self.directory), "--rounds", "0"), 2),
+            (("--dir", str(self.directory), "--step-ms", "nan"), 2),
             (("--dir", str(self.directory), "--workload", "none"), 2),
             (("--dir", "/dev/null/below"), 3),
         ):

@@ -6,17 +6,21 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "checkpoints/checkpoint_document.h"
 #include "cli/run_program.h"
 #include "program/standard_streams.h"
+#include "tzmark/error.h"
 #include "tzmark/version.h"
 
 namespace tzmark::bench {
 namespace {
 
 int measure(MeasurementOptions options, const std::string& json_file, const std::vector<std::string>& command) {
+  // CLI::PositiveNumber accepts NaN.
+  if (std::isnan(options.step_ms)) throw Error(ErrorCode::kUsage, "--step-ms is not a number");
   std::optional<AtomicFile> file;
   if (!json_file.empty()) file.emplace(json_file);
   Measurement measurement;

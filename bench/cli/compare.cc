@@ -1,9 +1,11 @@
 // tzmark compare: tests whether the results of one build are slower than those of another.
 //
-// Exit status: 0 no regression; 1 a regression, or a result that some runs lack; 2 runs that are not comparable.
+// Exit status: 0 no regression; 1 a regression, or a result that some runs lack; 2 runs that are not comparable, or too
+// few to show a regression.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -31,6 +33,7 @@ std::vector<std::string> split(const std::string& list) {
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
     names.push_back(list.substr(begin, end - begin));
+    if (names.back().empty()) throw Error(ErrorCode::kUsage, fmt::format("a file name in '{}' is empty", list));
     begin = end + 1;
   }
   return names;
@@ -56,6 +59,41 @@ void find_files(CompareOptions& options) {
     throw Error(ErrorCode::kUsage, fmt::format("--paired needs equal numbers of runs, not {} and {}",
                                                options.old_files.size(), options.new_files.size()));
   }
+}
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  // Outputs that do not exist yet have no inode.
+  return fs::equivalent(a, b, error) || fs::weakly_canonical(fs::absolute(a)) == fs::weakly_canonical(fs::absolute(b));
+}
+
+// Refuses outputs that would replace an input, or each other.
+void check_outputs(const CompareOptions& options) {
+  std::vector<std::string> taken = options.old_files;
+  taken.insert(taken.end(), options.new_files.begin(), options.new_files.end());
+  if (!options.floor_file.empty()) taken.push_back(options.floor_file);
+  for (const std::string& output : {options.calibrate_file, options.json_file, options.markdown_file}) {
+    if (output.empty()) continue;
+    for (const std::string& other : taken) {
+      if (!is_same_file(output, other)) continue;
+      throw Error(ErrorCode::kUsage, fmt::format("the output {} would replace {}", output, other));
+    }
+    taken.push_back(output);
+  }
+}
+
+// Refuses to pass rows that could not have failed.
+void refuse_blind_rows(const ComparedRuns& compared) {
+  const std::size_t blind = compared.blind_rows();
+  if (blind == 0) return;
+  const bool single = compared.before.size() == 1 && compared.after.size() == 1;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("{} of {} rows cannot show a regression: {}; --force goes on", blind, compared.rows.size(),
+                          single ? std::string("one process on a side needs 6 samples (--rounds 6), and an idle "
+                                               "machine or --floor")
+                                 : fmt::format("run at least {} processes on each side",
+                                               runs_required(compared.tests, compared.rule))));
 }
 
 // Loads the runs of one side. The same run twice would count as two processes.
@@ -112,6 +150,7 @@ void write_text(const std::string& file_name, const std::string& text) {
 
 void run(CompareOptions& options, int& status) {
   find_files(options);
+  check_outputs(options);
   ComparedRuns compared{load(options.old_files), load(options.new_files), options.rule, nullptr, options.by_rate};
   std::vector<RunDocument> all = compared.before;
   all.insert(all.end(), compared.after.begin(), compared.after.end());
@@ -137,40 +176,67 @@ void run(CompareOptions& options, int& status) {
   if (!compared.rows.empty()) say("{}", table_text(compared));
   if (!options.json_file.empty()) write_text(options.json_file, json_text(to_json(compared)));
   if (!options.markdown_file.empty()) write_text(options.markdown_file, markdown_text(compared));
-  if (compared.has_regression() || (!compared.missing.empty() && !options.allow_missing)) status = 1;
+  if (compared.has_regression() || (!compared.missing.empty() && !options.allow_missing)) {
+    status = 1;
+  } else if (!options.force) {
+    refuse_blind_rows(compared);
+  }
+}
+
+// CLI::Range accepts NaN, which is not below anything.
+CLI::Validator within(double low, double high) {
+  return {[low, high](const std::string& text) {
+            double value = 0;
+            const bool good = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
+            return good ? std::string() : fmt::format("{} is not a number from {} to {}", text, low, high);
+          },
+          fmt::format("FLOAT in [{} - {}]", low, high)};
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app, int& status) {
   auto options = std::make_shared<CompareOptions>();
+  // An empty variable of a script must not leave out a floor or an output.
+  const CLI::Validator named([](const std::string& name) { return name.empty() ? "a file name is empty" : ""; }, "");
   CLI::App* command = app.add_subcommand(
       "compare", "Compare results of bench, or of Google Benchmark; exit 1 on a regression or a missing result");
-  command->add_option("FILES", options->files, "OLD and NEW: results of the same command on the same machine");
+  command->add_option("FILES", options->files, "OLD and NEW: results of the same command on the same machine")
+      ->check(named);
   command->add_flag("--runs", options->runs, "OLD and NEW are comma-separated lists, one result per process");
   command->add_option("--old", options->old_files, "Result of the old build; repeat it for each process")
       ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(named);
   command->add_option("--new", options->new_files, "Result of the new build; repeat it for each process")
       ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(named);
   command->add_flag("--paired", options->rule.paired, "The i-th runs of both sides ran in turn");
   command
       ->add_option("--threshold", options->rule.threshold,
                    "Fraction by which a result may be slower without being a regression")
-      ->check(CLI::Range(0.0, 0.9))
+      ->check(within(0, 0.9))
       ->capture_default_str();
   command->add_option("--alpha", options->rule.alpha, "Probability of any false claim over the whole comparison")
-      ->check(CLI::Range(1e-6, 0.5))
+      ->check(within(1e-6, 0.5))
       ->capture_default_str();
-  command->add_option("--floor", options->floor_file, "Claim nothing below the floor in this file");
-  command->add_option("--calibrate", options->calibrate_file,
-                      "Write the floor of this machine, from runs of one build (--old), to this file");
+  command->add_option("--floor", options->floor_file, "Claim nothing below the floor in this file")->check(named);
+  CLI::Option* calibrate =
+      command
+          ->add_option("--calibrate", options->calibrate_file,
+                       "Write the floor of this machine, from runs of one build (--old), to this file")
+          ->check(named);
   command->add_flag("--by-rate", options->by_rate, "Judge rates, not their ratios to the raw path of the same run");
   command->add_flag("--allow-missing", options->allow_missing, "Go on if some runs lack a result");
-  command->add_flag("--force", options->force, "Compare runs that differ in machine, workload or command");
-  command->add_option("--json", options->json_file, "Write the comparison to this file");
-  command->add_option("--markdown", options->markdown_file, "Write it as Markdown, for a pull request");
+  command->add_flag("--force", options->force,
+                    "Compare runs that differ in machine, workload or command, or are too few");
+  command->add_option("--json", options->json_file, "Write the comparison to this file")
+      ->check(named)
+      ->excludes(calibrate);
+  command->add_option("--markdown", options->markdown_file, "Write it as Markdown, for a pull request")
+      ->check(named)
+      ->excludes(calibrate);
   command->callback([options, &status] { run(*options, status); });
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
 import random
 import subprocess
@@ -158,12 +159,238 @@ class CompareTest(unittest.TestCase):
             {"codec"},
         )
 
+    def test_noise_of_the_raw_path_hides_no_regression(self) -> None:
+        def noisy_raw(codec: float, raw: float = 1) -> Factor:
+            def factor(result: Document) -> float:
+                if result["subject"] == "codec":
+                    return codec
+                return raw * math.exp(self.random.gauss(0, 0.3))
+
+            return factor
+
+        old = self.runs("old", 8, factor=noisy_raw(1))
+        rows = self.rows(old, self.runs("new", 8, factor=noisy_raw(1.25)), status=1)
+        for name, row in rows.items():
+            if row["subject"] == "codec":
+                self.assertEqual(row["verdict"], "REGRESSION", name)
+                self.assertLess(row["rate"]["p"], 0.01)
+
+    def test_the_raw_path_explains_what_it_shares(self) -> None:
+        """The ratio shows nothing, and the codec's rate is lower by a factor of e^3."""
+        for raw, verdict in (
+            (-2.0, "REGRESSION"),
+            (0.0, "REGRESSION"),
+            (1.0, "REGRESSION"),
+            (2.0, "machine slower"),
+        ):
+            old, new = self.document(), self.document()
+            for document, codec, path in ((old, 0.0, 0.0), (new, 3.0, raw)):
+                for result in document["results"]:
+                    for i, sample in enumerate(result["samples"]):
+                        # The first sample widens the interval of the ratio, not those of the rates.
+                        log = codec if result["subject"] == "codec" else path
+                        if i == 0 and document is old:
+                            log += 2.5 if result["subject"] == "codec" else -3
+                        sample["elapsed_ns"] = int(1e8 * math.exp(log))
+                        if sample["sync_ns"] is not None:
+                            sample["sync_ns"] = 0
+            status = 1 if verdict == "REGRESSION" else 0
+            for name, row in self.rows_of_two(old, new, status=status).items():
+                if row["subject"] == "codec":
+                    self.assertEqual(row["verdict"], verdict, (name, raw))
+                    self.assertEqual(row["reference"] is None, status == 1)
+
+    def test_one_process_with_noise_of_the_raw_path(self) -> None:
+        old, new = self.document(), self.document()
+        for document, slower in ((old, 1), (new, 10)):
+            for result in document["results"]:
+                for i, sample in enumerate(result["samples"]):
+                    if result["subject"] == "raw":
+                        sample["elapsed_ns"] *= (1, 30)[i % 2]
+                    else:
+                        sample["elapsed_ns"] *= slower
+        rows = self.rows_of_two(old, new, status=1)
+        verdicts = {
+            row["verdict"] for row in rows.values() if row["subject"] == "codec"
+        }
+        self.assertEqual(verdicts, {"REGRESSION"})
+
+    def rows_of_two(
+        self, old: Document, new: Document, *options: str, status: int = 0
+    ) -> dict[str, Document]:
+        return self.rows(
+            [self.save("old", old)], [self.save("new", new)], *options, status=status
+        )
+
+    def test_too_few_samples_do_not_pass(self) -> None:
+        old, new = self.document(), self.document(slower_codec)
+        for document in (old, new):
+            for result in document["results"]:
+                result["samples"] = result["samples"][:5]
+        self.save("old", old)
+        self.save("new", new)
+        text = self.compare("old", "new", status=2)
+        self.assertIn("6 of 9 rows cannot show a regression: one process", text)
+        self.assertIn("needs 6 samples", text)
+        self.compare("old", "new", "--force")
+        # One row that cannot fail is enough, and a regression elsewhere is told first.
+        new = self.document()
+        self.assertEqual(new["results"][0]["subject"], "codec")
+        new["results"][0]["samples"] = new["results"][0]["samples"][:5]
+        self.save("old", self.document())
+        self.save("new", new)
+        self.assertIn("1 of 9 rows", self.compare("old", "new", status=2))
+        for sample in new["results"][-1]["samples"]:
+            sample["elapsed_ns"] *= 20
+        for result in new["results"][1:]:
+            if result["subject"] == "codec":
+                for sample in result["samples"]:
+                    sample["elapsed_ns"] *= 20
+        self.save("new", new)
+        self.compare("old", "new", status=1)
+
+    def test_a_raw_path_is_of_the_same_group(self) -> None:
+        document = self.document()
+        twins = copy.deepcopy(document["results"])
+        for twin in twins:
+            twin["id"] += " for steps"
+        imitations = copy.deepcopy(document["results"])
+        for result in imitations:
+            result["id"] = result["id"].replace(
+                "raw write mixed", "raw write mixed as-fio"
+            )
+            result["id"] = result["id"].replace(
+                "raw read mixed", "raw read mixed as-fio"
+            )
+        document["results"] += twins
+        document["results"] += [r for r in imitations if " as-fio " in r["id"]]
+        for name, row in self.rows_of_two(document, document).items():
+            if row["subject"] != "codec":
+                continue
+            self.assertNotIn(" as-fio ", row["reference"])
+            self.assertEqual(" for steps" in name, " for steps" in row["reference"])
+
+    def test_samples_of_checks_share_no_rounds(self) -> None:
+        old = self.document(within=0.2)
+        ratios = []
+        for command in ([], ["--check"]):
+            document = copy.deepcopy(old)
+            document["command"] += command
+            for result in document["results"]:
+                if result["subject"] == "raw":
+                    result["samples"] = result["samples"][::-1]
+                    for i, sample in enumerate(result["samples"]):
+                        sample["round"] = i
+            other = copy.deepcopy(old)
+            other["command"] += command
+            rows = self.rows_of_two(other, document)
+            ratios.append(
+                [r["judged"]["ratio"] for r in rows.values() if r["reference"]]
+            )
+        self.assertTrue(any(abs(ratio - 1) > 1e-6 for ratio in ratios[0]))
+        for ratio in ratios[1]:
+            self.assertAlmostEqual(ratio, 1)
+
+    def test_rates_are_finite_and_positive(self) -> None:
+        old = self.save("old", self.document())
+        for member, value in (("bytes", 0), ("bytes", -1), ("bytes", 1e308)):
+            document = self.document()
+            document["results"][0][member] = value
+            text = self.compare(old, self.save("new", document), status=3)
+            self.assertIn("no finite positive rate", text)
+        for member, value, complaint in (
+            ("elapsed_ns", 0, "no finite positive rate"),
+            ("elapsed_ns", -5, "no finite positive rate"),
+            ("elapsed_ns", 1e-300, "no finite positive rate"),
+            ("sync_ns", -1, "negative sync_ns"),
+        ):
+            document = self.document()
+            document["results"][0]["samples"][0][member] = value
+            text = self.compare(old, self.save("new", document), status=3)
+            self.assertIn(complaint, text)
+            self.assertIn("new: a sample of 'codec", text)
+
+    def test_floors_are_possible(self) -> None:
+        runs = self.runs("calibrate", 3)
+        self.compare(
+            *(word for run in runs for word in ("--old", run)),
+            "--calibrate",
+            "genuine.json",
+        )
+        genuine = json.loads((self.directory / "genuine.json").read_text())
+        for processes in (1, -2, 2.5, 1e30, 2**63, "3", None):
+            self.save("floor", {**genuine, "processes": processes})
+            text = self.compare(*runs[:2], "--floor", "floor", status=3)
+            self.assertIn("floor: processes is no integer", text)
+        for kind in ("rate_spread", "ratio_spread"):
+            for spread in (-0.1, 10, 1e300):
+                floor = copy.deepcopy(genuine)
+                floor["rows"][0][kind] = spread
+                self.save("floor", floor)
+                text = self.compare(*runs[:2], "--floor", "floor", status=3)
+                self.assertIn("the spread of 'codec", text)
+        self.compare(*runs[:2], "--floor", "genuine.json")
+
+    def test_outputs_replace_no_input(self) -> None:
+        runs = self.runs("run", 3)
+        olds = [word for run in runs for word in ("--old", run)]
+        self.compare(*olds, "--calibrate", "floor")
+        (self.directory / "link").symlink_to(runs[1])
+        (self.directory / "hard").hardlink_to(self.directory / runs[1])
+        before = {p.name: p.read_bytes() for p in self.directory.iterdir()}
+        floor = ("--floor", "floor")
+        for words in (
+            *(
+                (*runs[:2], option, output)
+                for option in ("--json", "--markdown")
+                for output in (runs[0], f"./{runs[1]}", "link", "hard")
+            ),
+            (*runs[:2], *floor, "--json", "floor"),
+            (*runs[:2], *floor, "--markdown", "floor"),
+            (*runs[:2], "--json", "out", "--markdown", "./out"),
+            (*olds, "--calibrate", runs[2]),
+            (*olds, "--calibrate", "new", "--json", "out"),
+            (*olds, "--calibrate", "new", "--markdown", "out"),
+        ):
+            text = self.compare(*words, status=2)
+            self.assertRegex(text, "would replace|excludes")
+        self.assertEqual(
+            before, {p.name: p.read_bytes() for p in self.directory.iterdir()}
+        )
+
+    def test_many_results_take_linear_time(self) -> None:
+        document = self.document()
+        pair = [
+            result
+            for result in document["results"]
+            if result["op"] == "read" and result["verification"] == "none"
+        ]
+        self.assertEqual({result["subject"] for result in pair}, {"codec", "raw"})
+        seconds = []
+        for count in (400, 1600):
+            document["results"] = [
+                {**one, "id": f"{one['id']} #{i}", "block_bytes": 4096 * (i + 1)}
+                for i in range(count)
+                for one in pair
+            ]
+            self.save("many", document)
+            before = os.times().children_user
+            self.compare("many", "many")
+            seconds.append(os.times().children_user - before)
+        # Quadratic time would be 16 times as much.
+        self.assertLess(seconds[1], 9 * seconds[0])
+
     def test_says_what_too_few_runs_cannot_show(self) -> None:
         old, new = self.runs("old", 4), self.runs("new", 4, factor=slower_codec)
-        text = self.compare_runs(old, new)
+        text = self.compare_runs(old, new, status=2)
         self.assertIn("no result of 4 processes on a side can be significant", text)
-        self.assertRegex(text, r"run at least \d+")
         self.assertIn("too few runs", text)
+        self.assertIn(
+            "6 of 9 rows cannot show a regression: run at least 7 processes", text
+        )
+        self.compare_runs(old, new, "--force")
+        old, new = self.runs("old", 7), self.runs("new", 7, factor=slower_codec)
+        self.compare_runs(old, new, status=1)
         old, new = self.runs("old", 8, between=0.05), self.runs("new", 8, between=0.05)
         text = self.compare_runs(old, new)
         self.assertRegex(
@@ -234,9 +461,9 @@ class CompareTest(unittest.TestCase):
             self.assertIn("no space", text)
             self.compare(*sides, "--allow-missing")
         # Also if one of several processes lacks it.
-        runs = self.runs("run", 3)
-        self.compare_runs(runs, [*self.runs("other", 2), "new"], status=1)
-        self.compare_runs(runs, [*self.runs("other", 2), "new"], "--allow-missing")
+        runs = self.runs("run", 8)
+        self.compare_runs(runs, [*self.runs("other", 8), "new"], status=1)
+        self.compare_runs(runs, [*self.runs("other", 8), "new"], "--allow-missing")
         new["results"] = []
         self.save("new", new)
         self.compare("old", "new", status=1)
@@ -306,13 +533,16 @@ class CompareTest(unittest.TestCase):
         busy = self.document()
         busy["machine"]["load_average"] = [40, 20, 10]
         old, new = self.save("old", self.document()), self.save("new", busy)
-        self.assertIn("busy at the start of new: load 40.0", self.compare(old, new))
+        text = self.compare(old, new, status=2)
+        self.assertIn("busy at the start of new: load 40.0", text)
+        self.assertIn("an idle machine or --floor", text)
         self.assertNotIn("busy at", self.compare(old, old))
         # What one process shows on a busy machine says nothing about the build.
         slow = self.document(lambda r: 1.6 if r["subject"] == "codec" else 1)
         self.compare(old, self.save("slow", slow), status=1)
         slow["machine"]["load_average"] = [40, 20, 10]
-        self.compare(old, self.save("slow", slow))
+        self.compare(old, self.save("slow", slow), status=2)
+        self.compare(old, self.save("slow", slow), "--force")
 
     def test_ids_are_unique(self) -> None:
         merged = self.document()
@@ -400,6 +630,13 @@ class CompareTest(unittest.TestCase):
             entry.update(error_occurred=True, error_message="no device")
         text = self.compare(old[0], self.save("failed", failed), status=1)
         self.assertIn("no device", text)
+        # A benchmark of which one repetition failed was not measured, however many did not.
+        failed = self.google(1)
+        failed["benchmarks"][2].update(error_occurred=True)
+        text = self.compare(old[0], self.save("failed", failed), status=1)
+        self.assertIn("it failed", text)
+        text = self.compare(old[0], new[0], status=2)
+        self.assertIn("1 of 1 rows cannot show a regression", text)
 
     def test_reads_the_google_format_of_tzmark(self) -> None:
         outputs = []
@@ -415,7 +652,8 @@ class CompareTest(unittest.TestCase):
             )
             (self.directory / f"g{i}").write_text(done.stdout)
             outputs.append(f"g{i}")
-        self.assertIn("codec read mixed", self.compare(*outputs, "--threshold", "0.9"))
+        text = self.compare(*outputs, "--threshold", "0.9", "--force")
+        self.assertIn("codec read mixed", text)
 
     def test_wrong_usage(self) -> None:
         one = self.save("one", self.document())
@@ -427,13 +665,30 @@ class CompareTest(unittest.TestCase):
             ("--old", one, "--new", one, one),
             (one, one, "--threshold", "2"),
             (one, one, "--alpha", "0"),
+            (one, one, "--alpha", "nan"),
+            (one, one, "--threshold", "nan"),
+            (one, one, "--threshold=-nan"),
             (one, one, "--calibrate", "x"),
+            (one, one, "--floor", ""),
+            (one, one, "--json", ""),
+            (one, one, "--markdown", ""),
+            ("", one),
+            ("--old", "", "--new", one),
         ):
             self.compare(*words, status=2)
         self.save("empty", {})
         text = self.compare(one, "empty", status=3)
         self.assertIn("is not a result of tzmark bench", text)
         self.compare(one, "nowhere", status=3)
+        for lists in ((f"{one},", one), (one, f",{one}")):
+            text = self.compare("--runs", *lists, status=2)
+            self.assertRegex(text, "a file name in '.*,.*' is empty")
+        (self.directory / "folder").mkdir()
+        for words in ((one, "folder"), (one, one, "--floor", "folder")):
+            text = self.compare(*words, status=3)
+            self.assertRegex(
+                text, "TZE-ENV-002.*folder: cannot be read: Is a directory"
+            )
 
 
 if __name__ == "__main__":

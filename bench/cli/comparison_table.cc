@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "harness/or_null.h"
@@ -33,22 +34,12 @@ struct RowValues {
 // Other programs took part of the machine, more or less at random.
 bool was_busy(const RunDocument& run) { return run.cores > 0 && run.load > run.cores / 2; }
 
-// Whether the medians differ by more than the samples do within their process.
-bool disjoint(const std::vector<double>& a, const std::vector<double>& b) {
+// Whether the medians differ by more than the samples do within their process; nothing with too few samples.
+std::optional<bool> disjoint(const std::vector<double>& a, const std::vector<double>& b) {
   const Interval one = median_interval(a);
   const Interval other = median_interval(b);
-  return one.low && other.low && (*one.low > *other.high || *other.low > *one.high);
-}
-
-std::vector<double> sample_logs(const Series& series, const Series* reference) {
-  std::vector<double> logs;
-  for (const auto& [round, rate] : series.rates) {
-    const auto found = reference == nullptr ? series.rates.end() : reference->rates.find(round);
-    const bool by_round = reference != nullptr && found != reference->rates.end();
-    const double base = by_round ? std::log(found->second) : reference == nullptr ? 0 : log_rate(*reference);
-    logs.push_back(std::log(rate) - base);
-  }
-  return logs;
+  if (!one.low || !other.low) return {};
+  return *one.low > *other.high || *other.low > *one.high;
 }
 
 const Series* reference_of(const RunDocument& run, const Series& series) {
@@ -84,14 +75,14 @@ RowValues values_of(const ComparedRuns& compared, const std::string& id, bool us
   if (compared.before.size() == 1 && compared.after.size() == 1) {
     const Series& before = *measured(compared.before[0], id);
     const Series& after = *measured(compared.after[0], id);
-    values.rates.disjoint = disjoint(sample_logs(before, nullptr), sample_logs(after, nullptr));
+    values.rates.disjoint = disjoint(log_rates(before), log_rates(after));
     if (use_reference) {
-      values.ratios.disjoint = disjoint(sample_logs(before, reference_of(compared.before[0], before)),
-                                        sample_logs(after, reference_of(compared.after[0], after)));
+      values.ratios.disjoint = disjoint(log_ratios(before, *reference_of(compared.before[0], before)),
+                                        log_ratios(after, *reference_of(compared.after[0], after)));
     }
   }
   const bool any_busy = std::ranges::any_of(all_runs(compared), [](const RunDocument* run) { return was_busy(*run); });
-  if (any_busy && compared.floor == nullptr) values.rates.disjoint = values.ratios.disjoint = false;
+  if (any_busy && compared.floor == nullptr) values.rates.disjoint = values.ratios.disjoint = {};
   if (compared.floor != nullptr) {
     values.rates.floor = compared.floor->floor_of(id, /*of_ratio=*/false);
     if (use_reference) values.ratios.floor = compared.floor->floor_of(id, /*of_ratio=*/true);
@@ -135,13 +126,33 @@ bool has_reference(const ComparedRuns& compared, const std::string& id) {
 
 double median_rate(const std::vector<double>& logs) { return std::exp(median_interval(logs).median); }
 
-std::string verdict_of(const ComparedRow& row, bool is_reference) {
+// Whether the raw path changed significantly, in the direction of the row and by half as much or more.
+bool changed_with(const ComparedRow& row, const ComparedRow& reference) {
+  return reference.rate.change == row.rate.change &&
+         std::abs(std::log(reference.rate.ratio)) >= std::abs(std::log(row.rate.ratio)) / 2;
+}
+
+// Sets the verdict. A ratio without a finding does not show that the machine did it, because noise of the raw path
+// hides changes of the code: without a change of the raw path, the rate is judged.
+void judge(ComparedRow& row, const ComparedRow* reference) {
   const bool slower = row.rate.change == Change::kRegression;
   const bool faster = row.rate.change == Change::kFaster;
-  const bool by_machine = is_reference || (!row.reference.empty() && row.judged.change == Change::kNone);
-  if (by_machine && slower) return "machine slower";
-  if (by_machine && faster) return "machine faster";
-  return std::string(name_of(row.judged.change));
+  const bool by_ratio = row.judged.change == Change::kRegression || (faster && row.judged.change == Change::kFaster);
+  const bool by_machine = !row.is_judged || (reference != nullptr && !by_ratio && changed_with(row, *reference));
+  if (by_machine && (slower || faster)) {
+    row.verdict = slower ? "machine slower" : "machine faster";
+    return;
+  }
+  if ((slower || faster) && !by_ratio) {
+    row.judged = row.rate;
+    row.reference.clear();
+  }
+  row.verdict = name_of(row.judged.change);
+}
+
+const ComparedRow* row_of(const std::vector<ComparedRow>& rows, const std::string& id) {
+  const auto found = std::ranges::lower_bound(rows, id, {}, &ComparedRow::id);
+  return found == rows.end() || found->id != id ? nullptr : &*found;
 }
 
 std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
@@ -191,15 +202,21 @@ bool ComparedRuns::has_regression() const {
   return std::ranges::any_of(rows, [](const ComparedRow& row) { return row.verdict == name_of(Change::kRegression); });
 }
 
+std::size_t ComparedRuns::blind_rows() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(rows, [](const ComparedRow& row) { return row.is_judged && !row.judged.detectable; }));
+}
+
 void compare_documents(ComparedRuns& compared) {
   const std::set<std::string> ids = find_ids(compared);
   // Results of raw paths, fio and peers are judged only where there is nothing else.
   const bool any_judged = std::ranges::any_of(all_runs(compared), [](const RunDocument* run) {
     return std::ranges::any_of(run->series, [](const auto& entry) { return entry.second.is_judged(); });
   });
-  std::vector<RunSets> rates;
-  std::vector<RunSets> judged;
-  std::vector<std::size_t> judged_rows;
+  // The rates of all rows, then the ratios of those with a raw path. Both can be claimed, so they are corrected
+  // together.
+  std::vector<RunSets> tests;
+  std::vector<RunSets> ratios;
   for (const std::string& id : ids) {
     const Series* before = first_measured(compared.before, id);
     const Series* after = first_measured(compared.after, id);
@@ -216,20 +233,21 @@ void compare_documents(ComparedRuns& compared) {
                              {},
                              values.rates.before.size(),
                              values.rates.after.size(),
+                             before->is_judged() || !any_judged,
                              ""});
-    if (before->is_judged() || !any_judged) {
-      judged_rows.push_back(compared.rows.size() - 1);
-      judged.push_back(use_reference ? std::move(values.ratios) : values.rates);
-    }
-    rates.push_back(std::move(values.rates));
+    tests.push_back(std::move(values.rates));
+    if (use_reference) ratios.push_back(std::move(values.ratios));
   }
-  const std::vector<Comparison> of_rates = compare_runs(rates, compared.rule);
-  const std::vector<Comparison> of_judged = compare_runs(judged, compared.rule);
-  for (std::size_t i = 0; i < compared.rows.size(); ++i) compared.rows[i].rate = compared.rows[i].judged = of_rates[i];
-  for (std::size_t i = 0; i < judged_rows.size(); ++i) compared.rows[judged_rows[i]].judged = of_judged[i];
+  std::ranges::move(ratios, std::back_inserter(tests));
+  compared.tests = tests.size();
+  const std::vector<Comparison> found = compare_runs(tests, compared.rule);
+  auto ratio = found.begin() + static_cast<std::ptrdiff_t>(compared.rows.size());
   for (std::size_t i = 0; i < compared.rows.size(); ++i) {
-    compared.rows[i].verdict = verdict_of(compared.rows[i], !std::ranges::binary_search(judged_rows, i));
+    ComparedRow& row = compared.rows[i];
+    row.rate = found[i];
+    row.judged = row.reference.empty() ? row.rate : *ratio++;
   }
+  for (ComparedRow& row : compared.rows) judge(row, row_of(compared.rows, row.reference));
 }
 
 std::string difference_text(const Difference& difference) {
@@ -259,22 +277,20 @@ std::vector<std::string> remarks_of(const ComparedRuns& compared) {
         percent(kDefaultFloor)));
     return remarks;
   }
-  std::size_t judged = 0;
   std::size_t blind = 0;
   double worst = 0;
   for (const ComparedRow& row : compared.rows) {
     worst = std::max(worst, row.judged.spread);
-    ++judged;
     if (!row.judged.detectable || *row.judged.detectable > kWanted) ++blind;
   }
   if (std::ranges::any_of(compared.rows, [](const ComparedRow& row) { return !row.judged.detectable; })) {
     remarks.push_back(
-        fmt::format("no result of {} processes on a side can be significant among {} rows: run at least {}", runs,
-                    judged, runs_required(judged, compared.rule)));
+        fmt::format("no result of {} processes on a side can be significant among {} tests: run at least {}", runs,
+                    compared.tests, runs_required(compared.tests, compared.rule)));
   } else if (blind > 0) {
-    const auto needed = runs_to_find(kWanted, worst, judged, compared.rule);
+    const auto needed = runs_to_find(kWanted, worst, compared.tests, compared.rule);
     remarks.push_back(fmt::format("a slow-down of {:.0f} % can go unnoticed in {} of {} rows: {}", 100 * kWanted, blind,
-                                  judged,
+                                  compared.rows.size(),
                                   needed ? fmt::format("run {} processes on each side", *needed)
                                          : std::string("no number of processes up to a thousand would do")));
   }

@@ -15,12 +15,13 @@ namespace tzmark::bench {
 struct ComparedRow {
   std::string id;
   std::string subject;
-  std::string reference;              // the raw path, relative to which the verdict is; empty without one
+  std::string reference;              // the raw path, relative to which the verdict is; empty if it is on rates
   double old_rate = 0, new_rate = 0;  // medians over processes
   Comparison rate;                    // of the rates themselves
-  Comparison judged;                  // of the ratio to the reference, or of the rates without one
+  Comparison judged;                  // of the ratio to the reference, or of the rates
   std::size_t old_runs = 0, new_runs = 0;
-  // "REGRESSION" and the like; "machine slower" or "machine faster" if the rate changed and the ratio did not.
+  bool is_judged = true;  // false for references, which cannot fail
+  // "REGRESSION" and the like; "machine slower" or "machine faster" if the raw path changed with the rate.
   std::string verdict;
 };
 
@@ -38,12 +39,15 @@ struct ComparedRuns {
   bool by_rate = false;              // ignore the raw path
   std::vector<Difference> differences = {};
   std::vector<MissingResult> missing = {};
-  std::vector<ComparedRow> rows = {};
+  std::vector<ComparedRow> rows = {};  // by id
+  std::size_t tests = 0;               // of rates and of ratios, among which claims are corrected
 
   bool has_regression() const;
+  // Judged rows that could not be a regression however slow they were.
+  std::size_t blind_rows() const;
 };
 
-// Fills in missing and rows.
+// Fills in missing, rows and tests.
 void compare_documents(ComparedRuns& compared);
 
 std::string difference_text(const Difference& difference);

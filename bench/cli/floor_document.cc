@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <functional>
 
 #include "tzmark/error.h"
@@ -13,6 +12,9 @@ namespace tzmark::bench {
 namespace {
 
 using nlohmann::json;
+
+constexpr double kSpreadMax = 10;          // a factor of 22,000
+constexpr unsigned kProcessesMax = 10000;  // Student's quantile is integrated in steps that are too wide for more
 
 // Returns the standard deviation of a value between processes; null if a process lacks it.
 json spread_of(const std::vector<RunDocument>& runs, const std::string& id,
@@ -53,21 +55,29 @@ json floor_document(const std::vector<RunDocument>& runs) {
 }
 
 FloorFile::FloorFile(const std::string& file) {
-  std::ifstream stream(file);
-  if (!stream) throw Error(ErrorCode::kOpenFailed, "cannot open " + file);
-  const json document = json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  const json document = parse_file(file);
   try {
     if (!document.is_object() || document.at("kind") != "floor" || document.at("schema_version") != 1) {
       throw Error(ErrorCode::kReadFailed, file + ": is not a floor file");
     }
     facts_.file = file;
     for (const auto& [name, value] : document.at("facts").items()) facts_.facts[name] = value;
-    processes_ = document.at("processes").get<std::size_t>();
-    if (processes_ < 2) throw Error(ErrorCode::kReadFailed, file + ": has fewer than two processes");
+    const json& processes = document.at("processes");
+    if (!processes.is_number_unsigned() || processes < 2 || processes > kProcessesMax) {
+      throw Error(ErrorCode::kReadFailed, fmt::format("{}: processes is no integer from 2 to {}", file, kProcessesMax));
+    }
+    processes_ = processes.get<std::size_t>();
+    const auto add = [&](std::map<std::string, double>& spreads, const std::string& id, const json& value) {
+      const auto spread = value.get<double>();
+      if (spread >= 0 && spread < kSpreadMax && spreads.emplace(id, spread).second) return;
+      throw Error(
+          ErrorCode::kReadFailed,
+          fmt::format("{}: the spread of '{}' is negative, {:.0f} or more, or given twice", file, id, kSpreadMax));
+    };
     for (const json& row : document.at("rows")) {
       const auto id = row.at("id").get<std::string>();
-      rate_spreads_[id] = row.at("rate_spread").get<double>();
-      if (!row.at("ratio_spread").is_null()) ratio_spreads_[id] = row["ratio_spread"].get<double>();
+      add(rate_spreads_, id, row.at("rate_spread"));
+      if (!row.at("ratio_spread").is_null()) add(ratio_spreads_, id, row["ratio_spread"]);
     }
   } catch (const json::exception& error) {
     throw Error(ErrorCode::kReadFailed, fmt::format("{}: is not a floor file: {}", file, error.what()));

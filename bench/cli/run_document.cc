@@ -33,6 +33,7 @@ constexpr std::array<std::string_view, 17> kParameters = {
 constexpr std::array<std::string_view, 9> kPathParameters = {
     "op", "io", "workload", "block_bytes", "queue_depth", "threads", "cache", "memory", "pages"};
 constexpr std::string_view kToDisk = " to disk";
+constexpr std::string_view kAsFio = " as-fio ";  // raw transfers that imitate fio instead of the codec
 
 template <std::size_t kCount>
 bool contains(const std::array<std::string_view, kCount>& names, std::string_view name) {
@@ -79,6 +80,14 @@ Series& add_series(RunDocument& run, const std::string& id, const std::string& s
   return found->second;
 }
 
+double rate_of(const RunDocument& run, const std::string& id, double amount, double time) {
+  const double rate = amount / time;
+  if (!(time > 0 && rate > 0 && std::isfinite(rate))) {
+    refuse(run.file, fmt::format("a sample of '{}' has no finite positive rate: {} in {}", id, amount, time));
+  }
+  return rate;
+}
+
 void add_result(RunDocument& run, const json& result) {
   const auto id = result.at("id").get<std::string>();
   const auto bytes = result.at("bytes").get<double>();
@@ -93,12 +102,13 @@ void add_result(RunDocument& run, const json& result) {
   for (const json& sample : samples) {
     const auto elapsed_ns = sample.at("elapsed_ns").get<double>();
     const json& sync_ns = sample.at("sync_ns");
-    if (!(elapsed_ns > 0)) refuse(run.file, fmt::format("a sample of '{}' took no time", id));
     const std::size_t round = sample.value("round", index++);
-    if (!series.rates.emplace(round, bytes * 1e9 / elapsed_ns).second) {
+    if (!series.rates.emplace(round, rate_of(run, id, bytes * 1e9, elapsed_ns)).second) {
       refuse(run.file, fmt::format("'{}' has two samples of round {}", id, round));
     }
-    if (!sync_ns.is_null()) durable.rates[round] = bytes * 1e9 / (elapsed_ns + sync_ns.get<double>());
+    if (sync_ns.is_null()) continue;
+    if (sync_ns.get<double>() < 0) refuse(run.file, fmt::format("a sample of '{}' has a negative sync_ns", id));
+    durable.rates[round] = rate_of(run, id, bytes * 1e9, elapsed_ns + sync_ns.get<double>());
   }
   if (!durable.rates.empty()) add_series(run, id + std::string(kToDisk), series.subject) = std::move(durable);
 }
@@ -108,22 +118,30 @@ json parameter(const Series& series, const std::string& name) {
   return found == series.parameters.end() ? json() : found->second;
 }
 
-bool is_path_of(const Series& raw, const Series& series) {
-  if (raw.subject != "raw" || raw.rates.empty()) return false;
-  return std::ranges::all_of(kPathParameters, [&](std::string_view path_parameter) {
-    const std::string name = path_parameter == "io" ? "io.actual" : std::string(path_parameter);
-    const json expected = parameter(series, name);
-    return parameter(raw, name) == expected ||
-           (name == "memory" && expected == "device" && parameter(raw, name) == "sink");
-  });
+// Returns what a result shares with its raw path: parameters, with or without the fsync, and the group of its check.
+std::string path_of(const std::string& id, const Series& series, const json& memory) {
+  json path = {id.ends_with(kToDisk)};
+  for (const std::string_view name : kPathParameters) {
+    path.push_back(name == "memory" ? memory : parameter(series, name == "io" ? "io.actual" : std::string(name)));
+  }
+  const std::string plain = id.substr(0, id.size() - (id.ends_with(kToDisk) ? kToDisk.size() : 0));
+  const std::size_t group = plain.rfind(" for ");
+  path.push_back(group == std::string::npos ? "" : plain.substr(group));
+  return path.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 void find_references(RunDocument& run) {
+  std::map<std::string, std::string> raws;  // ids by path
+  for (const auto& [id, series] : run.series) {
+    if (series.subject != "raw" || series.rates.empty() || id.find(kAsFio) != std::string::npos) continue;
+    raws.emplace(path_of(id, series, parameter(series, "memory")), id);
+  }
   for (auto& [id, series] : run.series) {
     if (series.subject != "codec") continue;
-    for (const auto& [raw_id, raw] : run.series) {
-      if (raw_id.ends_with(kToDisk) == id.ends_with(kToDisk) && is_path_of(raw, series)) series.reference = raw_id;
-    }
+    const json memory = parameter(series, "memory");
+    auto found = raws.find(path_of(id, series, memory));
+    if (found == raws.end() && memory == "device") found = raws.find(path_of(id, series, "sink"));
+    if (found != raws.end()) series.reference = found->second;
   }
 }
 
@@ -143,6 +161,9 @@ void read_tzmark(RunDocument& run, const json& document) {
   run.cores = document["machine"].at("cpu").at("cores").get<double>();
   for (const json& result : document.at("results")) add_result(run, result);
   find_references(run);
+  if (run.facts.contains("command --check")) {
+    for (auto& [id, series] : run.series) series.shares_rounds = false;
+  }
 }
 
 void read_google(RunDocument& run, const json& document) {
@@ -163,16 +184,19 @@ void read_google(RunDocument& run, const json& document) {
     series.subject = "benchmark";
     series.parameters["threads"] = entry.value("threads", 1);
     if (entry.value("error_occurred", false)) {
-      series.why_empty = entry.value("error_message", "");
+      series.why_empty = entry.value("error_message", "it failed");
       continue;
     }
     const double per_second = kUnits.at(entry.value("time_unit", "ns"));
     const auto time = entry.at("real_time").get<double>();
-    if (!(time > 0)) refuse(run.file, fmt::format("a sample of '{}' took no time", id));
     const std::size_t repetition = entry.value("repetition_index", series.rates.size());
-    if (!series.rates.emplace(repetition, per_second / time).second) {
+    if (!series.rates.emplace(repetition, rate_of(run, id, per_second, time)).second) {
       refuse(run.file, fmt::format("two results have the id '{}', so their samples cannot be told apart", id));
     }
+  }
+  // A benchmark of which a repetition failed was not measured.
+  for (auto& [id, series] : run.series) {
+    if (!series.why_empty.empty()) series.rates.clear();
   }
 }
 
@@ -194,14 +218,20 @@ void add_differences(const std::string& prefix, const std::map<std::string, json
   }
 }
 
-double median_of(std::vector<double> values) { return median_interval(std::move(values)).median; }
-
 }  // namespace
 
-RunDocument load_run(const std::string& file) {
+json parse_file(const std::string& file) {
   std::ifstream stream(file);
   if (!stream) throw Error(ErrorCode::kOpenFailed, "cannot open " + file);
-  const json document = json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  try {
+    return json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  } catch (const std::ios_base::failure& error) {
+    refuse(file, "cannot be read: " + error.code().message());
+  }
+}
+
+RunDocument load_run(const std::string& file) {
+  const json document = parse_file(file);
   RunDocument run;
   run.file = file;
   try {
@@ -234,20 +264,28 @@ std::vector<Difference> differences_of(const std::vector<RunDocument>& documents
   return differences;
 }
 
-double log_rate(const Series& series) {
+std::vector<double> log_rates(const Series& series) {
   std::vector<double> logs;
   for (const auto& [round, rate] : series.rates) logs.push_back(std::log(rate));
-  return median_of(std::move(logs));
+  return logs;
 }
 
-double log_ratio(const Series& series, const Series& reference) {
+std::vector<double> log_ratios(const Series& series, const Series& reference) {
+  const bool by_round = series.shares_rounds && std::ranges::all_of(series.rates, [&](const auto& sample) {
+                          return reference.rates.contains(sample.first);
+                        });
+  const double median = log_rate(reference);
   std::vector<double> logs;
   for (const auto& [round, rate] : series.rates) {
-    const auto found = reference.rates.find(round);
-    if (found == reference.rates.end()) return log_rate(series) - log_rate(reference);
-    logs.push_back(std::log(rate / found->second));
+    logs.push_back(std::log(rate) - (by_round ? std::log(reference.rates.at(round)) : median));
   }
-  return median_of(std::move(logs));
+  return logs;
+}
+
+double log_rate(const Series& series) { return median_interval(log_rates(series)).median; }
+
+double log_ratio(const Series& series, const Series& reference) {
+  return median_interval(log_ratios(series, reference)).median;
 }
 
 }  // namespace tzmark::bench

@@ -13,6 +13,7 @@ struct Series {
   std::string subject;                  // "codec", "raw", ..., "benchmark" of Google Benchmark
   std::string reference;                // id of the raw path with the same parameters; empty without one
   std::map<std::size_t, double> rates;  // by round: bytes per second, or executions per second
+  bool shares_rounds = true;            // with the raw path; in checks each subject counts its own
   std::string why_empty;
   std::map<std::string, nlohmann::json> parameters;
 
@@ -31,7 +32,11 @@ struct RunDocument {
   std::map<std::string, Series> series;  // by id; for writes also "ID to disk", with the fsync
 };
 
-// Throws kReadFailed if the file is neither, or if two results share an id: their samples could not be told apart.
+// Reads a file of JSON. Throws kOpenFailed or kReadFailed; returns a discarded value if the text is not JSON.
+nlohmann::json parse_file(const std::string& file);
+
+// Throws kReadFailed if the file is neither, if two results share an id, so that their samples could not be told apart,
+// or if a rate is not a finite positive number.
 RunDocument load_run(const std::string& file);
 
 // A fact or parameter in which a document differs from the first one.
@@ -45,8 +50,11 @@ struct Difference {
 // first document that has it.
 std::vector<Difference> differences_of(const std::vector<RunDocument>& documents);
 
-// The median over rounds of the logarithm of the rate; of the ratio to a reference, taken within each round where both
-// have the same rounds. REQUIRES: not empty.
+// The logarithms of the rates; of the ratios to a reference, taken within each round where both have the same rounds,
+// and to its median where they do not. REQUIRES: not empty.
+std::vector<double> log_rates(const Series& series);
+std::vector<double> log_ratios(const Series& series, const Series& reference);
+// Their medians.
 double log_rate(const Series& series);
 double log_ratio(const Series& series, const Series& reference);
 

@@ -190,7 +190,7 @@ std::vector<Comparison> compare_runs(const std::vector<RunSets>& rows, const Com
     if (single) {
       comparison.ratio = std::exp(unpaired_shift(row.before, row.after, kIntervalAlpha).estimate);
       // Twice the limit, because the result varies by as much as the limit allows for.
-      comparison.detectable = slowdown_of(2 * limit);
+      if (row.disjoint) comparison.detectable = slowdown_of(2 * limit);
     } else {
       const Shift shift = rule.paired ? paired_shift(differences_of(row), kIntervalAlpha)
                                       : unpaired_shift(row.before, row.after, kIntervalAlpha);
@@ -210,7 +210,7 @@ std::vector<Comparison> compare_runs(const std::vector<RunSets>& rows, const Com
   correct(comparisons);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Comparison& comparison = comparisons[i];
-    const bool found = comparison.p ? *comparison.p < rule.alpha : rows[i].disjoint;
+    const bool found = comparison.p ? *comparison.p < rule.alpha : rows[i].disjoint.value_or(false);
     if (!comparison.detectable) {
       comparison.change = Change::kTooFewRuns;
     } else if (found) {

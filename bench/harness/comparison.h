@@ -33,7 +33,8 @@ struct Floor {
 struct RunSets {
   std::vector<double> before, after;
   std::optional<Floor> floor = {};
-  bool disjoint = true;  // with one process each: whether the intervals of their samples are disjoint
+  // With one process each: whether the intervals of their samples are disjoint; nothing if that is unknown.
+  std::optional<bool> disjoint = true;
 };
 
 enum class Change {
@@ -41,7 +42,7 @@ enum class Change {
   kRegression,  // slower, by more than the threshold
   kFaster,      // faster, by more than the threshold
   kSmall,       // a difference was found, but it is below the threshold or the floor
-  kTooFewRuns,  // no result of so few processes can be significant
+  kTooFewRuns,  // no result of so few processes or samples can be significant
 };
 
 // "no difference found", "REGRESSION", "faster", "below the threshold", "too few runs"

@@ -80,7 +80,7 @@ TEST(CompareRuns, ClaimsNoChangeBelowTheThreshold) {
 }
 
 TEST(CompareRuns, SingleProcessesHaveAFloor) {
-  const auto compare = [](double after, std::optional<Floor> floor, bool disjoint) {
+  const auto compare = [](double after, std::optional<Floor> floor, std::optional<bool> disjoint) {
     return compare_runs({{{0}, {std::log(after)}, floor, disjoint}}, {})[0];
   };
   const Comparison slower = compare(0.65, {}, true);
@@ -89,6 +89,8 @@ TEST(CompareRuns, SingleProcessesHaveAFloor) {
   EXPECT_FALSE(slower.p || slower.low);
   EXPECT_EQ(slower.floor, kDefaultFloor);
   EXPECT_EQ(compare(0.65, {}, false).change, Change::kNone);
+  EXPECT_EQ(compare(0.65, {}, {}).change, Change::kTooFewRuns);
+  EXPECT_FALSE(compare(0.65, {}, {}).detectable);
   EXPECT_EQ(compare(0.8, {}, true).change, Change::kNone);
   EXPECT_EQ(compare(1.5, {}, true).change, Change::kFaster);
   // t of 10 degrees of freedom exceeds 3.169 with 0.5 %.
