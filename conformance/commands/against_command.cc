@@ -163,7 +163,7 @@ void add_against_options(CLI::App& app, AgainstArguments& arguments) {
   app.add_option("--minimize-time", arguments.minimize_seconds,
                  "time limit for minimizing the file of each difference (default: 60)")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(seconds_validator());
 }
 
 int run_against(const AgainstArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {

@@ -32,12 +32,21 @@ void add_adapter_options(CLI::App& app, AdapterOptions& options) {
   app.add_flag("--one-shot", options.one_shot, "start the adapter for each question, even if it can serve");
 }
 
+CLI::Validator seconds_validator() {
+  return {[](const std::string& text) {
+            double seconds = 0;
+            const bool good = CLI::detail::lexical_cast(text, seconds) && seconds >= 1e-9 && seconds <= 1e9;
+            return good ? std::string() : "not a positive number of seconds: " + text;
+          },
+          ""};
+}
+
 void add_limit_options(CLI::App& app, LimitOverrides& limits, const std::string& replaced) {
   app.add_option_function<double>(
          "--timeout", [&limits](double seconds) { limits.elapsed_max = nanoseconds_of(seconds); },
          "time limit of a command, on top of what the adapter takes to start" + replaced)
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(seconds_validator());
   app.add_option("--memory", limits.memory_max_bytes,
                  "memory limit of a command, on top of what the idle adapter uses" + replaced)
       ->type_name("BYTES[KiB|MiB|GiB]")

@@ -30,6 +30,9 @@ struct AdapterOptions {
 // Without --profile.
 void add_adapter_options(CLI::App& app, AdapterOptions& options);
 
+// Accepts a number of seconds from a nanosecond to 30 years. CLI::PositiveNumber accepts NaN.
+CLI::Validator seconds_validator();
+
 // --timeout and --memory; replaced names what counts without them.
 void add_limit_options(CLI::App& app, LimitOverrides& limits, const std::string& replaced);
 

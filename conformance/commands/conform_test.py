@@ -170,6 +170,8 @@ class ConformTest(unittest.TestCase):
             ["positional"],
             ["--jobs", "0"],
             ["--timeout", "-1"],
+            ["--timeout", "nan"],
+            ["--timeout", "1e300"],
             ["--memory", "many"],
             ["--corpus", str(self.corpus), "--adapter", "a | b"],
             ["--corpus", str(self.corpus), "--adapter", "   "],

@@ -90,7 +90,7 @@ void add_minimize_options(CLI::App& app, MinimizeArguments& arguments) {
   app.add_option("--time", arguments.time_seconds,
                  "time limit, after which the smallest file so far is written (default: 600)")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(seconds_validator());
 }
 
 int run_minimize(const MinimizeArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
