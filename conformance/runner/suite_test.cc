@@ -2,6 +2,7 @@
 // outcome.
 #include "runner/suite.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "bytes/threads.h"
+#include "io/paths.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
