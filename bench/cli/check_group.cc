@@ -125,6 +125,11 @@ void CheckGroup::conclude(Entry& entry) {
     for (const Index i : entry.theirs) check.against.push_back(id(i));
     check.note +=
         fmt::format("{}best: {} against {}", check.note.empty() ? "" : "; ", id(subjects[0]), id(subjects[1]));
+    for (const auto& side : {entry.ours, entry.theirs}) {
+      for (const Index i : side) {
+        if (!measured_[i].why.empty()) check.note += fmt::format("; without {}: {}", id(i), measured_[i].why);
+      }
+    }
   }
   if (contest.why.empty() || contest.verdict != BoundVerdict::kUndecided) {
     check.verdict = contest.verdict;
