@@ -111,9 +111,8 @@ class Matrix {
       }
     }
     for (const unsigned threads : options_.threads) {
-      for (const Rung rung : {Rung::kMemcpy, Rung::kCrc32, Rung::kSha256, Rung::kSecretbox}) {
-        add(ceiling(rung, thread_count(threads)));
-      }
+      const auto ladder = std::make_shared<Ladder>(thread_count(threads));
+      for (const Rung rung : {Rung::kMemcpy, Rung::kCrc32, Rung::kSha256, Rung::kSecretbox}) add(ceiling(ladder, rung));
     }
     if (to_device()) add_gpu_ceilings();
     if (options_.peers) add_peers();
@@ -372,7 +371,7 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
   bench
       ->add_option(
           "--scale", options->scale_bytes,
-          "Scale the workload down to this many bytes (default 256MiB; with --check a quarter of it is written)")
+          "Scale the workload down to this many bytes (default 256MiB; with --check 128MiB, half of which is written)")
       ->transform(CLI::AsSizeValue(false));
   bench->add_option("--io", options->io, "I/O paths, comma-separated (default: all available, without variants)")
       ->delimiter(',');

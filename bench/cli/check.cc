@@ -63,9 +63,10 @@ void codec_against_raw(CheckGroup& group) {
 void steps_on_top(CheckGroup& group) {
   const auto content = group.content(large_tensors(group.options()));
   const auto written = group.content(written_tensors(group.options()));
-  const std::size_t crc32 = group.add(ceiling(Rung::kCrc32, group.threads()));
-  const std::size_t sha256 = group.add(ceiling(Rung::kSha256, group.threads()));
-  const std::size_t secretbox = group.add(ceiling(Rung::kSecretbox, group.threads()));
+  const auto ladder = std::make_shared<Ladder>(group.threads());
+  const std::size_t crc32 = group.add(ceiling(ladder, Rung::kCrc32));
+  const std::size_t sha256 = group.add(ceiling(ladder, Rung::kSha256));
+  const std::size_t secretbox = group.add(ceiling(ladder, Rung::kSecretbox));
   for (const std::string io : {"buffered", "mmap", "direct", "uring-direct"}) {
     const IoSettings moving{.io = io};
     const Cache cache = cache_for(io);
@@ -100,7 +101,7 @@ void verified_against_steps(CheckGroup& group) {
   group.against_steps("3", "default read verified by CRC32",
                       group.add(codec_read(group.place(), content, {}, {}, {.verification = Verification::kCrc32})),
                       group.add(raw_read(group.place(), content, {}, Target::kHugePages, Cache::kWarm)),
-                      {group.add(ceiling(Rung::kCrc32, group.threads()))}, false, 0.9);
+                      {group.add(ceiling(std::make_shared<Ladder>(group.threads()), Rung::kCrc32))}, false, 0.9);
 }
 
 struct PeerCheck {
@@ -198,7 +199,7 @@ void memory_to_a_sink(CheckGroup& group, const SharedContent& content) {
 void sizes_of_files(CheckGroup& group) {
   constexpr std::uint64_t kSmallBytes = 64 * kMiB;
   for (const std::uint64_t bytes :
-       {kSmallBytes, std::max(kSmallBytes, std::min(2 * kGiB, group.options().scale_bytes * 8))}) {
+       {kSmallBytes, std::max(kSmallBytes, std::min(2 * kGiB, group.options().scale_bytes * 16))}) {
     const auto content = group.content(even_workload(32, bytes / 32));
     group.ratio("5", fmt::format("read to a sink, {} MiB, against raw", bytes / kMiB),
                 group.add(codec_read(group.place(), content, {}, {}, {.target = Target::kSink})),
@@ -273,7 +274,7 @@ struct Group {
 };
 
 const Group kGroups[] = {
-    {"1", "fio", 4, raw_against_fio},        {"1", "paths", 12, codec_against_raw},
+    {"1", "fio", 4, raw_against_fio},        {"1", "paths", 20, codec_against_raw},
     {"2", "steps", 32, steps_on_top},        {"3", "crc32", 1, verified_against_steps},
     {"5", "counts", 2, counts_of_tensors},   {"5", "sizes", 3, sizes_of_files},
     {"6", "bytes", 0, same_bytes},           {"7", "gpu", 4, gpu_memory},

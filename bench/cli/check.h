@@ -29,7 +29,7 @@ nlohmann::json to_json(const RatioCheck& check);
 
 struct CheckOptions {
   std::string directory;
-  std::uint64_t scale_bytes = 256 << 20;  // of what is read; a quarter of it is written
+  std::uint64_t scale_bytes = 128 << 20;  // of what is read; half of it is written
   std::size_t gpu_set_bytes = kGpuWorkingSetBytes;
   std::vector<std::string> items = {};  // empty: all
   ContestOptions contests = {};         // the budget is that of all checks together

@@ -13,7 +13,7 @@
 namespace tzmark::bench {
 namespace {
 
-constexpr unsigned kChoosingRounds = 5;
+constexpr unsigned kChoosingRounds = 3;
 
 }  // namespace
 
@@ -146,7 +146,7 @@ void CheckGroup::finish(const GroupDone& done) {
 }
 
 Workload large_tensors(const CheckOptions& options) { return even_workload(32, options.scale_bytes / 32); }
-Workload written_tensors(const CheckOptions& options) { return even_workload(32, options.scale_bytes / 128); }
+Workload written_tensors(const CheckOptions& options) { return even_workload(32, options.scale_bytes / 64); }
 
 Cache cache_for(std::string_view io) { return is_direct(io) ? Cache::kDirect : Cache::kWarm; }
 

@@ -23,24 +23,20 @@ using Clock = std::chrono::steady_clock;
 // Bytes per step: many enough to hide the cost of a call, few enough to end close to the deadline.
 constexpr std::size_t kPieceBytes = std::size_t{2} << 20;
 
-// The memory and the step of one thread.
+// The step of one thread. A copy goes from the first half of the working set to the second.
 class Worker {
  public:
-  Worker(Rung rung, std::size_t bytes) : rung_(rung), from_(bytes), to_(rung == Rung::kMemcpy ? bytes : 0) {
-    // Memory that was never written is a single page of zeros, which fits into a cache.
-    std::ranges::fill(from_.bytes(), std::byte{0x5a});
-    std::ranges::fill(to_.bytes(), std::byte{0});
-  }
+  Worker(Rung rung, std::span<std::byte> working_set)
+      : rung_(rung), all_(rung == Rung::kMemcpy ? working_set.first(working_set.size() / 2) : working_set) {}
 
   // Processes the next piece, and returns its size.
   std::size_t step() {
-    const std::span<std::byte> all = from_.bytes();
     const std::size_t begin = at_;
-    const std::span<std::byte> piece = all.subspan(begin, std::min(kPieceBytes, all.size() - begin));
-    at_ = begin + piece.size() == all.size() ? 0 : begin + piece.size();
+    const std::span<std::byte> piece = all_.subspan(begin, std::min(kPieceBytes, all_.size() - begin));
+    at_ = begin + piece.size() == all_.size() ? 0 : begin + piece.size();
     switch (rung_) {
       case Rung::kMemcpy:
-        std::memcpy(to_.bytes().data() + begin, piece.data(), piece.size());
+        std::memcpy(all_.data() + all_.size() + begin, piece.data(), piece.size());
         break;
       case Rung::kCrc32:
         crc_ = crc32(crc_, piece);
@@ -72,9 +68,8 @@ class Worker {
     crypto_secretbox_detached(data, mac_.data(), data, piece.size(), nonce_.data(), key_.data());
   }
 
-  Rung rung_;
-  HostMemory from_;
-  HostMemory to_;
+  const Rung rung_;
+  const std::span<std::byte> all_;
   std::size_t at_ = 0;
   std::uint32_t crc_ = 0;
   Sha256 sha256_;
@@ -99,15 +94,23 @@ std::string_view rung_name(Rung rung) {
   return "secretbox";
 }
 
-double measure_rate(Rung rung, unsigned threads, std::chrono::nanoseconds time, std::size_t working_set_bytes) {
+Ladder::Ladder(unsigned threads, std::size_t working_set_bytes) {
   if (::sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium cannot be initialized");
+  for (unsigned i = 0; i < threads; ++i) working_sets_.emplace_back(working_set_bytes);
+}
+
+double Ladder::measure(Rung rung, std::chrono::nanoseconds time) {
+  const unsigned threads = this->threads();
   std::vector<double> rates(threads);
   std::vector<std::exception_ptr> errors(threads);
   std::barrier filled(threads);
   const auto measure = [&](std::size_t i) {
-    // Each thread fills its own memory, because the system may place memory near the core that first touches it.
     try {
-      Worker worker(rung, working_set_bytes);
+      const std::span<std::byte> working_set = working_sets_[i].bytes();
+      // Each thread fills its own memory, because the system may place memory near the core that first touches it.
+      // Memory that was never written is a single page of zeros, which fits into a cache.
+      if (!is_filled_) std::ranges::fill(working_set, std::byte{0x5a});
+      Worker worker(rung, working_set);
       worker.step();
       filled.arrive_and_wait();
       rates[i] = worker.run(time);
@@ -130,6 +133,7 @@ double measure_rate(Rung rung, unsigned threads, std::chrono::nanoseconds time, 
     if (errors[i]) std::rethrow_exception(errors[i]);
     sum += rates[i];
   }
+  is_filled_ = true;
   return sum;
 }
 

@@ -4,6 +4,9 @@
 #include <chrono>
 #include <cstdint>
 #include <string_view>
+#include <vector>
+
+#include "tzmark/memory.h"
 
 namespace tzmark::bench {
 
@@ -20,11 +23,21 @@ std::string_view rung_name(Rung rung);
 // Larger than any cache, as the data of a checkpoint is.
 inline constexpr std::size_t kWorkingSetBytes = std::size_t{64} << 20;
 
-// Measures the bytes per second of `threads` threads together. Each has its own working set (in huge pages if
-// available), filled before the clock starts. The threads start together and run for about `time`; the result is the
-// sum of their rates. A working set that fits into a cache gives the rate for cached data. REQUIRES: threads > 0,
-// working_set_bytes > 0. Errors: TZE-ENV-006 if memory or threads are short.
-double measure_rate(Rung rung, unsigned threads, std::chrono::nanoseconds time,
-                    std::size_t working_set_bytes = kWorkingSetBytes);
+// The rates of threads that work together, each on a working set of its own (in huge pages if available), which all
+// rungs share and which stays, so that a measurement costs little more than the time it is given. For one thread at a
+// time. Errors: TZE-ENV-006 if memory or threads are short.
+class Ladder {
+ public:
+  // A working set that fits into a cache gives the rate for cached data. REQUIRES: threads > 0, working_set_bytes > 1.
+  explicit Ladder(unsigned threads, std::size_t working_set_bytes = kWorkingSetBytes);
+
+  unsigned threads() const { return static_cast<unsigned>(working_sets_.size()); }
+  // Returns bytes per second: the sum over the threads, which start together and run for about `time`.
+  double measure(Rung rung, std::chrono::nanoseconds time);
+
+ private:
+  std::vector<HostMemory> working_sets_;
+  bool is_filled_ = false;
+};
 
 }  // namespace tzmark::bench

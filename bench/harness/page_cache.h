@@ -16,7 +16,8 @@ double resident_share(const std::string& file_name);
 // that are mapped or in use elsewhere.
 double drop(const std::string& file_name);
 
-// Reads the whole file once. Returns the share that is then resident, less than 1 if memory is short.
+// Reads the whole file, unless all of it is resident. Returns the share that is then resident, less than 1 if memory is
+// short.
 double warm(const std::string& file_name);
 
 }  // namespace tzmark::bench

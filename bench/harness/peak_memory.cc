@@ -73,8 +73,14 @@ MemoryPeak PeakMemory::stop() {
 
 std::uint64_t touch_free_memory(std::uint64_t bytes) {
   constexpr std::size_t kPageBytes = 4096;
+  static std::chrono::steady_clock::time_point touched;
+  static std::uint64_t touched_bytes = 0;
+  const auto now = std::chrono::steady_clock::now();
+  if (bytes <= touched_bytes && now - touched < std::chrono::seconds(1)) return 0;
   const auto free = labelled(read_text("/proc/meminfo").value_or(""), "MemFree");
   if (!free) return 0;
+  touched = now;
+  touched_bytes = bytes;
   bytes = std::min<std::uint64_t>(bytes, std::strtoull(free->c_str(), nullptr, 10) * 1024 / 2);
   const HostMemory memory(bytes);
   const std::span<std::byte> all = memory.bytes();

@@ -39,7 +39,9 @@ class PeakMemory {
 
 // Touches that many bytes of free memory and frees them again. The host of a virtual machine may have reclaimed free
 // memory, and then its first touch costs several times as much, which would add noise to the next run. Touches at most
-// half of the free memory, so that the page cache stays. Returns the number of bytes touched.
+// half of the free memory, so that the page cache stays. Does nothing if it touched as much within the last second,
+// because Linux offers free memory to the host only after two. Returns the number of bytes touched. For one thread at a
+// time. Source of the delay: PAGE_REPORTING_DELAY in mm/page_reporting.c.
 std::uint64_t touch_free_memory(std::uint64_t bytes);
 
 }  // namespace tzmark::bench

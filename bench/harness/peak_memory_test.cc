@@ -60,6 +60,8 @@ TEST(TouchFreeMemory, GivesBackWhatItTook) {
   PeakMemory peak;
   EXPECT_EQ(touch_free_memory(64 << 20), 64U << 20);
   EXPECT_GE(peak.stop().resident_bytes, 60U << 20) << "it was touched";
+  EXPECT_EQ(touch_free_memory(32 << 20), 0U) << "it was just touched";
+  EXPECT_EQ(touch_free_memory(65 << 20), 65U << 20);
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ class Ceiling final : public Subject {
     constexpr std::uint64_t kBytes = std::uint64_t{1} << 30;
     description_.bytes = kBytes;
     Sample sample;
-    const double rate = measure_(std::chrono::milliseconds(150));
+    const double rate = measure_(std::chrono::milliseconds(20));
     sample.elapsed_ns = static_cast<std::uint64_t>(static_cast<double>(kBytes) / rate * 1e9);
     return sample;
   }
@@ -230,9 +230,11 @@ std::unique_ptr<Subject> fio_run(Workplace& place, SharedContent content, FileOp
   return std::make_unique<FioRun>(place, std::move(content), operation, moving, pages);
 }
 
-std::unique_ptr<Subject> ceiling(Rung rung, unsigned threads) {
-  return std::make_unique<Ceiling>(rung_name(rung), threads, Target::kSink,
-                                   [=](std::chrono::nanoseconds time) { return measure_rate(rung, threads, time); });
+std::unique_ptr<Subject> ceiling(std::shared_ptr<Ladder> ladder, Rung rung) {
+  const unsigned threads = ladder->threads();
+  return std::make_unique<Ceiling>(
+      rung_name(rung), threads, Target::kSink,
+      [ladder = std::move(ladder), rung](std::chrono::nanoseconds time) { return ladder->measure(rung, time); });
 }
 std::unique_ptr<Subject> ceiling(GpuRung rung, std::size_t working_set_bytes) {
   return std::make_unique<Ceiling>(rung_name(rung), 1, Target::kDevice, [=](std::chrono::nanoseconds time) {

@@ -17,7 +17,7 @@ std::unique_ptr<Subject> fio_run(Workplace& place, SharedContent content, FileOp
                                  const IoSettings& moving, Pages pages);
 
 // A single step. Its samples state the measured rate as the time for a fixed number of bytes.
-std::unique_ptr<Subject> ceiling(Rung rung, unsigned threads);
+std::unique_ptr<Subject> ceiling(std::shared_ptr<Ladder> ladder, Rung rung);
 std::unique_ptr<Subject> ceiling(GpuRung rung, std::size_t working_set_bytes);
 
 // The driver of a peer and the interpreter that has the peer installed.
