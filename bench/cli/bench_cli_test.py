@@ -33,7 +33,7 @@ class BenchTest(unittest.TestCase):
         self, *arguments: str, status: int = 0
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [TZMARK, "bench", *arguments], capture_output=True, text=True, timeout=300
+            [TZMARK, "bench", *arguments], capture_output=True, text=True, timeout=1800
         )
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done

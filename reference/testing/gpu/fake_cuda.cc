@@ -26,7 +26,9 @@ constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kInvalidDevi
 char context_object = 0;
 char stream_object = 0;
 char module_object = 0;
-thread_local void* context = nullptr;
+// In the static block of each thread, because ThreadSanitizer of GCC 12 mistakes the extent of blocks that dlopen adds
+// while threads start, and then maps terabytes.
+__attribute__((tls_model("initial-exec"))) thread_local void* context = nullptr;
 
 struct Allocation {
   std::size_t bytes;
