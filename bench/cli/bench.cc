@@ -8,29 +8,18 @@
 #include <optional>
 #include <system_error>
 
+#include "cli/against.h"
 #include "cli/bench_commands.h"
 #include "cli/check.h"
 #include "cli/google_document.h"
+#include "cli/matrix.h"
 #include "cli/result_document.h"
 #include "cli/run_program.h"
-#include "tzmark/device_compute.h"
+#include "cli/worker.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
 namespace {
-
-struct BenchOptions {
-  bool list_io = false, check = false, encrypt = false, fio = false, peers = false, no_raw = false, progress = false;
-  std::string directory, json_file;
-  std::string workload = "gpt2", layout = "v4", memory = "auto", cache = "auto", compute = "auto", format = "text";
-  std::uint64_t scale_bytes = 0, gpu_set_bytes = kGpuWorkingSetBytes;
-  std::vector<std::string> io, operations = {"read", "write"}, verifications = {"none"}, items;
-  std::vector<std::uint64_t> block_bytes = {2 << 20};
-  std::vector<unsigned> queue_depths = {0}, threads = {0};
-  unsigned rounds = 7;
-  std::uint64_t seed = 1, budget_s = 600;
-  bool limits_laps = false;
-};
 
 void list_io() {
   for (const IoPath& path : io_paths()) {
@@ -38,192 +27,6 @@ void list_io() {
     say("{:17} {}\n{:17} {}\n", path.name, path.summary, "", reason.empty() ? "available" : "not available: " + reason);
   }
 }
-
-// Returns the paths that were named; by default all available paths except variants.
-std::vector<std::string> chosen_paths(const BenchOptions& options) {
-  std::vector<std::string> names;
-  for (const IoPath& path : io_paths()) {
-    const bool named = std::ranges::find(options.io, path.name) != options.io.end();
-    if (!named && (!options.io.empty() || !path.variant_of.empty())) continue;
-    const std::string reason = path.why_unavailable();
-    if (reason.empty()) {
-      names.emplace_back(path.name);
-    } else if (named) {
-      throw Error(ErrorCode::kUnavailable, fmt::format("I/O path {}: {}", path.name, reason));
-    }
-  }
-  for (const std::string& name : options.io) {
-    if (std::ranges::find(names, name) == names.end()) {
-      throw Error(ErrorCode::kUsage, fmt::format("there is no I/O path '{}'; --list-io lists them", name));
-    }
-  }
-  return names;
-}
-
-Cache chosen_cache(const BenchOptions& options, std::string_view io) {
-  if (is_direct(io)) return Cache::kDirect;
-  return options.cache == "cold" ? Cache::kCold : Cache::kWarm;
-}
-
-std::vector<Target> targets_of(const BenchOptions& options) {
-  if (options.memory == "sink") return {Target::kSink};
-  if (options.memory == "device") return {Target::kDevice};
-  if (options.memory == "thp") return {Target::kHugePages};
-  if (options.memory == "small-pages") return {Target::kSmallPages};
-  return {Target::kHugePages, Target::kSmallPages};
-}
-
-DeviceCompute compute_of(const BenchOptions& options) {
-  if (options.compute == "auto") return DeviceCompute::kAuto;
-  return options.compute == "host" ? DeviceCompute::kHost : DeviceCompute::kDevice;
-}
-
-Verification verification_of(std::string_view name) {
-  if (name == "none") return Verification::kNone;
-  return name == "crc32" ? Verification::kCrc32 : Verification::kAll;
-}
-
-// Makes the subjects: one for each combination of the options.
-class Matrix {
- public:
-  Matrix(BenchOptions options, Workplace& place, SharedContent content)
-      : options_(std::move(options)), place_(place), content_(std::move(content)) {}
-
-  std::vector<Measured> subjects() {
-    if (const std::string why = DeviceMemory::why_unavailable(); to_device() && !why.empty()) {
-      throw Error(ErrorCode::kUnavailable, why);
-    }
-    if (options_.encrypt && std::ranges::find(options_.verifications, "crc32") != options_.verifications.end()) {
-      throw Error(ErrorCode::kUsage, "--encrypt excludes --verify crc32: encrypted files store no CRC32");
-    }
-    for (unsigned& threads : options_.threads) threads = thread_count(threads);
-    drop_duplicates(options_.threads);
-    drop_duplicates(options_.block_bytes);
-    drop_duplicates(options_.queue_depths);
-    drop_duplicates(options_.verifications);
-    for (const std::string& io : chosen_paths(options_)) {
-      for (const std::uint64_t block : options_.block_bytes) {
-        for (const unsigned depth : options_.queue_depths) {
-          for (const unsigned threads : options_.threads) {
-            add_path({.io = io, .block_bytes = block, .queue_depth = depth, .threads = threads});
-          }
-        }
-      }
-    }
-    for (const unsigned threads : options_.threads) {
-      const auto ladder = std::make_shared<Ladder>(thread_count(threads));
-      for (const Rung rung : {Rung::kMemcpy, Rung::kCrc32, Rung::kSha256, Rung::kSecretbox}) add(ceiling(ladder, rung));
-    }
-    if (to_device()) add_gpu_ceilings();
-    if (options_.peers) add_peers();
-    return std::move(subjects_);
-  }
-
- private:
-  void add(std::unique_ptr<Subject> subject) { subjects_.push_back({std::move(subject), {}, {}}); }
-
-  bool to_device() const { return options_.memory == "device"; }
-
-  void add_gpu_ceilings() {
-    std::vector<GpuRung> rungs = {GpuRung::kCopy, GpuRung::kFill};
-    if (why_no_device_compute().empty()) rungs.insert(rungs.end(), {GpuRung::kCrc32, GpuRung::kSecretbox});
-    for (const GpuRung rung : rungs) add(ceiling(rung, options_.gpu_set_bytes));
-  }
-
-  template <typename T>
-  static void drop_duplicates(std::vector<T>& values) {
-    std::ranges::sort(values);
-    const auto rest = std::ranges::unique(values);
-    values.erase(rest.begin(), rest.end());
-  }
-
-  bool wants(std::string_view operation) const {
-    return std::ranges::find(options_.operations, operation) != options_.operations.end();
-  }
-
-  FileFormat stored(std::string_view verification) const {
-    return {.layout = *layout_from_name(options_.layout),
-            .crc32 = !options_.encrypt && verification != "none",
-            .sha256 = verification == "both",
-            .encrypted = options_.encrypt};
-  }
-
-  void add_path(const IoSettings& moving) {
-    if (moving.io == "gpudirect" && !options_.no_raw) {
-      if (wants("read")) add(device_read(place_, content_, moving));
-      if (wants("write")) add(device_write(place_, content_, moving));
-    }
-    // The path gpudirect moves GPU memory only.
-    if (moving.io == "gpudirect" && !to_device()) return;
-    const Cache cache = chosen_cache(options_, moving.io);
-    const bool has_fio = options_.fio && (moving.io == "direct" || moving.io == "uring-direct");
-    if (wants("read")) {
-      // All reads use one file with both hashes: unverified hashes cost a read almost nothing.
-      const FileFormat all = stored("both");
-      for (const Target target : targets_of(options_)) {
-        for (const std::string& verification : options_.verifications) {
-          add(codec_read(place_, content_, all, moving,
-                         {.verification = verification_of(verification),
-                          .target = target,
-                          .cache = cache,
-                          .compute = compute_of(options_)}));
-        }
-        // A read to the GPU through host memory begins with a read into reused host memory.
-        if (!options_.no_raw && moving.io != "gpudirect") {
-          add(raw_read(place_, content_, moving, to_device() ? Target::kSink : target, cache));
-        }
-      }
-      if (has_fio) add_fio(FileOperation::kRead, moving);
-    }
-    if (wants("write")) {
-      for (const std::string& verification : options_.verifications) {
-        add(codec_write(place_, content_, stored(verification), moving, to_device()));
-      }
-      if (!options_.no_raw && moving.io != "gpudirect") add(raw_write(place_, content_, moving));
-      if (has_fio) add_fio(FileOperation::kWrite, moving);
-    }
-  }
-
-  // fio, and raw transfers that do the same.
-  void add_fio(FileOperation operation, const IoSettings& moving) {
-    for (const Pages pages : {Pages::kHuge, Pages::kSmall}) {
-      add(fio_run(place_, content_, operation, moving, pages));
-      add(raw_as_fio(place_, content_, operation, moving, pages));
-    }
-  }
-
-  void add_peers() {
-    for (const Pages pages : {Pages::kHuge, Pages::kSmall}) add_peers(pages);
-  }
-
-  void add_peers(Pages pages) {
-    for (const std::string_view name : {"tensorizer", "safetensors"}) {
-      const bool is_tensorizer = name == "tensorizer";
-      if (!is_tensorizer && options_.encrypt) continue;
-      std::string why;
-      const auto found = find_peer(name, why);
-      if (!found) throw Error(ErrorCode::kUnavailable, why);
-      const auto peer = std::make_shared<RunningPeer>(*found, pages);
-      const FileFormat kept = is_tensorizer ? stored("both") : FileFormat{.encrypted = false};
-      if (wants("read")) {
-        for (const std::string& verification : options_.verifications) {
-          const bool verify = verification != "none";
-          if (verify && (!is_tensorizer || verification == "crc32")) continue;
-          add(peer_run(place_, content_, peer, kept,
-                       {.operation = FileOperation::kRead, .verify = verify, .into_device = to_device()}));
-        }
-      }
-      // The peers cannot write from GPU memory without a copy to the host.
-      if (wants("write") && !to_device())
-        add(peer_run(place_, content_, peer, kept, {.operation = FileOperation::kWrite}));
-    }
-  }
-
-  BenchOptions options_;
-  Workplace& place_;
-  const SharedContent content_;
-  std::vector<Measured> subjects_;
-};
 
 std::string rate_text(const Interval& rate) {
   const std::string spread = rate.low ? fmt::format("{:.2f} - {:.2f}", *rate.low / 1e9, *rate.high / 1e9) : "-";
@@ -274,14 +77,9 @@ RoundOptions round_options(const BenchOptions& options, const RoundProgress& pro
 }
 
 void run_matrix(const BenchOptions& options, Output& output) {
-  if (!layout_from_name(options.layout)) {
-    throw Error(ErrorCode::kUsage, fmt::format("there is no layout '{}'", options.layout));
-  }
   Workplace place(options.directory);
-  constexpr std::uint64_t kScaleBytes = 256 << 20;
-  const auto content = std::make_shared<TensorContent>(
-      make_workload(options.workload, options.scale_bytes != 0 ? options.scale_bytes : kScaleBytes));
-  std::vector<Measured> measured = Matrix(options, place, content).subjects();
+  const SharedContent content = matrix_content(options);
+  std::vector<Measured> measured = matrix_subjects(options, place, content);
   {
     const RoundProgress progress(options.progress);
     run_rounds(measured, round_options(options, progress));
@@ -294,13 +92,6 @@ void run_matrix(const BenchOptions& options, Output& output) {
   output.document.add_workload(content->workload());
   output.add(measured);
   if (!output.google) print_results(measured);
-}
-
-void print_conditions(const ContestConditions& conditions) {
-  if (conditions.disturbed_laps == 0) return;
-  say("{} of {} laps were disturbed by other processes or the hypervisor; {}\n", conditions.disturbed_laps,
-      conditions.laps,
-      conditions.was_busy ? "the machine was busy, so that they had to count" : "they were repeated and do not count");
 }
 
 void run_all_checks(const BenchOptions& options, Output& output, int& status) {
@@ -325,18 +116,21 @@ void run_all_checks(const BenchOptions& options, Output& output, int& status) {
   output.document.add(conditions);
   std::ranges::stable_sort(all, {}, &RatioCheck::item);
   if (!output.google) {
-    print_conditions(conditions);
+    say("{}", conditions_text(conditions));
     say("{}", check_table(all));
   }
   const auto failed = [](const RatioCheck& check) { return check.verdict == BoundVerdict::kFail; };
   if (std::ranges::any_of(all, failed)) status = 1;
 }
 
-void run(const BenchOptions& options, const std::vector<std::string>& command, int& status) {
+void run(BenchOptions options, const std::vector<std::string>& command, int& status) {
   if (options.list_io) return list_io();
+  if (options.is_worker) return serve_samples(options);
   if (options.directory.empty()) throw Error(ErrorCode::kUsage, "--dir names the directory whose storage is measured");
+  if (!options.against.empty()) return run_against(options, command, status);
   std::optional<AtomicFile> file;
   if (!options.json_file.empty()) file.emplace(options.json_file);
+  if (options.verifications.empty()) options.verifications = {"none"};
   // A failure shows when the directory is first used.
   std::error_code ignored;
   std::filesystem::create_directories(options.directory, ignored);
@@ -392,7 +186,9 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
   bench->add_option("--threads", options->threads, "Compute threads; 0 = one per core")
       ->delimiter(',')
       ->check(CLI::Range(0U, 1024U));
-  bench->add_option("--verify", options->verifications, "Hashes to store and to verify: none, crc32, both")
+  bench
+      ->add_option("--verify", options->verifications,
+                   "Hashes to store and to verify: none, crc32, both (default none; with --against none,both)")
       ->delimiter(',')
       ->check(CLI::IsMember({"none", "crc32", "both"}));
   bench->add_flag("--encrypt", options->encrypt, "Encrypt the files; excludes --verify crc32");
@@ -430,10 +226,24 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
   bench->add_flag("--check", options->check, "Run the performance checks; exit 1 if one fails");
   bench
       ->add_option("--budget", options->budget_s,
-                   "With --check: time for all checks together, such as 90s or 10m; each runs until it is decided")
+                   "With --check or --against: time for all lines together, such as 90s or 10m; each runs until it is "
+                   "decided")
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, std::uint64_t>{{"s", 1}, {"m", 60}, {"h", 3600}}))
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
       ->default_str("10m");
+  bench
+      ->add_option(
+          "--against", options->against,
+          "Another tzmark, such as the last release: runs both builds in turn until it is decided whether this "
+          "one is slower; exit 1 if it is")
+      ->check(CLI::ExistingFile);
+  bench
+      ->add_option("--effect", options->effect,
+                   "With --against: the slow-down to find, as a fraction; smaller ones may go unnoticed")
+      ->check(within(0.006, 0.5))
+      ->capture_default_str();
+  bench->add_flag("--force", options->force, "With --against: compare builds that measure in different ways");
+  bench->add_flag("--worker", options->is_worker, "Take samples for --against")->group("");
   bench->add_option("--items", options->items, "With --check: run only these items, comma-separated (1 to 7)")
       ->delimiter(',')
       ->check(CLI::IsMember({"1", "2", "3", "4", "5", "6", "7"}));

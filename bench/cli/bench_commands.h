@@ -21,6 +21,16 @@ void add_compare(CLI::App& app, int& status);
 // or what the environment variable TZMARK_PYTHON names. Throws Error.
 [[noreturn]] void become_history(std::vector<std::string> options);
 
+// Accepts numbers of the range. CLI::Range accepts NaN, which is not below anything.
+inline CLI::Validator within(double low, double high) {
+  return {[low, high](const std::string& text) {
+            double value = 0;
+            const bool good = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
+            return good ? std::string() : fmt::format("{} is not a number from {} to {}", text, low, high);
+          },
+          fmt::format("FLOAT in [{} - {}]", low, high)};
+}
+
 // Prints formatted lines to standard output.
 template <typename... Values>
 void say(fmt::format_string<Values...> format, Values&&... values) {

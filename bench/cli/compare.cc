@@ -183,16 +183,6 @@ void run(CompareOptions& options, int& status) {
   }
 }
 
-// CLI::Range accepts NaN, which is not below anything.
-CLI::Validator within(double low, double high) {
-  return {[low, high](const std::string& text) {
-            double value = 0;
-            const bool good = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
-            return good ? std::string() : fmt::format("{} is not a number from {} to {}", text, low, high);
-          },
-          fmt::format("FLOAT in [{} - {}]", low, high)};
-}
-
 }  // namespace
 
 void add_compare(CLI::App& app, int& status) {

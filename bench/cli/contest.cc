@@ -5,16 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <numeric>
 #include <random>
 
 namespace tzmark::bench {
 namespace {
-
-// Of so many recent laps, so many may be disturbed before the machine counts as busy.
-constexpr std::size_t kRecentLaps = 40;
-constexpr std::size_t kDisturbedLapsMax = 30;
 
 class Scheduler {
  public:
@@ -24,7 +19,8 @@ class Scheduler {
         options_(options),
         random_(options.seed),
         begin_(options.now()),
-        position_(subjects.size()) {}
+        position_(subjects.size()),
+        filter_(options.is_disturbed) {}
 
   ContestConditions run() {
     run_while(&Scheduler::is_open);
@@ -35,7 +31,7 @@ class Scheduler {
     }
     for (Contest& contest : contests_) laps_max_.push_back(2 * contest.interval.pairs());
     run_while(&Scheduler::may_pass);
-    return conditions_;
+    return filter_.conditions();
   }
 
  private:
@@ -120,25 +116,13 @@ class Scheduler {
       disturbance += taken.disturbance;
     }
     contest.elapsed_ns += static_cast<std::uint64_t>((options_.now() - begin) / std::chrono::nanoseconds(1));
-    if (!count(disturbance)) {
+    if (!filter_.counts(disturbance)) {
       ++contest.disturbed_laps;
       return;
     }
     std::ranges::transform(logs, logs.begin(), [](double log) { return std::exp(log); });
     contest.interval.add(std::log(contest.ratio(logs)));
     judge(contest);
-  }
-
-  // Whether a lap counts: undisturbed ones do, and all of them on a machine that is always busy.
-  bool count(const Disturbance& disturbance) {
-    const bool disturbed = options_.is_disturbed(disturbance);
-    recent_.push_back(disturbed);
-    if (recent_.size() > kRecentLaps) recent_.pop_front();
-    ++conditions_.laps;
-    conditions_.disturbed_laps += disturbed ? 1 : 0;
-    const bool busy = std::ranges::count(recent_, true) > std::ptrdiff_t{kDisturbedLapsMax};
-    conditions_.was_busy = conditions_.was_busy || busy;
-    return !disturbed || busy;
   }
 
   static double seconds_per_byte(const Measured& measured, const Sample& sample) {
@@ -160,8 +144,7 @@ class Scheduler {
   const std::chrono::steady_clock::time_point begin_;
   std::uint64_t position_;
   std::vector<std::size_t> laps_max_;  // by contest, after the budget has been given to those that were open
-  std::deque<bool> recent_;
-  ContestConditions conditions_;
+  LapFilter filter_;
 };
 
 }  // namespace

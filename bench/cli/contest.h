@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/lap_filter.h"
 #include "cli/rounds.h"
 #include "harness/disturbance.h"
 #include "harness/sequential.h"
@@ -43,20 +44,6 @@ struct ContestOptions {
   std::function<void(const std::string& what)> progress = {};  // receives what is done next; may be empty
   std::function<bool(const Disturbance&)> is_disturbed = bench::is_disturbed;
   std::function<std::chrono::steady_clock::time_point()> now = [] { return std::chrono::steady_clock::now(); };
-};
-
-// A machine on which most laps are disturbed: they count from there on, and results say so.
-struct ContestConditions {
-  std::size_t laps = 0;
-  std::size_t disturbed_laps = 0;
-  bool was_busy = false;
-
-  ContestConditions& operator+=(const ContestConditions& more) {
-    laps += more.laps;
-    disturbed_laps += more.disturbed_laps;
-    was_busy = was_busy || more.was_busy;
-    return *this;
-  }
 };
 
 // Runs laps of the open contests in turn until each is decided or the budget is spent. When it does not suffice for

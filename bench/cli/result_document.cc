@@ -21,10 +21,6 @@ namespace {
 
 using nlohmann::json;
 
-// Raised when the same code on the same machine gets other figures than before: results of different versions are not
-// comparable.
-constexpr int kMeasuringCoreVersion = 2;
-
 json to_json(const Sample& sample, std::size_t round) {
   return {{"round", round},
           {"elapsed_ns", sample.elapsed_ns},
@@ -153,6 +149,10 @@ json io_path_list() {
 
 }  // namespace
 
+json to_json(const ContestConditions& conditions) {
+  return {{"laps", conditions.laps}, {"disturbed_laps", conditions.disturbed_laps}, {"was_busy", conditions.was_busy}};
+}
+
 std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measured>& all) {
   const RunDescription& d = measured.description();
   if (d.subject != "codec" || d.operation == FileOperation::kOpen || measured.samples.empty()) return {};
@@ -258,10 +258,7 @@ void Document::add(const std::vector<RatioCheck>& checks) {
   for (const RatioCheck& check : checks) json_["checks"].push_back(to_json(check));
 }
 
-void Document::add(const ContestConditions& conditions) {
-  json_["conditions"] = {
-      {"laps", conditions.laps}, {"disturbed_laps", conditions.disturbed_laps}, {"was_busy", conditions.was_busy}};
-}
+void Document::add(const ContestConditions& conditions) { json_["conditions"] = to_json(conditions); }
 
 std::vector<std::string> Document::warnings() const {
   std::vector<std::string> texts;

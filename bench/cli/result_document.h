@@ -15,6 +15,10 @@
 
 namespace tzmark::bench {
 
+// Raised when the same code on the same machine gets other figures than before: results of different versions are not
+// comparable.
+inline constexpr int kMeasuringCoreVersion = 2;
+
 // The rate of a single step, measured in the rounds.
 struct CeilingRate {
   std::string rung;  // "memcpy", "crc32", "sha256", "secretbox", "path-read/direct", "device-write"
@@ -25,6 +29,8 @@ struct CeilingRate {
 
 // Returns the ceilings among subjects that were measured together.
 std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured);
+
+nlohmann::json to_json(const ContestConditions& conditions);
 
 // The slowest step of a result, and the share of its rate that the result reached.
 struct Bound {

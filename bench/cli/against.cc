@@ -1,0 +1,278 @@
+// Starts workers of both builds and prints what their turns decide; see against.h.
+#include "cli/against.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/bench_commands.h"
+#include "cli/result_document.h"
+#include "cli/run_program.h"
+#include "cli/turns.h"
+#include "cli/worker.h"
+#include "harness/machine.h"
+#include "harness/or_null.h"
+#include "harness/statistics.h"
+#include "tzmark/error.h"
+#include "tzmark/version.h"
+
+namespace tzmark::bench {
+namespace {
+
+using nlohmann::json;
+
+// Of any false claim over all lines, as in compare.
+constexpr double kAlpha = 0.01;
+
+// The options that both builds get. Defaults are spelled out, because those of the builds may differ; a queue depth of
+// 0 stays, because the default depth of a path is part of a build.
+std::vector<std::string> worker_options(const BenchOptions& options) {
+  std::vector<std::string> words = {"bench",          "--worker",     "--dir",        options.directory, "--workload",
+                                    options.workload, "--layout",     options.layout, "--cache",         options.cache,
+                                    "--memory",       options.memory, "--compute",    options.compute};
+  const auto add = [&](const char* option, const auto& values) {
+    words.insert(words.end(), {option, fmt::format("{}", fmt::join(values, ","))});
+  };
+  add("--io", options.io);
+  add("--op", options.operations);
+  add("--verify", options.verifications);
+  add("--block", options.block_bytes);
+  add("--depth", options.queue_depths);
+  add("--threads", options.threads);
+  words.insert(words.end(), {"--scale", std::to_string(options.scale_bytes)});
+  if (options.encrypt) words.emplace_back("--encrypt");
+  if (options.no_raw) words.emplace_back("--no-raw");
+  return words;
+}
+
+// A few lines that cover what releases change: a buffered and a direct path, with and without hashes.
+BenchOptions with_defaults(BenchOptions options) {
+  constexpr std::uint64_t kScaleBytes = 64 << 20;
+  if (options.fio || options.peers || options.check) {
+    throw Error(ErrorCode::kUsage, "--against compares builds of tzmark alone, without --fio, --peers and --check");
+  }
+  if (options.scale_bytes == 0) options.scale_bytes = kScaleBytes;
+  if (options.memory == "auto") options.memory = "thp";
+  if (options.verifications.empty()) options.verifications = {"none", "both"};
+  if (options.io.empty()) {
+    for (const IoPath& path : io_paths()) {
+      if ((path.name == "pwrite" || path.name == "direct") && path.why_unavailable().empty()) {
+        options.io.emplace_back(path.name);
+      }
+    }
+  }
+  return options;
+}
+
+// One build: starts its processes, and holds that all of them are the same program.
+class Build {
+ public:
+  Build(const std::string& program, const BenchOptions& options) : argv_{program} {
+    const std::vector<std::string> words = worker_options(options);
+    argv_.insert(argv_.end(), words.begin(), words.end());
+    facts_ = WorkerProcess(argv_).facts();
+  }
+
+  const std::string& program() const { return argv_.front(); }
+  const BuildFacts& facts() const { return facts_; }
+  // The id of a line, and what it was called before a sample was taken.
+  const std::string& id(std::size_t line) const {
+    return line < ids_.size() && !ids_[line].empty() ? ids_[line] : facts_.lines[line];
+  }
+
+  std::unique_ptr<BuildProcess> start() {
+    auto process = std::make_unique<Process>(*this);
+    if (process->facts() != facts_) {
+      throw Error(ErrorCode::kUsage, fmt::format("{} was replaced while it was measured: {} is now {}", program(),
+                                                 facts_.program, process->facts().program));
+    }
+    return process;
+  }
+
+ private:
+  // Remembers the ids when it ends.
+  struct Process : WorkerProcess {
+    explicit Process(Build& build) : WorkerProcess(build.argv_), build_(build) {}
+    ~Process() override {
+      for (std::size_t i = 0; i < facts().lines.size(); ++i) build_.remember(i, id(i));
+    }
+    Build& build_;
+  };
+
+  void remember(std::size_t line, const std::string& id) {
+    ids_.resize(facts_.lines.size());
+    if (!id.empty()) ids_[line] = id;
+  }
+
+  std::vector<std::string> argv_;
+  BuildFacts facts_;
+  std::vector<std::string> ids_;
+};
+
+std::vector<std::string> missing(const std::vector<std::string>& all, const std::vector<std::string>& from) {
+  std::vector<std::string> names;
+  for (const std::string& name : all) {
+    if (std::ranges::find(from, name) == from.end()) names.push_back(name);
+  }
+  return names;
+}
+
+void require_comparable(const Build& old_build, const Build& new_build, bool force) {
+  const BuildFacts& old_facts = old_build.facts();
+  const BuildFacts& new_facts = new_build.facts();
+  if (old_facts.lines != new_facts.lines) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("the builds measure different things with these options: only {} has {}; only {} has {}",
+                            old_build.program(), missing(old_facts.lines, new_facts.lines), new_build.program(),
+                            missing(new_facts.lines, old_facts.lines)));
+  }
+  if (new_facts.lines.empty()) throw Error(ErrorCode::kUsage, "with these options there is nothing to measure");
+  if (old_facts.measuring_core != new_facts.measuring_core && !force) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("the builds measure in different ways, versions {} and {} of the measuring "
+                            "core; --force compares them all the same",
+                            old_facts.measuring_core, new_facts.measuring_core));
+  }
+}
+
+std::string verdict_of(const TurnLine& line) {
+  if (!line.why.empty() && line.verdict == ChangeVerdict::kUndecided) return "not measured";
+  return line.verdict == ChangeVerdict::kSlower ? "REGRESSION" : std::string(verdict_name(line.verdict));
+}
+
+bool has_interval(const TurnLine& line) { return line.ratio.interval().low > 0; }
+
+std::optional<double> median_rate_of(const std::vector<double>& seconds_per_byte) {
+  if (seconds_per_byte.empty()) return {};
+  return 1 / median_interval(seconds_per_byte).median;
+}
+
+// What the verdict leaves open, or why there is none.
+std::string remark_on(const TurnLine& line) {
+  if (!line.why.empty()) return ": " + line.why;
+  if (line.verdict != ChangeVerdict::kUndecided) return "";
+  return has_interval(line)
+             ? fmt::format(": a slow-down of up to {:.1f} % is possible", 100 * (1 - line.ratio.interval().low))
+             : ": too few processes for any claim";
+}
+
+std::string table_of(const std::vector<TurnLine>& lines, const Build& build) {
+  std::size_t width = 4;
+  for (std::size_t i = 0; i < lines.size(); ++i) width = std::max(width, build.id(i).size());
+  std::string text = fmt::format("{:{}} {:>9} {:>9} {:>6} {:>14} {:>9}  {}\n", "what", width, "old GB/s", "new GB/s",
+                                 "ratio", "interval", "processes", "verdict");
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const TurnLine& line = lines[i];
+    const RatioInterval& ratio = line.ratio.interval();
+    const auto rate = [](const std::vector<double>& seconds) {
+      const auto median = median_rate_of(seconds);
+      return median ? fmt::format("{:.3f}", *median / 1e9) : "-";
+    };
+    text += fmt::format("{:{}} {:>9} {:>9} {:>6} {:>14} {:>9}  {}{}\n", build.id(i), width, rate(line.old_seconds),
+                        rate(line.new_seconds), ratio.pairs > 0 ? fmt::format("{:.3f}", ratio.estimate) : "-",
+                        has_interval(line) ? fmt::format("{:.3f} to {:.3f}", ratio.low, ratio.high) : "-",
+                        line.ratio.pairs(), verdict_of(line), remark_on(line));
+  }
+  return text;
+}
+
+json to_json(const Build& build) {
+  const BuildFacts& facts = build.facts();
+  return {{"program", build.program()},
+          {"version", facts.version},
+          {"commit", facts.commit},
+          {"measuring_core", facts.measuring_core},
+          {"file", facts.program}};
+}
+
+json to_json(const TurnLine& line, const std::string& old_id, const std::string& new_id) {
+  const RatioInterval& ratio = line.ratio.interval();
+  const bool known = has_interval(line);
+  return {{"id", new_id},
+          {"old_id", old_id},
+          {"old_rate", or_null(median_rate_of(line.old_seconds))},
+          {"new_rate", or_null(median_rate_of(line.new_seconds))},
+          {"ratio",
+           {{"estimate", ratio.pairs > 0 ? json(ratio.estimate) : json()},
+            {"low", known ? json(ratio.low) : json()},
+            {"high", known ? json(ratio.high) : json()}}},
+          {"processes", line.ratio.pairs()},
+          {"laps", line.old_seconds.size() / 2},
+          {"disturbed_laps", line.disturbed_laps},
+          {"verdict", verdict_of(line)},
+          {"why", line.why}};
+}
+
+}  // namespace
+
+void run_against(const BenchOptions& given, const std::vector<std::string>& command, int& status) {
+  const BenchOptions options = with_defaults(given);
+  std::optional<AtomicFile> file;
+  if (!options.json_file.empty()) file.emplace(options.json_file);
+  json document = {{"schema_version", 1},
+                   {"kind", "bench-against"},
+                   {"tool", {{"name", "tzmark"}, {"version", version()}, {"commit", commit()}}},
+                   {"command", command},
+                   {"started_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+                   {"machine", machine_facts(options.directory)}};
+  Build old_build(options.against, options);
+  Build new_build(std::filesystem::read_symlink("/proc/self/exe"), options);
+  require_comparable(old_build, new_build, options.force);
+
+  const std::size_t count = new_build.facts().lines.size();
+  std::vector<TurnLine> lines(count, TurnLine(kAlpha / static_cast<double>(count)));
+  ContestConditions conditions;
+  {
+    const RoundProgress progress(options.progress);
+    conditions = run_in_turn([&] { return old_build.start(); }, [&] { return new_build.start(); }, lines,
+                             {.budget = std::chrono::seconds(options.budget_s),
+                              .effect = options.effect,
+                              .seed = options.seed,
+                              .progress = progress.callback(),
+                              .name_of = [&](std::size_t i) { return new_build.id(i); }});
+  }
+  say("old: {} {}, commit {}\nnew: {} {}, commit {}\n", old_build.program(), old_build.facts().version,
+      old_build.facts().commit, new_build.program(), new_build.facts().version, new_build.facts().commit);
+  if (old_build.facts().program == new_build.facts().program) say("both are the same program\n");
+  say("{}", conditions_text(conditions));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (old_build.id(i) != new_build.id(i)) say("the old build runs '{}' as '{}'\n", new_build.id(i), old_build.id(i));
+  }
+  say("{}all intervals together hold with {:.0f} %\n", table_of(lines, new_build), 100 * (1 - kAlpha));
+
+  json rows = json::array();
+  for (std::size_t i = 0; i < count; ++i) rows.push_back(to_json(lines[i], old_build.id(i), new_build.id(i)));
+  document["old"] = to_json(old_build);
+  document["new"] = to_json(new_build);
+  document["alpha"] = kAlpha;
+  document["floor"] = kChangeFloor;
+  document["effect"] = options.effect;
+  document["seed"] = options.seed;
+  document["budget_s"] = options.budget_s;
+  document["conditions"] = to_json(conditions);
+  document["rows"] = std::move(rows);
+  if (file) commit_json(*file, document);
+
+  const auto regressed = [](const TurnLine& line) { return line.verdict == ChangeVerdict::kSlower; };
+  if (std::ranges::any_of(lines, regressed)) {
+    status = 1;
+    return;
+  }
+  const auto blind = [](const TurnLine& line) {
+    return line.verdict == ChangeVerdict::kUndecided && (!has_interval(line) || !line.why.empty());
+  };
+  if (const auto blind_lines = std::ranges::count_if(lines, blind); blind_lines > 0) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{} of {} lines could not have shown a regression: raise --budget, or name "
+                            "fewer paths",
+                            blind_lines, count));
+  }
+}
+
+}  // namespace tzmark::bench

@@ -1,0 +1,17 @@
+// tzmark bench --against OTHER_TZMARK: this build and another one in turn, until it is decided whether this one is
+// slower.
+//
+// Exit status: 0 no line is slower; 1 a line is; 2 builds whose measuring core or lines differ, or a budget that ended
+// before a line could have shown anything.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/bench_options.h"
+
+namespace tzmark::bench {
+
+void run_against(const BenchOptions& options, const std::vector<std::string>& command, int& status);
+
+}  // namespace tzmark::bench

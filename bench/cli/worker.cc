@@ -1,0 +1,132 @@
+// Takes samples on demand, and demands them; see worker.h.
+#include "cli/worker.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/matrix.h"
+#include "cli/result_document.h"
+#include "harness/errno_error.h"
+#include "harness/peer.h"
+#include "program/standard_streams.h"
+#include "tzmark/version.h"
+
+namespace tzmark::bench {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kProtocol = 1;
+
+void say(const json& line) { print(line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"); }
+
+// The name of this program's file, and what changes if another file takes its name.
+std::string program_state() {
+  const std::string name = std::filesystem::read_symlink("/proc/self/exe");
+  struct stat status {};
+  if (::stat("/proc/self/exe", &status) != 0) throw errno_error(ErrorCode::kReadFailed, "/proc/self/exe");
+  return fmt::format("{} ({}:{}, {}.{:09})", name, status.st_dev, status.st_ino, status.st_mtim.tv_sec,
+                     status.st_mtim.tv_nsec);
+}
+
+std::vector<Measured> lines_of(const BenchOptions& options, Workplace& place) {
+  std::vector<Measured> lines = matrix_subjects(options, place, matrix_content(options));
+  // Ceilings are loops of the bench, not of what builds differ by.
+  std::erase_if(lines, [](const Measured& m) { return m.description().subject == "ceiling"; });
+  return lines;
+}
+
+json take(Measured& line) {
+  if (line.samples.empty()) line.subject->verify();
+  take_sample(line);
+  const Sample& sample = line.samples.back();
+  return {{"id", line.description().id()},
+          {"bytes", line.description().bytes},
+          {"elapsed_ns", sample.elapsed_ns},
+          {"sync_ns", sample.sync_ns.value_or(0)},
+          {"disturbance",
+           {{"elapsed_ns", sample.disturbance.elapsed_ns},
+            {"other_user_ns", sample.disturbance.other_user_ns},
+            {"steal_ns", sample.disturbance.steal_ns}}}};
+}
+
+json answer(std::vector<Measured>& lines, const json& request) {
+  const auto line = request.at("line").get<std::size_t>();
+  try {
+    return take(lines.at(line));
+  } catch (const Error& error) {
+    return {{"failed", error.message()},
+            {"unavailable", error.error_class() == ErrorClass::kUnavailable},
+            {"wrong", error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile}};
+  }
+}
+
+}  // namespace
+
+void serve_samples(const BenchOptions& options) {
+  Workplace place(options.directory);
+  std::vector<Measured> lines = lines_of(options, place);
+  json hello = {{"protocol", kProtocol},      {"version", version()},
+                {"commit", commit()},         {"measuring_core", kMeasuringCoreVersion},
+                {"program", program_state()}, {"lines", json::array()}};
+  for (const Measured& line : lines) hello["lines"].push_back(line.description().id());
+  say(hello);
+  for (std::string text; std::getline(std::cin, text);) {
+    const json request = json::parse(text, nullptr, false);
+    const std::string op = request.is_object() ? request.value("op", "") : "";
+    if (op == "quit") return;
+    if (op != "run") throw Error(ErrorCode::kUsage, fmt::format("a worker cannot do '{:.100}'", text));
+    say(answer(lines, request));
+  }
+}
+
+WorkerProcess::WorkerProcess(const std::vector<std::string>& argv) {
+  try {
+    process_ = std::make_unique<Peer>(argv);
+    const json& hello = process_->hello();
+    if (hello.value("protocol", 0) != kProtocol) {
+      throw Error(ErrorCode::kUnavailable,
+                  fmt::format("speaks protocol {}, not {}", hello.value("protocol", 0), kProtocol));
+    }
+    facts_ = {.version = hello.at("version"),
+              .commit = hello.at("commit"),
+              .program = hello.at("program"),
+              .measuring_core = hello.at("measuring_core"),
+              .lines = hello.at("lines")};
+  } catch (const json::exception& error) {
+    throw Error(ErrorCode::kUnavailable, fmt::format("{} is no worker: {}", argv.front(), error.what()));
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kUnavailable,
+                fmt::format("{} cannot be measured in turn: {}", argv.front(), error.message()));
+  }
+  ids_.resize(facts_.lines.size());
+}
+
+WorkerProcess::~WorkerProcess() = default;
+
+TurnSample WorkerProcess::sample(std::size_t line) {
+  const json reply = process_->request({{"op", "run"}, {"line", line}});
+  try {
+    if (reply.contains("failed")) {
+      const std::string message = reply.at("failed");
+      if (reply.at("wrong")) throw Error(ErrorCode::kFileChanged, fmt::format("{}: {}", facts_.program, message));
+      throw Error(reply.at("unavailable") ? ErrorCode::kUnavailable : ErrorCode::kResource, message);
+    }
+    ids_.at(line) = reply.at("id");
+    const double elapsed_ns = reply.at("elapsed_ns").get<double>() + reply.at("sync_ns").get<double>();
+    const json& disturbance = reply.at("disturbance");
+    return {.seconds_per_byte = elapsed_ns / 1e9 / reply.at("bytes").get<double>(),
+            .disturbance = {.elapsed_ns = disturbance.at("elapsed_ns"),
+                            .other_user_ns = disturbance.at("other_user_ns"),
+                            .steal_ns = disturbance.at("steal_ns")}};
+  } catch (const json::exception& error) {
+    throw Error(ErrorCode::kResource,
+                fmt::format("{} answered {:.200}: {}", facts_.program, reply.dump(), error.what()));
+  }
+}
+
+}  // namespace tzmark::bench
