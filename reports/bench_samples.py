@@ -259,13 +259,17 @@ def identify(made: Json) -> str:
 
 
 def bound(per_second: float, *rungs: str) -> Json:
-    """Returns the lowest of these rungs, and the fraction of it that a rate reaches."""
+    """Returns the limit of these rungs in turn, and the fraction of it that a rate reaches."""
     rates = {**CEILINGS, **DEVICE_CEILINGS}
     lowest = min(rungs, key=lambda rung: rates[rung])
+    limit = 1 / sum(1 / rates[rung] for rung in rungs)
+    share = per_second / limit
     return {
         "rung": lowest,
-        "rate": rates[lowest],
-        "share": per_second / rates[lowest],
+        "rate": limit,
+        "share": share,
+        "low": 0.97 * share,
+        "high": 1.02 * share,
     }
 
 

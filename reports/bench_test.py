@@ -553,7 +553,7 @@ class Page(BenchTest):
         text = " ".join(re.sub(r"<[^>]*>", " ", head).split())
         self.assertRegex(text, r"Read from the device: gpt2 direct 0\.87 GB/s")
         self.assertRegex(text, r"Write: gpt2 direct \S+ GB/s to fsync")
-        self.assertRegex(text, r"Bound by: 85 % of device-read \(0\.94 GB/s\)")
+        self.assertRegex(text, r"Limit: 85 % of 0\.94 GB/s, mostly device-read")
         self.assertIn(
             "tzmark bench --dir &#39;/data/bench dir&#39; --json b.json", page
         )

@@ -10,6 +10,7 @@
 
 #include "cli/against.h"
 #include "cli/bench_commands.h"
+#include "cli/bounds.h"
 #include "cli/check.h"
 #include "cli/google_document.h"
 #include "cli/matrix.h"

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 
+#include "cli/bounds.h"
 #include "subjects/others.h"
 #include "tzmark/device_compute.h"
 #include "tzmark/error.h"
@@ -89,6 +91,7 @@ class Matrix {
       const auto ladder = std::make_shared<Ladder>(thread_count(threads));
       for (const Rung rung : {Rung::kMemcpy, Rung::kCrc32, Rung::kSha256, Rung::kSecretbox}) add(ceiling(ladder, rung));
     }
+    add_chained_ceilings();
     if (to_device()) add_gpu_ceilings();
     if (options_.peers) add_peers();
     return std::move(subjects_);
@@ -98,6 +101,16 @@ class Matrix {
   void add(std::unique_ptr<Subject> subject) { subjects_.push_back({std::move(subject), {}, {}}); }
 
   bool to_device() const { return options_.memory == "device"; }
+
+  // SHA-256 on fewer threads, where there are fewer tensors than threads.
+  void add_chained_ceilings() {
+    std::set<unsigned> chained;
+    for (const unsigned threads : options_.threads) {
+      chained.insert(chained_threads(threads, content_->table().size()));
+    }
+    for (const unsigned threads : options_.threads) chained.erase(threads);
+    for (const unsigned threads : chained) add(ceiling(std::make_shared<Ladder>(threads), Rung::kSha256));
+  }
 
   void add_gpu_ceilings() {
     std::vector<GpuRung> rungs = {GpuRung::kCopy, GpuRung::kFill};

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <ctime>
-#include <limits>
 #include <stdexcept>
 
+#include "cli/bounds.h"
 #include "harness/machine.h"
 #include "harness/or_null.h"
 #include "harness/shortages.h"
@@ -41,28 +41,6 @@ json to_json(const Sample& sample, std::size_t round) {
           {"minor_faults", sample.disturbance.minor_faults}};
 }
 
-double median_rate(const Measured& measured) { return median_interval(measured.rates()).median; }
-
-bool is_path_rung(const Measured& m, const RunDescription& of) {
-  const RunDescription& d = m.description();
-  return d.subject == "raw" && d.detail.empty() && d.operation == of.operation && d.io_actual == of.io_actual &&
-         !m.samples.empty() &&
-         // A read to the GPU through host memory is compared with a read into reused memory.
-         (d.target == of.target || (of.target == Target::kDevice && d.target == Target::kSink)) &&
-         d.cache == of.cache && d.workload == of.workload && d.threads == of.threads &&
-         d.block_bytes == of.block_bytes && d.queue_depth == of.queue_depth;
-}
-
-bool is_rung(const Measured& m, Rung rung, const RunDescription& of) {
-  const RunDescription& d = m.description();
-  return d.subject == "ceiling" && d.detail == rung_name(rung) && !m.samples.empty() && d.threads == of.threads;
-}
-
-bool is_rung(const Measured& m, GpuRung rung) {
-  const RunDescription& d = m.description();
-  return d.subject == "ceiling" && d.detail == rung_name(rung) && !m.samples.empty();
-}
-
 json cpu_seconds_per_gb(const Measured& measured) {
   std::vector<double> seconds;
   const auto gigabytes = static_cast<double>(measured.description().bytes) / 1e9;
@@ -88,6 +66,14 @@ json pages_json(const RunDescription& d) {
   return {{"requested", name_of(*d.pages)},
           {"actual", d.huge_share ? json(kind_of(*d.huge_share)) : json()},
           {"huge_share", or_null(d.huge_share)}};
+}
+
+json to_json(const Bound& bound) {
+  return {{"rung", bound.rung},
+          {"rate", bound.rate},
+          {"share", bound.share},
+          {"low", or_null(bound.low)},
+          {"high", or_null(bound.high)}};
 }
 
 json latency_json(const Subject& subject) {
@@ -129,7 +115,7 @@ json to_json(const Measured& measured, const std::vector<Measured>& all) {
           {"operations_per_second", operations_per_second(measured)},
           {"cpu_seconds_per_gb", cpu_seconds_per_gb(measured)},
           {"latency_ns", latency_json(*measured.subject)},
-          {"bound_by", bound ? json{{"rung", bound->rung}, {"rate", bound->rate}, {"share", bound->share}} : json()},
+          {"bound_by", bound ? to_json(*bound) : json()},
           {"gpudirect", d.gpudirect},
           {"notes", notes_of(measured)}};
 }
@@ -151,32 +137,6 @@ json io_path_list() {
 
 json to_json(const ContestConditions& conditions) {
   return {{"laps", conditions.laps}, {"disturbed_laps", conditions.disturbed_laps}, {"was_busy", conditions.was_busy}};
-}
-
-std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measured>& all) {
-  const RunDescription& d = measured.description();
-  if (d.subject != "codec" || d.operation == FileOperation::kOpen || measured.samples.empty()) return {};
-  const bool sha256 = d.verification == "both" || d.verification == "sha256";
-  const bool crc32 = d.verification == "both" || d.verification == "crc32";
-  Bound bound{"", std::numeric_limits<double>::infinity(), 0};
-  const auto consider = [&](const Measured& m, std::string name) {
-    if (const double rate = median_rate(m); rate < bound.rate) bound = {std::move(name), rate, 0};
-  };
-  for (const Measured& m : all) {
-    if (is_path_rung(m, d)) consider(m, fmt::format("path-{}/{}", name_of(d.operation), d.io_actual));
-    if (d.target == Target::kDevice) {
-      // The codec chooses between host and GPU for computing, so only the copy that both need is a bound.
-      if (d.operation == FileOperation::kRead && d.io_actual != "gpudirect" && is_rung(m, GpuRung::kCopy))
-        consider(m, "host-to-device");
-      continue;
-    }
-    if (crc32 && is_rung(m, Rung::kCrc32, d)) consider(m, "crc32");
-    if (sha256 && is_rung(m, Rung::kSha256, d)) consider(m, "sha256");
-    if (d.encrypted && is_rung(m, Rung::kSecretbox, d)) consider(m, "secretbox");
-  }
-  if (bound.rung.empty()) return {};
-  bound.share = median_rate(measured) / bound.rate;
-  return bound;
 }
 
 std::vector<std::string> notes_of(const Measured& measured) {

@@ -32,16 +32,6 @@ std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured);
 
 nlohmann::json to_json(const ContestConditions& conditions);
 
-// The slowest step of a result, and the share of its rate that the result reached.
-struct Bound {
-  std::string rung;
-  double rate = 0;
-  double share = 0;
-};
-
-// Finds the bound among the subjects measured together. Nothing for results that are not the codec's.
-std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measured>& all);
-
 // The notes of a result; the last one gives the reason if it was not measured.
 std::vector<std::string> notes_of(const Measured& measured);
 

@@ -1,0 +1,122 @@
+// Adds up steps; see bounds.h.
+#include "cli/bounds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/ceilings.h"
+#include "harness/gpu_ceilings.h"
+#include "subjects/ours.h"
+
+namespace tzmark::bench {
+namespace {
+
+bool is_path_of(const Measured& m, const RunDescription& of) {
+  const RunDescription& d = m.description();
+  return d.subject == "raw" && d.detail.empty() && d.operation == of.operation && d.io_actual == of.io_actual &&
+         !m.samples.empty() &&
+         // A read to the GPU through host memory is compared with a read into reused memory.
+         (d.target == of.target || (of.target == Target::kDevice && d.target == Target::kSink)) &&
+         d.cache == of.cache && d.workload == of.workload && d.threads == of.threads &&
+         d.block_bytes == of.block_bytes && d.queue_depth == of.queue_depth;
+}
+
+bool is_rung(const Measured& m, std::string_view name, unsigned threads) {
+  const RunDescription& d = m.description();
+  return d.subject == "ceiling" && d.detail == name && !m.samples.empty() && d.threads == threads;
+}
+
+// The parts of a result that were measured by themselves.
+struct Parts {
+  std::vector<std::pair<std::string, const Measured*>> paths, steps;
+  bool overlap = false;  // the device works beside the cores
+};
+
+Parts parts_of(const RunDescription& of, const std::vector<Measured>& all) {
+  Parts parts;
+  const unsigned threads = of.threads.value_or(1);
+  const bool sha256 = of.verification == "both" || of.verification == "sha256";
+  const bool crc32 = of.verification == "both" || of.verification == "crc32";
+  for (const Measured& m : all) {
+    if (is_path_of(m, of)) {
+      parts.paths.emplace_back(fmt::format("path-{}/{}", name_of(of.operation), of.io_actual), &m);
+    }
+    if (of.target == Target::kDevice) {
+      // The codec chooses between host and GPU for computing, so only the copy that both need is a bound.
+      if (of.operation == FileOperation::kRead && of.io_actual != "gpudirect" &&
+          is_rung(m, rung_name(GpuRung::kCopy), 1))
+        parts.steps.emplace_back("host-to-device", &m);
+      continue;
+    }
+    if (crc32 && is_rung(m, rung_name(Rung::kCrc32), threads)) parts.steps.emplace_back("crc32", &m);
+    if (sha256 && is_rung(m, rung_name(Rung::kSha256), chained_threads(threads, of.tensors)))
+      parts.steps.emplace_back("sha256", &m);
+    if (of.encrypted && is_rung(m, rung_name(Rung::kSecretbox), threads)) parts.steps.emplace_back("secretbox", &m);
+  }
+  // Without its path, a read from the cache is at least a copy.
+  if (parts.paths.empty() && of.cache == Cache::kWarm && of.target != Target::kDevice) {
+    for (const Measured& m : all) {
+      if (is_rung(m, rung_name(Rung::kMemcpy), threads)) parts.paths.emplace_back("memcpy", &m);
+    }
+  }
+  parts.overlap = of.target == Target::kDevice || is_direct(of.io_actual) || of.cache == Cache::kCold;
+  return parts;
+}
+
+double seconds_per_byte(const Measured& m, std::size_t round) {
+  return static_cast<double>(m.samples[round].elapsed_ns) / 1e9 / static_cast<double>(m.description().bytes);
+}
+
+double median_seconds_per_byte(const Measured& m) { return 1 / median_interval(m.rates()).median; }
+
+// seconds_of: the time per byte of one part.
+template <typename SecondsOf>
+double limit_of(const Parts& parts, const SecondsOf& seconds_of) {
+  double path = 0;
+  double steps = 0;
+  for (const auto& [name, m] : parts.paths) path += seconds_of(*m);
+  for (const auto& [name, m] : parts.steps) steps += seconds_of(*m);
+  return parts.overlap ? std::max(path, steps) : path + steps;
+}
+
+}  // namespace
+
+unsigned chained_threads(unsigned threads, std::uint64_t tensors) {
+  return static_cast<unsigned>(std::clamp<std::uint64_t>(tensors, 1, threads));
+}
+
+std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measured>& all) {
+  const RunDescription& d = measured.description();
+  if (d.subject != "codec" || d.operation == FileOperation::kOpen || measured.samples.empty()) return {};
+  const Parts parts = parts_of(d, all);
+  Bound bound;
+  double longest = 0;
+  bool shares_rounds = true;
+  for (const auto* list : {&parts.paths, &parts.steps}) {
+    for (const auto& [name, m] : *list) {
+      shares_rounds = shares_rounds && m->samples.size() == measured.samples.size();
+      const double seconds = median_seconds_per_byte(*m);
+      if (seconds <= longest) continue;
+      longest = seconds;
+      bound.rung = name;
+    }
+  }
+  if (bound.rung.empty()) return {};
+  bound.rate = 1 / limit_of(parts, median_seconds_per_byte);
+  bound.share = median_interval(measured.rates()).median / bound.rate;
+  // In checks each subject counts its own laps.
+  if (!shares_rounds) return bound;
+  std::vector<double> shares;
+  for (std::size_t i = 0; i < measured.samples.size(); ++i) {
+    const double limit = limit_of(parts, [i](const Measured& m) { return seconds_per_byte(m, i); });
+    shares.push_back(limit / seconds_per_byte(measured, i));
+  }
+  const Interval interval = median_interval(std::move(shares));
+  bound.share = interval.median;
+  bound.low = interval.low;
+  bound.high = interval.high;
+  return bound;
+}
+
+}  // namespace tzmark::bench

@@ -1,0 +1,28 @@
+// What limits a result: the rate that its path and its steps allow together, measured in the same run.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/rounds.h"
+
+namespace tzmark::bench {
+
+// The limit is that of the checks: on the same cores path and steps take turns, and beside a device that works by
+// itself the slower of the two counts. A hash that depends on its previous piece, SHA-256, uses no more cores than
+// there are tensors.
+struct Bound {
+  std::string rung;                 // the part that takes the most time, such as "sha256" or "path-read/direct"
+  double rate = 0;                  // of the limit, in bytes per second
+  double share = 0;                 // of the limit that the result reached
+  std::optional<double> low, high;  // its 95 % interval, from the ratios within each round; absent below six rounds
+};
+
+// Finds the limit among the subjects measured together. Nothing for results that are not the codec's.
+std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measured>& all);
+
+// How many threads can compute SHA-256 at the same time.
+unsigned chained_threads(unsigned threads, std::uint64_t tensors);
+
+}  // namespace tzmark::bench

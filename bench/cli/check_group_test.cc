@@ -1,0 +1,121 @@
+// Checks over subjects whose times are made up, with a clock that only they move.
+#include "cli/check_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "testing/files/test_directory.h"
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+namespace {
+
+using testing::HasSubstr;
+
+class TimedSubject final : public Subject {
+ public:
+  TimedSubject(std::chrono::steady_clock::time_point& now, std::string name, double milliseconds, double noise)
+      : now_(now), milliseconds_(milliseconds), noise_(noise), random_(std::hash<std::string>()(name)) {
+    description_.subject = std::move(name);
+    description_.bytes = 1 << 20;
+  }
+
+  void verify() override {
+    if (!why_.empty()) throw Error(ErrorCode::kUnavailable, why_);
+  }
+
+  Sample run() override {
+    const double elapsed_ns = milliseconds_ * 1e6 * std::exp(noise_ * std::normal_distribution<>()(random_));
+    now_ += std::chrono::nanoseconds(static_cast<std::int64_t>(elapsed_ns));
+    Sample sample;
+    sample.elapsed_ns = static_cast<std::uint64_t>(elapsed_ns);
+    return sample;
+  }
+
+  void lack(std::string why) { why_ = std::move(why); }
+
+ private:
+  std::chrono::steady_clock::time_point& now_;
+  const double milliseconds_, noise_;
+  std::mt19937_64 random_;
+  std::string why_;
+};
+
+class CheckGroupTest : public testing::Test {
+ protected:
+  CheckGroupTest() : place_(directory_ / "place") {
+    options_.contests.now = [this] { return now_; };
+    options_.contests.is_disturbed = [](const Disturbance&) { return false; };
+  }
+
+  CheckGroup::Index add(const std::string& name, double milliseconds, double noise = 0.1, const std::string& why = "") {
+    auto subject = std::make_unique<TimedSubject>(now_, name, milliseconds, noise);
+    if (!why.empty()) subject->lack(why);
+    return group_.add(std::move(subject));
+  }
+
+  std::vector<RatioCheck> decide() {
+    group_.run(std::chrono::minutes(60));
+    std::vector<RatioCheck> checks;
+    group_.finish([&](const auto&, const auto&, const std::vector<RatioCheck>& concluded) { checks = concluded; });
+    return checks;
+  }
+
+  std::chrono::steady_clock::time_point now_{};
+  test::TestDirectory directory_;
+  Workplace place_;
+  CheckOptions options_;
+  CheckGroup group_{place_, options_, "group"};
+};
+
+TEST_F(CheckGroupTest, NoiseDoesNotRaiseTheLimitOfTwoEqualParts) {
+  // The larger one of two noisy times is 11 % larger than either in the mean.
+  const auto path = add("path", 20, 0.2);
+  const auto step = add("step", 20, 0.2);
+  const auto codec = add("codec", 20, 0.01);
+  group_.against_steps("2", "beside a device", codec, path, {step}, true, 1.0);
+  const RatioCheck check = decide().front();
+  EXPECT_GT(check.ratio.pairs, 20U);
+  EXPECT_NEAR(check.ratio.estimate, 1.0, 0.05);
+}
+
+TEST_F(CheckGroupTest, StepsOnTheSameCoresAddUp) {
+  const auto path = add("path", 10, 0.02);
+  const auto one = add("one", 20, 0.02);
+  const auto other = add("other", 30, 0.02);
+  group_.against_steps("2", "in turn", add("codec", 62, 0.02), path, {one, other}, false, 0.9);
+  const RatioCheck check = decide().front();
+  EXPECT_EQ(check.verdict, BoundVerdict::kPass);
+  EXPECT_NEAR(check.ratio.estimate, 60.0 / 62, 0.02);
+}
+
+TEST_F(CheckGroupTest, TheBestOfEachSideCountsAndTheOthersAreNamed) {
+  const auto slow = add("slow", 40);
+  const auto fast = add("fast", 20);
+  const auto missing = add("missing", 10, 0.1, "it is not installed");
+  const auto peer = add("peer", 30);
+  group_.best_ratio({.item = "4", .name = "best", .required = 1.2}, {slow, fast}, {missing, peer});
+  const RatioCheck check = decide().front();
+  EXPECT_EQ(check.verdict, BoundVerdict::kPass);
+  EXPECT_NEAR(check.ratio.estimate, 1.5, 0.15);
+  EXPECT_THAT(check.note, HasSubstr("best: fast"));
+  EXPECT_THAT(check.note, HasSubstr("against peer"));
+  EXPECT_THAT(check.note, HasSubstr("; without missing"));
+  EXPECT_THAT(check.note, HasSubstr("it is not installed"));
+}
+
+TEST_F(CheckGroupTest, WithoutAnyCandidateNothingIsMeasured) {
+  const auto ours = add("ours", 20);
+  const auto peer = add("peer", 30, 0.1, "it is not installed");
+  const auto other = add("other", 30, 0.1, "nor is this");
+  group_.best_ratio({.item = "4", .name = "best", .required = 1.2}, {ours}, {peer, other});
+  const RatioCheck check = decide().front();
+  EXPECT_FALSE(check.verdict);
+  EXPECT_THAT(check.note, HasSubstr("not"));
+}
+
+}  // namespace
+}  // namespace tzmark::bench
