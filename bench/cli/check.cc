@@ -199,7 +199,7 @@ void memory_to_a_sink(CheckGroup& group, const SharedContent& content) {
 void sizes_of_files(CheckGroup& group) {
   constexpr std::uint64_t kSmallBytes = 64 * kMiB;
   for (const std::uint64_t bytes :
-       {kSmallBytes, std::max(kSmallBytes, std::min(2 * kGiB, group.options().scale_bytes * 16))}) {
+       {kSmallBytes, std::max(kSmallBytes, std::min(2 * kGiB, group.options().scale_bytes * 8))}) {
     const auto content = group.content(even_workload(32, bytes / 32));
     group.ratio("5", fmt::format("read to a sink, {} MiB, against raw", bytes / kMiB),
                 group.add(codec_read(group.place(), content, {}, {}, {.target = Target::kSink})),
@@ -269,16 +269,18 @@ void same_bytes(CheckGroup& group) {
 
 struct Group {
   std::string_view item, name;
-  unsigned budget_share;  // about its number of ratios
+  // Of the budget: about the seconds that its ratios need on a machine with two cores.
+  unsigned budget_share;
   std::function<void(CheckGroup&)> declare;
 };
 
+// In an order in which the groups with the most ratios, which can use any time, get what the others leave.
 const Group kGroups[] = {
-    {"1", "fio", 4, raw_against_fio},        {"1", "paths", 20, codec_against_raw},
-    {"2", "steps", 32, steps_on_top},        {"3", "crc32", 1, verified_against_steps},
-    {"5", "counts", 2, counts_of_tensors},   {"5", "sizes", 3, sizes_of_files},
-    {"6", "bytes", 0, same_bytes},           {"7", "gpu", 4, gpu_memory},
-    {"7", "gpu-peers", 4, gpu_against_peer},
+    {"6", "bytes", 5, same_bytes},          {"3", "crc32", 5, verified_against_steps},
+    {"5", "counts", 20, counts_of_tensors}, {"5", "sizes", 30, sizes_of_files},
+    {"7", "gpu", 40, gpu_memory},           {"7", "gpu-peers", 40, gpu_against_peer},
+    {"1", "fio", 80, raw_against_fio},      {"1", "paths", 160, codec_against_raw},
+    {"2", "steps", 250, steps_on_top},
 };
 
 // Runs a group. An error ends that group and is recorded in its checks; the other groups still run.
@@ -343,8 +345,8 @@ ContestConditions run_checks(const CheckOptions& options, const GroupDone& done)
                           group.conclude({.item = "4", .name = "against tensorizer", .note = why_no_peer});
                         }});
     } else {
-      groups.push_back({"4", "peers", 6, [&](CheckGroup& group) { peers_on_large_tensors(group, peers); }});
-      groups.push_back({"4", "peers-many", 4, [&](CheckGroup& group) { peers_on_many_tensors(group, peers); }});
+      groups.push_back({"4", "peers", 60, [&](CheckGroup& group) { peers_on_large_tensors(group, peers); }});
+      groups.push_back({"4", "peers-many", 40, [&](CheckGroup& group) { peers_on_many_tensors(group, peers); }});
     }
   }
   ContestConditions conditions;
