@@ -27,6 +27,7 @@ import history
 import history_samples as samples
 from outcomes import Json
 from render_test import Elements
+from schema_strictness import open_members
 
 FOLDER = Path(__file__).resolve().parent
 GUIDE = FOLDER.parent / "docs/history.md"
@@ -913,20 +914,10 @@ class Samples(HistoryTest):
         for member in ("results", "skipped"):
             whole[member] = whole[member][:1]
         whole["series"][0]["points"] = whole["series"][0]["points"][:1]
-        validator = jsonschema.Draft202012Validator(schema("history"))
-        validator.validate(whole)
         found = [whole, whole["options"], whole["results"][0], whole["environments"][0]]
         found += [whole["skipped"][0], whole["series"][0]]
         found += [whole["series"][0]["points"][0], whole["series"][0]["changes"][0]]
-        for one in found:
-            one["another"] = 1
-            self.assertFalse(validator.is_valid(whole), one)
-            del one["another"]
-            for member in list(one):
-                kept = one.pop(member)
-                self.assertFalse(validator.is_valid(whole), member)
-                one[member] = kept
-        validator.validate(whole)
+        self.assertEqual(open_members(schema("history"), whole, found), [])
 
     def test_a_result_with_everything(self) -> None:
         """Results as bench writes them, with peers, fio, and results that could not be measured."""
