@@ -31,6 +31,7 @@ bool is_rung(const Measured& m, std::string_view name, unsigned threads) {
 struct Parts {
   std::vector<std::pair<std::string, const Measured*>> paths, steps;
   bool overlap = false;  // the device works beside the cores
+  unsigned threads = 1;
 };
 
 Parts parts_of(const RunDescription& of, const std::vector<Measured>& all) {
@@ -60,6 +61,7 @@ Parts parts_of(const RunDescription& of, const std::vector<Measured>& all) {
       if (is_rung(m, rung_name(Rung::kMemcpy), threads)) parts.paths.emplace_back("memcpy", &m);
     }
   }
+  parts.threads = threads;
   parts.overlap = of.target == Target::kDevice || is_direct(of.io_actual) || of.cache == Cache::kCold;
   return parts;
 }
@@ -75,9 +77,15 @@ template <typename SecondsOf>
 double limit_of(const Parts& parts, const SecondsOf& seconds_of) {
   double path = 0;
   double steps = 0;
+  double slowest = 0;
   for (const auto& [name, m] : parts.paths) path += seconds_of(*m);
-  for (const auto& [name, m] : parts.steps) steps += seconds_of(*m);
-  return parts.overlap ? std::max(path, steps) : path + steps;
+  for (const auto& [name, m] : parts.steps) {
+    const double seconds = seconds_of(*m);
+    // A step that uses some of the cores leaves the others to the rest.
+    steps += seconds * m->description().threads.value_or(parts.threads) / parts.threads;
+    slowest = std::max(slowest, seconds);
+  }
+  return std::max(slowest, parts.overlap ? std::max(path, steps) : path + steps);
 }
 
 }  // namespace

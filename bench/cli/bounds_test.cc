@@ -57,13 +57,13 @@ TEST_F(Bounds, OneTensorIsHashedByOneThread) {
   RunDescription codec = read_of("codec", "pwrite", Cache::kWarm);
   codec.verification = "sha256";
   codec.tensors = 1;
-  add(codec, {0.88, 0.88});
+  add(codec, {0.97, 0.97});
   add(read_of("raw", "pwrite", Cache::kWarm), {10, 10});
   add_ceiling(Rung::kSha256, kThreads, {4, 4});
   add_ceiling(Rung::kSha256, 1, {1, 1});
   const Bound bound = bound_by(all_.front(), all_).value();
   EXPECT_EQ(bound.rung, "sha256");
-  EXPECT_NEAR(bound.rate, 1e9 / 1.1, 1e6);
+  EXPECT_NEAR(bound.rate, 1e9, 1e6) << "the other threads read meanwhile";
   EXPECT_NEAR(bound.share, 0.97, 0.01);
   EXPECT_FALSE(bound.low) << "two rounds give no interval";
 }
