@@ -80,7 +80,8 @@ class Turns {
     TurnLine& line = lines_[i];
     double sum = 0;
     std::size_t counted = 0;
-    for (std::size_t disturbed = 0; counted < kLapsPerPair && disturbed < kDisturbedLapsPerPair && rest().count() > 0;) {
+    std::size_t disturbed = 0;
+    while (counted < kLapsPerPair && disturbed < kDisturbedLapsPerPair && rest().count() > 0) {
       const std::optional<double> log_ratio = lap(pair, i);
       if (!line.why.empty()) return;
       if (log_ratio) {

@@ -13,14 +13,12 @@ LoadedTensors real_load(const Reader* self, Verification verification, HostMemor
     "__real__ZNK6tzmark6Reader4loadENS_12VerificationENS_10HostMemory5PagesE");
 LoadedTensors slow_load(const Reader* self, Verification verification, HostMemory::Pages pages) asm(
     "__wrap__ZNK6tzmark6Reader4loadENS_12VerificationENS_10HostMemory5PagesE");
-WriteResult
-real_write(File& file, const TensorTable& tensors, const TensorSource& source, const WriteOptions& options, File* data_file) asm(
-    "__real__ZN6tzmark13write_tensorsERNS_4FileERKNS_11TensorTableERKNS_12TensorSourceERKNS_"
-    "12WriteOptionsEPS0_");
-WriteResult
-slow_write(File& file, const TensorTable& tensors, const TensorSource& source, const WriteOptions& options, File* data_file) asm(
-    "__wrap__ZN6tzmark13write_tensorsERNS_4FileERKNS_11TensorTableERKNS_12TensorSourceERKNS_"
-    "12WriteOptionsEPS0_");
+#define TZMARK_WRITE_TENSORS \
+  "_ZN6tzmark13write_tensorsERNS_4FileERKNS_11TensorTableERKNS_12TensorSourceERKNS_12WriteOptionsEPS0_"
+WriteResult real_write(File& file, const TensorTable& tensors, const TensorSource& source, const WriteOptions& options,
+                       File* data_file) asm("__real_" TZMARK_WRITE_TENSORS);
+WriteResult slow_write(File& file, const TensorTable& tensors, const TensorSource& source, const WriteOptions& options,
+                       File* data_file) asm("__wrap_" TZMARK_WRITE_TENSORS);
 
 namespace {
 
