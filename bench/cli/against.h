@@ -1,8 +1,8 @@
 // tzmark bench --against OTHER_TZMARK: this build and another one in turn, until it is decided whether this one is
 // slower.
 //
-// Exit status: 0 no line is slower; 1 a line is; 2 builds whose measuring core or lines differ, or a budget that ended
-// before a line could have shown anything.
+// Exit status: 0 no line is slower; 1 a line is; 2 builds whose measuring core or lines differ, or a line that is not
+// decided.
 #pragma once
 
 #include <string>

@@ -36,7 +36,7 @@ for line in sys.stdin:
         break
     {answer}
 """
-GOOD = """print(json.dumps({"id": "a b", "bytes": 1 << 20, "elapsed_ns": 10**9, "sync_ns": 0,
+GOOD = """print(json.dumps({"line": request["line"], "id": "a b", "bytes": 2 << 20, "elapsed_ns": 10**9, "sync_ns": 0,
         "disturbance": {"elapsed_ns": 1, "other_user_ns": 0, "steal_ns": 0}}), flush=True)"""
 
 
@@ -120,10 +120,12 @@ class AgainstTest(unittest.TestCase):
         self.assertRegex(done.stdout, r"codec read mixed.* faster")
 
     def test_too_little_time_is_no_pass(self) -> None:
-        done = self.against(TZMARK, *self.one_path(), "--budget", "1s", status=2)
+        done = self.against(
+            *(TZMARK, *self.one_path(), "--budget", "1s", "--effect", "0.006"), status=2
+        )
         self.assertIn("both are the same program", done.stdout)
-        self.assertIn("too few processes for any claim", done.stdout)
-        self.assertIn("1 of 1 lines could not have shown a regression", done.stderr)
+        self.assertIn("undecided: ", done.stdout)
+        self.assertIn("1 of 1 lines are not decided", done.stderr)
 
     def test_the_result_is_strict(self) -> None:
         result = self.folder / "result.json"
@@ -162,7 +164,9 @@ class AgainstTest(unittest.TestCase):
 
     def test_a_worker_that_fails(self) -> None:
         words = [*self.one_path(), "--budget", "60s"]
-        failed = '{{"failed": "made to fail", "unavailable": {}, "wrong": {}}}'
+        failed = (
+            '{{"line": 0, "failed": "made to fail", "unavailable": {}, "wrong": {}}}'
+        )
         say = "print('{}', flush=True)"
         unavailable = self.fake(say.format(failed.format("true", "false")))
         told = self.against(unavailable, *words, status=2)
@@ -175,6 +179,39 @@ class AgainstTest(unittest.TestCase):
             "print(1, flush=True)",
         ):
             self.against(self.fake(answer), *words, status=2)
+
+    def test_nothing_stays_of_a_worker_that_is_killed(self) -> None:
+        """What it wrote is below the directory of the process that started it."""
+        litter = (
+            "open(sys.argv[sys.argv.index('--dir') + 1] + '/litter', 'w'); sys.exit(1)"
+        )
+        words = [*self.one_path(), "--budget", "60s"]
+        told = self.against(self.fake(litter), *words, status=2)
+        self.assertIn("not measured", told.stdout)
+        self.assertIn("exit status 1", told.stdout)
+
+    def test_times_that_are_none(self) -> None:
+        words = [*self.one_path(), "--budget", "60s"]
+        for old, new in (("10**9", "0"), ("10**9", "-1"), ("2 << 20", "0")):
+            told = self.against(self.fake(GOOD.replace(old, new)), *words, status=2)
+            self.assertIn("not measured: fake moved", told.stdout)
+        twice = GOOD + "; print('{}', flush=True)"
+        told = self.against(self.fake(twice), *words, status=2)
+        self.assertIn("not measured", told.stdout)
+
+    def test_a_name_without_a_slash_is_that_of_a_file(self) -> None:
+        """It must not be searched in PATH."""
+        fake = self.fake("sys.exit(1)")
+        fake.rename(self.folder / "true")
+        done = subprocess.run(
+            [TZMARK, "bench", "--dir", "data", "--against", "true", *self.one_path()]
+            + ["--workload", "mixed", "--scale", "2MiB", "--budget", "60s"],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(f"old: {self.folder}/true", done.stdout)
 
     def test_a_build_that_is_replaced_meanwhile(self) -> None:
         worker = self.fake()
@@ -189,6 +226,9 @@ class AgainstTest(unittest.TestCase):
         for words in (["--check"], ["--fio"], ["--peers"]):
             refused = self.against(TZMARK, *words, status=2).stderr
             self.assertIn("--against compares builds of tzmark alone", refused)
+        for words in (["--format", "google"], ["--items", "1"], ["--rounds", "3"]):
+            refused = self.against(TZMARK, *words, status=2).stderr
+            self.assertIn("--against excludes --format", refused)
         for effect in ("nan", "0", "1"):
             refused = self.against(TZMARK, "--effect", effect, status=2).stderr
             self.assertIn("--effect", refused)

@@ -126,8 +126,8 @@ void run_all_checks(const BenchOptions& options, Output& output, int& status) {
 
 void run(BenchOptions options, const std::vector<std::string>& command, int& status) {
   if (options.list_io) return list_io();
-  if (options.is_worker) return serve_samples(options);
   if (options.directory.empty()) throw Error(ErrorCode::kUsage, "--dir names the directory whose storage is measured");
+  if (options.is_worker) return serve_samples(options);
   if (!options.against.empty()) return run_against(options, command, status);
   std::optional<AtomicFile> file;
   if (!options.json_file.empty()) file.emplace(options.json_file);

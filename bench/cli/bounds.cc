@@ -40,7 +40,8 @@ Parts parts_of(const RunDescription& of, const std::vector<Measured>& all) {
   const bool sha256 = of.verification == "both" || of.verification == "sha256";
   const bool crc32 = of.verification == "both" || of.verification == "crc32";
   for (const Measured& m : all) {
-    if (is_path_of(m, of)) {
+    // A depth that is given and a default one may be the same path.
+    if (is_path_of(m, of) && parts.paths.empty()) {
       parts.paths.emplace_back(fmt::format("path-{}/{}", name_of(of.operation), of.io_actual), &m);
     }
     if (of.target == Target::kDevice) {
@@ -51,7 +52,7 @@ Parts parts_of(const RunDescription& of, const std::vector<Measured>& all) {
       continue;
     }
     if (crc32 && is_rung(m, rung_name(Rung::kCrc32), threads)) parts.steps.emplace_back("crc32", &m);
-    if (sha256 && is_rung(m, rung_name(Rung::kSha256), chained_threads(threads, of.tensors)))
+    if (sha256 && is_rung(m, rung_name(Rung::kSha256), chained_threads(threads, of.bytes, of.largest_tensor_bytes)))
       parts.steps.emplace_back("sha256", &m);
     if (of.encrypted && is_rung(m, rung_name(Rung::kSecretbox), threads)) parts.steps.emplace_back("secretbox", &m);
   }
@@ -90,8 +91,9 @@ double limit_of(const Parts& parts, const SecondsOf& seconds_of) {
 
 }  // namespace
 
-unsigned chained_threads(unsigned threads, std::uint64_t tensors) {
-  return static_cast<unsigned>(std::clamp<std::uint64_t>(tensors, 1, threads));
+unsigned chained_threads(unsigned threads, std::uint64_t bytes, std::uint64_t largest_tensor_bytes) {
+  const std::uint64_t chains = bytes / std::max<std::uint64_t>(1, largest_tensor_bytes);
+  return static_cast<unsigned>(std::clamp<std::uint64_t>(chains, 1, threads));
 }
 
 std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measured>& all) {
@@ -100,7 +102,8 @@ std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measur
   const Parts parts = parts_of(d, all);
   Bound bound;
   double longest = 0;
-  bool shares_rounds = true;
+  // In checks each subject counts its own laps.
+  bool shares_rounds = d.group.empty();
   for (const auto* list : {&parts.paths, &parts.steps}) {
     for (const auto& [name, m] : *list) {
       shares_rounds = shares_rounds && m->samples.size() == measured.samples.size();

@@ -22,7 +22,7 @@ struct Bound {
 // Finds the limit among the subjects measured together. Nothing for results that are not the codec's.
 std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measured>& all);
 
-// How many threads can compute SHA-256 at the same time.
-unsigned chained_threads(unsigned threads, std::uint64_t tensors);
+// How many threads the SHA-256 of tensors can keep busy: the largest tensor is hashed by one of them.
+unsigned chained_threads(unsigned threads, std::uint64_t bytes, std::uint64_t largest_tensor_bytes);
 
 }  // namespace tzmark::bench

@@ -46,7 +46,7 @@ class Bounds : public testing::Test {
     d.io_actual = std::move(io);
     d.cache = cache;
     d.threads = kThreads;
-    d.tensors = 100;
+    d.largest_tensor_bytes = kBytesPerSample / 100;
     return d;
   }
 
@@ -56,7 +56,7 @@ class Bounds : public testing::Test {
 TEST_F(Bounds, OneTensorIsHashedByOneThread) {
   RunDescription codec = read_of("codec", "pwrite", Cache::kWarm);
   codec.verification = "sha256";
-  codec.tensors = 1;
+  codec.largest_tensor_bytes = kBytesPerSample;
   add(codec, {0.97, 0.97});
   add(read_of("raw", "pwrite", Cache::kWarm), {10, 10});
   add_ceiling(Rung::kSha256, kThreads, {4, 4});

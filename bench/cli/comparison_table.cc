@@ -188,7 +188,9 @@ json names_of(const std::vector<RunDocument>& runs) {
 }
 
 std::string markdown_row(const ComparedRow& row) {
-  return fmt::format("| {} | {} | {} | {:.3f} | {} | {} | {} | {} |\n", row.id, rate_text(row, row.old_rate),
+  std::string id = row.id;
+  for (std::size_t at = 0; (at = id.find('|', at)) != std::string::npos; at += 2) id.insert(at, 1, '\\');
+  return fmt::format("| `{}` | {} | {} | {:.3f} | {} | {} | {} | {} |\n", id, rate_text(row, row.old_rate),
                      rate_text(row, row.new_rate), row.judged.ratio, interval_text(row.judged), p_text(row.judged),
                      row.judged.detectable ? percent(*row.judged.detectable) : "nothing", row.verdict);
 }

@@ -106,7 +106,7 @@ class Matrix {
   void add_chained_ceilings() {
     std::set<unsigned> chained;
     for (const unsigned threads : options_.threads) {
-      chained.insert(chained_threads(threads, content_->table().size()));
+      chained.insert(chained_threads(threads, content_->data_bytes(), content_->workload().largest_tensor_bytes()));
     }
     for (const unsigned threads : options_.threads) chained.erase(threads);
     for (const unsigned threads : chained) add(ceiling(std::make_shared<Ladder>(threads), Rung::kSha256));

@@ -63,6 +63,7 @@ class Turns {
   bool coin() { return random_() % 2 == 1; }
 
   void run_pair(std::size_t number, const std::vector<std::size_t>& open) {
+    if (options_.before_pair) options_.before_pair();
     Pair pair;
     const Side first = coin() ? kNew : kOld;
     for (const Side side : {first, first == kOld ? kNew : kOld}) pair[side] = starts_[side]();
@@ -73,6 +74,7 @@ class Turns {
                                       std::chrono::duration<double>(rest()).count(), number, options_.name_of(i)));
       }
       laps(pair, i);
+      if (!pair[kOld]->is_running() || !pair[kNew]->is_running()) return;
     }
   }
 
@@ -83,7 +85,7 @@ class Turns {
     std::size_t disturbed = 0;
     while (counted < kLapsPerPair && disturbed < kDisturbedLapsPerPair && rest().count() > 0) {
       const std::optional<double> log_ratio = lap(pair, i);
-      if (!line.why.empty()) return;
+      if (!line.why.empty() || line.failures > 0) return;
       if (log_ratio) {
         sum += *log_ratio;
         ++counted;
@@ -104,13 +106,20 @@ class Turns {
     const Side outer = coin() ? kNew : kOld;
     const Side inner = outer == kOld ? kNew : kOld;
     std::array<std::vector<double>, 2> seconds;
+    std::uint64_t bytes = 0;
     Disturbance disturbance;
     for (const Side side : {outer, inner, inner, outer}) {
       const std::optional<TurnSample> taken = try_sample(*pair[side], i);
       if (!taken) return {};
+      if (bytes != 0 && taken->bytes != bytes) {
+        line.why = fmt::format("the builds move different amounts: {} and {} bytes", bytes, taken->bytes);
+        return {};
+      }
+      bytes = taken->bytes;
       seconds[side].push_back(taken->seconds_per_byte);
       disturbance += taken->disturbance;
     }
+    line.failures = 0;
     if (!filter_.counts(disturbance)) return {};
     const auto sum_of_logs = [](double sum, double value) { return sum + std::log(value); };
     const double old_logs = std::accumulate(seconds[kOld].begin(), seconds[kOld].end(), 0.0, sum_of_logs);
@@ -120,16 +129,16 @@ class Turns {
     return (old_logs - new_logs) / 2;
   }
 
-  // Returns nothing and sets why if the line cannot be measured.
+  // Returns nothing after a failure, and sets why if the line cannot be measured.
   std::optional<TurnSample> try_sample(BuildProcess& process, std::size_t i) {
-    for (unsigned tries = 1;; ++tries) {
+    TurnLine& line = lines_[i];
+    for (;;) {
       try {
         return process.sample(i);
       } catch (const Error& error) {
         if (error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile) throw;
-        if (error.error_class() != ErrorClass::kUnavailable && tries < kTries) continue;
-        lines_[i].why = error.message();
-        return {};
+        if (error.error_class() == ErrorClass::kUnavailable || ++line.failures == kTries) line.why = error.message();
+        if (!line.why.empty() || !process.is_running()) return {};
       }
     }
   }

@@ -20,7 +20,8 @@ namespace tzmark::bench {
 
 // One sample of one line.
 struct TurnSample {
-  double seconds_per_byte = 0;
+  double seconds_per_byte = 0;  // finite, and more than 0
+  std::uint64_t bytes = 0;
   Disturbance disturbance;
 };
 
@@ -33,6 +34,8 @@ class BuildProcess {
 
   // Throws tzmark::Error.
   virtual TurnSample sample(std::size_t line) = 0;
+  // Whether it can still take samples.
+  virtual bool is_running() const = 0;
 
  protected:
   BuildProcess() = default;
@@ -47,6 +50,7 @@ struct TurnLine {
   ChangeVerdict verdict = ChangeVerdict::kUndecided;
   std::vector<double> old_seconds = {}, new_seconds = {};  // per byte, of the laps that count
   std::size_t disturbed_laps = 0;                          // run, but not counted
+  unsigned failures = 0;                                   // in a row
   std::string why = {};                                    // not empty: could not be measured
 };
 
@@ -56,13 +60,14 @@ struct TurnOptions {
   std::uint64_t seed = 1;
   std::function<void(const std::string& what)> progress = {};  // receives what is done next; may be empty
   std::function<std::string(std::size_t line)> name_of;        // for progress; may be empty only if that is
+  std::function<void()> before_pair = {};                      // called when no process runs; may be empty
   std::function<bool(const Disturbance&)> is_disturbed = bench::is_disturbed;
   std::function<std::chrono::steady_clock::time_point()> now = [] { return std::chrono::steady_clock::now(); };
 };
 
-// Runs until every line is decided or the budget is spent. A line whose build lacks something, or that fails three
-// times in a row, ends with the reason; wrong bytes (TZE-ENV-005), files that break a rule, and processes that cannot
-// be started are thrown.
+// Runs until every line is decided or the budget is spent. A line whose build lacks something, whose builds move
+// different amounts, or that fails three times in a row, ends with the reason; a process that dies of one ends its
+// pair. Wrong bytes (TZE-ENV-005), files that break a rule, and processes that cannot be started are thrown.
 ContestConditions run_in_turn(const StartProcess& start_old, const StartProcess& start_new,
                               std::vector<TurnLine>& lines, const TurnOptions& options);
 

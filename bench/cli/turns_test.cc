@@ -25,7 +25,8 @@ struct FakeBuilds {
   double process_spread = 0.01, sample_spread = 0.05;
   std::vector<std::string> started = {}, order = {};
   std::vector<Error> failures = {};  // of the new build; the last is thrown first
-  bool is_disturbed = false;
+  bool is_disturbed = false, failures_are_deaths = false;
+  std::uint64_t new_bytes = 1 << 20;
 };
 
 // Each process has a speed of its own.
@@ -41,6 +42,7 @@ class FakeProcess final : public BuildProcess {
     if (name_ == "new" && line == 0 && !builds_.failures.empty()) {
       const Error failure = builds_.failures.back();
       builds_.failures.pop_back();
+      is_running_ = !builds_.failures_are_deaths;
       throw failure;
     }
     const double at = std::chrono::duration<double>(builds_.now.time_since_epoch()).count();
@@ -49,8 +51,11 @@ class FakeProcess final : public BuildProcess {
     // Heavy tails.
     if (builds_.random() % 20 == 0) seconds *= 3;
     builds_.now += std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
-    return {.seconds_per_byte = seconds / (1 << 20), .disturbance = {.steal_ns = builds_.is_disturbed ? 1U : 0U}};
+    return {.seconds_per_byte = seconds / (1 << 20),
+            .bytes = name_ == "new" ? builds_.new_bytes : 1 << 20,
+            .disturbance = {.steal_ns = builds_.is_disturbed ? 1U : 0U}};
   }
+  bool is_running() const override { return is_running_; }
 
  private:
   double normal() { return std::normal_distribution<>()(builds_.random); }
@@ -58,6 +63,7 @@ class FakeProcess final : public BuildProcess {
   FakeBuilds& builds_;
   const std::string name_;
   const double slowness_;
+  bool is_running_ = true;
 };
 
 class TurnsTest : public testing::Test {
@@ -133,6 +139,25 @@ TEST_F(TurnsTest, OneFailureIsRepeatedAndThreeEndTheLineAlone) {
   EXPECT_THAT(lines[0].why, HasSubstr("made to fail"));
   EXPECT_EQ(lines[1].why, "");
   EXPECT_GT(lines[1].ratio.pairs(), 0U);
+}
+
+TEST_F(TurnsTest, AProcessThatDiesOfALineEndsItsPairAlone) {
+  const Error death(ErrorCode::kResource, "killed");
+  builds_.failures_are_deaths = true;
+  builds_.failures = {death, death};
+  std::vector<TurnLine> lines = run(1, 2, std::chrono::seconds(5));
+  EXPECT_EQ(lines[0].why, "") << "twice may be chance";
+  EXPECT_GT(lines[0].ratio.pairs(), 0U);
+  builds_.failures = {death, death, death};
+  lines = run(1, 2, std::chrono::seconds(5));
+  EXPECT_EQ(lines[0].why, "killed");
+  EXPECT_EQ(lines[1].why, "");
+  EXPECT_GT(lines[1].ratio.pairs(), 5U);
+}
+
+TEST_F(TurnsTest, DifferentAmountsAreNoComparison) {
+  builds_.new_bytes = 1 << 21;
+  EXPECT_THAT(run(1, 1, std::chrono::seconds(5)).front().why, HasSubstr("different amounts"));
 }
 
 TEST_F(TurnsTest, WrongBytesEndEverything) {

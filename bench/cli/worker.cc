@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -56,23 +58,29 @@ json take(Measured& line) {
 
 json answer(std::vector<Measured>& lines, const json& request) {
   const auto line = request.at("line").get<std::size_t>();
+  json answer;
   try {
-    return take(lines.at(line));
+    answer = take(lines.at(line));
   } catch (const Error& error) {
-    return {{"failed", error.message()},
-            {"unavailable", error.error_class() == ErrorClass::kUnavailable},
-            {"wrong", error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile}};
+    answer = {{"failed", error.message()},
+              {"unavailable", error.error_class() == ErrorClass::kUnavailable},
+              {"wrong", error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile}};
   }
+  answer["line"] = line;
+  return answer;
 }
 
 }  // namespace
 
 void serve_samples(const BenchOptions& options) {
+  // An answer that nobody reads ends this process by an exception, so that its files are removed.
+  ::signal(SIGPIPE, SIG_IGN);
   Workplace place(options.directory);
   std::vector<Measured> lines = lines_of(options, place);
   json hello = {{"protocol", kProtocol},      {"version", version()},
                 {"commit", commit()},         {"measuring_core", kMeasuringCoreVersion},
-                {"program", program_state()}, {"lines", json::array()}};
+                {"program", program_state()}, {"executable", std::filesystem::read_symlink("/proc/self/exe").string()},
+                {"lines", json::array()}};
   for (const Measured& line : lines) hello["lines"].push_back(line.description().id());
   say(hello);
   for (std::string text; std::getline(std::cin, text);) {
@@ -95,6 +103,7 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& argv) {
     facts_ = {.version = hello.at("version"),
               .commit = hello.at("commit"),
               .program = hello.at("program"),
+              .executable = hello.value("executable", ""),
               .measuring_core = hello.at("measuring_core"),
               .lines = hello.at("lines")};
   } catch (const json::exception& error) {
@@ -108,18 +117,29 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& argv) {
 
 WorkerProcess::~WorkerProcess() = default;
 
+bool WorkerProcess::is_running() const { return process_->is_running(); }
+
 TurnSample WorkerProcess::sample(std::size_t line) {
   const json reply = process_->request({{"op", "run"}, {"line", line}});
   try {
+    if (reply.at("line") != line) {
+      throw Error(ErrorCode::kResource, fmt::format("{} answered for another line", facts_.program));
+    }
     if (reply.contains("failed")) {
-      const std::string message = reply.at("failed");
+      std::string message = reply.at("failed");
+      if (message.empty()) message = "failed without a reason";
       if (reply.at("wrong")) throw Error(ErrorCode::kFileChanged, fmt::format("{}: {}", facts_.program, message));
       throw Error(reply.at("unavailable") ? ErrorCode::kUnavailable : ErrorCode::kResource, message);
     }
     ids_.at(line) = reply.at("id");
     const double elapsed_ns = reply.at("elapsed_ns").get<double>() + reply.at("sync_ns").get<double>();
+    const auto bytes = reply.at("bytes").get<std::uint64_t>();
+    if (!(elapsed_ns > 0) || !std::isfinite(elapsed_ns) || bytes == 0) {
+      throw Error(ErrorCode::kResource, fmt::format("{} moved {} bytes in {} ns", facts_.program, bytes, elapsed_ns));
+    }
     const json& disturbance = reply.at("disturbance");
-    return {.seconds_per_byte = elapsed_ns / 1e9 / reply.at("bytes").get<double>(),
+    return {.seconds_per_byte = elapsed_ns / 1e9 / static_cast<double>(bytes),
+            .bytes = bytes,
             .disturbance = {.elapsed_ns = disturbance.at("elapsed_ns"),
                             .other_user_ns = disturbance.at("other_user_ns"),
                             .steal_ns = disturbance.at("steal_ns")}};

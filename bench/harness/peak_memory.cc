@@ -79,9 +79,9 @@ std::uint64_t touch_free_memory(std::uint64_t bytes) {
   if (bytes <= touched_bytes && now - touched < std::chrono::seconds(1)) return 0;
   const auto free = labelled(read_text("/proc/meminfo").value_or(""), "MemFree");
   if (!free) return 0;
+  bytes = std::min<std::uint64_t>(bytes, std::strtoull(free->c_str(), nullptr, 10) * 1024 / 2);
   touched = now;
   touched_bytes = bytes;
-  bytes = std::min<std::uint64_t>(bytes, std::strtoull(free->c_str(), nullptr, 10) * 1024 / 2);
   const HostMemory memory(bytes);
   const std::span<std::byte> all = memory.bytes();
   // volatile keeps the compiler from removing the stores.

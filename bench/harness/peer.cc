@@ -70,6 +70,8 @@ Peer::~Peer() {
 nlohmann::json Peer::request(const nlohmann::json& question, std::chrono::milliseconds timeout) {
   if (!child_) throw Error(ErrorCode::kResource, fmt::format("{} has ended", name_));
   const Clock::time_point deadline = Clock::now() + timeout;
+  // What follows an answer would be taken for the next one.
+  if (!received_.empty()) give_up("said more than it was asked");
   send(question.dump() + "\n", deadline);
   nlohmann::json reply = receive(deadline);
   if (reply.contains("error")) {

@@ -28,6 +28,9 @@ class Peer {
   // The first line of the driver: {"peer", "version", "detail", "operations", "formats"}.
   const nlohmann::json& hello() const { return hello_; }
 
+  // Whether it can answer: false once it has ended or broken the protocol.
+  bool is_running() const { return child_ != nullptr; }
+
   nlohmann::json request(const nlohmann::json& question, std::chrono::milliseconds timeout = std::chrono::minutes(10));
 
  private:

@@ -54,6 +54,7 @@ class CodecSubject : public Subject {
     d.encrypted = stored.encrypted;
     d.bytes = content_->data_bytes();
     d.tensors = content_->table().size();
+    d.largest_tensor_bytes = content_->workload().largest_tensor_bytes();
     d.verified_first = true;
   }
 

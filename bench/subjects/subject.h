@@ -74,6 +74,7 @@ struct RunDescription {
   Cache cache = Cache::kNone;
   std::uint64_t bytes = 0;
   std::uint64_t tensors = 0;
+  std::uint64_t largest_tensor_bytes = 0;
   bool verified_first = false;
   nlohmann::json gpudirect;  // attested transfer route to a GPU; null for other paths
   std::vector<std::string> notes;

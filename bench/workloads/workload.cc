@@ -39,6 +39,12 @@ std::uint64_t TensorShape::elements() const {
 
 std::uint64_t TensorShape::data_bytes() const { return elements() * dtype_from_name(dtype).item_bytes; }
 
+std::uint64_t Workload::largest_tensor_bytes() const {
+  std::uint64_t largest = 0;
+  for (const TensorShape& tensor : tensors) largest = std::max(largest, tensor.data_bytes());
+  return largest;
+}
+
 std::uint64_t Workload::data_bytes() const {
   std::uint64_t sum = 0;
   for (const TensorShape& tensor : tensors) sum += tensor.data_bytes();

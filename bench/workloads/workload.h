@@ -34,6 +34,7 @@ struct Workload {
   double scaled = 1;                 // data_bytes relative to the full model; 1 for synthetic workloads
 
   std::uint64_t data_bytes() const;
+  std::uint64_t largest_tensor_bytes() const;
   // The data_bytes of the full model.
   std::uint64_t full_bytes() const;
   // The name, and the size of what is not the full model: "gpt2", "gpt2/62MiB".

@@ -69,7 +69,7 @@ class GateTest(unittest.TestCase):
         done = self.run_gate(100, 110, 12, status=1)
         self.assertRegex(done.stdout, "decode .* REGRESSION")
         self.assertEqual((self.out / "comparison.txt").read_text(), done.stdout)
-        self.assertIn("| decode |", (self.out / "comparison.md").read_text())
+        self.assertIn("| `decode` |", (self.out / "comparison.md").read_text())
         (row,) = json.loads((self.out / "comparison.json").read_text())["rows"]
         self.assertEqual(row["verdict"], "REGRESSION")
         self.assertEqual(len(list(self.out.glob("*-*.json"))), 24)
@@ -92,6 +92,23 @@ class GateTest(unittest.TestCase):
                 *("-o", "".join(command)), *sides, "--", *command, status=3
             )
             self.assertIn(message, refused.stderr)
+
+    def test_links_and_cdpath(self) -> None:
+        """The script may be a link, and names are those of the current directory."""
+        (self.folder / "gate").symlink_to(SOURCE / "scripts/gate")
+        elsewhere = self.folder / "elsewhere"
+        (elsewhere / "old").mkdir(parents=True)
+        sides = (self.side("old", 100), self.side("new", 100))
+        done = subprocess.run(
+            [self.folder / "gate", "--tzmark", TZMARK, "--runs", "12", "-o", "results"]
+            + ["old", "new", "--", sys.executable, "../benchmark.py"],
+            cwd=self.folder,
+            env=os.environ | {"CDPATH": str(elsewhere)},
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(len(sides), 2)
 
     def test_wrong_usage(self) -> None:
         sides = (self.side("old", 1), self.side("new", 1))
