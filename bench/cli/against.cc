@@ -248,15 +248,7 @@ void run_against(const BenchOptions& given, const std::vector<std::string>& comm
                               .name_of = [&](std::size_t i) { return new_build.id(i); },
                               .before_pair = [&] { place.clear(); }});
   }
-  say("old: {} {}, commit {}\nnew: {} {}, commit {}\n", old_build.program(), old_build.facts().version,
-      old_build.facts().commit, new_build.program(), new_build.facts().version, new_build.facts().commit);
-  if (old_build.facts().program == new_build.facts().program) say("both are the same program\n");
-  say("{}", conditions_text(conditions));
-  for (std::size_t i = 0; i < count; ++i) {
-    if (old_build.id(i) != new_build.id(i)) say("the old build runs '{}' as '{}'\n", new_build.id(i), old_build.id(i));
-  }
-  say("{}all intervals together hold with {:.0f} %\n", table_of(lines, new_build), 100 * (1 - kAlpha));
-
+  // First, so that a closed standard output loses no result.
   json rows = json::array();
   for (std::size_t i = 0; i < count; ++i) rows.push_back(to_json(lines[i], old_build.id(i), new_build.id(i)));
   document["old"] = to_json(old_build);
@@ -269,6 +261,15 @@ void run_against(const BenchOptions& given, const std::vector<std::string>& comm
   document["conditions"] = to_json(conditions);
   document["rows"] = std::move(rows);
   if (file) commit_json(*file, document);
+
+  say("old: {} {}, commit {}\nnew: {} {}, commit {}\n", old_build.program(), old_build.facts().version,
+      old_build.facts().commit, new_build.program(), new_build.facts().version, new_build.facts().commit);
+  if (old_build.facts().program == new_build.facts().program) say("both are the same program\n");
+  say("{}", conditions_text(conditions));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (old_build.id(i) != new_build.id(i)) say("the old build runs '{}' as '{}'\n", new_build.id(i), old_build.id(i));
+  }
+  say("{}all intervals together hold with {:.0f} %\n", table_of(lines, new_build), 100 * (1 - kAlpha));
 
   const auto regressed = [](const TurnLine& line) { return line.verdict == ChangeVerdict::kSlower; };
   if (std::ranges::any_of(lines, regressed)) {

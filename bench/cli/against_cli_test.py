@@ -141,6 +141,19 @@ class AgainstTest(unittest.TestCase):
         objects = (whole, whole["old"], row, row["ratio"], whole["conditions"])
         self.assertEqual(open_members(SCHEMA, whole, objects), [])
 
+    def test_a_closed_output_loses_no_result(self) -> None:
+        result = self.folder / "result.json"
+        words = [*self.one_path(), "--workload", "mixed", "--scale", "2MiB"]
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [TZMARK, "bench", "--dir", self.folder / "data", "--against", TZMARK]
+                + [*words, "--budget", "1s", "--json", result],
+                stdout=full,
+                stderr=subprocess.PIPE,
+            )
+        self.assertEqual(done.returncode, 3)
+        jsonschema.validate(json.loads(result.read_text()), SCHEMA)
+
     def test_programs_that_are_no_worker(self) -> None:
         self.assertIn("does not exist", self.against("/nowhere", status=2).stderr)
         for program in ("/bin/true", "/bin/cat", "/etc/passwd"):

@@ -10,8 +10,8 @@
 namespace tzmark::bench {
 
 // The limit is that of the checks: on the same cores path and steps take turns, and beside a device that works by
-// itself the slower of the two counts. A hash that depends on its previous piece, SHA-256, uses no more cores than
-// there are tensors.
+// itself the slower of the two counts. SHA-256 depends on the previous piece of its tensor, so a tensor that is most of
+// a model keeps one core busy and leaves the others to the rest.
 struct Bound {
   std::string rung;                 // the part that takes the most time, such as "sha256" or "path-read/direct"
   double rate = 0;                  // of the limit, in bytes per second
