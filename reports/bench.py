@@ -2,8 +2,10 @@
 """Renders results of tzmark bench as one self-contained HTML page, with each figure next to it as PNG and SVG.
 
 usage: bench.py RESULT.json [RESULT.json ...] -o DIR
+       bench.py COMPARISON.json -o DIR
 
-Writes DIR/index.html and DIR/FIGURE.png and .svg. Several results are shown side by side.
+Writes DIR/index.html and DIR/FIGURE.png and .svg. Several results are shown side by side. A comparison is the result of
+tzmark compare --json or of tzmark bench --against --json; its figure is comparison.
 
 Exit status: 0 done, 2 wrong usage, 3 a file cannot be read or written or is not such a result, 4 Jinja2 or matplotlib
 is missing. The output depends on nothing but the results: the same results give the same bytes.
@@ -24,6 +26,8 @@ from results import NotAResult
 
 KIND = "bench"
 VERSION = 1
+# Of results that are rendered by themselves.
+COMPARISONS = ("comparison", "bench-against")
 ENVIRONMENT_STATUS = 3
 UNAVAILABLE_STATUS = 4
 PACKAGES = "python3-jinja2 and python3-matplotlib"
@@ -35,15 +39,18 @@ def fail(status: int, text: str) -> NoReturn:
 
 
 def read(path: Path) -> Json:
-    """Reads a result of the bench. Throws NotAResult for another kind or version."""
+    """Reads a result of the bench or a comparison. Throws NotAResult for another kind or version."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise NotAResult(f"{path}: {error}") from error
-    if isinstance(document, dict) and document.get("kind") == KIND:
+    kinds = (KIND, *COMPARISONS)
+    if isinstance(document, dict) and document.get("kind") in kinds:
         if document.get("schema_version") == VERSION:
             return document
-    raise NotAResult(f"{path}: not a result of kind {KIND}, schema version {VERSION}")
+    raise NotAResult(
+        f"{path}: not a result of kind {', '.join(kinds)}, schema version {VERSION}"
+    )
 
 
 @cache
@@ -70,11 +77,11 @@ def templates() -> Any:
     return environment
 
 
-def render(view: Json) -> str:
+def render(template: str, view: Json) -> str:
     import jinja2
 
     try:
-        page: str = templates().get_template("bench.html.j2").render(view)
+        page: str = templates().get_template(template).render(view)
         return page
     except jinja2.UndefinedError as error:
         raise NotAResult(f"a member is missing: {error}") from error
@@ -83,15 +90,28 @@ def render(view: Json) -> str:
 def output(files: list[Path], with_figures: bool = True) -> dict[str, bytes]:
     """Returns the names and contents of all output files."""
     documents = [read(file) for file in files]
+    compared = [document["kind"] in COMPARISONS for document in documents]
+    if any(compared) and len(documents) > 1:
+        file = files[compared.index(True)]
+        raise NotAResult(f"{file}: a comparison is rendered by itself")
     try:
-        import bench_view
+        if any(compared):
+            import comparison_page
 
-        view, figures = bench_view.view(documents)
-        written = {"index.html": render(view).encode()}
+            template = "comparison.html.j2"
+            view, figures = comparison_page.view(documents[0])
+        else:
+            import bench_view
+
+            template = "bench.html.j2"
+            view, figures = bench_view.view(documents)
+        written = {"index.html": render(template, view).encode()}
         for figure in figures if with_figures else ():
             written[f"{figure.name}.svg"] = figure.large.svg().encode()
             written[f"{figure.name}.png"] = figure.large.png()
         return written
+    except NotAResult as error:
+        raise NotAResult(f"{', '.join(map(str, files))}: {error}") from error
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         # The schema lists the required members.
         names = ", ".join(map(str, files))

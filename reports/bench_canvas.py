@@ -20,7 +20,7 @@ from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
-from matplotlib.patches import Circle, Rectangle
+from matplotlib.patches import Circle, Polygon, Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Affine2D
 
@@ -175,6 +175,19 @@ class Canvas:
                 facecolor=palette.light(colour),
                 edgecolor=palette.light("paper"),
                 linewidth=1,
+            )
+        )
+
+    def polygon(
+        self, corners: Sequence[tuple[float, float]], colour: str, hollow: bool = False
+    ) -> None:
+        self._add(
+            Polygon(
+                list(corners),
+                closed=True,
+                facecolor=palette.light("paper" if hollow else colour),
+                edgecolor=palette.light(colour if hollow else "paper"),
+                linewidth=1.6 if hollow else 1,
             )
         )
 
