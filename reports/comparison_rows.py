@@ -277,9 +277,13 @@ def _number(value: object) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise NotAResult(f"not a number: {value!r:.60}")
-    if not isfinite(value):
-        raise NotAResult(f"not a finite number: {value}")
-    return float(value)
+    try:
+        found = float(value)
+    except OverflowError as error:
+        raise NotAResult(f"a number is too large: {value!r:.60}") from error
+    if not isfinite(found):
+        raise NotAResult(f"not a finite number: {found}")
+    return found
 
 
 def _ratio(value: object) -> float:

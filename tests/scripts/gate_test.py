@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
@@ -73,11 +74,36 @@ class GateTest(unittest.TestCase):
         (row,) = json.loads((self.out / "comparison.json").read_text())["rows"]
         self.assertEqual(row["verdict"], "REGRESSION")
         self.assertEqual(len(list(self.out.glob("*-*.json"))), 24)
+        plot = (self.out / "comparison.svg").read_text()
+        self.assertIn(">decode</text>", plot)
+        self.assertIn(">REGRESSION</text>", plot)
         order = (self.folder / "order").read_text().split("\n")
         self.assertEqual(order[:4], ["old side", "new", "new", "old side"])
 
     def test_equal_sides_pass(self) -> None:
         self.run_gate(100, 100, 12, status=0)
+
+    def test_without_the_packages_of_the_plot(self) -> None:
+        shadow = self.folder / "shadow"
+        shadow.mkdir()
+        (shadow / "matplotlib.py").write_text("raise ImportError('No matplotlib')")
+        with unittest.mock.patch.dict(os.environ, {"PYTHONPATH": str(shadow)}):
+            done = self.run_gate(100, 100, 12, status=0)
+        said = [line for line in done.stderr.splitlines() if "no plot" in line]
+        self.assertEqual(len(said), 1, done.stderr)
+        self.assertIn("python3-matplotlib", said[0])
+        self.assertFalse((self.out / "comparison.svg").exists())
+        self.assertTrue((self.out / "comparison.md").exists())
+
+    def test_a_plot_that_cannot_be_written(self) -> None:
+        """The benchmark puts a directory in the place of the page."""
+        sides = (self.side("old", 100), self.side("new", 100))
+        script = "mkdir -p ../results/index.html; exec python3 ../benchmark.py"
+        done = self.gate(
+            *("--runs", "12", "-o", "results", *sides, "--", "sh", "-c", script),
+            status=3,
+        )
+        self.assertIn("no plot: bench.py: ", done.stderr)
 
     def test_too_few_runs_do_not_pass(self) -> None:
         self.assertIn("run at least", self.run_gate(100, 200, 3, status=2).stderr)
