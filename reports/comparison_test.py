@@ -166,6 +166,8 @@ class Plot(unittest.TestCase):
         for mark in marks(svg, "neutral") + marks(svg, "buffered"):
             for x, _ in mark:
                 self.assertLessEqual(x, WIDE)
+        comparison = rows.of(document)
+        self.assertLess(plot._reach(comparison, list(comparison.rows)), log(2))
         # What was found is never cut.
         document["rows"].append(samples.row("z", 0.05, 0.9, "REGRESSION"))
         comparison = rows.of(document)
