@@ -206,11 +206,11 @@ def _legend(canvas: Canvas, rows: list[Row], y: float) -> float:
         items.append((CROSS, "no ratio"))
     x = 0.0
     for mark, text in items:
-        taken = 14 + text_width(text, SMALL) + 18
+        taken = 18 + text_width(text, SMALL) + 18
         if x and x + taken - 18 > canvas.width:
             x, y = 0, y + LINE_HEIGHT + 2
-        _shape(canvas, mark, x + SIZE + 1, y - 4)
-        canvas.text(x + 14, y, text, "soft", SMALL)
+        _shape(canvas, mark, x + 8, y - 4)
+        canvas.text(x + 18, y, text, "soft", SMALL)
         x += taken
     return y + 14
 
@@ -384,11 +384,11 @@ def _shape(canvas: Canvas, mark: Mark, x: float, y: float) -> None:
         for step in (-size, size):
             canvas.line([(x - size, y - step), (x + size, y + step)], mark.colour, 2)
     else:
-        corners = {
+        shapes: dict[str, list[tuple[float, float]]] = {
             "left": [(-size - 2, 0), (size, -size - 1), (size, size + 1)],
             "right": [(size + 2, 0), (-size, -size - 1), (-size, size + 1)],
             "square": [(-4, -4), (4, -4), (4, 4), (-4, 4)],
             "diamond": [(-6, 0), (0, -6), (6, 0), (0, 6)],
-        }[mark.shape]
-        hollow = mark.shape == "diamond"
-        canvas.polygon([(x + dx, y + dy) for dx, dy in corners], mark.colour, hollow)
+        }
+        corners = [(x + dx, y + dy) for dx, dy in shapes[mark.shape]]
+        canvas.polygon(corners, mark.colour, hollow=mark.shape == "diamond")

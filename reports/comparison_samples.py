@@ -24,8 +24,8 @@ def estimate(ratio: float, spread: float | None, floor: float | None = None) -> 
     known = spread is not None
     return {
         "ratio": ratio,
-        "low": ratio * exp(-spread) if known else None,
-        "high": ratio * exp(spread) if known else None,
+        "low": None if spread is None else ratio * exp(-spread),
+        "high": None if spread is None else ratio * exp(spread),
         "p": 0.004 if known else None,
         "detectable": 0.03 if known else None,
         "floor": floor,

@@ -351,14 +351,14 @@ class Files(unittest.TestCase):
                 outputs.append({one.name: one.read_bytes() for one in output.iterdir()})
         self.assertEqual(outputs[0], outputs[1])
         self.assertEqual(outputs[2], outputs[3])
-        for output in outputs:
+        for written in outputs:
             self.assertEqual(
-                sorted(output), ["comparison.png", "comparison.svg", "index.html"]
+                sorted(written), ["comparison.png", "comparison.svg", "index.html"]
             )
-            root = ElementTree.fromstring(output["comparison.svg"])
+            root = ElementTree.fromstring(written["comparison.svg"])
             self.assertEqual(root.tag, f"{{{canvas.SVG}}}svg")
-            self.assertNotIn(b"var(", output["comparison.svg"])
-            self.assertEqual(output["comparison.png"][:8], b"\x89PNG\r\n\x1a\n")
+            self.assertNotIn(b"var(", written["comparison.svg"])
+            self.assertEqual(written["comparison.png"][:8], b"\x89PNG\r\n\x1a\n")
 
     def test_one_line_of_error(self) -> None:
         good = samples.three()
