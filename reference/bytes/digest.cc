@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 #include <isa-l/crc.h>
 #include <isa-l/crc64.h>
-#include <openssl/evp.h>
 #include <zlib.h>
 
-#include "tzmark/error.h"
+#include "bytes/sha256_context.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -51,17 +50,6 @@ std::uint64_t crc64_shift(std::uint64_t bytes) {
   return shift;
 }
 
-const EVP_MD* sha256_algorithm() {
-  // Fetched once, since a lookup by name costs more than hashing a small tensor.
-  static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
-  if (algorithm == nullptr) throw Error(ErrorCode::kResource, "OpenSSL has no SHA-256");
-  return algorithm;
-}
-
-void check(int openssl_result) {
-  if (openssl_result != 1) throw Error(ErrorCode::kResource, "OpenSSL failed to compute a SHA-256");
-}
-
 }  // namespace
 
 std::uint32_t crc32(std::uint32_t seed, std::span<const std::byte> bytes) noexcept {
@@ -90,30 +78,23 @@ std::uint64_t crc64_of_zeros(std::uint64_t bytes) noexcept {
   return ~crc64_multiply(crc64_shift(bytes), ~std::uint64_t{0});
 }
 
-void Sha256::Free::operator()(evp_md_ctx_st* context) const noexcept { EVP_MD_CTX_free(context); }
+// None of OpenSSL's three functions fails: they return 1 whatever they are given.
+Sha256::Sha256() noexcept { reset(); }
 
-Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
-  if (!context_) throw Error(ErrorCode::kResource, "no memory for a SHA-256");
-  reset();
-}
-Sha256::~Sha256() = default;
-Sha256::Sha256(Sha256&&) noexcept = default;
-Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+void Sha256::reset() noexcept { SHA256_Init(&Sha256Access::context(*this)); }
 
-void Sha256::reset() { check(EVP_DigestInit_ex2(context_.get(), sha256_algorithm(), nullptr)); }
-
-void Sha256::update(std::span<const std::byte> bytes) {
-  check(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()));
+void Sha256::update(std::span<const std::byte> bytes) noexcept {
+  SHA256_Update(&Sha256Access::context(*this), bytes.data(), bytes.size());
 }
 
-Sha256Digest Sha256::finish() {
+Sha256Digest Sha256::finish() noexcept {
   Sha256Digest digest;
-  check(EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(digest.data()), nullptr));
+  SHA256_Final(reinterpret_cast<unsigned char*>(digest.data()), &Sha256Access::context(*this));
   reset();
   return digest;
 }
 
-Sha256Digest sha256(std::span<const std::byte> bytes) {
+Sha256Digest sha256(std::span<const std::byte> bytes) noexcept {
   Sha256 hash;
   hash.update(bytes);
   return hash.finish();

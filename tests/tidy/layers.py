@@ -14,19 +14,21 @@ from pathlib import Path
 # For each folder of the reference, the folders below it.
 LAYERS: Mapping[str, frozenset[str]] = {
     "bytes": frozenset(),
+    "simd": frozenset({"bytes"}),
     "format": frozenset({"bytes"}),
     "io": frozenset({"bytes"}),
     "os": frozenset({"bytes", "io"}),
     "gpu": frozenset({"bytes", "io"}),
-    "codec": frozenset({"bytes", "format", "io", "os", "gpu"}),
-    "safetensors": frozenset({"bytes", "format", "io", "os", "gpu", "codec"}),
+    "codec": frozenset({"bytes", "simd", "format", "io", "os", "gpu"}),
+    "safetensors": frozenset({"bytes", "simd", "format", "io", "os", "gpu", "codec"}),
     "checkpoint": frozenset(
-        {"bytes", "format", "io", "os", "gpu", "codec", "safetensors"}
+        {"bytes", "simd", "format", "io", "os", "gpu", "codec", "safetensors"}
     ),
     "program": frozenset({"bytes", "io", "os"}),
     "cli": frozenset(
         {
             "bytes",
+            "simd",
             "format",
             "io",
             "os",
@@ -56,6 +58,8 @@ TARGETS = {layer: f"tzmark_{layer}" for layer in LAYERS} | {"cli": "tzmark"}
 # Edges that must be there: without them the graph was read wrongly, and every other check would pass for nothing.
 BACKBONE = (
     ("tzmark_format", "tzmark_bytes"),
+    ("tzmark_simd", "tzmark_bytes"),
+    ("tzmark_codec", "tzmark_simd"),
     ("tzmark_io", "tzmark_bytes"),
     ("tzmark_codec", "tzmark_format"),
     ("tzmark_gpu", "tzmark_io"),
