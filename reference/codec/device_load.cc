@@ -56,6 +56,7 @@ class DeviceJob {
     if (!scan_.next(piece, before)) return false;
     if (left_to_device(piece)) {
       piece.chain = nullptr;
+      piece.streams = 0;
       piece.has_own_memory = straight_;
     }
     return true;
@@ -75,16 +76,22 @@ class DeviceJob {
 
   void produce(Piece& piece, std::span<std::byte> memory) {
     if (left_to_device(piece)) return;
-    if (piece.large) return scan_.produce(piece, memory);
+    scan_.produce(piece, memory);
+  }
+
+  std::size_t streams_max() const { return scan_.streams_max(); }
+  std::size_t streams_wanted() const { return scan_.streams_wanted(); }
+
+  void chain(std::span<ChainStep<Piece>> steps) {
+    if (std::ranges::all_of(steps, [](const auto& step) { return step.piece->large != nullptr; })) {
+      return scan_.chain(steps);
+    }
     copies_.with([&](DeviceCopy& copy) {
-      scan_.scan_run(piece, memory, [&](std::size_t tensor, std::span<const std::byte> data) {
-        copy.gather(into_(tensor).data, data);
-      });
+      scan_.chain(steps,
+                  [&](std::size_t tensor, std::span<const std::byte> data) { copy.gather(into_(tensor).data, data); });
       copy.flush();
     });
   }
-
-  void chain(Piece& piece, std::span<std::byte> memory) { scan_.chain(piece, memory); }
 
   void consume(Piece& piece, std::span<std::byte> memory) {
     if (piece.large && !piece.has_own_memory) {

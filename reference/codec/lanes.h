@@ -1,6 +1,6 @@
 // Deals out the tensors of a file as pieces for a pipeline: small tensors in runs, large ones in parts.
 //
-// Several large tensors take turns, so that the hash of each keeps another core busy.
+// Several large tensors take turns, so that each core hashes several of them side by side.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 
 #include "bytes/requires.h"
 #include "codec/pipeline.h"
+#include "tzmark/digest.h"
 
 namespace tzmark {
 
@@ -58,9 +59,21 @@ struct TensorPiece : PipelinePiece {
 template <LargeTensorOfLane Large>
 class Lanes {
  public:
-  // Deals out the tensors from first to before end. lane_count: how many large tensors take turns.
-  Lanes(std::size_t first, std::size_t end, std::size_t lane_count)
-      : next_(first), end_(end), lane_count_(lane_count) {}
+  // Deals out the tensors from first to before end. hashes: whether each tensor is a stream of SHA-256, so that several
+  // large tensors take turns.
+  Lanes(std::size_t first, std::size_t end, unsigned threads, bool hashes)
+      : next_(first),
+        end_(end),
+        threads_(threads),
+        streams_max_(hashes ? sha256_lanes() : 1U),
+        lane_count_(hashes ? threads * streams_max_ : 1) {}
+
+  // For the pipeline: every thread shall have its share of the large tensors that take turns.
+  std::size_t streams_max() const { return streams_max_; }
+  std::size_t streams_wanted() const {
+    if (lanes_.empty()) return streams_max_;
+    return std::min(streams_max_, (lanes_.size() + threads_ - 1) / threads_);
+  }
 
   // Fills in the next piece; false at the end. add_to_run(tensor) adds a small tensor to the piece, or returns false if
   // it does not fit. open(tensor) returns a shared_ptr<Large>. An error of either counts at the position of its tensor.
@@ -73,10 +86,13 @@ class Lanes {
       try {
         for (; next_ < end_ && add_to_run(next_); ++next_) ++piece.count;
         if (piece.count > 0) {
+          piece.streams = piece.count;
           turn_ = 0;
+          opens_ = false;
           return true;
         }
-        if (lanes_.size() < lane_count_) {
+        opens_ = lanes_.size() < lane_count_;
+        if (opens_) {
           lanes_.push_back({open(next_), next_});
           turn_ = lanes_.size() - 1;
           ++next_;
@@ -102,7 +118,8 @@ class Lanes {
     std::uint64_t parts = 0;
   };
 
-  bool takes_new_tensor() const { return lanes_.empty() || (lane_count_ > 1 && turn_ == lanes_.size()); }
+  // Large tensors that follow one another begin at once; after a run of small ones each lane has a turn.
+  bool takes_new_tensor() const { return lanes_.empty() || (lane_count_ > 1 && (opens_ || turn_ == lanes_.size())); }
 
   void take_part(TensorPiece<Large>& piece) {
     if (turn_ >= lanes_.size()) turn_ = 0;
@@ -126,9 +143,12 @@ class Lanes {
 
   std::size_t next_;
   const std::size_t end_;
+  const std::size_t threads_;
+  const std::size_t streams_max_;
   const std::size_t lane_count_;
   std::vector<Lane> lanes_;
   std::size_t turn_ = 0;
+  bool opens_ = true;  // whether the next tensor may begin before the end of the turn
 };
 
 }  // namespace tzmark

@@ -7,7 +7,9 @@
 //   consume  any thread, any order: encrypts, or delivers the result
 //   writes   transfers that empty the buffer
 // Different chains run in parallel. So a single huge tensor uses every core for everything but its SHA-256, and several
-// tensors use every core for that too.
+// tensors use every core for that too. A thread takes pieces of several chains at once, as many streams as the job
+// wants, for SHA-256 of several streams side by side is faster than of one after another; it takes fewer only if it has
+// nothing else to do.
 //
 // On an asynchronous path each thread keeps some transfers in flight and computes meanwhile. On a path whose calls
 // block there are more workers than compute threads, and at most `threads` of them compute at a time. If the system
@@ -65,8 +67,9 @@ struct Chain {
 
 struct PipelinePiece {
   Position position;
-  Chain* chain = nullptr;      // null: the piece skips the chain's order, and the stage
+  Chain* chain = nullptr;      // null: the piece waits for no other
   std::uint64_t in_chain = 0;  // number of the piece within its chain
+  std::size_t streams = 1;     // how many the chain stage can process side by side; 0 skips the stage
   bool has_own_memory = false;
   std::exception_ptr failure;  // why the job could not plan this piece; thrown at its position
 };
@@ -78,19 +81,32 @@ struct FileTransfer {
 // A run of small tensors occupies at most two ranges of the file.
 using FileTransfers = std::array<FileTransfer, 2>;
 
+// A piece in the chain stage, which sets error if the piece has failed.
+template <typename Piece>
+struct ChainStep {
+  Piece* piece = nullptr;
+  std::span<std::byte> memory;
+  std::exception_ptr error;
+};
+
 // What a pipeline runs. memory is the piece's buffer, page-aligned and one page larger than a piece; it is empty for a
 // piece that has its own memory.
 template <typename Job>
 concept PipelineJob = std::derived_from<typename Job::Piece, PipelinePiece> &&
     std::default_initializable<typename Job::Piece> &&
     requires(Job& job, typename Job::Piece& piece, const Position* before, std::span<std::byte> memory,
-             FileTransfers& transfers) {
+             FileTransfers& transfers, std::span<ChainStep<typename Job::Piece>> steps) {
   // Fills in the next piece; false at the end. Called under a lock. Pieces after *before, if given, are not needed.
   { job.next(piece, before) } -> std::same_as<bool>;
+  // The most streams that a thread shall process at once; does not change.
+  { job.streams_max() } -> std::same_as<std::size_t>;
+  // How many of them a thread shall wait for now, as long as it has other work. Called under the same lock as next.
+  { job.streams_wanted() } -> std::same_as<std::size_t>;
   // Fills in the transfers, and returns how many there are.
   { job.reads(piece, memory, transfers) } -> std::same_as<std::size_t>;
   { job.produce(piece, memory) } -> std::same_as<void>;
-  { job.chain(piece, memory) } -> std::same_as<void>;
+  // Pieces of different chains, or of none.
+  { job.chain(steps) } -> std::same_as<void>;
   { job.consume(piece, memory) } -> std::same_as<void>;
   { job.writes(piece, memory, transfers) } -> std::same_as<std::size_t>;
 };
@@ -109,7 +125,7 @@ class Pipeline {
         depth_(transfers_in_flight(options)),
         worker_count_(asynchronous_ ? thread_count_ : std::max(thread_count_, depth_)),
         memory_bytes_((options.piece_bytes + 2 * kPageBytes - 1) / kPageBytes * kPageBytes),
-        slots_(slot_count(options)),
+        slots_(slot_count(options, job.streams_max())),
         // A huge page would be too much memory for little work.
         memory_(slots_.size() * memory_bytes_, piece_count_ > 1 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall),
         pinned_(options.pins_memory ? PinnedRange(memory_.bytes()) : PinnedRange()),
@@ -129,7 +145,7 @@ class Pipeline {
   }
 
  private:
-  enum class State { kFree, kReading, kRead, kComputing, kProduced, kConsumed, kWriting };
+  enum class State { kFree, kReading, kRead, kComputing, kProduced, kChained, kConsumed, kWriting };
   struct Slot {
     State state = State::kFree;
     typename Job::Piece piece{};
@@ -139,7 +155,7 @@ class Pipeline {
     bool failed = false;             // whether one of them failed, which ends the piece
     TransferQueue* queue = nullptr;  // that carries the transfers
   };
-  enum class Kind { kNone, kRead, kProduce, kChain, kWrite };
+  enum class Kind { kNone, kRead, kProduce, kChain, kFewChains, kConsume, kWrite };
   struct Task {
     Kind kind = Kind::kNone;
     Slot* slot = nullptr;
@@ -147,6 +163,7 @@ class Pipeline {
 
   static constexpr std::size_t kMemoryBytesMax = std::size_t{192} << 20;
   static constexpr std::size_t kPageBytes = 4096;
+  static constexpr std::size_t kStepsMax = 64;
 
   unsigned transfers_in_flight(const PipelineOptions& options) const {
     if (file_ == nullptr) return thread_count_;
@@ -154,8 +171,8 @@ class Pipeline {
     return wanted != 0 ? static_cast<unsigned>(std::min<std::uint64_t>(wanted, piece_count_)) : thread_count_;
   }
 
-  std::size_t slot_count(const PipelineOptions& options) const {
-    const std::size_t wanted = std::size_t{depth_} + 2 * thread_count_ + 1;
+  std::size_t slot_count(const PipelineOptions& options, std::size_t streams_max) const {
+    const std::size_t wanted = std::size_t{depth_} + (1 + streams_max) * thread_count_ + 1;
     // An explicit depth overrides the memory limit.
     const std::size_t affordable =
         options.queue_depth != 0 ? wanted : std::max<std::size_t>(kMemoryBytesMax / memory_bytes_, thread_count_ + 2);
@@ -199,7 +216,10 @@ class Pipeline {
       case State::kRead:
         return Kind::kProduce;
       case State::kProduced:
+        if (s.piece.streams == 0) return Kind::kConsume;
         return s.piece.chain == nullptr || s.piece.chain->next == s.piece.in_chain ? Kind::kChain : Kind::kNone;
+      case State::kChained:
+        return Kind::kConsume;
       case State::kConsumed:
         return Kind::kWrite;
       default:
@@ -210,23 +230,31 @@ class Pipeline {
   // Lower comes first. On an asynchronous path transfers start before a thread computes; otherwise the step comes first
   // that unblocks others.
   int priority(Kind kind) const {
-    constexpr std::array<int, 5> kAsynchronous = {6, 1, 4, 2, 0};  // none, read, produce, chain, write
-    constexpr std::array<int, 5> kSynchronous = {6, 5, 4, 2, 3};
+    // none, read, produce, chain, few chains, consume, write
+    constexpr std::array<int, 7> kAsynchronous = {7, 1, 4, 3, 5, 2, 0};
+    constexpr std::array<int, 7> kSynchronous = {7, 5, 4, 2, 6, 1, 3};
     return (asynchronous_ ? kAsynchronous : kSynchronous)[static_cast<std::size_t>(kind)];
   }
 
   // Chooses what this thread does next. The lock is held. room: whether the thread's queue accepts another transfer.
   Task choose(bool room) {
     const bool may_compute = computing_ < thread_count_;
-    Task best;
+    Task best, chain;
+    std::size_t streams = 0;
     Slot* free = nullptr;
     for (Slot& s : slots_) {
       const Kind kind = next_step(s);
       if (s.state == State::kFree) free = &s;
       if (kind == Kind::kNone || (kind == Kind::kWrite ? !room : !may_compute)) continue;
-      const bool better =
-          priority(kind) < priority(best.kind) || (kind == best.kind && s.piece.position < best.slot->piece.position);
-      if (better) best = {kind, &s};
+      Task& other = kind == Kind::kChain ? chain : best;
+      const bool better = priority(kind) < priority(other.kind) ||
+                          (kind == other.kind && s.piece.position < other.slot->piece.position);
+      if (better) other = {kind, &s};
+      if (kind == Kind::kChain) streams += s.piece.streams;
+    }
+    if (chain.slot != nullptr) {
+      if (streams < job_.streams_wanted()) chain.kind = Kind::kFewChains;
+      if (priority(chain.kind) < priority(best.kind)) best = chain;
     }
     const bool may_begin = free != nullptr && !exhausted_ && room && (file_ != nullptr || may_compute);
     if (may_begin && priority(Kind::kRead) < priority(best.kind) && begin(*free)) return {Kind::kRead, free};
@@ -320,6 +348,7 @@ class Pipeline {
       finish_move(s);
       return;
     }
+    if (task.kind == Kind::kChain || task.kind == Kind::kFewChains) return chain(s, lock);
     s.state = State::kComputing;
     ++computing_;
     lock.unlock();
@@ -327,21 +356,62 @@ class Pipeline {
     try {
       if (task.kind == Kind::kProduce) {
         job_.produce(s.piece, memory_of(s));
-      } else if (s.piece.chain != nullptr) {
-        job_.chain(s.piece, memory_of(s));
-        lock.lock();
-        ++s.piece.chain->next;
-        if (waiting_ > 0) changed_.notify_all();
-        lock.unlock();
+      } else {
+        job_.consume(s.piece, memory_of(s));
       }
-      if (task.kind == Kind::kChain) job_.consume(s.piece, memory_of(s));
     } catch (...) {
       error = std::current_exception();
     }
-    if (!lock.owns_lock()) lock.lock();
+    lock.lock();
     --computing_;
     s.state = task.kind == Kind::kProduce ? State::kProduced : State::kConsumed;
     if (error) fail(s, error);
+  }
+
+  // Takes the slot and others whose chain stage is next, those at the lowest positions. The lock is held before and
+  // after.
+  void chain(Slot& first, std::unique_lock<std::mutex>& lock) {
+    std::array<Slot*, kStepsMax> taken;
+    std::array<ChainStep<typename Job::Piece>, kStepsMax> steps;
+    const std::size_t count = take_chains(first, taken);
+    for (std::size_t i = 0; i < count; ++i) {
+      taken[i]->state = State::kComputing;
+      steps[i] = {&taken[i]->piece, memory_of(*taken[i]), {}};
+    }
+    ++computing_;
+    lock.unlock();
+    try {
+      job_.chain(std::span(steps).first(count));
+    } catch (...) {
+      steps[0].error = std::current_exception();
+    }
+    lock.lock();
+    --computing_;
+    for (std::size_t i = 0; i < count; ++i) {
+      Slot& s = *taken[i];
+      s.state = State::kChained;
+      if (s.piece.chain != nullptr) ++s.piece.chain->next;
+      if (steps[i].error) fail(s, steps[i].error);
+    }
+  }
+
+  // Returns how many were taken: as many streams as the job wants now.
+  std::size_t take_chains(Slot& first, std::array<Slot*, kStepsMax>& taken) {
+    const std::size_t wanted = job_.streams_wanted();
+    taken[0] = &first;
+    std::size_t streams = first.piece.streams;
+    std::size_t count = 1;
+    while (streams < wanted && count < kStepsMax) {
+      Slot* lowest = nullptr;
+      for (Slot& s : slots_) {
+        if (next_step(s) != Kind::kChain || !(taken[count - 1]->piece.position < s.piece.position)) continue;
+        if (lowest == nullptr || s.piece.position < lowest->piece.position) lowest = &s;
+      }
+      if (lowest == nullptr) break;
+      taken[count++] = lowest;
+      streams += lowest->piece.streams;
+    }
+    return count;
   }
 
   // Starts the transfers of a piece. The lock is held before and after.

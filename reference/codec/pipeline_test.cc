@@ -40,6 +40,8 @@ class RecordingJob {
     if (const int chain = chain_of_[next_]; chain >= 0) {
       piece.chain = &chains_[chain];
       piece.in_chain = counts_[chain]++;
+    } else {
+      piece.streams = streams_of_chainless_;
     }
     ++next_;
     return true;
@@ -51,12 +53,25 @@ class RecordingJob {
     return 2;
   }
   void produce(Piece& piece, std::span<std::byte>) { step(piece, 1); }
-  void chain(Piece& piece, std::span<std::byte>) {
-    if (piece.chain->next != piece.in_chain) out_of_order_ = true;
-    step(piece, 2);
+  std::size_t streams_max() const { return streams_max_; }
+  std::size_t streams_wanted() const { return (streams_max_ + 1) / 2; }
+  void chain(std::span<ChainStep<Piece>> steps) {
+    if (steps.size() > streams_wanted()) too_many_ = true;
+    std::vector<const Chain*> chains;
+    for (ChainStep<Piece>& one : steps) {
+      Piece& piece = *one.piece;
+      if (piece.chain != nullptr && piece.chain->next != piece.in_chain) out_of_order_ = true;
+      if (piece.chain != nullptr && std::ranges::count(chains, piece.chain) > 0) out_of_order_ = true;
+      chains.push_back(piece.chain);
+      try {
+        step(piece, 2);
+      } catch (...) {
+        one.error = std::current_exception();
+      }
+    }
   }
   void consume(Piece& piece, std::span<std::byte>) {
-    if (piece.chain == nullptr) step(piece, 2);
+    if (piece.streams == 0) step(piece, 2);
     step(piece, 3);
   }
   std::size_t writes(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
@@ -69,7 +84,10 @@ class RecordingJob {
   std::size_t fail_next_at_ = ~std::size_t{0};
   std::vector<std::pair<std::size_t, int>> failures_;  // piece and stage
   std::vector<std::atomic<int>>& stages() { return stages_; }
+  std::size_t streams_max_ = 7;
+  std::size_t streams_of_chainless_ = 1;
   bool out_of_order() const { return out_of_order_; }
+  bool too_many() const { return too_many_; }
 
  private:
   void plan(FileTransfers& transfers, std::uint64_t offset, std::span<std::byte> memory) {
@@ -94,6 +112,7 @@ class RecordingJob {
   std::vector<std::atomic<int>> stages_;
   std::size_t next_ = 0;
   std::atomic<bool> out_of_order_ = false;
+  std::atomic<bool> too_many_ = false;
 };
 
 std::vector<int> chains(std::size_t count, unsigned seed) {
@@ -186,7 +205,18 @@ TEST_P(PipelineTest, EveryPieceGoesThroughEveryStageInOrder) {
     RecordingJob job(chains(kPieces, GetParam()), file);
     Pipeline(job, options(), kWorkBytes, file).run();
     EXPECT_FALSE(job.out_of_order());
+    EXPECT_FALSE(job.too_many());
     for (const auto& stage : job.stages()) EXPECT_EQ(stage, 5);
+  });
+}
+
+TEST_P(PipelineTest, PiecesWithoutStreamsSkipTheChain) {
+  on_every_kind_of_file([](File* file) {
+    RecordingJob job(chains(kPieces, GetParam()), file);
+    job.streams_of_chainless_ = 0;
+    Pipeline(job, options(), kWorkBytes, file).run();
+    EXPECT_FALSE(job.out_of_order());
+    for (std::size_t i = 0; i < kPieces; ++i) EXPECT_EQ(job.stages()[i], 5);
   });
 }
 

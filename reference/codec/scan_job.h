@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 
+#include "codec/chain_stage.h"
 #include "codec/lanes.h"
 #include "codec/reader_state.h"
 #include "codec/run.h"
@@ -60,9 +61,8 @@ class ScanJob {
       : state_(state),
         options_(options),
         piece_limit_(state.options.piece_bytes),
-        lanes_(
-            first, end,
-            options.verify == Verification::kAll || options.plain_sha256 ? state.pipeline_options().thread_count() : 1),
+        lanes_(first, end, state.pipeline_options().thread_count(),
+               options.verify == Verification::kAll || options.plain_sha256),
         done_(done),
         into_(std::move(into)) {}
 
@@ -96,12 +96,11 @@ class ScanJob {
     return 2;
   }
 
+  std::size_t streams_max() const { return lanes_.streams_max(); }
+  std::size_t streams_wanted() const { return lanes_.streams_wanted(); }
+
   void produce(Piece& piece, std::span<std::byte> memory) {
-    if (!piece.large) {
-      return scan_run(piece, memory, [&](std::size_t tensor, std::span<const std::byte> data) {
-        if (into_) std::memcpy(into_(tensor), data.data(), data.size());
-      });
-    }
+    if (!piece.large) return;  // the chain stage has all of a run
     FileTensorStream& stream = piece.large->stream;
     const std::span<std::byte> plaintext = plaintext_of(piece, memory);
     if (stream.is_read_raw(piece_limit_)) {
@@ -112,20 +111,17 @@ class ScanJob {
     if (wants_crc32(*stream.expected())) piece.crc32 = crc32(0, plaintext);
   }
 
-  void chain(Piece& piece, std::span<std::byte> memory) {
-    LargeTensor& tensor = *piece.large;
-    const ExpectedHashes& expected = *tensor.stream.expected();
-    const std::span<const std::byte> data = plaintext_of(piece, memory);
-    if (verifies()) {
-      if (piece.offset == 0) begin(tensor.digest, expected);
-      tensor.digest.add(data, piece.crc32);
-    }
-    if (options_.plain_sha256) tensor.plain.update(data);
-    const std::size_t index = state_.index.in_file_order(piece.first);
-    if (piece.offset + piece.length < state_.index.tensors[index].data_length) return;
-    if (verifies()) expected.check(tensor.digest.crc32(), tensor.digest.finish_sha256(), options_.verify);
-    report(index, tensor.stream.header(), tensor.stream.header_bytes(),
-           options_.plain_sha256 ? std::optional(tensor.plain.finish()) : std::nullopt);
+  void chain(std::span<ChainStep<Piece>> steps) {
+    chain(steps, [&](std::size_t tensor, std::span<const std::byte> data) {
+      if (into_) std::memcpy(into_(tensor), data.data(), data.size());
+    });
+  }
+
+  // As above, and calls deliver(tensor, plaintext) for each small tensor that has data.
+  template <typename Deliver>
+  void chain(std::span<ChainStep<Piece>> steps, const Deliver& deliver) {
+    Hashing<Deliver> hashing{*this, deliver};
+    ChainStage(hashing, steps).run();
   }
 
   void consume(Piece& piece, std::span<std::byte>) {
@@ -134,33 +130,6 @@ class ScanJob {
   }
 
   std::size_t writes(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
-
-  // Processes the tensors of a run one by one, and calls deliver(tensor, plaintext) for each that has data.
-  template <typename Deliver>
-  void scan_run(const Piece& piece, std::span<std::byte> memory, Deliver&& deliver) {
-    const Run& run = piece.run;
-    memory = placed(memory, run.front().begin, run.bytes());
-    TensorHeader header;
-    TensorDigest digest;
-    for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
-      const std::size_t index = state_.index.in_file_order(i);
-      const TensorInfo tensor = state_.index.tensors[index];
-      const auto header_bytes =
-          decode_header(state_.index, index,
-                        memory.subspan(run.header_at(tensor.header_offset), header_room(state_.index, index)), header);
-      const auto data = tensor.data_length == 0 ? std::span<std::byte>()
-                                                : memory.subspan(run.data_at(tensor.data_offset), tensor.data_length);
-      decrypt(tensor, header, data);
-      if (verifies()) {
-        const ExpectedHashes expected(state_.index.layout, header_bytes, header, tensor.header_offset);
-        begin(digest, expected);
-        digest.add(data, wants_crc32(expected) ? crc32(0, data) : 0);
-        expected.check(digest.crc32(), digest.finish_sha256(), options_.verify);
-      }
-      if (!data.empty()) deliver(index, data);
-      report(index, header, header_bytes, options_.plain_sha256 ? std::optional(sha256(data)) : std::nullopt);
-    }
-  }
 
   // Plans the transfer of a part of a large tensor. The buffer has room for the whole pages in which the part begins
   // and ends, so that a path that transfers whole pages needs a single call.
@@ -187,6 +156,82 @@ class ScanJob {
   }
 
  private:
+  using Parts = std::vector<Sha256Part>;
+  struct SmallTensor {
+    std::size_t index = 0;
+    TensorHeader header;
+    std::span<const std::byte> header_bytes;
+    ExpectedHashes expected;
+    std::span<std::byte> data;
+    TensorDigest digest;
+    Sha256 plain;
+  };
+
+  // What ChainStage calls.
+  template <typename Deliver>
+  struct Hashing {
+    using Small = SmallTensor;
+    void open_small(Small& small, const ChainStep<Piece>& step, std::size_t i, Parts& parts) {
+      job.open_small(small, *step.piece, step.memory, i, parts);
+    }
+    void finish_small(Small& small, const ChainStep<Piece>&) { job.finish_small(small, deliver); }
+    void add_part(const ChainStep<Piece>& step, Parts& parts) { job.add_part(*step.piece, step.memory, parts); }
+    void finish_part(const ChainStep<Piece>& step) { job.finish_part(*step.piece); }
+
+    ScanJob& job;
+    const Deliver& deliver;
+  };
+
+  void open_small(SmallTensor& small, const Piece& piece, std::span<std::byte> memory, std::size_t i, Parts& parts) {
+    const Run& run = piece.run;
+    memory = placed(memory, run.front().begin, run.bytes());
+    small.index = state_.index.in_file_order(i);
+    const TensorInfo tensor = state_.index.tensors[small.index];
+    small.header_bytes = decode_header(
+        state_.index, small.index,
+        memory.subspan(run.header_at(tensor.header_offset), header_room(state_.index, small.index)), small.header);
+    small.data = tensor.data_length == 0 ? std::span<std::byte>()
+                                         : memory.subspan(run.data_at(tensor.data_offset), tensor.data_length);
+    decrypt(tensor, small.header, small.data);
+    if (verifies()) {
+      small.expected = ExpectedHashes(state_.index.layout, small.header_bytes, small.header, tensor.header_offset);
+      begin(small.digest, small.expected);
+      small.digest.add(small.data, wants_crc32(small.expected) ? crc32(0, small.data) : 0, parts);
+    }
+    if (!options_.plain_sha256) return;
+    small.plain.reset();
+    parts.push_back({&small.plain, small.data});
+  }
+
+  template <typename Deliver>
+  void finish_small(SmallTensor& small, const Deliver& deliver) {
+    if (verifies()) small.expected.check(small.digest.crc32(), small.digest.finish_sha256(), options_.verify);
+    if (!small.data.empty()) deliver(small.index, small.data);
+    report(small.index, small.header, small.header_bytes,
+           options_.plain_sha256 ? std::optional(small.plain.finish()) : std::nullopt);
+  }
+
+  void add_part(const Piece& piece, std::span<std::byte> memory, Parts& parts) {
+    LargeTensor& tensor = *piece.large;
+    const std::span<const std::byte> data = plaintext_of(piece, memory);
+    if (verifies()) {
+      if (piece.offset == 0) begin(tensor.digest, *tensor.stream.expected());
+      tensor.digest.add(data, piece.crc32, parts);
+    }
+    if (options_.plain_sha256) parts.push_back({&tensor.plain, data});
+  }
+
+  void finish_part(const Piece& piece) {
+    LargeTensor& tensor = *piece.large;
+    const std::size_t index = state_.index.in_file_order(piece.first);
+    if (piece.offset + piece.length < state_.index.tensors[index].data_length) return;
+    if (verifies()) {
+      tensor.stream.expected()->check(tensor.digest.crc32(), tensor.digest.finish_sha256(), options_.verify);
+    }
+    report(index, tensor.stream.header(), tensor.stream.header_bytes(),
+           options_.plain_sha256 ? std::optional(tensor.plain.finish()) : std::nullopt);
+  }
+
   bool verifies() const { return options_.verify != Verification::kNone; }
   bool wants_crc32(const ExpectedHashes& expected) const { return verifies() && expected.wants_crc32(); }
   void begin(TensorDigest& digest, const ExpectedHashes& expected) const {

@@ -57,6 +57,11 @@ void TensorDigest::add(std::span<const std::byte> data, std::uint32_t crc32_of_d
   if (want_sha256_) sha256_.update(data);
 }
 
+void TensorDigest::add(std::span<const std::byte> data, std::uint32_t crc32_of_data, std::vector<Sha256Part>& later) {
+  if (want_crc32_) crc32_ = crc32_combine(crc32_, crc32_of_data, data.size());
+  if (want_sha256_) later.push_back({&sha256_, data});
+}
+
 void TensorDigest::add_crc32(std::uint32_t crc32_of_data, std::uint64_t data_bytes) {
   TZMARK_REQUIRES(!want_sha256_);
   if (want_crc32_) crc32_ = crc32_combine(crc32_, crc32_of_data, data_bytes);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "bytes/digest.h"
 #include "tzmark/hashes.h"
@@ -16,6 +17,8 @@ class TensorDigest {
   void begin(std::span<const std::byte> hashed_header, bool want_crc32, bool want_sha256);
   // crc32_of_data is crc32(0, data), which another thread may have computed; ignored if CRC32 is not wanted.
   void add(std::span<const std::byte> data, std::uint32_t crc32_of_data);
+  // Adds as above, but only notes what SHA-256 has yet to be fed, for update_side_by_side.
+  void add(std::span<const std::byte> data, std::uint32_t crc32_of_data, std::vector<Sha256Part>& later);
   // Adds data that the CPU cannot access. REQUIRES: SHA-256 is not wanted.
   void add_crc32(std::uint32_t crc32_of_data, std::uint64_t data_bytes);
   bool wants_sha256() const { return want_sha256_; }

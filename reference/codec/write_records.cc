@@ -9,6 +9,7 @@
 
 #include "bytes/cursor.h"
 #include "bytes/requires.h"
+#include "codec/chain_stage.h"
 #include "codec/lanes.h"
 #include "codec/run.h"
 #include "codec/secretbox.h"
@@ -77,10 +78,10 @@ class WrittenRecord {
     return want_crc32_ ? crc32_on_device({&data, 1}).front() : 0;
   }
 
-  // In order.
-  void hash(std::span<const std::byte> data, std::uint32_t crc32_of_data) {
-    digest_.add(data, crc32_of_data);
-    if (source_digest_) source_digest_->add(data, crc32_of_data);
+  // In order. Leaves SHA-256 to update_side_by_side.
+  void hash(std::span<const std::byte> data, std::uint32_t crc32_of_data, std::vector<Sha256Part>& later) {
+    digest_.add(data, crc32_of_data, later);
+    if (source_digest_) source_digest_->add(data, crc32_of_data, later);
   }
 
   // REQUIRES: can_be_hashed_on_device().
@@ -187,8 +188,7 @@ class WriteJob {
         plan_(plan),
         source_(source),
         options_(options),
-        lanes_(0, plan.tensors().size(),
-               options.sha256 ? PipelineOptions{.threads = options.threads}.thread_count() : 1) {}
+        lanes_(0, plan.tensors().size(), PipelineOptions{.threads = options.threads}.thread_count(), options.sha256) {}
 
   bool next(Piece& piece, const Position* before) {
     piece.run = Run(plan_.layout());
@@ -213,7 +213,7 @@ class WriteJob {
   std::size_t reads(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
 
   void produce(Piece& piece, std::span<std::byte> memory) {
-    if (!piece.large) return build_run(piece, placed(memory, piece.run.front().begin, piece.run.bytes()));
+    if (!piece.large) return;  // the chain stage has all of a run
     WrittenRecord& record = piece.large->record;
     if (piece.large->hashed_on_device) {
       piece.crc32 = record.crc32_on_device_of(piece.large->on_device.sub(piece.offset, piece.length));
@@ -223,14 +223,50 @@ class WriteJob {
     piece.crc32 = record.crc32_of(plaintext_of(piece, memory));
   }
 
-  void chain(Piece& piece, std::span<std::byte> memory) {
+  std::size_t streams_max() const { return lanes_.streams_max(); }
+  std::size_t streams_wanted() const { return lanes_.streams_wanted(); }
+
+  void chain(std::span<ChainStep<Piece>> steps) { ChainStage(*this, steps).run(); }
+
+  // What ChainStage calls.
+  struct Small {
+    std::vector<std::byte> header;
+    std::optional<WrittenRecord> record;
+    std::span<std::byte> data;
+    std::span<std::byte> header_at;
+  };
+  void open_small(Small& small, const ChainStep<Piece>& step, std::size_t tensor, std::vector<Sha256Part>& parts) {
+    const Run& run = step.piece->run;
+    const std::span<std::byte> memory = placed(step.memory, run.front().begin, run.bytes());
+    if (tensor == step.piece->first) {
+      // There may be alignment gaps between tensors.
+      std::ranges::fill(memory.subspan(run.front().bytes(), run.data().bytes()), std::byte{0});
+    }
+    small.header.clear();
+    WrittenRecord& record = small.record.emplace(plan_, tensor, source_, options_.verify_source, small.header);
+    const std::uint64_t length = record.info().data_length;
+    small.data = length == 0 ? std::span<std::byte>() : memory.subspan(run.data_at(plan_[tensor].data_offset), length);
+    record.read(0, small.data);
+    record.hash(small.data, record.crc32_of(small.data), parts);
+    small.header_at = memory.subspan(run.header_at(plan_[tensor].header_offset), small.header.size());
+  }
+  void finish_small(Small& small, const ChainStep<Piece>&) {
+    small.record->finish_hashes();
+    if (small.record->is_encrypted()) small.record->encrypt(0, small.data, small.data);
+    std::ranges::copy(small.header, small.header_at.begin());
+  }
+  void add_part(const ChainStep<Piece>& step, std::vector<Sha256Part>& parts) {
+    const Piece& piece = *step.piece;
     WrittenRecord& record = piece.large->record;
     if (piece.large->hashed_on_device) {
       record.hash(piece.crc32, piece.length);
     } else {
-      record.hash(plaintext_of(piece, memory), piece.crc32);
+      record.hash(plaintext_of(piece, step.memory), piece.crc32, parts);
     }
-    if (piece.offset + piece.length == record.info().data_length) record.finish_hashes();
+  }
+  void finish_part(const ChainStep<Piece>& step) {
+    WrittenRecord& record = step.piece->large->record;
+    if (step.piece->offset + step.piece->length == record.info().data_length) record.finish_hashes();
   }
 
   void consume(Piece& piece, std::span<std::byte> memory) {
@@ -318,26 +354,6 @@ class WriteJob {
     if (large.shares_page(piece.offset + piece.length)) {
       piece.write_end -= end % kPartAlignBytes;
       if (complete(end, SharedPages::Half::kLower)) piece.write_end += kPartAlignBytes;
-    }
-  }
-
-  void build_run(const Piece& piece, std::span<std::byte> memory) {
-    const Run& run = piece.run;
-    // There may be alignment gaps between tensors.
-    const std::span<std::byte> data_room = memory.subspan(run.front().bytes(), run.data().bytes());
-    std::memset(data_room.data(), 0, data_room.size());
-    std::vector<std::byte> header;
-    for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
-      header.clear();
-      WrittenRecord record(plan_, i, source_, options_.verify_source, header);
-      const std::uint64_t length = record.info().data_length;
-      const auto data =
-          length == 0 ? std::span<std::byte>() : memory.subspan(run.data_at(plan_[i].data_offset), length);
-      record.read(0, data);
-      record.hash(data, record.crc32_of(data));
-      record.finish_hashes();
-      if (record.is_encrypted()) record.encrypt(0, data, data);
-      std::ranges::copy(header, memory.begin() + static_cast<std::ptrdiff_t>(run.header_at(plan_[i].header_offset)));
     }
   }
 

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "codec/chain_stage.h"
 #include "codec/lanes.h"
 
 namespace tzmark::safetensors {
@@ -22,9 +24,9 @@ class PassedTensor {
   virtual std::span<const std::byte> in_memory() const { return {}; }
   // Returns what read would return for a part of in_memory().
   virtual std::uint32_t look(std::span<const std::byte>) const { return 0; }
-  // In order, one call at a time.
-  virtual void hash(std::span<const std::byte> data, std::uint32_t read_result) = 0;
-  // After the last hash.
+  // In order, one call at a time. May leave SHA-256 to update_side_by_side.
+  virtual void hash(std::span<const std::byte> data, std::uint32_t read_result, std::vector<Sha256Part>& later) = 0;
+  // After the last hash, and what it left.
   virtual void finish() = 0;
 };
 
@@ -54,10 +56,11 @@ class PassJob {
  public:
   struct Piece : TensorPiece<LargePassed> {
     std::uint32_t read_result = 0;
+    std::size_t read_bytes = 0;  // of a run
   };
 
-  PassJob(Pass& pass, std::size_t piece_bytes, std::size_t lane_count)
-      : pass_(pass), piece_bytes_(piece_bytes), lanes_(0, pass.count(), lane_count) {}
+  PassJob(Pass& pass, std::size_t piece_bytes, unsigned threads)
+      : pass_(pass), piece_bytes_(piece_bytes), lanes_(0, pass.count(), threads, true) {}
 
   bool next(Piece& piece, const Position* before) {
     const auto add_to_run = [&](std::size_t tensor) {
@@ -81,23 +84,30 @@ class PassJob {
       piece.read_result = piece.large->tensor->look(data_of(piece, memory));
       return;
     }
-    if (piece.large) {
-      piece.read_result = piece.large->tensor->read(piece.offset, memory.first(piece.length));
-      return;
-    }
-    for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
-      const auto data = memory.first(static_cast<std::size_t>(pass_.length(i)));
-      const auto tensor = pass_.open(i);
-      tensor->hash(data, tensor->read(0, data));
-      tensor->finish();
-      memory = memory.subspan(data.size());
-    }
+    if (piece.large) piece.read_result = piece.large->tensor->read(piece.offset, memory.first(piece.length));
   }
 
-  void chain(Piece& piece, std::span<std::byte> memory) {
-    PassedTensor& tensor = *piece.large->tensor;
-    tensor.hash(data_of(piece, memory), piece.read_result);
-    if (piece.offset + piece.length == pass_.length(piece.first)) tensor.finish();
+  std::size_t streams_max() const { return lanes_.streams_max(); }
+  std::size_t streams_wanted() const { return lanes_.streams_wanted(); }
+
+  void chain(std::span<ChainStep<Piece>> steps) { ChainStage(*this, steps).run(); }
+
+  // What ChainStage calls.
+  using Small = std::unique_ptr<PassedTensor>;
+  void open_small(Small& small, ChainStep<Piece>& step, std::size_t tensor, std::vector<Sha256Part>& parts) {
+    if (tensor == step.piece->first) step.piece->read_bytes = 0;
+    const auto data = step.memory.subspan(step.piece->read_bytes, static_cast<std::size_t>(pass_.length(tensor)));
+    step.piece->read_bytes += data.size();
+    small = pass_.open(tensor);
+    small->hash(data, small->read(0, data), parts);
+  }
+  void finish_small(Small& small, const ChainStep<Piece>&) { small->finish(); }
+  void add_part(const ChainStep<Piece>& step, std::vector<Sha256Part>& parts) {
+    step.piece->large->tensor->hash(data_of(*step.piece, step.memory), step.piece->read_result, parts);
+  }
+  void finish_part(const ChainStep<Piece>& step) {
+    const Piece& piece = *step.piece;
+    if (piece.offset + piece.length == pass_.length(piece.first)) piece.large->tensor->finish();
   }
 
   void consume(Piece& piece, std::span<std::byte> memory) {

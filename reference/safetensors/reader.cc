@@ -182,8 +182,8 @@ class ScanPass final : public safetensors::Pass {
       stream_->read(offset, data);
       return 0;
     }
-    void hash(std::span<const std::byte> data, std::uint32_t) override {
-      if (sha256_) sha256_->update(data);
+    void hash(std::span<const std::byte> data, std::uint32_t, std::vector<Sha256Part>& later) override {
+      if (sha256_) later.push_back({&*sha256_, data});
     }
     void finish() override {
       if (!sha256_) return;

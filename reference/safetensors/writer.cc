@@ -195,8 +195,8 @@ class WrittenTensor final : public safetensors::PassedTensor {
   std::uint32_t look(std::span<const std::byte> data) const override {
     return expected_ != nullptr && expected_->wants_crc32() ? crc32(0, data) : 0;
   }
-  void hash(std::span<const std::byte> data, std::uint32_t crc32_of_data) override {
-    if (expected_ != nullptr) digest_.add(data, crc32_of_data);
+  void hash(std::span<const std::byte> data, std::uint32_t crc32_of_data, std::vector<Sha256Part>& later) override {
+    if (expected_ != nullptr) digest_.add(data, crc32_of_data, later);
   }
   void finish() override {
     if (expected_ != nullptr) expected_->check(digest_.crc32(), digest_.finish_sha256());

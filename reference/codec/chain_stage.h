@@ -1,0 +1,104 @@
+// The chain stage of jobs whose pieces hold tensors: hashes parts of large tensors and whole small ones side by side.
+#pragma once
+
+#include <algorithm>
+#include <exception>
+#include <span>
+#include <vector>
+
+#include "codec/pipeline.h"
+#include "tzmark/digest.h"
+
+namespace tzmark {
+
+// Hashes the tensors of the steps. Of several errors of a step, the first in the order of its tensors is kept, and the
+// tensors before it are finished. Job has:
+//   Small                                  what is known of one small tensor until it is hashed; reused
+//   open_small(small, step, tensor, parts) adds what is to be hashed
+//   finish_small(small, step)              after its hash
+//   add_part(step, parts), finish_part(step)   the same for a part of a large tensor
+template <typename Job, typename Piece>
+class ChainStage {
+ public:
+  using Step = ChainStep<Piece>;
+
+  ChainStage(Job& job, std::span<Step> steps)
+      : job_(job), steps_(steps), small_(std::min(count_small(steps), kSmallMax)) {
+    // A tensor has up to two hashes.
+    parts_.reserve(2 * (steps.size() + small_.size()));
+  }
+
+  void run() {
+    for (Step& step : steps_) {
+      if (step.piece->large) {
+        guarded(step, [&] { job_.add_part(step, parts_); });
+      } else {
+        add_run(step);
+      }
+    }
+    flush();
+    for (Step& step : steps_) {
+      if (step.piece->large) guarded(step, [&] { job_.finish_part(step); });
+    }
+  }
+
+ private:
+  struct Open {
+    typename Job::Small tensor{};
+    Step* step = nullptr;
+  };
+  // So many fill the lanes of SHA-256 even if their lengths differ, and bound the memory for runs of tiny tensors.
+  static constexpr std::size_t kSmallMax = 64;
+
+  template <typename Action>
+  static void guarded(Step& step, Action&& action) {
+    if (step.error) return;
+    try {
+      action();
+    } catch (...) {
+      step.error = std::current_exception();
+    }
+  }
+
+  static std::size_t count_small(std::span<const Step> steps) {
+    std::size_t count = 0;
+    for (const Step& step : steps) count += step.piece->large ? 0 : step.piece->count;
+    return count;
+  }
+
+  void add_run(Step& step) {
+    const Piece& piece = *step.piece;
+    for (std::size_t i = piece.first; i < piece.first + piece.count && !step.error; ++i) {
+      if (open_count_ == small_.size()) flush();
+      Open& open = small_[open_count_];
+      open.step = &step;
+      std::exception_ptr error;
+      try {
+        job_.open_small(open.tensor, step, i, parts_);
+        ++open_count_;
+      } catch (...) {
+        error = std::current_exception();
+      }
+      if (!error) continue;
+      flush();
+      if (!step.error) step.error = error;
+    }
+  }
+
+  void flush() {
+    update_side_by_side(parts_);
+    parts_.clear();
+    for (Open& open : std::span(small_).first(open_count_)) {
+      guarded(*open.step, [&] { job_.finish_small(open.tensor, *open.step); });
+    }
+    open_count_ = 0;
+  }
+
+  Job& job_;
+  const std::span<Step> steps_;
+  std::vector<Open> small_;
+  std::size_t open_count_ = 0;
+  std::vector<Sha256Part> parts_;
+};
+
+}  // namespace tzmark
