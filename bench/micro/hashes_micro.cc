@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -57,6 +58,40 @@ void measure_sha256(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(measure_sha256)->Name("sha256")->RangeMultiplier(32)->Range(64, 2 << 20);
+
+// Hashes that many messages of 16 KiB, which all fit into the L2 cache, by a kernel; without one, by the plan in use.
+void measure_sha256_side_by_side(benchmark::State& state, std::string_view kernel) {
+  constexpr std::size_t kMessageBytes = 16 << 10;
+  const auto count = static_cast<std::size_t>(state.range(0));
+  const std::vector<std::byte> data = random_data(count * kMessageBytes);
+  std::vector<Sha256> hashes(count);
+  std::vector<Sha256Part> parts;
+  for (std::size_t i = 0; i < count; ++i) {
+    parts.push_back({&hashes[i], std::span(data).subspan(i * kMessageBytes, kMessageBytes)});
+  }
+  const auto update = [&] { kernel.empty() ? update_side_by_side(parts) : update_side_by_side(parts, kernel); };
+  update();
+  for (const Sha256Part& part : parts) {
+    if (part.hash->finish() != sha256(part.bytes)) return state.SkipWithError("wrong SHA-256");
+  }
+  for ([[maybe_unused]] auto iteration : state) update();
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * data.size()));
+}
+[[maybe_unused]] const bool kRegistered = [] {
+  const auto add = [](std::string_view kernel, const std::vector<std::int64_t>& counts) {
+    const std::string name = "sha256_side_by_side/" + std::string(kernel.empty() ? "fastest" : kernel);
+    auto* const added = benchmark::RegisterBenchmark(name.c_str(), measure_sha256_side_by_side, kernel);
+    for (const std::int64_t count : counts) added->Arg(count);
+  };
+  for (const std::string_view kernel : sha256_kernels()) {
+    if (kernel == "none") add(kernel, {1});
+    if (kernel == "sha-ni") add(kernel, {2, 3, 4});
+    if (kernel == "avx2") add(kernel, {8});
+    if (kernel == "avx512") add(kernel, {8, 16});
+  }
+  add("", {2, 4, 8, 12, 16, 24, 32});
+  return true;
+}();
 
 }  // namespace
 }  // namespace tzmark::bench

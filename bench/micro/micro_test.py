@@ -11,6 +11,7 @@ FAMILIES = {
     "crc32",
     "crc32_combine",
     "sha256",
+    "sha256_side_by_side",
     "decode_file_header",
     "decode_tensor_header",
     "encode_tensor_header",

@@ -176,9 +176,9 @@ std::vector<double> measure_sha256(std::span<const Sha256Kernel> kernels) {
   return seconds;
 }
 
-Sha256Plan make_sha256_plan(const char* forced, std::span<const Sha256Kernel> kernels) {
-  if (forced == nullptr) return Sha256Plan::fastest(kernels, measure_sha256(kernels));
-  const std::string_view name = forced;
+Sha256Plan make_sha256_plan(std::optional<std::string_view> forced, std::span<const Sha256Kernel> kernels) {
+  if (!forced) return Sha256Plan::fastest(kernels, measure_sha256(kernels));
+  const std::string_view name = *forced;
   constexpr std::array<std::string_view, 4> kNames = {"none", "avx2", "avx512", "sha-ni"};
   if (std::ranges::find(kNames, name) == kNames.end()) {
     throw Error(ErrorCode::kUsage, fmt::format("TZMARK_SIMD is \"{}\", not none, avx2, avx512 or sha-ni", name));
@@ -192,7 +192,11 @@ Sha256Plan make_sha256_plan(const char* forced, std::span<const Sha256Kernel> ke
 }
 
 const Sha256Plan& sha256_plan() {
-  static const Sha256Plan plan = make_sha256_plan(std::getenv("TZMARK_SIMD"), sha256_kernels());
+  static const Sha256Plan plan = [] {
+    const char* const forced = std::getenv("TZMARK_SIMD");
+    return make_sha256_plan(forced == nullptr ? std::nullopt : std::optional<std::string_view>(forced),
+                            sha256_kernels());
+  }();
   return plan;
 }
 
@@ -230,6 +234,18 @@ void update_side_by_side(const Sha256Plan& plan, std::span<const Sha256Part> par
 namespace tzmark {
 
 void update_side_by_side(std::span<const Sha256Part> parts) { simd::update_side_by_side(simd::sha256_plan(), parts); }
+
+void update_side_by_side(std::span<const Sha256Part> parts, std::string_view kernel) {
+  simd::update_side_by_side(simd::make_sha256_plan(kernel, simd::sha256_kernels()), parts);
+}
+
+std::vector<std::string_view> sha256_kernels() {
+  std::vector<std::string_view> names;
+  for (const simd::Sha256Kernel& kernel : simd::sha256_kernels()) {
+    if (names.empty() || names.back() != kernel.name) names.push_back(kernel.name);
+  }
+  return names;
+}
 
 std::string_view sha256_kernel() { return simd::sha256_plan().name(); }
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -57,14 +58,14 @@ class Sha256Plan {
 // Measures each kernel over data in the L1 cache, in a few hundred microseconds: seconds per block in every lane.
 std::vector<double> measure_sha256(std::span<const Sha256Kernel> kernels);
 
-// Makes the plan that the value of TZMARK_SIMD asks for, null if it is not set. kernels: as sha256_kernels() returns
+// Makes the plan that the value of TZMARK_SIMD asks for, nothing if it is not set. kernels: as sha256_kernels() returns
 // them. Throws Error kUsage if it names no kernel, kUnavailable if kernels lacks it.
-Sha256Plan make_sha256_plan(const char* forced, std::span<const Sha256Kernel> kernels);
+Sha256Plan make_sha256_plan(std::optional<std::string_view> forced, std::span<const Sha256Kernel> kernels);
 
 // Returns the plan of this process, made at the first call. Throws as make_sha256_plan.
 const Sha256Plan& sha256_plan();
 
-// tzmark::update_side_by_side by another plan.
+// tzmark::update_side_by_side by this plan.
 void update_side_by_side(const Sha256Plan& plan, std::span<const Sha256Part> parts);
 
 }  // namespace tzmark::simd

@@ -204,14 +204,14 @@ std::string described(const Sha256Kernel& kernel) {
 }
 
 TEST(Sha256Kernels, AgreeWithOpenssl) {
-  for (const Sha256Kernel& kernel : sha256_kernels()) {
+  for (const Sha256Kernel& kernel : simd::sha256_kernels()) {
     SCOPED_TRACE(described(kernel));
     for (const Check& check : kChecks) EXPECT_EQ(check.run(only(kernel)), "") << check.name;
   }
 }
 
 TEST(Sha256Kernels, AgreeWithOpensslByTheMeasuredPlan) {
-  const Sha256Plan plan = make_sha256_plan(nullptr, sha256_kernels());
+  const Sha256Plan plan = make_sha256_plan(std::nullopt, simd::sha256_kernels());
   for (const Check& check : kChecks) EXPECT_EQ(check.run(plan), "") << check.name;
 }
 
@@ -232,7 +232,7 @@ constexpr std::array kWrongKernels = {
 };
 
 TEST(Sha256Kernels, EachCheckFindsAWrongConstant) {
-  for (const Sha256Kernel& right : sha256_kernels().subspan(1)) {
+  for (const Sha256Kernel& right : simd::sha256_kernels().subspan(1)) {
     SCOPED_TRACE(described(right));
     const auto* const wrong = std::ranges::find_if(kWrongKernels, [&](const Sha256Kernel& kernel) {
       return kernel.name == right.name && kernel.lanes == right.lanes;
@@ -255,7 +255,7 @@ TEST(UpdateSideBySide, TakesAnyNumberOfParts) {
 
 TEST(UpdateSideBySide, AllocatesNothingForUpTo64Parts) {
   const std::vector<std::byte> bytes = random_bytes(8192, 11);
-  for (const Sha256Kernel& kernel : sha256_kernels()) {
+  for (const Sha256Kernel& kernel : simd::sha256_kernels()) {
     const Sha256Plan plan = only(kernel);
     std::vector<Sha256> hashes(65);
     std::vector<Sha256Part> parts;
@@ -264,6 +264,22 @@ TEST(UpdateSideBySide, AllocatesNothingForUpTo64Parts) {
     update_side_by_side(plan, std::span(parts).first(64));
     EXPECT_EQ(allocations, before) << described(kernel);
   }
+}
+
+TEST(UpdateSideBySide, RunsTheKernelOfAName) {
+  const std::vector<std::byte> bytes = random_bytes(1000, 13);
+  const std::vector<std::string_view> names = tzmark::sha256_kernels();
+  ASSERT_EQ(names.front(), "none");
+  EXPECT_THAT(names, testing::Contains(sha256_kernel()));
+  EXPECT_EQ(sha256_lanes() == 1, sha256_kernel() == "none");
+  for (const std::string_view name : names) {
+    std::vector<Sha256> hashes(5);
+    std::vector<Sha256Part> parts;
+    for (Sha256& hash : hashes) parts.push_back({&hash, bytes});
+    tzmark::update_side_by_side(parts, name);
+    for (Sha256& hash : hashes) EXPECT_EQ(hash.finish(), sha256(bytes)) << name;
+  }
+  EXPECT_THROW(tzmark::update_side_by_side({}, "sse2"), Error);
 }
 
 TEST(UpdateSideBySide, ThreadsShareOneChoice) {
@@ -371,8 +387,8 @@ TEST(Sha256Plan, RefusesWhatIsNotThere) {
 }
 
 TEST(Sha256Plan, MeasuresEveryKernel) {
-  const std::vector<double> measured = measure_sha256(sha256_kernels());
-  ASSERT_EQ(measured.size(), sha256_kernels().size());
+  const std::vector<double> measured = measure_sha256(simd::sha256_kernels());
+  ASSERT_EQ(measured.size(), simd::sha256_kernels().size());
   // Between 10 MB/s and 100 GB/s per lane.
   EXPECT_THAT(measured, testing::Each(testing::AllOf(testing::Gt(64 / 100e9), testing::Lt(64 / 10e6))));
 }

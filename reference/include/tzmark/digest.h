@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace tzmark {
 
@@ -54,6 +55,12 @@ void update_side_by_side(std::span<const Sha256Part> parts);
 // Names the kernel that update_side_by_side uses for many messages: "avx512", "avx2", "sha-ni", or "none" if OpenSSL
 // hashes one after another. Throws as update_side_by_side does.
 std::string_view sha256_kernel();
+
+// Returns the kernels of this machine, of which "none" is the first.
+std::vector<std::string_view> sha256_kernels();
+
+// The same by the kernel of that name, for measuring one against another. Throws as if TZMARK_SIMD named it.
+void update_side_by_side(std::span<const Sha256Part> parts, std::string_view kernel);
 
 // Returns how many messages at once reach the highest rate of one core; 1 if the kernel is "none". Throws as above.
 unsigned sha256_lanes();
