@@ -1,21 +1,98 @@
-// crypto_secretbox, and the same construction in parts.
+// The construction of crypto_secretbox, whole and in parts.
 #include "codec/secretbox.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "bytes/requires.h"
 
 namespace tzmark {
 namespace {
 
-constexpr std::size_t kBlockBytes = 64;
+constexpr std::size_t kBlockBytes = simd::kSalsa20BlockBytes;
 // The first half of the key stream's first block is the one-time MAC key; the message starts at the second half.
 constexpr std::size_t kMacKeyBytes = crypto_onetimeauth_KEYBYTES;
+// Below this, setting up costs more than lanes gain.
+constexpr std::size_t kSodiumBelowBytes = 512;
+// Small enough that what was just encrypted is still in the L1 cache when it is authenticated.
+constexpr std::size_t kStepBytes = std::size_t{16} << 10;
 
 const unsigned char* raw(std::span<const std::byte> bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
 }
 unsigned char* raw(std::span<std::byte> bytes) { return reinterpret_cast<unsigned char*>(bytes.data()); }
+
+// Writes in combined with the key stream, 32 bytes at a time. in and out are equal or do not overlap.
+void combine(const unsigned char* in, const unsigned char* stream, unsigned char* out, std::size_t bytes) {
+  std::size_t at = 0;
+  for (; at + 32 <= bytes; at += 32) {
+    std::array<std::uint64_t, 4> data;
+    std::array<std::uint64_t, 4> key;
+    std::memcpy(data.data(), in + at, 32);
+    std::memcpy(key.data(), stream + at, 32);
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] ^= key[i];
+    std::memcpy(out + at, data.data(), 32);
+  }
+  for (; at < bytes; ++at) out[at] = in[at] ^ stream[at];
+}
+
+// The key stream for a message, or for a part of it that begins at a block. Byte n of a message meets byte n + 32 of
+// the stream, so the first blocks are computed ahead, as many as a kernel computes at once.
+class MessageStream {
+ public:
+  MessageStream(const SecretboxMethod& method, const Key& key, const Nonce& nonce, std::uint64_t block,
+                std::size_t bytes)
+      : kernel_(method.kernel), head_bytes_(std::min(bytes, first_.size() - kMacKeyBytes)), next_block_(block) {
+    crypto_core_hsalsa20(subkey_.data(), nonce.data(), key.data(), nullptr);
+    std::copy_n(nonce.begin() + crypto_core_hsalsa20_INPUTBYTES, nonce_.size(), nonce_.begin());
+    const std::size_t blocks = (kMacKeyBytes + head_bytes_ + kBlockBytes - 1) / kBlockBytes;
+    const std::span<unsigned char> first = std::span(first_).first(blocks * kBlockBytes);
+    apply(first, first);
+  }
+  ~MessageStream() {
+    sodium_memzero(subkey_.data(), subkey_.size());
+    sodium_memzero(first_.data(), first_.size());
+  }
+  MessageStream(const MessageStream&) = delete;
+  MessageStream& operator=(const MessageStream&) = delete;
+
+  // REQUIRES: the stream began at block 0.
+  std::span<const unsigned char, kMacKeyBytes> mac_key() const { return std::span(first_).first<kMacKeyBytes>(); }
+
+  // Combines the head, the bytes that the first blocks cover.
+  std::size_t head_bytes() const { return head_bytes_; }
+  void apply_head(const unsigned char* in, unsigned char* out) const {
+    combine(in, first_.data() + kMacKeyBytes, out, head_bytes_);
+  }
+
+  // Combines the bytes after the head, or after the previous call. REQUIRES: only the last call has a part of a block.
+  void apply(std::span<const unsigned char> in, std::span<unsigned char> out) {
+    simd::salsa20_xor(kernel_, subkey_, nonce_, next_block_, in, out);
+    next_block_ += in.size() / kBlockBytes;
+  }
+
+  // Combines a whole message or part.
+  void apply_all(std::span<const unsigned char> in, std::span<unsigned char> out) {
+    apply_head(in.data(), out.data());
+    apply(in.subspan(head_bytes_), out.subspan(head_bytes_));
+  }
+
+ private:
+  const simd::Salsa20Kernel& kernel_;
+  std::array<unsigned char, simd::kSalsa20MaxGroupBytes> first_{};
+  std::array<unsigned char, simd::kSalsa20KeyBytes> subkey_;
+  std::array<unsigned char, simd::kSalsa20NonceBytes> nonce_;
+  std::size_t head_bytes_;
+  std::uint64_t next_block_;
+};
+
+std::span<const unsigned char> raw_span(std::span<const std::byte> bytes) { return {raw(bytes), bytes.size()}; }
+std::span<unsigned char> raw_span(std::span<std::byte> bytes) { return {raw(bytes), bytes.size()}; }
+
+bool tags_match(const Poly1305::Tag& computed, std::span<const std::byte> stored) {
+  return crypto_verify_16(computed.data(), raw(stored)) == 0;
+}
 
 }  // namespace
 
@@ -28,48 +105,73 @@ Nonce message_nonce(std::span<const std::byte, kNonceBytes> base, std::uint64_t 
   return nonce;
 }
 
+const SecretboxMethod& secretbox_method() {
+  static const SecretboxMethod method = {simd::salsa20_kernel(), openssl_poly1305(), kSodiumBelowBytes};
+  return method;
+}
+
+std::string_view secretbox_kernel() { return secretbox_method().kernel.name; }
+
+bool open_message(const SecretboxMethod& method, const Key& key, const Nonce& nonce, std::span<const std::byte> mac,
+                  std::span<const std::byte> ciphertext, std::span<std::byte> plaintext) {
+  if (ciphertext.size() < method.sodium_below_bytes) {
+    return crypto_secretbox_open_detached(raw(plaintext), raw(ciphertext), raw(mac), ciphertext.size(), nonce.data(),
+                                          key.data()) == 0;
+  }
+  MessageStream stream(method, key, nonce, 0, ciphertext.size());
+  // All of it before the first byte of plaintext.
+  Poly1305 poly1305(stream.mac_key(), method.poly1305);
+  poly1305.update(raw_span(ciphertext));
+  if (!tags_match(poly1305.finish(), mac)) return false;
+  stream.apply_all(raw_span(ciphertext), raw_span(plaintext));
+  return true;
+}
+
+void seal_message(const SecretboxMethod& method, const Key& key, const Nonce& nonce,
+                  std::span<const std::byte> plaintext, std::span<std::byte> ciphertext, std::span<std::byte> mac) {
+  if (plaintext.size() < method.sodium_below_bytes) {
+    crypto_secretbox_detached(raw(ciphertext), raw(mac), raw(plaintext), plaintext.size(), nonce.data(), key.data());
+    return;
+  }
+  MessageStream stream(method, key, nonce, 0, plaintext.size());
+  Poly1305 poly1305(stream.mac_key(), method.poly1305);
+  const std::span<const unsigned char> in = raw_span(plaintext);
+  const std::span<unsigned char> out = raw_span(ciphertext);
+  stream.apply_head(in.data(), out.data());
+  std::size_t authenticated = 0;
+  for (std::size_t at = stream.head_bytes(); authenticated < in.size();) {
+    const std::size_t step = std::min(kStepBytes, in.size() - at);
+    stream.apply(in.subspan(at, step), out.subspan(at, step));
+    at += step;
+    poly1305.update(out.subspan(authenticated, at - authenticated));
+    authenticated = at;
+  }
+  const Poly1305::Tag tag = poly1305.finish();
+  std::copy_n(tag.begin(), tag.size(), raw(mac));
+}
+
 bool open_message(const Key& key, const Nonce& nonce, std::span<const std::byte> mac,
                   std::span<const std::byte> ciphertext, std::span<std::byte> plaintext) {
-  return crypto_secretbox_open_detached(raw(plaintext), raw(ciphertext), raw(mac), ciphertext.size(), nonce.data(),
-                                        key.data()) == 0;
+  return open_message(secretbox_method(), key, nonce, mac, ciphertext, plaintext);
 }
 
 void seal_message(const Key& key, const Nonce& nonce, std::span<const std::byte> plaintext,
                   std::span<std::byte> ciphertext, std::span<std::byte> mac) {
-  crypto_secretbox_detached(raw(ciphertext), raw(mac), raw(plaintext), plaintext.size(), nonce.data(), key.data());
+  seal_message(secretbox_method(), key, nonce, plaintext, ciphertext, mac);
 }
 
-MessageAuthenticator::MessageAuthenticator(const Key& key, const Nonce& nonce) {
-  std::array<unsigned char, kMacKeyBytes> mac_key;
-  crypto_stream_xsalsa20(mac_key.data(), mac_key.size(), nonce.data(), key.data());
-  crypto_onetimeauth_init(&state_, mac_key.data());
-  sodium_memzero(mac_key.data(), mac_key.size());
-}
+MessageAuthenticator::MessageAuthenticator(const Key& key, const Nonce& nonce, const SecretboxMethod& method)
+    : poly1305_(MessageStream(method, key, nonce, 0, 0).mac_key(), method.poly1305) {}
 
-MessageAuthenticator::~MessageAuthenticator() { sodium_memzero(&state_, sizeof state_); }
+void MessageAuthenticator::update(std::span<const std::byte> ciphertext) { poly1305_.update(raw_span(ciphertext)); }
 
-void MessageAuthenticator::update(std::span<const std::byte> ciphertext) {
-  crypto_onetimeauth_update(&state_, raw(ciphertext), ciphertext.size());
-}
+bool MessageAuthenticator::matches(std::span<const std::byte> mac) { return tags_match(poly1305_.finish(), mac); }
 
-bool MessageAuthenticator::matches(std::span<const std::byte> mac) {
-  std::array<unsigned char, crypto_onetimeauth_BYTES> computed;
-  crypto_onetimeauth_final(&state_, computed.data());
-  return crypto_verify_16(computed.data(), raw(mac)) == 0;
-}
-
-void decrypt_part(const Key& key, const Nonce& nonce, std::uint64_t offset, std::span<std::byte> data) {
+void decrypt_part(const Key& key, const Nonce& nonce, std::uint64_t offset, std::span<std::byte> data,
+                  const SecretboxMethod& method) {
   TZMARK_REQUIRES(offset % kBlockBytes == 0);
-  // Byte n of the message meets byte n + 32 of the key stream, so a part begins in the middle of a block.
-  const std::uint64_t block = offset / kBlockBytes;
-  std::array<unsigned char, kBlockBytes> first{};
-  const std::size_t head = std::min(data.size(), kBlockBytes - kMacKeyBytes);
-  std::copy_n(raw(data), head, first.begin() + kMacKeyBytes);
-  crypto_stream_xsalsa20_xor_ic(first.data(), first.data(), first.size(), nonce.data(), block, key.data());
-  std::copy_n(first.begin() + kMacKeyBytes, head, raw(data));
-  sodium_memzero(first.data(), first.size());
-  const std::span<std::byte> rest = data.subspan(head);
-  crypto_stream_xsalsa20_xor_ic(raw(rest), raw(rest), rest.size(), nonce.data(), block + 1, key.data());
+  MessageStream stream(method, key, nonce, offset / kBlockBytes, data.size());
+  stream.apply_all(raw_span(data), raw_span(data));
 }
 
 }  // namespace tzmark

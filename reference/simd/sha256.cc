@@ -4,8 +4,6 @@
 // so that all messages end at about the same time and lanes stay full to the end.
 #include "simd/sha256.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -14,7 +12,7 @@
 #include <string>
 
 #include "bytes/sha256_context.h"
-#include "tzmark/error.h"
+#include "simd/forced.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -178,15 +176,9 @@ std::vector<double> measure_sha256(std::span<const Sha256Kernel> kernels) {
 
 Sha256Plan make_sha256_plan(std::optional<std::string_view> forced, std::span<const Sha256Kernel> kernels) {
   if (!forced) return Sha256Plan::fastest(kernels, measure_sha256(kernels));
-  const std::string_view name = *forced;
-  constexpr std::array<std::string_view, 4> kNames = {"none", "avx2", "avx512", "sha-ni"};
-  if (std::ranges::find(kNames, name) == kNames.end()) {
-    throw Error(ErrorCode::kUsage, fmt::format("TZMARK_SIMD is \"{}\", not none, avx2, avx512 or sha-ni", name));
-  }
+  const std::string_view name = parse_forced(*forced);
   const auto first = std::ranges::find(kernels, name, &Sha256Kernel::name);
-  if (first == kernels.end()) {
-    throw Error(ErrorCode::kUnavailable, fmt::format("TZMARK_SIMD asks for {}, which this machine lacks", name));
-  }
+  if (first == kernels.end()) throw_forced_unavailable(name);
   const auto end = std::find_if(first, kernels.end(), [&](const Sha256Kernel& kernel) { return kernel.name != name; });
   return Sha256Plan::forced(kernels.front(), {first, end});
 }

@@ -1,0 +1,14 @@
+// The environment variable TZMARK_SIMD, which forces one kind of kernel on everything that has several.
+#pragma once
+
+#include <string_view>
+
+namespace tzmark::simd {
+
+// Checks a value of TZMARK_SIMD and returns it. Throws Error kUsage if it is not none, avx2, avx512 or sha-ni.
+std::string_view parse_forced(std::string_view value);
+
+// Throws Error kUnavailable: the machine lacks what TZMARK_SIMD asks for.
+[[noreturn]] void throw_forced_unavailable(std::string_view name);
+
+}  // namespace tzmark::simd
