@@ -28,7 +28,15 @@ class Panel:
     always: bool = True
 
 
-WORK_RUNGS = ("memcpy", "crc32", "sha256", "secretbox", "host-to-device")
+WORK_RUNGS = (
+    "memcpy",
+    "crc32",
+    "sha256",
+    "sha256-lanes",
+    "secretbox",
+    "secretbox-lanes",
+    "host-to-device",
+)
 PANELS = (
     Panel(
         "read-device",

@@ -38,6 +38,7 @@ Parts parts_of(const RunDescription& of, const std::vector<Measured>& all) {
   Parts parts;
   const unsigned threads = of.threads.value_or(1);
   const bool sha256 = of.verification == "both" || of.verification == "sha256";
+  const HashingRung hashing = hashing_rung(threads, of.bytes, of.largest_tensor_bytes);
   const bool crc32 = of.verification == "both" || of.verification == "crc32";
   for (const Measured& m : all) {
     // A depth that is given and a default one may be the same path.
@@ -52,9 +53,10 @@ Parts parts_of(const RunDescription& of, const std::vector<Measured>& all) {
       continue;
     }
     if (crc32 && is_rung(m, rung_name(Rung::kCrc32), threads)) parts.steps.emplace_back("crc32", &m);
-    if (sha256 && is_rung(m, rung_name(Rung::kSha256), chained_threads(threads, of.bytes, of.largest_tensor_bytes)))
-      parts.steps.emplace_back("sha256", &m);
-    if (of.encrypted && is_rung(m, rung_name(Rung::kSecretbox), threads)) parts.steps.emplace_back("secretbox", &m);
+    if (sha256 && is_rung(m, rung_name(hashing.rung), hashing.threads))
+      parts.steps.emplace_back(rung_name(hashing.rung), &m);
+    if (of.encrypted && is_rung(m, rung_name(Rung::kSecretboxLanes), threads))
+      parts.steps.emplace_back(rung_name(Rung::kSecretboxLanes), &m);
   }
   // Without its path, a read from the cache is at least a copy.
   if (parts.paths.empty() && of.cache == Cache::kWarm && of.target != Target::kDevice) {
@@ -91,9 +93,10 @@ double limit_of(const Parts& parts, const SecondsOf& seconds_of) {
 
 }  // namespace
 
-unsigned chained_threads(unsigned threads, std::uint64_t bytes, std::uint64_t largest_tensor_bytes) {
+HashingRung hashing_rung(unsigned threads, std::uint64_t bytes, std::uint64_t largest_tensor_bytes) {
   const std::uint64_t chains = bytes / std::max<std::uint64_t>(1, largest_tensor_bytes);
-  return static_cast<unsigned>(std::clamp<std::uint64_t>(chains, 1, threads));
+  if (chains >= 2 * std::uint64_t{threads}) return {Rung::kSha256Lanes, threads};
+  return {Rung::kSha256, static_cast<unsigned>(std::clamp<std::uint64_t>(chains, 1, threads))};
 }
 
 std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measured>& all) {

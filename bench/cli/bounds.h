@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/rounds.h"
+#include "harness/ceilings.h"
 
 namespace tzmark::bench {
 
@@ -13,7 +14,7 @@ namespace tzmark::bench {
 // itself the slower of the two counts. SHA-256 depends on the previous piece of its tensor, so a tensor that is most of
 // a model keeps one core busy and leaves the others to the rest.
 struct Bound {
-  std::string rung;                 // the part that takes the most time, such as "sha256" or "path-read/direct"
+  std::string rung;                 // the part that takes the most time, such as "sha256-lanes" or "path-read/direct"
   double rate = 0;                  // of the limit, in bytes per second
   double share = 0;                 // of the limit that the result reached
   std::optional<double> low, high;  // its 95 % interval, from the ratios within each round; absent below six rounds
@@ -22,7 +23,12 @@ struct Bound {
 // Finds the limit among the subjects measured together. Nothing for results that are not the codec's.
 std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measured>& all);
 
-// How many threads the SHA-256 of tensors can keep busy: the largest tensor is hashed by one of them.
-unsigned chained_threads(unsigned threads, std::uint64_t bytes, std::uint64_t largest_tensor_bytes);
+// What limits the SHA-256 of tensors: the largest tensor is hashed by one thread, and several by each thread if there
+// are enough.
+struct HashingRung {
+  Rung rung = Rung::kSha256;
+  unsigned threads = 1;
+};
+HashingRung hashing_rung(unsigned threads, std::uint64_t bytes, std::uint64_t largest_tensor_bytes);
 
 }  // namespace tzmark::bench

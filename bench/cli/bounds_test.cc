@@ -73,12 +73,22 @@ TEST_F(Bounds, BesideADeviceTheSlowerPartCounts) {
   codec.verification = "both";
   add(codec, {1.8});
   add(read_of("raw", "direct", Cache::kDirect), {2});
-  add_ceiling(Rung::kSha256, kThreads, {4});
+  add_ceiling(Rung::kSha256, kThreads, {1});
+  add_ceiling(Rung::kSha256Lanes, kThreads, {4});
   add_ceiling(Rung::kCrc32, kThreads, {40});
   const Bound bound = bound_by(all_.front(), all_).value();
   EXPECT_EQ(bound.rung, "path-read/direct");
   EXPECT_NEAR(bound.rate, 2e9, 1e6);
   EXPECT_NEAR(bound.share, 0.9, 0.01);
+}
+
+TEST_F(Bounds, ManyTensorsAreHashedSideBySide) {
+  EXPECT_EQ(hashing_rung(4, 100, 100).rung, Rung::kSha256);
+  EXPECT_EQ(hashing_rung(4, 100, 100).threads, 1u);
+  EXPECT_EQ(hashing_rung(4, 300, 100).threads, 3u);
+  EXPECT_EQ(hashing_rung(4, 700, 100).rung, Rung::kSha256);
+  EXPECT_EQ(hashing_rung(4, 800, 100).rung, Rung::kSha256Lanes);
+  EXPECT_EQ(hashing_rung(4, 800, 100).threads, 4u);
 }
 
 TEST_F(Bounds, TheIntervalIsThatOfTheRatiosWithinRounds) {

@@ -89,7 +89,7 @@ class Matrix {
     }
     for (const unsigned threads : options_.threads) {
       const auto ladder = std::make_shared<Ladder>(thread_count(threads));
-      for (const Rung rung : {Rung::kMemcpy, Rung::kCrc32, Rung::kSha256, Rung::kSecretbox}) add(ceiling(ladder, rung));
+      for (const Rung rung : kRungs) add(ceiling(ladder, rung));
     }
     add_chained_ceilings();
     if (to_device()) add_gpu_ceilings();
@@ -106,7 +106,8 @@ class Matrix {
   void add_chained_ceilings() {
     std::set<unsigned> chained;
     for (const unsigned threads : options_.threads) {
-      chained.insert(chained_threads(threads, content_->data_bytes(), content_->workload().largest_tensor_bytes()));
+      chained.insert(
+          hashing_rung(threads, content_->data_bytes(), content_->workload().largest_tensor_bytes()).threads);
     }
     for (const unsigned threads : options_.threads) chained.erase(threads);
     for (const unsigned threads : chained) add(ceiling(std::make_shared<Ladder>(threads), Rung::kSha256));

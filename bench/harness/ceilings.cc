@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "harness/threads.h"
+#include "tzmark/crypto.h"
 #include "tzmark/digest.h"
 #include "tzmark/error.h"
 #include "tzmark/memory.h"
+#include "tzmark/secretbox.h"
 
 namespace tzmark::bench {
 namespace {
@@ -44,8 +46,14 @@ class Worker {
       case Rung::kSha256:
         sha256_.update(piece);
         break;
+      case Rung::kSha256Lanes:
+        hash_side_by_side(piece);
+        break;
       case Rung::kSecretbox:
-        seal(piece);
+        seal_with_libsodium(piece);
+        break;
+      case Rung::kSecretboxLanes:
+        seal_message(key_, nonce_, piece, piece, std::as_writable_bytes(std::span(mac_)));
         break;
     }
     return piece.size();
@@ -63,7 +71,16 @@ class Worker {
   }
 
  private:
-  void seal(std::span<std::byte> piece) {
+  // Each message gets its share of the piece.
+  void hash_side_by_side(std::span<const std::byte> piece) {
+    const std::size_t share = piece.size() / hashes_.size();
+    for (std::size_t i = 0; i < hashes_.size(); ++i) {
+      const bool is_last = i + 1 == hashes_.size();
+      parts_[i] = {&hashes_[i], piece.subspan(i * share, is_last ? piece.size() - i * share : share)};
+    }
+    update_side_by_side(parts_);
+  }
+  void seal_with_libsodium(std::span<std::byte> piece) {
     auto* data = reinterpret_cast<unsigned char*>(piece.data());
     crypto_secretbox_detached(data, mac_.data(), data, piece.size(), nonce_.data(), key_.data());
   }
@@ -73,8 +90,10 @@ class Worker {
   std::size_t at_ = 0;
   std::uint32_t crc_ = 0;
   Sha256 sha256_;
-  std::array<unsigned char, crypto_secretbox_KEYBYTES> key_{};
-  std::array<unsigned char, crypto_secretbox_NONCEBYTES> nonce_{};
+  std::vector<Sha256> hashes_{sha256_lanes()};
+  std::vector<Sha256Part> parts_{hashes_.size()};
+  const Key key_;
+  Nonce nonce_{};
   std::array<unsigned char, crypto_secretbox_MACBYTES> mac_{};
 };
 
@@ -88,10 +107,14 @@ std::string_view rung_name(Rung rung) {
       return "crc32";
     case Rung::kSha256:
       return "sha256";
+    case Rung::kSha256Lanes:
+      return "sha256-lanes";
     case Rung::kSecretbox:
+      return "secretbox";
+    case Rung::kSecretboxLanes:
       break;
   }
-  return "secretbox";
+  return "secretbox-lanes";
 }
 
 Ladder::Ladder(unsigned threads, std::size_t working_set_bytes) {

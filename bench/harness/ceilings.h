@@ -11,13 +11,17 @@
 namespace tzmark::bench {
 
 enum class Rung : std::uint8_t {
-  kMemcpy,     // copied bytes; each is read once and written once
-  kCrc32,      // tzmark/digest.h, as in the codec
-  kSha256,     // tzmark/digest.h, as in the codec
-  kSecretbox,  // libsodium, as in the codec: messages of 2 MiB encrypted in place
+  kMemcpy,          // copied bytes; each is read once and written once
+  kCrc32,           // tzmark/digest.h, as in the codec
+  kSha256,          // tzmark/digest.h: one message a thread
+  kSha256Lanes,     // tzmark/digest.h, as in the codec: as many messages side by side as are best
+  kSecretbox,       // libsodium: messages of 2 MiB encrypted in place
+  kSecretboxLanes,  // tzmark/secretbox.h, as in the codec: the same messages
 };
+inline constexpr Rung kRungs[] = {Rung::kMemcpy,      Rung::kCrc32,     Rung::kSha256,
+                                  Rung::kSha256Lanes, Rung::kSecretbox, Rung::kSecretboxLanes};
 
-// The name in the result document: "memcpy", "crc32", "sha256", "secretbox".
+// The name in the result document: "memcpy", "crc32", "sha256", "sha256-lanes", "secretbox", "secretbox-lanes".
 std::string_view rung_name(Rung rung);
 
 // Larger than any cache, as the data of a checkpoint is.
