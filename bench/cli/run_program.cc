@@ -9,6 +9,7 @@
 
 #include "program/arguments.h"
 #include "program/standard_streams.h"
+#include "tzmark/digest.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -26,6 +27,7 @@ int report(int status, const char* what) {
 int run_program(CLI::App& app, const std::vector<std::string>& command, const std::function<int()>& action) {
   try {
     open_standard_streams();
+    require_sha256_kernel();
     std::vector<const char*> arguments;
     for (const std::string& word : command) arguments.push_back(word.c_str());
     const Parsed parsed = parse(app, static_cast<int>(arguments.size()), arguments.data());

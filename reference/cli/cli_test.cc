@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "testing/files/command.h"
 #include "testing/files/tensors_files.h"
 #include "testing/gpu/probe_program.h"
+#include "tzmark/digest.h"
 
 namespace tzmark {
 namespace {
@@ -47,6 +49,41 @@ TEST_F(CliTest, ExitStatusTellsTheClassOfTheError) {
   EXPECT_EQ(run({"verify", folder_.string()}).status, 3);
   EXPECT_EQ(run({"--help"}).status, 0);
   EXPECT_THAT(run({"--version"}).out, MatchesRegex("tzmark [0-9.]+ \\(commit [^)]+\\)\n(.*\n)*"));
+}
+
+// Sets a variable of the environment in the child.
+std::function<void()> simd_is(const char* value) {
+  return [value] { ::setenv("TZMARK_SIMD", value, 1); };
+}
+
+TEST_F(CliTest, EveryForcedKernelVerifies) {
+  EXPECT_THAT(run({"--version"}).out,
+              MatchesRegex("(.*\n)*SHA-256 kernel: (none|sha-ni|avx2|avx512), lanes: [0-9]+\n"));
+  const std::string good = write("good", test::three_tensors().write());
+  for (const std::string_view kernel : sha256_kernels()) {
+    const std::string name(kernel);
+    EXPECT_THAT(run({"--version"}, "/dev/null", simd_is(name.c_str())).out, HasSubstr("SHA-256 kernel: " + name + ","));
+    EXPECT_EQ(run({"verify", good}, "/dev/null", simd_is(name.c_str())).status, 0) << name;
+  }
+}
+
+TEST_F(CliTest, RefusesAForcedKernelThatIsNotThere) {
+  const std::string good = write("good", test::three_tensors().write());
+  for (const char* const unknown : {"", "fastest", "AVX2"}) {
+    // Commands that hash nothing fail too.
+    for (const std::vector<std::string>& words :
+         std::vector<std::vector<std::string>>{{"verify", good}, {"inspect", good}, {"--version"}}) {
+      const Result result = run(words, "/dev/null", simd_is(unknown));
+      EXPECT_EQ(result.status, 2) << unknown;
+      EXPECT_EQ(result.err, "tzmark: error TZE-USE-001: TZMARK_SIMD is \"" + std::string(unknown) +
+                                "\", not none, avx2, avx512 or sha-ni\n");
+    }
+  }
+  const auto here = sha256_kernels();
+  for (const char* const kernel : {"avx2", "avx512", "sha-ni"}) {
+    const Result result = run({"verify", good}, "/dev/null", simd_is(kernel));
+    EXPECT_EQ(result.status, std::ranges::find(here, kernel) == here.end() ? 4 : 0) << result.err;
+  }
 }
 
 // Makes commands load this library as libcuda during its lifetime.

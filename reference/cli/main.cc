@@ -1,6 +1,8 @@
 // tzmark: one command with subcommands. As in git, separate programs run the larger ones.
 //
 // Exit status: 0 success, 1 the file fails, 2 wrong usage, 3 the environment failed, 4 not available on this machine.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <array>
 #include <csignal>
@@ -9,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/run_app.h"
 #include "cli/sibling.h"
+#include "tzmark/digest.h"
 #include "tzmark/io.h"
 #include "tzmark/version.h"
 
@@ -39,7 +42,10 @@ constexpr std::array kSiblings = {
 
 int run(int argc, char** argv) {
   CLI::App app("Read, verify and write .tensors files of every data version", "tzmark");
-  app.set_version_flag("--version", tzmark::version_text());
+  app.set_version_flag("--version", [] {
+    return fmt::format("{}\nSHA-256 kernel: {}, lanes: {}", tzmark::version_text(), tzmark::sha256_kernel(),
+                       tzmark::sha256_lanes());
+  });
   app.require_subcommand(1);
   tzmark::cli::add_inspect(app);
   tzmark::cli::add_dump(app);

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "program/arguments.h"
 #include "program/standard_streams.h"
+#include "tzmark/digest.h"
 
 namespace tzmark::cli {
 namespace {
@@ -24,6 +25,7 @@ int report(const std::string& context, const Error& error) {
 
 int run_app(CLI::App& app, int argc, char** argv, const std::string& who) {
   const auto run = [&] {
+    require_sha256_kernel();
     const Parsed parsed = parse(app, argc, argv);
     if (!parsed.problem.empty()) throw Error(ErrorCode::kUsage, parsed.problem);
     tzmark::print(parsed.help);

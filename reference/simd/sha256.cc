@@ -91,6 +91,11 @@ void compress_all(const Sha256Plan& plan, std::span<Stream> live) {
   }
 }
 
+std::optional<std::string_view> forced_kernel() {
+  const char* const value = std::getenv("TZMARK_SIMD");
+  return value == nullptr ? std::nullopt : std::optional<std::string_view>(value);
+}
+
 // Adds the whole blocks that a message was fed past OpenSSL to its length, which is in bits.
 void add_length(SHA256_CTX& context, std::size_t bytes) {
   const std::uint64_t before = std::uint64_t{context.Nh} << 32 | context.Nl;
@@ -184,11 +189,7 @@ Sha256Plan make_sha256_plan(std::optional<std::string_view> forced, std::span<co
 }
 
 const Sha256Plan& sha256_plan() {
-  static const Sha256Plan plan = [] {
-    const char* const forced = std::getenv("TZMARK_SIMD");
-    return make_sha256_plan(forced == nullptr ? std::nullopt : std::optional<std::string_view>(forced),
-                            sha256_kernels());
-  }();
+  static const Sha256Plan plan = make_sha256_plan(forced_kernel(), sha256_kernels());
   return plan;
 }
 
@@ -237,6 +238,10 @@ std::vector<std::string_view> sha256_kernels() {
     if (names.empty() || names.back() != kernel.name) names.push_back(kernel.name);
   }
   return names;
+}
+
+void require_sha256_kernel() {
+  if (simd::forced_kernel()) simd::sha256_plan();
 }
 
 std::string_view sha256_kernel() { return simd::sha256_plan().name(); }

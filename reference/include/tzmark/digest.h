@@ -56,6 +56,10 @@ void update_side_by_side(std::span<const Sha256Part> parts);
 // hashes one after another. Throws as update_side_by_side does.
 std::string_view sha256_kernel();
 
+// Checks TZMARK_SIMD, and measures nothing: for programs that report a wrong value before they do any work. Throws as
+// above.
+void require_sha256_kernel();
+
 // Returns the kernels of this machine, of which "none" is the first.
 std::vector<std::string_view> sha256_kernels();
 
