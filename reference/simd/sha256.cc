@@ -26,8 +26,9 @@ static_assert(SHA256_CBLOCK == kSha256BlockBytes && sizeof(SHA_LONG) == sizeof(s
 // Parts that need no allocation.
 constexpr std::size_t kPartsOnStack = 64;
 
-// A message runs at least so many blocks before a waiting one takes its lane: changing lanes costs about one block.
-constexpr std::size_t kMinTurnBlocks = 32;
+// A message runs that fraction of its remaining blocks before a waiting one takes its lane, and at least so many
+// blocks: a turn costs about as much as two blocks.
+constexpr std::size_t kTurns = 16, kMinTurnBlocks = 32;
 
 // A wider kernel has to be so much faster, because it needs more messages of the same length.
 constexpr double kWorthMoreLanes = 1.03;
@@ -83,7 +84,7 @@ void compress_all(const Sha256Plan& plan, std::span<Stream> live) {
     // One message after another wants no turns.
     if (!waiting.empty() && step.messages > 1) {
       const std::size_t ahead = shortest.blocks - std::ranges::max(waiting, {}, &Stream::blocks).blocks;
-      blocks = std::min(blocks, ahead + std::max(kMinTurnBlocks, longest.blocks / 4));
+      blocks = std::min(blocks, ahead + std::max(kMinTurnBlocks, longest.blocks / kTurns));
     }
     compress(step.kernel, running, blocks);
     const auto ended = std::ranges::partition(live, [](const Stream& stream) { return stream.blocks > 0; });

@@ -299,6 +299,41 @@ TEST(UpdateSideBySide, ThreadsShareOneChoice) {
   EXPECT_THAT(plans, testing::Each(&sha256_plan()));
 }
 
+std::uint64_t counted_blocks = 0;
+
+// A kernel of 16 lanes that hashes nothing, and counts the blocks of a lane.
+void count_blocks(std::uint32_t* const*, const std::byte* const*, std::size_t blocks) { counted_blocks += blocks; }
+
+TEST(UpdateSideBySide, KeepsLanesFull) {
+  constexpr Sha256Kernel kCounting = {"counting", 16, count_blocks};
+  const std::vector<std::byte> bytes(4096 * kSha256BlockBytes);
+  std::mt19937_64 random(14);
+  for (std::size_t count = 1; count <= 64; ++count) {
+    for (const char* const lengths : {"equal", "random", "one long"}) {
+      std::vector<Sha256> hashes(count);
+      std::vector<Sha256Part> parts;
+      std::size_t longest = 0, sum = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t blocks = lengths[0] == 'e'   ? 4096
+                                   : lengths[0] == 'r' ? 1 + random() % 4096
+                                   : i == count / 2    ? 4096
+                                                       : 64;
+        longest = std::max(longest, blocks);
+        sum += blocks;
+        parts.push_back({&hashes[i], std::span(bytes).first(blocks * kSha256BlockBytes)});
+      }
+      counted_blocks = 0;
+      update_side_by_side(only(kCounting), parts);
+      // No order of messages takes fewer.
+      const std::size_t least = std::max(longest, (sum + 15) / 16);
+      if (count > 1) {
+        EXPECT_GE(counted_blocks, least) << count;
+      }
+      EXPECT_LE(counted_blocks, least + least / 20) << count << " messages, " << lengths;
+    }
+  }
+}
+
 // Kernels that exist in name only, for plans.
 constexpr std::array kNamed = {
     Sha256Kernel{"none", 1, nullptr},   Sha256Kernel{"sha-ni", 2, nullptr}, Sha256Kernel{"sha-ni", 3, nullptr},
