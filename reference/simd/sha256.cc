@@ -117,7 +117,9 @@ std::span<const Sha256Kernel> sha256_kernels() {
       found.push_back({"sha-ni", 4, compress_sha_ni<4, kSha256Constants>});
     }
     if (__builtin_cpu_supports("avx2") != 0) found.push_back({"avx2", 8, compress_avx2<kSha256Constants>});
-    if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0) {
+    if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+        __builtin_cpu_supports("avx512bw") != 0) {
+      found.push_back({"avx512", 8, compress_avx512_half<kSha256Constants>});
       found.push_back({"avx512", 16, compress_avx512<kSha256Constants>});
     }
 #endif

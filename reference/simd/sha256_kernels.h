@@ -1,5 +1,5 @@
 // Compresses whole blocks of several SHA-256 messages at once on one core: with SHA-NI the rounds of 2 to 4 messages
-// interleaved, with AVX2 or AVX-512 one message per 32-bit lane of the vectors.
+// interleaved, with AVX2 or AVX-512 one message per 32-bit lane of vectors of 8 or 16 words.
 //
 // Every kernel is a template over its table of constants, so that tests can plant a wrong one.
 #pragma once
@@ -44,6 +44,7 @@ using CompressSha256 = void (*)(std::uint32_t* const* states, const std::byte* c
 #define TZMARK_SHA_NI __attribute__((target("sha,sse4.1")))
 #define TZMARK_AVX2 __attribute__((target("avx2")))
 #define TZMARK_AVX512 __attribute__((target("avx512f,avx512bw")))
+#define TZMARK_AVX512_HALF __attribute__((target("avx512f,avx512vl,avx2")))
 // Helpers of one kernel, inlined without optimization too, since vectors are passed differently without the target.
 #define TZMARK_INLINE __attribute__((always_inline)) inline
 
@@ -105,188 +106,235 @@ TZMARK_SHA_NI void compress_sha_ni(std::uint32_t* const* states, const std::byte
   }
 }
 
-// Transposes the 8 x 8 words of rows, so that row i becomes word i of every row.
-TZMARK_AVX2 TZMARK_INLINE void transpose_8(__m256i* rows) {
-  __m256i pairs[8], quads[8];
-#pragma GCC unroll 4
-  for (unsigned i = 0; i < 4; ++i) {
-    pairs[2 * i] = _mm256_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
-    pairs[2 * i + 1] = _mm256_unpackhi_epi32(rows[2 * i], rows[2 * i + 1]);
+// What the kernels with a message per lane do with vectors of 8 or 16 words.
+struct Avx2 {
+  using Vector = __m256i;
+  static constexpr unsigned kLanes = 8;
+
+  TZMARK_AVX2 TZMARK_INLINE static Vector add(Vector x, Vector y) { return _mm256_add_epi32(x, y); }
+  TZMARK_AVX2 TZMARK_INLINE static Vector all(std::uint32_t x) { return _mm256_set1_epi32(static_cast<int>(x)); }
+  template <int kBits>
+  TZMARK_AVX2 TZMARK_INLINE static Vector shift(Vector x) {
+    return _mm256_srli_epi32(x, kBits);
   }
+  template <int kBits>
+  TZMARK_AVX2 TZMARK_INLINE static Vector rotate(Vector x) {
+    return _mm256_or_si256(_mm256_srli_epi32(x, kBits), _mm256_slli_epi32(x, 32 - kBits));
+  }
+  TZMARK_AVX2 TZMARK_INLINE static Vector xor3(Vector x, Vector y, Vector z) {
+    return _mm256_xor_si256(_mm256_xor_si256(x, y), z);
+  }
+  TZMARK_AVX2 TZMARK_INLINE static Vector choose(Vector x, Vector y, Vector z) {
+    return _mm256_xor_si256(z, _mm256_and_si256(x, _mm256_xor_si256(y, z)));
+  }
+  TZMARK_AVX2 TZMARK_INLINE static Vector majority(Vector x, Vector y, Vector z) {
+    return _mm256_or_si256(_mm256_and_si256(x, y), _mm256_and_si256(z, _mm256_or_si256(x, y)));
+  }
+
+  // Transposes 8 x 8 words, so that row i gets word i of every row.
+  TZMARK_AVX2 TZMARK_INLINE static void transpose(Vector* rows) {
+    Vector pairs[8], quads[8];
+#pragma GCC unroll 4
+    for (unsigned i = 0; i < 4; ++i) {
+      pairs[2 * i] = _mm256_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
+      pairs[2 * i + 1] = _mm256_unpackhi_epi32(rows[2 * i], rows[2 * i + 1]);
+    }
 #pragma GCC unroll 2
-  for (unsigned i = 0; i < 2; ++i) {
-    quads[4 * i] = _mm256_unpacklo_epi64(pairs[4 * i], pairs[4 * i + 2]);
-    quads[4 * i + 1] = _mm256_unpackhi_epi64(pairs[4 * i], pairs[4 * i + 2]);
-    quads[4 * i + 2] = _mm256_unpacklo_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
-    quads[4 * i + 3] = _mm256_unpackhi_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
-  }
+    for (unsigned i = 0; i < 2; ++i) {
+      quads[4 * i] = _mm256_unpacklo_epi64(pairs[4 * i], pairs[4 * i + 2]);
+      quads[4 * i + 1] = _mm256_unpackhi_epi64(pairs[4 * i], pairs[4 * i + 2]);
+      quads[4 * i + 2] = _mm256_unpacklo_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
+      quads[4 * i + 3] = _mm256_unpackhi_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
+    }
 #pragma GCC unroll 4
-  for (unsigned i = 0; i < 4; ++i) {
-    rows[i] = _mm256_permute2x128_si256(quads[i], quads[i + 4], 0x20);
-    rows[i + 4] = _mm256_permute2x128_si256(quads[i], quads[i + 4], 0x31);
+    for (unsigned i = 0; i < 4; ++i) {
+      rows[i] = _mm256_permute2x128_si256(quads[i], quads[i + 4], 0x20);
+      rows[i + 4] = _mm256_permute2x128_si256(quads[i], quads[i + 4], 0x31);
+    }
   }
-}
 
-template <int kBits>
-TZMARK_AVX2 TZMARK_INLINE __m256i rotate_8(__m256i x) {
-  return _mm256_or_si256(_mm256_srli_epi32(x, kBits), _mm256_slli_epi32(x, 32 - kBits));
-}
-
-TZMARK_AVX2 TZMARK_INLINE __m256i xor_8(__m256i x, __m256i y, __m256i z) {
-  return _mm256_xor_si256(_mm256_xor_si256(x, y), z);
-}
-
-template <const Sha256Constants& kConstants>
-TZMARK_AVX2 void compress_avx2(std::uint32_t* const* states, const std::byte* const* data, std::size_t blocks) {
-  constexpr unsigned kLanes = 8;
-  const __m256i big_endian =
-      _mm256_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203, 0x0c0d0e0f08090a0b, 0x0405060700010203);
-  __m256i state[8];
-#pragma GCC unroll 8
-  for (unsigned i = 0; i < kLanes; ++i) state[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(states[i]));
-  transpose_8(state);
-  for (std::size_t block = 0; block < blocks; ++block) {
-    __m256i words[16];
+  // Vector i of words gets word i of the block of every lane.
+  TZMARK_AVX2 TZMARK_INLINE static void load_block(const std::byte* const* data, std::size_t offset, Vector* words) {
+    const Vector big_endian =
+        _mm256_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203, 0x0c0d0e0f08090a0b, 0x0405060700010203);
 #pragma GCC unroll 2
     for (unsigned half = 0; half < 2; ++half) {
 #pragma GCC unroll 8
       for (unsigned i = 0; i < kLanes; ++i) {
-        const std::byte* const from = data[i] + block * kSha256BlockBytes + half * 32;
-        words[half * 8 + i] =
-            _mm256_shuffle_epi8(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)), big_endian);
+        const auto* const from = reinterpret_cast<const Vector*>(data[i] + offset + half * 32);
+        words[half * 8 + i] = _mm256_shuffle_epi8(_mm256_loadu_si256(from), big_endian);
       }
-      transpose_8(words + half * 8);
+      transpose(words + half * 8);
     }
-    __m256i a = state[0], b = state[1], c = state[2], d = state[3];
-    __m256i e = state[4], f = state[5], g = state[6], h = state[7];
-#pragma GCC unroll 64
-    for (unsigned round = 0; round < 64; ++round) {
-      __m256i& word = words[round % 16];
-      if (round >= 16) {
-        const __m256i second = words[(round + 14) % 16], fifteenth = words[(round + 1) % 16];
-        const __m256i s0 = xor_8(rotate_8<7>(fifteenth), rotate_8<18>(fifteenth), _mm256_srli_epi32(fifteenth, 3));
-        const __m256i s1 = xor_8(rotate_8<17>(second), rotate_8<19>(second), _mm256_srli_epi32(second, 10));
-        word = _mm256_add_epi32(_mm256_add_epi32(word, words[(round + 9) % 16]), _mm256_add_epi32(s0, s1));
-      }
-      const __m256i constant = _mm256_set1_epi32(static_cast<int>(kConstants[round]));
-      const __m256i choice = _mm256_xor_si256(g, _mm256_and_si256(e, _mm256_xor_si256(f, g)));
-      const __m256i majority = _mm256_or_si256(_mm256_and_si256(a, b), _mm256_and_si256(c, _mm256_or_si256(a, b)));
-      const __m256i sum1 = xor_8(rotate_8<6>(e), rotate_8<11>(e), rotate_8<25>(e));
-      const __m256i sum0 = xor_8(rotate_8<2>(a), rotate_8<13>(a), rotate_8<22>(a));
-      const __m256i t1 =
-          _mm256_add_epi32(_mm256_add_epi32(_mm256_add_epi32(h, _mm256_add_epi32(word, constant)), choice), sum1);
-      h = g;
-      g = f;
-      f = e;
-      e = _mm256_add_epi32(d, t1);
-      d = c;
-      c = b;
-      b = a;
-      a = _mm256_add_epi32(t1, _mm256_add_epi32(sum0, majority));
-    }
-    const __m256i after[8] = {a, b, c, d, e, f, g, h};
-#pragma GCC unroll 8
-    for (unsigned i = 0; i < 8; ++i) state[i] = _mm256_add_epi32(state[i], after[i]);
   }
-  transpose_8(state);
+
+  // Vector i of state gets word i of the state of every lane. kLanes vectors are written.
+  TZMARK_AVX2 TZMARK_INLINE static void load_state(std::uint32_t* const* states, Vector* state) {
 #pragma GCC unroll 8
-  for (unsigned i = 0; i < kLanes; ++i) _mm256_storeu_si256(reinterpret_cast<__m256i*>(states[i]), state[i]);
+    for (unsigned i = 0; i < kLanes; ++i) state[i] = _mm256_loadu_si256(reinterpret_cast<const Vector*>(states[i]));
+    transpose(state);
+  }
+  TZMARK_AVX2 TZMARK_INLINE static void store_state(Vector* state, std::uint32_t* const* states) {
+    transpose(state);
+#pragma GCC unroll 8
+    for (unsigned i = 0; i < kLanes; ++i) _mm256_storeu_si256(reinterpret_cast<Vector*>(states[i]), state[i]);
+  }
+};
+
+// Vectors of AVX2 with the instructions of AVX-512: for half as many messages at more than half the rate.
+struct Avx512Half : Avx2 {
+  template <int kBits>
+  TZMARK_AVX512_HALF TZMARK_INLINE static Vector rotate(Vector x) {
+    return _mm256_ror_epi32(x, kBits);
+  }
+  TZMARK_AVX512_HALF TZMARK_INLINE static Vector xor3(Vector x, Vector y, Vector z) {
+    return _mm256_ternarylogic_epi32(x, y, z, 0x96);
+  }
+  TZMARK_AVX512_HALF TZMARK_INLINE static Vector choose(Vector x, Vector y, Vector z) {
+    return _mm256_ternarylogic_epi32(x, y, z, 0xca);
+  }
+  TZMARK_AVX512_HALF TZMARK_INLINE static Vector majority(Vector x, Vector y, Vector z) {
+    return _mm256_ternarylogic_epi32(x, y, z, 0xe8);
+  }
+};
+
+struct Avx512 {
+  using Vector = __m512i;
+  static constexpr unsigned kLanes = 16;
+
+  TZMARK_AVX512 TZMARK_INLINE static Vector add(Vector x, Vector y) { return _mm512_add_epi32(x, y); }
+  TZMARK_AVX512 TZMARK_INLINE static Vector all(std::uint32_t x) { return _mm512_set1_epi32(static_cast<int>(x)); }
+  template <int kBits>
+  TZMARK_AVX512 TZMARK_INLINE static Vector shift(Vector x) {
+    return _mm512_srli_epi32(x, kBits);
+  }
+  template <int kBits>
+  TZMARK_AVX512 TZMARK_INLINE static Vector rotate(Vector x) {
+    return _mm512_ror_epi32(x, kBits);
+  }
+  TZMARK_AVX512 TZMARK_INLINE static Vector xor3(Vector x, Vector y, Vector z) {
+    return _mm512_ternarylogic_epi32(x, y, z, 0x96);
+  }
+  TZMARK_AVX512 TZMARK_INLINE static Vector choose(Vector x, Vector y, Vector z) {
+    return _mm512_ternarylogic_epi32(x, y, z, 0xca);
+  }
+  TZMARK_AVX512 TZMARK_INLINE static Vector majority(Vector x, Vector y, Vector z) {
+    return _mm512_ternarylogic_epi32(x, y, z, 0xe8);
+  }
+
+  // Transposes 16 x 16 words.
+  TZMARK_AVX512 TZMARK_INLINE static void transpose(Vector* rows) {
+    Vector pairs[16], quads[16];
+#pragma GCC unroll 8
+    for (unsigned i = 0; i < 8; ++i) {
+      pairs[2 * i] = _mm512_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
+      pairs[2 * i + 1] = _mm512_unpackhi_epi32(rows[2 * i], rows[2 * i + 1]);
+    }
+#pragma GCC unroll 4
+    for (unsigned i = 0; i < 4; ++i) {
+      quads[4 * i] = _mm512_unpacklo_epi64(pairs[4 * i], pairs[4 * i + 2]);
+      quads[4 * i + 1] = _mm512_unpackhi_epi64(pairs[4 * i], pairs[4 * i + 2]);
+      quads[4 * i + 2] = _mm512_unpacklo_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
+      quads[4 * i + 3] = _mm512_unpackhi_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
+    }
+    // Quarter q of quads[4 * i + c] now holds word 4 * q + c of rows 4 * i to 4 * i + 3.
+#pragma GCC unroll 4
+    for (unsigned c = 0; c < 4; ++c) {
+      const Vector even_low = _mm512_shuffle_i32x4(quads[c], quads[4 + c], 0x88);
+      const Vector odd_low = _mm512_shuffle_i32x4(quads[c], quads[4 + c], 0xdd);
+      const Vector even_high = _mm512_shuffle_i32x4(quads[8 + c], quads[12 + c], 0x88);
+      const Vector odd_high = _mm512_shuffle_i32x4(quads[8 + c], quads[12 + c], 0xdd);
+      rows[c] = _mm512_shuffle_i32x4(even_low, even_high, 0x88);
+      rows[4 + c] = _mm512_shuffle_i32x4(odd_low, odd_high, 0x88);
+      rows[8 + c] = _mm512_shuffle_i32x4(even_low, even_high, 0xdd);
+      rows[12 + c] = _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd);
+    }
+  }
+
+  TZMARK_AVX512 TZMARK_INLINE static void load_block(const std::byte* const* data, std::size_t offset, Vector* words) {
+    const Vector big_endian = _mm512_set4_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203);
+#pragma GCC unroll 16
+    for (unsigned i = 0; i < kLanes; ++i) {
+      words[i] = _mm512_shuffle_epi8(_mm512_loadu_si512(data[i] + offset), big_endian);
+    }
+    transpose(words);
+  }
+
+  // A state is half a row of the transposition; nobody needs what comes of the other half.
+  TZMARK_AVX512 TZMARK_INLINE static void load_state(std::uint32_t* const* states, Vector* state) {
+#pragma GCC unroll 16
+    for (unsigned i = 0; i < kLanes; ++i) {
+      state[i] = _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(states[i])));
+    }
+    transpose(state);
+  }
+  TZMARK_AVX512 TZMARK_INLINE static void store_state(Vector* state, std::uint32_t* const* states) {
+    transpose(state);
+#pragma GCC unroll 16
+    for (unsigned i = 0; i < kLanes; ++i) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(states[i]), _mm512_castsi512_si256(state[i]));
+    }
+  }
+};
+
+// The kernel over such vectors. A macro, because a template cannot take the target of a function from its arguments.
+#define TZMARK_COMPRESS_LANES(Ops)                                                                                    \
+  using Vector = Ops::Vector;                                                                                         \
+  Vector state[Ops::kLanes];                                                                                          \
+  Ops::load_state(states, state);                                                                                     \
+  for (std::size_t block = 0; block < blocks; ++block) {                                                              \
+    Vector words[16];                                                                                                 \
+    Ops::load_block(data, block* kSha256BlockBytes, words);                                                           \
+    Vector a = state[0], b = state[1], c = state[2], d = state[3];                                                    \
+    Vector e = state[4], f = state[5], g = state[6], h = state[7];                                                    \
+    _Pragma("GCC unroll 64") for (unsigned round = 0; round < 64; ++round) {                                          \
+      Vector& word = words[round % 16];                                                                               \
+      if (round >= 16) {                                                                                              \
+        const Vector second = words[(round + 14) % 16], fifteenth = words[(round + 1) % 16];                          \
+        const Vector s0 = Ops::xor3(Ops::rotate<7>(fifteenth), Ops::rotate<18>(fifteenth), Ops::shift<3>(fifteenth)); \
+        const Vector s1 = Ops::xor3(Ops::rotate<17>(second), Ops::rotate<19>(second), Ops::shift<10>(second));        \
+        word = Ops::add(Ops::add(word, words[(round + 9) % 16]), Ops::add(s0, s1));                                   \
+      }                                                                                                               \
+      const Vector sum1 = Ops::xor3(Ops::rotate<6>(e), Ops::rotate<11>(e), Ops::rotate<25>(e));                       \
+      const Vector sum0 = Ops::xor3(Ops::rotate<2>(a), Ops::rotate<13>(a), Ops::rotate<22>(a));                       \
+      const Vector fed = Ops::add(h, Ops::add(word, Ops::all(kConstants[round])));                                    \
+      const Vector t1 = Ops::add(Ops::add(fed, Ops::choose(e, f, g)), sum1);                                          \
+      const Vector t2 = Ops::add(sum0, Ops::majority(a, b, c));                                                       \
+      h = g;                                                                                                          \
+      g = f;                                                                                                          \
+      f = e;                                                                                                          \
+      e = Ops::add(d, t1);                                                                                            \
+      d = c;                                                                                                          \
+      c = b;                                                                                                          \
+      b = a;                                                                                                          \
+      a = Ops::add(t1, t2);                                                                                           \
+    }                                                                                                                 \
+    const Vector after[8] = {a, b, c, d, e, f, g, h};                                                                 \
+    _Pragma("GCC unroll 8") for (unsigned i = 0; i < 8; ++i) state[i] = Ops::add(state[i], after[i]);                 \
+  }                                                                                                                   \
+  Ops::store_state(state, states)
+
+template <const Sha256Constants& kConstants>
+TZMARK_AVX2 void compress_avx2(std::uint32_t* const* states, const std::byte* const* data, std::size_t blocks) {
+  TZMARK_COMPRESS_LANES(Avx2);
 }
 
-// Transposes the 16 x 16 words of rows.
-TZMARK_AVX512 TZMARK_INLINE void transpose_16(__m512i* rows) {
-  __m512i pairs[16], quads[16];
-#pragma GCC unroll 8
-  for (unsigned i = 0; i < 8; ++i) {
-    pairs[2 * i] = _mm512_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
-    pairs[2 * i + 1] = _mm512_unpackhi_epi32(rows[2 * i], rows[2 * i + 1]);
-  }
-#pragma GCC unroll 4
-  for (unsigned i = 0; i < 4; ++i) {
-    quads[4 * i] = _mm512_unpacklo_epi64(pairs[4 * i], pairs[4 * i + 2]);
-    quads[4 * i + 1] = _mm512_unpackhi_epi64(pairs[4 * i], pairs[4 * i + 2]);
-    quads[4 * i + 2] = _mm512_unpacklo_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
-    quads[4 * i + 3] = _mm512_unpackhi_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
-  }
-  // Quarter q of quads[4 * i + c] now holds word 4 * q + c of rows 4 * i to 4 * i + 3.
-#pragma GCC unroll 4
-  for (unsigned c = 0; c < 4; ++c) {
-    const __m512i even_low = _mm512_shuffle_i32x4(quads[c], quads[4 + c], 0x88);
-    const __m512i odd_low = _mm512_shuffle_i32x4(quads[c], quads[4 + c], 0xdd);
-    const __m512i even_high = _mm512_shuffle_i32x4(quads[8 + c], quads[12 + c], 0x88);
-    const __m512i odd_high = _mm512_shuffle_i32x4(quads[8 + c], quads[12 + c], 0xdd);
-    rows[c] = _mm512_shuffle_i32x4(even_low, even_high, 0x88);
-    rows[4 + c] = _mm512_shuffle_i32x4(odd_low, odd_high, 0x88);
-    rows[8 + c] = _mm512_shuffle_i32x4(even_low, even_high, 0xdd);
-    rows[12 + c] = _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd);
-  }
-}
-
-TZMARK_AVX512 TZMARK_INLINE __m512i xor_16(__m512i x, __m512i y, __m512i z) {
-  return _mm512_ternarylogic_epi32(x, y, z, 0x96);
+template <const Sha256Constants& kConstants>
+TZMARK_AVX512_HALF void compress_avx512_half(std::uint32_t* const* states, const std::byte* const* data,
+                                             std::size_t blocks) {
+  TZMARK_COMPRESS_LANES(Avx512Half);
 }
 
 template <const Sha256Constants& kConstants>
 TZMARK_AVX512 void compress_avx512(std::uint32_t* const* states, const std::byte* const* data, std::size_t blocks) {
-  constexpr unsigned kLanes = 16;
-  const __m512i big_endian = _mm512_set4_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203);
-  // The 8 words of a state are half a row; the other half is not used.
-  __m512i state[16];
-#pragma GCC unroll 16
-  for (unsigned i = 0; i < kLanes; ++i) {
-    state[i] = _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(states[i])));
-  }
-  transpose_16(state);
-  for (std::size_t block = 0; block < blocks; ++block) {
-    __m512i words[16];
-#pragma GCC unroll 16
-    for (unsigned i = 0; i < kLanes; ++i) {
-      words[i] = _mm512_shuffle_epi8(_mm512_loadu_si512(data[i] + block * kSha256BlockBytes), big_endian);
-    }
-    transpose_16(words);
-    __m512i a = state[0], b = state[1], c = state[2], d = state[3];
-    __m512i e = state[4], f = state[5], g = state[6], h = state[7];
-#pragma GCC unroll 64
-    for (unsigned round = 0; round < 64; ++round) {
-      __m512i& word = words[round % 16];
-      if (round >= 16) {
-        const __m512i second = words[(round + 14) % 16], fifteenth = words[(round + 1) % 16];
-        const __m512i s0 =
-            xor_16(_mm512_ror_epi32(fifteenth, 7), _mm512_ror_epi32(fifteenth, 18), _mm512_srli_epi32(fifteenth, 3));
-        const __m512i s1 =
-            xor_16(_mm512_ror_epi32(second, 17), _mm512_ror_epi32(second, 19), _mm512_srli_epi32(second, 10));
-        word = _mm512_add_epi32(_mm512_add_epi32(word, words[(round + 9) % 16]), _mm512_add_epi32(s0, s1));
-      }
-      const __m512i constant = _mm512_set1_epi32(static_cast<int>(kConstants[round]));
-      const __m512i choice = _mm512_ternarylogic_epi32(e, f, g, 0xca);
-      const __m512i majority = _mm512_ternarylogic_epi32(a, b, c, 0xe8);
-      const __m512i sum1 = xor_16(_mm512_ror_epi32(e, 6), _mm512_ror_epi32(e, 11), _mm512_ror_epi32(e, 25));
-      const __m512i sum0 = xor_16(_mm512_ror_epi32(a, 2), _mm512_ror_epi32(a, 13), _mm512_ror_epi32(a, 22));
-      const __m512i t1 =
-          _mm512_add_epi32(_mm512_add_epi32(_mm512_add_epi32(h, _mm512_add_epi32(word, constant)), choice), sum1);
-      h = g;
-      g = f;
-      f = e;
-      e = _mm512_add_epi32(d, t1);
-      d = c;
-      c = b;
-      b = a;
-      a = _mm512_add_epi32(t1, _mm512_add_epi32(sum0, majority));
-    }
-    const __m512i after[8] = {a, b, c, d, e, f, g, h};
-#pragma GCC unroll 8
-    for (unsigned i = 0; i < 8; ++i) state[i] = _mm512_add_epi32(state[i], after[i]);
-  }
-  transpose_16(state);
-#pragma GCC unroll 16
-  for (unsigned i = 0; i < kLanes; ++i) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(states[i]), _mm512_castsi512_si256(state[i]));
-  }
+  TZMARK_COMPRESS_LANES(Avx512);
 }
 
+#undef TZMARK_COMPRESS_LANES
 #undef TZMARK_SHA_NI
 #undef TZMARK_AVX2
 #undef TZMARK_AVX512
+#undef TZMARK_AVX512_HALF
 #undef TZMARK_INLINE
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop

@@ -228,6 +228,7 @@ constexpr std::array kWrongKernels = {
     Sha256Kernel{"sha-ni", 3, compress_sha_ni<3, kWrongConstants>},
     Sha256Kernel{"sha-ni", 4, compress_sha_ni<4, kWrongConstants>},
     Sha256Kernel{"avx2", 8, compress_avx2<kWrongConstants>},
+    Sha256Kernel{"avx512", 8, compress_avx512_half<kWrongConstants>},
     Sha256Kernel{"avx512", 16, compress_avx512<kWrongConstants>},
 };
 
