@@ -5,17 +5,23 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "tzmark/error.h"
 
 namespace tzmark::simd {
 
-std::string_view parse_forced(std::string_view name) {
+std::optional<std::string_view> forced_kernel() {
+  const char* const value = std::getenv("TZMARK_SIMD");
+  return value == nullptr ? std::nullopt : std::optional<std::string_view>(value);
+}
+
+std::string_view parse_forced(std::string_view value) {
   constexpr std::array<std::string_view, 4> kNames = {"none", "avx2", "avx512", "sha-ni"};
-  if (std::ranges::find(kNames, name) == kNames.end()) {
-    throw Error(ErrorCode::kUsage, fmt::format("TZMARK_SIMD is \"{}\", not none, avx2, avx512 or sha-ni", name));
+  if (std::ranges::find(kNames, value) == kNames.end()) {
+    throw Error(ErrorCode::kUsage, fmt::format("TZMARK_SIMD is \"{}\", not none, avx2, avx512 or sha-ni", value));
   }
-  return name;
+  return value;
 }
 
 void throw_forced_unavailable(std::string_view name) {

@@ -1,9 +1,13 @@
 // The environment variable TZMARK_SIMD, which forces one kind of kernel on everything that has several.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 namespace tzmark::simd {
+
+// Returns the value of TZMARK_SIMD, if it is set.
+std::optional<std::string_view> forced_kernel();
 
 // Checks a value of TZMARK_SIMD and returns it. Throws Error kUsage if it is not none, avx2, avx512 or sha-ni.
 std::string_view parse_forced(std::string_view value);

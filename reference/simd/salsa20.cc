@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -77,9 +76,10 @@ std::span<const Salsa20Kernel> salsa20_kernels() {
   return kernels;
 }
 
-const Salsa20Kernel& choose_salsa20_kernel(const char* forced, std::span<const Salsa20Kernel> kernels) {
-  if (forced == nullptr) return fastest_salsa20_kernel(kernels);
-  const std::string_view name = parse_forced(forced);
+const Salsa20Kernel& choose_salsa20_kernel(std::optional<std::string_view> forced,
+                                           std::span<const Salsa20Kernel> kernels) {
+  if (!forced) return fastest_salsa20_kernel(kernels);
+  const std::string_view name = parse_forced(*forced);
   if (name == "sha-ni") return fastest_salsa20_kernel(kernels);
   const auto found = std::ranges::find(kernels, name, &Salsa20Kernel::name);
   if (found == kernels.end()) throw_forced_unavailable(name);
@@ -87,7 +87,7 @@ const Salsa20Kernel& choose_salsa20_kernel(const char* forced, std::span<const S
 }
 
 const Salsa20Kernel& salsa20_kernel() {
-  static const Salsa20Kernel& kernel = choose_salsa20_kernel(std::getenv("TZMARK_SIMD"), salsa20_kernels());
+  static const Salsa20Kernel& kernel = choose_salsa20_kernel(forced_kernel(), salsa20_kernels());
   return kernel;
 }
 

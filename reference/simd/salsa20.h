@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -27,10 +28,11 @@ struct Salsa20Kernel {
 // Returns the kernels that the CPU and the operating system support. The first is libsodium, with the name "none".
 std::span<const Salsa20Kernel> salsa20_kernels();
 
-// Returns the kernel that the value of TZMARK_SIMD asks for, or the fastest in a measurement of some 100 us if it is
-// null or "sha-ni", which says nothing about Salsa20. Throws Error kUsage if it names no kernel, kUnavailable if
-// kernels lacks it. REQUIRES: kernels is not empty.
-const Salsa20Kernel& choose_salsa20_kernel(const char* forced, std::span<const Salsa20Kernel> kernels);
+// Returns the kernel that the value of TZMARK_SIMD asks for, or the fastest in a measurement of some 100 us if there
+// is none or it is "sha-ni", which says nothing about Salsa20. Throws Error kUsage if it names no kernel, kUnavailable
+// if kernels lacks it. REQUIRES: kernels is not empty.
+const Salsa20Kernel& choose_salsa20_kernel(std::optional<std::string_view> forced,
+                                           std::span<const Salsa20Kernel> kernels);
 
 // Returns the kernel of this process, chosen at the first call. Throws as choose_salsa20_kernel.
 const Salsa20Kernel& salsa20_kernel();

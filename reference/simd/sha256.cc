@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -90,11 +89,6 @@ void compress_all(const Sha256Plan& plan, std::span<Stream> live) {
     const auto ended = std::ranges::partition(live, [](const Stream& stream) { return stream.blocks > 0; });
     live = live.first(live.size() - ended.size());
   }
-}
-
-std::optional<std::string_view> forced_kernel() {
-  const char* const value = std::getenv("TZMARK_SIMD");
-  return value == nullptr ? std::nullopt : std::optional<std::string_view>(value);
 }
 
 // Adds the whole blocks that a message was fed past OpenSSL to its length, which is in bits.
