@@ -69,7 +69,7 @@ void measure_open_sodium(benchmark::State& state) {
 }
 
 void sizes(benchmark::internal::Benchmark* benchmark) {
-  for (const std::int64_t size : {64, 256, 512, 1024, 4096, 65536, 2 << 20}) benchmark->Arg(size);
+  for (const std::int64_t size : {64, 128, 256, 512, 1024, 4096, 65536, 2 << 20}) benchmark->Arg(size);
 }
 
 // Neighbours in the output, so that a ratio comes from one moment of the machine.

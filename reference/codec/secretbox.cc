@@ -13,9 +13,11 @@ namespace {
 constexpr std::size_t kBlockBytes = simd::kSalsa20BlockBytes;
 // The first half of the key stream's first block is the one-time MAC key; the message starts at the second half.
 constexpr std::size_t kMacKeyBytes = crypto_onetimeauth_KEYBYTES;
-// Below this, setting up costs more than lanes gain.
-constexpr std::size_t kSodiumBelowBytes = 512;
-// Small enough that what was just encrypted is still in the L1 cache when it is authenticated.
+// Sealing against crypto_secretbox on a Sapphire Rapids: with 64 bytes 0.9 times its rate, with 128 0.8 to 1.1, depending
+// on the kernel, with 256 1.2 to 1.5.
+constexpr std::size_t kSodiumBelowBytes = 256;
+// Small enough that what was just encrypted is still in the L1 cache when it is authenticated. On a Sapphire Rapids, whose
+// L2 cache holds a message of 2 MiB, steps are 4 % slower than two passes; where memory is the limit, they are faster.
 constexpr std::size_t kStepBytes = std::size_t{16} << 10;
 
 const unsigned char* raw(std::span<const std::byte> bytes) {
