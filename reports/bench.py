@@ -65,7 +65,10 @@ def templates() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    import bench_time
+
     environment.filters.update(
+        change=bench_time.change,
         duration=units.duration,
         figure=units.number,
         gigabytes=units.rate,
@@ -73,6 +76,7 @@ def templates() -> Any:
         setting=units.setting,
         share=units.share,
         size=units.size,
+        verdict=bench_time.verdict,
     )
     return environment
 

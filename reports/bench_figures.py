@@ -16,6 +16,7 @@ import bench_charts
 import bench_curves
 import bench_ladder
 import bench_maps
+import bench_time
 import bench_units
 from bench_canvas import Drawing
 from bench_select import PANELS, PROTECTIONS, Panel, Run, protection_of
@@ -204,6 +205,22 @@ class Figures:
             bench_charts.absent_briefly(run, chosen),
         )
 
+    def over_time(self) -> list[Slot]:
+        """Returns a slot for each result of a long run, by id."""
+        found = {}
+        for index, run in enumerate(self.runs):
+            for result in run.document["results"]:
+                colour = self.colours.get(result["io"]["actual"], "neutral")
+                if chart := bench_time.of_result(result, colour):
+                    row = found.setdefault(result["id"], [None] * len(self.runs))
+                    row[index] = chart
+        slots = []
+        for name, made in found.items():
+            limit = max(chart.reach() for chart in made if chart)
+            draw = partial(_draw_time, limit=limit)
+            slots.append(self.slot(f"time-{name}", made, draw, HALF))
+        return slots
+
     def ladder(self) -> Slot | None:
         made = [self.rungs(run) for run in self.runs]
         reaches = [bench_ladder.reach(rungs) for rungs in made if rungs]
@@ -250,6 +267,10 @@ def _draw_curves(
     chart: bench_curves.CurveChart, width: float, reach: tuple[float, float]
 ) -> Drawing:
     return bench_curves.draw(chart, width, reach)
+
+
+def _draw_time(chart: bench_time.TimeChart, width: float, limit: float) -> Drawing:
+    return bench_time.draw(chart, width, limit)
 
 
 def _draw_ladder(

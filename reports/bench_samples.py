@@ -218,6 +218,7 @@ def result(
         "cpu_seconds_per_gb": None,
         "latency_ns": None,
         "bound_by": None,
+        "steady": None,
         "gpudirect": None,
         "notes": [],
         **members,
@@ -248,6 +249,67 @@ def result(
         made["latency_ns"] = latency(
             per_second, made["block_bytes"], made["queue_depth"] * made["threads"]
         )
+    return made
+
+
+def steady(per_second: float, seconds: int = 60, falls: float = 0.0) -> Json:
+    """Returns a run with a burst cache in its first third. falls: the part of the rate lost in the second half."""
+    window = seconds // 2
+    rates: list[float | None] = [
+        per_second * (2 if second < seconds // 3 else 1) for second in range(window)
+    ]
+    rates += [
+        per_second * (1 - falls * second / window + 0.01 * (-1) ** second)
+        for second in range(seconds - window)
+    ]
+    rates[1] = None
+    return {
+        "elapsed_ns": seconds * 1_000_000_000 + 40_000_000,
+        "operations": 20 * seconds,
+        "busy_share": 0.93,
+        "cores_of_others": 0.04,
+        "rate": 1.3 * per_second,
+        "series": {"bucket_ns": 1_000_000_000, "rates": rates},
+        "window": {
+            "from_ns": window * 1_000_000_000,
+            "to_ns": seconds * 1_000_000_000,
+            "rate": per_second * (1 - falls / 2),
+            "change": -falls,
+            "low": -falls - 0.011,
+            "high": -falls + 0.012,
+            "p": 1e-6 if falls else 0.8,
+            "excursion": falls,
+            "fit": -falls,
+        },
+        "verdict": "not steady" if falls else "steady",
+        "why": f"fell by {100 * falls:.1f} % in the second half" if falls else "",
+    }
+
+
+def long_run(seed: int = 4) -> Json:
+    """Returns a result of --duration: one row whose throughput lasts, one that slows down, one that failed."""
+    made = document(seed)
+    random = Random(seed)
+    made["command"] += ["--duration", "60s"]
+    made["rounds"], made["duration_s"] = 0, 60
+    rows = (
+        ("read", "direct", "direct", 0.9e9, None, 0.0),
+        ("write", "pwrite", "none", 3e9, 1e9, 0.3),
+    )
+    made["results"] = [
+        result(
+            random,
+            *(op, path, cache, per_second),
+            durable=durable,
+            steady=steady(durable or per_second, falls=falls),
+        )
+        for op, path, cache, per_second, durable, falls in rows
+    ]
+    failed = result(random, "read", "mmap", "cold", 1e9)
+    failed["samples"], failed["notes"] = [], ["not measured: no such path"]
+    failed["rate"] = {"median": 0, "low": None, "high": None, "samples": 0}
+    made["results"].append(failed)
+    made["checks"] = []
     return made
 
 
@@ -554,6 +616,7 @@ def document(seed: int = 1, **storage: object) -> Json:
         "elapsed_ns": 55_000_000_000,
         "seed": seed,
         "rounds": 9,
+        "duration_s": None,
         "warnings": [
             "this is a virtual machine (QEMU Standard PC): cold means its own page cache"
         ],

@@ -162,6 +162,7 @@ class Schema(unittest.TestCase):
         for document in (
             samples.document(),
             samples.in_memory(),
+            samples.long_run(),
             samples.empty(),
             small(),
         ):
@@ -172,6 +173,7 @@ class Schema(unittest.TestCase):
         whole = small()
         whole["results"] = whole["results"][1:2]
         whole["results"][0]["samples"] = whole["results"][0]["samples"][:1]
+        whole["results"][0]["steady"] = samples.steady(1e9)
         machine = whole["machine"]
         objects = [
             one
@@ -575,6 +577,49 @@ class Page(BenchTest):
         self.assertGreater(page.count("Not measured"), 8)
         self.assertIn("this run had no checks", page)
         self.assertIn("Nothing was measured.", page)
+
+    def test_throughput_over_time(self) -> None:
+        document = samples.long_run()
+        page = self.page(document)
+        self.assert_whole(page)
+        self.assertIn("each result for 60 s", page)
+        self.assertNotIn("rounds in random order", page)
+        lasting, falling = (one["steady"] for one in document["results"][:2])
+        found = numbers(page)
+        for steady in (lasting, falling):
+            self.assertLessEqual({steady["rate"], steady["window"]["rate"]}, found)
+        figures = re.findall(
+            r'aria-label="Throughput over time, [^"]*">.*?</svg>', page
+        )
+        # Two rows, each for narrow and wide places.
+        self.assertEqual(len(figures), 4)
+        said = [" ".join(re.findall(r">([^<]*)</text>", figure)) for figure in figures]
+        self.assertIn("Steady.", said[1])
+        self.assertIn("+0.0 % [-1.1, +1.2]", said[1].replace("-0.0", "+0.0"))
+        self.assertIn("Not steady: fell by 30.0 % in the second half.", said[3])
+        for figure, colour in zip(figures, ("direct",) * 2 + ("pwrite",) * 2):
+            # The second without an operation leaves a gap: the first is a dot, and the others one line.
+            curve = re.findall(
+                rf'd="([^"]*)" style="[^"]*stroke: var\(--f-{colour}\)|'
+                rf'stroke: var\(--f-{colour}\)[^"]*" d="([^"]*)"',
+                figure,
+            )
+            self.assertEqual(len(curve), 1)
+            self.assertEqual("".join(curve[0]).count("L"), 57)
+
+    def test_rounds_have_no_throughput_over_time(self) -> None:
+        self.assertNotIn("Throughput over time", whole_page())
+        # Results of older versions lack the members.
+        document = small()
+        del document["duration_s"]
+        for result in document["results"]:
+            del result["steady"]
+        self.assertNotIn("Throughput over time", self.page(document))
+
+    def test_a_long_run_beside_rounds(self) -> None:
+        page = self.page(samples.long_run(), samples.in_memory())
+        self.assert_whole(page)
+        self.assertEqual(page.count('aria-label="Throughput over time'), 4)
 
     def test_what_could_not_be_measured(self) -> None:
         document = samples.in_memory()

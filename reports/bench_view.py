@@ -73,6 +73,13 @@ def view(documents: list[Json]) -> tuple[Json, list[Figure]]:
     ladder = figures.ladder()
     sections = {
         "throughput": throughput,
+        "time": Section(
+            "Throughput over time",
+            "The rate of each second while an operation ran, for writes until the fsync. The second half is steady if "
+            "the rates of its five parts lie within 20 %, the line through them changes by at most 10 %, and the "
+            "seconds show no significant trend of 3 % or more.",
+            figures.over_time(),
+        ),
         "maps": Section(
             "Block size and depth",
             "A stronger shade is faster; all maps of the same operation share one scale.",

@@ -187,6 +187,8 @@ def _facts(document: Json) -> dict[str, str]:
         "storage": f"{storage['file_system'] or 'unknown file system'} on {device}{model}",
         "GPU": f"{gpu['name']}, driver {gpu['driver']}" if gpu else "none",
     }
+    if document.get("duration_s"):
+        found["duration"] = f"{document['duration_s']} s for each result"
     if "measuring_core" in document["tool"]:
         found["measuring core"] = str(document["tool"]["measuring_core"])
     return found

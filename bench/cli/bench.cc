@@ -16,6 +16,7 @@
 #include "cli/matrix.h"
 #include "cli/result_document.h"
 #include "cli/run_program.h"
+#include "cli/steady.h"
 #include "cli/worker.h"
 #include "tzmark/error.h"
 
@@ -73,17 +74,24 @@ struct Output {
   }
 };
 
-RoundOptions round_options(const BenchOptions& options, const RoundProgress& progress) {
-  return {.rounds = options.rounds, .seed = options.seed, .progress = progress.callback()};
-}
-
 void run_matrix(const BenchOptions& options, Output& output) {
   Workplace place(options.directory);
   const SharedContent content = matrix_content(options);
   std::vector<Measured> measured = matrix_subjects(options, place, content);
   {
     const RoundProgress progress(options.progress);
-    run_rounds(measured, round_options(options, progress));
+    if (options.duration_s == 0) {
+      run_rounds(measured, {.rounds = options.rounds, .seed = options.seed, .progress = progress.callback()});
+    } else {
+      const nlohmann::json& l3_bytes = output.document.machine()["l3_bytes"];
+      note_caches(measured, options.cache == "warm",
+                  l3_bytes.is_null() ? std::nullopt : std::optional(l3_bytes.get<std::uint64_t>()));
+      run_for(measured, {.duration = std::chrono::seconds(options.duration_s),
+                         .ceiling_samples = options.rounds,
+                         .directory = options.directory,
+                         .progress = progress.callback()});
+      output.document.add_duration(options.duration_s);
+    }
   }
   // A path chosen by name must run on this file system; the default set leaves out what does not.
   for (const Measured& m : measured) {
@@ -92,7 +100,8 @@ void run_matrix(const BenchOptions& options, Output& output) {
   }
   output.document.add_workload(content->workload());
   output.add(measured);
-  if (!output.google) print_results(measured);
+  if (output.google) return;
+  options.duration_s == 0 ? print_results(measured) : say("{}", steady_table(measured));
 }
 
 void run_all_checks(const BenchOptions& options, Output& output, int& status) {
@@ -141,7 +150,7 @@ void run(BenchOptions options, const std::vector<std::string>& command, int& sta
   if (!output.google) {
     for (const std::string& warning : output.document.warnings()) say("note: {}\n", warning);
   }
-  if (file) commit_json(*file, output.document.finish(options.rounds, options.seed));
+  if (file) commit_json(*file, output.document.finish(options.duration_s == 0 ? options.rounds : 0, options.seed));
   if (output.google) print(json_text(output.google->finish()));
 }
 
@@ -224,20 +233,34 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
           ->check(CLI::PositiveNumber)
           ->capture_default_str();
   bench->add_option("--seed", options->seed, "Seed of the order within rounds")->capture_default_str();
-  bench->add_flag("--check", options->check, "Run the performance checks; exit 1 if one fails");
+  CLI::Option* check = bench->add_flag("--check", options->check, "Run the performance checks; exit 1 if one fails");
+  const CLI::AsNumberWithUnit to_seconds(std::map<std::string, std::uint64_t>{{"s", 1}, {"m", 60}, {"h", 3600}});
+  CLI::Option* budget =
+      bench
+          ->add_option(
+              "--budget", options->budget_s,
+              "With --check or --against: time for all lines together, such as 90s or 10m; each runs until it is "
+              "decided")
+          ->transform(to_seconds)
+          ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
+          ->default_str("10m");
+  CLI::Option* against =
+      bench
+          ->add_option(
+              "--against", options->against,
+              "Another tzmark, such as the last release: runs both builds in turn until it is decided whether this "
+              "one is slower; exit 1 if it is")
+          ->check(CLI::ExistingFile);
   bench
-      ->add_option("--budget", options->budget_s,
-                   "With --check or --against: time for all lines together, such as 90s or 10m; each runs until it is "
-                   "decided")
-      ->transform(CLI::AsNumberWithUnit(std::map<std::string, std::uint64_t>{{"s", 1}, {"m", 60}, {"h", 3600}}))
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
-      ->default_str("10m");
-  bench
-      ->add_option(
-          "--against", options->against,
-          "Another tzmark, such as the last release: runs both builds in turn until it is decided whether this "
-          "one is slower; exit 1 if it is")
-      ->check(CLI::ExistingFile);
+      ->add_option("--duration", options->duration_s,
+                   "Instead of rounds: run each subject for this time, such as 60s or 10m, and test whether its "
+                   "throughput lasts")
+      ->transform(to_seconds)
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{86'400}))
+      ->excludes(rounds)
+      ->excludes(check)
+      ->excludes(budget)
+      ->excludes(against);
   bench
       ->add_option("--effect", options->effect,
                    "With --against: the slow-down to find, as a fraction; smaller ones may go unnoticed")

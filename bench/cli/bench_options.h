@@ -20,7 +20,7 @@ struct BenchOptions {
   std::vector<std::uint64_t> block_bytes = {2 << 20};
   std::vector<unsigned> queue_depths = {0}, threads = {0};
   unsigned rounds = 7;
-  std::uint64_t seed = 1, budget_s = 600;
+  std::uint64_t seed = 1, budget_s = 600, duration_s = 0;  // duration 0: rounds instead
   bool limits_laps = false;
   std::string against;  // another tzmark
   bool is_worker = false, force = false;

@@ -105,8 +105,8 @@ std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measur
   const Parts parts = parts_of(d, all);
   Bound bound;
   double longest = 0;
-  // In checks each subject counts its own laps.
-  bool shares_rounds = d.group.empty();
+  // In checks each subject counts its own laps, with --duration its own operations.
+  bool shares_rounds = d.group.empty() && !measured.long_run;
   for (const auto* list : {&parts.paths, &parts.steps}) {
     for (const auto& [name, m] : *list) {
       shares_rounds = shares_rounds && m->samples.size() == measured.samples.size();
@@ -119,7 +119,6 @@ std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measur
   if (bound.rung.empty()) return {};
   bound.rate = 1 / limit_of(parts, median_seconds_per_byte);
   bound.share = median_interval(measured.rates()).median / bound.rate;
-  // In checks each subject counts its own laps.
   if (!shares_rounds) return bound;
   std::vector<double> shares;
   for (std::size_t i = 0; i < measured.samples.size(); ++i) {

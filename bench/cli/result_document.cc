@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "cli/bounds.h"
+#include "cli/steady.h"
 #include "harness/machine.h"
 #include "harness/or_null.h"
 #include "harness/shortages.h"
@@ -116,6 +117,7 @@ json to_json(const Measured& measured, const std::vector<Measured>& all) {
           {"cpu_seconds_per_gb", cpu_seconds_per_gb(measured)},
           {"latency_ns", latency_json(*measured.subject)},
           {"bound_by", bound ? to_json(*bound) : json()},
+          {"steady", steady_json(measured)},
           {"gpudirect", d.gpudirect},
           {"notes", notes_of(measured)}};
 }
@@ -178,6 +180,7 @@ Document::Document(std::vector<std::string> command, std::string directory) {
        {{"name", "tzmark"}, {"version", version()}, {"commit", commit()}, {"measuring_core", kMeasuringCoreVersion}}},
       {"command", std::move(command)},
       {"started_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+      {"duration_s", nullptr},
       {"machine", machine_facts(directory)},
       {"io_paths", io_path_list()},
       {"workloads", json::array()},

@@ -45,6 +45,9 @@ class Document {
   // Adds checks of the subjects added last.
   void add(const std::vector<RatioCheck>& checks);
   void add(const ContestConditions& conditions);
+  // States that each result ran for this time instead of rounds.
+  void add_duration(std::uint64_t seconds) { json_["duration_s"] = seconds; }
+  const nlohmann::json& machine() const { return json_["machine"]; }
   // What a reader of the figures has to know: that data is small, or that a cache is out of reach.
   std::vector<std::string> warnings() const;
   // REQUIRES: not called before.

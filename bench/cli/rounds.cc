@@ -70,6 +70,8 @@ void take_sample(Measured& measured) {
   measured.samples.push_back(sample);
 }
 
+void take_sample_if_available(Measured& measured) { run_step(measured, take_sample); }
+
 bool try_sample(Measured& measured) {
   constexpr unsigned kTries = 3;
   for (unsigned tries = 0; measured.why.empty();) {
@@ -100,10 +102,8 @@ void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options) {
         options.progress(fmt::format("round {} of {}, {} of {}: {}", round + 1, options.rounds, i + 1, order.size(),
                                      measured.description().id()));
       }
-      run_step(measured, [&](Measured& m) {
-        take_sample(m);
-        m.samples.back().position = position++;
-      });
+      take_sample_if_available(measured);
+      if (measured.why.empty()) measured.samples.back().position = position++;
     }
   }
 }

@@ -6,19 +6,28 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/statistics.h"
+#include "harness/steady_state.h"
 #include "subjects/subject.h"
 
 namespace tzmark::bench {
+
+// What a subject did in the time of --duration.
+struct LongRun {
+  std::vector<TimedOperation> operations;  // until the data of a write is durable
+  Disturbance disturbance;                 // of all operations and their preparations
+};
 
 // A subject and its samples, one per round. Without samples, why holds the reason.
 struct Measured {
   std::unique_ptr<Subject> subject;
   std::vector<Sample> samples;
   std::string why;
+  std::optional<LongRun> long_run = std::nullopt;  // with --duration; the samples are some of its operations
 
   const RunDescription& description() const { return subject->description(); }
   // Bytes per second of each round.
@@ -40,6 +49,9 @@ void verify_subjects(std::vector<Measured>& subjects, const std::function<void(c
 
 // Runs the subject once and appends the sample. Throws what the subject throws.
 void take_sample(Measured& measured);
+
+// The same, but a subject that needs something this machine lacks loses its samples, and its why gives the reason.
+void take_sample_if_available(Measured& measured);
 
 // The same, but a failure is tried again: one failed transfer must not end the comparison of all others. Returns false
 // and sets why if the subject cannot run, or failed three times in a row. Throws for wrong bytes (TZE-ENV-005).

@@ -161,7 +161,7 @@ void read_tzmark(RunDocument& run, const json& document) {
   run.cores = document["machine"].at("cpu").at("cores").get<double>();
   for (const json& result : document.at("results")) add_result(run, result);
   find_references(run);
-  if (run.facts.contains("command --check")) {
+  if (run.facts.contains("command --check") || run.facts.contains("command --duration")) {
     for (auto& [id, series] : run.series) series.shares_rounds = false;
   }
 }

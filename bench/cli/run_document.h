@@ -13,7 +13,7 @@ struct Series {
   std::string subject;                  // "codec", "raw", ..., "benchmark" of Google Benchmark
   std::string reference;                // id of the raw path with the same parameters; empty without one
   std::map<std::size_t, double> rates;  // by round: bytes per second, or executions per second
-  bool shares_rounds = true;            // with the raw path; in checks each subject counts its own
+  bool shares_rounds = true;            // with the raw path; in checks and long runs each subject counts its own
   std::string why_empty;
   std::map<std::string, nlohmann::json> parameters;
 
