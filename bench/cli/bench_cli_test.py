@@ -156,6 +156,83 @@ class BenchTest(unittest.TestCase):
         for result in document["results"]:
             self.assertIn("gpt2/3MiB", result["id"])
 
+    def test_runs_each_subject_for_a_duration(self) -> None:
+        document = self.document(
+            *("--workload", "mixed", "--scale", "1MiB", "--duration", "2s"),
+            *("--io", "pwrite", "--memory", "sink"),
+        )
+        self.assertEqual((document["duration_s"], document["rounds"]), (2, 0))
+        self.assertEqual(len(document["results"]), 4)
+        for result in document["results"]:
+            steady = result["steady"]
+            self.assertGreaterEqual(steady["elapsed_ns"], 2e9)
+            # At most 500 samples, evenly spread over the operations.
+            places = [sample["position"] for sample in result["samples"]]
+            step = places[1]
+            self.assertEqual(places, [step * i for i in range(len(places))])
+            self.assertLess(len(places), 500)
+            self.assertLess(places[-1], steady["operations"])
+            self.assertLessEqual(steady["operations"], places[-1] + step)
+            # Every operation moved the same bytes in the time that it ran.
+            busy_s = steady["busy_share"] * steady["elapsed_ns"] / 1e9
+            moved = steady["operations"] * result["bytes"]
+            self.assertAlmostEqual(steady["rate"] / (moved / busy_s), 1, 6)
+            if step == 1:
+                times = [
+                    sample["elapsed_ns"] + (sample["sync_ns"] or 0)
+                    for sample in result["samples"]
+                ]
+                self.assertAlmostEqual(sum(times) / 1e9 / busy_s, 1, 6)
+            series, window = steady["series"], steady["window"]
+            self.assertEqual(series["bucket_ns"], 1_000_000_000)
+            self.assertEqual(len(series["rates"]), steady["elapsed_ns"] // 10**9)
+            known = [rate for rate in series["rates"] if rate is not None]
+            self.assertTrue(known)
+            if len(known) == len(series["rates"]):
+                self.assertLessEqual(min(known), window["rate"])
+                self.assertGreaterEqual(max(known), window["rate"])
+            self.assertEqual(window["to_ns"], len(series["rates"]) * 10**9)
+            self.assertEqual(steady["verdict"], "too short")
+            self.assertRegex(steady["why"], r"has \d of the 10 parts of 1 s")
+            warm = [note for note in result["notes"] if "page cache" in note]
+            self.assertEqual(len(warm), result["op"] == "read")
+            if l3_bytes := document["machine"]["l3_bytes"]:
+                small = [note for note in result["notes"] if "L3 cache" in note]
+                self.assertEqual(len(small), result["bytes"] < 2 * l3_bytes)
+        # Ceilings are loops that cannot slow down.
+        memcpy = next(c for c in document["ceilings"] if c["rung"] == "memcpy")
+        self.assertEqual(memcpy["rate"]["samples"], 7)
+
+    def test_a_long_run_shows_what_moves(self) -> None:
+        words = ("--dir", str(self.directory), "--workload", "mixed", "--scale", "1MiB")
+        words += ("--duration", "2s", "--io", "pwrite", "--op", "read", "--no-raw")
+        words += ("--memory", "sink", "--cache", "warm")
+        shown = self.bench(*words, "--progress")
+        self.assertRegex(
+            shown.stderr, r"(?m)^\033\[K1 of 2 s: [\d.]+ GB/s, .*1 of 1: codec read"
+        )
+        silent = self.bench(*words)
+        self.assertEqual(silent.stderr, "")
+        for done in (shown, silent):
+            self.assertRegex(
+                done.stdout, r"(?m)^codec read mixed\S* pwrite .* too short: "
+            )
+            self.assertIn("the test needs 20 s or more", done.stdout)
+            self.assertNotIn("read from the page cache", done.stdout)
+        self.assertEqual(os.listdir(self.directory), [])
+
+    def test_a_long_run_of_what_is_not_available(self) -> None:
+        # Too little data for fio, which needs a block per transfer.
+        document = self.document(
+            *("--workload", "mixed", "--scale", "1MiB", "--duration", "1s", "--fio"),
+            *("--op", "read", "--memory", "sink", "--no-raw"),
+        )
+        missing = [r for r in document["results"] if not r["samples"]]
+        self.assertEqual({r["subject"] for r in missing}, {"raw", "fio"})
+        for result in missing:
+            self.assertIsNone(result["steady"])
+            self.assertIn("not measured: ", result["notes"][-1])
+
     def google(self, *arguments: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns the output of --format google and the result of the same run in tzmark's own schema."""
         result = self.directory / "result.json"
@@ -405,6 +482,25 @@ class BenchTest(unittest.TestCase):
             "did you mean '--workload'", self.bench("--wrkload", status=2).stderr
         )
         self.assertIn("--dir", self.bench(status=2).stderr)
+        for value, complaint in (
+            ("", "the value is empty"),
+            ("0", "not in range"),
+            ("0s", "not in range"),
+            ("25h", "not in range"),
+            ("-3s", "not in range"),
+            ("5x", "unit"),
+            ("1.5s", "1.5"),
+        ):
+            refused = self.bench("--duration", value, status=2).stderr
+            self.assertRegex(refused, f"--duration: .*{complaint}")
+        for words in (
+            ("--rounds", "2"),
+            ("--check",),
+            ("--budget", "2s"),
+            ("--against", str(TZMARK)),
+        ):
+            refused = self.bench("--duration", "2s", *words, status=2).stderr
+            self.assertRegex(refused, rf"\A.*{words[0]} excludes --duration\n\Z")
         where = ("--dir", str(self.directory))
         self.assertIn("gpt2", self.bench(*where, "--workload", "gpt5", status=2).stderr)
         self.assertIn("v9", self.bench(*where, "--layout", "v9", status=2).stderr)

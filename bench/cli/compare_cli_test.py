@@ -270,10 +270,10 @@ class CompareTest(unittest.TestCase):
             self.assertNotIn(" as-fio ", row["reference"])
             self.assertEqual(" for steps" in name, " for steps" in row["reference"])
 
-    def test_samples_of_checks_share_no_rounds(self) -> None:
+    def test_samples_of_checks_and_long_runs_share_no_rounds(self) -> None:
         old = self.document(within=0.2)
         ratios = []
-        for command in ([], ["--check"]):
+        for command in ([], ["--check"], ["--duration", "60s"]):
             document = copy.deepcopy(old)
             document["command"] += command
             for result in document["results"]:
@@ -288,7 +288,7 @@ class CompareTest(unittest.TestCase):
                 [r["judged"]["ratio"] for r in rows.values() if r["reference"]]
             )
         self.assertTrue(any(abs(ratio - 1) > 1e-6 for ratio in ratios[0]))
-        for ratio in ratios[1]:
+        for ratio in ratios[1] + ratios[2]:
             self.assertAlmostEqual(ratio, 1)
 
     def test_rates_are_finite_and_positive(self) -> None:

@@ -210,6 +210,7 @@ std::string steady_table(const std::vector<Measured>& subjects) {
   std::string text = fmt::format("{:76} {:>6} {:>8} {:>8} {:>15} {:>7}  {}\n", "what", "GB/s", "2nd half", "change %",
                                  "95 %", "range %", "verdict");
   bool is_unsteady = false;
+  bool is_open = false;
   bool is_short = false;
   bool is_disturbed_run = false;
   for (const Measured& measured : subjects) {
@@ -223,6 +224,7 @@ std::string steady_table(const std::vector<Measured>& subjects) {
     for (const std::string& note : notes) text += fmt::format("  {}\n", note);
     const SteadyVerdict verdict = judge_steady(measured.long_run->operations, measured.description().bytes).verdict;
     is_unsteady = is_unsteady || verdict == SteadyVerdict::kNotSteady;
+    is_open = is_open || verdict == SteadyVerdict::kUndecided;
     is_short = is_short || verdict == SteadyVerdict::kTooShort;
     is_disturbed_run = is_disturbed_run || is_disturbed(measured.long_run->disturbance);
   }
@@ -232,6 +234,7 @@ std::string steady_table(const std::vector<Measured>& subjects) {
         "not steady: the rate of the second half is not one that lasts; raise --duration until it is steady, or "
         "look for what slows down (temperature, a burst cache that fills, other users)\n";
   }
+  if (is_open) text += "undecided: raise --duration; undecided is not steady\n";
   if (is_short) text += "too short: the test needs 20 s or more, and 20 operations\n";
   return text;
 }

@@ -139,6 +139,8 @@ std::string_view verdict_name(SteadyVerdict verdict) {
       return "steady";
     case SteadyVerdict::kNotSteady:
       return "not steady";
+    case SteadyVerdict::kUndecided:
+      return "undecided";
     case SteadyVerdict::kTooShort:
       break;
   }
@@ -177,7 +179,16 @@ SteadyState judge_steady(std::span<const TimedOperation> operations, std::uint64
     return state;
   }
   state.why = why_not_steady(state);
-  state.verdict = state.why.empty() ? SteadyVerdict::kSteady : SteadyVerdict::kNotSteady;
+  if (!state.why.empty()) {
+    state.verdict = SteadyVerdict::kNotSteady;
+    return state;
+  }
+  const double low = state.trend.low.value_or(-1);
+  const double high = state.trend.high.value_or(1);
+  state.verdict = low < -kFitMax || high > kFitMax ? SteadyVerdict::kUndecided : SteadyVerdict::kSteady;
+  if (state.verdict == SteadyVerdict::kUndecided) {
+    state.why = fmt::format("a change of {:+.0f} to {:+.0f} % is possible", 100 * low, 100 * high);
+  }
   return state;
 }
 

@@ -5,7 +5,8 @@
 // straight line that fits them best changes by at most 10 % of it, and if the seconds show no trend: a change of 3 % or
 // more by the slope of Theil and Sen, which outliers do not move, that Mann and Kendall's test finds significant
 // (p < 0.01). Throughput that stays the same fails the trend test by chance in 1 % of runs at most, if its noise is
-// independent from second to second. Thread-safe; functions throw only std::bad_alloc.
+// independent from second to second. A run that passes is undecided, not steady, while the 95 % interval of the change
+// includes one of more than 10 %. Thread-safe; functions throw only std::bad_alloc.
 #pragma once
 
 #include <cstddef>
@@ -56,10 +57,11 @@ Trend trend_of(std::span<const std::optional<double>> values);
 enum class SteadyVerdict {
   kSteady,
   kNotSteady,
-  kTooShort,  // fewer than ten buckets in the window
+  kUndecided,  // too noisy: the interval of the change includes more than the fit may have
+  kTooShort,   // fewer than ten buckets in the window
 };
 
-// "steady", "not steady", "too short"
+// "steady", "not steady", "undecided", "too short"
 std::string_view verdict_name(SteadyVerdict verdict);
 
 // Of the window, which is the second half of the run.
