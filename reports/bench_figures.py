@@ -207,7 +207,7 @@ class Figures:
 
     def over_time(self) -> list[Slot]:
         """Returns a slot for each result of a long run, by id."""
-        found = {}
+        found: dict[str, list[bench_time.TimeChart | None]] = {}
         for index, run in enumerate(self.runs):
             for result in run.document["results"]:
                 colour = self.colours.get(result["io"]["actual"], "neutral")
