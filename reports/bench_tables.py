@@ -286,7 +286,8 @@ def _facts(document: Json) -> Iterator[tuple[str, str]]:
         size = f"{workload['tensors']:,} tensors, {units.size(workload['data_bytes'])}"
         part = f", scaled to {workload['scaled']:g}" if workload["scaled"] != 1 else ""
         yield f"Workload {workload['name']}", f"{size}{part}"
-    yield "Rounds", str(document["rounds"])
+    seconds = document.get("duration_s")
+    yield "Rounds", f"none, {seconds} s each" if seconds else str(document["rounds"])
     yield "Seed", str(document["seed"])
     yield "Started", document["started_at"].replace("T", " ").replace("Z", " UTC")
     yield "Took", units.duration(document["elapsed_ns"])

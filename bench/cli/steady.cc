@@ -13,6 +13,7 @@
 #include "cli/result_document.h"
 #include "harness/disks.h"
 #include "harness/or_null.h"
+#include "harness/peak_memory.h"
 
 namespace tzmark::bench {
 namespace {
@@ -86,19 +87,25 @@ void thin(std::vector<Sample>& samples) {
 
 void run_long(Measured& measured, const LongRunOptions& options, const std::string& place) {
   LiveLine line(options, place + measured.description().id());
+  const MemoryTouchedOnce no_pauses;
   LongRun& run = measured.long_run.emplace();
   std::size_t stride = 1;
-  for (const auto begin = Clock::now(); Clock::now() - begin < options.duration;) {
+  for (auto begin = Clock::now(); Clock::now() - begin < options.duration;) {
     take_sample_if_available(measured);
     if (!measured.why.empty()) {
       measured.long_run.reset();
       return;
     }
     Sample& sample = measured.samples.back();
-    const std::uint64_t end_ns = ns_since(begin);
+    std::uint64_t end_ns = ns_since(begin);
     const std::uint64_t last_end_ns = run.operations.empty() ? 0 : run.operations.back().end_ns;
     const std::uint64_t length_ns =
         std::clamp<std::uint64_t>(sample.elapsed_ns + sample.sync_ns.value_or(0), 1, end_ns - last_end_ns);
+    // The run begins with its first operation, not with the preparation of that.
+    if (run.operations.empty()) {
+      begin += std::chrono::nanoseconds(end_ns - length_ns);
+      end_ns = length_ns;
+    }
     run.operations.push_back({end_ns - length_ns, end_ns});
     run.disturbance += sample.disturbance;
     line.ended(measured.description().bytes, run.operations.back());

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <system_error>
 
 #include "harness/shortages.h"
@@ -71,12 +72,26 @@ MemoryPeak PeakMemory::stop() {
           above(status_bytes(own_status(), "VmHWM"), resident_before_bytes_)};
 }
 
+namespace {
+
+// Of the requests while a MemoryTouchedOnce exists, the largest; nothing while none does.
+std::optional<std::uint64_t> touched_once_bytes;
+
+}  // namespace
+
+MemoryTouchedOnce::MemoryTouchedOnce() { touched_once_bytes = 0; }
+MemoryTouchedOnce::~MemoryTouchedOnce() { touched_once_bytes.reset(); }
+
 std::uint64_t touch_free_memory(std::uint64_t bytes) {
   constexpr std::size_t kPageBytes = 4096;
   static std::chrono::steady_clock::time_point touched;
   static std::uint64_t touched_bytes = 0;
   const auto now = std::chrono::steady_clock::now();
   if (bytes <= touched_bytes && now - touched < std::chrono::seconds(1)) return 0;
+  if (touched_once_bytes) {
+    if (bytes <= *touched_once_bytes) return 0;
+    touched_once_bytes = bytes;
+  }
   const auto free = labelled(read_text("/proc/meminfo").value_or(""), "MemFree");
   if (!free) return 0;
   bytes = std::min<std::uint64_t>(bytes, std::strtoull(free->c_str(), nullptr, 10) * 1024 / 2);

@@ -44,4 +44,14 @@ class PeakMemory {
 // time. Source of the delay: PAGE_REPORTING_DELAY in mm/page_reporting.c.
 std::uint64_t touch_free_memory(std::uint64_t bytes);
 
+// While one exists, memory is touched once, and again only for more bytes. For loads without pauses: they reuse memory
+// before the host can reclaim it, and touching it in between would let the device rest. One object at a time.
+class MemoryTouchedOnce {
+ public:
+  MemoryTouchedOnce();
+  ~MemoryTouchedOnce();
+  MemoryTouchedOnce(const MemoryTouchedOnce&) = delete;
+  MemoryTouchedOnce& operator=(const MemoryTouchedOnce&) = delete;
+};
+
 }  // namespace tzmark::bench

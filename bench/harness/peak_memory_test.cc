@@ -67,5 +67,17 @@ TEST(TouchFreeMemory, GivesBackWhatItTook) {
   EXPECT_EQ(touch_free_memory(65 << 20), 65U << 20);
 }
 
+TEST(TouchFreeMemory, IsDoneOnceForALoadWithoutPauses) {
+  {
+    const MemoryTouchedOnce once;
+    EXPECT_EQ(touch_free_memory(70 << 20), 70U << 20);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    EXPECT_EQ(touch_free_memory(70 << 20), 0U) << "although the host may reclaim it by now";
+    EXPECT_EQ(touch_free_memory(71 << 20), 71U << 20);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  EXPECT_EQ(touch_free_memory(70 << 20), 70U << 20);
+}
+
 }  // namespace
 }  // namespace tzmark::bench
