@@ -26,8 +26,8 @@ double median_of(std::vector<double> values) {
 std::uint64_t bucket_ns_of(std::span<const TimedOperation> operations) {
   std::vector<double> lengths;
   for (const TimedOperation& one : operations) lengths.push_back(static_cast<double>(one.end_ns - one.begin_ns));
-  const double least =
-      std::max(median_of(std::move(lengths)), static_cast<double>(operations.back().end_ns / kBucketsMax));
+  const double least = std::max(median_of(std::move(lengths)),
+                                static_cast<double>(operations.back().end_ns) / static_cast<double>(kBucketsMax));
   return kBucketNs * std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::ceil(least / kBucketNs)));
 }
 
