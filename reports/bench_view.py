@@ -76,9 +76,9 @@ def view(documents: list[Json]) -> tuple[Json, list[Figure]]:
         "time": Section(
             "Throughput over time",
             "The rate of each second while an operation ran, for writes until the fsync. The second half is steady if "
-            "the rates of its five parts lie within 20 %, the line through them changes by at most 10 %, and the "
-            "seconds show no significant trend of 3 % or more; it is undecided if the interval of the change includes "
-            "more than 10 %.",
+            "the rates of its five parts differ by at most 20 %, the line through them changes by at most 10 %, and "
+            "the seconds show no significant trend of 3 % or more; it is undecided if the interval of the change "
+            "includes more than 10 %.",
             figures.over_time(),
         ),
         "maps": Section(

@@ -1,12 +1,12 @@
 // Judges whether throughput lasts: its rate over time, and a test of the second half of a run.
 //
 // The test is that of the SNIA's Solid State Storage Performance Test Specification with a trend test added. The second
-// half of the run is divided into five rounds. A run is steady if their rates lie within 20 % of the mean, if the
-// straight line that fits them best changes by at most 10 % of it, and if the seconds show no trend: a change of 3 % or
-// more by the slope of Theil and Sen, which outliers do not move, that Mann and Kendall's test finds significant
-// (p < 0.01). Throughput that stays the same fails the trend test by chance in 1 % of runs at most, if its noise is
-// independent from second to second. A run that passes is undecided, not steady, while the 95 % interval of the change
-// includes one of more than 10 %. Thread-safe; functions throw only std::bad_alloc.
+// half of the run is divided into five rounds. A run is steady if the highest and the lowest of their rates differ by
+// at most 20 % of the mean, if the straight line that fits them best changes by at most 10 % of it, and if the seconds
+// show no trend: a change of 3 % or more by the slope of Theil and Sen, which outliers do not move, that Mann and
+// Kendall's test finds significant (p < 0.01). Throughput that stays the same fails the trend test by chance in 1 % of
+// runs at most, if its noise is independent from second to second. A run that passes is undecided, not steady, while
+// the 95 % interval of the change includes one of more than 10 %. Thread-safe; functions throw only std::bad_alloc.
 #pragma once
 
 #include <cstddef>
