@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tzmark/error.h"
@@ -224,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(Checks, Salsa20Test, ::testing::ValuesIn(kSalsa20Checks
 
 TEST(Salsa20Choice, TakesTheForcedKernel) {
   for (const Salsa20Kernel& kernel : salsa20_kernels()) {
-    EXPECT_EQ(choose_salsa20_kernel(std::string(kernel.name).c_str(), salsa20_kernels()).name, kernel.name);
+    EXPECT_EQ(choose_salsa20_kernel(kernel.name, salsa20_kernels()).name, kernel.name);
   }
 }
 
@@ -238,13 +240,13 @@ TEST(Salsa20Choice, MeasuresUnlessForced) {
     std::vector<Salsa20Kernel> kernels = {{"fast", kSalsa20BlockBytes, salsa20_kernels()[0].xor_groups},
                                           {"slow", kSalsa20BlockBytes, kSlow}};
     if (slow_first) std::swap(kernels[0], kernels[1]);
-    EXPECT_EQ(choose_salsa20_kernel(nullptr, kernels).name, "fast");
+    EXPECT_EQ(choose_salsa20_kernel(std::nullopt, kernels).name, "fast");
     EXPECT_EQ(choose_salsa20_kernel("sha-ni", kernels).name, "fast") << "says nothing about Salsa20";
   }
 }
 
 TEST(Salsa20Choice, RefusesWhatIsNotThere) {
-  const auto code_of = [](const char* forced) {
+  const auto code_of = [](std::string_view forced) {
     try {
       choose_salsa20_kernel(forced, salsa20_kernels().first(1));
     } catch (const Error& error) {
