@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "tzmark/secretbox.h"
@@ -68,15 +69,16 @@ void measure_open_sodium(benchmark::State& state) {
   });
 }
 
-void sizes(benchmark::internal::Benchmark* benchmark) {
-  for (const std::int64_t size : {64, 128, 256, 512, 1024, 4096, 65536, 2 << 20}) benchmark->Arg(size);
-}
-
-// Neighbours in the output, so that a ratio comes from one moment of the machine.
-BENCHMARK(measure_seal)->Name("seal_message")->Apply(sizes);
-BENCHMARK(measure_seal_sodium)->Name("seal_message_libsodium")->Apply(sizes);
-BENCHMARK(measure_open)->Name("open_message")->Apply(sizes);
-BENCHMARK(measure_open_sodium)->Name("open_message_libsodium")->Apply(sizes);
+// By size, so that both sides of a ratio come from about the same moment.
+[[maybe_unused]] const bool kMessagesRegistered = [] {
+  for (const std::int64_t size : {64, 128, 256, 512, 1024, 4096, 65536, 2 << 20}) {
+    benchmark::RegisterBenchmark("seal_message", measure_seal)->Arg(size);
+    benchmark::RegisterBenchmark("seal_message_libsodium", measure_seal_sodium)->Arg(size);
+    benchmark::RegisterBenchmark("open_message", measure_open)->Arg(size);
+    benchmark::RegisterBenchmark("open_message_libsodium", measure_open_sodium)->Arg(size);
+  }
+  return true;
+}();
 
 }  // namespace
 }  // namespace tzmark::bench
