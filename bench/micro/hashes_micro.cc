@@ -85,7 +85,7 @@ void measure_sha256_side_by_side(benchmark::State& state, std::string_view kerne
   };
   for (const std::string_view kernel : sha256_kernels()) {
     if (kernel == "none") add(kernel, {1});
-    if (kernel == "sha-ni") add(kernel, {2, 3, 4});
+    if (kernel == "sha-ni" || kernel == "sha2") add(kernel, {2, 3, 4});
     if (kernel == "avx2") add(kernel, {8});
     if (kernel == "avx512") add(kernel, {8, 16});
   }

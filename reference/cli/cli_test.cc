@@ -58,7 +58,7 @@ std::function<void()> simd_is(const char* value) {
 
 TEST_F(CliTest, EveryForcedKernelVerifies) {
   EXPECT_THAT(run({"--version"}).out,
-              MatchesRegex("(.*\n)*SHA-256 kernel: (none|sha-ni|avx2|avx512), lanes: [0-9]+\n"));
+              MatchesRegex("(.*\n)*SHA-256 kernel: (none|sha-ni|avx2|avx512|sha2), lanes: [0-9]+\n"));
   const std::string good = write("good", test::three_tensors().write());
   for (const std::string_view kernel : sha256_kernels()) {
     const std::string name(kernel);
@@ -76,11 +76,11 @@ TEST_F(CliTest, RefusesAForcedKernelThatIsNotThere) {
       const Result result = run(words, "/dev/null", simd_is(unknown));
       EXPECT_EQ(result.status, 2) << unknown;
       EXPECT_EQ(result.err, "tzmark: error TZE-USE-001: TZMARK_SIMD is \"" + std::string(unknown) +
-                                "\", not none, avx2, avx512 or sha-ni\n");
+                                "\", not none, avx2, avx512, sha-ni or sha2\n");
     }
   }
   const auto here = sha256_kernels();
-  for (const char* const kernel : {"avx2", "avx512", "sha-ni"}) {
+  for (const char* const kernel : {"avx2", "avx512", "sha-ni", "sha2"}) {
     const Result result = run({"verify", good}, "/dev/null", simd_is(kernel));
     EXPECT_EQ(result.status, std::ranges::find(here, kernel) == here.end() ? 4 : 0) << result.err;
   }

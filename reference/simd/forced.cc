@@ -17,9 +17,9 @@ std::optional<std::string_view> forced_kernel() {
 }
 
 std::string_view parse_forced(std::string_view value) {
-  constexpr std::array<std::string_view, 4> kNames = {"none", "avx2", "avx512", "sha-ni"};
+  constexpr std::array<std::string_view, 5> kNames = {"none", "avx2", "avx512", "sha-ni", "sha2"};
   if (std::ranges::find(kNames, value) == kNames.end()) {
-    throw Error(ErrorCode::kUsage, fmt::format("TZMARK_SIMD is \"{}\", not none, avx2, avx512 or sha-ni", value));
+    throw Error(ErrorCode::kUsage, fmt::format("TZMARK_SIMD is \"{}\", not none, avx2, avx512, sha-ni or sha2", value));
   }
   return value;
 }

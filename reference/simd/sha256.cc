@@ -15,6 +15,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(TZMARK_HAS_SHA2_KERNELS)
+#include <sys/auxv.h>
 #endif
 
 namespace tzmark::simd {
@@ -115,6 +117,12 @@ std::span<const Sha256Kernel> sha256_kernels() {
         __builtin_cpu_supports("avx512bw") != 0) {
       found.push_back({"avx512", 8, compress_avx512_half<kSha256Constants>});
       found.push_back({"avx512", 16, compress_avx512<kSha256Constants>});
+    }
+#elif defined(TZMARK_HAS_SHA2_KERNELS)
+    if ((::getauxval(AT_HWCAP) & HWCAP_SHA2) != 0) {
+      found.push_back({"sha2", 2, compress_sha2<2, kSha256Constants>});
+      found.push_back({"sha2", 3, compress_sha2<3, kSha256Constants>});
+      found.push_back({"sha2", 4, compress_sha2<4, kSha256Constants>});
     }
 #endif
     return found;

@@ -1,5 +1,6 @@
-// Compresses whole blocks of several SHA-256 messages at once on one core: with SHA-NI the rounds of 2 to 4 messages
-// interleaved, with AVX2 or AVX-512 one message per 32-bit lane of vectors of 8 or 16 words.
+// Compresses whole blocks of several SHA-256 messages at once on one core: with the SHA-256 instructions of x86 or
+// ARMv8 the rounds of 2 to 4 messages interleaved, with AVX2 or AVX-512 one message per 32-bit lane of vectors of 8 or
+// 16 words.
 //
 // Every kernel is a template over its table of constants, so that tests can plant a wrong one.
 #pragma once
@@ -10,6 +11,10 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__) && (!defined(__clang__) || defined(__ARM_FEATURE_SHA2))
+// Clang declares the instructions only where every function may use them.
+#include <arm_neon.h>
+#define TZMARK_HAS_SHA2_KERNELS 1
 #endif
 
 namespace tzmark::simd {
@@ -339,6 +344,58 @@ TZMARK_AVX512 void compress_avx512(std::uint32_t* const* states, const std::byte
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
+
+#elif defined(TZMARK_HAS_SHA2_KERNELS)
+
+// The instructions of ARMv8 compute four rounds, and are interleaved as those of SHA-NI are. Compared with a plain
+// SHA-256 under qemu-user 7.2; never run or timed on a CPU.
+template <unsigned kLanes, const Sha256Constants& kConstants>
+__attribute__((target("+crypto"))) void compress_sha2(std::uint32_t* const* states, const std::byte* const* data,
+                                                      std::size_t blocks) {
+  uint32x4_t abcd[kLanes], efgh[kLanes];
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < kLanes; ++i) {
+    abcd[i] = vld1q_u32(states[i]);
+    efgh[i] = vld1q_u32(states[i] + 4);
+  }
+  for (std::size_t block = 0; block < blocks; ++block) {
+    uint32x4_t words[kLanes][4], abcd_before[kLanes], efgh_before[kLanes];
+#pragma GCC unroll 4
+    for (unsigned i = 0; i < kLanes; ++i) {
+      abcd_before[i] = abcd[i];
+      efgh_before[i] = efgh[i];
+    }
+#pragma GCC unroll 16
+    for (unsigned group = 0; group < 16; ++group) {
+      const uint32x4_t constants = vld1q_u32(&kConstants[group * 4]);
+#pragma GCC unroll 4
+      for (unsigned i = 0; i < kLanes; ++i) {
+        uint32x4_t& now = words[i][group % 4];
+        if (group < 4) {
+          const std::byte* const from = data[i] + block * kSha256BlockBytes + group * 16;
+          now = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(reinterpret_cast<const std::uint8_t*>(from))));
+        } else {
+          now = vsha256su0q_u32(now, words[i][(group + 1) % 4]);
+          now = vsha256su1q_u32(now, words[i][(group + 2) % 4], words[i][(group + 3) % 4]);
+        }
+        const uint32x4_t sum = vaddq_u32(now, constants);
+        const uint32x4_t abcd_now = abcd[i];
+        abcd[i] = vsha256hq_u32(abcd_now, efgh[i], sum);
+        efgh[i] = vsha256h2q_u32(efgh[i], abcd_now, sum);
+      }
+    }
+#pragma GCC unroll 4
+    for (unsigned i = 0; i < kLanes; ++i) {
+      abcd[i] = vaddq_u32(abcd[i], abcd_before[i]);
+      efgh[i] = vaddq_u32(efgh[i], efgh_before[i]);
+    }
+  }
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < kLanes; ++i) {
+    vst1q_u32(states[i], abcd[i]);
+    vst1q_u32(states[i] + 4, efgh[i]);
+  }
+}
 #endif
 
 }  // namespace tzmark::simd

@@ -215,34 +215,38 @@ TEST(Sha256Kernels, AgreeWithOpensslByTheMeasuredPlan) {
   for (const Check& check : kChecks) EXPECT_EQ(check.run(plan), "") << check.name;
 }
 
-#if defined(__x86_64__)
 constexpr Sha256Constants with_wrong_constant() {
   Sha256Constants constants = kSha256Constants;
   constants[37] ^= 1U << 9;
   return constants;
 }
-alignas(64) constexpr Sha256Constants kWrongConstants = with_wrong_constant();
+alignas(64) [[maybe_unused]] constexpr Sha256Constants kWrongConstants = with_wrong_constant();
 
-constexpr std::array kWrongKernels = {
+const std::vector<Sha256Kernel> kWrongKernels = {
+#if defined(__x86_64__)
     Sha256Kernel{"sha-ni", 2, compress_sha_ni<2, kWrongConstants>},
     Sha256Kernel{"sha-ni", 3, compress_sha_ni<3, kWrongConstants>},
     Sha256Kernel{"sha-ni", 4, compress_sha_ni<4, kWrongConstants>},
     Sha256Kernel{"avx2", 8, compress_avx2<kWrongConstants>},
     Sha256Kernel{"avx512", 8, compress_avx512_half<kWrongConstants>},
     Sha256Kernel{"avx512", 16, compress_avx512<kWrongConstants>},
+#elif defined(TZMARK_HAS_SHA2_KERNELS)
+    Sha256Kernel{"sha2", 2, compress_sha2<2, kWrongConstants>},
+    Sha256Kernel{"sha2", 3, compress_sha2<3, kWrongConstants>},
+    Sha256Kernel{"sha2", 4, compress_sha2<4, kWrongConstants>},
+#endif
 };
 
 TEST(Sha256Kernels, EachCheckFindsAWrongConstant) {
   for (const Sha256Kernel& right : simd::sha256_kernels().subspan(1)) {
     SCOPED_TRACE(described(right));
-    const auto* const wrong = std::ranges::find_if(kWrongKernels, [&](const Sha256Kernel& kernel) {
+    const auto wrong = std::ranges::find_if(kWrongKernels, [&](const Sha256Kernel& kernel) {
       return kernel.name == right.name && kernel.lanes == right.lanes;
     });
     ASSERT_NE(wrong, kWrongKernels.end());
     for (const Check& check : kChecks) EXPECT_NE(check.run(only(*wrong)), "") << check.name;
   }
 }
-#endif
 
 TEST(UpdateSideBySide, TakesAnyNumberOfParts) {
   update_side_by_side(std::span<const Sha256Part>());
@@ -415,7 +419,7 @@ TEST(Sha256Plan, RefusesWhatIsNotThere) {
     EXPECT_EQ(code, ErrorCode::kUsage) << unknown;
     EXPECT_THAT(message, HasSubstr('"' + std::string(unknown) + '"'));
   }
-  for (const char* const lacking : {"avx2", "avx512", "sha-ni"}) {
+  for (const char* const lacking : {"avx2", "avx512", "sha-ni", "sha2"}) {
     const auto [code, message] = refused(lacking, std::span(kNamed).first(1));
     EXPECT_EQ(code, ErrorCode::kUnavailable);
     EXPECT_THAT(message, HasSubstr(lacking));

@@ -1,8 +1,9 @@
 // The two hashes of the format, computed as the codec computes them: for programs that check single tensors, and for
 // measuring what hashing costs. A Sha256 is for one thread at a time; the functions are thread-safe.
 //
-// The environment variable TZMARK_SIMD forces a kernel for update_side_by_side: none, avx2, avx512 or sha-ni. Without
-// it, the first use measures for a fraction of a millisecond which kernel is fastest for how many messages.
+// The environment variable TZMARK_SIMD forces a kernel for update_side_by_side: none, avx2, avx512, sha-ni, or sha2 of
+// ARMv8. Without it, the first use measures for a fraction of a millisecond which kernel is fastest for how many
+// messages.
 #pragma once
 
 #include <array>
@@ -52,8 +53,8 @@ struct Sha256Part {
 // REQUIRES: each hash occurs at most once.
 void update_side_by_side(std::span<const Sha256Part> parts);
 
-// Names the kernel that update_side_by_side uses for many messages: "avx512", "avx2", "sha-ni", or "none" if OpenSSL
-// hashes one after another. Throws as update_side_by_side does.
+// Names the kernel that update_side_by_side uses for many messages: "avx512", "avx2", "sha-ni", "sha2", or "none" if
+// OpenSSL hashes one after another. Throws as update_side_by_side does.
 std::string_view sha256_kernel();
 
 // Checks TZMARK_SIMD, and measures nothing: for programs that report a wrong value before they do any work. Throws as
