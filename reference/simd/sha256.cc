@@ -88,8 +88,8 @@ void compress_all(const Sha256Plan& plan, std::span<Stream> live) {
       blocks = std::min(blocks, ahead + std::max(kMinTurnBlocks, longest.blocks / kTurns));
     }
     compress(step.kernel, running, blocks);
-    const auto ended = std::ranges::partition(live, [](const Stream& stream) { return stream.blocks > 0; });
-    live = live.first(live.size() - ended.size());
+    const auto end = std::partition(live.begin(), live.end(), [](const Stream& stream) { return stream.blocks > 0; });
+    live = {live.begin(), end};
   }
 }
 

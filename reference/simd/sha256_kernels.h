@@ -61,7 +61,7 @@ TZMARK_SHA_NI void compress_sha_ni(std::uint32_t* const* states, const std::byte
   // The instructions want the words of the state as ABEF and CDGH.
   __m128i abef[kLanes], cdgh[kLanes];
 #pragma GCC unroll 4
-  for (unsigned i = 0; i < kLanes; ++i) {
+  for (std::size_t i = 0; i < kLanes; ++i) {
     const auto* const state = reinterpret_cast<const __m128i*>(states[i]);
     const __m128i cdab = _mm_shuffle_epi32(_mm_loadu_si128(state), 0xb1);
     const __m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128(state + 1), 0x1b);
@@ -71,15 +71,15 @@ TZMARK_SHA_NI void compress_sha_ni(std::uint32_t* const* states, const std::byte
   for (std::size_t block = 0; block < blocks; ++block) {
     __m128i words[kLanes][4], abef_before[kLanes], cdgh_before[kLanes];
 #pragma GCC unroll 4
-    for (unsigned i = 0; i < kLanes; ++i) {
+    for (std::size_t i = 0; i < kLanes; ++i) {
       abef_before[i] = abef[i];
       cdgh_before[i] = cdgh[i];
     }
 #pragma GCC unroll 16
-    for (unsigned group = 0; group < 16; ++group) {
+    for (std::size_t group = 0; group < 16; ++group) {
       const __m128i constants = _mm_load_si128(reinterpret_cast<const __m128i*>(&kConstants[group * 4]));
 #pragma GCC unroll 4
-      for (unsigned i = 0; i < kLanes; ++i) {
+      for (std::size_t i = 0; i < kLanes; ++i) {
         __m128i& now = words[i][group % 4];
         if (group < 4) {
           const std::byte* const from = data[i] + block * kSha256BlockBytes + group * 16;
@@ -96,13 +96,13 @@ TZMARK_SHA_NI void compress_sha_ni(std::uint32_t* const* states, const std::byte
       }
     }
 #pragma GCC unroll 4
-    for (unsigned i = 0; i < kLanes; ++i) {
+    for (std::size_t i = 0; i < kLanes; ++i) {
       abef[i] = _mm_add_epi32(abef[i], abef_before[i]);
       cdgh[i] = _mm_add_epi32(cdgh[i], cdgh_before[i]);
     }
   }
 #pragma GCC unroll 4
-  for (unsigned i = 0; i < kLanes; ++i) {
+  for (std::size_t i = 0; i < kLanes; ++i) {
     auto* const state = reinterpret_cast<__m128i*>(states[i]);
     const __m128i feba = _mm_shuffle_epi32(abef[i], 0x1b);
     const __m128i dchg = _mm_shuffle_epi32(cdgh[i], 0xb1);
@@ -140,19 +140,19 @@ struct Avx2 {
   TZMARK_AVX2 TZMARK_INLINE static void transpose(Vector* rows) {
     Vector pairs[8], quads[8];
 #pragma GCC unroll 4
-    for (unsigned i = 0; i < 4; ++i) {
+    for (std::size_t i = 0; i < 4; ++i) {
       pairs[2 * i] = _mm256_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
       pairs[2 * i + 1] = _mm256_unpackhi_epi32(rows[2 * i], rows[2 * i + 1]);
     }
 #pragma GCC unroll 2
-    for (unsigned i = 0; i < 2; ++i) {
+    for (std::size_t i = 0; i < 2; ++i) {
       quads[4 * i] = _mm256_unpacklo_epi64(pairs[4 * i], pairs[4 * i + 2]);
       quads[4 * i + 1] = _mm256_unpackhi_epi64(pairs[4 * i], pairs[4 * i + 2]);
       quads[4 * i + 2] = _mm256_unpacklo_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
       quads[4 * i + 3] = _mm256_unpackhi_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
     }
 #pragma GCC unroll 4
-    for (unsigned i = 0; i < 4; ++i) {
+    for (std::size_t i = 0; i < 4; ++i) {
       rows[i] = _mm256_permute2x128_si256(quads[i], quads[i + 4], 0x20);
       rows[i + 4] = _mm256_permute2x128_si256(quads[i], quads[i + 4], 0x31);
     }
@@ -163,9 +163,9 @@ struct Avx2 {
     const Vector big_endian =
         _mm256_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203, 0x0c0d0e0f08090a0b, 0x0405060700010203);
 #pragma GCC unroll 2
-    for (unsigned half = 0; half < 2; ++half) {
+    for (std::size_t half = 0; half < 2; ++half) {
 #pragma GCC unroll 8
-      for (unsigned i = 0; i < kLanes; ++i) {
+      for (std::size_t i = 0; i < kLanes; ++i) {
         const auto* const from = reinterpret_cast<const Vector*>(data[i] + offset + half * 32);
         words[half * 8 + i] = _mm256_shuffle_epi8(_mm256_loadu_si256(from), big_endian);
       }
@@ -176,13 +176,13 @@ struct Avx2 {
   // Vector i of state gets word i of the state of every lane. kLanes vectors are written.
   TZMARK_AVX2 TZMARK_INLINE static void load_state(std::uint32_t* const* states, Vector* state) {
 #pragma GCC unroll 8
-    for (unsigned i = 0; i < kLanes; ++i) state[i] = _mm256_loadu_si256(reinterpret_cast<const Vector*>(states[i]));
+    for (std::size_t i = 0; i < kLanes; ++i) state[i] = _mm256_loadu_si256(reinterpret_cast<const Vector*>(states[i]));
     transpose(state);
   }
   TZMARK_AVX2 TZMARK_INLINE static void store_state(Vector* state, std::uint32_t* const* states) {
     transpose(state);
 #pragma GCC unroll 8
-    for (unsigned i = 0; i < kLanes; ++i) _mm256_storeu_si256(reinterpret_cast<Vector*>(states[i]), state[i]);
+    for (std::size_t i = 0; i < kLanes; ++i) _mm256_storeu_si256(reinterpret_cast<Vector*>(states[i]), state[i]);
   }
 };
 
@@ -231,12 +231,12 @@ struct Avx512 {
   TZMARK_AVX512 TZMARK_INLINE static void transpose(Vector* rows) {
     Vector pairs[16], quads[16];
 #pragma GCC unroll 8
-    for (unsigned i = 0; i < 8; ++i) {
+    for (std::size_t i = 0; i < 8; ++i) {
       pairs[2 * i] = _mm512_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
       pairs[2 * i + 1] = _mm512_unpackhi_epi32(rows[2 * i], rows[2 * i + 1]);
     }
 #pragma GCC unroll 4
-    for (unsigned i = 0; i < 4; ++i) {
+    for (std::size_t i = 0; i < 4; ++i) {
       quads[4 * i] = _mm512_unpacklo_epi64(pairs[4 * i], pairs[4 * i + 2]);
       quads[4 * i + 1] = _mm512_unpackhi_epi64(pairs[4 * i], pairs[4 * i + 2]);
       quads[4 * i + 2] = _mm512_unpacklo_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
@@ -244,7 +244,7 @@ struct Avx512 {
     }
     // Quarter q of quads[4 * i + c] now holds word 4 * q + c of rows 4 * i to 4 * i + 3.
 #pragma GCC unroll 4
-    for (unsigned c = 0; c < 4; ++c) {
+    for (std::size_t c = 0; c < 4; ++c) {
       const Vector even_low = _mm512_shuffle_i32x4(quads[c], quads[4 + c], 0x88);
       const Vector odd_low = _mm512_shuffle_i32x4(quads[c], quads[4 + c], 0xdd);
       const Vector even_high = _mm512_shuffle_i32x4(quads[8 + c], quads[12 + c], 0x88);
@@ -259,7 +259,7 @@ struct Avx512 {
   TZMARK_AVX512 TZMARK_INLINE static void load_block(const std::byte* const* data, std::size_t offset, Vector* words) {
     const Vector big_endian = _mm512_set4_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203);
 #pragma GCC unroll 16
-    for (unsigned i = 0; i < kLanes; ++i) {
+    for (std::size_t i = 0; i < kLanes; ++i) {
       words[i] = _mm512_shuffle_epi8(_mm512_loadu_si512(data[i] + offset), big_endian);
     }
     transpose(words);
@@ -268,7 +268,7 @@ struct Avx512 {
   // A state is half a row of the transposition; nobody needs what comes of the other half.
   TZMARK_AVX512 TZMARK_INLINE static void load_state(std::uint32_t* const* states, Vector* state) {
 #pragma GCC unroll 16
-    for (unsigned i = 0; i < kLanes; ++i) {
+    for (std::size_t i = 0; i < kLanes; ++i) {
       state[i] = _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(states[i])));
     }
     transpose(state);
@@ -276,7 +276,7 @@ struct Avx512 {
   TZMARK_AVX512 TZMARK_INLINE static void store_state(Vector* state, std::uint32_t* const* states) {
     transpose(state);
 #pragma GCC unroll 16
-    for (unsigned i = 0; i < kLanes; ++i) {
+    for (std::size_t i = 0; i < kLanes; ++i) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(states[i]), _mm512_castsi512_si256(state[i]));
     }
   }
@@ -292,7 +292,7 @@ struct Avx512 {
     Ops::load_block(data, block* kSha256BlockBytes, words);                                                           \
     Vector a = state[0], b = state[1], c = state[2], d = state[3];                                                    \
     Vector e = state[4], f = state[5], g = state[6], h = state[7];                                                    \
-    _Pragma("GCC unroll 64") for (unsigned round = 0; round < 64; ++round) {                                          \
+    _Pragma("GCC unroll 64") for (std::size_t round = 0; round < 64; ++round) {                                       \
       Vector& word = words[round % 16];                                                                               \
       if (round >= 16) {                                                                                              \
         const Vector second = words[(round + 14) % 16], fifteenth = words[(round + 1) % 16];                          \
@@ -315,7 +315,7 @@ struct Avx512 {
       a = Ops::add(t1, t2);                                                                                           \
     }                                                                                                                 \
     const Vector after[8] = {a, b, c, d, e, f, g, h};                                                                 \
-    _Pragma("GCC unroll 8") for (unsigned i = 0; i < 8; ++i) state[i] = Ops::add(state[i], after[i]);                 \
+    _Pragma("GCC unroll 8") for (std::size_t i = 0; i < 8; ++i) state[i] = Ops::add(state[i], after[i]);              \
   }                                                                                                                   \
   Ops::store_state(state, states)
 
@@ -354,22 +354,22 @@ __attribute__((target("+crypto"))) void compress_sha2(std::uint32_t* const* stat
                                                       std::size_t blocks) {
   uint32x4_t abcd[kLanes], efgh[kLanes];
 #pragma GCC unroll 4
-  for (unsigned i = 0; i < kLanes; ++i) {
+  for (std::size_t i = 0; i < kLanes; ++i) {
     abcd[i] = vld1q_u32(states[i]);
     efgh[i] = vld1q_u32(states[i] + 4);
   }
   for (std::size_t block = 0; block < blocks; ++block) {
     uint32x4_t words[kLanes][4], abcd_before[kLanes], efgh_before[kLanes];
 #pragma GCC unroll 4
-    for (unsigned i = 0; i < kLanes; ++i) {
+    for (std::size_t i = 0; i < kLanes; ++i) {
       abcd_before[i] = abcd[i];
       efgh_before[i] = efgh[i];
     }
 #pragma GCC unroll 16
-    for (unsigned group = 0; group < 16; ++group) {
+    for (std::size_t group = 0; group < 16; ++group) {
       const uint32x4_t constants = vld1q_u32(&kConstants[group * 4]);
 #pragma GCC unroll 4
-      for (unsigned i = 0; i < kLanes; ++i) {
+      for (std::size_t i = 0; i < kLanes; ++i) {
         uint32x4_t& now = words[i][group % 4];
         if (group < 4) {
           const std::byte* const from = data[i] + block * kSha256BlockBytes + group * 16;
@@ -385,13 +385,13 @@ __attribute__((target("+crypto"))) void compress_sha2(std::uint32_t* const* stat
       }
     }
 #pragma GCC unroll 4
-    for (unsigned i = 0; i < kLanes; ++i) {
+    for (std::size_t i = 0; i < kLanes; ++i) {
       abcd[i] = vaddq_u32(abcd[i], abcd_before[i]);
       efgh[i] = vaddq_u32(efgh[i], efgh_before[i]);
     }
   }
 #pragma GCC unroll 4
-  for (unsigned i = 0; i < kLanes; ++i) {
+  for (std::size_t i = 0; i < kLanes; ++i) {
     vst1q_u32(states[i], abcd[i]);
     vst1q_u32(states[i] + 4, efgh[i]);
   }
