@@ -283,6 +283,7 @@ TEST(UpdateSideBySide, RunsTheKernelOfAName) {
   for (const std::string_view name : names) {
     std::vector<Sha256> hashes(5);
     std::vector<Sha256Part> parts;
+    parts.reserve(hashes.size());
     for (Sha256& hash : hashes) parts.push_back({&hash, bytes});
     tzmark::update_side_by_side(parts, name);
     for (Sha256& hash : hashes) EXPECT_EQ(hash.finish(), sha256(bytes)) << name;
