@@ -43,15 +43,16 @@ class SecretboxDifference {
     const std::string where = std::to_string(size) + " bytes: ";
     fill(size);
     const auto plain = std::span<const std::byte>(plain_).first(size);
+    sealed_.reserve(1);  // libsodium takes no null pointer, even to nothing
     sealed_.resize(size);
     std::array<std::byte, kMacBytes> mac;
     crypto_secretbox_detached(raw(sealed_.data()), raw(mac.data()), raw(plain.data()), size, nonce_.data(),
                               key_.data());
 
-    std::vector<std::byte> from(size + in_offset);
-    std::vector<std::byte> to(size + out_offset);
-    const auto in = std::span(from).subspan(in_offset);
-    const auto out = std::span(to).subspan(out_offset);
+    std::vector<std::byte> from(size + in_offset + 1);
+    std::vector<std::byte> to(size + out_offset + 1);
+    const auto in = std::span(from).subspan(in_offset, size);
+    const auto out = std::span(to).subspan(out_offset, size);
     std::ranges::copy(plain, in.begin());
     std::array<std::byte, kMacBytes> computed;
     seal_message(method, key_, nonce_, in, out, computed);
@@ -119,6 +120,7 @@ class SecretboxDifference {
   static unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
   static const unsigned char* raw(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
   void fill(std::size_t size) {
+    plain_.reserve(1);
     while (plain_.size() < size) plain_.push_back(static_cast<std::byte>(random()));
   }
 

@@ -49,6 +49,35 @@ inline constexpr std::size_t kAvx512GroupBytes = std::size_t{16} * 64;
 #define TZMARK_AVX2 __attribute__((target("avx2")))
 #define TZMARK_AVX2_INLINE __attribute__((target("avx2"), always_inline)) inline
 
+// What both kernels do with the state, in x0 to x15: an array would not stay in registers. Words 8 and 9 are the
+// counter.
+#define TZMARK_SALSA20_WORDS(function) \
+  function(x0, Constants::kSigma[0]);  \
+  function(x1, input.key[0]);          \
+  function(x2, input.key[1]);          \
+  function(x3, input.key[2]);          \
+  function(x4, input.key[3]);          \
+  function(x5, Constants::kSigma[1]);  \
+  function(x6, input.nonce[0]);        \
+  function(x7, input.nonce[1]);        \
+  function(x10, Constants::kSigma[2]); \
+  function(x11, input.key[4]);         \
+  function(x12, input.key[5]);         \
+  function(x13, input.key[6]);         \
+  function(x14, input.key[7]);         \
+  function(x15, Constants::kSigma[3])
+#define TZMARK_SALSA20_ROUNDS               \
+  for (int pair = 0; pair < 10; ++pair) {   \
+    quarter<Constants>(x0, x4, x8, x12);    \
+    quarter<Constants>(x5, x9, x13, x1);    \
+    quarter<Constants>(x10, x14, x2, x6);   \
+    quarter<Constants>(x15, x3, x7, x11);   \
+    quarter<Constants>(x0, x1, x2, x3);     \
+    quarter<Constants>(x5, x6, x7, x4);     \
+    quarter<Constants>(x10, x11, x8, x9);   \
+    quarter<Constants>(x15, x12, x13, x14); \
+  }
+
 // --- AVX-512 ---
 
 template <int kBits>
@@ -64,7 +93,8 @@ TZMARK_AVX512_INLINE void quarter(__m512i& a, __m512i& b, __m512i& c, __m512i& d
   mix<Constants::kRotation4>(a, d, c);
 }
 
-// Adds the initial state, word by word.
+// Sets a vector to a word in every lane, or adds it.
+TZMARK_AVX512_INLINE void set_word(__m512i& x, std::uint32_t word) { x = _mm512_set1_epi32(static_cast<int>(word)); }
 TZMARK_AVX512_INLINE void add_word(__m512i& x, std::uint32_t word) {
   x = _mm512_add_epi32(x, _mm512_set1_epi32(static_cast<int>(word)));
 }
@@ -104,55 +134,18 @@ template <class Constants>
 TZMARK_AVX512 void salsa20_xor_avx512(const Salsa20Input& input, std::uint64_t block, const unsigned char* in,
                                       unsigned char* out, std::size_t groups) {
   const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  const std::uint32_t* const key = input.key;
   for (; groups != 0; --groups, block += 16, in += kAvx512GroupBytes, out += kAvx512GroupBytes) {
     const __m512i first = _mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(block)));
     const __m512i low = _mm512_add_epi32(first, lanes);
     const __m512i high_of_first = _mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(block >> 32)));
     const __m512i high =
         _mm512_mask_add_epi32(high_of_first, _mm512_cmplt_epu32_mask(low, first), high_of_first, _mm512_set1_epi32(1));
-    __m512i x0 = _mm512_set1_epi32(static_cast<int>(Constants::kSigma[0]));
-    __m512i x1 = _mm512_set1_epi32(static_cast<int>(key[0]));
-    __m512i x2 = _mm512_set1_epi32(static_cast<int>(key[1]));
-    __m512i x3 = _mm512_set1_epi32(static_cast<int>(key[2]));
-    __m512i x4 = _mm512_set1_epi32(static_cast<int>(key[3]));
-    __m512i x5 = _mm512_set1_epi32(static_cast<int>(Constants::kSigma[1]));
-    __m512i x6 = _mm512_set1_epi32(static_cast<int>(input.nonce[0]));
-    __m512i x7 = _mm512_set1_epi32(static_cast<int>(input.nonce[1]));
-    __m512i x8 = low;
-    __m512i x9 = high;
-    __m512i x10 = _mm512_set1_epi32(static_cast<int>(Constants::kSigma[2]));
-    __m512i x11 = _mm512_set1_epi32(static_cast<int>(key[4]));
-    __m512i x12 = _mm512_set1_epi32(static_cast<int>(key[5]));
-    __m512i x13 = _mm512_set1_epi32(static_cast<int>(key[6]));
-    __m512i x14 = _mm512_set1_epi32(static_cast<int>(key[7]));
-    __m512i x15 = _mm512_set1_epi32(static_cast<int>(Constants::kSigma[3]));
-    for (int pair = 0; pair < 10; ++pair) {
-      quarter<Constants>(x0, x4, x8, x12);
-      quarter<Constants>(x5, x9, x13, x1);
-      quarter<Constants>(x10, x14, x2, x6);
-      quarter<Constants>(x15, x3, x7, x11);
-      quarter<Constants>(x0, x1, x2, x3);
-      quarter<Constants>(x5, x6, x7, x4);
-      quarter<Constants>(x10, x11, x8, x9);
-      quarter<Constants>(x15, x12, x13, x14);
-    }
-    add_word(x0, Constants::kSigma[0]);
-    add_word(x1, key[0]);
-    add_word(x2, key[1]);
-    add_word(x3, key[2]);
-    add_word(x4, key[3]);
-    add_word(x5, Constants::kSigma[1]);
-    add_word(x6, input.nonce[0]);
-    add_word(x7, input.nonce[1]);
+    __m512i x0, x1, x2, x3, x4, x5, x6, x7, x8 = low, x9 = high, x10, x11, x12, x13, x14, x15;
+    TZMARK_SALSA20_WORDS(set_word);
+    TZMARK_SALSA20_ROUNDS;
+    TZMARK_SALSA20_WORDS(add_word);
     x8 = _mm512_add_epi32(x8, low);
     x9 = _mm512_add_epi32(x9, high);
-    add_word(x10, Constants::kSigma[2]);
-    add_word(x11, key[4]);
-    add_word(x12, key[5]);
-    add_word(x13, key[6]);
-    add_word(x14, key[7]);
-    add_word(x15, Constants::kSigma[3]);
     transpose_words(x0, x1, x2, x3);
     transpose_words(x4, x5, x6, x7);
     transpose_words(x8, x9, x10, x11);
@@ -181,6 +174,7 @@ TZMARK_AVX2_INLINE void quarter(__m256i& a, __m256i& b, __m256i& c, __m256i& d) 
   mix<Constants::kRotation4>(a, d, c);
 }
 
+TZMARK_AVX2_INLINE void set_word(__m256i& x, std::uint32_t word) { x = _mm256_set1_epi32(static_cast<int>(word)); }
 TZMARK_AVX2_INLINE void add_word(__m256i& x, std::uint32_t word) {
   x = _mm256_add_epi32(x, _mm256_set1_epi32(static_cast<int>(word)));
 }
@@ -217,7 +211,6 @@ TZMARK_AVX2 void salsa20_xor_avx2(const Salsa20Input& input, std::uint64_t block
                                   unsigned char* out, std::size_t groups) {
   const __m256i lanes = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
   const __m256i sign = _mm256_set1_epi32(static_cast<int>(0x80000000));
-  const std::uint32_t* const key = input.key;
   for (; groups != 0; --groups, block += 8, in += kAvx2GroupBytes, out += kAvx2GroupBytes) {
     const __m256i first = _mm256_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(block)));
     const __m256i low = _mm256_add_epi32(first, lanes);
@@ -225,48 +218,12 @@ TZMARK_AVX2 void salsa20_xor_avx2(const Salsa20Input& input, std::uint64_t block
     const __m256i carry = _mm256_cmpgt_epi32(_mm256_xor_si256(first, sign), _mm256_xor_si256(low, sign));
     const __m256i high =
         _mm256_sub_epi32(_mm256_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(block >> 32))), carry);
-    __m256i x0 = _mm256_set1_epi32(static_cast<int>(Constants::kSigma[0]));
-    __m256i x1 = _mm256_set1_epi32(static_cast<int>(key[0]));
-    __m256i x2 = _mm256_set1_epi32(static_cast<int>(key[1]));
-    __m256i x3 = _mm256_set1_epi32(static_cast<int>(key[2]));
-    __m256i x4 = _mm256_set1_epi32(static_cast<int>(key[3]));
-    __m256i x5 = _mm256_set1_epi32(static_cast<int>(Constants::kSigma[1]));
-    __m256i x6 = _mm256_set1_epi32(static_cast<int>(input.nonce[0]));
-    __m256i x7 = _mm256_set1_epi32(static_cast<int>(input.nonce[1]));
-    __m256i x8 = low;
-    __m256i x9 = high;
-    __m256i x10 = _mm256_set1_epi32(static_cast<int>(Constants::kSigma[2]));
-    __m256i x11 = _mm256_set1_epi32(static_cast<int>(key[4]));
-    __m256i x12 = _mm256_set1_epi32(static_cast<int>(key[5]));
-    __m256i x13 = _mm256_set1_epi32(static_cast<int>(key[6]));
-    __m256i x14 = _mm256_set1_epi32(static_cast<int>(key[7]));
-    __m256i x15 = _mm256_set1_epi32(static_cast<int>(Constants::kSigma[3]));
-    for (int pair = 0; pair < 10; ++pair) {
-      quarter<Constants>(x0, x4, x8, x12);
-      quarter<Constants>(x5, x9, x13, x1);
-      quarter<Constants>(x10, x14, x2, x6);
-      quarter<Constants>(x15, x3, x7, x11);
-      quarter<Constants>(x0, x1, x2, x3);
-      quarter<Constants>(x5, x6, x7, x4);
-      quarter<Constants>(x10, x11, x8, x9);
-      quarter<Constants>(x15, x12, x13, x14);
-    }
-    add_word(x0, Constants::kSigma[0]);
-    add_word(x1, key[0]);
-    add_word(x2, key[1]);
-    add_word(x3, key[2]);
-    add_word(x4, key[3]);
-    add_word(x5, Constants::kSigma[1]);
-    add_word(x6, input.nonce[0]);
-    add_word(x7, input.nonce[1]);
+    __m256i x0, x1, x2, x3, x4, x5, x6, x7, x8 = low, x9 = high, x10, x11, x12, x13, x14, x15;
+    TZMARK_SALSA20_WORDS(set_word);
+    TZMARK_SALSA20_ROUNDS;
+    TZMARK_SALSA20_WORDS(add_word);
     x8 = _mm256_add_epi32(x8, low);
     x9 = _mm256_add_epi32(x9, high);
-    add_word(x10, Constants::kSigma[2]);
-    add_word(x11, key[4]);
-    add_word(x12, key[5]);
-    add_word(x13, key[6]);
-    add_word(x14, key[7]);
-    add_word(x15, Constants::kSigma[3]);
     transpose_words(x0, x1, x2, x3);
     transpose_words(x4, x5, x6, x7);
     transpose_words(x8, x9, x10, x11);
@@ -278,6 +235,8 @@ TZMARK_AVX2 void salsa20_xor_avx2(const Salsa20Input& input, std::uint64_t block
   }
 }
 
+#undef TZMARK_SALSA20_WORDS
+#undef TZMARK_SALSA20_ROUNDS
 #undef TZMARK_AVX512
 #undef TZMARK_AVX512_INLINE
 #undef TZMARK_AVX2

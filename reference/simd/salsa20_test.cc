@@ -45,7 +45,7 @@ class Difference {
     constexpr unsigned char kGuard = 0xa5;
     constexpr std::size_t kRoom = 192;
     if (message_.size() < size) message_ = random_bytes(random, size);
-    Bytes expected(size);
+    Bytes expected(size + 1);
     crypto_stream_salsa20_xor_ic(expected.data(), message_.data(), size, nonce_.data(), block, key_.data());
 
     Bytes from(size + kRoom, kGuard);
@@ -57,7 +57,7 @@ class Difference {
                 {in, size}, {out, size});
 
     const std::string where = std::to_string(size) + " bytes from block " + std::to_string(block);
-    if (!std::equal(expected.begin(), expected.end(), out)) return where + " differ";
+    if (!std::equal(out, out + size, expected.begin())) return where + " differ";
     Bytes& written = in_place ? from : to;
     const auto begin = static_cast<std::size_t>(out - written.data());
     const auto is_guard = [](unsigned char byte) { return byte == kGuard; };
@@ -78,7 +78,8 @@ class Difference {
     return bytes.data() + (64 - reinterpret_cast<std::uintptr_t>(bytes.data()) % 64) % 64;
   }
 
-  Bytes key_, nonce_, message_;
+  Bytes key_, nonce_;
+  Bytes message_{0};
 };
 
 std::string check_all_lengths(const Salsa20Kernel& kernel) {
