@@ -32,7 +32,7 @@ void DeviceChecks::add(std::size_t number, const std::shared_ptr<LargeTensor>& l
     ArrivingTensor& known = tensors_.try_emplace(number, ArrivingTensor{large, tensor}).first->second;
     known.arrived_bytes += length;
     const auto& cipher = large->stream.cipher();
-    if (!cipher || large->stream.is_read_raw(large->piece_bytes)) {
+    if (!cipher || large->stream.is_read_raw(state_.options.piece_bytes)) {
       waiting_.push_back({&known, {offset, length, 0}});
     } else if (known.arrived_bytes == tensor.size) {
       // A message that is longer than a part must be complete.

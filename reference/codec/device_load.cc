@@ -47,6 +47,7 @@ class DeviceJob {
   // The options of the Reader, and those for a GPU. registered: the memory that contains all destinations.
   PipelineOptions pipeline_options(MutableBuffer registered) const {
     PipelineOptions options = state_.pipeline_options();
+    options.part_bytes = scan_.lane_part_bytes();
     options.pins_memory = !straight_;
     if (straight_) options.registered = registered;
     return options;

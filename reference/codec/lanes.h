@@ -40,11 +40,11 @@ inline bool moves_directly(const File& file, std::uint64_t file_offset, const st
 
 // A tensor that is too large to share a piece with others.
 template <typename Large>
-concept LargeTensorOfLane = requires(Large& large, const Large& constant, std::uint64_t offset) {
+concept LargeTensorOfLane = requires(Large& large, const Large& constant, std::uint64_t offset, std::size_t most) {
   { large.chain } -> std::same_as<Chain&>;
   { constant.data_length() } -> std::same_as<std::uint64_t>;
-  // The maximal length of the part that begins at offset.
-  { constant.part_bytes(offset) } -> std::same_as<std::size_t>;
+  // The length of the part that begins at offset, at most that many bytes.
+  { constant.part_bytes(offset, most) } -> std::same_as<std::size_t>;
 };
 
 // Either a part of one large tensor, or a run of small ones. Tensors are numbered in file order.
@@ -59,14 +59,25 @@ struct TensorPiece : PipelinePiece {
 template <LargeTensorOfLane Large>
 class Lanes {
  public:
+  struct Sizes {
+    std::size_t piece_bytes;
+    // Of parts where each thread hashes several tensors: smaller, so that those of all lanes fit into the caches.
+    std::size_t lane_part_bytes;
+  };
+
   // Deals out the tensors from first to before end. hashes: whether each tensor is a stream of SHA-256, so that several
   // large tensors take turns.
-  Lanes(std::size_t first, std::size_t end, unsigned threads, bool hashes)
+  Lanes(std::size_t first, std::size_t end, unsigned threads, bool hashes, const Sizes& sizes)
       : next_(first),
         end_(end),
         threads_(threads),
         streams_max_(hashes ? sha256_lanes() : 1U),
-        lane_count_(hashes ? threads * streams_max_ : 1) {}
+        lane_count_(hashes ? threads * streams_max_ : 1),
+        piece_bytes_(sizes.piece_bytes),
+        lane_part_bytes_(streams_max_ > 1 ? sizes.lane_part_bytes : sizes.piece_bytes) {}
+
+  // The most of the parts that are dealt in turns.
+  std::size_t lane_part_bytes() const { return lane_part_bytes_; }
 
   // For the pipeline: every thread shall have its share of the large tensors that take turns.
   std::size_t streams_max() const { return streams_max_; }
@@ -129,8 +140,10 @@ class Lanes {
     piece.first = lane.number;
     piece.large = lane.large;
     piece.offset = lane.offset;
-    piece.length = static_cast<std::size_t>(std::min<std::uint64_t>(left, lane.large->part_bytes(lane.offset)));
+    const std::size_t most = lanes_.size() > threads_ ? lane_part_bytes_ : piece_bytes_;
+    piece.length = static_cast<std::size_t>(std::min<std::uint64_t>(left, lane.large->part_bytes(lane.offset, most)));
     piece.position = {lane.number, lane.offset};
+    piece.is_part = piece.length <= lane_part_bytes_;
     piece.chain = &lane.large->chain;
     piece.in_chain = lane.parts++;
     lane.offset += piece.length;
@@ -146,6 +159,7 @@ class Lanes {
   const std::size_t threads_;
   const std::size_t streams_max_;
   const std::size_t lane_count_;
+  const std::size_t piece_bytes_, lane_part_bytes_;
   std::vector<Lane> lanes_;
   std::size_t turn_ = 0;
   bool opens_ = true;  // whether the next tensor may begin before the end of the turn

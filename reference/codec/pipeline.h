@@ -42,6 +42,7 @@ namespace tzmark {
 struct PipelineOptions {
   unsigned threads = 0;  // compute threads; 0 = one per core
   std::size_t piece_bytes = 2 << 20;
+  std::size_t part_bytes = 0;     // the most of a piece with is_part; 0 = piece_bytes
   unsigned queue_depth = 0;       // transfers in flight, summed over all threads; 0 = the I/O path's default
   bool pins_memory = false;       // pins the buffers, so that copies between them and a GPU are fast
   MutableBuffer registered = {};  // memory outside the buffers that all transfers of the job use; may be empty
@@ -71,6 +72,7 @@ struct PipelinePiece {
   std::uint64_t in_chain = 0;  // number of the piece within its chain
   std::size_t streams = 1;     // how many the chain stage can process side by side; 0 skips the stage
   bool has_own_memory = false;
+  bool is_part = false;        // has at most part_bytes
   std::exception_ptr failure;  // why the job could not plan this piece; thrown at its position
 };
 
@@ -121,17 +123,23 @@ class Pipeline {
         file_(file),
         asynchronous_(file != nullptr && file->is_asynchronous()),
         piece_count_(1 + work_bytes / options.piece_bytes),
+        part_count_(1 + work_bytes / part_bytes(options)),
         thread_count_(static_cast<unsigned>(std::min<std::uint64_t>(options.thread_count(), piece_count_))),
         depth_(transfers_in_flight(options)),
         worker_count_(asynchronous_ ? thread_count_ : std::max(thread_count_, depth_)),
-        memory_bytes_((options.piece_bytes + 2 * kPageBytes - 1) / kPageBytes * kPageBytes),
+        memory_bytes_(whole_pages(options.piece_bytes)),
+        part_memory_bytes_(part_bytes(options) < options.piece_bytes ? whole_pages(part_bytes(options)) : 0),
         slots_(slot_count(options, job.streams_max())),
         // A huge page would be too much memory for little work.
-        memory_(slots_.size() * memory_bytes_, piece_count_ > 1 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall),
+        memory_(slots_.size() * (memory_bytes_ + part_memory_bytes_),
+                piece_count_ > 1 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall),
         pinned_(options.pins_memory ? PinnedRange(memory_.bytes()) : PinnedRange()),
         registered_(options.registered) {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       slots_[i].memory = memory_.bytes().subspan(i * memory_bytes_, memory_bytes_);
+      // Next to each other, so that parts touch no more memory than they need.
+      slots_[i].part_memory =
+          memory_.bytes().subspan(slots_.size() * memory_bytes_ + i * part_memory_bytes_, part_memory_bytes_);
     }
   }
 
@@ -149,7 +157,7 @@ class Pipeline {
   struct Slot {
     State state = State::kFree;
     typename Job::Piece piece{};
-    std::span<std::byte> memory;
+    std::span<std::byte> memory, part_memory;
     FileTransfers transfers;
     std::size_t pending = 0;         // transfers in flight
     bool failed = false;             // whether one of them failed, which ends the piece
@@ -168,15 +176,27 @@ class Pipeline {
   unsigned transfers_in_flight(const PipelineOptions& options) const {
     if (file_ == nullptr) return thread_count_;
     const unsigned wanted = options.queue_depth != 0 ? options.queue_depth : file_->queue_depth_default();
-    return wanted != 0 ? static_cast<unsigned>(std::min<std::uint64_t>(wanted, piece_count_)) : thread_count_;
+    return wanted != 0 ? static_cast<unsigned>(std::min<std::uint64_t>(wanted, part_count_)) : thread_count_;
+  }
+
+  static std::size_t part_bytes(const PipelineOptions& options) {
+    return options.part_bytes != 0 ? options.part_bytes : options.piece_bytes;
+  }
+  // The room for so many bytes that begin anywhere in a page.
+  static std::size_t whole_pages(std::size_t bytes) { return (bytes + 2 * kPageBytes - 1) / kPageBytes * kPageBytes; }
+
+  std::size_t slots_wanted(std::size_t streams) const {
+    return std::size_t{depth_} + (1 + streams) * thread_count_ + 1;
   }
 
   std::size_t slot_count(const PipelineOptions& options, std::size_t streams_max) const {
-    const std::size_t wanted = std::size_t{depth_} + (1 + streams_max) * thread_count_ + 1;
+    const std::size_t wanted = slots_wanted(streams_max);
     // An explicit depth overrides the memory limit.
     const std::size_t affordable =
-        options.queue_depth != 0 ? wanted : std::max<std::size_t>(kMemoryBytesMax / memory_bytes_, thread_count_ + 2);
-    return static_cast<std::size_t>(std::min<std::uint64_t>(std::min(wanted, affordable), piece_count_ + 1));
+        options.queue_depth != 0
+            ? wanted
+            : std::max<std::size_t>(kMemoryBytesMax / (memory_bytes_ + part_memory_bytes_), thread_count_ + 2);
+    return static_cast<std::size_t>(std::min<std::uint64_t>(std::min(wanted, affordable), part_count_ + 1));
   }
 
   std::unique_ptr<TransferQueue> make_queue() {
@@ -201,6 +221,7 @@ class Pipeline {
   void release(Slot& s) {
     s.state = State::kFree;
     s.failed = false;
+    used_streams_ -= s.piece.streams;
     s.piece = {};
     --used_;
   }
@@ -256,10 +277,14 @@ class Pipeline {
       if (streams < job_.streams_wanted()) chain.kind = Kind::kFewChains;
       if (priority(chain.kind) < priority(best.kind)) best = chain;
     }
-    const bool may_begin = free != nullptr && !exhausted_ && room && (file_ != nullptr || may_compute);
+    const bool may_begin =
+        free != nullptr && !holds_enough() && !exhausted_ && room && (file_ != nullptr || may_compute);
     if (may_begin && priority(Kind::kRead) < priority(best.kind) && begin(*free)) return {Kind::kRead, free};
     return best;
   }
+
+  // With more pieces in use than keep all transfers and lanes busy, memory would be touched for nothing.
+  bool holds_enough() const { return used_ >= slots_wanted(1) && used_streams_ >= slots_wanted(job_.streams_wanted()); }
 
   // Puts the next piece into a slot; returns false if there is none.
   bool begin(Slot& s) {
@@ -277,6 +302,7 @@ class Pipeline {
     if (exhausted_) return false;
     s.state = State::kReading;
     ++used_;
+    used_streams_ += s.piece.streams;
     return true;
   }
 
@@ -498,17 +524,18 @@ class Pipeline {
   }
 
   std::span<std::byte> memory_of(const Slot& s) const {
-    return s.piece.has_own_memory ? std::span<std::byte>() : s.memory;
+    if (s.piece.has_own_memory) return {};
+    return s.piece.is_part && !s.part_memory.empty() ? s.part_memory : s.memory;
   }
 
   Job& job_;
   File* const file_;
   const bool asynchronous_;
-  const std::uint64_t piece_count_;  // about
+  const std::uint64_t piece_count_, part_count_;  // about
   const unsigned thread_count_;
   const unsigned depth_;
   const unsigned worker_count_;
-  const std::size_t memory_bytes_;  // of a slot, whole pages
+  const std::size_t memory_bytes_, part_memory_bytes_;  // of a slot, whole pages
   std::vector<Slot> slots_;
   const HostMemory memory_;
   const PinnedRange pinned_;
@@ -516,7 +543,7 @@ class Pipeline {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t used_ = 0;
+  std::size_t used_ = 0, used_streams_ = 0;
   unsigned computing_ = 0;
   unsigned waiting_ = 0;
   bool exhausted_ = false;

@@ -40,11 +40,6 @@ struct ReaderState {
   PipelineOptions pipeline_options() const {
     return {.threads = options.threads, .piece_bytes = options.piece_bytes, .queue_depth = options.queue_depth};
   }
-  // Runs a job of about that many bytes.
-  template <PipelineJob Job>
-  void run(Job& job, std::uint64_t work_bytes) const {
-    Pipeline(job, pipeline_options(), work_bytes, &data()).run();
-  }
 };
 
 struct Reader::State final : ReaderState {

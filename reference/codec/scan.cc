@@ -9,7 +9,7 @@ namespace tzmark {
 
 void Reader::scan(const ScanOptions& options, const std::function<void(const ScannedTensor&)>& done) const {
   ScanJob job(*state_, options, 0, tensors().size(), done, {});
-  state_->run(job, file_bytes());
+  job.run(file_bytes());
 }
 
 void Reader::read(std::size_t tensor, MutableBuffer out, Verification verify) const {
@@ -20,14 +20,14 @@ void Reader::read(std::size_t tensor, MutableBuffer out, Verification verify) co
   if (info.meta()) std::memset(out.data, 0, out.size);
   const std::size_t place = state_->index.place_in_file(tensor);
   ScanJob job(*state_, {.verify = verify}, place, place + 1, {}, [&](std::size_t) { return out.data; });
-  state_->run(job, info.data_length);
+  job.run(info.data_length);
 }
 
 LoadedTensors Reader::load(Verification verify, HostMemory::Pages pages) const {
   LoadedTensors loaded(tensors(), pages);
   ScanJob job(*state_, {.verify = verify}, 0, tensors().size(), {},
               [&](std::size_t tensor) { return loaded[tensor].data(); });
-  state_->run(job, file_bytes());
+  job.run(file_bytes());
   return loaded;
 }
 

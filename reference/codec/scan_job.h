@@ -23,20 +23,18 @@ struct LargeTensor {
   // destination: where the plaintext goes; null to discard it.
   LargeTensor(const ReaderState& state, std::size_t tensor, std::byte* destination)
       : stream(state, tensor),
-        piece_bytes(state.options.piece_bytes),
         first_byte(reinterpret_cast<std::uintptr_t>(destination)),
         follows_destination(destination != nullptr && !state.index.header.encrypted &&
                             state.data().transfer_align_bytes() == 1) {}
 
   std::uint64_t data_length() const { return stream.data_length(); }
-  std::size_t part_bytes(std::uint64_t offset) const {
-    if (!follows_destination) return stream.part_bytes(offset, piece_bytes);
-    return aligned_part_bytes(first_byte + offset, piece_bytes, std::min(piece_bytes, kHugePageBytes));
+  std::size_t part_bytes(std::uint64_t offset, std::size_t most) const {
+    if (!follows_destination) return stream.part_bytes(offset, most);
+    return aligned_part_bytes(first_byte + offset, most, std::min(most, kHugePageBytes));
   }
 
   Chain chain;
   FileTensorStream stream;
-  const std::size_t piece_bytes;
   const std::uintptr_t first_byte;
   // Where encryption or the I/O path does not dictate its parts, no two of them share a huge page of the destination:
   // a page fault then concerns one thread only.
@@ -62,9 +60,18 @@ class ScanJob {
         options_(options),
         piece_limit_(state.options.piece_bytes),
         lanes_(first, end, state.pipeline_options().thread_count(),
-               options.verify == Verification::kAll || options.plain_sha256),
+               options.verify == Verification::kAll || options.plain_sha256, {piece_limit_, lane_part_bytes_of(state)}),
         done_(done),
         into_(std::move(into)) {}
+
+  std::size_t lane_part_bytes() const { return lanes_.lane_part_bytes(); }
+
+  // Reads about that many bytes.
+  void run(std::uint64_t work_bytes) {
+    PipelineOptions options = state_.pipeline_options();
+    options.part_bytes = lane_part_bytes();
+    Pipeline(*this, options, work_bytes, &state_.data()).run();
+  }
 
   bool next(Piece& piece, const Position* before) {
     piece.run = Run(state_.index.layout);
@@ -156,6 +163,16 @@ class ScanJob {
   }
 
  private:
+  // Measured on a Xeon with 2 MiB of L2 cache a core and pieces of 2 MiB: from the page cache 128 KiB are 1.4 times as
+  // fast as 2 MiB, and larger transfers cost an NVMe disk nothing.
+  static std::size_t lane_part_bytes_of(const ReaderState& state) {
+    const std::size_t piece_bytes = state.options.piece_bytes;
+    // The messages of encryption are not divided.
+    if (state.index.header.encrypted) return piece_bytes;
+    const std::size_t divisor = state.data().transfer_align_bytes() > 1 ? 8 : 16;
+    return std::max(piece_bytes / divisor, std::min<std::size_t>(piece_bytes, 64 << 10));
+  }
+
   using Parts = std::vector<Sha256Part>;
   struct SmallTensor {
     std::size_t index = 0;

@@ -147,9 +147,9 @@ struct LargeRecord {
         bytes_left(record.info().data_length) {}
 
   std::uint64_t data_length() const { return record.info().data_length; }
-  std::size_t part_bytes(std::uint64_t offset) const {
-    if (chunk_bytes != 0) return piece_bytes / chunk_bytes * chunk_bytes;
-    return aligned_part_bytes(data_offset + offset, piece_bytes);
+  std::size_t part_bytes(std::uint64_t offset, std::size_t most) const {
+    if (chunk_bytes != 0) return most / chunk_bytes * chunk_bytes;
+    return aligned_part_bytes(data_offset + offset, most);
   }
 
   // Whether exactly two parts share a page: the part that begins at offset and the previous one. REQUIRES: encrypted.
@@ -157,7 +157,7 @@ struct LargeRecord {
     const std::uint64_t length = record.info().data_length;
     if (offset == 0 || offset >= length) return false;
     const std::uint64_t below = (data_offset + offset) % kPartAlignBytes;
-    const std::uint64_t part = part_bytes(offset);
+    const std::uint64_t part = part_bytes(offset, piece_bytes);
     return below != 0 && below <= part && kPartAlignBytes - below <= std::min(part, length - offset);
   }
 
@@ -188,7 +188,10 @@ class WriteJob {
         plan_(plan),
         source_(source),
         options_(options),
-        lanes_(0, plan.tensors().size(), PipelineOptions{.threads = options.threads}.thread_count(), options.sha256) {}
+        lanes_(0, plan.tensors().size(), PipelineOptions{.threads = options.threads}.thread_count(), options.sha256,
+               {options.piece_bytes, lane_part_bytes_of(options, data_file)}) {}
+
+  std::size_t lane_part_bytes() const { return lanes_.lane_part_bytes(); }
 
   bool next(Piece& piece, const Position* before) {
     piece.run = Run(plan_.layout());
@@ -300,6 +303,13 @@ class WriteJob {
   }
 
  private:
+  // Smaller transfers let the device begin before all lanes of a core are through: measured on an NVMe disk, a quarter
+  // gains a third with uring-direct. Where calls block, each transfer costs more than that.
+  static std::size_t lane_part_bytes_of(const WriteOptions& options, const File& data_file) {
+    if (options.encrypt || !data_file.is_asynchronous()) return options.piece_bytes;
+    return std::max(options.piece_bytes / 4, std::min<std::size_t>(options.piece_bytes, 64 << 10));
+  }
+
   static void plan_write(FileTransfer& transfer, File& file, std::uint64_t offset, ConstBuffer bytes) {
     transfer.file = &file;
     transfer.transfer.offset = offset;
@@ -373,6 +383,7 @@ void write_records(File& file, File& data_file, const WritePlan& plan, const Ten
   Pipeline(job,
            {.threads = options.threads,
             .piece_bytes = options.piece_bytes,
+            .part_bytes = job.lane_part_bytes(),
             .queue_depth = options.queue_depth,
             .pins_memory = source.is_on_device()},
            plan.file_bytes(), &data_file)

@@ -44,12 +44,11 @@ class Pass {
 // A tensor that is too large to share a piece with others.
 struct LargePassed {
   std::uint64_t data_length() const { return length; }
-  std::size_t part_bytes(std::uint64_t) const { return piece_bytes; }
+  std::size_t part_bytes(std::uint64_t, std::size_t most) const { return most; }
 
   Chain chain;
   std::unique_ptr<PassedTensor> tensor;
   std::uint64_t length;
-  std::size_t piece_bytes;
 };
 
 class PassJob {
@@ -60,7 +59,7 @@ class PassJob {
   };
 
   PassJob(Pass& pass, std::size_t piece_bytes, unsigned threads)
-      : pass_(pass), piece_bytes_(piece_bytes), lanes_(0, pass.count(), threads, true) {}
+      : pass_(pass), piece_bytes_(piece_bytes), lanes_(0, pass.count(), threads, true, {piece_bytes, piece_bytes}) {}
 
   bool next(Piece& piece, const Position* before) {
     const auto add_to_run = [&](std::size_t tensor) {
@@ -70,7 +69,7 @@ class PassJob {
       return true;
     };
     const auto open = [&](std::size_t tensor) {
-      return std::make_shared<LargePassed>(Chain{}, pass_.open(tensor), pass_.length(tensor), piece_bytes_);
+      return std::make_shared<LargePassed>(Chain{}, pass_.open(tensor), pass_.length(tensor));
     };
     if (!lanes_.next(piece, before, add_to_run, open)) return false;
     piece.has_own_memory = piece.large && !piece.large->tensor->in_memory().empty();

@@ -80,7 +80,7 @@ const Salsa20Kernel& choose_salsa20_kernel(std::optional<std::string_view> force
                                            std::span<const Salsa20Kernel> kernels) {
   if (!forced) return fastest_salsa20_kernel(kernels);
   const std::string_view name = parse_forced(*forced);
-  if (name == "sha-ni") return fastest_salsa20_kernel(kernels);
+  if (name == "sha-ni" || name == "sha2") return fastest_salsa20_kernel(kernels);
   const auto found = std::ranges::find(kernels, name, &Salsa20Kernel::name);
   if (found == kernels.end()) throw_forced_unavailable(name);
   return *found;
