@@ -273,6 +273,8 @@ def _facts(document: Json) -> Iterator[tuple[str, str]]:
     yield "CPU", f"{cpu['model']}, {cpu['cores']} cores"
     yield "CPU features", ", ".join(cpu["features"]) or "none"
     yield "Governor", _text(cpu["governor"])
+    if kernels := tool.get("kernels"):
+        yield "Kernels", ", ".join(f"{name} {used}" for name, used in kernels.items())
     yield "Memory", units.size(machine["memory_bytes"])
     yield "Huge pages", f"{_text(pages['enabled'])}, defrag {_text(pages['defrag'])}"
     yield from _host_facts(machine)

@@ -800,6 +800,13 @@ class SideBySide(BenchTest):
 
 
 class Files(BenchTest):
+    def test_page_names_the_kernels_of_newer_results(self) -> None:
+        document = small()
+        self.assertNotIn("Kernels", page_of(document))
+        document["tool"]["kernels"] = {"sha256": "avx512", "encryption": "avx2"}
+        jsonschema.validate(document, schema())
+        self.assertIn("sha256 avx512, encryption avx2", page_of(document))
+
     def test_figures_lie_beside_the_page(self) -> None:
         output = self.folder / "new" / "folder"
         done = self.run_bench(*self.written((small(),)), "-o", output)

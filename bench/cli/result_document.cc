@@ -14,7 +14,9 @@
 #include "harness/or_null.h"
 #include "harness/shortages.h"
 #include "subjects/ours.h"
+#include "tzmark/digest.h"
 #include "tzmark/io.h"
+#include "tzmark/secretbox.h"
 #include "tzmark/version.h"
 
 namespace tzmark::bench {
@@ -173,20 +175,23 @@ std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured) {
 }
 
 Document::Document(std::vector<std::string> command, std::string directory) {
-  json_ = {
-      {"schema_version", 1},
-      {"kind", "bench"},
-      {"tool",
-       {{"name", "tzmark"}, {"version", version()}, {"commit", commit()}, {"measuring_core", kMeasuringCoreVersion}}},
-      {"command", std::move(command)},
-      {"started_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
-      {"duration_s", nullptr},
-      {"machine", machine_facts(directory)},
-      {"io_paths", io_path_list()},
-      {"workloads", json::array()},
-      {"results", json::array()},
-      {"ceilings", json::array()},
-      {"checks", json::array()}};
+  json_ = {{"schema_version", 1},
+           {"kind", "bench"},
+           {"tool",
+            {{"name", "tzmark"},
+             {"version", version()},
+             {"commit", commit()},
+             {"measuring_core", kMeasuringCoreVersion},
+             {"kernels", {{"sha256", sha256_kernel()}, {"encryption", secretbox_kernel()}}}}},
+           {"command", std::move(command)},
+           {"started_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+           {"duration_s", nullptr},
+           {"machine", machine_facts(directory)},
+           {"io_paths", io_path_list()},
+           {"workloads", json::array()},
+           {"results", json::array()},
+           {"ceilings", json::array()},
+           {"checks", json::array()}};
   add(ContestConditions());
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "testing/faults/thread_limit.h"
@@ -32,7 +33,11 @@ TEST_P(EveryRung, TakesAboutTheTimeItIsGiven) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(50));
 }
 
-std::string name_of_test(const testing::TestParamInfo<Rung>& test) { return std::string(rung_name(test.param)); }
+std::string name_of_test(const testing::TestParamInfo<Rung>& test) {
+  std::string name(rung_name(test.param));
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
 
 INSTANTIATE_TEST_SUITE_P(All, EveryRung, testing::ValuesIn(kRungs), name_of_test);
 

@@ -13,6 +13,7 @@
 #include "cli/sibling.h"
 #include "tzmark/digest.h"
 #include "tzmark/io.h"
+#include "tzmark/secretbox.h"
 #include "tzmark/version.h"
 
 namespace {
@@ -43,8 +44,8 @@ constexpr std::array kSiblings = {
 int run(int argc, char** argv) {
   CLI::App app("Read, verify and write .tensors files of every data version", "tzmark");
   app.set_version_flag("--version", [] {
-    return fmt::format("{}\nSHA-256 kernel: {}, lanes: {}", tzmark::version_text(), tzmark::sha256_kernel(),
-                       tzmark::sha256_lanes());
+    return fmt::format("{}\nencryption kernel: {}\nSHA-256 kernel: {}, lanes: {}", tzmark::version_text(),
+                       tzmark::secretbox_kernel(), tzmark::sha256_kernel(), tzmark::sha256_lanes());
   });
   app.require_subcommand(1);
   tzmark::cli::add_inspect(app);
