@@ -3,6 +3,8 @@
 // Several large tensors take turns, so that each core hashes several of them side by side.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
@@ -45,6 +47,8 @@ concept LargeTensorOfLane = requires(Large& large, const Large& constant, std::u
   { constant.data_length() } -> std::same_as<std::uint64_t>;
   // The length of the part that begins at offset, at most that many bytes.
   { constant.part_bytes(offset, most) } -> std::same_as<std::size_t>;
+  // The memory that its header needs while it is open.
+  { constant.header_bytes() } -> std::same_as<std::size_t>;
 };
 
 // Either a part of one large tensor, or a run of small ones. Tensors are numbered in file order.
@@ -56,23 +60,32 @@ struct TensorPiece : PipelinePiece {
   std::size_t length = 0;
 };
 
+// How many tensors whose streams may each hold a file are open at once: a small share of the files that the process may
+// open.
+inline std::size_t open_streams_max() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? static_cast<std::size_t>(limit.rlim_cur / 8) : 1;
+}
+
+struct PartSizes {
+  std::size_t piece_bytes;
+  // Of parts where each thread hashes several tensors: smaller, so that those of all lanes fit into the caches.
+  std::size_t lane_part_bytes;
+  // How many large tensors may be open, unless the threads need more.
+  std::size_t lanes_max = ~std::size_t{0};
+};
+
 template <LargeTensorOfLane Large>
 class Lanes {
  public:
-  struct Sizes {
-    std::size_t piece_bytes;
-    // Of parts where each thread hashes several tensors: smaller, so that those of all lanes fit into the caches.
-    std::size_t lane_part_bytes;
-  };
-
   // Deals out the tensors from first to before end. hashes: whether each tensor is a stream of SHA-256, so that several
   // large tensors take turns.
-  Lanes(std::size_t first, std::size_t end, unsigned threads, bool hashes, const Sizes& sizes)
+  Lanes(std::size_t first, std::size_t end, unsigned threads, bool hashes, const PartSizes& sizes)
       : next_(first),
         end_(end),
         threads_(threads),
         streams_max_(hashes ? sha256_lanes() : 1U),
-        lane_count_(hashes ? threads * streams_max_ : 1),
+        lane_count_(hashes ? std::min(threads * streams_max_, std::max<std::size_t>(threads, sizes.lanes_max)) : 1),
         piece_bytes_(sizes.piece_bytes),
         lane_part_bytes_(streams_max_ > 1 ? sizes.lane_part_bytes : sizes.piece_bytes) {}
 
@@ -102,9 +115,10 @@ class Lanes {
           opens_ = false;
           return true;
         }
-        opens_ = lanes_.size() < lane_count_;
+        opens_ = lanes_.size() < (header_bytes_ < kHeaderBytesMax ? lane_count_ : std::min(lane_count_, threads_));
         if (opens_) {
           lanes_.push_back({open(next_), next_});
+          header_bytes_ += lanes_.back().large->header_bytes();
           turn_ = lanes_.size() - 1;
           ++next_;
         }
@@ -122,6 +136,9 @@ class Lanes {
   }
 
  private:
+  // A header has the MACs of all messages, so that those of many open tensors may be large.
+  static constexpr std::size_t kHeaderBytesMax = std::size_t{32} << 20;
+
   struct Lane {
     std::shared_ptr<Large> large;
     std::size_t number;
@@ -148,6 +165,7 @@ class Lanes {
     piece.in_chain = lane.parts++;
     lane.offset += piece.length;
     if (lane.offset == length) {
+      header_bytes_ -= lane.large->header_bytes();
       lanes_.erase(lanes_.begin() + static_cast<std::ptrdiff_t>(turn_));
     } else {
       ++turn_;
@@ -161,6 +179,7 @@ class Lanes {
   const std::size_t lane_count_;
   const std::size_t piece_bytes_, lane_part_bytes_;
   std::vector<Lane> lanes_;
+  std::size_t header_bytes_ = 0;  // of the lanes
   std::size_t turn_ = 0;
   bool opens_ = true;  // whether the next tensor may begin before the end of the turn
 };

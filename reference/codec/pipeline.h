@@ -191,11 +191,9 @@ class Pipeline {
 
   std::size_t slot_count(const PipelineOptions& options, std::size_t streams_max) const {
     const std::size_t wanted = slots_wanted(streams_max);
-    // An explicit depth overrides the memory limit.
-    const std::size_t affordable =
-        options.queue_depth != 0
-            ? wanted
-            : std::max<std::size_t>(kMemoryBytesMax / (memory_bytes_ + part_memory_bytes_), thread_count_ + 2);
+    // An explicit depth overrides the memory limit, for its own transfers only.
+    const std::size_t needed = options.queue_depth != 0 ? slots_wanted(1) : thread_count_ + 2;
+    const std::size_t affordable = std::max(kMemoryBytesMax / (memory_bytes_ + part_memory_bytes_), needed);
     return static_cast<std::size_t>(std::min<std::uint64_t>(std::min(wanted, affordable), part_count_ + 1));
   }
 

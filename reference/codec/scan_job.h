@@ -28,6 +28,7 @@ struct LargeTensor {
                             state.data().transfer_align_bytes() == 1) {}
 
   std::uint64_t data_length() const { return stream.data_length(); }
+  std::size_t header_bytes() const { return stream.header_bytes().size(); }
   std::size_t part_bytes(std::uint64_t offset, std::size_t most) const {
     if (!follows_destination) return stream.part_bytes(offset, most);
     return aligned_part_bytes(first_byte + offset, most, std::min(most, kHugePageBytes));

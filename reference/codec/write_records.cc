@@ -147,6 +147,7 @@ struct LargeRecord {
         bytes_left(record.info().data_length) {}
 
   std::uint64_t data_length() const { return record.info().data_length; }
+  std::size_t header_bytes() const { return header.size(); }
   std::size_t part_bytes(std::uint64_t offset, std::size_t most) const {
     if (chunk_bytes != 0) return most / chunk_bytes * chunk_bytes;
     return aligned_part_bytes(data_offset + offset, most);
@@ -189,7 +190,7 @@ class WriteJob {
         source_(source),
         options_(options),
         lanes_(0, plan.tensors().size(), PipelineOptions{.threads = options.threads}.thread_count(), options.sha256,
-               {options.piece_bytes, lane_part_bytes_of(options, data_file)}) {}
+               {options.piece_bytes, lane_part_bytes_of(options, data_file), open_streams_max()}) {}
 
   std::size_t lane_part_bytes() const { return lanes_.lane_part_bytes(); }
 

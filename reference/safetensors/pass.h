@@ -36,6 +36,8 @@ class Pass {
   // Tensors are numbered in the order of their data. Each is opened once, from any thread.
   virtual std::size_t count() const = 0;
   virtual std::uint64_t length(std::size_t tensor) const = 0;
+  // Whether SHA-256 of tensors is computed, so that it pays to open several.
+  virtual bool hashes() const = 0;
   virtual std::unique_ptr<PassedTensor> open(std::size_t tensor) = 0;
   // Receives data from this offset of a tensor on, which may extend into the tensors after it. Any thread, any order.
   virtual void put(std::size_t tensor, std::uint64_t offset, std::span<const std::byte> data) = 0;
@@ -44,6 +46,7 @@ class Pass {
 // A tensor that is too large to share a piece with others.
 struct LargePassed {
   std::uint64_t data_length() const { return length; }
+  std::size_t header_bytes() const { return 0; }
   std::size_t part_bytes(std::uint64_t, std::size_t most) const { return most; }
 
   Chain chain;
@@ -59,7 +62,9 @@ class PassJob {
   };
 
   PassJob(Pass& pass, std::size_t piece_bytes, unsigned threads)
-      : pass_(pass), piece_bytes_(piece_bytes), lanes_(0, pass.count(), threads, true, {piece_bytes, piece_bytes}) {}
+      : pass_(pass),
+        piece_bytes_(piece_bytes),
+        lanes_(0, pass.count(), threads, pass.hashes(), {piece_bytes, piece_bytes, open_streams_max()}) {}
 
   bool next(Piece& piece, const Position* before) {
     const auto add_to_run = [&](std::size_t tensor) {

@@ -165,6 +165,7 @@ class ScanPass final : public safetensors::Pass {
 
   std::size_t count() const override { return reader_.size(); }
   std::uint64_t length(std::size_t tensor) const override { return reader_[tensor].data_length(); }
+  bool hashes() const override { return done_ != nullptr; }
   std::unique_ptr<safetensors::PassedTensor> open(std::size_t tensor) override {
     return std::make_unique<Scanned>(*this, tensor);
   }

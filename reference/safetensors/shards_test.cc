@@ -1,8 +1,10 @@
 // The sharded form: what is written is read back, names agree, few files are open, and failures leave no mixture.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <filesystem>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -146,6 +148,41 @@ TEST(Shards, FewAreOpenAtATime) {
   expect_same_data(content, reader);
   EXPECT_GT(open_descriptors(), before);
   EXPECT_LE(open_descriptors(), before + 8);
+}
+
+// Lowers the limit of open files for its lifetime.
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t files) {
+    ::getrlimit(RLIMIT_NOFILE, &old_);
+    const rlimit low{files, old_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &low);
+  }
+  ~FileLimit() { ::setrlimit(RLIMIT_NOFILE, &old_); }
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+
+ private:
+  rlimit old_{};
+};
+
+TEST(Shards, OfLargeTensorsAreNotAllOpenAtATime) {
+  const test::TestDirectory room;
+  Content content;
+  for (int i = 0; i < 60; ++i) content.add({"large." + std::to_string(i)}, "uint8", {20'000});
+  write(room, content, 20'000);
+  const FileLimit limit(open_descriptors() + 24);
+  SafetensorsReadOptions options;
+  options.threads = 2;
+  options.piece_bytes = 4096;
+  const auto reader = SafetensorsReader::open(room / kIndex, options);
+  std::mutex mutex;
+  std::size_t count = 0;
+  reader.scan([&](std::size_t, const Sha256Digest&) {
+    const std::lock_guard lock(mutex);
+    ++count;
+  });
+  EXPECT_EQ(count, 60u);
 }
 
 TEST(Shards, BecomeTensorsFilesAndComeBack) {

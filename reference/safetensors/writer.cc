@@ -217,6 +217,7 @@ class WritePass final : public safetensors::Pass {
 
   std::size_t count() const override { return shard_.tensors.size(); }
   std::uint64_t length(std::size_t i) const override { return tensors_[shard_.tensors[i]].data_length; }
+  bool hashes() const override { return options_.verify_source; }
   std::unique_ptr<safetensors::PassedTensor> open(std::size_t i) override {
     return std::make_unique<WrittenTensor>(source_.open(shard_.tensors[i]), length(i), options_.verify_source);
   }
