@@ -1,4 +1,9 @@
 // The buffered path: stdio, which most programs use. A file has one position and one buffer, so threads take turns.
+//
+// The stream of a file that may be written only writes: where a stream can also read, each seek to an unaligned offset
+// reads a block first, whose read-ahead made writes in pieces half as fast. Such files are read with pread.
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <mutex>
@@ -10,9 +15,10 @@ namespace {
 
 class BufferedFile final : public File {
  public:
-  explicit BufferedFile(Opening&& opening) {
+  explicit BufferedFile(Opening&& opening) : stream_reads_(opening.mode == OpenMode::kRead) {
     size_ = descriptor_size(opening.descriptor.get());
-    stream_ = ::fdopen(opening.descriptor.get(), opening.mode == OpenMode::kRead ? "r" : "w+");
+    // Neither mode truncates a file that is already open.
+    stream_ = ::fdopen(opening.descriptor.get(), stream_reads_ ? "r" : "w");
     if (stream_ == nullptr) throw_errno(ErrorCode::kOpenFailed, "fdopen");
     opening.descriptor.release();
   }
@@ -24,11 +30,13 @@ class BufferedFile final : public File {
     const std::lock_guard lock(mutex_);
     return size_;
   }
+  bool writes_take_turns() const override { return true; }
 
  protected:
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
     require_host_memory(out, io_path());
     const std::lock_guard lock(mutex_);
+    if (!stream_reads_) return read_written(offset, out);
     seek(offset, ErrorCode::kReadFailed);
     std::size_t moved = 0;
     do {
@@ -54,12 +62,24 @@ class BufferedFile final : public File {
 
   void sync_all() override {
     const std::lock_guard lock(mutex_);
-    const int result = uninterrupted(EAGAIN, [&] { return std::fflush(stream_); });
-    if (result != 0) fail(ErrorCode::kWriteFailed, "fflush", std::nullopt);
+    flush();
     sync_descriptor(::fileno(stream_));
   }
 
  private:
+  std::size_t read_written(std::uint64_t offset, MutableBuffer out) {
+    flush();
+    const ssize_t moved = uninterrupted(
+        EAGAIN, [&] { return ::pread(::fileno(stream_), out.data, out.size, static_cast<off_t>(offset)); });
+    if (moved < 0) throw_errno(ErrorCode::kReadFailed, "pread", offset);
+    return static_cast<std::size_t>(moved);
+  }
+
+  void flush() {
+    const int result = uninterrupted(EAGAIN, [&] { return std::fflush(stream_); });
+    if (result != 0) fail(ErrorCode::kWriteFailed, "fflush", std::nullopt);
+  }
+
   // stdio does not retry after a transient error.
   static bool is_transient(int error_number) { return error_number == EINTR || error_number == EAGAIN; }
   // Seeking flushes the buffer.
@@ -72,6 +92,7 @@ class BufferedFile final : public File {
     throw_errno(code, call, offset);
   }
 
+  const bool stream_reads_;
   mutable std::mutex mutex_;
   std::FILE* stream_ = nullptr;
   std::uint64_t size_ = 0;
