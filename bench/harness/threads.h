@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/shortages.h"
+#include "tzmark/threads.h"
 
 namespace tzmark::bench {
 
@@ -18,7 +19,10 @@ std::vector<std::jthread> start_all(std::size_t count, const Work& work, const G
   std::vector<std::jthread> threads;
   threads.reserve(count);
   try {
-    while (threads.size() < count) threads.emplace_back(work, threads.size());
+    while (threads.size() < count) {
+      threads.emplace_back(work, threads.size());
+      if (threads.size() < std::thread::hardware_concurrency()) separate_from_caller(threads.back());
+    }
   } catch (const std::exception&) {
     const std::size_t missing = count - threads.size();
     give_up(missing);

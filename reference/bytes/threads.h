@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tzmark/shortage.h"
+#include "tzmark/threads.h"
 
 namespace tzmark {
 
@@ -25,7 +26,10 @@ std::vector<std::jthread> start_threads(std::size_t count, const Work& work) {
   std::vector<std::jthread> threads;
   threads.reserve(count);
   try {
-    while (threads.size() < count) threads.emplace_back([work, i = threads.size()] { work(i); });
+    while (threads.size() < count) {
+      threads.emplace_back([work, i = threads.size()] { work(i); });
+      if (threads.size() < std::thread::hardware_concurrency()) separate_from_caller(threads.back());
+    }
   } catch (const std::system_error&) {
     count_missing_threads(count - threads.size());
   } catch (const std::bad_alloc&) {

@@ -2,9 +2,12 @@
 #include "bytes/threads.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "testing/faults/thread_limit.h"
 
@@ -35,6 +38,46 @@ TEST(Threads, FewerStartWhereTheSystemRefusesThem) {
     for (int i = 0; i < 5; ++i) EXPECT_EQ(calls[static_cast<std::size_t>(i)], i < limit ? 1 : 0);
     EXPECT_EQ(shortage().threads_missing - before.threads_missing, static_cast<std::uint64_t>(5 - limit));
   }
+}
+
+TEST(Threads, AreSeparatedFromTheirStarterAndMayRunAnywhereAfterwards) {
+  cpu_set_t usable;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof usable, &usable), 0);
+  if (CPU_COUNT(&usable) < 2) GTEST_SKIP() << "one core";
+  int together = 0;
+  std::atomic<int> restricted = 0;
+  for (int i = 0; i < 50; ++i) {
+    std::atomic<int> core = -1;
+    const auto threads = start_threads(1, [&](std::size_t) {
+      core = ::sched_getcpu();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      cpu_set_t mine;
+      if (::sched_getaffinity(0, sizeof mine, &mine) != 0 || CPU_EQUAL(&mine, &usable) == 0) ++restricted;
+    });
+    // Keeps this core busy, as a thread that computes does.
+    while (core < 0) {
+    }
+    together += core == ::sched_getcpu() ? 1 : 0;
+  }
+  EXPECT_EQ(restricted, 0);
+  EXPECT_LT(together, 25) << "of 50";
+}
+
+TEST(Threads, StayOnTheOnlyCoreOfAProcess) {
+  cpu_set_t usable, one;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof usable, &usable), 0);
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<unsigned>(::sched_getcpu()), &one);
+  if (::sched_setaffinity(0, sizeof one, &one) != 0) GTEST_SKIP() << "the system does not let threads choose cores";
+  std::atomic<bool> stays = false;
+  {
+    const auto threads = start_threads(1, [&](std::size_t) {
+      cpu_set_t mine;
+      stays = ::sched_getaffinity(0, sizeof mine, &mine) == 0 && CPU_EQUAL(&mine, &one) != 0;
+    });
+  }
+  EXPECT_EQ(::sched_setaffinity(0, sizeof usable, &usable), 0);
+  EXPECT_TRUE(stays);
 }
 
 }  // namespace
