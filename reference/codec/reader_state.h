@@ -50,6 +50,8 @@ struct Reader::State final : ReaderState {
 class FileTensorStream final : public TensorStream {
  public:
   FileTensorStream(const ReaderState& state, std::size_t tensor);
+  // header: what read_header returns.
+  FileTensorStream(const ReaderState& state, std::size_t tensor, std::vector<std::byte> header);
 
   void read(std::uint64_t offset, MutableBuffer out) override;
   const ExpectedHashes* expected() const override { return &expected_; }

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "codec/chain_stage.h"
+#include "codec/header_prefetch.h"
 #include "codec/lanes.h"
 #include "codec/reader_state.h"
 #include "codec/run.h"
@@ -21,8 +22,8 @@ namespace tzmark {
 // A tensor that is too large to share a piece with others.
 struct LargeTensor {
   // destination: where the plaintext goes; null to discard it.
-  LargeTensor(const ReaderState& state, std::size_t tensor, std::byte* destination)
-      : stream(state, tensor),
+  LargeTensor(const ReaderState& state, std::size_t tensor, std::vector<std::byte> header, std::byte* destination)
+      : stream(state, tensor, std::move(header)),
         first_byte(reinterpret_cast<std::uintptr_t>(destination)),
         follows_destination(destination != nullptr && !state.index.header.encrypted &&
                             state.data().transfer_align_bytes() == 1) {}
@@ -62,6 +63,7 @@ class ScanJob {
         piece_limit_(state.options.piece_bytes),
         lanes_(first, end, state.pipeline_options().thread_count(),
                options.verify == Verification::kAll || options.plain_sha256, {piece_limit_, lane_part_bytes_of(state)}),
+        headers_(state, end, [this](std::size_t i) { return is_large(i); }),
         done_(done),
         into_(std::move(into)) {}
 
@@ -78,7 +80,7 @@ class ScanJob {
     piece.run = Run(state_.index.layout);
     const auto open = [&](std::size_t i) {
       const std::size_t tensor = state_.index.in_file_order(i);
-      return std::make_shared<LargeTensor>(state_, tensor, into_ ? into_(tensor) : nullptr);
+      return std::make_shared<LargeTensor>(state_, tensor, headers_.take(i), into_ ? into_(tensor) : nullptr);
     };
     if (!lanes_.next(
             piece, before, [&](std::size_t i) { return add_to(piece.run, i); }, open))
@@ -267,6 +269,11 @@ class ScanJob {
     return run.add(tensor.header_offset, header_end, tensor.data_offset, tensor.data_length, piece_limit_);
   }
 
+  bool is_large(std::size_t i) const {
+    Run run(state_.index.layout);
+    return !add_to(run, i);
+  }
+
   // The destination of a part of a large tensor.
   std::byte* destination_of(const Piece& piece) const {
     return into_(state_.index.in_file_order(piece.first)) + piece.offset;
@@ -303,6 +310,7 @@ class ScanJob {
   const ScanOptions options_;
   const std::size_t piece_limit_;
   Lanes<LargeTensor> lanes_;
+  HeaderPrefetch headers_;
   const std::function<void(const ScannedTensor&)> done_;
   std::mutex done_mutex_;
   const TargetOf into_;

@@ -46,9 +46,12 @@ void open_messages(const Cipher& cipher, const Key& key, std::span<const std::by
 }
 
 FileTensorStream::FileTensorStream(const ReaderState& state, std::size_t tensor)
+    : FileTensorStream(state, tensor, read_header(*state.file, state.index, tensor)) {}
+
+FileTensorStream::FileTensorStream(const ReaderState& state, std::size_t tensor, std::vector<std::byte> header)
     : state_(state),
       info_(state.index.tensors[tensor]),
-      header_room_(read_header(*state.file, state.index, tensor)),
+      header_room_(std::move(header)),
       header_bytes_(decode_header(state.index, tensor, header_room_, header_)),
       expected_(state.index.layout, header_bytes_, header_, info_.header_offset),
       block_bytes_(block_bytes(state.options.piece_bytes)) {

@@ -1,0 +1,112 @@
+// Headers that are read ahead: those of large tensors, in any number of threads, and errors at their tensors.
+#include "codec/header_prefetch.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "codec/header_reading.h"
+#include "testing/faults/thread_limit.h"
+#include "testing/files/tensors_files.h"
+
+namespace tzmark {
+namespace {
+
+// A file that bypasses the page cache, and where one offset cannot be read.
+class UncachedFile final : public File {
+ public:
+  explicit UncachedFile(std::vector<std::byte> content) : memory_(std::move(content)) {}
+  std::string_view io_path() const override { return "paged"; }
+  std::uint64_t size() const override { return memory_.size(); }
+  std::size_t transfer_align_bytes() const override { return 4096; }
+
+  std::atomic<std::uint64_t> bad_offset = ~std::uint64_t{0};
+  std::atomic<int> reads = 0;
+
+ protected:
+  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
+    ++reads;
+    if (offset == bad_offset) throw Error(ErrorCode::kReadFailed, "bad", offset);
+    memory_.read_at(offset, out);
+    return out.size;
+  }
+  std::size_t write_some(std::uint64_t, ConstBuffer in) override { return in.size; }
+  void sync_all() override {}
+
+ private:
+  MemoryFile memory_;
+};
+
+constexpr std::size_t kTensors = 3'000;
+
+class HeaderPrefetchTest : public ::testing::Test {
+ protected:
+  HeaderPrefetchTest() {
+    test::Content content;
+    for (std::uint64_t i = 0; i < kTensors; ++i) content.add({"t", i}, "uint8", {is_large(i) ? 500U : 10U});
+    auto file = std::make_unique<UncachedFile>(content.write());
+    file_ = file.get();
+    state_.emplace(std::move(file), nullptr, ReadOptions());
+  }
+
+  // Neighbors, and one after more small tensors than are searched at once.
+  static bool is_large(std::size_t i) { return i < 1'400 ? i % 3 != 1 : i == 2'900; }
+  std::vector<std::byte> header(std::size_t i) const {
+    return read_header(*state_->file, state_->index, state_->index.in_file_order(i));
+  }
+
+  UncachedFile* file_ = nullptr;
+  std::optional<ReaderState> state_;
+};
+
+TEST_F(HeaderPrefetchTest, ReturnsTheHeadersOfLargeTensors) {
+  for (const int threads : {0, 1, 100}) {
+    const test::ThreadLimit limit(threads);
+    HeaderPrefetch headers(*state_, kTensors, is_large);
+    for (std::size_t i = 0; i < kTensors; ++i) {
+      if (!is_large(i)) continue;
+      EXPECT_EQ(headers.take(i), header(i)) << i;
+    }
+  }
+}
+
+TEST_F(HeaderPrefetchTest, ReadsEachOnce) {
+  file_->reads = 0;
+  int large = 0;
+  {
+    HeaderPrefetch headers(*state_, kTensors, is_large);
+    for (std::size_t i = 0; i < kTensors; ++i) {
+      if (is_large(i)) static_cast<void>(headers.take(i));
+      large += is_large(i) ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(file_->reads, large);
+}
+
+TEST_F(HeaderPrefetchTest, AnErrorIsThatOfItsTensor) {
+  constexpr std::size_t kBad = 50;
+  file_->bad_offset = state_->index.tensors[state_->index.in_file_order(kBad)].header_offset;
+  HeaderPrefetch headers(*state_, kTensors, is_large);
+  for (std::size_t i = 0; i < 100; ++i) {
+    if (i == kBad) {
+      EXPECT_THROW(static_cast<void>(headers.take(i)), Error);
+    } else if (is_large(i)) {
+      EXPECT_NO_THROW(static_cast<void>(headers.take(i))) << i;
+    }
+  }
+}
+
+TEST_F(HeaderPrefetchTest, EndsAtAnyTime) {
+  for (std::size_t taken = 0; taken < 40; ++taken) {
+    HeaderPrefetch headers(*state_, kTensors, [](std::size_t i) {
+      if (i == 7) throw Error(ErrorCode::kRecordExtraBytes, "its turn never comes");
+      return is_large(i);
+    });
+    for (std::size_t i = 0; i < taken; ++i) {
+      if (i != 7 && is_large(i)) static_cast<void>(headers.take(i));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tzmark
