@@ -33,6 +33,7 @@ class DigestFile final : public File {
   std::uint64_t size() const override { return inner_.size(); }
   std::unique_ptr<TransferQueue> make_queue(unsigned depth) override;
   bool is_asynchronous() const override { return inner_.is_asynchronous(); }
+  bool writes_take_turns() const override { return inner_.writes_take_turns(); }
   unsigned queue_depth_default() const override { return inner_.queue_depth_default(); }
   std::size_t transfer_align_bytes() const override { return inner_.transfer_align_bytes(); }
   void reserve(std::uint64_t bytes) override { inner_.reserve(bytes); }

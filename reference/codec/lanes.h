@@ -92,11 +92,13 @@ class Lanes {
   // The most of the parts that are dealt in turns.
   std::size_t lane_part_bytes() const { return lane_part_bytes_; }
 
-  // For the pipeline: every thread shall have its share of the large tensors that take turns.
+  // For the pipeline: every thread shall have its share of the large tensors that take turns, also of those that are
+  // about to begin.
   std::size_t streams_max() const { return streams_max_; }
   std::size_t streams_wanted() const {
     if (lanes_.empty()) return streams_max_;
-    return std::min(streams_max_, (lanes_.size() + threads_ - 1) / threads_);
+    const std::size_t soon = std::max(lanes_.size(), std::min(lanes_allowed(), lanes_.size() + (end_ - next_)));
+    return std::min(streams_max_, (soon + threads_ - 1) / threads_);
   }
 
   // Fills in the next piece; false at the end. add_to_run(tensor) adds a small tensor to the piece, or returns false if
@@ -115,7 +117,7 @@ class Lanes {
           opens_ = false;
           return true;
         }
-        opens_ = lanes_.size() < (header_bytes_ < kHeaderBytesMax ? lane_count_ : std::min(lane_count_, threads_));
+        opens_ = lanes_.size() < lanes_allowed();
         if (opens_) {
           lanes_.push_back({open(next_), next_});
           header_bytes_ += lanes_.back().large->header_bytes();
@@ -145,6 +147,10 @@ class Lanes {
     std::uint64_t offset = 0;
     std::uint64_t parts = 0;
   };
+
+  std::size_t lanes_allowed() const {
+    return header_bytes_ < kHeaderBytesMax ? lane_count_ : std::min(lane_count_, threads_);
+  }
 
   // Large tensors that follow one another begin at once; after a run of small ones each lane has a turn.
   bool takes_new_tensor() const { return lanes_.empty() || (lane_count_ > 1 && (opens_ || turn_ == lanes_.size())); }

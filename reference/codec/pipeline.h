@@ -6,13 +6,16 @@
 //   chain    in order and one at a time within a chain: what depends on the previous piece, such as SHA-256
 //   consume  any thread, any order: encrypts, or delivers the result
 //   writes   transfers that empty the buffer
+// A piece whose writes do not depend on its chain stage may be written first, so that a device works from the start:
+// its chain stage then comes while its transfers are in flight, or after them.
 // Different chains run in parallel. So a single huge tensor uses every core for everything but its SHA-256, and several
 // tensors use every core for that too. A thread takes pieces of several chains at once, as many streams as the job
 // wants, for SHA-256 of several streams side by side is faster than of one after another; it takes fewer only if it has
 // nothing else to do.
 //
 // On an asynchronous path each thread keeps some transfers in flight and computes meanwhile. On a path whose calls
-// block there are more workers than compute threads, and at most `threads` of them compute at a time. If the system
+// block, and where more of them than threads shall be in flight, there are workers for both: at most `threads` of them
+// compute at a time. If the system
 // starts fewer threads than asked for, the remaining ones, at least the calling thread, do all the work. Buffers are
 // allocated once and reused; a piece costs a few short locks and no allocation. The error at the lowest position wins:
 // pieces before it are finished, later ones are dropped.
@@ -44,6 +47,7 @@ struct PipelineOptions {
   std::size_t piece_bytes = 2 << 20;
   std::size_t part_bytes = 0;     // the most of a piece with is_part; 0 = piece_bytes
   unsigned queue_depth = 0;       // transfers in flight, summed over all threads; 0 = the I/O path's default
+  bool reads = true;              // whether pieces begin with transfers; otherwise they begin at any time
   bool pins_memory = false;       // pins the buffers, so that copies between them and a GPU are fast
   MutableBuffer registered = {};  // memory outside the buffers that all transfers of the job use; may be empty
 
@@ -73,6 +77,7 @@ struct PipelinePiece {
   std::size_t streams = 1;     // how many the chain stage can process side by side; 0 skips the stage
   bool has_own_memory = false;
   bool is_part = false;        // has at most part_bytes
+  bool chains_late = false;    // the chain stage neither changes the memory nor determines what is written
   std::exception_ptr failure;  // why the job could not plan this piece; thrown at its position
 };
 
@@ -122,11 +127,13 @@ class Pipeline {
       : job_(job),
         file_(file),
         asynchronous_(file != nullptr && file->is_asynchronous()),
+        writes_take_turns_(file != nullptr && file->writes_take_turns()),
         piece_count_(1 + work_bytes / options.piece_bytes),
         part_count_(1 + work_bytes / part_bytes(options)),
         thread_count_(static_cast<unsigned>(std::min<std::uint64_t>(options.thread_count(), piece_count_))),
         depth_(transfers_in_flight(options)),
-        worker_count_(asynchronous_ ? thread_count_ : std::max(thread_count_, depth_)),
+        worker_count_(asynchronous_ || depth_ <= thread_count_ ? thread_count_ : thread_count_ + depth_),
+        reads_(options.reads),
         memory_bytes_(whole_pages(options.piece_bytes)),
         part_memory_bytes_(part_bytes(options) < options.piece_bytes ? whole_pages(part_bytes(options)) : 0),
         slots_(slot_count(options, job.streams_max())),
@@ -153,7 +160,7 @@ class Pipeline {
   }
 
  private:
-  enum class State { kFree, kReading, kRead, kComputing, kProduced, kChained, kConsumed, kWriting };
+  enum class State { kFree, kReading, kRead, kComputing, kProduced, kChained, kConsumed, kWriting, kWritten };
   struct Slot {
     State state = State::kFree;
     typename Job::Piece piece{};
@@ -161,6 +168,8 @@ class Pipeline {
     FileTransfers transfers;
     std::size_t pending = 0;         // transfers in flight
     bool failed = false;             // whether one of them failed, which ends the piece
+    bool chaining = false;           // in the chain stage
+    bool chained = false;            // through it
     TransferQueue* queue = nullptr;  // that carries the transfers
   };
   enum class Kind { kNone, kRead, kProduce, kChain, kFewChains, kConsume, kWrite };
@@ -218,25 +227,32 @@ class Pipeline {
 
   void release(Slot& s) {
     s.state = State::kFree;
-    s.failed = false;
+    s.failed = s.chained = false;
     used_streams_ -= s.piece.streams;
     s.piece = {};
     --used_;
   }
 
-  // Returns the next step of a slot. Frees the slot if its piece was dropped.
+  // Whether the chain stage is next, or one of two possible steps.
+  bool may_chain(const Slot& s) const {
+    if (s.piece.streams == 0 || s.chaining || s.chained || dropped(s)) return false;
+    const bool late = s.state == State::kConsumed || s.state == State::kWriting || s.state == State::kWritten;
+    if (s.piece.chains_late ? !late : s.state != State::kProduced) return false;
+    return s.piece.chain == nullptr || s.piece.chain->next == s.piece.in_chain;
+  }
+
+  // Returns the next step of a slot besides the chain stage. Frees the slot if its piece was dropped.
   Kind next_step(Slot& s) {
     if (s.state == State::kFree || s.state == State::kComputing || s.pending > 0) return Kind::kNone;
     if (dropped(s)) {
-      release(s);
+      if (!s.chaining) release(s);
       return Kind::kNone;
     }
     switch (s.state) {
       case State::kRead:
         return Kind::kProduce;
       case State::kProduced:
-        if (s.piece.streams == 0) return Kind::kConsume;
-        return s.piece.chain == nullptr || s.piece.chain->next == s.piece.in_chain ? Kind::kChain : Kind::kNone;
+        return s.piece.streams == 0 || s.piece.chains_late ? Kind::kConsume : Kind::kNone;
       case State::kChained:
         return Kind::kConsume;
       case State::kConsumed:
@@ -247,11 +263,12 @@ class Pipeline {
   }
 
   // Lower comes first. On an asynchronous path transfers start before a thread computes; otherwise the step comes first
-  // that unblocks others.
+  // that unblocks others. Where writes to a file take turns, a second writer would only wait for the first.
   int priority(Kind kind) const {
     // none, read, produce, chain, few chains, consume, write
-    constexpr std::array<int, 7> kAsynchronous = {7, 1, 4, 3, 5, 2, 0};
-    constexpr std::array<int, 7> kSynchronous = {7, 5, 4, 2, 6, 1, 3};
+    constexpr std::array<int, 7> kAsynchronous = {8, 1, 4, 3, 5, 2, 0};
+    constexpr std::array<int, 7> kSynchronous = {8, 5, 4, 2, 6, 1, 3};
+    if (kind == Kind::kWrite && writes_take_turns_) return writing_ == 0 ? 0 : 7;
     return (asynchronous_ ? kAsynchronous : kSynchronous)[static_cast<std::size_t>(kind)];
   }
 
@@ -261,22 +278,25 @@ class Pipeline {
     Task best, chain;
     std::size_t streams = 0;
     Slot* free = nullptr;
-    for (Slot& s : slots_) {
-      const Kind kind = next_step(s);
-      if (s.state == State::kFree) free = &s;
-      if (kind == Kind::kNone || (kind == Kind::kWrite ? !room : !may_compute)) continue;
-      Task& other = kind == Kind::kChain ? chain : best;
+    const auto consider = [this](Task& other, Kind kind, Slot& s) {
       const bool better = priority(kind) < priority(other.kind) ||
                           (kind == other.kind && s.piece.position < other.slot->piece.position);
       if (better) other = {kind, &s};
-      if (kind == Kind::kChain) streams += s.piece.streams;
+    };
+    for (Slot& s : slots_) {
+      const Kind kind = next_step(s);
+      if (s.state == State::kFree) free = &s;
+      if (kind != Kind::kNone && (kind == Kind::kWrite ? room : may_compute)) consider(best, kind, s);
+      if (!may_compute || !may_chain(s)) continue;
+      consider(chain, Kind::kChain, s);
+      streams += s.piece.streams;
     }
     if (chain.slot != nullptr) {
       if (streams < job_.streams_wanted()) chain.kind = Kind::kFewChains;
       if (priority(chain.kind) < priority(best.kind)) best = chain;
     }
     const bool may_begin =
-        free != nullptr && !holds_enough() && !exhausted_ && room && (file_ != nullptr || may_compute);
+        free != nullptr && !holds_enough() && !exhausted_ && (room || !reads_) && (file_ != nullptr || may_compute);
     if (may_begin && priority(Kind::kRead) < priority(best.kind) && begin(*free)) return {Kind::kRead, free};
     return best;
   }
@@ -341,7 +361,8 @@ class Pipeline {
     for (;;) {
       // Completions are handled before this thread computes, so that another thread can continue with them.
       if (asynchronous_) reap_what_is_through(*queue, lock);
-      const Task task = choose(queue == nullptr || queue->in_flight() < queue->depth());
+      const bool room = asynchronous_ ? queue->in_flight() < queue->depth() : reading_ + writing_ < depth_;
+      const Task task = choose(room);
       if (task.kind != Kind::kNone) {
         perform(task, queue, lock);
       } else if (queue != nullptr && queue->in_flight() > 0) {
@@ -367,7 +388,10 @@ class Pipeline {
       // Nobody else may find it between two of its transfers.
       s.pending = 1;
       s.queue = queue;
+      unsigned& now = task.kind == Kind::kRead ? reading_ : writing_;
+      ++now;
       move(s, task.kind, queue, lock);
+      --now;
       --s.pending;
       finish_move(s);
       return;
@@ -399,7 +423,7 @@ class Pipeline {
     std::array<ChainStep<typename Job::Piece>, kStepsMax> steps;
     const std::size_t count = take_chains(first, taken);
     for (std::size_t i = 0; i < count; ++i) {
-      taken[i]->state = State::kComputing;
+      taken[i]->chaining = true;
       steps[i] = {&taken[i]->piece, memory_of(*taken[i]), {}};
     }
     ++computing_;
@@ -413,9 +437,12 @@ class Pipeline {
     --computing_;
     for (std::size_t i = 0; i < count; ++i) {
       Slot& s = *taken[i];
-      s.state = State::kChained;
+      s.chaining = false;
+      s.chained = true;
       if (s.piece.chain != nullptr) ++s.piece.chain->next;
       if (steps[i].error) fail(s, steps[i].error);
+      if (!s.piece.chains_late) s.state = State::kChained;
+      if (s.state == State::kWritten) release(s);
     }
   }
 
@@ -428,7 +455,7 @@ class Pipeline {
     while (streams < wanted && count < kStepsMax) {
       Slot* lowest = nullptr;
       for (Slot& s : slots_) {
-        if (next_step(s) != Kind::kChain || !(taken[count - 1]->piece.position < s.piece.position)) continue;
+        if (!may_chain(s) || !(taken[count - 1]->piece.position < s.piece.position)) continue;
         if (lowest == nullptr || s.piece.position < lowest->piece.position) lowest = &s;
       }
       if (lowest == nullptr) break;
@@ -517,7 +544,8 @@ class Pipeline {
     if (s.state == State::kReading) {
       s.state = State::kRead;
     } else if (s.state == State::kWriting) {
-      release(s);
+      s.state = State::kWritten;
+      if (s.chained || s.piece.streams == 0) release(s);
     }
   }
 
@@ -528,11 +556,12 @@ class Pipeline {
 
   Job& job_;
   File* const file_;
-  const bool asynchronous_;
+  const bool asynchronous_, writes_take_turns_;
   const std::uint64_t piece_count_, part_count_;  // about
   const unsigned thread_count_;
   const unsigned depth_;
   const unsigned worker_count_;
+  const bool reads_;
   const std::size_t memory_bytes_, part_memory_bytes_;  // of a slot, whole pages
   std::vector<Slot> slots_;
   const HostMemory memory_;
@@ -543,6 +572,7 @@ class Pipeline {
   std::condition_variable changed_;
   std::size_t used_ = 0, used_streams_ = 0;
   unsigned computing_ = 0;
+  unsigned reading_ = 0, writing_ = 0;  // threads that start or make transfers
   unsigned waiting_ = 0;
   bool exhausted_ = false;
   std::exception_ptr error_;

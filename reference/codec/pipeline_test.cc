@@ -6,8 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <random>
 #include <stdexcept>
+#include <thread>
+#include <tuple>
 
 #include "testing/faults/faulty_file.h"
 #include "testing/faults/thread_limit.h"
@@ -24,12 +28,15 @@ class RecordingJob {
  public:
   struct Piece : PipelinePiece {
     std::size_t number = 0;
-    int stage = 0;
   };
 
-  // chains: of each piece its chain, or -1.
-  RecordingJob(std::vector<int> chains, File* file)
-      : chain_of_(std::move(chains)), file_(file), stages_(chain_of_.size()) {}
+  // chains: of each piece its chain, or -1. late: whether the chain stage follows the others.
+  RecordingJob(std::vector<int> chains, File* file, bool late)
+      : chain_of_(std::move(chains)),
+        file_(file),
+        late_(late),
+        stages_(chain_of_.size()),
+        stages_done_(chain_of_.size()) {}
 
   bool next(Piece& piece, const Position* before) {
     if (next_ == fail_next_at_) throw std::runtime_error("next");
@@ -43,6 +50,7 @@ class RecordingJob {
     } else {
       piece.streams = streams_of_chainless_;
     }
+    piece.chains_late = late_;
     ++next_;
     return true;
   }
@@ -102,14 +110,23 @@ class RecordingJob {
     for (const auto& [number, failing] : failures_) {
       if (number == piece.number && failing == stage) throw std::runtime_error(std::to_string(number));
     }
-    if (stages_[piece.number].fetch_add(1) != stage || piece.stage++ != stage) out_of_order_ = true;
+    ++stages_[piece.number];
+    const unsigned before = stages_done_[piece.number].fetch_or(1U << stage);
+    const bool is_late = late_ && piece.streams > 0;
+    // Of stages 0 to 4 those that must precede.
+    const std::array<unsigned, 5> needs = {0b00000, 0b00001, is_late ? 0b01011U : 0b00011U,
+                                           is_late ? 0b00011U : 0b00111U, 0b01011};
+    const auto number = static_cast<std::size_t>(stage);
+    if ((before & needs[number]) != needs[number] || (before >> stage & 1) != 0) out_of_order_ = true;
   }
 
   const std::vector<int> chain_of_;
   File* const file_;
+  const bool late_;
   std::array<Chain, 3> chains_;
   std::array<std::uint64_t, 3> counts_{};
   std::vector<std::atomic<int>> stages_;
+  std::vector<std::atomic<unsigned>> stages_done_;  // a bit for each
   std::size_t next_ = 0;
   std::atomic<bool> out_of_order_ = false;
   std::atomic<bool> too_many_ = false;
@@ -176,7 +193,7 @@ class LazyFile final : public File {
 constexpr std::size_t kPieces = 300;
 constexpr std::uint64_t kWorkBytes = kPieces * kPieceBytes;
 
-class PipelineTest : public ::testing::TestWithParam<unsigned> {
+class PipelineTest : public ::testing::TestWithParam<std::tuple<unsigned, bool>> {
  protected:
   PipelineTest() : content_(kWorkBytes) {
     std::mt19937_64 random(1);
@@ -185,7 +202,9 @@ class PipelineTest : public ::testing::TestWithParam<unsigned> {
     content_.resize(2 * kWorkBytes);
   }
 
-  static PipelineOptions options() { return {.threads = GetParam(), .piece_bytes = kPieceBytes}; }
+  static unsigned threads() { return std::get<0>(GetParam()); }
+  static bool late() { return std::get<1>(GetParam()); }
+  static PipelineOptions options() { return {.threads = threads(), .piece_bytes = kPieceBytes}; }
 
   // Without a file, over one whose calls move the bytes, and over one whose queues do.
   template <typename Action>
@@ -202,7 +221,7 @@ class PipelineTest : public ::testing::TestWithParam<unsigned> {
 
 TEST_P(PipelineTest, EveryPieceGoesThroughEveryStageInOrder) {
   on_every_kind_of_file([](File* file) {
-    RecordingJob job(chains(kPieces, GetParam()), file);
+    RecordingJob job(chains(kPieces, threads()), file, late());
     Pipeline(job, options(), kWorkBytes, file).run();
     EXPECT_FALSE(job.out_of_order());
     EXPECT_FALSE(job.too_many());
@@ -212,7 +231,7 @@ TEST_P(PipelineTest, EveryPieceGoesThroughEveryStageInOrder) {
 
 TEST_P(PipelineTest, PiecesWithoutStreamsSkipTheChain) {
   on_every_kind_of_file([](File* file) {
-    RecordingJob job(chains(kPieces, GetParam()), file);
+    RecordingJob job(chains(kPieces, threads()), file, late());
     job.streams_of_chainless_ = 0;
     Pipeline(job, options(), kWorkBytes, file).run();
     EXPECT_FALSE(job.out_of_order());
@@ -225,7 +244,7 @@ TEST_P(PipelineTest, MovesTheBytesOfEveryPiece) {
     MemoryFile memory(content_);
     LazyFile lazy(memory);
     File* const file = is_lazy ? static_cast<File*>(&lazy) : &memory;
-    RecordingJob job(chains(kPieces, 9), file);
+    RecordingJob job(chains(kPieces, 9), file, late());
     Pipeline(job, options(), kWorkBytes, file).run();
     const auto halves = std::span(memory.content());
     EXPECT_TRUE(std::ranges::equal(halves.first(kWorkBytes), halves.subspan(kWorkBytes)));
@@ -234,7 +253,7 @@ TEST_P(PipelineTest, MovesTheBytesOfEveryPiece) {
 
 TEST_P(PipelineTest, NoPiecesAreFine) {
   on_every_kind_of_file([](File* file) {
-    RecordingJob job({}, file);
+    RecordingJob job({}, file, late());
     EXPECT_NO_THROW(Pipeline(job, options(), 0, file).run());
   });
 }
@@ -243,7 +262,7 @@ TEST_P(PipelineTest, TheFirstErrorInOrderWins) {
   on_every_kind_of_file([](File* file) {
     for (int stage = 0; stage < 5; ++stage) {
       for (const std::size_t at : {0, 1, 7, 150, 299}) {
-        RecordingJob job(chains(kPieces, 5), file);
+        RecordingJob job(chains(kPieces, 5), file, late());
         job.failures_ = {{at, stage}, {std::min<std::size_t>(at + 1, kPieces - 1), 0}, {kPieces - 1, 1}};
         try {
           Pipeline(job, options(), kWorkBytes, file).run();
@@ -266,7 +285,7 @@ TEST_P(PipelineTest, AFailedTransferIsTheErrorOfItsPiece) {
       FaultyFile faulty(memory, Fault::kError, call);
       LazyFile lazy(faulty);
       File* const file = is_lazy ? static_cast<File*>(&lazy) : &faulty;
-      RecordingJob job(chains(kPieces, 5), file);
+      RecordingJob job(chains(kPieces, 5), file, late());
       EXPECT_THROW(Pipeline(job, options(), kWorkBytes, file).run(), Error);
     }
   }
@@ -276,7 +295,7 @@ TEST_P(PipelineTest, AQueueThatBreaksEndsTheRun) {
   MemoryFile memory(content_);
   for (const int breaks_at : {0, 1, 50}) {
     LazyFile lazy(memory, breaks_at);
-    RecordingJob job(chains(kPieces, 5), &lazy);
+    RecordingJob job(chains(kPieces, 5), &lazy, late());
     try {
       Pipeline(job, options(), kWorkBytes, &lazy).run();
       FAIL() << "no error";
@@ -288,7 +307,7 @@ TEST_P(PipelineTest, AQueueThatBreaksEndsTheRun) {
 
 TEST_P(PipelineTest, AnErrorOfNextEndsTheRun) {
   on_every_kind_of_file([](File* file) {
-    RecordingJob job(chains(100, 6), file);
+    RecordingJob job(chains(100, 6), file, late());
     job.fail_next_at_ = 50;
     EXPECT_THROW(Pipeline(job, options(), kWorkBytes, file).run(), std::runtime_error);
     for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(job.stages()[i], 5);
@@ -299,11 +318,11 @@ TEST_P(PipelineTest, FewerThreadsThanAskedForDoAllOfIt) {
   for (const int limit : {0, 1}) {
     on_every_kind_of_file([limit](File* file) {
       const test::ThreadLimit few(limit);
-      RecordingJob job(chains(kPieces, GetParam()), file);
+      RecordingJob job(chains(kPieces, threads()), file, late());
       Pipeline(job, options(), kWorkBytes, file).run();
       EXPECT_FALSE(job.out_of_order());
       for (const auto& stage : job.stages()) EXPECT_EQ(stage, 5);
-      EXPECT_EQ(few.refused() > 0, GetParam() > static_cast<unsigned>(limit) + 1);
+      EXPECT_EQ(few.refused() > 0, threads() > static_cast<unsigned>(limit) + 1);
     });
   }
 }
@@ -311,14 +330,69 @@ TEST_P(PipelineTest, FewerThreadsThanAskedForDoAllOfIt) {
 TEST_P(PipelineTest, WithFewerThreadsTheFirstErrorInOrderWins) {
   on_every_kind_of_file([](File* file) {
     const test::ThreadLimit few(1);
-    RecordingJob job(chains(kPieces, 5), file);
+    RecordingJob job(chains(kPieces, 5), file, late());
     job.failures_ = {{150, 3}, {151, 0}};
     EXPECT_THROW(Pipeline(job, options(), kWorkBytes, file).run(), std::runtime_error);
     for (std::size_t i = 0; i < 150; ++i) EXPECT_EQ(job.stages()[i], 5);
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, PipelineTest, ::testing::Values(1, 2, 3, 8));
+INSTANTIATE_TEST_SUITE_P(ThreadsAndLate, PipelineTest,
+                         ::testing::Combine(::testing::Values(1U, 2U, 3U, 8U), ::testing::Bool()));
+
+// Writes end only when enough pieces are through their chain stage.
+class SlowToWriteFile final : public File {
+ public:
+  SlowToWriteFile(unsigned depth, const std::function<bool()>& may_end) : depth_(depth), may_end_(may_end) {}
+  std::string_view io_path() const override { return "slow"; }
+  std::uint64_t size() const override { return 2 * kWorkBytes; }
+  unsigned queue_depth_default() const override { return depth_; }
+  int most_at_once() const { return most_; }
+  bool gave_up() const { return gave_up_; }
+
+ protected:
+  std::size_t read_some(std::uint64_t, MutableBuffer out) override { return out.size; }
+  std::size_t write_some(std::uint64_t, ConstBuffer in) override {
+    const int now = ++writing_;
+    for (int most = most_; most < now && !most_.compare_exchange_weak(most, now);) {
+    }
+    for (int waits = 0; !may_end_() && !gave_up_; ++waits) {
+      if (waits == 10'000) gave_up_ = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    --writing_;
+    return in.size;
+  }
+  void sync_all() override {}
+
+ private:
+  const unsigned depth_;
+  const std::function<bool()> may_end_;
+  std::atomic<int> writing_ = 0, most_ = 0;
+  std::atomic<bool> gave_up_ = false;
+};
+
+TEST(PipelineWritesTest, LatePiecesAreHashedWhileTheyAreWritten) {
+  RecordingJob* running = nullptr;
+  SlowToWriteFile file(0, [&] { return running->stages()[0] == 5; });
+  RecordingJob job(std::vector<int>(20, 0), &file, true);
+  running = &job;
+  job.streams_max_ = 1;
+  Pipeline(job, {.threads = 2, .piece_bytes = kPieceBytes}, kWorkBytes, &file).run();
+  EXPECT_FALSE(file.gave_up());
+  EXPECT_FALSE(job.out_of_order());
+}
+
+TEST(PipelineWritesTest, ThreadsComputeWhileAllWritesAreInFlight) {
+  constexpr unsigned kDepth = 3;
+  RecordingJob* running = nullptr;
+  SlowToWriteFile file(kDepth, [&] { return running->stages()[kDepth + 1] >= 4; });
+  RecordingJob job(std::vector<int>(20, -1), &file, false);
+  running = &job;
+  Pipeline(job, {.threads = 1, .piece_bytes = kPieceBytes, .reads = false}, kWorkBytes, &file).run();
+  EXPECT_FALSE(file.gave_up());
+  EXPECT_EQ(file.most_at_once(), kDepth) << "not more than asked for";
+}
 
 }  // namespace
 }  // namespace tzmark

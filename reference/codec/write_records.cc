@@ -11,6 +11,7 @@
 #include "bytes/requires.h"
 #include "codec/chain_stage.h"
 #include "codec/lanes.h"
+#include "codec/late_writes.h"
 #include "codec/run.h"
 #include "codec/secretbox.h"
 #include "codec/shared_pages.h"
@@ -144,7 +145,7 @@ struct LargeRecord {
         on_device(record.is_encrypted() || !data_file.moves_device_memory() ? ConstBuffer()
                                                                             : record.in_device_memory()),
         hashed_on_device(on_device.size > 0 && record.can_be_hashed_on_device()),
-        bytes_left(record.info().data_length) {}
+        steps_left(record.info().data_length + 1) {}
 
   std::uint64_t data_length() const { return record.info().data_length; }
   std::size_t header_bytes() const { return header.size(); }
@@ -167,10 +168,12 @@ struct LargeRecord {
   WrittenRecord record;
   const std::uint64_t data_offset;
   const std::size_t piece_bytes;
-  const std::size_t chunk_bytes;          // of encryption; 0 if not encrypted
-  const ConstBuffer on_device;            // written from GPU memory; empty if written from host memory
-  const bool hashed_on_device;            // then the host needs no copy
-  std::atomic<std::uint64_t> bytes_left;  // not yet ready to be written
+  const std::size_t chunk_bytes;  // of encryption; 0 if not encrypted
+  const ConstBuffer on_device;    // written from GPU memory; empty if written from host memory
+  const bool hashed_on_device;    // then the host needs no copy
+  // Until the header is complete: bytes that are not yet ready to be written, for they may need MACs, and one for the
+  // hashes.
+  std::atomic<std::uint64_t> steps_left;
   SharedPages shared_pages;
 };
 
@@ -180,12 +183,13 @@ class WriteJob {
     Run run;
     std::uint32_t crc32 = 0;
     std::uint64_t write_begin = 0, write_end = 0;  // file offsets, of a part of a large tensor
-    bool ends_record = false;
   };
 
   WriteJob(File& file, File& data_file, const WritePlan& plan, const TensorSource& source, const WriteOptions& options)
       : file_(file),
         data_file_(data_file),
+        late_(file),
+        late_data_(data_file),
         plan_(plan),
         source_(source),
         options_(options),
@@ -211,6 +215,8 @@ class WriteJob {
         piece.large->hashed_on_device ||
         (!record.is_encrypted() && !in_memory.empty() &&
          moves_directly(data_file_, piece.large->data_offset + piece.offset, in_memory.data() + piece.offset));
+    // Encryption in place destroys the plaintext, which is then hashed first.
+    piece.chains_late = !record.is_encrypted() || !in_memory.empty();
     return true;
   }
 
@@ -270,7 +276,9 @@ class WriteJob {
   }
   void finish_part(const ChainStep<Piece>& step) {
     WrittenRecord& record = step.piece->large->record;
-    if (step.piece->offset + step.piece->length == record.info().data_length) record.finish_hashes();
+    if (step.piece->offset + step.piece->length < record.info().data_length) return;
+    record.finish_hashes();
+    finish_steps(*step.piece, 1);
   }
 
   void consume(Piece& piece, std::span<std::byte> memory) {
@@ -282,25 +290,27 @@ class WriteJob {
         large.record.encrypt(piece.offset, plaintext_of(piece, memory), placed_part(piece, memory));
         if (data_file_.transfer_align_bytes() > 1) share_pages(piece, memory);
       }
-      // When the last part is ready, the header has all MACs and hashes.
-      piece.ends_record = large.bytes_left.fetch_sub(piece.length) == piece.length;
+      finish_steps(piece, piece.length);
     }
     if (options_.progress) options_.progress(piece.large ? piece.length : piece.run.bytes());
   }
 
   std::size_t writes(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
     if (piece.large) {
-      LargeRecord& large = *piece.large;
-      plan_write(transfers[0], data_file_, piece.write_begin, written_data(piece, memory));
-      if (!piece.ends_record) return 1;
-      plan_write(transfers[1], file_, plan_[piece.first].header_offset, large.record.header());
-      return 2;
+      plan_write(transfers[0], Part::kData, piece.write_begin, written_data(piece, memory));
+      return 1;
     }
     const Run& run = piece.run;
     memory = placed(memory, run.front().begin, run.bytes());
-    plan_write(transfers[0], file_, run.front().begin, memory.first(run.front().bytes()));
-    plan_write(transfers[1], data_file_, run.data().begin, memory.subspan(run.front().bytes()));
+    plan_write(transfers[0], Part::kHead, run.front().begin, memory.first(run.front().bytes()));
+    plan_write(transfers[1], Part::kData, run.data().begin, memory.subspan(run.front().bytes()));
     return 2;
+  }
+
+  // After the pipeline: writes what its transfers have left.
+  void finish() {
+    late_.flush();
+    late_data_.flush();
   }
 
  private:
@@ -311,8 +321,17 @@ class WriteJob {
     return std::max(options.piece_bytes / 4, std::min<std::size_t>(options.piece_bytes, 64 << 10));
   }
 
-  static void plan_write(FileTransfer& transfer, File& file, std::uint64_t offset, ConstBuffer bytes) {
-    transfer.file = &file;
+  // Writes the header of a large tensor when it has all MACs and hashes.
+  void finish_steps(const Piece& piece, std::uint64_t steps) {
+    LargeRecord& large = *piece.large;
+    if (large.steps_left.fetch_sub(steps) != steps) return;
+    late_.keep(plan_[piece.first].header_offset, large.record.header());
+  }
+
+  enum class Part { kHead, kData };
+  void plan_write(FileTransfer& transfer, Part part, std::uint64_t offset, ConstBuffer bytes) {
+    transfer.file = part == Part::kHead ? &file_ : &data_file_;
+    bytes = (part == Part::kHead ? late_ : late_data_).keep_edges(offset, bytes);
     transfer.transfer.offset = offset;
     // A write does not modify the memory.
     transfer.transfer.memory = {const_cast<std::byte*>(bytes.data), bytes.size, bytes.kind};
@@ -370,6 +389,7 @@ class WriteJob {
 
   File& file_;
   File& data_file_;
+  LateWrites late_, late_data_;
   const WritePlan& plan_;
   const TensorSource& source_;
   const WriteOptions& options_;
@@ -386,9 +406,11 @@ void write_records(File& file, File& data_file, const WritePlan& plan, const Ten
             .piece_bytes = options.piece_bytes,
             .part_bytes = job.lane_part_bytes(),
             .queue_depth = options.queue_depth,
+            .reads = false,
             .pins_memory = source.is_on_device()},
            plan.file_bytes(), &data_file)
       .run();
+  job.finish();
 }
 
 }  // namespace tzmark

@@ -28,6 +28,8 @@ class PwriteFile : public File {
 
   std::string_view io_path() const override { return "pwrite"; }
   std::uint64_t size() const override { return size_.load(std::memory_order_relaxed); }
+  // The kernel locks a file for each write through the page cache.
+  bool writes_take_turns() const override { return true; }
 
  protected:
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {

@@ -76,6 +76,8 @@ class File {
   virtual std::unique_ptr<TransferQueue> make_queue(unsigned depth);
   // Whether transfers proceed in the background, so that one thread can keep many in flight.
   virtual bool is_asynchronous() const { return false; }
+  // Whether two threads that write to the file at once wait for each other.
+  virtual bool writes_take_turns() const { return false; }
   // The recommended number of transfers in flight, summed over all threads; 0 = one per thread.
   virtual unsigned queue_depth_default() const { return 0; }
   // File offset and memory address must be equal modulo this to be transferred without a bounce buffer.
