@@ -36,6 +36,7 @@ class DigestFile final : public File {
   bool writes_take_turns() const override { return inner_.writes_take_turns(); }
   unsigned queue_depth_default() const override { return inner_.queue_depth_default(); }
   std::size_t transfer_align_bytes() const override { return inner_.transfer_align_bytes(); }
+  std::size_t memory_align_bytes() const override { return inner_.memory_align_bytes(); }
   void reserve(std::uint64_t bytes) override { inner_.reserve(bytes); }
 
   void note(std::uint64_t offset, ConstBuffer written);

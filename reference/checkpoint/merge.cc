@@ -179,6 +179,7 @@ class NamedFile final : public File {
   std::string_view io_path() const override { return file_->io_path(); }
   std::uint64_t size() const override { return file_->size(); }
   std::size_t transfer_align_bytes() const override { return file_->transfer_align_bytes(); }
+  std::size_t memory_align_bytes() const override { return file_->memory_align_bytes(); }
 
  protected:
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {

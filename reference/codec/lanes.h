@@ -37,7 +37,7 @@ inline std::span<std::byte> placed(std::span<std::byte> memory, std::uint64_t fi
 
 // Whether the file's path can transfer bytes between file_offset and memory without a bounce buffer.
 inline bool moves_directly(const File& file, std::uint64_t file_offset, const std::byte* memory) {
-  return (reinterpret_cast<std::uintptr_t>(memory) - file_offset) % file.transfer_align_bytes() == 0;
+  return (reinterpret_cast<std::uintptr_t>(memory) - file_offset) % file.memory_align_bytes() == 0;
 }
 
 // A tensor that is too large to share a piece with others.

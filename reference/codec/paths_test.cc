@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <random>
+
 #include "testing/files/path_test.h"
 #include "testing/files/tensors_files.h"
 #include "tzmark/reader.h"
@@ -74,6 +77,31 @@ TEST_P(PathsTest, EncryptedFilesWhoseMessagesSharePages) {
     round_trip(chunk_bytes, 4'224, Layout::kV4);
   }
   round_trip(65'536, 65'536, Layout::kV5Segments);
+}
+
+TEST_P(PathsTest, MemoryThatNeedsNoBounceBuffer) {
+  constexpr std::size_t kBytes = 600'001;
+  const std::string name = new_name();
+  WriteOptions writing;
+  writing.piece_bytes = 65'536;
+  writing.io_path = GetParam();
+  TensorTable table;
+  table.add({"t"}, Kind::kStateDict, dtype_from_name("uint8"), std::array<std::uint64_t, 1>{kBytes});
+  HostMemory memory(kBytes + 2 * 4096);
+  std::mt19937_64 random(1);
+  for (std::byte& b : memory.bytes()) b = static_cast<std::byte>(random());
+  std::uint64_t in_file = 0;
+  // Equal to the offset in the file modulo many powers of two, and modulo none.
+  for (const std::size_t below : {0, 4, 64, 512, 520, 1'024, 2'048, 3}) {
+    const auto data = memory.bytes().subspan(in_file % 4096 + below, kBytes);
+    write_file(name, table, MemorySource({ConstBuffer(data.data(), data.size())}), writing);
+    ReadOptions reading;
+    reading.io_path = GetParam();
+    reading.piece_bytes = 65'536;
+    const Reader reader = Reader::open(name, std::move(reading));
+    in_file = reader.tensors()[0].data_offset;
+    EXPECT_TRUE(std::ranges::equal(reader.load(Verification::kAll)[0], data)) << below;
+  }
 }
 
 TEST_P(PathsTest, ADamagedMessageIsFoundOnTheWay) {

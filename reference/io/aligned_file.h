@@ -54,6 +54,7 @@ class AlignedFile : public SizedFile {
  public:
   std::string_view io_path() const final { return io_path_; }
   std::size_t transfer_align_bytes() const final { return opened().alignment.unit_bytes; }
+  std::size_t memory_align_bytes() const final { return opened().alignment.memory_bytes; }
 
   // Returns whether the file ends before the first requested byte of a read, which a short transfer alone does not
   // prove.
