@@ -85,8 +85,8 @@ struct FileTransfer {
   File* file = nullptr;
   Transfer transfer;
 };
-// A run of small tensors occupies at most two ranges of the file.
-using FileTransfers = std::array<FileTransfer, 2>;
+inline constexpr std::size_t kTransfersOfPieceMax = 40;
+using FileTransfers = std::array<FileTransfer, kTransfersOfPieceMax>;
 
 // A piece in the chain stage, which sets error if the piece has failed.
 template <typename Piece>
@@ -292,7 +292,7 @@ class Pipeline {
       streams += s.piece.streams;
     }
     if (chain.slot != nullptr) {
-      if (streams < job_.streams_wanted()) chain.kind = Kind::kFewChains;
+      if (streams < streams_wanted()) chain.kind = Kind::kFewChains;
       if (priority(chain.kind) < priority(best.kind)) best = chain;
     }
     const bool may_begin =
@@ -303,6 +303,12 @@ class Pipeline {
 
   // With more pieces in use than keep all transfers and lanes busy, memory would be touched for nothing.
   bool holds_enough() const { return used_ >= slots_wanted(1) && used_streams_ >= slots_wanted(job_.streams_wanted()); }
+
+  // The share of a thread in the last pieces is what is left by all.
+  std::size_t streams_wanted() const {
+    const std::size_t wanted = job_.streams_wanted();
+    return exhausted_ ? std::min(wanted, (used_streams_ + thread_count_ - 1) / thread_count_) : wanted;
+  }
 
   // Puts the next piece into a slot; returns false if there is none.
   bool begin(Slot& s) {
@@ -448,7 +454,7 @@ class Pipeline {
 
   // Returns how many were taken: as many streams as the job wants now.
   std::size_t take_chains(Slot& first, std::array<Slot*, kStepsMax>& taken) {
-    const std::size_t wanted = job_.streams_wanted();
+    const std::size_t wanted = streams_wanted();
     taken[0] = &first;
     std::size_t streams = first.piece.streams;
     std::size_t count = 1;

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 
+#include "bytes/requires.h"
 #include "codec/chain_stage.h"
 #include "codec/header_prefetch.h"
 #include "codec/lanes.h"
@@ -96,14 +97,11 @@ class ScanJob {
       return 1;
     }
     const Run& run = piece.run;
-    transfers[0].file = state_.file.get();
-    transfers[0].transfer.offset = run.front().begin;
     memory = placed(memory, run.front().begin, run.bytes());
-    transfers[0].transfer.memory = memory.first(run.front().bytes());
-    transfers[1].file = &state_.data();
-    transfers[1].transfer.offset = run.data().begin;
-    transfers[1].transfer.memory = memory.subspan(run.front().bytes());
-    return 2;
+    std::size_t count = 0;
+    add_reads(piece, *state_.file, run.front(), memory.first(run.front().bytes()), transfers, count);
+    add_reads(piece, state_.data(), run.data(), memory.subspan(run.front().bytes()), transfers, count);
+    return count;
   }
 
   std::size_t streams_max() const { return lanes_.streams_max(); }
@@ -123,7 +121,7 @@ class ScanJob {
 
   void chain(std::span<ChainStep<Piece>> steps) {
     chain(steps, [&](std::size_t tensor, std::span<const std::byte> data) {
-      if (into_) std::memcpy(into_(tensor), data.data(), data.size());
+      if (into_ && into_(tensor) != data.data()) std::memcpy(into_(tensor), data.data(), data.size());
     });
   }
 
@@ -212,8 +210,9 @@ class ScanJob {
     small.header_bytes = decode_header(
         state_.index, small.index,
         memory.subspan(run.header_at(tensor.header_offset), header_room(state_.index, small.index)), small.header);
-    small.data = tensor.data_length == 0 ? std::span<std::byte>()
-                                         : memory.subspan(run.data_at(tensor.data_offset), tensor.data_length);
+    small.data = tensor.data_length == 0          ? std::span<std::byte>()
+                 : is_read_to_destination(tensor) ? std::span(into_(small.index), tensor.data_length)
+                                                  : memory.subspan(run.data_at(tensor.data_offset), tensor.data_length);
     decrypt(tensor, small.header, small.data);
     if (verifies()) {
       small.expected = ExpectedHashes(state_.index.layout, small.header_bytes, small.header, tensor.header_offset);
@@ -280,6 +279,41 @@ class ScanJob {
   }
   bool is_read_to_destination(const Piece& piece) const {
     return into_ && moves_directly(state_.data(), file_offset_of(piece), destination_of(piece));
+  }
+
+  // The same for a tensor of a run. A copy of less costs no more than a transfer.
+  bool is_read_to_destination(const TensorInfo& tensor) const {
+    constexpr std::size_t kWorthATransferBytes = 64 << 10;
+    // Leaves room for the reads of what lies between such tensors.
+    const std::size_t least = std::max(kWorthATransferBytes, piece_limit_ / (kTransfersOfPieceMax / 2 - 2));
+    return into_ && !state_.index.header.encrypted && state_.data().memory_align_bytes() == 1 &&
+           tensor.data_length >= least;
+  }
+
+  // Adds the reads of a range of a run. memory: for what is not read to its destination.
+  void add_reads(const Piece& piece, File& file, const Run::Range& range, std::span<std::byte> memory,
+                 FileTransfers& transfers, std::size_t& count) const {
+    std::uint64_t at = range.begin;
+    const auto add = [&](std::uint64_t offset, std::span<std::byte> bytes) {
+      if (bytes.empty()) return;
+      TZMARK_REQUIRES(count < transfers.size());
+      transfers[count].file = &file;
+      transfers[count].transfer.offset = offset;
+      transfers[count].transfer.memory = bytes;
+      ++count;
+    };
+    const auto add_to_memory = [&](std::uint64_t end) {
+      add(at, memory.subspan(static_cast<std::size_t>(at - range.begin), static_cast<std::size_t>(end - at)));
+    };
+    for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
+      const TensorInfo tensor = info(i);
+      const bool is_inside = tensor.data_offset >= range.begin && tensor.data_offset < range.end;
+      if (!is_inside || !is_read_to_destination(tensor)) continue;
+      add_to_memory(tensor.data_offset);
+      add(tensor.data_offset, {into_(state_.index.in_file_order(i)), static_cast<std::size_t>(tensor.data_length)});
+      at = tensor.data_offset + tensor.data_length;
+    }
+    add_to_memory(range.end);
   }
 
   // Where a part is read to: its destination, or the piece's buffer at an offset that needs no bounce buffer.
