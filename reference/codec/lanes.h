@@ -1,6 +1,7 @@
 // Deals out the tensors of a file as pieces for a pipeline: small tensors in runs, large ones in parts.
 //
-// Several large tensors take turns, so that each core hashes several of them side by side.
+// Several large tensors take turns, so that each core hashes several of them side by side. A tensor that is so large
+// that the hash of it alone would end last begins first, and has a core to itself: its SHA-256 cannot be divided.
 #pragma once
 
 #include <sys/resource.h>
@@ -9,6 +10,7 @@
 #include <concepts>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -67,6 +69,28 @@ inline std::size_t open_streams_max() {
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? static_cast<std::size_t>(limit.rlim_cur / 8) : 1;
 }
 
+// Returns the tensors that are a large share of all, the largest first, and fewer than threads. length_of(tensor) is
+// the length of its data. REQUIRES: least_bytes is more than a run may have.
+template <typename LengthOf>
+std::vector<std::size_t> critical_tensors(std::size_t first, std::size_t end, std::size_t threads,
+                                          std::uint64_t least_bytes, LengthOf&& length_of) {
+  // In a file of more the search would take longer than a hash of what it finds.
+  constexpr std::size_t kTensorsMax = 1 << 16;
+  // One stream has about half the rate of a core that hashes several side by side.
+  constexpr std::uint64_t kSharesOfThread = 2;
+  if (threads < 2 || end - first < 2 || end - first > kTensorsMax) return {};
+  std::uint64_t total = 0;
+  for (std::size_t i = first; i < end; ++i) total += length_of(i);
+  const std::uint64_t least = std::max<std::uint64_t>(least_bytes, total / (kSharesOfThread * threads));
+  std::vector<std::size_t> critical;
+  for (std::size_t i = first; i < end; ++i) {
+    if (length_of(i) >= least) critical.push_back(i);
+  }
+  std::ranges::stable_sort(critical, std::greater<>(), length_of);
+  critical.resize(std::min(critical.size(), threads - 1));
+  return critical;
+}
+
 struct PartSizes {
   std::size_t piece_bytes;
   // Of parts where each thread hashes several tensors: smaller, so that those of all lanes fit into the caches.
@@ -79,9 +103,11 @@ template <LargeTensorOfLane Large>
 class Lanes {
  public:
   // Deals out the tensors from first to before end. hashes: whether each tensor is a stream of SHA-256, so that several
-  // large tensors take turns.
-  Lanes(std::size_t first, std::size_t end, unsigned threads, bool hashes, const PartSizes& sizes)
-      : next_(first),
+  // large tensors take turns. critical: large ones that begin before all others, in this order.
+  Lanes(std::size_t first, std::size_t end, unsigned threads, bool hashes, const PartSizes& sizes,
+        std::vector<std::size_t> critical = {})
+      : critical_(std::move(critical)),
+        next_(first),
         end_(end),
         threads_(threads),
         streams_max_(hashes ? sha256_lanes() : 1U),
@@ -105,6 +131,12 @@ class Lanes {
   // it does not fit. open(tensor) returns a shared_ptr<Large>. An error of either counts at the position of its tensor.
   template <typename AddToRun, typename Open>
   bool next(TensorPiece<Large>& piece, const Position* before, AddToRun&& add_to_run, Open&& open) {
+    if (critical_begun_ < critical_.size()) {
+      begin_critical(piece, before, open);
+      if (piece.failure) return true;
+    }
+    if (take_critical_part(piece, kCriticalPartsInFlight)) return true;
+    while (next_ < end_ && is_critical(next_)) ++next_;
     const bool more = next_ < end_ && (before == nullptr || Position{next_, 0} < *before);
     if (more && takes_new_tensor()) {
       piece.first = next_;
@@ -132,14 +164,19 @@ class Lanes {
         return true;
       }
     }
-    if (lanes_.empty()) return false;
+    if (lanes_.empty()) return take_critical_part(piece, ~std::uint64_t{0});
     take_part(piece);
     return true;
   }
 
+  bool is_critical(std::size_t tensor) const { return std::ranges::find(critical_, tensor) != critical_.end(); }
+
  private:
   // A header has the MACs of all messages, so that those of many open tensors may be large.
   static constexpr std::size_t kHeaderBytesMax = std::size_t{32} << 20;
+
+  // Keep the thread of a critical tensor busy.
+  static constexpr std::uint64_t kCriticalPartsInFlight = 4;
 
   struct Lane {
     std::shared_ptr<Large> large;
@@ -147,6 +184,30 @@ class Lanes {
     std::uint64_t offset = 0;
     std::uint64_t parts = 0;
   };
+
+  template <typename Open>
+  void begin_critical(TensorPiece<Large>& piece, const Position* before, Open&& open) {
+    const std::size_t number = critical_[critical_begun_++];
+    if (before != nullptr && *before < Position{number, 0}) return;
+    try {
+      critical_lanes_.push_back({open(number), number});
+    } catch (...) {
+      piece.first = number;
+      piece.position = {number, 0};
+      piece.failure = std::current_exception();
+    }
+  }
+
+  // Takes a part of a critical tensor of which fewer parts than that are not yet hashed; false if there is none.
+  bool take_critical_part(TensorPiece<Large>& piece, std::uint64_t in_flight_max) {
+    for (auto lane = critical_lanes_.begin(); lane != critical_lanes_.end(); ++lane) {
+      if (lane->parts - lane->large->chain.next >= in_flight_max) continue;
+      piece.is_critical = true;
+      if (take_part_of(*lane, piece, piece_bytes_)) critical_lanes_.erase(lane);
+      return true;
+    }
+    return false;
+  }
 
   std::size_t lanes_allowed() const {
     return header_bytes_ < kHeaderBytesMax ? lane_count_ : std::min(lane_count_, threads_);
@@ -158,26 +219,34 @@ class Lanes {
   void take_part(TensorPiece<Large>& piece) {
     if (turn_ >= lanes_.size()) turn_ = 0;
     Lane& lane = lanes_[turn_];
-    const std::uint64_t length = lane.large->data_length();
-    const std::uint64_t left = length - lane.offset;
-    piece.first = lane.number;
-    piece.large = lane.large;
-    piece.offset = lane.offset;
-    const std::size_t most = lanes_.size() > threads_ ? lane_part_bytes_ : piece_bytes_;
-    piece.length = static_cast<std::size_t>(std::min<std::uint64_t>(left, lane.large->part_bytes(lane.offset, most)));
-    piece.position = {lane.number, lane.offset};
-    piece.is_part = piece.length <= lane_part_bytes_;
-    piece.chain = &lane.large->chain;
-    piece.in_chain = lane.parts++;
-    lane.offset += piece.length;
-    if (lane.offset == length) {
-      header_bytes_ -= lane.large->header_bytes();
+    const std::size_t header_bytes = lane.large->header_bytes();
+    if (take_part_of(lane, piece, lanes_.size() > threads_ ? lane_part_bytes_ : piece_bytes_)) {
+      header_bytes_ -= header_bytes;
       lanes_.erase(lanes_.begin() + static_cast<std::ptrdiff_t>(turn_));
     } else {
       ++turn_;
     }
   }
 
+  // Returns whether it was the last part.
+  bool take_part_of(Lane& lane, TensorPiece<Large>& piece, std::size_t most) {
+    const std::uint64_t length = lane.large->data_length();
+    const std::uint64_t left = length - lane.offset;
+    piece.first = lane.number;
+    piece.large = lane.large;
+    piece.offset = lane.offset;
+    piece.length = static_cast<std::size_t>(std::min<std::uint64_t>(left, lane.large->part_bytes(lane.offset, most)));
+    piece.position = {lane.number, lane.offset};
+    piece.is_part = piece.length <= lane_part_bytes_;
+    piece.chain = &lane.large->chain;
+    piece.in_chain = lane.parts++;
+    lane.offset += piece.length;
+    return lane.offset == length;
+  }
+
+  const std::vector<std::size_t> critical_;
+  std::size_t critical_begun_ = 0;
+  std::vector<Lane> critical_lanes_;
   std::size_t next_;
   const std::size_t end_;
   const std::size_t threads_;

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
+#include <stdexcept>
 #include <vector>
 
 namespace tzmark {
@@ -28,8 +30,9 @@ class LanesTest : public ::testing::Test {
 
   // Deals out all pieces of tensors of these lengths.
   std::vector<Piece> deal(const std::vector<std::uint64_t>& lengths, unsigned threads, bool hashes,
-                          PartSizes sizes = kLaneSizes, std::size_t header_bytes = 0) {
-    Lanes<FakeLarge> lanes(0, lengths.size(), threads, hashes, sizes);
+                          PartSizes sizes = kLaneSizes, std::size_t header_bytes = 0,
+                          const std::vector<std::size_t>& critical = {}) {
+    Lanes<FakeLarge> lanes(0, lengths.size(), threads, hashes, sizes, critical);
     std::vector<Piece> pieces;
     for (Piece piece;; piece = {}) {
       const auto add_to_run = [&](std::size_t i) { return lengths[i] <= kLaneSmallBytes && piece.count < 3; };
@@ -39,6 +42,10 @@ class LanesTest : public ::testing::Test {
       if (!lanes.next(piece, nullptr, add_to_run, open)) return pieces;
       pieces.push_back(piece);
     }
+  }
+
+  static std::vector<std::size_t> critical(const std::vector<std::uint64_t>& lengths, std::size_t threads) {
+    return critical_tensors(0, lengths.size(), threads, 8'001, [&](std::size_t i) { return lengths[i]; });
   }
 
   // Returns how many different tensors the first pieces are of.
@@ -112,6 +119,63 @@ TEST_F(LanesTest, LargeHeadersLimitTheLanes) {
   const auto pieces = deal(lengths, 2, true, kLaneSizes, 8 << 20);
   const std::size_t lanes = std::min<std::size_t>(4, 2 * per_thread_);
   EXPECT_EQ(in_turn(pieces, 2 * lanes), lanes);
+}
+
+TEST_F(LanesTest, TensorsWhoseHashWouldEndLastAreCritical) {
+  using Numbers = std::vector<std::size_t>;
+  std::vector<std::uint64_t> lengths(101, 10'000);
+  lengths[100] = 400'000;
+  EXPECT_EQ(critical(lengths, 2), Numbers{100});
+  lengths[7] = 500'000;
+  EXPECT_EQ(critical(lengths, 8), (Numbers{7, 100})) << "the largest first";
+  EXPECT_EQ(critical(lengths, 2), Numbers{7}) << "one thread is left for the others";
+  EXPECT_EQ(critical(lengths, 1), Numbers{});
+  EXPECT_EQ(critical(std::vector<std::uint64_t>(8, 10'000), 2), Numbers{}) << "none is larger than the others";
+  EXPECT_EQ(critical({7'000, 10}, 2), Numbers{}) << "it fits into a run";
+  EXPECT_EQ(critical({500'000}, 2), Numbers{}) << "there is no other";
+  EXPECT_EQ(critical(std::vector<std::uint64_t>(100'000, 50'000'000), 1'000'000), Numbers{}) << "too many to search";
+}
+
+TEST_F(LanesTest, CriticalTensorsComeFirstAndKeepAFewPartsInFlight) {
+  std::vector<std::uint64_t> lengths(40, 9'000);
+  lengths[39] = 100'000;
+  const auto pieces = deal(lengths, 2, true, kLaneSizes, 0, {39});
+  std::vector<std::uint64_t> dealt(lengths.size());
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const Piece& piece = pieces[i];
+    // Nothing is hashed, so that no more follow until the others are dealt.
+    EXPECT_EQ(piece.is_critical, piece.first == 39);
+    EXPECT_EQ(piece.is_critical, i < 4 || i >= pieces.size() - 9) << i;
+    EXPECT_TRUE(!piece.large || piece.offset == dealt[piece.first]);
+    dealt[piece.first] += piece.length;
+  }
+  EXPECT_EQ(dealt, lengths) << "each is dealt once";
+}
+
+TEST_F(LanesTest, AnErrorOfACriticalTensorIsAtItsPosition) {
+  const std::vector<std::uint64_t> lengths = {10, 20'000, 10, 900'000, 20'000};
+  Lanes<FakeLarge> lanes(0, lengths.size(), 2, true, kLaneSizes, {3});
+  std::vector<std::uint64_t> dealt(lengths.size());
+  std::optional<Position> error;
+  for (Piece piece;; piece = {}) {
+    const auto open = [&](std::size_t i) {
+      if (i == 3) throw std::runtime_error("bad");
+      return std::make_shared<FakeLarge>(FakeLarge{{}, lengths[i], 0});
+    };
+    const auto add_to_run = [&](std::size_t i) { return lengths[i] <= kLaneSmallBytes; };
+    if (!lanes.next(piece, error ? &*error : nullptr, add_to_run, open)) break;
+    if (piece.failure) {
+      EXPECT_FALSE(error);
+      error = piece.position;
+    } else if (piece.large) {
+      dealt[piece.first] += piece.length;
+    } else {
+      for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) dealt[i] += lengths[i];
+    }
+  }
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->tensor, 3u);
+  EXPECT_EQ(dealt, (std::vector<std::uint64_t>{10, 20'000, 10, 0, 0})) << "tensors before it are dealt";
 }
 
 }  // namespace

@@ -77,6 +77,7 @@ struct PipelinePiece {
   std::size_t streams = 1;     // how many the chain stage can process side by side; 0 skips the stage
   bool has_own_memory = false;
   bool is_part = false;        // has at most part_bytes
+  bool is_critical = false;    // its chain would end last: it comes first in the chain stage, and alone
   bool chains_late = false;    // the chain stage neither changes the memory nor determines what is written
   std::exception_ptr failure;  // why the job could not plan this piece; thrown at its position
 };
@@ -279,8 +280,7 @@ class Pipeline {
     std::size_t streams = 0;
     Slot* free = nullptr;
     const auto consider = [this](Task& other, Kind kind, Slot& s) {
-      const bool better = priority(kind) < priority(other.kind) ||
-                          (kind == other.kind && s.piece.position < other.slot->piece.position);
+      const bool better = priority(kind) < priority(other.kind) || (kind == other.kind && precedes(s, *other.slot));
       if (better) other = {kind, &s};
     };
     for (Slot& s : slots_) {
@@ -292,13 +292,18 @@ class Pipeline {
       streams += s.piece.streams;
     }
     if (chain.slot != nullptr) {
-      if (streams < streams_wanted()) chain.kind = Kind::kFewChains;
+      if (!chain.slot->piece.is_critical && streams < streams_wanted()) chain.kind = Kind::kFewChains;
       if (priority(chain.kind) < priority(best.kind)) best = chain;
     }
     const bool may_begin =
         free != nullptr && !holds_enough() && !exhausted_ && (room || !reads_) && (file_ != nullptr || may_compute);
     if (may_begin && priority(Kind::kRead) < priority(best.kind) && begin(*free)) return {Kind::kRead, free};
     return best;
+  }
+
+  static bool precedes(const Slot& a, const Slot& b) {
+    if (a.piece.is_critical != b.piece.is_critical) return a.piece.is_critical;
+    return a.piece.position < b.piece.position;
   }
 
   // With more pieces in use than keep all transfers and lanes busy, memory would be touched for nothing.
@@ -458,10 +463,10 @@ class Pipeline {
     taken[0] = &first;
     std::size_t streams = first.piece.streams;
     std::size_t count = 1;
-    while (streams < wanted && count < kStepsMax) {
+    while (!first.piece.is_critical && streams < wanted && count < kStepsMax) {
       Slot* lowest = nullptr;
       for (Slot& s : slots_) {
-        if (!may_chain(s) || !(taken[count - 1]->piece.position < s.piece.position)) continue;
+        if (s.piece.is_critical || !may_chain(s) || !(taken[count - 1]->piece.position < s.piece.position)) continue;
         if (lowest == nullptr || s.piece.position < lowest->piece.position) lowest = &s;
       }
       if (lowest == nullptr) break;

@@ -63,7 +63,8 @@ class ScanJob {
         options_(options),
         piece_limit_(state.options.piece_bytes),
         lanes_(first, end, state.pipeline_options().thread_count(),
-               options.verify == Verification::kAll || options.plain_sha256, {piece_limit_, lane_part_bytes_of(state)}),
+               options.verify == Verification::kAll || options.plain_sha256, {piece_limit_, lane_part_bytes_of(state)},
+               critical_of(state, options, first, end)),
         headers_(state, end, [this](std::size_t i) { return is_large(i); }),
         done_(done),
         into_(std::move(into)) {}
@@ -81,7 +82,9 @@ class ScanJob {
     piece.run = Run(state_.index.layout);
     const auto open = [&](std::size_t i) {
       const std::size_t tensor = state_.index.in_file_order(i);
-      return std::make_shared<LargeTensor>(state_, tensor, headers_.take(i), into_ ? into_(tensor) : nullptr);
+      return std::make_shared<LargeTensor>(
+          state_, tensor, lanes_.is_critical(i) ? read_header(*state_.file, state_.index, tensor) : headers_.take(i),
+          into_ ? into_(tensor) : nullptr);
     };
     if (!lanes_.next(
             piece, before, [&](std::size_t i) { return add_to(piece.run, i); }, open))
@@ -174,6 +177,14 @@ class ScanJob {
     const std::size_t divisor_max = state.data().transfer_align_bytes() > 1 ? 8 : 16;
     const std::size_t divisor = std::clamp<std::size_t>(64 / state.pipeline_options().thread_count(), 2, divisor_max);
     return std::max(piece_bytes / divisor, std::min<std::size_t>(piece_bytes, 64 << 10));
+  }
+
+  static std::vector<std::size_t> critical_of(const ReaderState& state, const ScanOptions& options, std::size_t first,
+                                              std::size_t end) {
+    if (options.verify != Verification::kAll && !options.plain_sha256) return {};
+    return critical_tensors(
+        first, end, state.pipeline_options().thread_count(), state.options.piece_bytes + 1,
+        [&](std::size_t i) { return state.index.tensors[state.index.in_file_order(i)].data_length; });
   }
 
   using Parts = std::vector<Sha256Part>;
@@ -270,7 +281,7 @@ class ScanJob {
 
   bool is_large(std::size_t i) const {
     Run run(state_.index.layout);
-    return !add_to(run, i);
+    return !lanes_.is_critical(i) && !add_to(run, i);
   }
 
   // The destination of a part of a large tensor.

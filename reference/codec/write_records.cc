@@ -194,7 +194,8 @@ class WriteJob {
         source_(source),
         options_(options),
         lanes_(0, plan.tensors().size(), PipelineOptions{.threads = options.threads}.thread_count(), options.sha256,
-               {options.piece_bytes, lane_part_bytes_of(options, data_file), open_streams_max()}) {}
+               {options.piece_bytes, lane_part_bytes_of(options, data_file), open_streams_max()},
+               critical_of(plan, options)) {}
 
   std::size_t lane_part_bytes() const { return lanes_.lane_part_bytes(); }
 
@@ -314,6 +315,12 @@ class WriteJob {
   }
 
  private:
+  static std::vector<std::size_t> critical_of(const WritePlan& plan, const WriteOptions& options) {
+    if (!options.sha256) return {};
+    return critical_tensors(0, plan.tensors().size(), PipelineOptions{.threads = options.threads}.thread_count(),
+                            options.piece_bytes + 1, [&](std::size_t i) { return plan.tensors()[i].data_length; });
+  }
+
   // Smaller transfers let the device begin before all lanes of a core are through: measured on an NVMe disk, a quarter
   // gains a third with uring-direct. Where calls block, each transfer costs more than that.
   static std::size_t lane_part_bytes_of(const WriteOptions& options, const File& data_file) {
