@@ -300,6 +300,50 @@ TEST(Writer, ChecksTheSourceWhileItCopies) {
   }
 }
 
+// Digests of files are those of what was written, which must not depend on the order of two writes.
+TEST(Writer, WritesEachByteOnce) {
+  class OnceFile final : public File {
+   public:
+    std::string_view io_path() const override { return "once"; }
+    std::uint64_t size() const override { return written_.size(); }
+    bool wrote_twice() const { return wrote_twice_; }
+
+   protected:
+    std::size_t read_some(std::uint64_t, MutableBuffer) override { return 0; }
+    std::size_t write_some(std::uint64_t offset, ConstBuffer in) override {
+      const std::lock_guard lock(mutex_);
+      written_.resize(std::max<std::size_t>(written_.size(), offset + in.size));
+      for (std::size_t i = offset; i < offset + in.size; ++i) {
+        wrote_twice_ = wrote_twice_ || written_[i];
+        written_[i] = true;
+      }
+      return in.size;
+    }
+    void sync_all() override {}
+
+   private:
+    std::mutex mutex_;
+    std::vector<bool> written_;
+    bool wrote_twice_ = false;
+  };
+
+  Content content = many_sizes(true, true);
+  // Headers that fill more than a piece.
+  for (const std::uint64_t bytes : {0, 1, 10'000}) content.add({std::string(5000, 'n'), bytes}, "uint8", {bytes});
+  content.add({std::string(5000, 'm')}, "uint8", {5}, true);
+  for (const bool encrypted : {false, true}) {
+    for (const Layout layout : {Layout::kV4, Layout::kV5Segments}) {
+      WriteOptions options;
+      options.layout = layout;
+      options.piece_bytes = 4096;
+      if (encrypted) options.encrypt = test::with_key(1024);
+      OnceFile file;
+      write_tensors(file, content.table, content.source(), options);
+      EXPECT_FALSE(file.wrote_twice()) << "encrypted: " << encrypted << ", layout " << layout_name(layout);
+    }
+  }
+}
+
 TEST(Reader, KeysOfEverySort) {
   Content content = test::three_tensors();
   WriteOptions options;

@@ -291,7 +291,8 @@ class WriteJob {
         large.record.encrypt(piece.offset, plaintext_of(piece, memory), placed_part(piece, memory));
         if (data_file_.transfer_align_bytes() > 1) share_pages(piece, memory);
       }
-      finish_steps(piece, piece.length);
+      // An empty tensor has a single step.
+      if (piece.length > 0) finish_steps(piece, piece.length);
     }
     if (options_.progress) options_.progress(piece.large ? piece.length : piece.run.bytes());
   }
