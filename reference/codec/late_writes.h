@@ -27,8 +27,10 @@ class LateWrites {
     std::vector<std::byte> of_full;
     {
       const std::lock_guard lock(mutex_);
-      writes_.push_back({offset, bytes_.size(), bytes.size()});
+      // First what may need much memory: a write without its bytes would take those of others.
+      const std::size_t at = bytes_.size();
       bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+      writes_.push_back({offset, at, bytes.size()});
       if (bytes_.size() < kKeptBytesMax) return;
       full.swap(writes_);
       of_full.swap(bytes_);

@@ -91,5 +91,16 @@ TEST(LateWrites, BoundTheirMemory) {
   EXPECT_EQ(file.content().size(), 50'000U * 300);
 }
 
+TEST(LateWrites, ForgetAWriteForWhichThereIsNoMemory) {
+  PageWritingFile file;
+  LateWrites late(file);
+  const std::vector<std::byte> content = random_bytes(100);
+  late.keep(10, content);
+  EXPECT_THROW(late.keep(200, {content.data(), ~std::size_t{0} / 2}), std::length_error);
+  late.keep(300, content);
+  late.flush();
+  EXPECT_EQ(file.offsets, (std::vector<std::uint64_t>{10, 300}));
+}
+
 }  // namespace
 }  // namespace tzmark
