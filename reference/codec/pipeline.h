@@ -401,7 +401,14 @@ class Pipeline {
       s.queue = queue;
       unsigned& now = task.kind == Kind::kRead ? reading_ : writing_;
       ++now;
-      move(s, task.kind, queue, lock);
+      try {
+        move(s, task.kind, queue, lock);
+      } catch (...) {
+        // Other threads still move pieces before this one.
+        if (!lock.owns_lock()) lock.lock();
+        --now;
+        throw;
+      }
       --now;
       --s.pending;
       finish_move(s);

@@ -394,5 +394,70 @@ TEST(PipelineWritesTest, ThreadsComputeWhileAllWritesAreInFlight) {
   EXPECT_EQ(file.most_at_once(), kDepth) << "not more than asked for";
 }
 
+// Its calls block. The queue breaks at the transfers of one piece, for want of memory say.
+class BreakingFile final : public File {
+ public:
+  BreakingFile(std::uint64_t bad_offset, std::atomic<bool>& is_broken)
+      : bad_offset_(bad_offset), is_broken_(is_broken) {}
+  std::string_view io_path() const override { return "breaking"; }
+  std::uint64_t size() const override { return 2 * kWorkBytes; }
+  std::unique_ptr<TransferQueue> make_queue(unsigned) override {
+    class Queue final : public TransferQueue {
+     public:
+      explicit Queue(BreakingFile& file) : file_(file) {}
+      unsigned depth() const override { return 1; }
+      unsigned in_flight() const override { return done_ != nullptr ? 1 : 0; }
+      void start(Transfer& transfer) override {
+        if (transfer.offset == file_.bad_offset_) {
+          file_.is_broken_ = true;
+          throw Error(ErrorCode::kResource, "broken");
+        }
+        done_ = &transfer;
+      }
+      Transfer& wait() override { return *std::exchange(done_, nullptr); }
+      Transfer* poll() override { return std::exchange(done_, nullptr); }
+
+     private:
+      BreakingFile& file_;
+      Transfer* done_ = nullptr;
+    };
+    return std::make_unique<Queue>(*this);
+  }
+
+ protected:
+  std::size_t read_some(std::uint64_t, MutableBuffer) override { throw std::logic_error("not through a queue"); }
+  std::size_t write_some(std::uint64_t, ConstBuffer) override { throw std::logic_error("not through a queue"); }
+  void sync_all() override {}
+
+ private:
+  const std::uint64_t bad_offset_;
+  std::atomic<bool>& is_broken_;
+};
+
+// Its first piece is ready to be written when the queue of another has broken.
+struct LateFirstPieceJob : RecordingJob {
+  LateFirstPieceJob(std::size_t pieces, File* file, const std::atomic<bool>& goes_on)
+      : RecordingJob(std::vector<int>(pieces, -1), file, false), goes_on_(goes_on) {}
+  void produce(Piece& piece, std::span<std::byte> memory) {
+    while (piece.number == 0 && !goes_on_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    RecordingJob::produce(piece, memory);
+  }
+  const std::atomic<bool>& goes_on_;
+};
+
+TEST(PipelineWritesTest, AQueueThatBreaksTakesNoPlaceOfOtherTransfers) {
+  constexpr std::size_t kCount = 20;
+  for (const std::uint64_t bad_piece : {std::uint64_t{1}, kCount + 1}) {  // where it is read, and where it is written
+    std::atomic<bool> is_broken = false;
+    BreakingFile file(bad_piece * kPieceBytes, is_broken);
+    LateFirstPieceJob job(kCount, &file, is_broken);
+    job.streams_max_ = 1;
+    EXPECT_THROW(Pipeline(job, {.threads = 2, .piece_bytes = kPieceBytes, .queue_depth = 1}, kWorkBytes, &file).run(),
+                 Error);
+    EXPECT_TRUE(is_broken);
+    EXPECT_EQ(job.stages()[0], 5) << "the piece before is finished";
+  }
+}
+
 }  // namespace
 }  // namespace tzmark
