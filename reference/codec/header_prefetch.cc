@@ -36,7 +36,8 @@ std::vector<std::byte> HeaderPrefetch::take(std::size_t i) {
   Header header;
   if (found == headers_.end()) {
     next_ = std::max(next_, i + 1);
-    if (threads_.empty() && next_ < end_ && state_.file->transfer_align_bytes() > 1) {
+    if (!started_ && next_ < end_ && state_.file->transfer_align_bytes() > 1) {
+      started_ = true;
       threads_ = start_threads(kThreads, [this](std::size_t) { read_ahead(); });
     }
     lock.unlock();
@@ -45,13 +46,21 @@ std::vector<std::byte> HeaderPrefetch::take(std::size_t i) {
     changed_.wait(lock, [&] { return found->second.is_read; });
     header = std::move(found->second);
     headers_.erase(found);
-    header_bytes_ -= header.bytes.size();
+    header_bytes_ -= header.room;
   }
   if (header.error) std::rethrow_exception(header.error);
   return std::move(header.bytes);
 }
 
 void HeaderPrefetch::read_ahead() {
+  try {
+    read_until_stopped();
+  } catch (...) {
+    // There was no memory for a claim. The header will be read in its turn.
+  }
+}
+
+void HeaderPrefetch::read_until_stopped() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock,
@@ -64,11 +73,14 @@ void HeaderPrefetch::read_ahead() {
       continue;
     }
     Header& header = headers_[i];
+    header.room = room_of(i);
+    header_bytes_ += header.room;
     lock.unlock();
     Header read_one = read(i);
     lock.lock();
+    header_bytes_ = header_bytes_ - header.room + read_one.room;
     header = std::move(read_one);
-    header_bytes_ += header.bytes.size();
+    header.is_read = true;
     changed_.notify_all();
   }
 }
@@ -85,10 +97,19 @@ std::size_t HeaderPrefetch::claim() {
   return end_;
 }
 
+std::size_t HeaderPrefetch::room_of(std::size_t i) const {
+  try {
+    return header_room(state_.index, state_.index.in_file_order(i));
+  } catch (...) {
+    return 0;  // reading it throws the same
+  }
+}
+
 HeaderPrefetch::Header HeaderPrefetch::read(std::size_t i) const {
-  Header header{.is_read = true, .bytes = {}, .error = {}};
+  Header header;
   try {
     header.bytes = read_header(*state_.file, state_.index, state_.index.in_file_order(i));
+    header.room = header.bytes.size();
   } catch (...) {
     header.error = std::current_exception();
   }

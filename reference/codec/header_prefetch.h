@@ -32,13 +32,16 @@ class HeaderPrefetch {
  private:
   struct Header {
     bool is_read = false;
+    std::size_t room = 0;  // its bytes; before it is read, the most that it may have
     std::vector<std::byte> bytes;
     std::exception_ptr error;
   };
 
   void read_ahead();
+  void read_until_stopped();
   // Returns the next tensor to be read, or end_. The lock is held.
   std::size_t claim();
+  std::size_t room_of(std::size_t i) const;
   Header read(std::size_t i) const;
 
   const ReaderState& state_;
@@ -48,10 +51,10 @@ class HeaderPrefetch {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::size_t, Header> headers_;  // of claimed tensors
-  std::size_t header_bytes_ = 0;
-  std::size_t next_ = 0;   // tensors before it are claimed, taken, or not large
-  std::size_t taken_ = 0;  // tensors before it were taken
-  bool stopped_ = false;
+  std::size_t header_bytes_ = 0;           // room for them, also for those that are being read
+  std::size_t next_ = 0;                   // tensors before it are claimed, taken, or not large
+  std::size_t taken_ = 0;                  // tensors before it were taken
+  bool started_ = false, stopped_ = false;
   std::vector<std::jthread> threads_;  // started by the first take
 };
 

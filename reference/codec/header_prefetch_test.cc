@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "codec/header_reading.h"
+#include "codec/write_plan.h"
 #include "testing/faults/thread_limit.h"
 #include "testing/files/tensors_files.h"
 
@@ -106,6 +110,80 @@ TEST_F(HeaderPrefetchTest, EndsAtAnyTime) {
       if (i != 7 && is_large(i)) static_cast<void>(headers.take(i));
     }
   }
+}
+
+TEST_F(HeaderPrefetchTest, AsksOnceForThreadsThatDoNotStart) {
+  const test::ThreadLimit limit(0);
+  HeaderPrefetch headers(*state_, kTensors, is_large);
+  for (std::size_t i = 0; i < 100; ++i) {
+    if (is_large(i)) static_cast<void>(headers.take(i));
+  }
+  EXPECT_EQ(limit.refused(), 1);
+}
+
+TEST_F(HeaderPrefetchTest, GoesOnWithoutMemoryForClaims) {
+  std::atomic<int> left = 20;
+  HeaderPrefetch headers(*state_, kTensors, [&](std::size_t i) {
+    if (left-- < 0) throw std::bad_alloc();
+    return is_large(i);
+  });
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    if (!is_large(i)) continue;
+    EXPECT_EQ(headers.take(i), header(i)) << i;
+  }
+}
+
+// A sparse file whose index tells of huge encrypted tensors, with the headers that these need.
+class HugeFile final : public File {
+ public:
+  HugeFile(std::vector<std::byte> begin, std::uint64_t bytes) : begin_(std::move(begin)), bytes_(bytes) {}
+  std::string_view io_path() const override { return "huge"; }
+  std::uint64_t size() const override { return bytes_; }
+  std::size_t transfer_align_bytes() const override { return 4096; }
+
+  std::atomic<std::uint64_t> being_read = 0, most_being_read = 0;
+
+ protected:
+  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
+    const std::uint64_t now = being_read += out.size;
+    for (std::uint64_t most = most_being_read; most < now && !most_being_read.compare_exchange_weak(most, now);) {
+    }
+    for (std::size_t i = 0; i < out.size; ++i) {
+      out.data[i] = offset + i < begin_.size() ? begin_[offset + i] : std::byte{0};
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    being_read -= out.size;
+    return out.size;
+  }
+  std::size_t write_some(std::uint64_t, ConstBuffer in) override { return in.size; }
+  void sync_all() override {}
+
+ private:
+  const std::vector<std::byte> begin_;
+  const std::uint64_t bytes_;
+};
+
+TEST(HugeHeaders, AreReadAheadOneAtATime) {
+  constexpr std::uint64_t kHeaderBytes = 4 << 20;
+  constexpr std::uint64_t kHuge = 12;
+  TensorTable table;
+  for (std::uint64_t i = 0; i < kHuge; ++i) {
+    table.add({"t", i}, Kind::kStateDict, dtype_from_name("uint8"), std::array{kHeaderBytes / kMacBytes * 1024});
+  }
+  WriteOptions options;
+  options.layout = Layout::kV4;
+  options.encrypt = test::with_key(1024);
+  const WritePlan plan(table, options);
+  MemoryFile frame;
+  HugeFile end({}, 0);  // does not keep what is written
+  plan.write_frame(frame, end);
+  auto file = std::make_unique<HugeFile>(frame.content(), plan.file_bytes());
+  HugeFile& huge = *file;
+  const ReaderState state(std::move(file), nullptr, test::key_options());
+  huge.most_being_read = 0;
+  HeaderPrefetch headers(state, kHuge, [](std::size_t) { return true; });
+  for (std::size_t i = 0; i < kHuge; ++i) EXPECT_GT(headers.take(i).size(), kHeaderBytes);
+  EXPECT_LT(huge.most_being_read, 3 * kHeaderBytes) << "with the one whose turn it is";
 }
 
 }  // namespace
