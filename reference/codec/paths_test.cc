@@ -104,6 +104,20 @@ TEST_P(PathsTest, MemoryThatNeedsNoBounceBuffer) {
   }
 }
 
+TEST_P(PathsTest, AnEmptyTensorWhoseHeaderFillsAPiece) {
+  test::Content content;
+  content.add({std::string(5000, 'n')}, "uint8", {0});
+  const std::string name = new_name();
+  WriteOptions writing;
+  writing.piece_bytes = 4096;
+  writing.io_path = GetParam();
+  write_file(name, content.table, content.source(), writing);
+  ReadOptions reading;
+  reading.piece_bytes = 4096;
+  reading.io_path = GetParam();
+  expect_same(content, Reader::open(name, std::move(reading)).load());
+}
+
 TEST_P(PathsTest, ADamagedMessageIsFoundOnTheWay) {
   const test::Content content = several_sizes();
   const std::string name = new_name();

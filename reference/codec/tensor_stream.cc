@@ -86,7 +86,7 @@ void FileTensorStream::decrypt(std::uint64_t offset, std::span<const std::byte> 
   if (header_.crypt.cipher) {
     const Cipher& cipher = *header_.crypt.cipher;
     open_messages(cipher, *key_, data, plaintext, offset / cipher.message_bytes, info_.data_offset);
-  } else if (data.data() != plaintext.data()) {
+  } else if (!data.empty() && data.data() != plaintext.data()) {
     std::memcpy(plaintext.data(), data.data(), data.size());
   }
 }
