@@ -1,7 +1,8 @@
 // The buffered path: stdio, which most programs use. A file has one position and one buffer, so threads take turns.
 //
 // The stream of a file that may be written only writes: where a stream can also read, each seek to an unaligned offset
-// reads a block first, whose read-ahead made writes in pieces half as fast. Such files are read with pread.
+// reads a block first, whose read-ahead made writes in pieces half as fast. Such files are read with pread. Its writes
+// have no buffer either: the C library of Linux drops the buffer when a flush fails, and reports success afterwards.
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,6 +21,7 @@ class BufferedFile final : public File {
     // Neither mode truncates a file that is already open.
     stream_ = ::fdopen(opening.descriptor.get(), stream_reads_ ? "r" : "w");
     if (stream_ == nullptr) throw_errno(ErrorCode::kOpenFailed, "fdopen");
+    if (!stream_reads_) std::setvbuf(stream_, nullptr, _IONBF, 0);
     opening.descriptor.release();
   }
   // Flushes the buffer and ignores errors; callers that need the content sync the file first.

@@ -39,6 +39,32 @@ TEST_P(FileTest, SaysWhichPathMovesTheBytes) {
   EXPECT_EQ(open(Bytes(1))->io_path(), GetParam());
 }
 
+// The limit of the process stands for a file system that fails while a buffer is written back.
+TEST_P(NamedFileTest, NoBytesAreForgottenAfterAFailure) {
+  const auto file = create();
+  const Bytes content = random_bytes(10'000, 5);
+  file->write_at(0, std::span(content).first(8'192));
+  file->sync();
+  const auto succeeds = [&](auto&& action) {
+    try {
+      action();
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  bool written = false, synced = false;
+  {
+    const test::FileSizeLimit limit(8'192);
+    written = succeeds([&] { file->write_at(8'192, std::span(content).subspan(8'192)); });
+    synced = succeeds([&] { file->sync(); });
+  }
+  ASSERT_FALSE(written && synced);
+  if (!written) file->write_at(8'192, std::span(content).subspan(8'192));
+  file->sync();
+  EXPECT_EQ(read(*file, 0, content.size()), content);
+}
+
 TEST_P(FileTest, ReadsWhatIsThere) {
   const Bytes content = random_bytes(300'000, 1);
   const auto file = open(content);
