@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import unittest.mock
 from pathlib import Path
@@ -477,6 +479,55 @@ class BenchTest(unittest.TestCase):
                 *("--dir", str(self.directory), "--memory", "device"), status=4
             ).stderr
         self.assertRegex(refused, "TZE-AVL-001.*there is no CUDA driver")
+
+    def test_a_signal_leaves_no_files(self) -> None:
+        place = self.directory / "place"
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with subprocess.Popen(
+                [
+                    TZMARK,
+                    "bench",
+                    "--dir",
+                    place,
+                    "--scale",
+                    "64MiB",
+                    "--rounds",
+                    "1000",
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            ) as run:
+                for _ in range(6000):
+                    if run.poll() is not None or list(place.glob("*/*")):
+                        break
+                    time.sleep(0.01)
+                run.send_signal(number)
+                self.assertEqual(run.wait(60), -number)
+            self.assertEqual(os.listdir(place), [])
+
+    def test_a_signal_that_is_ignored_stays_so(self) -> None:
+        place = self.directory / "place"
+        with subprocess.Popen(
+            [
+                "nohup",
+                TZMARK,
+                "bench",
+                "--dir",
+                place,
+                "--scale",
+                "1MiB",
+                "--rounds",
+                "2",
+            ]
+            + ["--io", "pwrite", "--op", "read", "--no-raw"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as run:
+            while run.poll() is None and not list(place.glob("*/*")):
+                time.sleep(0.01)
+            run.send_signal(signal.SIGHUP)
+            self.assertEqual(run.wait(300), 0)
+        self.assertEqual(os.listdir(place), [])
 
     def test_wrong_usage(self) -> None:
         for option in ("--dir", "--json", "--io", "--layout"):

@@ -91,23 +91,10 @@ void require_same_content(const std::string& file_name, const TensorContent& con
   }
 }
 
-Workplace::Workplace(const std::string& directory) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  directory_ = directory + "/tzmark-bench-XXXXXX";
-  if (::mkdtemp(directory_.data()) == nullptr) {
-    throw Error(ErrorCode::kOpenFailed,
-                fmt::format("cannot create a directory in {}: {}", directory, std::generic_category().message(errno)));
-  }
-}
-
-Workplace::~Workplace() {
-  std::error_code ignored;
-  std::filesystem::remove_all(directory_, ignored);
-}
+Workplace::Workplace(const std::string& directory) : directory_(directory) {}
 
 std::string Workplace::new_name(std::string_view suffix) {
-  return fmt::format("{}/{}{}", directory_, names_++, suffix);
+  return fmt::format("{}/{}{}", directory_.name(), names_++, suffix);
 }
 
 const std::string& Workplace::file(const std::shared_ptr<const TensorContent>& content, const FileFormat& stored,
@@ -141,7 +128,8 @@ const std::string& Workplace::raw_file(const std::shared_ptr<const TensorContent
 void Workplace::clear() {
   files_.clear();
   raw_files_.clear();
-  for (const auto& entry : std::filesystem::directory_iterator(directory_)) std::filesystem::remove_all(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(directory_.name()))
+    std::filesystem::remove_all(entry.path());
 }
 
 }  // namespace tzmark::bench

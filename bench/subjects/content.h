@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "harness/removed_directory.h"
 #include "subjects/subject.h"
 #include "tzmark/memory.h"
 #include "tzmark/writer.h"
@@ -64,11 +65,10 @@ std::string_view bench_key_hex();
 class Workplace {
  public:
   explicit Workplace(const std::string& directory);
-  ~Workplace();
   Workplace(const Workplace&) = delete;
   Workplace& operator=(const Workplace&) = delete;
 
-  const std::string& directory() const { return directory_; }
+  const std::string& directory() const { return directory_.name(); }
   // Returns a new file name.
   std::string new_name(std::string_view suffix);
   // Returns the name of a file with the content. The first call writes, syncs and verifies it by its hashes. Each cache
@@ -87,7 +87,7 @@ class Workplace {
     std::uint64_t version = 0;
   };
 
-  std::string directory_;
+  const RemovedDirectory directory_;
   std::uint64_t names_ = 0;
   // Owns the contents, because they are told apart by their addresses.
   std::map<std::tuple<std::shared_ptr<const TensorContent>, FileFormat, Cache>, Made> files_;
