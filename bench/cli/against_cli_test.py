@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 from typing import Any
@@ -203,6 +205,21 @@ class AgainstTest(unittest.TestCase):
         told = self.against(self.fake(litter), *words, status=2)
         self.assertIn("not measured", told.stdout)
         self.assertIn("exit status 1", told.stdout)
+
+    def test_nothing_stays_after_a_signal(self) -> None:
+        """Not even of the workers, which write below the directory of the process that started them."""
+        data = self.folder / "data"
+        with subprocess.Popen(
+            [TZMARK, "bench", "--dir", data, "--against", TZMARK, *self.one_path()]
+            + ["--workload", "mixed", "--scale", "8MiB", "--budget", "300s"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as run:
+            while run.poll() is None and not list(data.glob("*/*/*")):
+                time.sleep(0.01)
+            run.send_signal(signal.SIGINT)
+            self.assertEqual(run.wait(60), -signal.SIGINT)
+        self.assertEqual(os.listdir(data), [])
 
     def test_times_that_are_none(self) -> None:
         words = [*self.one_path(), "--budget", "60s"]

@@ -29,7 +29,8 @@ int made_parent = -1;
 std::array<char, 64> made_name{};
 std::array<struct sigaction, kSignals.size()> actions_before{};
 
-void remove_files(int directory) {
+// depth: of directories below it, which are those of workers.
+void remove_files(int directory, int depth) {
   alignas(dirent64) std::array<char, 4096> entries;
   ::lseek(directory, 0, SEEK_SET);
   for (;;) {
@@ -37,9 +38,14 @@ void remove_files(int directory) {
     if (length <= 0) return;
     for (long at = 0; at < length;) {
       const auto* const entry = reinterpret_cast<const dirent64*>(entries.data() + at);
-      // Fails for the directory itself and its parent, which is right.
-      ::unlinkat(directory, entry->d_name, 0);
       at += entry->d_reclen;
+      if (std::strcmp(entry->d_name, ".") == 0 || std::strcmp(entry->d_name, "..") == 0) continue;
+      if (::unlinkat(directory, entry->d_name, 0) == 0 || depth == 0) continue;
+      const int below = ::openat(directory, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+      if (below < 0) continue;
+      remove_files(below, depth - 1);
+      ::close(below);
+      ::unlinkat(directory, entry->d_name, AT_REMOVEDIR);
     }
   }
 }
@@ -49,7 +55,7 @@ extern "C" void remove_directory_and_go_on(int number) {
   const int directory = made_directory.exchange(-1);
   // Other threads may create files until the process ends.
   for (int attempts = 0; directory >= 0 && attempts < 10; ++attempts) {
-    remove_files(directory);
+    remove_files(directory, 1);
     if (::unlinkat(made_parent, made_name.data(), AT_REMOVEDIR) == 0) break;
   }
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
