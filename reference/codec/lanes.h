@@ -74,7 +74,7 @@ inline std::size_t open_streams_max() {
 template <typename LengthOf>
 std::vector<std::size_t> critical_tensors(std::size_t first, std::size_t end, std::size_t threads,
                                           std::uint64_t least_bytes, LengthOf&& length_of) {
-  // In a file of more the search would take longer than a hash of what it finds.
+  // In more tensors than this the search itself takes milliseconds.
   constexpr std::size_t kTensorsMax = 1 << 16;
   // One stream has about half the rate of a core that hashes several side by side.
   constexpr std::uint64_t kSharesOfThread = 2;

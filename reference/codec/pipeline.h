@@ -15,10 +15,9 @@
 //
 // On an asynchronous path each thread keeps some transfers in flight and computes meanwhile. On a path whose calls
 // block, and where more of them than threads shall be in flight, there are workers for both: at most `threads` of them
-// compute at a time. If the system
-// starts fewer threads than asked for, the remaining ones, at least the calling thread, do all the work. Buffers are
-// allocated once and reused; a piece costs a few short locks and no allocation. The error at the lowest position wins:
-// pieces before it are finished, later ones are dropped.
+// compute at a time. If the system starts fewer threads than asked for, the remaining ones, at least the calling
+// thread, do all the work. Buffers are allocated once and reused; a piece costs a few short locks and no allocation.
+// The error at the lowest position wins: pieces before it are finished, later ones are dropped.
 #pragma once
 
 #include <algorithm>
