@@ -76,7 +76,15 @@ def _implementation(result: Json) -> Json:
             for member in ("tzmark_version", "started", "elapsed_ns", "serve")
         },
         "summary": result["summary"],
+        **_policies(result["options"]),
     }
+
+
+def _policies(options: Json) -> Json:
+    """Returns the answers that a run required to open choices, if it required any."""
+    if not options.get("policies"):
+        return {}
+    return {member: options[member] for member in ("policies", "strict")}
 
 
 def _case(runs: list[Json | None], table: Table, stderr: Table) -> Json:
@@ -92,6 +100,8 @@ def _case(runs: list[Json | None], table: Table, stderr: Table) -> Json:
     choices = {run["choice"] for run in runs if run and run["choice"]}
     if detailed or len(choices) > 1:
         merged["about"] = {member: case[member] for member in ABOUT}
+        if case.get("choice_name"):
+            merged["about"]["choice_name"] = case["choice_name"]
     if detailed:
         merged["explanations"] = _explanations(detailed)
         merged["repro"] = _repro(detailed)
@@ -103,6 +113,8 @@ def _result(case: Json, stderr: Table) -> Json:
         member: case[member]
         for member in ("outcome", "cites_other_rule", "known", "choice")
     }
+    if case.get("policy"):
+        result["policy"] = case["policy"]
     if needs_detail(case):
         result["steps"] = [_step(step, stderr) for step in case["steps"]]
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from matrix import annotated
-from outcomes import BY_CODE, ORDER, SHADES, Json, shade_of, worst
+from outcomes import BY_CODE, ORDER, SHADES, Json, broken_rules, shade_of, worst
 from rule_grid import Item, Mark, complete, is_plain, sections
 from steps import answers
 
@@ -46,7 +46,7 @@ def view(matrix: Json) -> Json:
         "names": [f"{name} {version}" for name, version in names],
         "columns": columns,
         "shades": [shade for shade in SHADES if shade.code in used],
-        "sections": sections(_items(cases, marks), rules),
+        "sections": sections(_items(cases, marks, columns), rules),
         "rules": rules,
         "case_parts": _parts(details),
         "choices": [choice for choice in choices if len(choice["made"]) > 1],
@@ -137,7 +137,9 @@ def _totals(marks: tuple[Mark, ...]) -> Json:
     }
 
 
-def _items(cases: list[Json], marks: list[tuple[Mark, ...]]) -> list[Item]:
+def _items(
+    cases: list[Json], marks: list[tuple[Mark, ...]], columns: list[Column]
+) -> list[Item]:
     return [
         Item(
             case["id"],
@@ -145,9 +147,20 @@ def _items(cases: list[Json], marks: list[tuple[Mark, ...]]) -> list[Item]:
             case["layout"] + (" written" if case["operation"] == "encode" else ""),
             case_marks,
             "explanations" in case,
+            tuple(_broken(case, column.members) for column in columns),
         )
         for case, case_marks in zip(cases, marks, strict=True)
     ]
+
+
+def _broken(case: Json, members: tuple[int, ...]) -> frozenset[str]:
+    """Returns the rules that the failures of a column show to be broken."""
+    explanations = (
+        entry["explanation"]
+        for entry in case.get("explanations", [])
+        if not set(members).isdisjoint(entry["implementations"])
+    )
+    return frozenset(broken_rules(case, explanations))
 
 
 def _by_result(case: Json) -> dict[int, list[int]]:

@@ -1,7 +1,8 @@
 """The outcomes of a case, worst first, as the pages name, order and colour them.
 
-A shade is an outcome, or one of the two things that pages tell apart besides: a refusal for another rule (it passes,
-and is shown), and a case that was not part of a run.
+A shade is an outcome, or one of the things that pages tell apart besides: a refusal for another rule (it passes, and is
+shown), a case that was not part of a run, and, in the row of a rule, a failed case that does not show whether the rule
+is broken.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ SHADES = (
     Shade("disk", "d", "failed", "exceeded the disk limit"),
     Shade("accepted-invalid", "a", "failed", "accepted invalid input"),
     Shade("rejected-valid", "r", "failed", "refused valid input"),
+    Shade(
+        "exercised",
+        "e",
+        "failed",
+        "a valid file failed, and this is one of several rules that it exercises",
+    ),
     Shade("other-rule", "x", "passed", "refused as expected, but cited another rule"),
     Shade("pass", "p", "passed", "as expected"),
     Shade(
@@ -45,7 +52,9 @@ BY_CODE = {shade.code: shade for shade in SHADES}
 ORDER = {shade.code: order for order, shade in enumerate(SHADES)}
 # What the runner can say of a case.
 OUTCOMES = tuple(
-    shade for shade in SHADES if shade.name not in ("other-rule", "not-run")
+    shade
+    for shade in SHADES
+    if shade.name not in ("exercised", "other-rule", "not-run")
 )
 # Those that stopped an answer, so that stderr is what tells about them.
 UNANSWERED = ("crash", "hang", "memory", "output", "disk")
@@ -55,6 +64,19 @@ def shade_of(outcome: str, cites_other_rule: bool) -> Shade:
     if outcome == "pass" and cites_other_rule:
         return BY_NAME["other-rule"]
     return BY_NAME[outcome]
+
+
+def broken_rules(case: Json, explanations: Iterable[Json | None]) -> set[str]:
+    """Returns the rules that a failed case shows to be broken.
+
+    A file that has to be refused is about all of its rules. A valid file exercises its rules, and if it has several,
+    its failure concerns those that an explanation names: the rule that the refusal cites, or that the written file
+    breaks.
+    """
+    if case["verdict"] != "valid" or len(case["rules"]) == 1:
+        return set(case["rules"])
+    named = {explained["rule"] for explained in explanations if explained}
+    return named & set(case["rules"])
 
 
 def worst(codes: Iterable[str]) -> str:

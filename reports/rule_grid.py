@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from outcomes import BY_CODE, Json, worst
+from outcomes import BY_CODE, ORDER, Json, worst
 
 
 # Replaces the text of a rule that the corpus cites but does not state.
@@ -43,6 +43,20 @@ class Item:
     marks: tuple[Mark, ...]
     # Whether the page has a section about it.
     detailed: bool
+    # By column, the rules that a failure of the case shows to be broken (outcomes.broken_rules).
+    broken: tuple[frozenset[str], ...]
+
+    def within(self, rule: str) -> Item:
+        """Returns the case as the row of a rule shows it: a failure that may be due to another rule is marked so."""
+        marks = (
+            (
+                Mark("e", mark.known)
+                if BY_CODE[mark.code or "n"].kind == "failed" and rule not in broken
+                else mark
+            )
+            for mark, broken in zip(self.marks, self.broken, strict=True)
+        )
+        return replace(self, marks=tuple(marks))
 
 
 @dataclass(frozen=True)
@@ -93,6 +107,11 @@ class Row:
         """Returns whether nothing failed and nothing else has to be shown."""
         return all(is_plain(cell.code) for cell in self.cells)
 
+    @property
+    def vague(self) -> bool:
+        """Returns whether nothing shows one of the rules to be broken."""
+        return all(is_plain(cell.code) or cell.code == "e" for cell in self.cells)
+
 
 @dataclass(frozen=True)
 class Section:
@@ -139,7 +158,9 @@ def sections(items: list[Item], rules: dict[str, Json]) -> list[Section]:
     by_section: dict[str, list[Row]] = {}
     for rule in cited:
         rows = by_section.setdefault(rules[rule]["section"], [])
-        rows += _rows_of(rule, [item for item in items if rule in item.rules])
+        rows += _rows_of(
+            rule, [item.within(rule) for item in items if rule in item.rules]
+        )
     return [
         Section(title, tuple(_continue(_fold_rules(by_section[title]))))
         for title in sorted(by_section, key=section_order)
@@ -167,7 +188,7 @@ def _rows_of(rule: str, items: list[Item]) -> list[Row]:
 
 
 def _fold_rules(rows: list[Row]) -> list[Row]:
-    """Merges equal rules of a section at the place of the first, with the quiet ones last."""
+    """Merges equal rules of a section at the place of the first: broken ones, then vague ones, then quiet ones."""
     alike: dict[object, list[Row]] = {}
     for row in rows:
         # A row of some layouts is not merged, so that its rule stays together.
@@ -176,11 +197,27 @@ def _fold_rules(rows: list[Row]) -> list[Row]:
     folded = [
         _row(
             tuple(rule for row in same for rule in row.rules),
-            list({item.id: item for row in same for item in row.items}.values()),
+            _once([item for row in same for item in row.items]),
         )
         for same in alike.values()
     ]
-    return sorted(folded, key=lambda row: row.quiet)
+    # By rule, so that the lines of one stay together.
+    broken = {rule for row in rows if not row.vague for rule, _ in row.rules}
+    return sorted(
+        folded,
+        key=lambda row: (row.quiet, broken.isdisjoint(rule for rule, _ in row.rules)),
+    )
+
+
+def _once(items: list[Item]) -> list[Item]:
+    """Returns each case once, as the rule shows it that it shows to be broken."""
+    worst_first = sorted(
+        items, key=lambda item: [ORDER[mark.code or "n"] for mark in item.marks]
+    )
+    kept: dict[str, Item] = {}
+    for item in worst_first:
+        kept.setdefault(item.id, item)
+    return [kept[id] for id in dict.fromkeys(item.id for item in items)]
 
 
 def _likeness(row: Row) -> object:

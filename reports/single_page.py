@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import rule_grid
-from outcomes import ORDER, OUTCOMES, SHADES, Json, shade_of
-from steps import answers
+from outcomes import ORDER, OUTCOMES, SHADES, Json, Shade, broken_rules, shade_of
+from steps import answers, label
 
 
 def view(result: Json) -> Json:
     rules = rule_grid.complete(result["rules"], result["cases"])
     cases = [_case(case, rules) for case in result["cases"]]
     layouts = sorted({case["layout"] for case in cases})
-    shades = [case["shade"] for case in cases]
+    failed = [case for case in cases if case["shade"].kind == "failed"]
+    others = [case for case in cases if case["shade"].kind != "failed"]
+    sections = rule_grid.sections(_items(cases, layouts), rules)
     profile = result["adapter"]["profile"]
     return {
         "result": result,
@@ -24,13 +26,28 @@ def view(result: Json) -> Json:
             if part in profile
         ],
         "outcomes": OUTCOMES,
-        "shades": [(shade, shades.count(shade)) for shade in SHADES if shade in shades],
+        "shades": _counts(cases),
+        "failed_shades": _counts(failed),
+        "other_shades": _counts(others),
+        "other_rule_count": sum(case["shade"].name == "other-rule" for case in cases),
         "features": _features(cases, layouts),
         "columns": layouts,
-        "sections": rule_grid.sections(_items(cases, layouts), rules),
+        "sections": sections,
+        "vague": any(
+            cell.code == "e"
+            for section in sections
+            for row in section.rows
+            for cell in row.cells
+        ),
         "rules": rules,
-        "case_parts": _parts(cases),
+        "failures": _parts(failed),
+        "others": _worst_first(others),
     }
+
+
+def _counts(cases: list[Json]) -> list[tuple[Shade, int]]:
+    shades = [case["shade"] for case in cases]
+    return [(shade, shades.count(shade)) for shade in SHADES if shade in shades]
 
 
 def _case(case: Json, rules: Json) -> Json:
@@ -39,17 +56,27 @@ def _case(case: Json, rules: Json) -> Json:
     for step in steps:
         if step["explanation"] and step["explanation"] not in explanations:
             explanations.append(step["explanation"])
+    largest = max(steps, key=lambda step: step["process"]["rss_peak_bytes"], default={})
     return {
         **case,
         "shade": shade_of(case["outcome"], case["cites_other_rule"]),
+        "failed_steps": _failed_steps(steps),
         "answers": answers(case["verdict"], steps),
         "explanations": explanations,
         "cited_rules": [(rule, rules[rule]) for rule in case["rules"]],
         "elapsed_ns": sum(step["process"]["elapsed_ns"] for step in steps),
-        "rss_peak_bytes": max(
-            (step["process"]["rss_peak_bytes"] for step in steps), default=0
-        ),
+        "rss_peak_bytes": largest["process"]["rss_peak_bytes"] if largest else 0,
+        "rss_max_bytes": largest["process"].get("rss_max_bytes") if largest else None,
     }
+
+
+def _failed_steps(steps: list[Json]) -> list[tuple[str, str]]:
+    """Returns what failed, in the order of the commands, because the worst failure often hides the cause."""
+    failed: dict[str, list[str]] = {}
+    for step in steps:
+        if shade_of(step["outcome"], False).kind == "failed":
+            failed.setdefault(step["reason"] or "", []).append(label(step))
+    return [(", ".join(labels), reason) for reason, labels in failed.items()]
 
 
 def _mark(case: Json) -> rule_grid.Mark:
@@ -67,6 +94,7 @@ def _items(cases: list[Json], layouts: list[str]) -> list[rule_grid.Item]:
                 for layout in layouts
             ),
             True,
+            (frozenset(broken_rules(case, case["explanations"])),) * len(layouts),
         )
         for case in cases
     ]
@@ -99,17 +127,14 @@ def _count(cases: Iterable[Json]) -> rule_grid.Cell:
     return rule_grid.count(_mark(case) for case in cases)
 
 
-def _parts(cases: list[Json]) -> list[tuple[str, list[Json]]]:
-    """Sorts worst first; sorting is stable, so the order of the corpus is kept within an outcome."""
-    failed = [case for case in cases if case["shade"].kind == "failed"]
-    passed = [case for case in cases if case["shade"].kind != "failed"]
+def _parts(failed: list[Json]) -> list[tuple[str, list[Json]]]:
     parts = (
         ("Failures", [case for case in failed if case["known"] is None]),
         ("Known failures", [case for case in failed if case["known"] is not None]),
-        ("No failures", passed),
     )
-    return [
-        (title, sorted(members, key=lambda case: ORDER[case["shade"].code]))
-        for title, members in parts
-        if members
-    ]
+    return [(title, _worst_first(members)) for title, members in parts if members]
+
+
+def _worst_first(cases: list[Json]) -> list[Json]:
+    """Sorting is stable, so the order of the corpus is kept within an outcome."""
+    return sorted(cases, key=lambda case: ORDER[case["shade"].code])

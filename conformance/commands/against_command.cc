@@ -65,12 +65,18 @@ std::string id_of(std::size_t group) { return fmt::format("against-{}", group + 
 
 std::string repeat_of_finding(const AgainstArguments& arguments, const Adapter& first, const fs::path& corpus,
                               const std::string& id) {
-  return join_command({"tzmark", "conform", "--adapter", join_command(first.argv()), "--against", arguments.other,
-                       "--corpus", corpus.string(), "--only", id});
+  std::vector<std::string> words = {
+      "tzmark",        "conform", "--adapter", join_command(first.argv()), "--against", arguments.other, "--corpus",
+      corpus.string(), "--only",  id};
+  const RunOptions& run = arguments.run;
+  if (run.input_modes != RunOptions().input_modes) {
+    words.insert(words.end(), {"--shape", run.input_modes, "--seed", std::to_string(run.seed)});
+  }
+  return join_command(words);
 }
 
-void write_findings(const AgainstArguments& arguments, const Adapter& first, const Comparison& comparison) {
-  mutation::Findings findings(arguments.findings);
+void write_findings(const AgainstArguments& arguments, const Adapter& first, const Comparison& comparison,
+                    mutation::Findings& findings) {
   for (std::size_t i = 0; i < comparison.groups.size(); ++i) {
     const DifferenceGroup& group = comparison.groups[i];
     const ComparedFile& compared = group.smallest;
@@ -105,6 +111,9 @@ std::string text_of(const Comparison& comparison, const Adapter& first, const Ad
     text += fmt::format("  smallest: {} bytes, of {}{}\n\n", group.smallest.bytes.size(), group.smallest.id,
                         group.finished ? "" : "; not fully minimized");
   }
+  for (const auto& [mode, reason] : comparison.untried) {
+    text += fmt::format("input mode {} not compared on some files: {}\n", name_of(mode), reason);
+  }
   return text + fmt::format("{} files compared in {:.1f} s, {} excused; {} differ, in {} ways\n", comparison.compared,
                             seconds_of(elapsed), comparison.excused, comparison.differing, comparison.groups.size());
 }
@@ -112,11 +121,18 @@ std::string text_of(const Comparison& comparison, const Adapter& first, const Ad
 Json json_of(const Comparison& comparison, const AgainstArguments& arguments, const Adapter& first,
              const Adapter& second, std::chrono::nanoseconds elapsed) {
   Json groups = Json::array();
+  Json shapes = Json::array();
+  for (const InputMode mode : parse_input_modes(arguments.run.input_modes)) {
+    const auto untried = comparison.untried.find(mode);
+    shapes.push_back(
+        {{"shape", name_of(mode)}, {"untried", untried == comparison.untried.end() ? Json() : Json(untried->second)}});
+  }
   for (std::size_t i = 0; i < comparison.groups.size(); ++i) {
     const DifferenceGroup& group = comparison.groups[i];
     Json pairs = Json::array();
     for (const mutation::AnswerPair& pair : group.behaviour.pairs) {
       pairs.push_back({{"command", name_of(pair.command)},
+                       {"shape", name_of(pair.mode)},
                        {"first", pair.first},
                        {"second", pair.second},
                        {"sign", or_null(pair.sign)}});
@@ -140,6 +156,7 @@ Json json_of(const Comparison& comparison, const AgainstArguments& arguments, co
           {"first", describe(first)},
           {"second", describe(second)},
           {"compare_rules", arguments.compare_rules},
+          {"shapes", shapes},
           {"compared", comparison.compared},
           {"excused", comparison.excused},
           {"differing", comparison.differing},
@@ -168,7 +185,12 @@ void add_against_options(CLI::App& app, AgainstArguments& arguments) {
 
 int run_against(const AgainstArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
   const Manifest manifest = load_corpus(arguments.run.corpus, prefix);
+  const InputModeOptions input = arguments.run.input(prefix);
+  check_input_modes(input, manifest.directory, cancelled);
   const std::vector<Case> cases = select_cases(manifest, arguments.run.selection);
+  check_output_files({arguments.run.json_file}, arguments.run.input_files(manifest));
+  std::optional<mutation::Findings> findings;
+  if (!arguments.findings.empty()) findings.emplace(arguments.findings);
   const Adapter first = arguments.run.adapter.start(prefix, cancelled);
   const auto began = std::chrono::steady_clock::now();
   const AdapterOptions other{arguments.other, "", arguments.run.adapter.one_shot};
@@ -178,6 +200,7 @@ int run_against(const AgainstArguments& arguments, const fs::path& prefix, const
                            : mutated_files(mutation::load_seeds(manifest, cases), arguments.run.seed, arguments.count);
   const mutation::AgainstOptions options = {.jobs = arguments.run.jobs,
                                             .limits = arguments.run.limits,
+                                            .input = input,
                                             .compare_rules = arguments.compare_rules,
                                             .minimize_elapsed_max = nanoseconds_of(arguments.minimize_seconds)};
   Comparison comparison;
@@ -188,11 +211,12 @@ int run_against(const AgainstArguments& arguments, const fs::path& prefix, const
   if (cancelled) throw EnvironmentError("stopped");
   const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - began;
   say("{}", text_of(comparison, first, second, elapsed));
-  if (!arguments.findings.empty()) write_findings(arguments, first, comparison);
+  if (findings) write_findings(arguments, first, comparison, *findings);
   if (!arguments.run.json_file.empty()) {
     write_file(arguments.run.json_file, dump_lines(json_of(comparison, arguments, first, second, elapsed)));
   }
-  return comparison.differing == 0 ? 0 : 1;
+  if (comparison.compared == 0) tell("no file was compared");
+  return comparison.differing == 0 && comparison.compared > 0 ? 0 : 1;
 }
 
 }  // namespace tzmark::conformance

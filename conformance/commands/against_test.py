@@ -18,7 +18,7 @@ import jsonschema
 SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 BUILD = Path(os.environ["TZMARK_BUILD_DIR"])
 CORPUS = BUILD / "share/tzmark/corpus"
-CONFORM = BUILD / "bin/tzmark-conform"
+CONFORM = BUILD / "libexec/tzmark/tzmark-conform"
 MODEL = BUILD / "libexec/tzmark/tzmark-adapter-model"
 # As a word of an adapter's command.
 ADAPTER = shlex.quote(str(MODEL))
@@ -106,6 +106,7 @@ class Against(unittest.TestCase):
             [
                 {
                     "command": "decode",
+                    "shape": "file",
                     "first": "accepted",
                     "second": "accepted",
                     "sign": "/tensors/shape",
@@ -143,6 +144,56 @@ class Against(unittest.TestCase):
         result = self.result()
         self.assertEqual((result["differing"], result["groups"]), (0, []))
         self.assertGreater(result["compared"], 10)
+
+    def test_input_modes(self) -> None:
+        # The second is blind to files on a mount, and so differs there alone.
+        blind = self.folder / "blind.py"
+        blind.write_text(
+            f"""import json, os, subprocess, sys
+if sys.argv[1] not in ("capabilities", "serve") and not os.path.isfile(sys.argv[2]):
+    print(json.dumps({{"rejected": {{"rule": None, "offset": None, "message": "no file"}}}}))
+    sys.exit(1)
+done = subprocess.run([{str(MODEL)!r}, *sys.argv[1:]], stdout=subprocess.PIPE, text=True)
+answer = json.loads(done.stdout)
+if sys.argv[1] == "capabilities":
+    answer["commands"].remove("serve")
+    answer["reads"]["shapes"] = ["pipe"]
+print(json.dumps(answer))
+sys.exit(done.returncode)
+"""
+        )
+        other = shlex.join([sys.executable, str(blind)])
+        only = ("--only", "dtype-float16", "--one-shot")
+        pipes = self.folder / "pipes.json"
+        pipes.write_text(
+            json.dumps(
+                {
+                    "protocol": 1,
+                    "name": "model",
+                    "version": "1",
+                    "commands": ["decode", "verify"],
+                    "reads": {"layouts": ["v1"], "shapes": ["pipe"]},
+                }
+            )
+        )
+        few = ("--against", other, *only, "--profile", pipes, "--minimize-time", "1")
+        run = self.conform(*few)
+        self.assertEqual(run.returncode, 0, run.stdout)
+        run = self.conform(*few, "--shape", "file,pipe", "--findings", self.findings)
+        self.assertEqual(run.returncode, 1, run.stdout)
+        result = self.result()
+        self.assertEqual(
+            {pair["shape"] for g in result["groups"] for pair in g["pairs"]}, {"pipe"}
+        )
+        self.assertIn("decode (pipe): accepted, rejected", run.stdout)
+        self.assertEqual([each["shape"] for each in result["shapes"]], ["file", "pipe"])
+        finding = json.loads((self.findings / "against-1.finding.json").read_text())
+        self.assertIn("--shape file,pipe --seed 20", finding["repeat"])
+        # Where one of the two does not have the mode, nothing is compared, which is no agreement.
+        run = self.conform("--against", other, *only, "--shape", "pipe")
+        self.assertEqual(
+            (run.returncode, "no file was compared" in run.stderr), (1, True)
+        )
 
     def test_usage(self) -> None:
         self.assertEqual(self.conform("--against-rules").returncode, 2)

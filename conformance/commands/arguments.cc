@@ -4,14 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <sstream>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "runner/console.h"
 #include "runner/errors.h"
+#include "runner/nearest.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -45,28 +44,6 @@ void refuse_options_without_value(CLI::App& app, int argc, const char* const* ar
       if (option->check_name(name)) throw UsageError(name + ": the value is empty");
     }
   }
-}
-
-// The edit distance.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] != b[j - 1] ? 1 : 0);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, change}));
-    }
-  }
-  return row[b.size()];
-}
-
-std::string suggestion(std::string_view word, const std::vector<std::string>& names) {
-  constexpr std::size_t kWordMaxBytes = 64;
-  if (word.size() > kWordMaxBytes || names.empty()) return "";
-  const auto nearest = std::ranges::min_element(
-      names, [&](const auto& a, const auto& b) { return distance(word, a) < distance(word, b); });
-  return distance(word, *nearest) <= word.size() / 3 + 1 ? fmt::format("; did you mean '{}'?", *nearest) : "";
 }
 
 // Names an unknown word, which CLI11 mentions only if nothing else is wrong; empty if there is none.

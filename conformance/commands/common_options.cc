@@ -1,8 +1,12 @@
 // The options that several commands share; see common_options.h.
 #include "commands/common_options.h"
 
+#include <fmt/format.h>
+
 #include "runner/command_line.h"
 #include "runner/console.h"
+#include "runner/errors.h"
+#include "runner/process.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -54,6 +58,19 @@ void add_limit_options(CLI::App& app, LimitOverrides& limits, const std::string&
       ->check(CLI::PositiveNumber);
 }
 
+void add_selection_options(CLI::App& app, Selection& selection) {
+  add_patterns(app, "--only", selection.ids, "GLOB",
+               "only cases whose id matches this pattern, or with '!' in front, does not; repeatable");
+  add_patterns(app, "--layout", selection.layouts, "LAYOUT", "only cases of this layout; repeatable");
+  add_patterns(app, "--rule", selection.rules, "ID", "only cases about this rule of FORMAT.md; repeatable");
+}
+
+void add_policy_options(CLI::App& app, PolicyOptions& options) {
+  add_patterns(app, "--policy", options.settings, "NAME=accept|reject",
+               "require this answer where FORMAT.md 11.2 leaves readers the choice NAME; repeatable");
+  app.add_flag("--strict", options.strict, "require tzmark's own answers to all choices, but for those of --policy");
+}
+
 void add_corpus_option(CLI::App& app, std::string& corpus) {
   app.add_option("--corpus", corpus, "folder with manifest.json (default: the installed corpus)")->type_name("DIR");
 }
@@ -62,11 +79,18 @@ void add_json_option(CLI::App& app, std::string& json_file) {
   app.add_option("--json", json_file, "write the result as JSON")->type_name("FILE");
 }
 
+InputModeOptions RunOptions::input(const fs::path& prefix) const {
+  return {.modes = parse_input_modes(input_modes), .seed = seed, .tools = prefix / "libexec/tzmark"};
+}
+
 std::vector<std::string> RunOptions::asking_words() const {
   std::vector<std::string> words = {"tzmark", "conform"};
   if (!adapter.command.empty()) words.insert(words.end(), {"--adapter", adapter.command});
   if (!adapter.profile_file.empty()) words.insert(words.end(), {"--profile", adapter.profile_file});
   if (adapter.one_shot) words.emplace_back("--one-shot");
+  for (const std::string& setting : policy.settings) words.insert(words.end(), {"--policy", setting});
+  if (policy.strict) words.emplace_back("--strict");
+  if (input_modes != RunOptions().input_modes) words.insert(words.end(), {"--shape", input_modes});
   return words;
 }
 
@@ -84,15 +108,25 @@ void add_run_options(CLI::App& app, RunOptions& options, const char* seed_text) 
   app.add_option("--profile", options.adapter.profile_file, "JSON file that replaces the profile of the adapter")
       ->type_name("FILE");
   add_corpus_option(app, options.corpus);
-  add_patterns(app, "--only", options.selection.ids, "GLOB", "only cases whose id matches this pattern; repeatable");
-  add_patterns(app, "--layout", options.selection.layouts, "LAYOUT", "only cases of this layout; repeatable");
-  add_patterns(app, "--rule", options.selection.rules, "ID", "only cases about this rule of FORMAT.md; repeatable");
+  add_selection_options(app, options.selection);
   app.add_option("--jobs", options.jobs, "cases at a time (default: one per core)")
       ->type_name("N")
       ->check(CLI::Range(1u, 4096u));
   add_limit_options(app, options.limits, " (default: that of each case)");
   app.add_option("--seed", options.seed, seed_text)->type_name("N");
+  app.add_option("--shape", options.input_modes,
+                 "input modes, separated by commas: file, pipe, short-reads, read-only, offset (default: file)")
+      ->type_name("MODES");
   add_json_option(app, options.json_file);
+}
+
+void check_input_modes(const InputModeOptions& input, const fs::path& folder, const std::atomic<bool>& cancelled) {
+  if (std::ranges::find(input.modes, InputMode::kReadOnly) == input.modes.end()) return;
+  std::vector<std::string> command = read_only_prefix(input, folder);
+  command.push_back("true");
+  const ProcessResult process = run_process(command, {}, cancelled);
+  if (process.end == ProcessEnd::kExited && process.exit_status == 0) return;
+  throw UnavailableError(fmt::format("the input mode read-only: {}", one_line(process.stderr_tail, 1000)));
 }
 
 Manifest load_corpus(const std::string& corpus, const fs::path& prefix) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runner/adapter.h"
+#include "runner/policy.h"
 #include "runner/suite.h"
 
 namespace tzmark::conformance {
@@ -36,20 +37,44 @@ CLI::Validator seconds_validator();
 // --timeout and --memory; replaced names what counts without them.
 void add_limit_options(CLI::App& app, LimitOverrides& limits, const std::string& replaced);
 
+// --only, --layout and --rule.
+void add_selection_options(CLI::App& app, Selection& selection);
+
 void add_corpus_option(CLI::App& app, std::string& corpus);
 
 // --json
 void add_json_option(CLI::App& app, std::string& json_file);
+
+// --policy and --strict.
+struct PolicyOptions {
+  std::vector<std::string> settings;
+  bool strict = false;
+
+  // Throws as Policies does.
+  Policies policies(const Manifest& manifest) const { return {manifest, settings, strict}; }
+};
+
+void add_policy_options(CLI::App& app, PolicyOptions& options);
 
 // What the commands have in common that ask about the cases of a corpus, or about files made of them.
 struct RunOptions {
   AdapterOptions adapter;
   std::string corpus;  // empty: the one below prefix
   Selection selection;
+  PolicyOptions policy;  // of commands with add_policy_options
   LimitOverrides limits;
   unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
   std::uint64_t seed = InputModeOptions().seed;
+  std::string input_modes = "file";
   std::string json_file;  // empty: none
+
+  // What the command reads and must not overwrite.
+  std::vector<std::string> input_files(const Manifest& manifest) const {
+    return {adapter.profile_file, (manifest.directory / "manifest.json").string()};
+  }
+
+  // Throws UsageError for unknown modes.
+  InputModeOptions input(const std::filesystem::path& prefix) const;
 
   // The words that begin a command line which asks the same adapter, and then about the same cases.
   std::vector<std::string> asking_words() const;
@@ -57,6 +82,10 @@ struct RunOptions {
 };
 
 void add_run_options(CLI::App& app, RunOptions& options, const char* seed_text);
+
+// Throws UnavailableError if this machine does not support one of the input modes. folder is one that can be read.
+void check_input_modes(const InputModeOptions& input, const std::filesystem::path& folder,
+                       const std::atomic<bool>& cancelled);
 
 // Throws as load_manifest does.
 Manifest load_corpus(const std::string& corpus, const std::filesystem::path& prefix);

@@ -13,7 +13,6 @@
 #include "runner/errors.h"
 #include "runner/file_content.h"
 #include "runner/known.h"
-#include "runner/process.h"
 #include "runner/report.h"
 
 namespace tzmark::conformance {
@@ -22,12 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 SuiteOptions suite_options(const ConformArguments& arguments, const fs::path& prefix) {
-  SuiteOptions options{.jobs = arguments.run.jobs,
-                       .limits = arguments.run.limits,
-                       .kept = {},
-                       .input = {.modes = parse_input_modes(arguments.input_modes),
-                                 .seed = arguments.run.seed,
-                                 .tools = prefix / "libexec/tzmark"}};
+  SuiteOptions options{
+      .jobs = arguments.run.jobs, .limits = arguments.run.limits, .kept = {}, .input = arguments.run.input(prefix)};
   if (!arguments.kept.empty()) options.kept = arguments.kept;
   return options;
 }
@@ -35,30 +30,29 @@ SuiteOptions suite_options(const ConformArguments& arguments, const fs::path& pr
 // Prints the command that repeats one case.
 int print_repro(const Manifest& manifest, const Adapter& adapter, const InputModeOptions& input,
                 const std::string& id) {
-  for (const Case& item : manifest.cases) {
-    if (item.id != id) continue;
-    CaseResult unknown;
-    unknown.item = item;
-    say("{}\n", repro_command(manifest, item, adapter, input, decisive_step(unknown, adapter.profile(), input.modes)));
-    return 0;
-  }
-  throw UsageError(fmt::format("the corpus has no case '{}'", id));
+  CaseResult unknown;
+  unknown.item = find_case(manifest, id);
+  const Decisive step = decisive_step(unknown, adapter.profile(), input.modes);
+  say("{}\n", repro_command(manifest, unknown.item, adapter, input, step));
+  return 0;
 }
 
-// Throws UnavailableError if this machine does not support one of the input modes.
-void check_input_modes(const InputModeOptions& input, const Manifest& manifest, const std::atomic<bool>& cancelled) {
-  if (std::ranges::find(input.modes, InputMode::kReadOnly) == input.modes.end()) return;
-  std::vector<std::string> command = read_only_prefix(input, manifest.directory);
-  command.push_back("true");
-  const ProcessResult process = run_process(command, {}, cancelled);
-  if (process.end == ProcessEnd::kExited && process.exit_status == 0) return;
-  throw UnavailableError(fmt::format("the input mode read-only: {}", one_line(process.stderr_tail, 1000)));
+// The list of known failures; empty if there is none, or --fix-known is to make it.
+std::vector<KnownFailure> known_failures(const ConformArguments& arguments) {
+  const bool to_be_made = arguments.fix_known && !fs::exists(arguments.known_file);
+  return arguments.known_file.empty() || to_be_made ? std::vector<KnownFailure>{} : load_known(arguments.known_file);
+}
+
+void check_outputs(const ConformArguments& arguments, const Manifest& manifest) {
+  std::vector<std::string> inputs = arguments.run.input_files(manifest);
+  std::vector<std::string> outputs = {arguments.run.json_file, arguments.html_file, arguments.junit_file};
+  (arguments.fix_known ? outputs : inputs).push_back(arguments.known_file);
+  check_output_files(outputs, inputs);
+  if (!arguments.kept.empty()) check_output_folder(arguments.kept);
 }
 
 // Compares the run with the list of known failures, and rewrites the list on request.
-void judge_known(const ConformArguments& arguments, SuiteRun& run) {
-  const bool to_be_made = arguments.fix_known && !fs::exists(arguments.known_file);
-  const std::vector<KnownFailure> known = to_be_made ? std::vector<KnownFailure>{} : load_known(arguments.known_file);
+void judge_known(const ConformArguments& arguments, const std::vector<KnownFailure>& known, SuiteRun& run) {
   run.known_problems = apply_known(known, *run.manifest, run.results);
   if (arguments.fix_known) save_known(arguments.known_file, fix_known(known, *run.manifest, run.results));
 }
@@ -77,9 +71,7 @@ void write_reports(const ConformArguments& arguments, const SuiteRun& run, const
 
 void add_conform_options(CLI::App& app, ConformArguments& arguments) {
   add_run_options(app, arguments.run, "seed of short reads and offsets (default: 20)");
-  app.add_option("--shape", arguments.input_modes,
-                 "input modes, separated by commas: file, pipe, short-reads, read-only, offset (default: file)")
-      ->type_name("MODES");
+  add_policy_options(app, arguments.run.policy);
   app.add_option("--keep", arguments.kept, "keep specification, data and result of encode cases, one folder per case")
       ->type_name("DIR");
   CLI::Option* const known =
@@ -92,18 +84,28 @@ void add_conform_options(CLI::App& app, ConformArguments& arguments) {
   app.add_option("--junit", arguments.junit_file, "write the result as JUnit XML")->type_name("FILE");
   app.add_option("--repro", arguments.repro_case, "print the command that repeats this case, and run no case")
       ->type_name("CASE");
+  app.add_option("--max-skipped", arguments.skipped_max,
+                 "fail if more than N cases were skipped, whole or in one of the input modes")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--list", arguments.list, "print the cases (id, layout, verdict, features) and run nothing");
+  add_file_options(app, arguments.file);
 }
 
 int run_conform(const ConformArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
+  if (!arguments.file.file.empty()) return run_on_file(arguments.file, arguments.run, prefix, cancelled);
   const Manifest manifest = load_corpus(arguments.run.corpus, prefix);
-  const std::vector<Case> cases = select_cases(manifest, arguments.run.selection);
+  std::vector<Case> cases = select_cases(manifest, arguments.run.selection);
+  const Policies policies = arguments.run.policy.policies(manifest);
+  for (Case& item : cases) policies.apply(item);
   if (arguments.list) {
     print_cases(cases);
     return 0;
   }
   const SuiteOptions options = suite_options(arguments, prefix);
-  check_input_modes(options.input, manifest, cancelled);
+  check_input_modes(options.input, manifest.directory, cancelled);
+  check_outputs(arguments, manifest);
+  const std::vector<KnownFailure> known = known_failures(arguments);
   const Adapter adapter = arguments.run.adapter.start(prefix, cancelled);
   if (!arguments.repro_case.empty()) return print_repro(manifest, adapter, options.input, arguments.repro_case);
   warn_of_stale_exclusions(manifest, adapter.profile());
@@ -114,11 +116,17 @@ int run_conform(const ConformArguments& arguments, const fs::path& prefix, const
     run.results = run_suite(manifest, cases, adapter, run.options, cancelled, std::cref(progress));
   }
   run.elapsed = std::chrono::steady_clock::now() - began;
+  run.skipped_max = arguments.skipped_max;
+  run.policies = policies;
   if (cancelled) throw EnvironmentError("stopped");
-  if (!arguments.known_file.empty()) judge_known(arguments, run);
+  if (!arguments.known_file.empty()) judge_known(arguments, known, run);
   say("{}", text_report(run));
   write_reports(arguments, run, prefix, cancelled);
   if (totals_of(run.results).ran() == 0) tell("no case ran");
+  if (run.skipped_too_many()) {
+    tell(fmt::format("{} cases were skipped, whole or in an input mode; --max-skipped allows {}", run.skipped(),
+                     *run.skipped_max));
+  }
   return run.passed() ? 0 : 1;
 }
 

@@ -1,19 +1,23 @@
 // tzmark conform: runs the cases of a corpus on an adapter and reports the results.
 #pragma once
 
+#include <optional>
+
 #include "commands/common_options.h"
+#include "commands/file_command.h"
 
 namespace tzmark::conformance {
 
 struct ConformArguments {
   RunOptions run;
-  std::string input_modes = "file";
+  FileArguments file;
   std::string kept;
   std::string known_file;
   bool fix_known = false;
   std::string html_file;
   std::string junit_file;
   std::string repro_case;
+  std::optional<std::size_t> skipped_max;  // no limit if there is none
   bool list = false;
 };
 

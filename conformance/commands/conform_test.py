@@ -26,7 +26,9 @@ Json = dict[str, Any]
 
 SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 BUILD = Path(os.environ["TZMARK_BUILD_DIR"])
-CONFORM = BUILD / "bin/tzmark-conform"
+CONFORM = BUILD / "libexec/tzmark/tzmark-conform"
+MODEL = BUILD / "libexec/tzmark/tzmark-adapter-model"
+CORPUS = BUILD / "share/tzmark/corpus"
 FAKE_ADAPTER = SOURCE / "conformance/runner/testdata/fake_adapter.py"
 # Whether this machine lets the suite mount a folder read-only for a process.
 HAS_READ_ONLY = (
@@ -148,10 +150,46 @@ class ConformTest(unittest.TestCase):
         run = self.run_on_corpus(behaviours=("invalid=accept",))
         self.assertEqual(run.returncode, 1)
         self.assertIn(
-            "accepted-invalid invalid (TZR-HDR-002)\n    decode: accepted",
+            "accepted-invalid invalid (TZR-HDR-002)\n"
+            "    why: Why <invalid> & co.\n"
+            "    decode, verify: accepted, but is invalid\n",
             run.stdout,
         )
         self.assertEqual(run.stdout.splitlines()[-1], "5 passed, 1 failed, 0 skipped")
+
+    def test_every_failed_command_is_told_with_its_limit(self) -> None:
+        run = self.run_on_corpus(
+            *("--timeout", "0.5", "--memory", "100MiB"),
+            behaviours=("invalid:decode=accept", "invalid=hang", "malformed=spike"),
+        )
+        self.assertRegex(
+            run.stdout,
+            r"\nhang invalid \(TZR-HDR-002\)\n"
+            r"    why: Why <invalid> & co\.\n"
+            r"    decode: accepted, but is invalid\n"
+            r"    verify: still running after [\d.]+ s, limit [\d.]+ s\n",
+        )
+        self.assertRegex(
+            run.stdout,
+            r"\nmemory malformed .*\n"
+            r"    why: .*\n"
+            r"    decode: used [\d.]+ MiB of memory, limit 1\d\d\.\d MiB\n",
+        )
+
+    def test_cases_refused_for_another_rule_are_named(self) -> None:
+        cases = ("invalid", "malformed", "authentication-failure:decode")
+        run = self.run_on_corpus(
+            behaviours=(
+                *(f"{name}=reject-for-another-rule" for name in cases),
+                "authentication-failure=accept",
+            )
+        )
+        self.assertRegex(
+            run.stdout,
+            r"\nrefused as they should be, but for another rule: 2\n"
+            r"    \S+ instead of TZR-HDR-002: malformed invalid\n",
+        )
+        self.assertIn("\n5 passed, 1 failed, 0 skipped\n", run.stdout)
 
     def test_a_crash_shows_its_last_words(self) -> None:
         run = self.run_on_corpus(behaviours=("invalid=exception",))
@@ -159,7 +197,8 @@ class ConformTest(unittest.TestCase):
         self.assertIn("stderr: ValueError: cannot unpack invalid.bin", run.stdout)
 
     def test_no_case_ran(self) -> None:
-        run = self.run_on_corpus("--only", "nothing-like-this")
+        # Both are known, and no case is both.
+        run = self.run_on_corpus("--only", "valid", "--layout", "v4")
         self.assertEqual((run.returncode, "no case ran" in run.stderr), (1, True))
         run = self.run_on_corpus(behaviours=("*=unsupported",))
         self.assertEqual((run.returncode, "no case ran" in run.stderr), (1, True))
@@ -188,9 +227,138 @@ class ConformTest(unittest.TestCase):
         self.assertEqual((run.returncode, "No such file" in run.stderr), (3, True))
 
     def test_report_not_writable(self) -> None:
-        for option in ("--json", "--junit", "--html"):
-            run = self.run_on_corpus(option, self.folder / "none/file")
-            self.assertEqual(run.returncode, 3, option)
+        (self.folder / "file").touch()
+        for option in ("--json", "--junit", "--html", "--keep"):
+            # A folder has no room for a file of its name, and a file none for others.
+            for place in ("none/file", ".", "file/file"):
+                if option == "--keep" and place != "file/file":
+                    continue
+                run = self.run_on_corpus(option, self.folder / place)
+                self.assertEqual((run.returncode, run.stdout), (3, ""), (option, place))
+                self.assertIn("cannot be written", run.stderr)
+        known = self.folder / "none/known.json"
+        run = self.run_on_corpus("--known", known, "--fix-known")
+        self.assertEqual((run.returncode, run.stdout), (3, ""))
+        for command in (
+            ("mutate", "--count", "2"),
+            ("against", "--with", adapter()),
+            ("minimize", self.corpus / "valid.bin"),
+        ):
+            run = conform(*command, "--json", self.folder / "none/file")
+            self.assertEqual((run.returncode, run.stdout), (3, ""), command)
+            self.assertIn("none/file: cannot be written", run.stderr)
+
+    # Open choices.
+
+    def name_choices(self) -> None:
+        """Adds a case that is left to the reader by each of two named choices."""
+        self.add_case("gap", "implementation-defined")
+        self.add_case("weak", "implementation-defined")
+        self.manifest["open_choices"] = {
+            name: {
+                "text": "Whether it is read.",
+                "rules": ["TZR-HDR-002"],
+                "tzmark": tzmark,
+                "rejected_by": rejected_by,
+            }
+            for name, tzmark, rejected_by in (
+                ("record-gaps", "reject", "decode"),
+                ("crc32-alone", "accept", "verify"),
+            )
+        }
+        for case, name in zip(
+            self.manifest["cases"][-2:], self.manifest["open_choices"], strict=True
+        ):
+            case["choice_name"] = name
+        self.save()
+
+    def results(self, run: subprocess.CompletedProcess[str], path: Path) -> Json:
+        """The result in JSON of a run that came to its end."""
+        self.assertIn(run.returncode, (0, 1), run.stderr)
+        result = json.loads(path.read_text())
+        jsonschema.validate(result, SCHEMA)
+        return result
+
+    def test_a_policy_requires_an_answer(self) -> None:
+        self.name_choices()
+        path = self.folder / "result.json"
+        for answer, wrong in (("accept", "reject"), ("reject", "accept")):
+            setting = f"record-gaps={answer}"
+            options = ("--policy", setting, "--json", path)
+            self.assertEqual(
+                self.run_on_corpus(*options, behaviours=(f"gap={answer}",)).returncode,
+                0,
+            )
+            run = self.run_on_corpus(*options, behaviours=(f"gap={wrong}",))
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(f"against the policy {setting}", run.stdout)
+            self.assertIn(f"policies: {setting}\n", run.stdout)
+            result = self.results(run, path)
+            self.assertEqual(result["options"]["policies"], {"record-gaps": answer})
+            self.assertIs(result["options"]["strict"], False)
+            cases = {case["id"]: case for case in result["cases"]}
+            self.assertEqual(cases["gap"]["choice_name"], "record-gaps")
+            self.assertEqual(cases["gap"]["policy"], answer)
+            self.assertEqual(cases["gap"]["verdict"], "implementation-defined")
+            self.assertIsNone(cases["weak"]["policy"])
+            self.assertEqual(cases["weak"]["outcome"], "implementation-defined")
+
+    def test_a_rejection_by_verify_may_decode(self) -> None:
+        self.name_choices()
+        setting = ("--policy", "crc32-alone=reject")
+        right = ("weak:verify=reject",)
+        self.assertEqual(self.run_on_corpus(*setting, behaviours=right).returncode, 0)
+        run = self.run_on_corpus(*setting)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn(
+            "verify: accepted, against the policy crc32-alone=reject", run.stdout
+        )
+
+    def test_strict_requires_what_tzmark_does(self) -> None:
+        self.name_choices()
+        path = self.folder / "result.json"
+        options = ("--strict", "--json", path)
+        run = self.run_on_corpus(*options, behaviours=("gap=reject",))
+        self.assertEqual(run.returncode, 0, run.stdout)
+        result = self.results(run, path)
+        self.assertIs(result["options"]["strict"], True)
+        self.assertEqual(
+            result["options"]["policies"],
+            {"record-gaps": "reject", "crc32-alone": "accept"},
+        )
+        self.assertEqual(self.run_on_corpus(*options).returncode, 1)
+        relaxed = ("--policy", "record-gaps=accept")
+        self.assertEqual(self.run_on_corpus(*options, *relaxed).returncode, 0)
+
+    def test_wrong_policies(self) -> None:
+        self.name_choices()
+        for options, message in (
+            (["--policy", "record-gap=accept"], "did you mean 'record-gaps'?"),
+            (["--policy", "record-gaps"], "not NAME=accept or NAME=reject"),
+            (["--policy", "record-gaps=yes"], "not NAME=accept or NAME=reject"),
+            (
+                ["--policy", "record-gaps=accept", "--policy", "record-gaps=reject"],
+                "both accept and reject",
+            ),
+        ):
+            run = self.run_on_corpus(*options)
+            self.assertEqual((run.returncode, run.stdout), (2, ""), options)
+            self.assertIn(message, run.stderr)
+        del self.manifest["open_choices"]
+        for case in self.manifest["cases"]:
+            case.pop("choice_name", None)
+        self.save()
+        run = self.run_on_corpus("--strict")
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("the corpus names no open choices", run.stderr)
+
+    def test_a_choice_that_the_manifest_does_not_describe(self) -> None:
+        self.name_choices()
+        del self.manifest["open_choices"]["record-gaps"]
+        self.save()
+        run = self.run_on_corpus()
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("no open choice 'record-gaps'", run.stderr)
 
     def test_help_and_version(self) -> None:
         run = conform("--help")
@@ -207,6 +375,36 @@ class ConformTest(unittest.TestCase):
         self.assertIn("\n3 passed, 0 failed", run.stdout)
         run = self.run_on_corpus("--layout", "v4")
         self.assertIn("\n1 passed, 0 failed", run.stdout)
+        run = self.run_on_corpus("--only", "!in*", "--only", "!*-failure")
+        self.assertIn("\n4 passed, 0 failed", run.stdout)
+        run = self.run_on_corpus("--only", "*valid", "--only", "!in*")
+        self.assertIn("\n1 passed, 0 failed", run.stdout)
+
+    def test_what_the_selection_does_not_know_is_wrong_usage(self) -> None:
+        for words, message in (
+            (("--only", "vald"), "no case matches 'vald'; did you mean 'valid'?"),
+            (
+                ("--only", "!integrty-*"),
+                "no case matches '!integrty-*'; did you mean 'integrity-*'?",
+            ),
+            (("--only", "burn"), "no case matches 'burn'"),
+            (("--layout", "v6"), "unknown layout 'v6'; did you mean 'v1'?"),
+            (
+                ("--rule", "TZR-HDR-02"),
+                "unknown rule 'TZR-HDR-02'; did you mean 'TZR-HDR-002'?",
+            ),
+        ):
+            for command in (
+                ("conform",),
+                ("corpus", "list"),
+                ("mutate", "--count", "2"),
+                ("against", "--with", adapter()),
+            ):
+                run = conform(*command, "--corpus", self.corpus, *words)
+                self.assertEqual((run.returncode, run.stdout), (2, ""), words)
+                self.assertEqual(run.stderr, f"tzmark-conform: {message}\n")
+        run = self.run_on_corpus("--repro", "vald")
+        self.assertIn("no case 'vald'; did you mean 'valid'?", run.stderr)
 
     def test_list(self) -> None:
         run = conform("--corpus", self.corpus, "--list", "--only", "valid")
@@ -343,6 +541,49 @@ class ConformTest(unittest.TestCase):
             end = result["cases"][0]["steps"][0]["process"]["end"]
             self.assertEqual(end, "answered" if served else "exited")
 
+    def test_a_failure_that_only_an_aged_process_shows(self) -> None:
+        profile = {
+            "protocol": 1,
+            "name": "n",
+            "version": "1",
+            "commands": ["decode", "verify", "serve"],
+            "reads": {"layouts": ["v1"]},
+        }
+        self.add_case("last", "valid")
+        self.save()
+        result, junit, page = (self.folder / name for name in ("r", "j", "h"))
+        behaviours = ("malformed=remember", "last=wrong-after-one")
+        run = conform(
+            *("--corpus", self.corpus, "--jobs", "1"),
+            *("--json", result, "--junit", junit, "--html", page, "--adapter"),
+            adapter(
+                *("--profile", json.dumps(profile)),
+                *(word for each in behaviours for word in ("--case", each)),
+            ),
+        )
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("\n6 passed, 1 failed, 0 skipped\n", run.stdout)
+        text = "only after earlier questions; a fresh process passes, and fails after verify malformed"
+        for report in (run.stdout, junit.read_text(), page.read_text()):
+            self.assertIn(text, report)
+        document = json.loads(result.read_text())
+        jsonschema.validate(document, SCHEMA)
+        case = document["cases"][-1]
+        step = case["steps"][0]
+        self.assertEqual((step["outcome"], step["fails_afresh"]), ("wrong-data", False))
+        earlier = {"case": "malformed", "command": "verify", "shape": "file"}
+        self.assertEqual(step["only_after"]["questions"], [earlier])
+        self.assertTrue(step["only_after"]["shortest"])
+        self.assertEqual(step["only_after"]["asked"], 12)
+        # The command line of the case is the one that shows the failure.
+        self.assertEqual(case["repro"], step["only_after"]["repeat"])
+        again = subprocess.run(
+            ["sh", "-c", case["repro"]], capture_output=True, text=True
+        )
+        answers = [json.loads(line) for line in again.stdout.splitlines()]
+        self.assertEqual([answer["id"] for answer in answers], [0, 1, 2])
+        self.assertEqual(answers[2]["decoded"]["tensors"][0]["shape"], [4, 4])
+
     def test_profile_takes_the_place_of_the_printed_one(self) -> None:
         profile = {
             "protocol": 1,
@@ -389,9 +630,8 @@ class ConformTest(unittest.TestCase):
 
     def moved_program(self) -> Path:
         """The program in a place of its own, without what it needs for input modes."""
-        (self.folder / "bin").mkdir()
         (self.folder / "libexec/tzmark").mkdir(parents=True)
-        program = self.folder / "bin/tzmark-conform"
+        program = self.folder / "libexec/tzmark/tzmark-conform"
         shutil.copy(CONFORM, program)
         return program
 
@@ -410,7 +650,9 @@ class ConformTest(unittest.TestCase):
             behaviours=("valid=open-for-writing",),
         )
         self.assertEqual(run.returncode, 1, run.stderr)
-        self.assertIn("decode (read-only): exit status 1", run.stdout)
+        self.assertIn(
+            "decode (read-only), verify (read-only): exit status 1", run.stdout
+        )
         self.assertIn(
             "\ninput mode read-only: 5 passed, 1 failed, 0 skipped", run.stdout
         )
@@ -455,7 +697,7 @@ esac
                 f"sh {shlex.quote(str(blind))}",
                 "no read of the file came by the library",
             ),
-            (self.moved_program(), adapter(), "that shortens reads was not loaded"),
+            (self.moved_program(), adapter(), "that shortens them was not loaded"),
         ):
             run = subprocess.run(
                 [program, "--corpus", self.corpus, "--adapter", command]
@@ -466,6 +708,81 @@ esac
             self.assertEqual(run.returncode, 1, run.stdout)
             self.assertIn(reason, run.stdout)
             self.assertIn("0 passed, 0 failed, 1 skipped", run.stdout)
+
+    def static_adapter(self, status: int = 0) -> str:
+        """A program, linked as Go links, that verifies all files; or with another status, crashes on all."""
+        source = self.folder / "static.c"
+        source.write_text(
+            """#include <stdio.h>
+            #include <string.h>
+            int main(int argc, char** argv) {
+              if (argc > 1 && strcmp(argv[1], "capabilities") == 0)
+                return puts("{\\"protocol\\": 1, \\"name\\": \\"static\\", \\"version\\": \\"1\\","
+                            "\\"commands\\": [\\"verify\\"], \\"reads\\": {\\"layouts\\": [\\"v1\\"]}}") < 0;
+              puts("{\\"verified\\": true}");
+              return STATUS;
+            }""".replace(
+                "STATUS", str(status)
+            )
+        )
+        program = self.folder / "static"
+        subprocess.run(["cc", "-static", "-o", program, source], check=True)
+        return shlex.quote(str(program))
+
+    def test_an_input_mode_that_cannot_be_had_skips_itself(self) -> None:
+        result = self.folder / "result.json"
+        options = ("--corpus", self.corpus, "--only", "valid", "--json", result)
+        command = self.static_adapter()
+        both = ("--shape", "file,short-reads")
+        run = conform(*options, "--adapter", command, *both)
+        self.assertEqual(run.returncode, 0, run.stdout)
+        self.assertIn("\n1 passed, 0 failed, 0 skipped\n", run.stdout)
+        self.assertIn(
+            "\ninput mode short-reads: 0 passed, 0 failed, 1 skipped\n"
+            "    1: no short reads here: the library that shortens them was not loaded, as in static programs, "
+            "Go among them\n",
+            run.stdout,
+        )
+        document = json.loads(result.read_text())
+        jsonschema.validate(document, SCHEMA)
+        self.assertEqual(
+            [step["outcome"] for step in document["cases"][0]["steps"]],
+            ["pass", "skipped"],
+        )
+        # A failure is one in any mode.
+        run = conform(*options, "--adapter", self.static_adapter(7), *both)
+        self.assertIn("\n0 passed, 1 failed, 0 skipped\n", run.stdout)
+        # Without another mode, nothing was tested.
+        command = self.static_adapter()
+        run = conform(*options, "--adapter", command, "--shape", "short-reads")
+        self.assertEqual((run.returncode, "no case ran" in run.stderr), (1, True))
+
+    def test_max_skipped(self) -> None:
+        options = ("--corpus", self.corpus, "--only", "valid")
+        half = (*options, "--adapter", self.static_adapter())
+        modes = ("--shape", "file,short-reads")
+        for words, status in (
+            ((*half, "--max-skipped", "0"), 0),
+            ((*half, *modes, "--max-skipped", "1"), 0),
+            ((*half, *modes, "--max-skipped", "0"), 1),
+        ):
+            run = conform(*words)
+            self.assertEqual(run.returncode, status, words)
+        self.assertEqual(
+            run.stderr,
+            "tzmark-conform: 1 cases were skipped, whole or in an input mode; --max-skipped allows 0\n",
+        )
+        skipped = ("invalid=unsupported", "malformed=unsupported")
+        run = self.run_on_corpus("--max-skipped", "1", behaviours=skipped)
+        self.assertIn("2 cases were skipped", run.stderr)
+        self.assertEqual(run.returncode, 1)
+        run = self.run_on_corpus("--max-skipped", "2", behaviours=skipped)
+        self.assertEqual(run.returncode, 0)
+        self.assertEqual(self.run_on_corpus("--max-skipped", "-1").returncode, 2)
+        # Its profile lacks a mode.
+        modes = ("--shape", "file,offset")
+        self.assertEqual(self.run_on_corpus(*modes).returncode, 0)
+        self.assertEqual(self.run_on_corpus(*modes, "--max-skipped", "0").returncode, 1)
 
     def test_a_machine_without_read_only_mounts(self) -> None:
         program = self.moved_program()
@@ -502,6 +819,13 @@ esac
         run = conform("corpus", "list", "--corpus", self.corpus)
         self.assertEqual(run.stdout.splitlines()[0], "valid\tv1\tvalid\t")
         self.assertEqual(len(run.stdout.splitlines()), 6)
+        run = conform("corpus", "list", "--corpus", self.corpus, "--only", "*valid")
+        self.assertEqual(
+            [line.split("\t")[0] for line in run.stdout.splitlines()],
+            ["valid", "invalid"],
+        )
+        run = conform("corpus", "list", "--corpus", self.corpus, "--only", "!*valid")
+        self.assertEqual(len(run.stdout.splitlines()), 4)
         run = conform("corpus", "check", "--corpus", self.corpus)
         self.assertEqual((run.returncode, run.stdout), (0, "6 cases, 0 wrong\n"))
         target = self.folder / "exported"
@@ -554,6 +878,8 @@ esac
             },
         )
         self.assertEqual(result["summary"]["cites_other_rule"], 1)
+        for step in (step for case in result["cases"] for step in case["steps"]):
+            self.assertGreater(step["process"]["rss_max_bytes"], 64 << 20)
         valid = result["cases"][0]
         self.assertEqual(
             valid["steps"][0]["difference"],
@@ -628,15 +954,30 @@ esac
     def test_filters_of_the_page_name_every_outcome_that_came(self) -> None:
         file = self.folder / "page.html"
         self.faulty_run("--html", file)
-        filters = set(re.findall(r'<label for="show-([a-z-]+)"', file.read_text()))
+        filters = re.findall(r'<label for="(failed|show)-([a-z-]+)"', file.read_text())
         # What passes here was refused for another rule, which the page tells apart.
         self.assertEqual(
             filters,
-            {
-                *("all", "wrong-data", "crash", "other-rule", "skipped"),
-                "implementation-defined",
-            },
+            [
+                *(("failed", name) for name in ("all", "wrong-data", "crash")),
+                *(("show", name) for name in ("all", "other-rule")),
+                *(("show", name) for name in ("implementation-defined", "skipped")),
+            ],
         )
+
+    def test_html_imports_nothing_from_the_current_directory(self) -> None:
+        mark = self.folder / "imported"
+        (self.folder / "sitecustomize.py").write_text(f"open({str(mark)!r}, 'w')")
+        page = self.folder / "page.html"
+        run = subprocess.run(
+            [CONFORM, "--corpus", self.corpus, "--adapter", adapter(), "--html", page],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": ":/none"},
+            capture_output=True,
+            text=True,
+        )
+        self.assertTrue(page.exists(), run.stderr)
+        self.assertFalse(mark.exists())
 
     def test_html_without_python_or_jinja(self) -> None:
         options = (
@@ -673,8 +1014,7 @@ class MutationTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="tzmark-mutation-test-")
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        model = BUILD / "libexec/tzmark/tzmark-adapter-model"
-        self.lax = shlex.join([str(model), "--without", "TZR-REC-009"])
+        self.lax = shlex.join([str(MODEL), "--without", "TZR-REC-009"])
 
     def result(self, *options: str | Path) -> tuple[int, Json]:
         done = conform(*options, "--json", self.folder / "result.json")
@@ -702,6 +1042,77 @@ class MutationTest(unittest.TestCase):
         jsonschema.validate(manifest, schema)
         again = conform("--adapter", self.lax, "--corpus", found)
         self.assertIn(f"0 passed, {len(manifest['cases'])} failed", again.stdout)
+
+    def test_findings_under_a_policy_repeat(self) -> None:
+        found = self.folder / "found"
+        status, mutation = self.result(
+            *("--adapter", self.lax, "--mutate", "400", "--strict", "--findings", found)
+        )
+        self.assertEqual(status, 1)
+        for failure in mutation["failures"]:
+            described = Path(failure["file"]).with_suffix(".finding.json")
+            repeat = json.loads(described.read_text())["repeat"]
+            environment = os.environ | {"PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}
+            run = subprocess.run(
+                ["sh", "-c", repeat], capture_output=True, env=environment
+            )
+            self.assertEqual(run.returncode, 1, repeat)
+
+    def test_policies_apply_to_mutated_files(self) -> None:
+        """A reader that accepts gaps fails where they have to be rejected, and there alone."""
+        lenient = shlex.join([str(MODEL), "--without", "TZR-IDX-012"])
+        options = ("--adapter", lenient, "--mutate", "3000", "--only", "index-*")
+        self.assertEqual(conform(*options).returncode, 0)
+        run = conform(*options, "--policy", "record-gaps=reject", "--stop-at-first")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("against the policy record-gaps=reject", run.stdout)
+        self.assertIn("--policy record-gaps=reject", run.stdout)
+        for name in ("record-gap=reject", "record-gaps"):
+            self.assertEqual(conform(*options, "--policy", name).returncode, 2)
+
+    def test_strict_leaves_no_mutated_file_open(self) -> None:
+        options = ("--mutate", "1000", "--seed", "5")
+        status, mutation = self.result(*options)
+        self.assertEqual(status, 0)
+        self.assertGreater(mutation["all"]["open"], 10)
+        status, mutation = self.result(*options, "--strict")
+        self.assertEqual((status, mutation["all"]["open"]), (0, 0))
+
+    def test_strict_is_what_the_reference_does(self) -> None:
+        for corpus in (CORPUS, SOURCE / "reference/safetensors/cases"):
+            run = conform("--strict", "--corpus", corpus)
+            self.assertEqual(run.returncode, 0, run.stdout)
+
+    def test_input_modes(self) -> None:
+        crashing = self.folder / "crashing.py"
+        # The model, but that it dies of a file in a pipe, which is none.
+        crashing.write_text(
+            f"""import json, os, subprocess, sys
+if sys.argv[1] == "capabilities":
+    print(json.dumps({{"protocol": 1, "name": "n", "version": "1", "commands": ["verify"],
+                      "reads": {{"layouts": ["v1"], "shapes": ["pipe"]}}}}))
+    sys.exit(0)
+if not os.path.isfile(sys.argv[2]):
+    os.abort()
+sys.exit(subprocess.run([{str(MODEL)!r}, *sys.argv[1:]]).returncode)
+"""
+        )
+        command = shlex.join([sys.executable, str(crashing)])
+        few = ("--layout", "v1", "--only", "dtype-*")
+        status, mutation = self.result(
+            *("--adapter", command, *few, "--mutate", "8", "--shape", "file,pipe")
+        )
+        self.assertEqual(status, 1)
+        self.assertEqual({f["shape"] for f in mutation["failures"]}, {"pipe"})
+        repeat = shlex.split(mutation["failures"][0]["repeat"])
+        again = conform(*repeat[2:])
+        self.assertEqual(again.returncode, 1, again.stderr)
+        self.assertIn("verify (pipe): none; crash", again.stdout)
+        self.assertIn("verify: ", again.stdout)
+        # No mode that the adapter has.
+        run = conform("--adapter", command, *few, "--mutate", "3", "--shape", "offset")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("0 right, 0 failed, 3 skipped", run.stdout)
 
     def test_one_mutation_is_repeated(self) -> None:
         _, mutation = self.result(
@@ -786,7 +1197,7 @@ class CommandLineTest(unittest.TestCase):
             ("conform", "--count", "5"),
             ("mutate",),
             ("mutate", "--count", "5", "--html", "x"),
-            ("mutate", "--count", "5", "--shape", "pipe"),
+            ("mutate", "--count", "5", "--max-skipped", "5"),
             ("mutate", "--mutation", "5", "--stop-at-first"),
             ("against", "--count", "5"),
             ("against", "--with", "x", "--mutation", "5"),
@@ -809,9 +1220,9 @@ class CommandLineTest(unittest.TestCase):
     def test_stderr_that_is_full_or_closed_ends_nothing(self) -> None:
         with open("/dev/full", "wb") as full:
             done = subprocess.run([CONFORM, "--only", "nothing"], stderr=full)
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         shell = ("sh", "-c", 'exec "$0" --only nothing 2>&-', CONFORM)
-        self.assertEqual(subprocess.run(shell).returncode, 1)
+        self.assertEqual(subprocess.run(shell).returncode, 2)
 
     def test_text_that_cannot_be_printed_is_an_error(self) -> None:
         for command in ("corpus list", "--list", "--help"):

@@ -68,7 +68,7 @@ void add_corpus_commands(CLI::App& app, CorpusArguments& arguments) {
     command.callback([&arguments, name] { arguments.command = name; });
     return &command;
   };
-  add("list", "print the cases: id, layout, verdict, features");
+  add_selection_options(*add("list", "print the cases: id, layout, verdict, features"), arguments.selection);
   add("check", "compare every file with its SHA-256 in the manifest");
   add("export", "copy all cases, their expected content and the manifest into a new folder")
       ->add_option("DIR", arguments.export_to)
@@ -81,7 +81,7 @@ int run_corpus(const CorpusArguments& arguments, const fs::path& prefix, const s
   if (arguments.command == "export") {
     export_files(manifest, arguments.export_to);
   } else {
-    print_cases(manifest.cases);
+    print_cases(select_cases(manifest, arguments.selection));
   }
   return 0;
 }

@@ -51,8 +51,8 @@ int run_guarded(const std::function<int(const fs::path& prefix)>& command) {
   cancel_on_signals();
   try {
     open_standard_streams();
-    // The program finds what was installed with it by where it is itself.
-    return command(fs::canonical("/proc/self/exe").parent_path().parent_path());
+    // The program is in libexec/tzmark, and finds what was installed with it relative to its own path.
+    return command(fs::canonical("/proc/self/exe").parent_path().parent_path().parent_path());
   } catch (const std::exception& error) {
     if (cancelled) return 128 + cancelling_signal;
     tell(error.what());
@@ -85,8 +85,8 @@ const CommandLine<ConformArguments> kConform = {
     "Other commands: tzmark-conform corpus | mutate | against | minimize, each with its own --help.\n"
     "Options that select mutate: --mutate N, --mutant I, --stop-at-first, --findings DIR.\n"
     "Options that select against: --against CMD, --against-rules, --minimize-time SECONDS.\n"
-    "Exit status: 0 all passed, 1 a case failed or none ran, 2 invalid usage, 3 the environment failed,\n"
-    "4 the HTML page cannot be made here, or an input mode is not supported here.",
+    "Exit status: 0 all passed, 1 a case failed, none ran or too many were skipped, 2 invalid usage,\n"
+    "3 the environment failed, 4 the HTML page cannot be made here, or an input mode is not supported here.",
     &add_conform_options, &run_conform};
 const CommandLine<CorpusArguments> kCorpus = {
     "tzmark corpus", "Lists, checks or exports the cases of the tzmark conformance suite.",
@@ -94,12 +94,14 @@ const CommandLine<CorpusArguments> kCorpus = {
     &add_corpus_commands, &run_corpus};
 const CommandLine<MutateArguments> kMutate = {
     "tzmark mutate", "Scores how strictly an implementation reads, on mutated files of the corpus.",
-    "Exit status: 0 no failure, 1 a failure, or no file was judged, 2 invalid usage, 3 the environment failed.",
+    "Exit status: 0 no failure, 1 a failure, or no file was judged, 2 invalid usage, 3 the environment failed,\n"
+    "4 an input mode is not supported here.",
     &add_mutate_options, &run_mutate};
 const CommandLine<AgainstArguments> kAgainst = {
     "tzmark against", "Compares two implementations on the same files, and reports where they differ.",
-    "Exit status: 0 no difference, 1 a difference, 2 invalid usage, 3 the environment failed.", &add_against_options,
-    &run_against};
+    "Exit status: 0 no difference, 1 a difference, or no file was compared, 2 invalid usage,\n"
+    "3 the environment failed, 4 an input mode is not supported here.",
+    &add_against_options, &run_against};
 const CommandLine<MinimizeArguments> kMinimize = {
     "tzmark minimize", "Shrinks a file while an implementation fails on it in the same way.",
     "Exit status: 0 a file was written, 1 the implementation does not fail on FILE, 2 invalid usage,\n"

@@ -96,7 +96,10 @@ void add_minimize_options(CLI::App& app, MinimizeArguments& arguments) {
 int run_minimize(const MinimizeArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
   const auto began = std::chrono::steady_clock::now();
   const mutation::FileSecret secret = secret_of_files(arguments.key_file, arguments.passphrase_file);
-  const std::vector<std::byte> file = read_file(arguments.file);
+  const std::vector<std::byte> file = read_named_file(arguments.file);
+  const fs::path out = out_of(arguments);
+  check_output_files({out.string(), arguments.json_file},
+                     {arguments.file, arguments.key_file, arguments.passphrase_file, arguments.adapter.profile_file});
   const Adapter adapter = arguments.adapter.start(prefix, cancelled);
   const LimitOverrides& limits = arguments.limits;
   const std::optional<Failure> failure = find_failure(adapter, file, secret, commands_of(arguments), limits);
@@ -111,7 +114,6 @@ int run_minimize(const MinimizeArguments& arguments, const fs::path& prefix, con
   };
   const mutation::Minimized minimized =
       mutation::minimize(file, to_model(secret), still_fails, {.elapsed_max = nanoseconds_of(arguments.time_seconds)});
-  const fs::path out = out_of(arguments);
   write_file(out, model::text_of(minimized.file));
   const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - began;
   const std::string repeat = repeat_command(arguments, adapter, *failure, out);

@@ -25,7 +25,7 @@ import jsonschema
 
 SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 BUILD = Path(os.environ["TZMARK_BUILD_DIR"])
-CONFORM = BUILD / "bin/tzmark-conform"
+CONFORM = BUILD / "libexec/tzmark/tzmark-conform"
 MODEL = BUILD / "libexec/tzmark/tzmark-adapter-model"
 SCHEMA = json.loads((SOURCE / "reports/schema/minimize.schema.json").read_text())
 SIZE_BYTES = int(os.environ.get("TZMARK_MINIMIZE_MIB", "8")) << 20

@@ -53,13 +53,16 @@ void minimize(const Adapter& adapter, Command command, Finding& finding) {
   item.features = assessment.item.features;
   item.verdict = assessment.item.verdict;
   item.open_choice = assessment.item.open_choice;
+  item.choice_name = assessment.item.choice_name;
   if (!assessment.item.rules.empty()) item.rules = assessment.item.rules;
   finding.expected = std::move(assessment.expected);
 }
 
 // The command line that repeats a finding.
 std::string repeat_of_finding(const RunOptions& run, const fs::path& folder, const std::string& id) {
-  return fmt::format("{} --corpus {} --only {}", join_command(run.asking_words()), join_command({folder.string()}), id);
+  const bool seeded = run.input_modes != RunOptions().input_modes;
+  return fmt::format("{} --corpus {} --only {}{}", join_command(run.asking_words()), join_command({folder.string()}),
+                     id, seeded ? fmt::format(" --seed {}", run.seed) : "");
 }
 
 int run_one(const MutateArguments& arguments, const Adapter& adapter, const mutation::SeedLists& seeds,
@@ -99,6 +102,7 @@ void add_mutate_options(CLI::App& app, MutateArguments& arguments) {
   app.add_option("--mutation,--mutant", arguments.mutation, "ask about this mutation alone, and show it")
       ->type_name("I")
       ->excludes(count);
+  add_policy_options(app, arguments.run.policy);
   app.add_flag("--stop-at-first", arguments.stop_at_first, "stop after the first failure")->needs(count);
   app.add_option("--findings", arguments.findings,
                  "write one case per kind of failure into this new folder, minimized if there is a --count")
@@ -109,6 +113,10 @@ int run_mutate(const MutateArguments& arguments, const fs::path& prefix, const s
   if (arguments.count == 0 && !arguments.mutation) throw UsageError("--count (--mutate) or --mutation is required");
   const Manifest manifest = load_corpus(arguments.run.corpus, prefix);
   const std::vector<Case> cases = select_cases(manifest, arguments.run.selection);
+  const Policies policies = arguments.run.policy.policies(manifest);
+  const InputModeOptions input = arguments.run.input(prefix);
+  check_input_modes(input, manifest.directory, cancelled);
+  check_output_files({arguments.run.json_file}, arguments.run.input_files(manifest));
   const Adapter adapter = arguments.run.adapter.start(prefix, cancelled);
   warn_of_stale_exclusions(manifest, adapter.profile());
   const mutation::SeedLists seeds = mutation::load_seeds(manifest, cases);
@@ -116,8 +124,9 @@ int run_mutate(const MutateArguments& arguments, const fs::path& prefix, const s
   report.options = {.seed = arguments.run.seed,
                     .mutations = arguments.count,
                     .stop_at_first = arguments.stop_at_first,
+                    .policies = policies,
                     .suite = {.jobs = arguments.run.jobs, .limits = arguments.run.limits, .kept = {}}};
-  report.options.suite.input.seed = arguments.run.seed;
+  report.options.suite.input = input;
   if (arguments.mutation) return run_one(arguments, adapter, seeds, report.options);
   std::optional<Findings> findings;
   if (!arguments.findings.empty()) findings.emplace(arguments.findings);
@@ -127,6 +136,7 @@ int run_mutate(const MutateArguments& arguments, const fs::path& prefix, const s
     const ProgressLine progress(arguments.count);
     report.score = run_mutations(seeds, adapter, report.options, cancelled, std::cref(progress));
   }
+  run.policies = policies;
   run.elapsed = std::chrono::steady_clock::now() - began;
   if (cancelled) throw EnvironmentError("stopped");
   add_failures(arguments, adapter, findings, report);

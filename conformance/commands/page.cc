@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <sstream>
+#include <string>
 
 #include "runner/errors.h"
 #include "runner/json.h"
@@ -16,6 +18,22 @@ namespace {
 // What render.py exits with when a Python package is missing.
 constexpr int kUnavailableStatus = 4;
 
+// The current directory may hold files of others, and relative and empty entries of PYTHONPATH depend on it. The suite
+// shares no code with the commands that do the same.
+void keep_python_from_current_directory() {
+  const char* const given = std::getenv("PYTHONPATH");
+  if (given == nullptr) return;
+  std::string kept, entry;
+  for (std::istringstream entries(given); std::getline(entries, entry, ':');) {
+    if (entry.starts_with('/')) kept += (kept.empty() ? "" : ":") + entry;
+  }
+  if (kept.empty()) {
+    ::unsetenv("PYTHONPATH");
+  } else {
+    ::setenv("PYTHONPATH", kept.c_str(), 1);
+  }
+}
+
 }  // namespace
 
 void make_page(const std::filesystem::path& renderer, const std::string& json, const std::string& html_file,
@@ -23,6 +41,7 @@ void make_page(const std::filesystem::path& renderer, const std::string& json, c
   if (!std::filesystem::exists(renderer)) throw EnvironmentError(fmt::format("{}: no such file", renderer.string()));
   const char* const chosen = std::getenv("TZMARK_PYTHON");
   const std::string python = chosen ? chosen : "python3";
+  keep_python_from_current_directory();
   const ScratchFile result(json);
   ProcessResult process;
   try {

@@ -15,7 +15,7 @@ constexpr std::size_t kSecretMaxBytes = 1 << 20;
 constexpr const char* kBlanks = " \t\r\n";
 
 std::string key_hex_of(const std::string& key_file) {
-  const std::vector<std::byte> content = read_file(key_file, kSecretMaxBytes);
+  const std::vector<std::byte> content = read_named_file(key_file, kSecretMaxBytes);
   if (content.size() == kKeyBytes) return model::hex_digits(content);
   std::string text(model::text_of(content));
   text.erase(text.find_last_not_of(kBlanks) + 1);
@@ -32,9 +32,13 @@ mutation::FileSecret secret_of_files(const std::string& key_file, const std::str
   mutation::FileSecret secret;
   if (!key_file.empty()) secret.key_hex = key_hex_of(key_file);
   if (passphrase_file.empty()) return secret;
-  std::string text(model::text_of(read_file(passphrase_file, kSecretMaxBytes)));
+  std::string text(model::text_of(read_named_file(passphrase_file, kSecretMaxBytes)));
   if (text.ends_with('\n')) text.pop_back();
   if (text.ends_with('\r')) text.pop_back();
+  if (!model::is_utf8(text)) {
+    throw UsageError(
+        fmt::format("{}: the passphrase is not UTF-8; convert the file, for example with iconv", passphrase_file));
+  }
   secret.passphrase = text;
   return secret;
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -26,6 +27,14 @@ namespace fs = std::filesystem;
 
 constexpr int kUnavailableStatus = 125;
 constexpr int kNotStartedStatus = 126;
+
+// mount_setattr(2), which glibc has since 2.36 only.
+constexpr long kMountSetattr = 442;  // on every architecture
+constexpr unsigned kRecursive = 0x8000;
+constexpr std::uint64_t kReadOnly = 1;
+struct MountAttributes {
+  std::uint64_t set = 0, clear = 0, propagation = 0, user_namespace = 0;
+};
 
 [[noreturn]] void fail(const std::string& what) {
   throw std::runtime_error(fmt::format("{}: {}", what, std::strerror(errno)));
@@ -51,9 +60,8 @@ void enter_namespaces() {
 void mount_read_only(const fs::path& folder) {
   if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) fail("mounts cannot be made private");
   if (::mount(folder.c_str(), folder.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) fail(folder.string());
-  mount_attr attributes{};
-  attributes.attr_set = MOUNT_ATTR_RDONLY;
-  if (::mount_setattr(AT_FDCWD, folder.c_str(), AT_RECURSIVE, &attributes, sizeof attributes) != 0) {
+  const MountAttributes attributes{.set = kReadOnly};
+  if (::syscall(kMountSetattr, AT_FDCWD, folder.c_str(), kRecursive, &attributes, sizeof attributes) != 0) {
     fail(folder.string());
   }
   // A working directory in the folder stays below the mount until it is entered again.

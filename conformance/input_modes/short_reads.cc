@@ -1,9 +1,9 @@
-// Preloaded into an adapter by the suite: reads of files below a folder give fewer bytes than were asked for, as they
-// may at any time.
+// Preloaded into an adapter by the suite: reads of one file give fewer bytes than were asked for, as they may at any
+// time.
 //
-// TZMARK_SHORT_READS_UNDER=DIR   the folder, without links in its name
 // TZMARK_SHORT_READS_SEED=N      seed of the sizes, with the position in the file
-// TZMARK_SHORT_READS_COUNT=F     16 bytes, which count the processes that loaded this, and the reads that came by
+// TZMARK_SHORT_READS_FILE=FILE   the file, or
+// TZMARK_SHORT_READS_COUNT=F     a SharedCounts, which names the file of each question
 //
 // It reaches what a dynamically linked program asks of the C library in read, pread, readv and preadv. It does not
 // reach static programs, runtimes with system calls of their own, io_uring, mapped files, nor stdio, which calls read
@@ -17,56 +17,55 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include "runner/odd_sizes.h"
+#include "runner/shared_counts.h"
 
 namespace {
 
 using tzmark::conformance::odd_piece_bytes;
 
-constexpr std::size_t kNameMaxBytes = 4096;
-constexpr std::size_t kCountBytes = 2 * sizeof(std::uint64_t);
+using tzmark::conformance::SharedCounts;
 
-char folder[kNameMaxBytes];
-std::size_t folder_bytes = 0;
 std::uint64_t seed = 0;
-std::uint64_t* counts = nullptr;
+SharedCounts of_named_file;
+// Null: no file is read short.
+SharedCounts* shared = nullptr;
 
-__attribute__((constructor)) void load() {
-  const char* const under = std::getenv("TZMARK_SHORT_READS_UNDER");
-  if (under == nullptr || std::strlen(under) >= sizeof folder) return;
-  std::memcpy(folder, under, std::strlen(under));
-  folder_bytes = std::strlen(under);
-  if (const char* const text = std::getenv("TZMARK_SHORT_READS_SEED")) seed = std::strtoull(text, nullptr, 10);
-  const char* const count = std::getenv("TZMARK_SHORT_READS_COUNT");
-  const int fd = count == nullptr ? -1 : ::open(count, O_RDWR | O_CLOEXEC);
+void share_counts(const char* name) {
+  const int fd = ::open(name, O_RDWR | O_CLOEXEC);
   if (fd < 0) return;
-  void* const mapped = ::mmap(nullptr, kCountBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* const mapped = ::mmap(nullptr, sizeof(SharedCounts), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   ::close(fd);
-  if (mapped == MAP_FAILED) return;
-  counts = static_cast<std::uint64_t*>(mapped);
-  __atomic_add_fetch(&counts[0], 1, __ATOMIC_RELAXED);
+  if (mapped != MAP_FAILED) shared = static_cast<SharedCounts*>(mapped);
 }
 
-// Whether the descriptor is of a regular file below the folder.
-bool is_below(int fd, struct stat& status) {
-  if (folder_bytes == 0 || ::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return false;
-  char link[32];
-  char name[kNameMaxBytes];
-  std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  const ssize_t bytes = ::readlink(link, name, sizeof name);
-  return bytes > static_cast<ssize_t>(folder_bytes) && std::memcmp(name, folder, folder_bytes) == 0 &&
-         name[folder_bytes] == '/';
+__attribute__((constructor)) void load() {
+  if (const char* const text = std::getenv("TZMARK_SHORT_READS_SEED")) seed = std::strtoull(text, nullptr, 10);
+  struct stat status {};
+  const char* const file = std::getenv("TZMARK_SHORT_READS_FILE");
+  if (file != nullptr && ::stat(file, &status) == 0) {
+    of_named_file.device = status.st_dev;
+    of_named_file.inode = status.st_ino;
+    shared = &of_named_file;
+  }
+  if (const char* const count = std::getenv("TZMARK_SHORT_READS_COUNT")) share_counts(count);
+  if (shared != nullptr) __atomic_add_fetch(&shared->loads, 1, __ATOMIC_RELAXED);
+}
+
+// Whether the descriptor is of the file, under whatever name it was opened.
+bool is_the_file(int fd, struct stat& status) {
+  return shared != nullptr && ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+         status.st_dev == __atomic_load_n(&shared->device, __ATOMIC_RELAXED) &&
+         status.st_ino == __atomic_load_n(&shared->inode, __ATOMIC_RELAXED);
 }
 
 // How many of the bytes that were asked for there are to be. A negative offset is the descriptor's own.
 std::size_t shortened(int fd, std::size_t bytes, off64_t offset) {
   struct stat status {};
-  if (bytes == 0 || !is_below(fd, status)) return bytes;
-  if (counts != nullptr) __atomic_add_fetch(&counts[1], 1, __ATOMIC_RELAXED);
+  if (bytes == 0 || !is_the_file(fd, status)) return bytes;
+  __atomic_add_fetch(&shared->reads, 1, __ATOMIC_RELAXED);
   if (offset < 0) offset = ::lseek64(fd, 0, SEEK_CUR);
   const std::uint64_t piece =
       odd_piece_bytes(seed, static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(status.st_size));
@@ -121,28 +120,28 @@ ssize_t __pread64_chk(int fd, void* out, size_t bytes, off64_t offset, size_t ro
 ssize_t readv(int fd, const iovec* vectors, int count) {
   struct stat status {};
   const iovec* const room = first_room(vectors, count);
-  if (room == nullptr || !is_below(fd, status)) return original(&::readv, "readv")(fd, vectors, count);
+  if (room == nullptr || !is_the_file(fd, status)) return original(&::readv, "readv")(fd, vectors, count);
   return read(fd, room->iov_base, room->iov_len);
 }
 
 ssize_t preadv(int fd, const iovec* vectors, int count, off_t offset) {
   struct stat status {};
   const iovec* const room = first_room(vectors, count);
-  if (room == nullptr || !is_below(fd, status)) return original(&::preadv, "preadv")(fd, vectors, count, offset);
+  if (room == nullptr || !is_the_file(fd, status)) return original(&::preadv, "preadv")(fd, vectors, count, offset);
   return pread(fd, room->iov_base, room->iov_len, offset);
 }
 
 ssize_t preadv64(int fd, const iovec* vectors, int count, off64_t offset) {
   struct stat status {};
   const iovec* const room = first_room(vectors, count);
-  if (room == nullptr || !is_below(fd, status)) return original(&::preadv64, "preadv64")(fd, vectors, count, offset);
+  if (room == nullptr || !is_the_file(fd, status)) return original(&::preadv64, "preadv64")(fd, vectors, count, offset);
   return pread64(fd, room->iov_base, room->iov_len, offset);
 }
 
 ssize_t preadv2(int fd, const iovec* vectors, int count, off_t offset, int flags) {
   struct stat status {};
   const iovec* const room = first_room(vectors, count);
-  if (room == nullptr || !is_below(fd, status)) {
+  if (room == nullptr || !is_the_file(fd, status)) {
     return original(&::preadv2, "preadv2")(fd, vectors, count, offset, flags);
   }
   return offset == -1 ? read(fd, room->iov_base, room->iov_len) : pread(fd, room->iov_base, room->iov_len, offset);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "model/canonical_document.h"
@@ -16,7 +17,7 @@
 namespace tzmark::conformance::model {
 namespace {
 
-// Steps 11 and 12: the hash of each tensor's plaintext, as far as there is data.
+// Steps 11 and 12: the hash of each tensor's plaintext, as far as there is data and a key for it.
 std::vector<std::optional<std::string>> read_data(const Secret& secret, Reading& reading) {
   Opener opener(reading.file, secret, reading, reading.notes);
   opener.check_secret();
@@ -25,9 +26,10 @@ std::vector<std::optional<std::string>> read_data(const Secret& secret, Reading&
   for (std::size_t i = 0; i < reading.tensors.size(); ++i) {
     const Tensor& tensor = reading.tensors[i];
     if (!tensor.data_offset) continue;
-    const std::vector<std::byte> data = opener.open(i);
-    hashes[i] = sha256_of(data);
-    if (tensor.header_is_whole) check_hashes(reading, i, data);
+    const std::optional<std::vector<std::byte>> data = opener.open(i);
+    if (!data) continue;
+    hashes[i] = sha256_of(*data);
+    if (tensor.header_is_whole) check_hashes(reading, i, *data);
   }
   return hashes;
 }
@@ -64,31 +66,39 @@ std::vector<Field> fields_without_gaps(const Reading& reading) {
 }
 
 // Nothing but the file header if that is not whole.
-Reading read_file(Bytes file, const std::set<std::string>& without) {
-  Notes notes(without);
+Reading read_file(Bytes file, const Ignores& ignores) {
+  Notes notes(ignores);
   const ParsedStructure header = walk(file, kFileHeader, 0, std::min<std::uint64_t>(65, file.size()), nullptr,
                                       std::string(kFileHeader.name), notes);
   const std::uint64_t version = header.whole ? header.find("data version")->number : 0;
-  Reading reading = !header.whole  ? Reading(file, header, layout_of_version(version), without)
-                    : version == 5 ? read_version_5(file, header, without)
-                                   : read_as(file, header, layout_of_version(version), without);
+  Reading reading = !header.whole  ? Reading(file, header, layout_of_version(version), ignores)
+                    : version == 5 ? read_version_5(file, header, ignores)
+                                   : read_as(file, header, layout_of_version(version), ignores);
   notes.append(std::move(reading.notes));
-  reading.notes = std::move(notes);
+  reading.notes.defects() = std::move(notes.defects());
   return reading;
+}
+
+Ignores ignores_rules(const std::set<std::string>& without) {
+  return [without](const Defect& defect, std::string_view) { return without.contains(defect.rule); };
 }
 
 }  // namespace
 
 Outline describe_structure(Bytes file, const std::set<std::string>& without) {
-  const auto rules = std::make_shared<const std::set<std::string>>(without);
-  const auto reading = std::make_shared<Reading>(read_file(file, *rules));
-  return {reading->notes.defects(), [rules, reading](const FieldVisitor& visit) { reading->visit_fields(visit); }};
+  const auto ignores = std::make_shared<const Ignores>(ignores_rules(without));
+  const auto reading = std::make_shared<Reading>(read_file(file, *ignores));
+  return {reading->notes.defects(), [ignores, reading](const FieldVisitor& visit) { reading->visit_fields(visit); }};
 }
 
 Description describe(Bytes file, const Secret& secret, const std::set<std::string>& without) {
+  return describe(file, secret, ignores_rules(without));
+}
+
+Description describe(Bytes file, const Secret& secret, const Ignores& ignores) {
   if (sodium_init() < 0) throw std::runtime_error("libsodium cannot be initialized");
   Description description;
-  Reading reading = read_file(file, without);
+  Reading reading = read_file(file, ignores);
   if (reading.file_header.whole) {
     description.layout = reading.layout->name;
     parse_tensors(reading);

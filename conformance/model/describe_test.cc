@@ -47,6 +47,24 @@ WorkedExample worked_example() {
   return example;
 }
 
+// The value of the other structure, too, because the bytes around do not show it.
+TEST(Describe, TellsBothValuesWhereHeaderAndIndexDiffer) {
+  const WorkedExample example = worked_example();
+  const Description whole = describe(example.file, {});
+  for (const auto& [name, says] : std::vector<std::pair<std::string, std::string>>{
+           {"name", "name is 'v' and should be as in the index: 'w'"},
+           {"dim", "dim is 3 and should be as in the index: 2"},
+           {"data_length", "data_length is 9 and should be as in the index: 8"}}) {
+    auto file = example.file;
+    for (const Field& field : whole.fields) {
+      if (field.structure == "tensor header 0" && field.name == name) file[field.offset] ^= std::byte{1};
+    }
+    std::vector<std::string> messages;
+    for (const Defect& defect : describe(file, {}).defects) messages.push_back(defect.message);
+    EXPECT_THAT(messages, testing::Contains(testing::HasSubstr(says)));
+  }
+}
+
 TEST(Describe, GivesTheFieldsOfTheWorkedExample) {
   const WorkedExample example = worked_example();
   ASSERT_EQ(example.file.size(), 200);

@@ -27,8 +27,8 @@ bool begins_with_entry_version(Bytes file) {
 
 }  // namespace
 
-Reading read_version_5(Bytes file, const ParsedStructure& file_header, const std::set<std::string>& without) {
-  const auto read = [&](std::string_view layout) { return read_as(file, file_header, layout_named(layout), without); };
+Reading read_version_5(Bytes file, const ParsedStructure& file_header, const Ignores& ignores) {
+  const auto read = [&](std::string_view layout) { return read_as(file, file_header, layout_named(layout), ignores); };
   if (has_flagged_dims(file, file_header)) return read("v5-flagged-dims");
   if (has_layout_section(file)) return read("v5-segments");
   Reading headers_first = read("v5-headers-first");

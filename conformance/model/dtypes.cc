@@ -41,6 +41,9 @@ constexpr std::array<Plain, 3> kOpaque = {
 constexpr std::array<std::string_view, 13> kUnits = {"Y",  "M",  "W",  "D",  "h",  "m", "s",
                                                      "ms", "us", "ns", "ps", "fs", "as"};
 
+// numpy's element sizes and multipliers of dates are ints of 32 bits.
+constexpr std::uint64_t kCountMax = (std::uint64_t{1} << 31) - 1;
+
 constexpr std::size_t kValuesShown = 4;
 
 bool has_mark(std::string_view text) { return !text.empty() && std::string_view("<>|").find(text[0]) != text.npos; }
@@ -65,7 +68,7 @@ bool is_unit(std::string_view text) {
   if (text.size() < 3 || text.front() != '[' || text.back() != ']') return false;
   text = text.substr(1, text.size() - 2);
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  if (digits > 0 && !count_of(text.substr(0, digits))) return false;
+  if (digits > 0 && count_of(text.substr(0, digits)).value_or(UINT64_MAX) > kCountMax) return false;
   return std::find(kUnits.begin(), kUnits.end(), text.substr(digits)) != kUnits.end();
 }
 
@@ -76,8 +79,9 @@ std::optional<Dtype> foreign(std::string_view text) {
   }
   if (!code.starts_with("S") && !code.starts_with("U")) return std::nullopt;
   const std::optional<std::uint64_t> count = count_of(code.substr(1));
-  if (!count || *count > UINT64_MAX / 4) return std::nullopt;
-  return Dtype{code[0] == 'S' ? *count : 4 * *count, std::nullopt};
+  const std::uint64_t character_bytes = code[0] == 'S' ? 1 : 4;
+  if (!count || *count > kCountMax / character_bytes) return std::nullopt;
+  return Dtype{character_bytes * *count, std::nullopt};
 }
 
 std::optional<std::uint64_t> opaque_item_bytes(std::string_view name) {
@@ -100,14 +104,14 @@ Dtype opaque(std::string_view text) {
   dtype.opaque = true;
   dtype.item_bytes = (head.size() > 2 ? count_of(head.substr(2)) : std::nullopt).value_or(0);
   dtype.torch = name.substr(name.starts_with("torch.") ? 6 : 0);
-  const bool head_is_right = head.size() > 2 && head[1] == 'V' && dtype.item_bytes > 0 &&
-                             (head[0] == '<' || (head[0] == '|' && dtype.item_bytes == 1));
+  const bool head_is_right =
+      head.size() > 2 && head[1] == 'V' && dtype.item_bytes > 0 && (head[0] == '<' || head[0] == '|');
   const auto broken = [&](std::string_view rule, std::string problem) {
     dtype.broken_rule = rule;
     dtype.problem = std::move(problem);
     return dtype;
   };
-  if (!head_is_right) return broken("TZR-DTY-002", "an opaque type should begin with <V or |V1");
+  if (!head_is_right) return broken("TZR-DTY-002", "an opaque type should begin with <V or |V");
   if (std::count(text.begin(), text.end(), '\0') != 1) {
     return broken("TZR-DTY-002", "an opaque type should have one NUL byte and a name behind it");
   }
@@ -116,6 +120,7 @@ Dtype opaque(std::string_view text) {
   if (*item_bytes != dtype.item_bytes) {
     return broken("TZR-DTY-004", fmt::format("elements of {} have {} bytes", name, *item_bytes));
   }
+  if (head[0] == '|' && *item_bytes > 1) return broken("TZR-DTY-001", "elements of several bytes have a byte order");
   return dtype;
 }
 

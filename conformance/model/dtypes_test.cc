@@ -28,5 +28,20 @@ TEST(Dtypes, TheMarkOfOthersIsTheirOwn) {
   }
 }
 
+TEST(Dtypes, SizesAndMultipliersHave31Bits) {
+  EXPECT_EQ(dtype_of("|S2147483647").item_bytes, 2147483647);
+  EXPECT_EQ(dtype_of("<U536870911").item_bytes, 2147483644);
+  EXPECT_EQ(dtype_of("<m8[2147483647s]").broken_rule, "");
+  for (const std::string_view text : {"|S2147483648", "|S4294967296", "|S18446744073709551616", "<U536870912",
+                                      "<U1073741824", "<m8[2147483648s]", "<m8[18446744073709551616s]"}) {
+    EXPECT_EQ(dtype_of(text).broken_rule, "TZR-DTY-001") << text;
+  }
+}
+
+TEST(Dtypes, OpaqueTypesOfSeveralBytesHaveAnOrder) {
+  EXPECT_EQ(dtype_of("|V2\0torch.bfloat16"sv).broken_rule, "TZR-DTY-001");
+  EXPECT_EQ(dtype_of("|V4\0torch.bfloat16"sv).broken_rule, "TZR-DTY-004");
+}
+
 }  // namespace
 }  // namespace tzmark::conformance::model

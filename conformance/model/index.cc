@@ -184,7 +184,7 @@ bool read_index(std::uint64_t tensor_count, Reading& reading) {
 void parse_tensors(Reading& reading) {
   for (std::size_t i = 0; i < reading.places.size(); ++i) {
     const Place& place = reading.places[i];
-    Notes known(reading.notes.without());
+    Notes known = reading.notes.another();
     Tensor& tensor = reading.tensors.emplace_back(EntryCheck(reading, i, known).run(reading.entry(i)));
     static_cast<Place&>(tensor) = place;
     if (!place.header_end) continue;

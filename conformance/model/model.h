@@ -14,6 +14,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tzmark::conformance::model {
@@ -59,9 +60,16 @@ struct Description {
   Json document;                // canonical JSON; null if there is a defect of structure or authentication
 };
 
-// Ignores defects of the rules in `without`, as a reader without their checks would. If such a check stops the reading,
-// the document holds what was read until then. A caller that asked for a layout ignores TZR-HDR-006. Throws
-// std::runtime_error if there is no memory to derive a key.
+// Whether a reader ignores a defect that it meets while it reads the file in this layout; in the file header there is
+// no layout yet. A reading may meet a defect several times, and one that is given up meets defects too
+// (FORMAT.md 14.1).
+using Ignores = std::function<bool(const Defect&, std::string_view layout)>;
+
+// Leaves out what the reader ignores, as if it had no such checks. If such a check stops the reading, the document
+// holds what was read until then. Throws std::runtime_error if there is no memory to derive a key.
+Description describe(Bytes file, const Secret& secret, const Ignores& ignores);
+
+// Ignores the rules in `without`. A caller that asked for a layout ignores TZR-HDR-006.
 Description describe(Bytes file, const Secret& secret, const std::set<std::string>& without = {});
 
 using FieldVisitor = std::function<void(const Field&)>;

@@ -24,16 +24,24 @@ bool refuses_decode(const Defect& defect) {
 
 bool refuses_verify(const Defect& defect) { return defect.kind != Defect::Kind::kWriter; }
 
-void Notes::defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message) {
-  std::string id(rule);
-  if (!without_->contains(id)) defects_.push_back({std::move(id), offset, std::move(message), kind_of(rule)});
+Notes Notes::another(std::vector<Field>* fields) const {
+  Notes notes(*ignores_, layout_);
+  notes.fields_ = fields;
+  return notes;
+}
+
+bool Notes::add(Defect defect) {
+  if ((*ignores_)(defect, layout_)) return false;
+  defects_.push_back(std::move(defect));
+  return true;
+}
+
+bool Notes::defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message) {
+  return add({std::string(rule), offset, std::move(message), kind_of(rule)});
 }
 
 void Notes::writer_defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message) {
-  std::string id(rule);
-  if (!without_->contains(id)) {
-    defects_.push_back({std::move(id), offset, std::move(message), Defect::Kind::kWriter});
-  }
+  add({std::string(rule), offset, std::move(message), Defect::Kind::kWriter});
 }
 
 bool Notes::refused() const { return std::any_of(defects_.begin(), defects_.end(), refuses_decode); }

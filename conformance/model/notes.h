@@ -1,10 +1,8 @@
 // Collects the defects of a file, and its fields where they are asked for.
 //
-// Thread-safety: one object belongs to one thread. It refers to the set of rules to leave out and to the list of
-// fields.
+// Thread-safety: one object belongs to one thread. It refers to what the reader ignores and to the list of fields.
 #pragma once
 
-#include <set>
 #include <string>
 #include <string_view>
 
@@ -14,11 +12,13 @@ namespace tzmark::conformance::model {
 
 class Notes {
  public:
-  explicit Notes(const std::set<std::string>& without, std::vector<Field>* fields = nullptr)
-      : without_(&without), fields_(fields) {}
+  explicit Notes(const Ignores& ignores, std::string_view layout = {}) : ignores_(&ignores), layout_(layout) {}
 
-  // Its kind follows from the rule.
-  void defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message);
+  // Empty notes of the same reading.
+  Notes another(std::vector<Field>* fields = nullptr) const;
+
+  // Its kind follows from the rule. Returns false if the reader ignores the defect.
+  bool defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message);
 
   // An empty rule stands for text without an id that binds writers.
   void writer_defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message);
@@ -29,13 +29,15 @@ class Notes {
   // Appends the defects of another.
   void append(Notes&& other);
 
-  const std::set<std::string>& without() const { return *without_; }
   std::vector<Field>* fields() const { return fields_; }  // null: no fields are collected
   std::vector<Defect>& defects() { return defects_; }
 
  private:
-  const std::set<std::string>* without_;
-  std::vector<Field>* fields_;
+  bool add(Defect defect);
+
+  const Ignores* ignores_;
+  std::string_view layout_;
+  std::vector<Field>* fields_ = nullptr;
   std::vector<Defect> defects_;
 };
 

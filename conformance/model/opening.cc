@@ -17,6 +17,8 @@ namespace {
 constexpr std::uint64_t kMemlimitMaxBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kOpslimitMax = 4;
 constexpr std::size_t kDerivationsMax = 8;
+// Bytes times passes that keys beyond these limits may take together; takes about a second.
+constexpr std::uint64_t kWorkBeyondLimitsMax = kMemlimitMaxBytes;
 
 constexpr std::uint64_t kFlagsOffset = 9;
 constexpr std::uint64_t kDataVersionOffset = 5;
@@ -99,6 +101,13 @@ void Opener::check_secret() {
                  "the file is encrypted, and no key is given");
 }
 
+bool Opener::takes_work_beyond_limits(std::uint64_t opslimit, std::uint64_t memlimit) {
+  const std::uint64_t left = kWorkBeyondLimitsMax - work_beyond_limits_;
+  if (memlimit > kMemlimitMaxBytes || (memlimit > 0 && opslimit > left / memlimit)) return false;
+  work_beyond_limits_ += opslimit * memlimit;
+  return true;
+}
+
 std::optional<Opener::Key> Opener::derive(std::size_t tensor, const ParsedStructure& body) {
   const ParsedStructure& fields = payload(body);
   const std::uint64_t opslimit = fields.find("opslimit")->number;
@@ -109,13 +118,14 @@ std::optional<Opener::Key> Opener::derive(std::size_t tensor, const ParsedStruct
   const Derivation derivation(opslimit, memlimit, alg, salt_text);
   if (const auto known = derived_.find(derivation); known != derived_.end()) return known->second;
   const bool capped = opslimit <= kOpslimitMax && memlimit <= kMemlimitMaxBytes;
-  if (!capped || derived_.size() == kDerivationsMax) {
-    notes_->defect("TZR-CRY-015", fields.begin,
-                   fmt::format("{}: {}", reading_->label(kTensorHeader.name, tensor),
-                               capped ? fmt::format("more than {} key derivations", kDerivationsMax)
-                                      : fmt::format("opslimit {} and memlimit {} are beyond the limits of {} and {}",
-                                                    opslimit, memlimit, kOpslimitMax, kMemlimitMaxBytes)));
-    return std::nullopt;
+  if (!capped || derived_.size() >= kDerivationsMax) {
+    const bool refused = notes_->defect(
+        "TZR-CRY-015", fields.begin,
+        fmt::format("{}: {}", reading_->label(kTensorHeader.name, tensor),
+                    capped ? fmt::format("more than {} key derivations", kDerivationsMax)
+                           : fmt::format("opslimit {} and memlimit {} are beyond the limits of {} and {}", opslimit,
+                                         memlimit, kOpslimitMax, kMemlimitMaxBytes)));
+    if (refused || !takes_work_beyond_limits(opslimit, memlimit)) return std::nullopt;
   }
   if (salt.size != crypto_pwhash_SALTBYTES) return std::nullopt;
   Key key;
@@ -142,7 +152,7 @@ std::optional<Opener::Key> Opener::key_for(std::size_t tensor, const ParsedStruc
   return std::nullopt;
 }
 
-std::vector<std::byte> Opener::open(std::size_t i) {
+std::optional<std::vector<std::byte>> Opener::open(std::size_t i) {
   const Tensor& tensor = reading_->tensors[i];
   const std::uint64_t size = std::min<std::uint64_t>(tensor.data_length, file_.size() - *tensor.data_offset);
   const Bytes stored = file_.subspan(*tensor.data_offset, size);
@@ -151,17 +161,16 @@ std::vector<std::byte> Opener::open(std::size_t i) {
   const ParsedStructure* cipher = cipher_of(*tensor.header);
   if (!cipher) return data;
   const std::optional<Key> key = key_for(i, *tensor.header);
+  if (!key && secret_->passphrase) return std::nullopt;
   if (!key) return data;
   bool right = true;
   for (const Message& message : messages_of(file_, *cipher, size)) {
     const Bytes mac = message.mac ? file_.subspan(message.mac->offset, message.mac->size) : Bytes();
     const bool unsealed = unseal(std::span(data).subspan(message.offset, message.size), message, mac, *key);
-    if (right && !unsealed) {
-      notes_->defect("TZR-CRY-016", message.mac->offset,
-                     fmt::format("{}: the MAC of the message at byte {} of its data is wrong",
-                                 reading_->label(kTensorHeader.name, i), message.offset));
-    }
-    right = right && unsealed;
+    if (!right || unsealed) continue;
+    right = !notes_->defect("TZR-CRY-016", message.mac->offset,
+                            fmt::format("{}: the MAC of the message at byte {} of its data is wrong",
+                                        reading_->label(kTensorHeader.name, i), message.offset));
   }
   return data;
 }

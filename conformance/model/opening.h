@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -36,9 +37,10 @@ class Opener {
   // Notes defects of the secret, such as a key for a plain file.
   void check_secret();
 
-  // Returns the plaintext. If the tensor cannot be opened, notes why and returns the stored bytes. Throws
-  // std::runtime_error if there is no memory to derive the key. REQUIRES: the tensor's data_offset is known.
-  std::vector<std::byte> open(std::size_t tensor);
+  // Returns the plaintext; the stored bytes if there is no secret or a MAC is wrong, and nothing if the passphrase
+  // gives no key. Notes why. Throws std::runtime_error if there is no memory to derive the key. REQUIRES: the tensor's
+  // data_offset is known.
+  std::optional<std::vector<std::byte>> open(std::size_t tensor);
 
   using Key = std::array<std::uint8_t, 32>;
 
@@ -49,12 +51,15 @@ class Opener {
   using Derivation = std::tuple<std::uint64_t, std::uint64_t, std::int32_t, std::string>;
 
   std::optional<Key> derive(std::size_t tensor, const ParsedStructure& body);
+  // Whether a derivation beyond the limits is cheap enough for a reader that ignores them; counts its cost if so.
+  bool takes_work_beyond_limits(std::uint64_t opslimit, std::uint64_t memlimit);
 
   Bytes file_;
   const Secret* secret_;
   const Reading* reading_;
   Notes* notes_;
   std::map<Derivation, Key> derived_;
+  std::uint64_t work_beyond_limits_ = 0;  // bytes times passes
 };
 
 }  // namespace tzmark::conformance::model

@@ -95,7 +95,7 @@ void read_records(Reading& reading) {
                                        reading.label(kIndexEntry.name, i), *place.header_offset, *expected));
     }
     expected.reset();
-    Notes found(reading.notes.without());
+    Notes found = reading.notes.another();
     const bool read = read_header(reading, i, reading.file.size(), found);
     const bool meets_data = read && check_data_offset(reading, i, !found.refused());
     reading.notes.append(std::move(found));

@@ -31,7 +31,7 @@ ParsedStructure Reading::read(const Part& part, Notes& found) {
 }
 
 ParsedStructure Reading::entry(std::size_t tensor) const {
-  Notes known(notes.without());
+  Notes known = notes.another();
   return parse({&kIndexEntry, places[tensor].entry_begin, index_end, tensor}, known);
 }
 
@@ -46,18 +46,17 @@ void Reading::visit_fields(const FieldVisitor& visit) const {
   for (const std::size_t i : order) {
     visit_before(parts[i].begin);
     std::vector<Field> fields;
-    Notes found(notes.without(), &fields);
+    Notes found = notes.another(&fields);
     parse(parts[i], found);
     for (Field& field : fields) pending.emplace(std::pair(field.offset, i), std::move(field));
   }
   visit_before(file.size());
 }
 
-Reading read_as(Bytes file, const ParsedStructure& file_header, const Layout& layout,
-                const std::set<std::string>& without) {
+Reading read_as(Bytes file, const ParsedStructure& file_header, const Layout& layout, const Ignores& ignores) {
   const std::uint64_t version = file_header.find("data version")->number;
   const std::byte flags = file[file_header.find("feature flags")->offset];
-  Reading reading(file, file_header, layout, without);
+  Reading reading(file, file_header, layout, ignores);
   reading.encrypted = version == 3 || (version >= 4 && (flags & std::byte{1}) != std::byte{0});
   reading.settings.values = {{kFileSize, 0, 0, file.size()},
                              {kEncrypted, 0, 0, reading.encrypted ? 1u : 0u},

@@ -172,6 +172,20 @@ bool is_empty_without_data(const Scope& frame) {
   return frame.number("data_length") > 0 || frame.number("chunk_count") == 0;
 }
 
+// What lies between the hash list and data_length, as long as the block claims no part of data_length: then it is
+// data_length that does not fit into the header.
+std::uint64_t crypt_block_room(const Scope& frame) {
+  constexpr std::uint64_t number_bytes = 8;
+  const std::uint64_t before_data_length = frame.rest - std::min(frame.rest, number_bytes);
+  if (before_data_length < number_bytes) return before_data_length;
+  const Value& hashes_length = *frame.record->find("hashes_length");
+  const std::uint64_t begin = hashes_length.offset + hashes_length.size + hashes_length.number;
+  const std::uint64_t claimed = little_endian(frame.file.subspan(begin, number_bytes));
+  const std::uint64_t room_max = frame.rest - number_bytes;
+  const bool claims_data_length = claimed <= room_max && claimed + number_bytes > before_data_length;
+  return claims_data_length ? claimed + number_bytes : before_data_length;
+}
+
 std::string show_chunk_type(const Scope&, const Value& value) {
   static constexpr std::array<std::string_view, 4> names = {"", "key derivation", "parallel cipher",
                                                             "sequential cipher"};
@@ -332,17 +346,18 @@ const Structure kTensorHeader = {
     "TZR-REC-003",
     "TZR-REC-004",
     {u64("header_length", {}, show_header_length), u16("module_index"),
-     u8("kind", {{"TZR-REC-007", kAsInIndex, as_in_index<"kind">}}, show_kind), u16("name_length"),
-     bytes("name", number_of<"name_length">, {{"TZR-REC-006", kAsInIndex, as_in_index<"name">}}, show_text),
+     u8("kind", {{"TZR-REC-007", kAsInIndex, as_in_index<"kind">, true}}, show_kind), u16("name_length"),
+     bytes("name", number_of<"name_length">, {{"TZR-REC-006", kAsInIndex, as_in_index<"name">, true}}, show_text),
      u8("dtype_length"),
-     bytes("dtype", number_of<"dtype_length">, {{"TZR-REC-008", kAsInIndex, as_in_index<"dtype">}}, show_text),
-     u8("ndim"), dims(Type::kU32, no<has_wide_dims>, {{"TZR-REC-009", kAsInIndex, as_in_index<"dim">}}),
-     dims(Type::kU64, has_wide_dims, {{"TZR-REC-009", kAsInIndex, as_in_index<"dim">}}), u16("hashes_length"),
+     bytes("dtype", number_of<"dtype_length">, {{"TZR-REC-008", kAsInIndex, as_in_index<"dtype">, true}}, show_text),
+     u8("ndim"), dims(Type::kU32, no<has_wide_dims>, {{"TZR-REC-009", kAsInIndex, as_in_index<"dim">, true}}),
+     dims(Type::kU64, has_wide_dims, {{"TZR-REC-009", kAsInIndex, as_in_index<"dim">, true}}), u16("hashes_length"),
      part("hash list", number_of<"hashes_length">, kHashList),
-     when(in_encrypted_file, part("crypt block", rest_but<8>, kCryptBlock)),
+     when(in_encrypted_file, part("crypt block", crypt_block_room, kCryptBlock)),
      when(no<in_encrypted_file>, part("nothing", rest_but<8>, kNothing)),
-     number(Type::kI64, "data_length",
-            {{"TZR-REC-005", "0 or more", not_negative}, {"TZR-REC-010", kAsInIndex, as_in_index<"data_length">}})}};
+     number(
+         Type::kI64, "data_length",
+         {{"TZR-REC-005", "0 or more", not_negative}, {"TZR-REC-010", kAsInIndex, as_in_index<"data_length">, true}})}};
 
 const Structure kTerminator = {
     "terminator", "TZR-TRM-001", "", {u64("terminator", {{"TZR-TRM-002", "0", is<"terminator", 0>}})}};

@@ -40,6 +40,20 @@ std::string shown(const FieldRow& row, const Scope& frame, const Value& value) {
   return fmt::format("{}", number);
 }
 
+// A value of one number or of several.
+std::string shown_or_listed(const FieldRow& row, const Scope& frame, const Value& value) {
+  if (!row.amount || row.type == Type::kBytes || row.show) return shown(row, frame, value);
+  constexpr std::size_t kListedMax = 8;
+  const Bytes all = frame.bytes(value);
+  const std::size_t width = width_bytes(row.type);
+  std::string text;
+  for (std::size_t at = 0; at < all.size(); at += width) {
+    if (at == kListedMax * width) return text + ", ...";
+    text += fmt::format("{}{}", at == 0 ? "" : ", ", little_endian(all.subspan(at, width)));
+  }
+  return text.empty() ? "empty" : text;
+}
+
 // One walk through one structure.
 class Walk {
  public:
@@ -87,8 +101,11 @@ class Walk {
     }
     for (const FieldCheck& check : row.checks) {
       if (check.right(frame_)) continue;
-      const std::string got = list ? "" : " is " + shown(row, frame_, value);
-      notes_->defect(check.rule, at_, fmt::format("{}: {}{} and should be {}", label_, row.name, got, check.says));
+      std::string wanted(check.says);
+      if (check.as_outer) wanted += ": " + shown_or_listed(row, frame_, frame_.outer->value(row.name));
+      notes_->defect(
+          check.rule, at_,
+          fmt::format("{}: {} is {} and should be {}", label_, row.name, shown_or_listed(row, frame_, value), wanted));
     }
     at_ += value.size;
     return true;

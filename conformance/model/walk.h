@@ -60,6 +60,7 @@ struct FieldCheck {
   std::string_view rule;
   std::string_view says;  // ends the sentence "NAME is VALUE and should be ..."; of a whole structure a sentence
   Test right;
+  bool as_outer = false;  // the field of that name in the structures around has to have the same bytes
 };
 
 struct FieldRow {

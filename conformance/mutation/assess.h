@@ -12,10 +12,11 @@
 namespace tzmark::conformance::mutation {
 
 struct Assessment {
-  // Verdict, layout, features, rules, open_choice and the secret. The rules are those that the file breaks, in the
+  // Verdict, layout, features, rules, the choice and the secret. The rules are those that the file breaks, in the
   // order in which a careful reader meets them.
   Case item;
-  std::optional<Json> expected;  // canonical JSON, if a reader may accept the file and its content is unambiguous
+  std::vector<std::string> choices;  // all that the file leaves to the reader, by their names; the case has the first
+  std::optional<Json> expected;      // canonical JSON, if a reader may accept the file and its content is unambiguous
   model::Description description;
 };
 

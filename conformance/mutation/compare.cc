@@ -10,7 +10,8 @@
 #include "mutation/assess.h"
 #include "mutation/minimize.h"
 #include "runner/difference.h"
-#include "runner/scratch_file.h"
+#include "runner/file_content.h"
+#include "runner/scratch_folder.h"
 #include "runner/workers.h"
 
 namespace tzmark::conformance::mutation {
@@ -30,12 +31,56 @@ struct Answered {
   }
 };
 
-Answered ask(const Adapter& adapter, const Question& question, const LimitOverrides& limits, std::uint64_t file_bytes) {
-  const Step step = adapter.ask(question, limits.over(limits_for_file(file_bytes)));
-  const bool answered = step.answer.kind != AnswerKind::kNone;
-  return {std::string(answered ? name_of(step.answer.kind) : name_of(outcome_without_answer(step.process.end))),
-          step.answer};
-}
+// A command in an input mode.
+struct Way {
+  Command command = Command::kDecode;
+  InputMode mode = InputMode::kFile;
+};
+
+// Asks both implementations about files of its own. One object belongs to one thread.
+class Asking {
+ public:
+  explicit Asking(const AgainstOptions& options) : options_(options), stage_(options.input) {}
+
+  // Puts the file where the questions after it find it.
+  void stage_file(model::Bytes bytes) {
+    bytes_ = bytes;
+    std::error_code none;
+    std::filesystem::remove(file_, none);
+    // Another name for each, for implementations that remember what they read.
+    file_ = folder_.path() / fmt::format("{}.tensors", number_++);
+    write_file(file_, model::text_of(bytes));
+  }
+
+  // Nothing if the input mode cannot be had for this implementation.
+  std::optional<Answered> ask(const Adapter& adapter, const Way& way, const FileSecret& secret) {
+    Feed feed;
+    feed.bytes = bytes_;
+    Question question{way.command, file_, {}, secret.key_hex, secret.passphrase, nullptr};
+    if (way.command == Command::kStream) question.feed = &feed;
+    const Limits limits = options_.limits.over(limits_for_file(bytes_.size()));
+    const Step step = stage_.ask(way.mode, question, folder_.path(), bytes_, adapter, limits);
+    if (!step.untried.empty()) {
+      untried_.emplace(way.mode, fmt::format("{}: {}", adapter.profile().name, step.untried));
+      return std::nullopt;
+    }
+    const bool answered = step.answer.kind != AnswerKind::kNone;
+    return Answered{
+        std::string(answered ? name_of(step.answer.kind) : name_of(outcome_without_answer(step.process.end))),
+        step.answer};
+  }
+
+  const std::map<InputMode, std::string>& untried() const { return untried_; }
+
+ private:
+  const AgainstOptions& options_;
+  ScratchFolder folder_;
+  Stage stage_;
+  std::filesystem::path file_;
+  model::Bytes bytes_;
+  std::size_t number_ = 0;
+  std::map<InputMode, std::string> untried_;
+};
 
 // Members that one of the two does not print are not compared.
 Json without(Json document, const std::set<std::string>& members) {
@@ -58,10 +103,19 @@ class Comparing {
       : first_(&first), second_(&second), options_(&options) {
     omitted_ = first.profile().reads.omits;
     omitted_.insert(second.profile().reads.omits.begin(), second.profile().reads.omits.end());
+    for (const InputMode mode : options.input.modes) {
+      const std::vector<Command> of_second = commands_in(mode, second.profile());
+      for (const Command command : commands_in(mode, first.profile())) {
+        if (std::ranges::find(of_second, command) != of_second.end()) ways_.push_back({command, mode});
+      }
+    }
   }
 
+  // The commands and input modes that both have.
+  const std::vector<Way>& ways() const { return ways_; }
+
   bool is_excused(const Assessment& assessment) const {
-    return excuse(assessment.item, first_->profile()) || excuse(assessment.item, second_->profile());
+    return ways_.empty() || excuse(assessment.item, first_->profile()) || excuse(assessment.item, second_->profile());
   }
 
   struct Seen {
@@ -70,34 +124,31 @@ class Comparing {
     std::string second_says;
   };
 
-  // Asks only these commands. Nothing if the answers do not differ.
-  std::optional<Seen> look(model::Bytes bytes, const FileSecret& secret, const Assessment& assessment,
-                           const std::vector<Command>& commands) const {
-    const ScratchFile scratch(model::text_of(bytes));
+  // Asks only these. Nothing if the answers do not differ.
+  std::optional<Seen> look(Asking& asking, model::Bytes bytes, const FileSecret& secret, const Assessment& assessment,
+                           const std::vector<Way>& ways) const {
+    asking.stage_file(bytes);
     Seen seen;
     const auto& rules = assessment.item.rules;
     seen.behaviour.rule = rules.empty() ? "" : rules.front();
-    for (const Command command : commands) {
-      if (!first_->profile().has(command) || !second_->profile().has(command)) continue;
-      Feed feed;
-      feed.bytes = bytes;
-      Question question{command, scratch.path(), {}, secret.key_hex, secret.passphrase, nullptr};
-      if (command == Command::kStream) question.feed = &feed;
-      const Answered first = ask(*first_, question, options_->limits, bytes.size());
-      const Answered second = ask(*second_, question, options_->limits, bytes.size());
-      const std::optional<AnswerPair> pair = difference_of(command, first, second);
+    for (const Way& way : ways) {
+      const std::optional<Answered> first = asking.ask(*first_, way, secret);
+      if (!first) continue;
+      const std::optional<Answered> second = asking.ask(*second_, way, secret);
+      if (!second) continue;
+      const std::optional<AnswerPair> pair = difference_of(way, *first, *second);
       if (!pair) continue;
       seen.behaviour.pairs.push_back(*pair);
-      if (seen.first_says.empty()) seen.first_says = first.says();
-      if (seen.second_says.empty()) seen.second_says = second.says();
+      if (seen.first_says.empty()) seen.first_says = first->says();
+      if (seen.second_says.empty()) seen.second_says = second->says();
     }
     return seen.behaviour.pairs.empty() ? std::nullopt : std::optional(seen);
   }
 
   // Minimizes the file of a group while the two differ in the same way.
-  void shrink(DifferenceGroup& group, const std::atomic<bool>& cancelled) const {
-    std::vector<Command> commands;
-    for (const AnswerPair& pair : group.behaviour.pairs) commands.push_back(pair.command);
+  void shrink(Asking& asking, DifferenceGroup& group, const std::atomic<bool>& cancelled) const {
+    std::vector<Way> ways;
+    for (const AnswerPair& pair : group.behaviour.pairs) ways.push_back({pair.command, pair.mode});
     const FileSecret secret = group.smallest.secret;
     const std::vector<std::byte> file = std::move(group.smallest.bytes);
     const auto same = [&](model::Bytes candidate) {
@@ -105,7 +156,7 @@ class Comparing {
       const Assessment assessment = assess(candidate, secret.key_hex, secret.passphrase);
       const auto& rules = assessment.item.rules;
       if ((rules.empty() ? "" : rules.front()) != group.behaviour.rule || is_excused(assessment)) return false;
-      const std::optional<Seen> seen = look(candidate, secret, assessment, commands);
+      const std::optional<Seen> seen = look(asking, candidate, secret, assessment, ways);
       return seen && seen->behaviour == group.behaviour;
     };
     Minimized minimized = minimize(file, to_model(secret), same, {.elapsed_max = options_->minimize_elapsed_max});
@@ -113,17 +164,17 @@ class Comparing {
     group.finished = minimized.finished;
     const Assessment assessment = assess(group.smallest.bytes, secret.key_hex, secret.passphrase);
     if (cancelled) return;
-    if (const auto seen = look(group.smallest.bytes, secret, assessment, commands)) {
+    if (const auto seen = look(asking, group.smallest.bytes, secret, assessment, ways)) {
       group.first_says = seen->first_says;
       group.second_says = seen->second_says;
     }
   }
 
  private:
-  std::optional<AnswerPair> difference_of(Command command, const Answered& first, const Answered& second) const {
-    AnswerPair pair{command, first.kind, second.kind, ""};
+  std::optional<AnswerPair> difference_of(const Way& way, const Answered& first, const Answered& second) const {
+    AnswerPair pair{way.command, way.mode, first.kind, second.kind, ""};
     if (first.kind != second.kind) return pair;
-    if (first.kind == "accepted" && gives_content(command)) {
+    if (first.kind == "accepted" && gives_content(way.command)) {
       const auto difference =
           first_difference(without(first.answer.document, omitted_), without(second.answer.document, omitted_), {});
       if (difference) pair.sign = member_of(difference->pointer);
@@ -140,9 +191,8 @@ class Comparing {
   const Adapter* second_;
   const AgainstOptions* options_;
   std::set<std::string> omitted_;
+  std::vector<Way> ways_;
 };
-
-const std::vector<Command> kCommands = {Command::kDecode, Command::kVerify, Command::kStream};
 
 // Collects differences from all threads, in an order that does not depend on threads.
 class Grouping {
@@ -193,7 +243,8 @@ class Grouping {
 std::string describe(const Behaviour& behaviour) {
   std::string text;
   for (const AnswerPair& pair : behaviour.pairs) {
-    text += fmt::format("{}{}: {}, {}", text.empty() ? "" : "; ", name_of(pair.command), pair.first, pair.second);
+    text +=
+        fmt::format("{}{}: {}, {}", text.empty() ? "" : "; ", label(pair.command, pair.mode), pair.first, pair.second);
     if (!pair.sign.empty()) text += fmt::format(" ({})", pair.sign);
   }
   return text;
@@ -209,16 +260,20 @@ Comparison compare(const Adapter& first, const Adapter& second,
   std::size_t given = 0;
   std::size_t done = 0;
   ask_on_threads(options.jobs, {&first, &second}, [&] {
+    Asking asking(options);
     while (!cancelled) {
       std::unique_lock lock(mutex);
       std::optional<ComparedFile> compared = next();
       const std::size_t number = given++;
+      if (!compared) {
+        comparison.untried.insert(asking.untried().begin(), asking.untried().end());
+        return;
+      }
       lock.unlock();
-      if (!compared) return;
       const Assessment assessment = assess(compared->bytes, compared->secret.key_hex, compared->secret.passphrase);
       const bool excused = comparing.is_excused(assessment);
       std::optional<Comparing::Seen> seen;
-      if (!excused) seen = comparing.look(compared->bytes, compared->secret, assessment, kCommands);
+      if (!excused) seen = comparing.look(asking, compared->bytes, compared->secret, assessment, comparing.ways());
       // A process that the user stopped says nothing about its adapter.
       if (cancelled) return;
       lock.lock();
@@ -231,8 +286,9 @@ Comparison compare(const Adapter& first, const Adapter& second,
   comparison.groups = grouping.take();
   std::atomic<std::size_t> next_group = 0;
   ask_on_threads(options.jobs, {&first, &second}, [&] {
+    Asking asking(options);
     for (std::size_t i = 0; !cancelled && (i = next_group++) < comparison.groups.size();) {
-      comparing.shrink(comparison.groups[i], cancelled);
+      comparing.shrink(asking, comparison.groups[i], cancelled);
       const std::lock_guard lock(mutex);
       progress(++done);
     }

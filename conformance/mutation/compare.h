@@ -7,11 +7,13 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "mutation/failure.h"
+#include "runner/stage.h"
 
 namespace tzmark::conformance::mutation {
 
@@ -24,6 +26,7 @@ struct ComparedFile {
 // The answers of both to one command.
 struct AnswerPair {
   Command command = Command::kDecode;
+  InputMode mode = InputMode::kFile;
   // "accepted", "rejected", "unsupported", or the outcome that is no answer: "crash", "hang", "memory", "output".
   std::string first;
   std::string second;
@@ -57,13 +60,16 @@ struct DifferenceGroup {
 struct AgainstOptions {
   unsigned jobs = 1;
   LimitOverrides limits;
+  InputModeOptions input;
   bool compare_rules = false;                                               // rules that rejections cite count, too
   std::chrono::nanoseconds minimize_elapsed_max = std::chrono::minutes(1);  // per group
 };
 
 struct Comparison {
   std::size_t compared = 0;
-  std::size_t excused = 0;  // files that one of the two does not read by its profile
+  std::size_t excused = 0;  // files that one of the two does not read by its profile, in any of the input modes
+  // Why an input mode could not be had for one of the two on some file; such answers are not compared.
+  std::map<InputMode, std::string> untried;
   std::size_t differing = 0;
   std::vector<DifferenceGroup> groups;  // the largest first
 };

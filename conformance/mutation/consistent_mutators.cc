@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/text.h"
+#include "mutation/choices.h"
 #include "mutation/mutators.h"
 #include "mutation/odd_values.h"
 
@@ -289,11 +290,12 @@ class ConsistentChange {
         text_ += fmt::format("it has {} MACs over what it needs", chunk.extra_macs);
         break;
       case 6:
-        chunk.opslimit = random_->pick<std::uint64_t>({0, 2, 4, 5, 1000});
+        chunk.opslimit = random_->pick<std::uint64_t>({0, 2, 4, 5, kRefusedOpslimit});
         text_ += fmt::format("its opslimit is {}", chunk.opslimit);
         break;
       case 7:
-        chunk.memlimit = random_->pick<std::uint64_t>({0, 1, 8191, 8193, 9000, (1 << 30) + 1, std::uint64_t{1} << 40});
+        chunk.memlimit =
+            random_->pick<std::uint64_t>({0, 1, 8191, 8193, 9000, kRefusedMemlimitBytes, std::uint64_t{1} << 40});
         text_ += fmt::format("its memlimit is {}", chunk.memlimit);
         break;
       default:

@@ -67,7 +67,7 @@ class Inquiry {
     feed.bytes = file_;
     Question question{command, scratch_->path(), {}, secret_->key_hex, secret_->passphrase, nullptr};
     if (command == Command::kStream) question.feed = &feed;
-    Step step = adapter_->ask(question, limits_->over(limits_for_file(file_.size())));
+    Step step = adapter_->ask(question, limits_->over(limits_for_file(file_.size(), secret_->passphrase.has_value())));
     judge_step(assessment_.item, assessment_.expected, adapter_->profile(), step);
     if (!is_failure(step.outcome)) return std::nullopt;
     return Failure{command,    step.outcome, rule(command), sign_of(step), {broken().begin(), broken().end()},

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "mutation/choices.h"
 #include "runner/errors.h"
 #include "runner/file_content.h"
 #include "runner/sha256.h"
@@ -30,15 +31,26 @@ Json entry_of(const Finding& finding, const std::string& path) {
   const auto seconds = static_cast<std::int64_t>(seconds_of(item.limits.elapsed_max));
   entry["limits"] = {{"memory_bytes", item.limits.memory_max_bytes}, {"seconds", std::max<std::int64_t>(1, seconds)}};
   if (item.open_choice) entry["open_choice"] = *item.open_choice;
+  if (item.choice_name) entry["choice_name"] = *item.choice_name;
   if (item.key_hex) entry["key_hex"] = *item.key_hex;
   if (item.passphrase) entry["passphrase"] = *item.passphrase;
   return entry;
 }
 
+Json json_of(const OpenChoice& choice) {
+  return {{"text", choice.text},
+          {"rules", choice.rules},
+          {"tzmark", choice.tzmark_accepts ? "accept" : "reject"},
+          {"rejected_by", choice.rejected_by_verify ? "verify" : "decode"}};
+}
+
 }  // namespace
 
 Findings::Findings(const fs::path& directory)
-    : manifest_({{"schema_version", 1}, {"archives", Json::array()}, {"cases", Json::array()}}) {
+    : manifest_({{"schema_version", 1},
+                 {"archives", Json::array()},
+                 {"open_choices", Json::object()},
+                 {"cases", Json::array()}}) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (!error && !fs::is_empty(directory, error) && !error) {
@@ -46,6 +58,8 @@ Findings::Findings(const fs::path& directory)
   }
   if (error) throw EnvironmentError(fmt::format("{}: {}", directory.string(), error.message()));
   directory_ = fs::canonical(directory);
+  // All of them, so that a repetition may name any policy.
+  for (const auto& [name, choice] : open_choices()) manifest_["open_choices"][name] = json_of(choice);
 }
 
 fs::path Findings::add(const Finding& finding) {

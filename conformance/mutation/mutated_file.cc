@@ -3,24 +3,29 @@
 
 #include <algorithm>
 
+#include "mutation/choices.h"
 #include "mutation/mutators.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
 
 constexpr int kAttemptsMax = 16;
-// A key derivation that may take so much is right, and takes seconds.
+// What any reader derives in a moment.
 constexpr std::uint64_t kCheapMemlimitBytes = 16 << 20;
-constexpr std::uint64_t kMemlimitMaxBytes = 1 << 30;
+constexpr std::uint64_t kCheapWork = 4 * kCheapMemlimitBytes;  // bytes times passes
 
-// Derivations cost only where there is a passphrase, and describe() derives nothing without one.
+// Whether a reader may derive a key at a cost that breaks the limits of a case. Derivations cost only where there is a
+// passphrase, and describe() derives nothing without one.
 bool is_costly(const MutatedFile& mutated) {
   if (!mutated.passphrase) return false;
   const auto description = model::describe(mutated.bytes, {});
-  return std::ranges::any_of(description.fields, [](const model::Field& field) {
+  std::uint64_t opslimit = 0;
+  return std::ranges::any_of(description.fields, [&](const model::Field& field) {
+    if (field.name == "opslimit") opslimit = std::stoull(field.value);
     if (field.name != "memlimit") return false;
-    const std::uint64_t bytes = std::stoull(field.value);
-    return bytes > kCheapMemlimitBytes && bytes <= kMemlimitMaxBytes;
+    const std::uint64_t memlimit = std::stoull(field.value);
+    const bool refused = opslimit >= kRefusedOpslimit || memlimit >= kRefusedMemlimitBytes;
+    return !refused && (memlimit > kCheapMemlimitBytes || opslimit > kCheapWork / std::max<std::uint64_t>(memlimit, 1));
   });
 }
 

@@ -48,6 +48,27 @@ TEST(MakeMutant, FollowsTheSeedOfTheRun) {
   EXPECT_LT(same, 10u);
 }
 
+// A reader that may derive a key must not fail for what that takes.
+TEST(MakeMutant, MakesNoKeyDerivationThatIsCostlyAndOpen) {
+  std::size_t made = 0;
+  for (std::uint64_t i = 0; made < 2000 && i < 200000; ++i) {
+    const MutatedFile mutated = make_mutated_file(test_seeds().lists, 1, i);
+    if (!mutated.passphrase || mutated.part == FilePart::kSecret) continue;
+    ++made;
+    const Assessment assessment = assess(mutated.bytes, mutated.key_hex, mutated.passphrase);
+    if (std::ranges::find(assessment.choices, "derivation-cost") == assessment.choices.end()) continue;
+    for (const model::Field& field : assessment.description.fields) {
+      if (field.name == "memlimit") {
+        EXPECT_LE(std::stoull(field.value), 16u << 20) << i << ": " << mutated.change;
+      }
+      if (field.name == "opslimit") {
+        EXPECT_LE(std::stoull(field.value), 8192u) << i << ": " << mutated.change;
+      }
+    }
+  }
+  EXPECT_EQ(made, 2000u);
+}
+
 TEST(MakeMutant, ReachesEveryPartRawAndMended) {
   std::set<std::pair<FilePart, bool>> reached;
   std::set<std::string> layouts;

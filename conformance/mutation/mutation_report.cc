@@ -35,7 +35,8 @@ std::string table(const MutationScore& score) {
 
 const Step& decisive(const FailureGroup& group) {
   const auto& steps = group.first.steps;
-  return *std::ranges::find_if(steps, [&](const Step& step) { return step.command == group.command; });
+  return *std::ranges::find_if(
+      steps, [&](const Step& step) { return step.command == group.command && step.mode == group.mode; });
 }
 
 std::string find_or_empty(const std::map<std::string, std::string>& map, const std::string& key) {
@@ -48,7 +49,7 @@ std::string failure(const MutationReport& report, const FailureGroup& group) {
   const Step& step = decisive(group);
   std::string text =
       fmt::format("{} by {}, {}{}{}: {} files, the first is {}\n    {}\n    {}\n", name_of(group.outcome),
-                  name_of(group.command), name_of(group.part), group.rule.empty() ? "" : ", ", group.rule,
+                  label(group.command, group.mode), name_of(group.part), group.rule.empty() ? "" : ", ", group.rule,
                   group.mutations, item.id, one_line(item.why, kLineMaxBytes), one_line(step.reason, kLineMaxBytes));
   text += failing_field(step);
   const std::string file = find_or_empty(report.files, item.id);
@@ -71,6 +72,7 @@ Json json_of(const MutationReport& report, const FailureGroup& group) {
   return {{"id", item.id},
           {"number", trial.number},
           {"command", name_of(group.command)},
+          {"shape", name_of(group.mode)},
           {"outcome", name_of(group.outcome)},
           {"rule", or_null(group.rule)},
           {"part", name_of(group.part)},
@@ -137,7 +139,10 @@ Json json_report(const MutationReport& report) {
 std::string text_report(const Trial& trial) {
   const Case& item = trial.assessment.item;
   std::string text = fmt::format("{}: {}\n    verdict: {}\n", item.id, item.why, name_of(item.verdict));
-  if (item.open_choice) text += fmt::format("    left to the reader: {}\n", *item.open_choice);
+  if (item.open_choice) {
+    text += fmt::format("    left to the reader by {}: {}\n", item.choice_name.value(), *item.open_choice);
+  }
+  if (item.policy) text += fmt::format("    required by the policy: {}\n", name_of(*item.policy));
   for (const model::Defect& defect : trial.assessment.description.defects) {
     if (!model::refuses_verify(defect)) continue;
     text += fmt::format("    breaks {}{}: {}\n", defect.rule,
@@ -147,7 +152,7 @@ std::string text_report(const Trial& trial) {
   for (const Step& step : trial.steps) {
     const Rejection& rejection = step.answer.rejection;
     const bool rejected = step.answer.kind == AnswerKind::kRejected;
-    text += fmt::format("{}: {}{}; {}{}\n", name_of(step.command), name_of(step.answer.kind),
+    text += fmt::format("{}: {}{}; {}{}\n", label(step.command, step.mode), name_of(step.answer.kind),
                         rejected ? fmt::format(" ({})", one_line(rejection.message, kLineMaxBytes)) : "",
                         name_of(step.outcome), step.reason.empty() ? "" : ": " + step.reason);
   }

@@ -12,6 +12,7 @@
 #include "runner/file_content.h"
 #include "runner/scratch_folder.h"
 #include "runner/sha256.h"
+#include "runner/stage.h"
 #include "runner/workers.h"
 
 namespace tzmark::conformance::mutation {
@@ -45,18 +46,20 @@ bool has_to_be_refused(Verdict verdict) {
 // Every reader must reject an invalid file, whatever its profile says; but the profile must cover the original.
 std::optional<std::string> excuse_of(const Trial& trial, const Profile& profile) {
   if (auto reason = excuse(*trial.mutated.seed->item, profile)) return reason;
-  const Verdict verdict = trial.assessment.item.verdict;
+  const Verdict verdict = required_verdict(trial.assessment.item);
   const bool never_read = has_to_be_refused(verdict) && verdict != Verdict::kIntegrityFailure;
   return never_read ? std::nullopt : excuse(trial.assessment.item, profile);
 }
 
 class Asker {
  public:
-  Asker(const Adapter& adapter, const MutationOptions& options) : adapter_(&adapter), options_(&options) {}
+  Asker(const Adapter& adapter, const MutationOptions& options)
+      : adapter_(&adapter), options_(&options), stage_(options.suite.input) {}
 
-  void ask(Trial& trial) const {
+  void ask(Trial& trial) {
     trial.assessment = assess(trial.mutated.bytes, trial.mutated.key_hex, trial.mutated.passphrase);
     complete_case(*options_, trial);
+    options_->policies.apply(trial.assessment.choices, trial.assessment.item);
     const Case& item = trial.assessment.item;
     const Profile& profile = adapter_->profile();
     if (const auto reason = excuse_of(trial, profile)) {
@@ -66,22 +69,31 @@ class Asker {
     const std::filesystem::path file = folder_.path() / "mutated.tensors";
     const auto& bytes = trial.mutated.bytes;
     write_file(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    for (const Command command : {Command::kDecode, Command::kVerify}) {
-      if (!profile.has(command)) continue;
-      const Question question{command, file, {}, item.key_hex, item.passphrase};
-      Step step = adapter_->ask(question, item.limits);
-      judge_step(item, trial.assessment.expected, profile, step);
-      if (is_failure(step.outcome)) step.explanation = explain(item, step, bytes, trial.assessment.description);
-      step.answer.document = Json();
-      std::string().swap(step.process.stdout_text);
-      trial.steps.push_back(std::move(step));
+    for (const InputMode mode : options_->suite.input.modes) {
+      for (const Command command : commands_in(mode, profile)) {
+        if (command != Command::kStream) ask(command, mode, file, trial);
+      }
     }
     trial.judgement = judge_case(item, trial.steps);
+    if (trial.steps.empty()) trial.judgement.reason = absence(options_->suite.input.modes.front());
   }
 
  private:
+  void ask(Command command, InputMode mode, const std::filesystem::path& file, Trial& trial) {
+    const Case& item = trial.assessment.item;
+    const auto& bytes = trial.mutated.bytes;
+    const Question question{command, file, {}, item.key_hex, item.passphrase};
+    Step step = stage_.ask(mode, question, folder_.path(), bytes, *adapter_, item.limits);
+    judge_step(item, trial.assessment.expected, adapter_->profile(), step);
+    if (is_failure(step.outcome)) step.explanation = explain(item, step, bytes, trial.assessment.description);
+    step.answer.document = Json();
+    std::string().swap(step.process.stdout_text);
+    trial.steps.push_back(std::move(step));
+  }
+
   const Adapter* adapter_;
   const MutationOptions* options_;
+  Stage stage_;
   ScratchFolder folder_;
 };
 
@@ -145,7 +157,7 @@ class Run {
 
   void work() {
     try {
-      const Asker asker(*adapter_, *options_);
+      Asker asker(*adapter_, *options_);
       while (auto trial = next()) {
         asker.ask(*trial);
         // A process that the user stopped says nothing about the adapter.
@@ -161,7 +173,7 @@ class Run {
   }
 
   void keep(Trial&& trial) {
-    const Verdict verdict = trial.assessment.item.verdict;
+    const Verdict verdict = required_verdict(trial.assessment.item);
     Mark& mark = marks_[trial.number];
     const bool breaks_rule = trial.assessment.description.document.is_null();
     mark.sort = verdict == Verdict::kValid                   ? Mark::Sort::kValid
@@ -179,11 +191,12 @@ class Run {
   void keep_failure(Trial&& trial) {
     if (options_->stop_at_first) end_ = std::min<std::uint64_t>(end_, trial.number + 1);
     const Step& step = *decisive_step(trial);
-    const bool invalid = has_to_be_refused(trial.assessment.item.verdict);
+    const bool invalid = has_to_be_refused(required_verdict(trial.assessment.item));
     const std::string rule = invalid ? trial.assessment.item.rules.front() : step.answer.rejection.rule.value_or("");
-    FailureGroup& group = groups_[{step.outcome, step.command, rule, trial.mutated.part}];
+    FailureGroup& group = groups_[{step.outcome, step.command, step.mode, rule, trial.mutated.part}];
     if (group.mutations++ > 0 && group.first.number < trial.number) return;
     group.command = step.command;
+    group.mode = step.mode;
     group.outcome = step.outcome;
     group.rule = rule;
     group.part = trial.mutated.part;
@@ -253,7 +266,7 @@ class Run {
   std::mutex keeping_;  // guards what follows, but for the marks of duplicates
   std::vector<Mark> marks_;
   std::map<std::string, std::size_t> rule_numbers_;
-  std::map<std::tuple<Outcome, Command, std::string, FilePart>, FailureGroup> groups_;
+  std::map<std::tuple<Outcome, Command, InputMode, std::string, FilePart>, FailureGroup> groups_;
   std::size_t done_ = 0;
 };
 

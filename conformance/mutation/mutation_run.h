@@ -15,6 +15,7 @@
 #include "mutation/assess.h"
 #include "mutation/mutated_file.h"
 #include "runner/adapter.h"
+#include "runner/policy.h"
 #include "runner/suite.h"
 
 namespace tzmark::conformance::mutation {
@@ -24,13 +25,14 @@ struct Trial {
   std::uint64_t number = 0;
   MutatedFile mutated;
   Assessment assessment;    // its case has an id, a reason and limits too
-  std::vector<Step> steps;  // decode and verify, if the adapter has them
+  std::vector<Step> steps;  // decode and verify in each input mode, if the adapter has them
   CaseJudgement judgement;
 };
 
-// Failures of one sort: the same command with the same outcome, the same rule and the same part.
+// Failures of one sort: the same command and input mode with the same outcome, the same rule and the same part.
 struct FailureGroup {
   Command command = Command::kDecode;
+  InputMode mode = InputMode::kFile;
   Outcome outcome = Outcome::kPass;
   std::string rule;  // that the file breaks first; for a valid file, the one that the adapter cites, if any
   FilePart part = FilePart::kFile;
@@ -73,7 +75,8 @@ struct MutationOptions {
   std::uint64_t seed = 1;
   std::uint64_t mutations = 0;
   bool stop_at_first = false;  // ends with the first mutated file that fails
-  SuiteOptions suite;          // jobs and limits
+  Policies policies = {};
+  SuiteOptions suite;  // jobs, limits and input modes
 };
 
 // "mutated file-1-812"

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "model/text.h"
 #include "runner/command_line.h"
 #include "runner/errors.h"
 #include "runner/folder_tree.h"
@@ -25,18 +26,38 @@ const ProcessLimits kCapabilitiesLimits = {.elapsed_max = std::chrono::minutes(1
 // first use, and less than the limits of cases.
 constexpr std::uint64_t kServiceGrowthMaxBytes = 32u << 20;
 
-EnvironmentError no_profile(const std::string& reason, const std::string& stderr_tail) {
-  return EnvironmentError(
-      fmt::format("the adapter's capabilities: {}; its stderr ends in: {}", reason, one_line(stderr_tail, 1000)));
+// A process that does not tell its profile.
+class NoProfileError : public EnvironmentError {
+ public:
+  NoProfileError(const std::string& reason, ProcessResult process)
+      : EnvironmentError(fmt::format("the adapter's capabilities: {}; its stderr ends in: {}", reason,
+                                     one_line(process.stderr_tail, 1000))),
+        reason_(reason),
+        process_(std::move(process)) {}
+
+  const std::string& reason() const { return reason_; }
+  const ProcessResult& process() const { return process_; }
+
+ private:
+  std::string reason_;
+  ProcessResult process_;
+};
+
+// Any bytes make a name, and JSON has only UTF-8.
+std::string json_name(const std::filesystem::path& file) {
+  if (model::is_utf8(file.native())) return file.native();
+  throw UsageError(fmt::format(
+      "{}: the name is not UTF-8, and an adapter that serves gets names as JSON; rename it, or use --one-shot",
+      file.native()));
 }
 
 Json request_of(const Question& question, std::uint64_t id) {
   Json request = {{"id", id}, {"command", name_of(question.command)}};
   if (question.command == Command::kEncode) {
-    request["spec"] = question.file.string();
-    request["out"] = question.out.string();
+    request["spec"] = json_name(question.file);
+    request["out"] = json_name(question.out);
   } else {
-    request["file"] = question.file.string();
+    request["file"] = json_name(question.file);
   }
   if (question.key_hex) request["key_hex"] = *question.key_hex;
   if (question.passphrase) request["passphrase"] = *question.passphrase;
@@ -103,7 +124,7 @@ Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancell
     // read_answer describes the end of a process in words.
     const std::string end = process.end == ProcessEnd::kExited ? fmt::format("exit status {}", process.exit_status)
                                                                : read_answer(Command::kDecode, process).text;
-    throw no_profile(end, process.stderr_tail);
+    throw NoProfileError(end, process);
   }
   profile_ = parse_profile(process.stdout_text);
   printed_profile_ = profile_.document;
@@ -148,6 +169,14 @@ std::string Adapter::shell_command(const Question& question) const {
   return command;
 }
 
+std::string Adapter::served_shell_command(const std::vector<Question>& questions) const {
+  std::vector<std::string> lines = {"printf", "%s\\n", Json{{"id", 0}, {"command", "capabilities"}}.dump()};
+  for (const Question& question : questions) lines.push_back(dump_line(request_of(question, lines.size() - 2)));
+  std::vector<std::string> serve = argv_;
+  serve.emplace_back("serve");
+  return join_command(lines) + " | " + join_command(serve);
+}
+
 Step Adapter::ask_process(const Question& question, const Limits& limits) const {
   std::vector<std::string> argv = question.prefix;
   argv.insert(argv.end(), argv_.begin(), argv_.end());
@@ -175,22 +204,70 @@ bool Adapter::Service::keeps_too_much() const {
 }
 
 std::unique_ptr<Adapter::Service> Adapter::start_service(const std::vector<std::string>& prefix) const {
+  const Starting starting(*this);
   std::vector<std::string> command = prefix;
   command.insert(command.end(), argv_.begin(), argv_.end());
   command.push_back("serve");
   auto service = std::make_unique<Service>();
+  service->number = services_started_++;
   service->server = std::make_unique<Server>(command, cancelled_);
   const Json request = {{"id", service->next_id}, {"command", "capabilities"}};
-  const ProcessResult process = service->server->exchange(request.dump(), kCapabilitiesLimits);
+  ProcessLimits limits = kCapabilitiesLimits;
+  // Otherwise every case that follows would take a minute.
+  if (start_failed_) limits.elapsed_max = idle_counted_elapsed() + std::chrono::seconds(5);
+  const ProcessResult process = service->server->exchange(request.dump(), limits);
   try {
     const Profile served = read_served_profile(service->next_id++, process);
     if (served.document != printed_profile_) throw EnvironmentError("serve tells another profile than capabilities");
   } catch (const EnvironmentError& error) {
-    throw no_profile(error.what(), process.stderr_tail);
+    throw NoProfileError(error.what(), process);
   }
+  has_served_ = true;
   service->idle_rss_bytes = process.rss_bound_bytes;
   service->idle_disk_bytes = process.disk_peak_bytes;
   return service;
+}
+
+Adapter::Starting::Starting(const Adapter& adapter) : adapter_(adapter) {
+  const std::lock_guard lock(adapter_.mutex_);
+  ++adapter_.starting_;
+}
+
+Adapter::Starting::~Starting() {
+  {
+    const std::lock_guard lock(adapter_.mutex_);
+    --adapter_.starting_;
+  }
+  adapter_.start_ended_.notify_all();
+}
+
+bool Adapter::one_has_served() const {
+  std::unique_lock lock(mutex_);
+  start_ended_.wait(lock, [&] { return has_served_ || starting_ == 0; });
+  return has_served_;
+}
+
+bool Adapter::replace_service(std::unique_ptr<Service>& service, const std::vector<std::string>& prefix,
+                              Step& step) const {
+  try {
+    service = start_service(prefix);
+    return true;
+  } catch (const NoProfileError& error) {
+    start_failed_ = true;
+    service.reset();
+    if (!one_has_served()) {
+      // No other process may have been started yet, so that this thread tries once more.
+      try {
+        service = start_service(prefix);
+      } catch (const NoProfileError&) {
+        if (!one_has_served()) throw error;
+      }
+    }
+    step.process = error.process();
+    step.answer = {};
+    step.answer.text = "a new process does not serve: " + error.reason();
+    return false;
+  }
 }
 
 void Adapter::end_service(std::unique_ptr<Service>& service) const {
@@ -217,25 +294,26 @@ Step Adapter::ask_service(const Question& question, const Limits& limits) const 
   if (service && service->keeps_too_much()) end_service(service);
   // A process may end between two questions.
   if (service && !service->server->ready()) end_service(service);
-  if (!service) service = start_service(question.prefix);
+  Step step;
+  step.command = question.command;
+  step.number = asked_++;
+  if (!service && !replace_service(service, question.prefix, step)) return step;
   const auto exchange = [&](std::uint64_t id) {
     const std::uint64_t idle_rss_bytes = std::min(service->idle_rss_bytes, kIdleRssMaxBytes);
     return service->server->exchange(dump_line(request_of(question, id)),
                                      process_limits(question, limits, {}, idle_rss_bytes));
   };
-  Step step;
-  step.command = question.command;
-  step.number = asked_++;
   std::uint64_t id = service->next_id++;
   step.process = exchange(id);
   const bool ended = step.process.end == ProcessEnd::kExited || step.process.end == ProcessEnd::kSignaled;
   if (ended && step.process.stdin_taken_bytes == 0) {
     // It ended before it read the question, so the question was not asked.
     note_end(*service, step.process);
-    service = start_service(question.prefix);
+    if (!replace_service(service, question.prefix, step)) return step;
     id = service->next_id++;
     step.process = exchange(id);
   }
+  step.service = service->number;
   step.answer = read_served_answer(question.command, id, step.process);
   const bool answered_badly =
       step.process.end == ProcessEnd::kAnswered && step.answer.kind == AnswerKind::kNone && !step.answer.caught;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -72,8 +73,10 @@ class Adapter {
   std::uint64_t idle_counted_rss_bytes() const { return std::min(idle_rss_bytes_, kIdleRssMaxBytes); }
   std::chrono::nanoseconds idle_counted_elapsed() const { return std::min(idle_elapsed_, kIdleElapsedMax); }
 
-  // Asks one question within the limits. Throws EnvironmentError if the command cannot be started, or no longer serves.
-  // ends_after_answers reports a process that serves and ends after its answer.
+  // Asks one question within the limits. Throws EnvironmentError if the command cannot be started, or none of its
+  // processes serves, and UsageError if it serves and a name is not UTF-8. Where another
+  // process serves, the step has no answer and no service. ends_after_answers reports a process that serves and ends
+  // after its answer.
   Step ask(const Question& question, const Limits& limits) const;
 
   // Ends the processes that serve this thread; each has one second to exit. Each thread that asked calls this before it
@@ -86,11 +89,14 @@ class Adapter {
 
   // The command line of a question, for a POSIX shell with process substitution (bash, zsh).
   std::string shell_command(const Question& question) const;
+  // The command line that puts questions to one process that serves.
+  std::string served_shell_command(const std::vector<Question>& questions) const;
 
  private:
   // A process that serves, and its usage before the first question.
   struct Service {
     std::unique_ptr<Server> server;
+    std::uint64_t number = 0;
     std::uint64_t next_id = 0;
     std::optional<std::uint64_t> answered;  // number of the last question, if it was answered
     std::uint64_t idle_rss_bytes = 0;
@@ -104,6 +110,22 @@ class Adapter {
   void end_service(std::unique_ptr<Service>& service) const;
   void note_end(const Service& service, const ProcessResult& end) const;
   std::unique_ptr<Service> start_service(const std::vector<std::string>& prefix) const;
+  // Counts a start of a process while it exists.
+  class Starting {
+   public:
+    explicit Starting(const Adapter& adapter);
+    ~Starting();
+    Starting(const Starting&) = delete;
+    Starting& operator=(const Starting&) = delete;
+
+   private:
+    const Adapter& adapter_;
+  };
+
+  // Waits until a process has served or none is being started, and returns whether one has.
+  bool one_has_served() const;
+  // Returns false, with the reason in the step, if the new process does not serve, but another one does.
+  bool replace_service(std::unique_ptr<Service>& service, const std::vector<std::string>& prefix, Step& step) const;
   std::unique_ptr<Service>& service_of_this_thread(const std::vector<std::string>& prefix) const;
 
   std::vector<std::string> argv_;
@@ -120,6 +142,11 @@ class Adapter {
       services_;  // by thread
   mutable std::map<std::uint64_t, ProcessResult> ends_after_answers_;
   mutable std::atomic<std::uint64_t> asked_ = 0;
+  mutable std::atomic<std::uint64_t> services_started_ = 0;
+  mutable std::atomic<bool> has_served_ = false;
+  mutable std::atomic<bool> start_failed_ = false;
+  mutable unsigned starting_ = 0;                // guarded by mutex_
+  mutable std::condition_variable start_ended_;  // with mutex_
 };
 
 }  // namespace tzmark::conformance

@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kLowestVersionRule = "TZR-HDR-006";
 constexpr std::string_view kNonceRule = "TZR-CRY-020";
+constexpr std::string_view kSaltRule = "TZR-CRY-022";
 
 // What a file may have besides its data: room in the index, headers, MACs, gaps.
 constexpr std::uint64_t kOverheadMaxBytes = 64u << 20;
@@ -30,18 +31,19 @@ model::Description describe_written(std::span<const std::byte> file, const Case&
   return description;
 }
 
-// The model checks nonces within a file, and this checks them across the files of a run. Keys from a passphrase are
-// left out: every file has its own salt, and so its own key.
-void check_nonces(std::span<const std::byte> file, const Case& item, Nonces& nonces, model::Description& description) {
-  if (!item.key_hex) return;
+// The model judges one file, and this compares nonces and salts across the files of a run. Under a passphrase, nonces
+// are left out: every file has its own salt, and so its own key.
+void check_random_values(std::span<const std::byte> file, const Case& item, RandomValues& random,
+                         model::Description& description) {
   for (const model::Field& field : description.fields) {
-    if (field.name != "nonce") continue;
+    const bool is_nonce = field.name == "nonce" && item.key_hex;
+    if (!is_nonce && field.name != "salt") continue;
     const auto bytes = file.subspan(field.offset, field.size);
-    const std::string nonce(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    const auto before = nonces.take(*item.key_hex, nonce, item.id);
+    const std::string value(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const auto before = is_nonce ? random.take_nonce(*item.key_hex, value, item.id) : random.take_salt(value, item.id);
     if (!before || *before == item.id) continue;
-    description.defects.push_back({std::string(kNonceRule), field.offset,
-                                   fmt::format("{}: the nonce served in {} already", field.structure, *before),
+    description.defects.push_back({std::string(is_nonce ? kNonceRule : kSaltRule), field.offset,
+                                   fmt::format("{}: the {} served in {} already", field.structure, field.name, *before),
                                    model::Defect::Kind::kWriter});
   }
 }
@@ -56,14 +58,21 @@ std::uint64_t data_bytes_of(const Json& specification) {
 
 }  // namespace
 
-std::optional<std::string> Nonces::take(const std::string& key_hex, const std::string& nonce, const std::string& id) {
+std::optional<std::string> RandomValues::take_nonce(const std::string& key_hex, const std::string& nonce,
+                                                    const std::string& id) {
   const std::lock_guard lock(mutex_);
-  const auto [entry, first] = taken_.try_emplace({key_hex, nonce}, id);
+  const auto [entry, first] = nonces_.try_emplace({key_hex, nonce}, id);
+  return first ? std::nullopt : std::optional(entry->second);
+}
+
+std::optional<std::string> RandomValues::take_salt(const std::string& salt, const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  const auto [entry, first] = salts_.try_emplace(salt, id);
   return first ? std::nullopt : std::optional(entry->second);
 }
 
 Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const Limits& limits,
-                     const std::optional<fs::path>& kept, Nonces& nonces) {
+                     const std::optional<fs::path>& kept, RandomValues& random) {
   const ScratchFolder folder(kept ? std::optional(*kept / item.id) : std::nullopt);
   const Json specification = read_json(manifest.directory / item.path);
   const Question question = {.command = Command::kEncode,
@@ -84,7 +93,7 @@ Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& 
   try {
     content = read_file(question.out, data_bytes_of(specification) + kOverheadMaxBytes);
     description = describe_written(content, item, specification);
-    check_nonces(content, item, nonces, description);
+    check_random_values(content, item, random, description);
     step.written = {content.size(), sha256_of(content)};
   } catch (const EnvironmentError& error) {
     // Whatever the adapter left under that name is its own fault.

@@ -1,6 +1,6 @@
 // Runs one encode case: gives the adapter a specification, and judges the file that it writes.
 //
-// Thread-safety: Nonces may be used by several threads; the function is one of its arguments and the file system.
+// Thread-safety: RandomValues may be used by several threads; the function is one of its arguments and the file system.
 #pragma once
 
 #include <filesystem>
@@ -15,20 +15,22 @@
 
 namespace tzmark::conformance {
 
-// The nonces in all files of a run: none may be used twice under one key.
-class Nonces {
+// The nonces and salts in all files of a run: no nonce may be used twice under one key, and no salt in two files.
+class RandomValues {
  public:
-  // Records a nonce, and returns the case that used it under this key before, if any. id is the current case.
-  std::optional<std::string> take(const std::string& key_hex, const std::string& nonce, const std::string& id);
+  // Each records a value, and returns the case that used it before, if any. id is the current case.
+  std::optional<std::string> take_nonce(const std::string& key_hex, const std::string& nonce, const std::string& id);
+  std::optional<std::string> take_salt(const std::string& salt, const std::string& id);
 
  private:
   std::mutex mutex_;
-  std::map<std::pair<std::string, std::string>, std::string> taken_;
+  std::map<std::pair<std::string, std::string>, std::string> nonces_;
+  std::map<std::string, std::string> salts_;
 };
 
 // Keeps the specification, its data and the written file in kept/ID if kept is given. Throws EnvironmentError if the
 // specification cannot be read or written as files.
 Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const Limits& limits,
-                     const std::optional<std::filesystem::path>& kept, Nonces& nonces);
+                     const std::optional<std::filesystem::path>& kept, RandomValues& random);
 
 }  // namespace tzmark::conformance

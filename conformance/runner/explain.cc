@@ -69,6 +69,13 @@ std::optional<std::uint64_t> offset_of_member(const model::Description& descript
   return std::nullopt;
 }
 
+// The rule that a failure breaks if nothing in the file or the answer shows one: that of the case. A valid file
+// exercises its rules alike, so that only a single one can be meant.
+std::string rule_of(const Case& item) {
+  const bool known = item.verdict == Verdict::kValid ? item.rules.size() == 1 : !item.rules.empty();
+  return known ? item.rules.front() : "";
+}
+
 // The defect that the case is about, or else the first.
 const model::Defect* defect_of(const Case& item, const model::Description& description) {
   const auto& defects = description.defects;
@@ -85,17 +92,14 @@ Explanation explain_without_bytes(const Case& item, const Step& step, const mode
     return {rejection.rule.value_or(""), rejection.offset, rejection.message, {}};
   }
   if (step.difference) {
-    return {item.rules.empty() ? "" : item.rules.front(),
-            offset_of_member(description, step.difference->pointer),
-            step.reason,
-            {}};
+    return {rule_of(item), offset_of_member(description, step.difference->pointer), step.reason, {}};
   }
   // What was written is judged by its first defect, what was read by the one that the case is about.
   const bool written = step.command == Command::kEncode && !description.defects.empty();
   if (const auto* defect = written ? &description.defects.front() : defect_of(item, description)) {
     return {defect->rule, defect->offset, defect->message, {}};
   }
-  return {item.rules.empty() ? "" : item.rules.front(), std::nullopt, item.why, {}};
+  return {rule_of(item), std::nullopt, item.why, {}};
 }
 
 }  // namespace

@@ -53,6 +53,23 @@ TEST(Explain, MembersLeadToTheirBytes) {
   }
 }
 
+// A valid file exercises many rules. Which one a reader misses is unknown unless it says so.
+TEST(Explain, ValidFilesBlameOneOfTheirRulesOnlyIfThereIsOne) {
+  Step step;
+  step.outcome = Outcome::kWrongData;
+  step.answer.kind = AnswerKind::kAccepted;
+  step.difference = Difference{"/tensors/0/path/0", 1, 2};
+  EXPECT_EQ(explained(worked_example(), case_about({"TZR-HDR-001"}), step)->rule, "TZR-HDR-001");
+  EXPECT_EQ(explained(worked_example(), case_about({"TZR-HDR-001", "TZR-NAM-001"}), step)->rule, "");
+  Case open = case_about({"TZR-HDR-001", "TZR-NAM-001"});
+  open.verdict = Verdict::kImplementationDefined;
+  EXPECT_EQ(explained(worked_example(), open, step)->rule, "TZR-HDR-001");
+  step.difference.reset();
+  step.outcome = Outcome::kCrash;
+  step.answer.kind = AnswerKind::kNone;
+  EXPECT_FALSE(explained(worked_example(), case_about({"TZR-HDR-001", "TZR-NAM-001"}), step));
+}
+
 TEST(Explain, DefectsLeadToTheirPlace) {
   std::string file = worked_example();
   file[76] = '\x05';

@@ -10,10 +10,30 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <system_error>
+#include <utility>
 
 #include "runner/descriptor.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+
+EnvironmentError not_writable(const fs::path& path, int error) {
+  return EnvironmentError(fmt::format("{}: cannot be written: {}", path.string(), std::strerror(error)));
+}
+
+// REQUIRES: folder exists. path is named in the error.
+void check_writable_folder(const fs::path& folder, const fs::path& path) {
+  std::error_code none;
+  if (!fs::is_directory(folder, none)) throw not_writable(path, ENOTDIR);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) throw not_writable(path, errno);
+}
+
+}  // namespace
+
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::uint64_t size_max_bytes) {
   const auto fail = [&](const std::string& reason) {
     return EnvironmentError(fmt::format("{}: {}", path.string(), reason));
@@ -37,6 +57,49 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, std::uint64_
   // Someone may have shortened it meanwhile.
   content.resize(done_bytes);
   return content;
+}
+
+std::vector<std::byte> read_named_file(const fs::path& path, std::uint64_t size_max_bytes) {
+  std::error_code error;
+  const fs::path file = fs::canonical(path, error);
+  if (error) throw EnvironmentError(fmt::format("{}: {}", path.string(), error.message()));
+  return read_file(file, size_max_bytes);
+}
+
+void check_output_file(const fs::path& path) {
+  std::error_code none;
+  if (fs::is_directory(path, none)) throw not_writable(path, EISDIR);
+  if (::access(path.c_str(), W_OK) == 0) return;
+  if (errno != ENOENT) throw not_writable(path, errno);
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (!fs::exists(folder, none)) throw not_writable(path, ENOENT);
+  check_writable_folder(folder, path);
+}
+
+void check_output_files(const std::vector<std::string>& outputs, const std::vector<std::string>& inputs) {
+  std::vector<std::pair<std::string, fs::path>> taken;
+  for (const std::string& input : inputs) {
+    std::error_code absent;
+    if (const fs::path file = fs::canonical(input, absent); !input.empty() && !absent) taken.emplace_back(input, file);
+  }
+  for (const std::string& output : outputs) {
+    if (output.empty()) continue;
+    check_output_file(output);
+    const fs::path file = fs::weakly_canonical(output);
+    for (const auto& [name, other] : taken) {
+      std::error_code absent;
+      if (file != other && !fs::equivalent(file, other, absent)) continue;
+      throw UsageError(fmt::format("{} would overwrite {}", output, name == output ? "itself" : name));
+    }
+    taken.emplace_back(output, file);
+  }
+}
+
+void check_output_folder(const fs::path& path) {
+  std::error_code none;
+  fs::path folder = fs::absolute(path);
+  while (!fs::exists(folder, none) && folder.has_relative_path()) folder = folder.parent_path();
+  check_writable_folder(folder, path);
 }
 
 void write_file(const std::filesystem::path& path, std::string_view content) {

@@ -7,15 +7,30 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace tzmark::conformance {
 
-// Throws EnvironmentError if path is not a regular file (or a link to one), cannot be read, or is larger than
+// Throws EnvironmentError if path is not a regular file (a link to one is not), cannot be read, or is larger than
 // size_max_bytes. Never waits for another process.
 std::vector<std::byte> read_file(const std::filesystem::path& path,
                                  std::uint64_t size_max_bytes = std::numeric_limits<std::uint64_t>::max());
+
+// read_file for a file that the user named, which may be a link.
+std::vector<std::byte> read_named_file(const std::filesystem::path& path,
+                                       std::uint64_t size_max_bytes = std::numeric_limits<std::uint64_t>::max());
+
+// Throws EnvironmentError if no file of this name can be written, so that a run is not lost that would end in one.
+// Creates nothing.
+void check_output_file(const std::filesystem::path& path);
+// The same for several, of which empty names count for nothing. Throws UsageError if one of them is an input or
+// another output, by whatever name.
+void check_output_files(const std::vector<std::string>& outputs, const std::vector<std::string>& inputs);
+
+// The same for a folder that need not exist yet, nor those above it.
+void check_output_folder(const std::filesystem::path& path);
 
 // Throws EnvironmentError if the file cannot be written.
 void write_file(const std::filesystem::path& path, std::string_view content);

@@ -61,10 +61,17 @@ void judge_written(const Json& expected, const model::Description& written, cons
   judge_content(expected, got, profile.writes.omits, step);
 }
 
+// "terminator=reject".
+// REQUIRES: the case has a policy.
+std::string setting_of(const Case& item) {
+  return fmt::format("{}={}", item.choice_name.value(), name_of(item.policy.value()));
+}
+
 void judge_accepted(const Case& item, const std::optional<Json>& expected, const Profile& profile, Step& step) {
-  if (!may_accept(item.verdict, step.command)) {
+  if (!may_accept(required_verdict(item), step.command)) {
     step.outcome = Outcome::kAcceptedInvalid;
-    step.reason = fmt::format("accepted, but is {}", name_of(item.verdict));
+    step.reason = item.policy ? fmt::format("accepted, against the policy {}", setting_of(item))
+                              : fmt::format("accepted, but is {}", name_of(item.verdict));
     return;
   }
   step.outcome = Outcome::kPass;
@@ -75,9 +82,10 @@ void judge_accepted(const Case& item, const std::optional<Json>& expected, const
 
 void judge_rejected(const Case& item, Step& step) {
   const Rejection& rejection = step.answer.rejection;
-  if (!may_reject(item.verdict)) {
+  if (!may_reject(required_verdict(item))) {
     step.outcome = Outcome::kRejectedValid;
     step.reason = "rejected with " + describe(rejection);
+    if (item.policy) step.reason = fmt::format("against the policy {}, {}", setting_of(item), step.reason);
     return;
   }
   step.outcome = Outcome::kPass;
@@ -157,6 +165,10 @@ void judge_step(const Case& item, const std::optional<Json>& expected, const Pro
   step.reason = one_line(step.reason, kReasonMaxBytes);
 }
 
+bool is_untried(const Step& step) {
+  return step.outcome == Outcome::kSkipped && !step.untried.empty() && step.answer.kind != AnswerKind::kUnsupported;
+}
+
 void judge_changed_file(Step& step) {
   // Any other failure is worse, or says as much.
   if (step.outcome < Outcome::kAcceptedInvalid) return;
@@ -170,6 +182,8 @@ void judge_end_after_answer(const ProcessResult& end, Step& step) {
   step.outcome = Outcome::kCrash;
   step.difference.reset();
   step.explanation.reset();
+  step.fails_afresh.reset();
+  step.only_after.reset();
   step.reason = one_line(step.answer.text, kReasonMaxBytes);
 }
 
@@ -210,7 +224,9 @@ std::optional<std::string> excuse(const Case& item, const Profile& profile) {
   for (const std::string& feature : item.features) {
     if (abilities.lacks.contains(feature)) return "its profile lacks " + feature;
   }
-  if (item.verdict == Verdict::kIntegrityFailure && !profile.has(Command::kVerify)) return "its profile has no verify";
+  if (required_verdict(item) == Verdict::kIntegrityFailure && !profile.has(Command::kVerify)) {
+    return "its profile has no verify";
+  }
   return std::nullopt;
 }
 
@@ -232,15 +248,22 @@ std::optional<Case> as_other_layout(const Case& item, const Profile& profile) {
 }
 
 CaseJudgement judge_case(const Case& item, const std::vector<Step>& steps) {
-  const auto skipped = std::ranges::find_if(steps, [](const Step& step) { return step.outcome == Outcome::kSkipped; });
+  std::vector<const Step*> counted;
+  for (const Step& step : steps) {
+    if (!is_untried(step)) counted.push_back(&step);
+  }
+  if (counted.empty()) {
+    for (const Step& step : steps) counted.push_back(&step);
+  }
+  const auto skipped = std::ranges::find(counted, Outcome::kSkipped, &Step::outcome);
   // Outcomes are ordered from the worst to skipped.
-  const auto worst =
-      std::ranges::min_element(steps, [](const Step& a, const Step& b) { return a.outcome < b.outcome; });
-  if (worst == steps.end()) return {};
-  const bool undecided = worst->outcome == Outcome::kPass && skipped != steps.end();
-  const Step& decisive = undecided ? *skipped : *worst;
+  const auto worst = std::ranges::min_element(counted, {}, &Step::outcome);
+  if (worst == counted.end()) return {};
+  const bool undecided = (*worst)->outcome == Outcome::kPass && skipped != counted.end();
+  const Step& decisive = undecided ? **skipped : **worst;
   if (decisive.outcome == Outcome::kPass) {
-    return {item.verdict == Verdict::kImplementationDefined ? Outcome::kImplementationDefined : Outcome::kPass, ""};
+    const bool chose = required_verdict(item) == Verdict::kImplementationDefined;
+    return {chose ? Outcome::kImplementationDefined : Outcome::kPass, ""};
   }
   return {decisive.outcome, fmt::format("{}: {}", label(decisive.command, decisive.mode), decisive.reason)};
 }

@@ -48,6 +48,21 @@ struct Explanation {
   std::vector<model::Annotated> bytes;
 };
 
+// A question that a process answered before the one that failed.
+struct EarlierQuestion {
+  std::string id;  // of the case
+  Command command = Command::kDecode;
+  InputMode mode = InputMode::kFile;
+};
+
+// A failure of a process that serves which a fresh process does not show.
+struct OnlyAfterEarlier {
+  std::size_t asked = 0;                   // questions that the process had answered by then
+  std::vector<EarlierQuestion> questions;  // of these, a sequence after which it fails again; empty if it does not
+  bool shortest = false;                   // no single question can be left out
+  std::string repeat;                      // the command line that repeats it; empty if a shell is not enough
+};
+
 // A file that the implementation wrote.
 struct WrittenFile {
   std::uint64_t size_bytes = 0;
@@ -58,20 +73,26 @@ struct WrittenFile {
 struct Step {
   Command command = Command::kDecode;
   InputMode mode = InputMode::kFile;
-  std::uint64_t number = 0;  // of the question, among all that its adapter was asked
+  std::uint64_t number = 0;              // of the question, among all that its adapter was asked
+  std::optional<std::uint64_t> service;  // of the process that serves: its number, among those of its adapter
   ProcessResult process;
   Answer answer;
   Outcome outcome = Outcome::kSkipped;
-  std::string reason;                      // one line; empty for a pass
-  std::optional<Difference> difference;    // of wrong data
-  std::optional<Explanation> explanation;  // of failures, where there is something to show
-  std::optional<WrittenFile> written;      // of encode
-  std::string untried;                     // why the input mode had no effect; empty if it had
-  bool cites_other_rule = false;           // rejected correctly, but for a rule that is not one of the case's
+  std::string reason;                          // one line; empty for a pass
+  std::optional<Difference> difference;        // of wrong data
+  std::optional<Explanation> explanation;      // of failures, where there is something to show
+  std::optional<WrittenFile> written;          // of encode
+  std::string untried;                         // why the input mode had no effect; empty if it had
+  std::optional<bool> fails_afresh;            // of failures: whether a fresh process shows it, if one was asked
+  std::optional<OnlyAfterEarlier> only_after;  // of failures that a fresh process does not show
+  bool cites_other_rule = false;               // rejected correctly, but for a rule that is not one of the case's
 };
 
 // Fills the judgement of a step whose command, process and answer are set.
 void judge_step(const Case& item, const std::optional<Json>& expected, const Profile& profile, Step& step);
+
+// Whether the input mode could not be had for this program, so that the step says nothing.
+bool is_untried(const Step& step);
 
 // Turns a step that changed or removed its file into a failure.
 void judge_changed_file(Step& step);
@@ -96,7 +117,8 @@ struct CaseJudgement {
   std::string reason;  // of the deciding step; empty for a pass
 };
 
-// The worst of the steps. A case is skipped, not passed, if the adapter skipped one step and passed the others.
+// The worst of the steps. A case is skipped, not passed, if the adapter skipped one step and passed the others. Steps
+// whose input mode could not be had do not count, unless there are no others.
 CaseJudgement judge_case(const Case& item, const std::vector<Step>& steps);
 
 }  // namespace tzmark::conformance

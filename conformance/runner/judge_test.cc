@@ -69,6 +69,25 @@ TEST(JudgeStep, AShapeThatWasNotTriedIsSkipped) {
   EXPECT_EQ(step.outcome, Outcome::kAcceptedInvalid);
 }
 
+// A mode that cannot be had for the program skips itself; a question that the adapter does not support, the case.
+TEST(JudgeCase, AModeThatWasNotHadDoesNotSkipTheCase) {
+  const Case item = case_of(Verdict::kValid);
+  Step plain, untried;
+  for (Step* const step : {&plain, &untried}) {
+    step->answer = accepted();
+    if (step == &untried) step->untried = "the program is static";
+    judge_step(item, kExpected, profile_of(), *step);
+  }
+  EXPECT_EQ(judge_case(item, {plain, untried}).outcome, Outcome::kPass);
+  EXPECT_EQ(judge_case(item, {untried}).outcome, Outcome::kSkipped);
+  EXPECT_TRUE(is_untried(untried));
+  untried.answer.kind = AnswerKind::kUnsupported;
+  judge_step(item, kExpected, profile_of(), untried);
+  EXPECT_EQ(judge_case(item, {plain, untried}).outcome, Outcome::kSkipped);
+  plain.outcome = Outcome::kWrongData;
+  EXPECT_EQ(judge_case(item, {plain, untried}).outcome, Outcome::kWrongData);
+}
+
 TEST(JudgeStep, EveryVerdictAgainstRejection) {
   for (const Command command : {Command::kDecode, Command::kVerify}) {
     EXPECT_EQ(judged(Verdict::kValid, command, rejected()).outcome, Outcome::kRejectedValid);

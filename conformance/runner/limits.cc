@@ -3,10 +3,16 @@
 
 namespace tzmark::conformance {
 
-Limits limits_for_file(std::uint64_t file_bytes) {
+Limits limits_for_file(std::uint64_t file_bytes, bool derives_keys) {
   constexpr std::uint64_t kMiB = 1 << 20;
-  return {.elapsed_max = std::chrono::seconds(10 + file_bytes / (10 * kMiB)),
-          .memory_max_bytes = 64 * kMiB + 8 * file_bytes};
+  constexpr std::uint64_t kDerivationBytes = 1024 * kMiB;
+  constexpr std::chrono::seconds kDerivationsMax(60);
+  Limits limits{.elapsed_max = std::chrono::seconds(10 + file_bytes / (10 * kMiB)),
+                .memory_max_bytes = 64 * kMiB + 8 * file_bytes};
+  if (!derives_keys) return limits;
+  limits.elapsed_max += kDerivationsMax;
+  limits.memory_max_bytes += kDerivationBytes;
+  return limits;
 }
 
 Limits LimitOverrides::over(const Limits& own) const {

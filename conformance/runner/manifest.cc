@@ -68,8 +68,22 @@ Case parse_case(const Json& entry, Operation operation) {
   item.limits.elapsed_max = nanoseconds_of(seconds);
   item.pipe_max_bytes = optional_field<std::uint64_t>(limits, "pipe_bytes");
   item.open_choice = optional_field<std::string>(entry, "open_choice");
+  item.choice_name = optional_field<std::string>(entry, "choice_name");
   item.erratum = optional_field<std::string>(entry, "erratum");
   return item;
+}
+
+bool parse_either(const Json& value, std::string_view yes, std::string_view no) {
+  const auto text = value.get<std::string>();
+  if (text != yes && text != no) throw EnvironmentError(fmt::format("'{}' is neither '{}' nor '{}'", text, yes, no));
+  return text == yes;
+}
+
+OpenChoice parse_choice(const Json& entry) {
+  return {.text = entry.at("text").get<std::string>(),
+          .rules = entry.at("rules").get<std::vector<std::string>>(),
+          .tzmark_accepts = parse_either(entry.at("tzmark"), "accept", "reject"),
+          .rejected_by_verify = parse_either(entry.at("rejected_by"), "verify", "decode")};
 }
 
 std::map<std::string, Rule> load_rules(const fs::path& path) {
@@ -90,6 +104,14 @@ std::map<std::string, Rule> load_rules(const fs::path& path) {
 
 std::string_view name_of(Verdict verdict) { return kVerdictNames[static_cast<std::size_t>(verdict)]; }
 
+std::string_view name_of(const Policy& policy) { return policy.accepts ? "accept" : "reject"; }
+
+Verdict required_verdict(const Case& item) {
+  if (!item.policy) return item.verdict;
+  if (item.policy->accepts) return Verdict::kValid;
+  return item.policy->rejected_by_verify ? Verdict::kIntegrityFailure : Verdict::kInvalid;
+}
+
 std::string_view name_of(Operation operation) { return operation == Operation::kRead ? "read" : "encode"; }
 
 Manifest load_manifest(const fs::path& directory) {
@@ -106,6 +128,15 @@ Manifest load_manifest(const fs::path& directory) {
   if (document.value("schema_version", Json()) != kSchemaVersion) {
     throw EnvironmentError(fmt::format("{}: schema_version is not {}", path.string(), kSchemaVersion));
   }
+  if (document.contains("open_choices")) {
+    for (const auto& [name, entry] : document["open_choices"].items()) {
+      try {
+        manifest.open_choices[name] = parse_choice(entry);
+      } catch (const std::exception& error) {
+        throw EnvironmentError(fmt::format("{}: open choice '{}': {}", path.string(), name, error.what()));
+      }
+    }
+  }
   std::set<std::string> ids;
   const auto add = [&](const Json& entries, Operation operation) {
     for (const Json& entry : entries) {
@@ -116,6 +147,10 @@ Manifest load_manifest(const fs::path& directory) {
         throw EnvironmentError(fmt::format("{}: {}", place, error.what()));
       }
       const std::string& id = manifest.cases.back().id;
+      const auto& choice = manifest.cases.back().choice_name;
+      if (choice && !manifest.open_choices.contains(*choice)) {
+        throw EnvironmentError(fmt::format("{}: the manifest has no open choice '{}'", place, *choice));
+      }
       if (!ids.insert(id).second) throw EnvironmentError(fmt::format("{}: a second case of id '{}'", place, id));
     }
   };

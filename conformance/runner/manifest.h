@@ -36,6 +36,23 @@ std::string_view name_of(Verdict verdict);
 
 std::string_view name_of(Operation operation);
 
+// A question that the format leaves to readers, under the name that cases and --policy use.
+struct OpenChoice {
+  std::string text;
+  std::vector<std::string> rules;   // that leave it open
+  bool tzmark_accepts = false;      // the answer of tzmark
+  bool rejected_by_verify = false;  // a rejecting reader may decode such a file, but does not verify it
+};
+
+// The answer that a run requires of a case that is left to readers.
+struct Policy {
+  bool accepts = false;
+  bool rejected_by_verify = false;  // as in OpenChoice
+};
+
+// "accept" or "reject".
+std::string_view name_of(const Policy& policy);
+
 struct Case {
   std::string id;
   Operation operation = Operation::kRead;
@@ -55,8 +72,13 @@ struct Case {
   Limits limits;
   std::optional<std::uint64_t> pipe_max_bytes;  // what a reader may take from an endless pipe before it rejects
   std::optional<std::string> open_choice;       // of implementation-defined cases: what the reader may choose
+  std::optional<std::string> choice_name;       // of these: the name of the choice
+  std::optional<Policy> policy;                 // of these: the answer that the run requires; never in a manifest
   std::optional<std::string> erratum;           // the fault of the file's writer
 };
+
+// The verdict by which answers are judged: that of the manifest, or for a case with a policy, the one that it requires.
+Verdict required_verdict(const Case& item);
 
 // A requirement of the format, as its document states it.
 struct Rule {
@@ -71,10 +93,12 @@ struct Manifest {
   std::string sha256;               // of manifest.json itself
   std::vector<Case> cases;          // first those that read
   std::map<std::string, Rule> rules;
+  std::map<std::string, OpenChoice> open_choices;
 };
 
 // Reads DIRECTORY/manifest.json, and DIRECTORY/rules.json if it is there. Throws EnvironmentError if a file is missing,
-// not JSON, or lacks something; two cases of one id, and paths that lead out of the corpus, are refused too.
+// not JSON, or lacks something; two cases of one id, paths that lead out of the corpus, and choices that the manifest
+// does not describe are refused too.
 Manifest load_manifest(const std::filesystem::path& directory);
 
 // The members "layout" to "why" of a case, as the manifest and results have them.

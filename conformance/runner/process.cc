@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -160,6 +161,7 @@ class Child {
 
   // Runs to the child's end, to the first broken limit, or to a line on stdout if that is wanted.
   ProcessResult run(const ProcessLimits& limits, const std::atomic<bool>& cancelled, bool until_answer) {
+    note_limits(limits);
     std::optional<ProcessEnd> broken;
     for (bool exited = false; !exited && !broken;) {
       exited = watch(limits);
@@ -189,6 +191,14 @@ class Child {
   }
 
  private:
+  // Keeps the limits in the result, so that a report can show them beside what was used.
+  void note_limits(const ProcessLimits& limits) {
+    constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
+    result_.elapsed_max = limits.elapsed_max;
+    if (limits.rss_max_bytes != kNone) result_.rss_max_bytes = limits.rss_max_bytes;
+    if (limits.disk_max_bytes != kNone) result_.disk_max_bytes = limits.disk_max_bytes;
+  }
+
   // One round of looking at memory and of moving what is in the pipes. Returns whether the child has ended.
   bool watch(const ProcessLimits& limits) {
     if (Clock::now() >= next_memory_look_) look_at_memory();

@@ -77,6 +77,10 @@ struct ProcessResult {
   // An upper bound of its usage, never below what this process used when it started the child.
   std::uint64_t rss_bound_bytes = 0;
   std::uint64_t disk_peak_bytes = 0;  // observed growth of its folders; kTooDeep as in folder_tree.h
+  // Limits that it ran under; nothing where it had none.
+  std::optional<std::chrono::nanoseconds> elapsed_max;
+  std::optional<std::uint64_t> rss_max_bytes;
+  std::optional<std::uint64_t> disk_max_bytes;
 };
 
 // REQUIRES: argv is not empty. stdin is /dev/null, or a pipe if there is a feed. Throws EnvironmentError if the program

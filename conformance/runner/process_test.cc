@@ -348,6 +348,8 @@ TEST_F(ProcessTest, KillsAMemoryHog) {
   const ProcessResult result = python("x = [b'1' * (16 << 20) for _ in range(4096)]", {.rss_max_bytes = 200u << 20});
   EXPECT_EQ(result.end, ProcessEnd::kMemoryBroken);
   EXPECT_GT(result.rss_peak_bytes, 200u << 20);
+  EXPECT_EQ(result.rss_max_bytes, 200u << 20);
+  EXPECT_FALSE(result.disk_max_bytes) << "it had no such limit";
   EXPECT_LT(result.rss_peak_bytes, 4ull << 30) << "the machine has to survive";
 }
 

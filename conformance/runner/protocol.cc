@@ -21,10 +21,6 @@ const std::set<std::string> kCommands = {"decode", "verify", "stream", "encode",
 const std::set<std::string> kReaderMayOmit = {"layout", "wire_dtype", "crc32_field", "sha256_field", "module_index"};
 const std::set<std::string> kWriterMayOmit = {"module_index"};
 const std::set<std::string> kClaimedInputModes = {"pipe", "offset"};
-// A misspelt layout would silently skip all of its cases.
-const std::set<std::string> kLayouts = {
-    "v1", "v2", "v3", "v4", "v5-flagged-dims", "v5-headers-first", "v5-segments", "v5-long-dims", "safetensors"};
-
 constexpr int kRejectedStatus = 1;
 constexpr int kUnsupportedStatus = 2;
 
@@ -75,6 +71,16 @@ Rejection parse_rejection(const Json& document) {
   }
   rejection.message = document.at("message").get<std::string>();
   return rejection;
+}
+
+double mebibytes(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+// The limit that was broken, after what was used.
+std::string limit_of_bytes(const std::optional<std::uint64_t>& max_bytes) {
+  return max_bytes ? fmt::format(", limit {:.1f} MiB", mebibytes(*max_bytes)) : "";
+}
+std::string limit_of_time(const std::optional<std::chrono::nanoseconds>& max) {
+  return max ? fmt::format(", limit {:.1f} s", seconds_of(*max)) : "";
 }
 
 Answer no_answer(std::string text) { return {AnswerKind::kNone, {}, {}, std::move(text)}; }
@@ -133,7 +139,8 @@ Abilities parse_abilities(const Json& profile, const char* name, const std::set<
   refuse_unknown_members(object, members, name);
   Abilities abilities = {object.at("layouts").get<std::set<std::string>>(), string_set(object, "lacks"),
                          string_set(object, "omits"), string_set(object, "shapes")};
-  refuse_unknown_values(abilities.layouts, kLayouts, "layouts");
+  // A misspelt layout would silently skip all of its cases.
+  refuse_unknown_values(abilities.layouts, known_layouts(), "layouts");
   refuse_unknown_values(abilities.omits, omittable, "omits");
   refuse_unknown_values(abilities.input_modes, kClaimedInputModes, "shapes");
   return abilities;
@@ -182,6 +189,12 @@ std::string_view name_of(AnswerKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+const std::set<std::string>& known_layouts() {
+  static const std::set<std::string> layouts = {
+      "v1", "v2", "v3", "v4", "v5-flagged-dims", "v5-headers-first", "v5-segments", "v5-long-dims", "safetensors"};
+  return layouts;
+}
+
 Profile profile_of(const Json& document) {
   return read_profile([&] { return document; });
 }
@@ -199,17 +212,19 @@ Answer describe_end(const ProcessResult& process) {
     case ProcessEnd::kSignaled:
       return no_answer(fmt::format("killed by signal {} ({})", process.signal, ::strsignal(process.signal)));
     case ProcessEnd::kTimedOut:
-      return no_answer(fmt::format("still running after {:.1f} s", seconds_of(process.elapsed)));
+      return no_answer(fmt::format("still running after {:.1f} s{}", seconds_of(process.elapsed),
+                                   limit_of_time(process.elapsed_max)));
     case ProcessEnd::kMemoryBroken:
-      return no_answer(
-          fmt::format("used {:.1f} MiB of memory", static_cast<double>(process.rss_peak_bytes) / (1 << 20)));
+      return no_answer(fmt::format("used {:.1f} MiB of memory{}", mebibytes(process.rss_peak_bytes),
+                                   limit_of_bytes(process.rss_max_bytes)));
     case ProcessEnd::kOutputBroken:
       return no_answer("printed more than 64 MiB");
     case ProcessEnd::kDiskBroken:
       return no_answer(
           process.disk_peak_bytes == kTooDeep
               ? fmt::format("made folders that are nested more than {} deep or cannot be listed", kFolderDepthMax)
-              : fmt::format("wrote {:.1f} MiB to disk", static_cast<double>(process.disk_peak_bytes) / (1 << 20)));
+              : fmt::format("wrote {:.1f} MiB to disk{}", mebibytes(process.disk_peak_bytes),
+                            limit_of_bytes(process.disk_max_bytes)));
     case ProcessEnd::kCancelled:
       return no_answer("stopped by the user");
     case ProcessEnd::kInputBroken:

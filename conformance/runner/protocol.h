@@ -45,6 +45,9 @@ struct Profile {
   const Abilities& abilities(Command command) const { return command == Command::kEncode ? writes : reads; }
 };
 
+// The layouts that a profile and a case may name.
+const std::set<std::string>& known_layouts();
+
 // Reads a profile. Throws EnvironmentError with what is wrong with it.
 Profile profile_of(const Json& document);
 Profile parse_profile(std::string_view text);

@@ -88,16 +88,19 @@ TEST(Answer, SaysHowTheProcessEnded) {
     process.signal = SIGSEGV;
     process.rss_peak_bytes = 300 << 20;
     process.elapsed = std::chrono::milliseconds(2500);
+    process.elapsed_max = std::chrono::seconds(2);
+    process.rss_max_bytes = 70 << 20;
+    process.disk_max_bytes = 256 << 20;
     process.stdout_text = "{\"data_version\": 1}";
     const Answer none = read_answer(Command::kDecode, process);
     EXPECT_EQ(none.kind, AnswerKind::kNone);
     return none.text;
   };
   EXPECT_THAT(text_of(ProcessEnd::kSignaled), HasSubstr("signal 11 (Segmentation fault)"));
-  EXPECT_THAT(text_of(ProcessEnd::kTimedOut), HasSubstr("after 2.5 s"));
-  EXPECT_THAT(text_of(ProcessEnd::kMemoryBroken), HasSubstr("300.0 MiB"));
+  EXPECT_THAT(text_of(ProcessEnd::kTimedOut), HasSubstr("after 2.5 s, limit 2.0 s"));
+  EXPECT_THAT(text_of(ProcessEnd::kMemoryBroken), HasSubstr("used 300.0 MiB of memory, limit 70.0 MiB"));
   EXPECT_THAT(text_of(ProcessEnd::kLost), HasSubstr("its end was lost"));
-  EXPECT_THAT(text_of(ProcessEnd::kDiskBroken), HasSubstr("MiB to disk"));
+  EXPECT_THAT(text_of(ProcessEnd::kDiskBroken), HasSubstr("MiB to disk, limit 256.0 MiB"));
   EXPECT_THAT(text_of(ProcessEnd::kOutputBroken), HasSubstr("printed more than"));
 }
 

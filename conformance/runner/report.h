@@ -6,10 +6,12 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runner/adapter.h"
+#include "runner/policy.h"
 #include "runner/suite.h"
 
 namespace tzmark::conformance {
@@ -25,7 +27,13 @@ struct SuiteRun {
   std::vector<CaseResult> results = {};
   std::vector<std::string> known_problems = {};  // errors of the list of known failures, one line each
 
-  // Whether something ran, and nothing failed but known failures.
+  Policies policies = {};
+  std::optional<std::size_t> skipped_max = {};  // cases; no limit if there is none
+
+  // Cases that were skipped, whole or in part.
+  std::size_t skipped() const;
+  bool skipped_too_many() const { return skipped_max && skipped() > *skipped_max; }
+  // Whether something ran, nothing failed but known failures, and not more was skipped than may be.
   bool passed() const;
 };
 
@@ -53,6 +61,9 @@ std::string text_report(const SuiteRun& run);
 
 // The members "argv" and "profile" of results.
 Json describe(const Adapter& adapter);
+
+// A step as the member "steps" of a case has it.
+Json describe(const Step& step);
 
 // As in reports/schema/conformance.schema.json.
 Json result_document(const SuiteRun& run);

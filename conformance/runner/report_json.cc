@@ -2,6 +2,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "runner/report.h"
@@ -31,6 +32,7 @@ Json describe(const ProcessResult& process) {
           {"signal", process.end == ProcessEnd::kSignaled ? Json(process.signal) : Json()},
           {"elapsed_ns", process.elapsed.count()},
           {"rss_peak_bytes", process.rss_peak_bytes},
+          {"rss_max_bytes", or_null(process.rss_max_bytes)},
           {"stdin_taken_bytes", process.stdin_taken_bytes}};
 }
 
@@ -70,6 +72,21 @@ std::string tail(const std::string& text, std::size_t max_bytes) {
   return text.size() <= max_bytes ? text : text.substr(text.size() - max_bytes);
 }
 
+Json describe(const std::optional<OnlyAfterEarlier>& only_after) {
+  if (!only_after) return nullptr;
+  Json questions = Json::array();
+  for (const EarlierQuestion& question : only_after->questions) {
+    questions.push_back(
+        {{"case", question.id}, {"command", name_of(question.command)}, {"shape", name_of(question.mode)}});
+  }
+  return {{"asked", only_after->asked},
+          {"questions", questions},
+          {"shortest", only_after->shortest},
+          {"repeat", or_null(only_after->repeat)}};
+}
+
+}  // namespace
+
 Json describe(const Step& step) {
   return {{"command", name_of(step.command)},
           {"shape", name_of(step.mode)},
@@ -80,8 +97,22 @@ Json describe(const Step& step) {
           {"difference", describe(step.difference)},
           {"explanation", describe(step.explanation)},
           {"written", describe(step.written)},
+          {"fails_afresh", or_null(step.fails_afresh)},
+          {"only_after", describe(step.only_after)},
           {"process", describe(step.process)},
           {"stderr_tail", tail(step.process.stderr_tail, kStderrMaxBytes)}};
+}
+
+namespace {
+
+// The command line that repeats a case.
+std::string repro_of(const SuiteRun& run, const CaseResult& result) {
+  const auto served = std::ranges::find_if(result.steps, [&](const Step& step) {
+    return step.outcome == result.outcome && step.only_after && !step.only_after->repeat.empty();
+  });
+  if (served != result.steps.end()) return served->only_after->repeat;
+  return repro_command(*run.manifest, result.item, *run.adapter, run.options.input,
+                       decisive_step(result, run.adapter->profile(), run.options.input.modes));
 }
 
 Json describe(const SuiteRun& run, const CaseResult& result) {
@@ -95,6 +126,8 @@ Json describe(const SuiteRun& run, const CaseResult& result) {
                    {"size_bytes", item.size_bytes}};
   document.update(describe(item));
   document.update({{"open_choice", or_null(item.open_choice)},
+                   {"choice_name", or_null(item.choice_name)},
+                   {"policy", item.policy ? Json(name_of(*item.policy)) : Json()},
                    {"erratum", or_null(item.erratum)},
                    {"origin", item.origin},
                    {"outcome", name_of(result.outcome)},
@@ -102,9 +135,14 @@ Json describe(const SuiteRun& run, const CaseResult& result) {
                    {"choice", or_null(result.choice())},
                    {"cites_other_rule", result.cites_other_rule()},
                    {"known", or_null(result.known)},
-                   {"repro", repro_command(*run.manifest, item, *run.adapter, run.options.input,
-                                           decisive_step(result, run.adapter->profile(), run.options.input.modes))},
+                   {"repro", repro_of(run, result)},
                    {"steps", std::move(steps)}});
+  return document;
+}
+
+Json describe(const Policies& policies) {
+  Json document = Json::object();
+  for (const auto& [name, policy] : policies.in_force()) document[name] = name_of(policy);
   return document;
 }
 
@@ -185,7 +223,10 @@ Json result_document(const SuiteRun& run) {
         {"jobs", options.jobs},
         {"elapsed_max_ns", options.limits.elapsed_max ? Json(options.limits.elapsed_max->count()) : Json()},
         {"memory_max_bytes", or_null(options.limits.memory_max_bytes)},
-        {"seed", options.input.seed}}},
+        {"strict", run.policies.strict()},
+        {"policies", describe(run.policies)},
+        {"seed", options.input.seed},
+        {"skipped_max", or_null(run.skipped_max)}}},
       {"shapes", describe_input_modes(run)},
       {"summary", describe_summary(run.results)},
       {"cases", std::move(cases)},

@@ -51,6 +51,7 @@ void print_case(tinyxml2::XMLPrinter& xml, const CaseResult& result) {
     std::string text = fmt::format("verdict {}, rules {}: {}\n", name_of(result.item.verdict),
                                    fmt::join(result.item.rules, " "), result.item.why);
     for (const Step& step : result.steps) {
+      if (is_failure(step.outcome)) text += fmt::format("\n{}: {}\n", label(step.command, step.mode), step.reason);
       if (!step.process.stderr_tail.empty()) {
         text += fmt::format("\nstderr of {}:\n{}", label(step.command, step.mode), step.process.stderr_tail);
       }

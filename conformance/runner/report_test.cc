@@ -33,10 +33,12 @@ class ReportTest : public ::testing::Test {
     result.item.layout = layout;
     result.item.features = std::move(features);
     result.item.rules = {"TZR-HDR-002"};
+    result.item.why = "Why " + id + ".";
     result.outcome = outcome;
-    result.reason = std::move(reason);
     Step step;
     step.outcome = outcome;
+    step.reason = reason.substr(reason.find(": ") + (reason.empty() ? 1 : 2));
+    result.reason = std::move(reason);
     step.process.elapsed = std::chrono::milliseconds(1500);
     step.process.stderr_tail = "tail of \x02 " + id;
     if (outcome != Outcome::kSkipped) result.steps.push_back(step);
@@ -60,13 +62,53 @@ TEST_F(ReportTest, TableCountsByLayoutAndFeature) {
 
 TEST_F(ReportTest, TableListsTheWorstFailureFirst) {
   const std::string text = text_report(run_);
-  const auto wrong = text.find("wrong-data is-wrong (TZR-HDR-002)\n    decode: /data_version");
-  const auto crash = text.find("crash crashes (TZR-HDR-002)\n    decode: exit");
+  const auto wrong = text.find("wrong-data is-wrong (TZR-HDR-002)\n    why: Why is-wrong.\n    decode: /data_version");
+  const auto crash = text.find("crash crashes (TZR-HDR-002)\n    why: Why crashes.\n    decode: exit");
   ASSERT_NE(wrong, std::string::npos);
   ASSERT_NE(crash, std::string::npos);
   EXPECT_LT(wrong, crash);
   EXPECT_THAT(text, Not(HasSubstr("passes")));
   EXPECT_THAT(text, HasSubstr("skipped 1: its profile lacks encryption"));
+}
+
+// The worst of them, the hang, does not show that the reader misses a check.
+TEST_F(ReportTest, TextTellsEveryFailedCommandInOrder) {
+  add("hangs", "v1", {}, Outcome::kHang, "stream: took 140000 bytes and still did not refuse");
+  std::vector<Step>& steps = run_.results.back().steps;
+  Step accepted;
+  accepted.outcome = Outcome::kAcceptedInvalid;
+  accepted.answer.kind = AnswerKind::kAccepted;
+  accepted.reason = "accepted, but is invalid";
+  accepted.explanation =
+      Explanation{"TZR-HDR-004", 9, "feature flags is bits 8", {{9, "00 01", "flags", "bits 8", true}}};
+  steps.front().command = Command::kStream;
+  steps.front().explanation = accepted.explanation;
+  steps.insert(steps.begin(), 2, accepted);
+  steps[1].command = Command::kVerify;
+  EXPECT_THAT(text_report(run_), HasSubstr("hang hangs (TZR-HDR-002)\n"
+                                           "    why: Why hangs.\n"
+                                           "    decode, verify: accepted, but is invalid\n"
+                                           "    stream: took 140000 bytes and still did not refuse\n"
+                                           "    stderr: tail of   hangs\n"
+                                           "    TZR-HDR-004: feature flags is bits 8\n"
+                                           "    byte 9: flags, 00 01 = bits 8\n"));
+}
+
+TEST_F(ReportTest, TextNamesTheCasesThatWereRefusedForAnotherRule) {
+  EXPECT_THAT(text_report(run_), Not(HasSubstr("another rule")));
+  for (const char* id : {"first", "second", "third"}) {
+    add(id, "v1", {}, Outcome::kPass, "");
+    run_.results.back().steps.front().answer.rejection.rule = id == std::string("third") ? "TZR-X-002" : "TZR-X-001";
+    run_.results.back().steps.front().cites_other_rule = true;
+  }
+  EXPECT_THAT(text_report(run_), HasSubstr("refused as they should be, but for another rule: 3\n"
+                                           "    TZR-X-001 instead of TZR-HDR-002: first second\n"
+                                           "    TZR-X-002 instead of TZR-HDR-002: third\n"));
+  EXPECT_EQ(result_document(run_)["summary"]["cites_other_rule"], 3);
+  // A case that fails counts once, among the failures.
+  run_.results.back().outcome = Outcome::kHang;
+  EXPECT_THAT(text_report(run_), HasSubstr("but for another rule: 2\n"));
+  EXPECT_EQ(result_document(run_)["summary"]["cites_other_rule"], 2);
 }
 
 TEST_F(ReportTest, JsonHoldsEveryCase) {
@@ -99,6 +141,7 @@ TEST_F(ReportTest, JunitCountsFailuresAndSkips) {
   EXPECT_STREQ(crash->Attribute("time"), "1.500");
   EXPECT_STREQ(crash->FirstChildElement("failure")->Attribute("type"), "crash");
   EXPECT_THAT(crash->FirstChildElement("failure")->Attribute("message"), HasSubstr("& <status> 3 \xef\xbf\xbd"));
+  EXPECT_THAT(crash->FirstChildElement("failure")->GetText(), HasSubstr("\ndecode: exit"));
   EXPECT_NE(crash->NextSiblingElement("testcase")->FirstChildElement("skipped"), nullptr);
   // XML 1.0 cannot hold these, however they are escaped.
   EXPECT_EQ(text.find_first_of("\x01\x02"), std::string::npos);

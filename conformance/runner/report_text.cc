@@ -74,15 +74,43 @@ std::string rules_of(const Case& item) {
   return text;
 }
 
-// The last line that a process wrote to stderr before it ended without an answer, most often the reason.
-std::string last_words(const std::vector<Step>& steps) {
+// The last line that the process wrote to stderr before it ended without an answer, most often the reason.
+std::string last_words(const Step& step) {
   constexpr std::size_t kWordsMaxBytes = 200;
-  for (const Step& step : steps) {
-    if (step.answer.kind != AnswerKind::kNone) continue;
-    const std::string_view line = last_line(step.process.stderr_tail);
-    if (!line.empty()) return one_line(line, kWordsMaxBytes);
+  return step.answer.kind == AnswerKind::kNone ? one_line(last_line(step.process.stderr_tail), kWordsMaxBytes) : "";
+}
+
+// The failed steps of a case, one line for those that failed alike. In the order of the commands, because the worst
+// failure often hides the cause.
+std::string failed_steps(const CaseResult& result) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> lines;  // what happened, and to which commands
+  for (const Step& step : result.steps) {
+    if (!is_failure(step.outcome)) continue;
+    const std::string words = last_words(step);
+    const std::string happened = step.reason + (words.empty() ? "" : "\n    stderr: " + words);
+    const auto same = std::ranges::find(lines, happened, &std::pair<std::string, std::vector<std::string>>::first);
+    std::vector<std::string>& labels = same == lines.end() ? lines.emplace_back(happened, 0).second : same->second;
+    labels.push_back(label(step.command, step.mode));
   }
-  return "";
+  std::string text;
+  for (const auto& [happened, labels] : lines) text += fmt::format("    {}: {}\n", fmt::join(labels, ", "), happened);
+  return text;
+}
+
+// What the model says about the file, each thing once, and where it is. What the reason says already is left out.
+std::string explanations(const CaseResult& result) {
+  std::vector<std::string> told;
+  for (const Step& step : result.steps) {
+    if (!step.explanation) continue;
+    const auto& [rule, offset, message, bytes] = *step.explanation;
+    std::string text;
+    if (!message.empty() && message != result.item.why && step.reason.find(message) == std::string::npos) {
+      text = fmt::format("    {}{}{}\n", rule, rule.empty() ? "" : ": ", message);
+    }
+    text += failing_field(step);
+    if (std::ranges::find(told, text) == told.end()) told.push_back(text);
+  }
+  return fmt::format("{}", fmt::join(told, ""));
 }
 
 std::string failures(const std::vector<CaseResult>& results) {
@@ -93,16 +121,27 @@ std::string failures(const std::vector<CaseResult>& results) {
   std::ranges::stable_sort(failed, [](const CaseResult* a, const CaseResult* b) { return a->outcome < b->outcome; });
   std::string text;
   for (const CaseResult* result : failed) {
-    text += fmt::format("{} {} ({})\n    {}\n", name_of(result->outcome), result->item.id, rules_of(result->item),
-                        result->reason);
-    const std::string words = last_words(result->steps);
-    if (!words.empty()) text += fmt::format("    stderr: {}\n", words);
-    for (const Step& step : result->steps) {
-      const std::string place = step.outcome == result->outcome ? failing_field(step) : "";
-      text += place;
-      if (!place.empty()) break;
-    }
+    text += fmt::format("{} {} ({})\n", name_of(result->outcome), result->item.id, rules_of(result->item));
+    if (!result->item.why.empty()) text += fmt::format("    why: {}\n", result->item.why);
+    text += failed_steps(*result) + explanations(*result);
   }
+  return text;
+}
+
+// The cases that were rejected as they must be, but for another rule, by the rules: the cited one, and theirs.
+std::string cited_other_rules(const std::vector<CaseResult>& results) {
+  std::map<std::string, std::vector<std::string>> cases;
+  std::size_t count = 0;
+  for (const CaseResult& result : results) {
+    if (!result.cites_other_rule()) continue;
+    ++count;
+    const auto other = std::ranges::find_if(result.steps, &Step::cites_other_rule);
+    cases[fmt::format("{} instead of {}", *other->answer.rejection.rule, rules_of(result.item))].push_back(
+        result.item.id);
+  }
+  if (count == 0) return "";
+  std::string text = fmt::format("refused as they should be, but for another rule: {}\n", count);
+  for (const auto& [rules, ids] : cases) text += fmt::format("    {}: {}\n", rules, fmt::join(ids, " "));
   return text;
 }
 
@@ -120,6 +159,17 @@ std::string idle_line(const Adapter& adapter) {
       seconds_of(adapter.idle_counted_elapsed()), mebibytes(adapter.idle_counted_rss_bytes()));
 }
 
+// Why the input mode could not be had, with the number of cases.
+std::map<std::string, std::size_t> reasons_untried(const std::vector<CaseResult>& results, InputMode mode) {
+  std::map<std::string, std::size_t> reasons;
+  for (const CaseResult& result : results) {
+    const auto found =
+        std::ranges::find_if(result.steps, [&](const Step& step) { return step.mode == mode && is_untried(step); });
+    if (found != result.steps.end()) ++reasons[found->reason];
+  }
+  return reasons;
+}
+
 // One line per input mode, if there are others than the plain file.
 std::string by_shape(const SuiteRun& run) {
   const std::vector<InputMode>& modes = run.options.input.modes;
@@ -129,24 +179,40 @@ std::string by_shape(const SuiteRun& run) {
     const Totals totals = totals_in(run.results, mode);
     text += fmt::format("input mode {}: {} passed, {} failed, {} skipped\n", name_of(mode), totals.passed,
                         totals.failed, totals.skipped);
+    for (const auto& [reason, count] : reasons_untried(run.results, mode)) {
+      text += fmt::format("    {}: {}\n", count, reason);
+    }
   }
   return text;
+}
+
+// The choices of readers that this run settled.
+std::string policy_line(const Policies& policies) {
+  if (policies.in_force().empty()) return "";
+  std::vector<std::string> settings;
+  for (const auto& [name, policy] : policies.in_force())
+    settings.push_back(fmt::format("{}={}", name, name_of(policy)));
+  return fmt::format("{}: {}\n", policies.strict() ? "policies (--strict)" : "policies", fmt::join(settings, " "));
 }
 
 std::string remarks(const std::vector<CaseResult>& results) {
   std::map<std::string, std::size_t> choices;
   std::map<std::string, std::size_t> skips;
-  std::size_t other_rule = 0;
+  std::size_t not_asked_again = 0;
   for (const CaseResult& result : results) {
     if (!result.choice().empty()) ++choices[result.choice()];
     if (result.outcome == Outcome::kSkipped) ++skips[result.reason];
-    if (result.cites_other_rule()) ++other_rule;
+    for (const Step& step : result.steps) {
+      if (is_failure(step.outcome) && step.service && !step.fails_afresh) ++not_asked_again;
+    }
   }
   std::string text;
   for (const auto& [reason, count] : skips) text += fmt::format("skipped {}: {}\n", count, reason);
   for (const auto& [choice, count] : choices) text += fmt::format("implementation-defined, {}: {}\n", choice, count);
-  if (other_rule > 0) text += fmt::format("refused as they should be, but for another rule: {}\n", other_rule);
-  return text;
+  if (not_asked_again > 0) {
+    text += fmt::format("failures not asked again in a fresh process, for lack of time: {}\n", not_asked_again);
+  }
+  return text + cited_other_rules(results);
 }
 
 }  // namespace
@@ -188,7 +254,19 @@ Totals totals_in(const std::vector<CaseResult>& results, InputMode mode) {
 
 bool SuiteRun::passed() const {
   const Totals totals = totals_of(results);
-  return totals.ran() > 0 && totals.failed == totals.known && known_problems.empty();
+  return totals.ran() > 0 && totals.failed == totals.known && known_problems.empty() && !skipped_too_many();
+}
+
+std::size_t SuiteRun::skipped() const {
+  // A mode that the profile does not have leaves no question.
+  const auto lacks_a_mode = [this](const CaseResult& result) {
+    const bool writes = std::ranges::any_of(result.steps, [](const Step& s) { return s.command == Command::kEncode; });
+    return !writes && std::ranges::any_of(options.input.modes, [&](InputMode mode) {
+      return std::ranges::none_of(result.steps, [mode](const Step& step) { return step.mode == mode; });
+    });
+  };
+  return static_cast<std::size_t>(std::ranges::count_if(
+      results, [&](const CaseResult& result) { return result.skipped_something() || lacks_a_mode(result); }));
 }
 
 std::string text_report(const SuiteRun& run) {
@@ -197,8 +275,8 @@ std::string text_report(const SuiteRun& run) {
   std::string text =
       fmt::format("{} {}: passed/run by feature and layout, +Ns for N skipped\n\n", profile.name, profile.version);
   text += matrix(run.results) + "\n";
-  for (const std::string& section :
-       {failures(run.results), remarks(run.results), by_shape(run), idle_line(*run.adapter)}) {
+  for (const std::string& section : {failures(run.results), policy_line(run.policies), remarks(run.results),
+                                     by_shape(run), idle_line(*run.adapter)}) {
     if (!section.empty()) text += section + "\n";
   }
   for (const std::string& problem : run.known_problems) text += fmt::format("known failures: {}\n", problem);

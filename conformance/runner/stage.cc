@@ -2,8 +2,12 @@
 #include "runner/stage.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <fstream>
 
 #include "runner/command_line.h"
@@ -32,11 +36,10 @@ std::string padded(const Room& room, std::span<const std::byte> content) {
 
 fs::path short_reads_library(const InputModeOptions& options) { return options.tools / "libtzmark_short_reads.so"; }
 
-// The first words of a command whose reads of files in the corpus are short.
-std::vector<std::string> short_reads_prefix(const fs::path& library, std::uint64_t seed, const fs::path& corpus) {
+// The first words of a command whose reads are short; setting says of which file.
+std::vector<std::string> short_reads_prefix(const fs::path& library, std::uint64_t seed, const std::string& setting) {
   // env itself has started before its setting counts.
-  return {"env", preload_setting(library), "TZMARK_SHORT_READS_UNDER=" + fs::canonical(corpus).string(),
-          fmt::format("TZMARK_SHORT_READS_SEED={}", seed)};
+  return {"env", preload_setting(library), setting, fmt::format("TZMARK_SHORT_READS_SEED={}", seed)};
 }
 
 }  // namespace
@@ -47,21 +50,34 @@ Room room_around(std::uint64_t seed, std::uint64_t file_bytes) {
           .after_bytes = kRoomMinBytes + odd_piece_bytes(seed, file_bytes + 1, kRoomMaxBytes)};
 }
 
-std::vector<std::string> read_only_prefix(const InputModeOptions& options, const fs::path& corpus) {
-  return {options.tools / "tzmark-read-only", fs::canonical(corpus)};
+std::vector<std::string> read_only_prefix(const InputModeOptions& options, const fs::path& folder) {
+  return {options.tools / "tzmark-read-only", fs::canonical(folder)};
 }
 
-Stage::Stage(const InputModeOptions& options) : options_(options), count_file_(std::string(sizeof(Counts), '\0')) {}
+Stage::Stage(const InputModeOptions& options)
+    : options_(options), count_file_(std::string(sizeof(SharedCounts), '\0')) {}
 
-Stage::Counts Stage::counts() const {
-  std::array<std::uint64_t, 2> numbers{};
+SharedCounts Stage::counts() const {
+  SharedCounts counts;
   std::ifstream file(count_file_.path(), std::ios::binary);
-  file.read(reinterpret_cast<char*>(numbers.data()), sizeof numbers);
+  file.read(reinterpret_cast<char*>(&counts), sizeof counts);
   if (!file) throw EnvironmentError(fmt::format("{}: cannot be read", count_file_.path().string()));
-  return {numbers[0], numbers[1]};
+  return counts;
 }
 
-Step Stage::ask(InputMode mode, Question question, const Manifest& manifest, std::span<const std::byte> content,
+void Stage::shorten(const fs::path& name) {
+  struct stat status {};
+  if (::stat(name.c_str(), &status) != 0) {
+    throw EnvironmentError(fmt::format("{}: {}", name.string(), std::strerror(errno)));
+  }
+  const std::array<std::uint64_t, 2> identity = {status.st_dev, status.st_ino};
+  std::fstream file(count_file_.path(), std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(offsetof(SharedCounts, device));
+  file.write(reinterpret_cast<const char*>(identity.data()), sizeof identity).flush();
+  if (!file) throw EnvironmentError(fmt::format("{}: cannot be written", count_file_.path().string()));
+}
+
+Step Stage::ask(InputMode mode, Question question, const fs::path& root, std::span<const std::byte> content,
                 const Adapter& adapter, const Limits& limits) {
   const bool streamed = question.command == Command::kStream;
   const auto ask = [&] {
@@ -83,7 +99,7 @@ Step Stage::ask(InputMode mode, Question question, const Manifest& manifest, std
     write_file(question.file, padded(room, content));
     return ask();
   }
-  if (mode == InputMode::kReadOnly) question.prefix = read_only_prefix(options_, manifest.directory);
+  if (mode == InputMode::kReadOnly) question.prefix = read_only_prefix(options_, root);
   if (mode != InputMode::kShortReads) return ask();
   if (streamed) {
     Feed feed = *question.feed;
@@ -92,17 +108,20 @@ Step Stage::ask(InputMode mode, Question question, const Manifest& manifest, std
     return ask();
   }
   if (!short_reads_) short_reads_.emplace(short_reads_library(options_));
-  question.prefix = short_reads_prefix(short_reads_->path(), options_.seed, manifest.directory);
-  question.prefix.push_back("TZMARK_SHORT_READS_COUNT=" + count_file_.path().string());
-  const Counts before = counts();
+  question.prefix = short_reads_prefix(short_reads_->path(), options_.seed,
+                                       "TZMARK_SHORT_READS_COUNT=" + count_file_.path().string());
+  shorten(question.file);
+  const SharedCounts before = counts();
   Step step = ask();
-  const Counts after = counts();
+  const SharedCounts after = counts();
   if (content.empty()) return step;  // An empty file cannot be read short.
   if (after.loads == 0) {
-    step.untried = "the library that shortens reads was not loaded: is the program static?";
+    step.untried =
+        "no short reads here: the library that shortens them was not loaded, as in static programs, Go among them";
   } else if (after.reads == before.reads) {
     step.untried =
-        "no read of the file came by the library that shortens them: the file is mapped, or read another way";
+        "no short reads here: no read of the file came by the library that shortens them; the file is mapped, or read "
+        "another way";
   }
   return step;
 }
@@ -121,7 +140,7 @@ std::string input_shell_command(InputMode mode, Question question, const Manifes
                          join_command({library.string()}), join_command({(folder / "preloaded.so").string()}));
       library = folder / "preloaded.so";
     }
-    question.prefix = short_reads_prefix(library, options.seed, manifest.directory);
+    question.prefix = short_reads_prefix(library, options.seed, "TZMARK_SHORT_READS_FILE=" + question.file.string());
     return make + adapter.shell_command(question);
   }
   if (streamed || (mode != InputMode::kPipe && mode != InputMode::kOffset)) return adapter.shell_command(question);

@@ -16,6 +16,7 @@
 #include "runner/manifest.h"
 #include "runner/preload.h"
 #include "runner/scratch_file.h"
+#include "runner/shared_counts.h"
 
 namespace tzmark::conformance {
 
@@ -41,26 +42,23 @@ class Stage {
   // options has to outlive the object. Throws EnvironmentError if there is no place for temporary files.
   explicit Stage(const InputModeOptions& options);
 
-  // Asks about a file of the corpus with this content. Throws EnvironmentError as Adapter::ask does, and if this
-  // machine cannot provide the input mode.
-  Step ask(InputMode mode, Question question, const Manifest& manifest, std::span<const std::byte> content,
+  // Asks about a file below root with this content. Throws EnvironmentError as Adapter::ask does, and if this machine
+  // cannot provide the input mode. REQUIRES: root is a folder.
+  Step ask(InputMode mode, Question question, const std::filesystem::path& root, std::span<const std::byte> content,
            const Adapter& adapter, const Limits& limits);
 
  private:
-  // Processes that loaded the library, and reads that went through it.
-  struct Counts {
-    std::uint64_t loads = 0;
-    std::uint64_t reads = 0;
-  };
-  Counts counts() const;
+  SharedCounts counts() const;
+  // From here on, reads of this file are short.
+  void shorten(const std::filesystem::path& file);
 
   const InputModeOptions& options_;
   ScratchFile count_file_;
   std::optional<Preload> short_reads_;  // made by the first question that needs it
 };
 
-// The first words of a command that sees the corpus on a read-only mount.
-std::vector<std::string> read_only_prefix(const InputModeOptions& options, const std::filesystem::path& corpus);
+// The first words of a command that sees a folder on a read-only mount.
+std::vector<std::string> read_only_prefix(const InputModeOptions& options, const std::filesystem::path& folder);
 
 // The shell command (bash, zsh) that asks a question in an input mode. stdin comes without the pauses that make its
 // reads short.

@@ -2,7 +2,6 @@
 #include "runner/suite.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <mutex>
 #include <set>
 
+#include "runner/asked_again.h"
 #include "runner/command_line.h"
 #include "runner/encode_case.h"
 #include "runner/errors.h"
@@ -22,15 +22,6 @@ namespace tzmark::conformance {
 namespace {
 
 namespace fs = std::filesystem;
-
-Question question_of(const Manifest& manifest, const Case& item, Command command) {
-  return {.command = command,
-          .file = manifest.directory / item.path,
-          .out = {},
-          .key_hex = item.key_hex,
-          .passphrase = item.passphrase,
-          .feed = nullptr};
-}
 
 // The command of this suite that runs one case.
 std::vector<std::string> own_command(const Manifest& manifest, const Case& item, const Adapter& adapter) {
@@ -77,25 +68,58 @@ model::Description describe_read(std::span<const std::byte> file, const Case& it
   return item.layout == "safetensors" ? model::Description{} : model::describe(file, secret_of(item));
 }
 
-void run_read_case(const Manifest& manifest, const Case& item, const Adapter& adapter,
-                   const std::vector<InputMode>& modes, Stage& stage, const Limits& limits, std::vector<Step>& steps) {
-  const std::optional<Json> expected = load_expected(manifest, item);
-  const std::vector<std::byte> content = read_file(manifest.directory / item.path);
+// The parts of a run that one thread works with.
+struct Worker {
+  Worker(const Manifest& corpus, const Adapter& asked, const SuiteOptions& suite_options,
+         RandomValues& all_random_values, AskedAgainBudget& budget)
+      : manifest(corpus),
+        adapter(asked),
+        options(suite_options),
+        random_values(all_random_values),
+        stage(options.input),
+        asked_again(manifest, adapter, options.limits, stage, budget, options.secrets_are_public) {}
+
+  const Manifest& manifest;
+  const Adapter& adapter;
+  const SuiteOptions& options;
+  RandomValues& random_values;
+  Stage stage;
+  AskedAgain asked_again;
+};
+
+// What to ask about a file, and how to judge it.
+struct FileQuestion {
+  const Case& item;    // of the corpus
+  const Case& judged;  // the same, or with what this adapter may do instead
+  const std::optional<Json>& expected;
+  std::span<const std::byte> content;
+};
+
+void ask_about(const FileQuestion& about, Worker& worker, std::vector<Step>& steps) {
+  const auto& [item, judged, expected, content] = about;
+  const Adapter& adapter = worker.adapter;
+  const Limits limits = worker.options.limits.over(item.limits);
   // If the first bytes are reason enough to reject, the rest never ends.
   Feed feed = {.bytes = content, .endless = item.pipe_max_bytes.has_value()};
   if (item.pipe_max_bytes) feed.taken_max_bytes = *item.pipe_max_bytes;
-  WatchedFile file(manifest, item);
-  for (const InputMode mode : modes) {
+  WatchedFile file(worker.manifest, item);
+  for (const InputMode mode : worker.options.input.modes) {
     for (const Command command : commands_in(mode, adapter.profile())) {
-      Question question = question_of(manifest, item, command);
+      Question question = question_of(worker.manifest, item, command);
       if (command == Command::kStream) question.feed = &feed;
-      Step step = stage.ask(mode, question, manifest, content, adapter, limits);
-      judge_step(item, expected, adapter.profile(), step);
+      const auto ask = [&](RandomValues&) {
+        Step asked = worker.stage.ask(mode, question, worker.manifest.directory, content, adapter, limits);
+        judge_step(judged, expected, adapter.profile(), asked);
+        return asked;
+      };
+      Step step = ask(worker.random_values);
       const bool changed = !file.is_as_before();
       if (changed) judge_changed_file(step);
       if (is_failure(step.outcome)) {
-        step.explanation = explain(item, step, content, describe_read(content, item));
+        step.explanation = explain(judged, step, content, describe_read(content, item));
       }
+      // A changed file is not what the question was about.
+      if (!changed) worker.asked_again.examine(item, step, worker.random_values, ask);
       steps.push_back(std::move(step));
       // An answer about a changed file says nothing about the case.
       if (changed) return;
@@ -115,29 +139,48 @@ std::optional<std::string> absence_from_all(const Case& item, const Profile& pro
                                               : absence(modes.front());
 }
 
-CaseResult run_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const SuiteOptions& options,
-                    Stage& stage, Nonces& nonces) {
+Step ask_to_encode(const Case& item, Worker& worker) {
+  const Limits limits = worker.options.limits.over(item.limits);
+  Step step = run_encode_case(worker.manifest, item, worker.adapter, limits, worker.options.kept, worker.random_values);
+  worker.asked_again.examine(item, step, worker.random_values, [&](RandomValues& random_values) {
+    return run_encode_case(worker.manifest, item, worker.adapter, limits, std::nullopt, random_values);
+  });
+  return step;
+}
+
+// Asks about a case, unless the profile excuses the adapter. judged is the case, or what to judge the answers by
+// instead.
+CaseResult judge_case_of(const Case& item, const Worker& worker,
+                         const std::function<void(const Case& judged, std::vector<Step>& steps)>& ask) {
   CaseResult result;
   result.item = item;
-  // For skipped cases, too: a changed corpus must not be reported on.
-  check_case_file(manifest, item);
-  const std::optional<Case> other_layout = as_other_layout(item, adapter.profile());
-  auto reason = other_layout ? std::nullopt : excuse(item, adapter.profile());
-  if (!reason) reason = absence_from_all(item, adapter.profile(), options.input.modes);
+  const Profile& profile = worker.adapter.profile();
+  const std::optional<Case> other_layout = as_other_layout(item, profile);
+  auto reason = other_layout ? std::nullopt : excuse(item, profile);
+  if (!reason) reason = absence_from_all(item, profile, worker.options.input.modes);
   if (reason) {
     result.reason = *reason;
     return result;
   }
-  const Limits limits = options.limits.over(item.limits);
-  if (item.operation == Operation::kEncode) {
-    result.steps.push_back(run_encode_case(manifest, item, adapter, limits, options.kept, nonces));
-  } else {
-    run_read_case(manifest, other_layout.value_or(item), adapter, options.input.modes, stage, limits, result.steps);
-  }
+  ask(other_layout ? *other_layout : item, result.steps);
   const CaseJudgement judgement = judge_case(item, result.steps);
   result.outcome = judgement.outcome;
   result.reason = judgement.reason;
   return result;
+}
+
+CaseResult run_case(const Case& item, Worker& worker) {
+  // For skipped cases, too: a changed corpus must not be reported on.
+  check_case_file(worker.manifest, item);
+  return judge_case_of(item, worker, [&](const Case& judged, std::vector<Step>& steps) {
+    if (item.operation == Operation::kEncode) {
+      steps.push_back(ask_to_encode(item, worker));
+      return;
+    }
+    const std::optional<Json> expected = load_expected(worker.manifest, item);
+    const std::vector<std::byte> content = read_file(worker.manifest.directory / item.path);
+    ask_about({item, judged, expected, content}, worker, steps);
+  });
 }
 
 // A process that takes more to start than counts as idle, and more than a case allows, would fail every case.
@@ -180,23 +223,16 @@ void judge_ends_after_answers(const Adapter& adapter, std::vector<CaseResult>& r
   }
 }
 
-bool matches(const Case& item, const Selection& selection) {
-  const auto id_matches = [&](const std::string& pattern) {
-    return ::fnmatch(pattern.c_str(), item.id.c_str(), 0) == 0;
-  };
-  const auto is_about = [&](const std::string& rule) {
-    return std::ranges::find(item.rules, rule) != item.rules.end();
-  };
-  const auto& [ids, layouts, rules] = selection;
-  return (ids.empty() || std::ranges::any_of(ids, id_matches)) &&
-         (layouts.empty() || std::ranges::find(layouts, item.layout) != layouts.end()) &&
-         (rules.empty() || std::ranges::any_of(rules, is_about));
-}
-
 }  // namespace
 
+bool CaseResult::skipped_something() const {
+  return outcome == Outcome::kSkipped ||
+         std::ranges::any_of(steps, [](const Step& step) { return step.outcome == Outcome::kSkipped; });
+}
+
 bool CaseResult::cites_other_rule() const {
-  return std::ranges::any_of(steps, [](const Step& step) { return step.cites_other_rule; });
+  return outcome == Outcome::kPass &&
+         std::ranges::any_of(steps, [](const Step& step) { return step.cites_other_rule; });
 }
 
 std::string CaseResult::choice() const {
@@ -211,29 +247,23 @@ std::string CaseResult::choice() const {
   return same ? std::string(name_of(steps.front().answer.kind)) : text;
 }
 
-std::vector<Case> select_cases(const Manifest& manifest, const Selection& selection) {
-  std::vector<Case> cases;
-  std::ranges::copy_if(manifest.cases, std::back_inserter(cases),
-                       [&](const Case& item) { return matches(item, selection); });
-  return cases;
-}
-
 std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Case>& cases, const Adapter& adapter,
                                   const SuiteOptions& options, const std::atomic<bool>& cancelled,
                                   const std::function<void(std::size_t done)>& progress) {
   check_idle(adapter, cases, options);
   std::vector<std::optional<CaseResult>> results(cases.size());
-  Nonces nonces;
+  RandomValues random_values;
+  AskedAgainBudget budget(options.fresh_elapsed_max, options.search_elapsed_max);
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;  // guards what follows
   std::size_t done = 0;
 
   ask_on_threads(std::min<std::size_t>(options.jobs, cases.size()), {&adapter}, [&] {
-    std::optional<Stage> stage;
+    std::optional<Worker> worker;
     for (std::size_t i = 0; !cancelled && (i = next++) < cases.size();) {
       try {
-        if (!stage) stage.emplace(options.input);
-        CaseResult result = run_case(manifest, cases[i], adapter, options, *stage, nonces);
+        if (!worker) worker.emplace(manifest, adapter, options, random_values, budget);
+        CaseResult result = run_case(cases[i], *worker);
         // A process that the user stopped says nothing about the adapter.
         if (cancelled) return;
         // Only the judgement is needed from here on.
@@ -259,6 +289,23 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
   return finished;
 }
 
+CaseResult run_file_case(const Manifest& manifest, const Case& item, std::span<const std::byte> content,
+                         const std::optional<Json>& expected, const Adapter& adapter, const SuiteOptions& options) {
+  RandomValues random_values;
+  AskedAgainBudget budget(options.fresh_elapsed_max, options.search_elapsed_max);
+  std::vector<CaseResult> results;
+  ask_on_threads(1, {&adapter}, [&] {
+    Worker worker(manifest, adapter, options, random_values, budget);
+    results.push_back(judge_case_of(item, worker, [&](const Case& judged, std::vector<Step>& steps) {
+      // The adapter may have changed it when it started.
+      check_case_file(manifest, item);
+      ask_about({item, judged, expected, content}, worker, steps);
+    }));
+  });
+  judge_ends_after_answers(adapter, results);
+  return std::move(results.front());
+}
+
 std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter,
                           const InputModeOptions& input, const Decisive& step) {
   std::vector<std::string> own = own_command(manifest, item, adapter);
@@ -281,7 +328,7 @@ Decisive decisive_step(const CaseResult& result, const Profile& profile, const s
   for (const InputMode mode : modes) {
     const std::vector<Command> commands = commands_in(mode, profile);
     if (commands.empty()) continue;
-    const bool to_be_verified = result.item.verdict == Verdict::kIntegrityFailure &&
+    const bool to_be_verified = required_verdict(result.item) == Verdict::kIntegrityFailure &&
                                 std::ranges::find(commands, Command::kVerify) != commands.end();
     return {to_be_verified ? Command::kVerify : commands.front(), mode};
   }

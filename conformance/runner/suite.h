@@ -4,26 +4,20 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "runner/adapter.h"
 #include "runner/judge.h"
 #include "runner/manifest.h"
+#include "runner/selection.h"
 #include "runner/stage.h"
 
 namespace tzmark::conformance {
-
-// Which cases to run; empty lists mean all.
-struct Selection {
-  std::vector<std::string> ids;      // shell patterns; the id must match one
-  std::vector<std::string> layouts;  // the layout must be one of these
-  std::vector<std::string> rules;    // the case must be about one of these
-};
-
-std::vector<Case> select_cases(const Manifest& manifest, const Selection& selection);
 
 struct SuiteOptions {
   unsigned jobs = 1;
@@ -31,6 +25,11 @@ struct SuiteOptions {
   // Keeps the files of encode cases here, one folder per case.
   std::optional<std::filesystem::path> kept;
   InputModeOptions input = {};
+  // What to spend on failures in serve: for each the start of a fresh process and a question, and for those that this
+  // one does not show, the search for the earlier questions that they depend on.
+  std::chrono::nanoseconds fresh_elapsed_max = std::chrono::seconds(30);
+  std::chrono::nanoseconds search_elapsed_max = std::chrono::minutes(1);
+  bool secrets_are_public = true;  // keys and passphrases may be printed: they are those of the corpus
 };
 
 struct CaseResult {
@@ -40,7 +39,9 @@ struct CaseResult {
   std::string reason;                // one line; empty for a pass
   std::optional<std::string> known;  // of a known failure: why it is expected
 
-  // Whether a rejection cited a rule that is not one of the case's.
+  // Whether the case, or one of its questions, was skipped.
+  bool skipped_something() const;
+  // Whether a case that passes was rejected as it must be, but for a rule that is not one of its rules.
   bool cites_other_rule() const;
   // If the case leaves a choice to the reader: "accepted", "rejected", or the choices of decode and verify if they
   // differ. Empty for other cases, and if the outcome is not a pass.
@@ -53,6 +54,11 @@ struct CaseResult {
 std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Case>& cases, const Adapter& adapter,
                                   const SuiteOptions& options, const std::atomic<bool>& cancelled,
                                   const std::function<void(std::size_t done)>& progress);
+
+// Asks about one file, which need not belong to a corpus: manifest.directory / item.path, with this content and this
+// expectation, if its content is to be compared. Throws as run_suite does.
+CaseResult run_file_case(const Manifest& manifest, const Case& item, std::span<const std::byte> content,
+                         const std::optional<Json>& expected, const Adapter& adapter, const SuiteOptions& options);
 
 // The step of a case to repeat: the one that failed, or the most informative one.
 struct Decisive {

@@ -110,6 +110,18 @@ TEST(Suite, RecordsAnotherRule) {
   const CaseResult result = behaving("reject-for-another-rule", "invalid");
   EXPECT_EQ(result.outcome, Outcome::kPass);
   EXPECT_TRUE(result.cites_other_rule());
+  // Nothing was refused as it must be where the reader may choose.
+  EXPECT_FALSE(behaving("reject-for-another-rule", "implementation-defined").cites_other_rule());
+}
+
+TEST(Suite, FailedCasesDoNotCountAsRefusedForAnotherRule) {
+  TestCorpus corpus;
+  corpus.add("one", "invalid");
+  const CaseResult result =
+      run(corpus, {"--case", "one:decode=reject-for-another-rule", "--case", "one=accept"}).at("one");
+  EXPECT_EQ(result.outcome, Outcome::kAcceptedInvalid);
+  EXPECT_TRUE(result.steps[0].cites_other_rule);
+  EXPECT_FALSE(result.cites_other_rule());
 }
 
 // A refusal is expected of these files; a crash must not pass for one.
@@ -241,6 +253,154 @@ TEST(Suite, ServesThroughEveryFault) {
   }
   EXPECT_EQ(results.at("honest").steps[0].process.end, ProcessEnd::kAnswered);
   EXPECT_THAT(results.at("exception").steps[0].process.stderr_tail, HasSubstr("ValueError"));
+}
+
+// Six valid cases and one to write, in this order, by one process that serves.
+std::map<std::string, CaseResult> served_in_order(const std::vector<std::string>& behaviours,
+                                                  SuiteOptions options = {}) {
+  TestCorpus corpus;
+  for (const char* id : {"a", "b", "c", "d", "e", "f"}) corpus.add(id, "valid");
+  corpus.write("right.tensors", worked_example());
+  corpus.add_encode("g", "valid", Json(corpus.directory() / "right.tensors"));
+  std::vector<std::string> words = {"--profile", kServes};
+  for (const std::string& behaviour : behaviours) words.insert(words.end(), {"--case", behaviour});
+  options.jobs = 1;
+  return run(corpus, words, options);
+}
+
+std::vector<std::string> needed(const Step& step) {
+  std::vector<std::string> questions;
+  for (const EarlierQuestion& question : step.only_after.value().questions) {
+    questions.push_back(fmt::format("{} {}", label(question.command, question.mode), question.id));
+  }
+  return questions;
+}
+
+TEST(AskedAgain, NamesTheEarlierQuestionThatAFailureDependsOn) {
+  auto results = served_in_order({"b=remember", "e=wrong-after-one", "g=wrong-after-one"});
+  const CaseResult& read = results.at("e");
+  EXPECT_EQ(read.outcome, Outcome::kWrongData);
+  EXPECT_EQ(read.reason,
+            "decode: /tensors/0/shape/0: expected 2, got 4; only after earlier questions; a fresh process passes, and "
+            "fails after verify b");
+  const Step& step = read.steps.at(0);
+  EXPECT_EQ(step.fails_afresh, false);
+  EXPECT_EQ(step.only_after.value().asked, 8u);
+  EXPECT_THAT(needed(step), ElementsAre("verify b"));
+  EXPECT_TRUE(step.only_after->shortest);
+  EXPECT_THAT(step.only_after->repeat, ::testing::AllOf(HasSubstr("b.bin"), HasSubstr("e.bin"), HasSubstr(" serve")));
+  EXPECT_EQ(results.at("g").outcome, Outcome::kPass) << "the process that remembered b was replaced";
+  // A line cannot repeat what needs the data of a specification.
+  results = served_in_order({"b=remember", "g=wrong-after-one"});
+  EXPECT_THAT(needed(results.at("g").steps.at(0)), ElementsAre("verify b"));
+  EXPECT_EQ(results.at("g").steps.at(0).only_after->repeat, "");
+}
+
+TEST(AskedAgain, NamesAllQuestionsThatAreNeeded) {
+  const auto results = served_in_order({"b=remember", "d=remember", "f=wrong-after-two"});
+  EXPECT_THAT(needed(results.at("f").steps.at(0)), ElementsAre("verify b", "verify d"));
+}
+
+TEST(AskedAgain, AFailureOfAFreshProcessIsNoMore) {
+  const auto results = served_in_order({"a=wrong-data", "e=wrong-data"});
+  for (const char* id : {"a", "e"}) {
+    const Step& step = results.at(id).steps.at(0);
+    EXPECT_EQ(step.fails_afresh, true) << id;
+    EXPECT_FALSE(step.only_after) << id;
+    EXPECT_EQ(results.at(id).reason, "decode: /tensors/0/shape/0: expected 2, got 4");
+  }
+  EXPECT_EQ(results.at("b").steps.at(0).fails_afresh, std::nullopt) << "it passed";
+  // Each question has a process of its own here.
+  EXPECT_EQ(behaving("wrong-data", "valid").steps.at(0).fails_afresh, std::nullopt);
+}
+
+TEST(AskedAgain, AFailureThatDoesNotRepeatIsSaidToBeSo) {
+  const auto results = served_in_order({"d=wrong-once"});
+  EXPECT_THAT(needed(results.at("d").steps.at(0)), ElementsAre());
+  EXPECT_THAT(results.at("d").reason, HasSubstr("and so does one that is asked the same 6 again"));
+}
+
+TEST(AskedAgain, BlamesNoQuestionForAFailureThatComesAndGoes) {
+  const auto results = served_in_order({"d=wrong-now-and-then"});
+  EXPECT_THAT(needed(results.at("d").steps.at(0)), ElementsAre());
+}
+
+TEST(AskedAgain, AProcessThatDoesNotServeIsAnOutcomeIfAnotherDoes) {
+  TestCorpus corpus;
+  for (const char* id : {"a", "b", "c"}) corpus.add(id, "valid");
+  const std::string started = corpus.directory() / "started";
+  SuiteOptions options;
+  options.jobs = 1;
+  const auto results = run(corpus, {"--profile", kServes, "--starts-later", started}, options);
+  EXPECT_EQ(results.at("a").outcome, Outcome::kCrash);
+  EXPECT_EQ(results.at("a").reason, "decode: a new process does not serve: exit status 1");
+  EXPECT_EQ(results.at("b").outcome, Outcome::kPass);
+  EXPECT_EQ(results.at("c").outcome, Outcome::kPass);
+}
+
+// The one that fails does so while the other one still starts.
+TEST(AskedAgain, AProcessThatServesAloneDoesNotEndTheRun) {
+  TestCorpus corpus;
+  for (const char* id : {"a", "b", "c", "d"}) corpus.add(id, "valid");
+  const std::string lock = corpus.directory() / "lock";
+  SuiteOptions options;
+  options.jobs = 2;
+  int passed = 0;
+  for (const auto& [id, result] : run(corpus, {"--profile", kServes, "--serves-alone", lock}, options)) {
+    if (result.outcome == Outcome::kPass) {
+      ++passed;
+    } else {
+      EXPECT_EQ(result.outcome, Outcome::kCrash) << id;
+    }
+  }
+  EXPECT_GE(passed, 1);
+}
+
+TEST(AskedAgain, EndsTheRunWhereNoProcessServes) {
+  TestCorpus corpus;
+  for (const char* id : {"a", "b", "c"}) corpus.add(id, "valid");
+  SuiteOptions options;
+  options.jobs = 2;
+  const std::string nowhere = corpus.directory() / "nowhere/lock";
+  EXPECT_THROW(run(corpus, {"--profile", kServes, "--serves-alone", nowhere}, options), EnvironmentError);
+}
+
+TEST(AskedAgain, AProcessThatCannotStartAgainDoesNotEndTheRun) {
+  TestCorpus corpus;
+  for (const char* id : {"a", "b", "c"}) corpus.add(id, "valid");
+  const std::filesystem::path started = corpus.directory() / "started";
+  SuiteOptions options;
+  options.jobs = 1;
+  const auto results =
+      run(corpus, {"--profile", kServes, "--starts-once", started.string(), "--case", "b=wrong-data"}, options);
+  EXPECT_EQ(results.at("a").outcome, Outcome::kPass);
+  const CaseResult& failed = results.at("b");
+  EXPECT_EQ(failed.outcome, Outcome::kWrongData);
+  EXPECT_EQ(failed.reason,
+            "decode: /tensors/0/shape/0: expected 2, got 4; could not be asked again: a new process does not serve: "
+            "exit status 1");
+  EXPECT_EQ(failed.steps.at(0).fails_afresh, std::nullopt);
+  const CaseResult& later = results.at("c");
+  EXPECT_EQ(later.outcome, Outcome::kCrash);
+  EXPECT_EQ(later.reason, "decode: a new process does not serve: exit status 1");
+  EXPECT_THAT(later.steps.at(0).process.stderr_tail, HasSubstr("FileExistsError"));
+  EXPECT_EQ(later.steps.at(0).service, std::nullopt);
+}
+
+TEST(AskedAgain, StopsWithItsBudget) {
+  SuiteOptions options;
+  options.fresh_elapsed_max = 0s;
+  const std::vector<std::string> behaviours = {"b=remember", "e=wrong-after-one"};
+  auto results = served_in_order(behaviours, options);
+  EXPECT_EQ(results.at("e").outcome, Outcome::kWrongData);
+  EXPECT_EQ(results.at("e").steps.at(0).fails_afresh, std::nullopt);
+  options.fresh_elapsed_max = 60s;
+  options.search_elapsed_max = 0s;
+  results = served_in_order(behaviours, options);
+  const Step& step = results.at("e").steps.at(0);
+  EXPECT_EQ(needed(step).size(), 8u);
+  EXPECT_FALSE(step.only_after->shortest);
+  EXPECT_THAT(results.at("e").reason, HasSubstr("verify b and 4 more (not fully searched)"));
 }
 
 // Files that come through a pipe: whole, and with zeros without end behind them.
@@ -384,11 +544,14 @@ TEST(Suite, AnEndBehindTheAnswerCostsNothing) {
   }
 }
 
-TEST(Nonces, ServeOnce) {
-  Nonces nonces;
-  EXPECT_FALSE(nonces.take("00", "n", "one"));
-  EXPECT_FALSE(nonces.take("01", "n", "one")) << "another key";
-  EXPECT_EQ(nonces.take("00", "n", "two"), "one");
+TEST(RandomValues, ServeOnce) {
+  RandomValues random;
+  EXPECT_FALSE(random.take_nonce("00", "n", "one"));
+  EXPECT_FALSE(random.take_nonce("01", "n", "one")) << "another key";
+  EXPECT_EQ(random.take_nonce("00", "n", "two"), "one");
+  EXPECT_FALSE(random.take_salt("n", "one"));
+  EXPECT_FALSE(random.take_salt("s", "one")) << "another salt";
+  EXPECT_EQ(random.take_salt("n", "two"), "one");
 }
 
 TEST(Suite, Hang) {
@@ -496,26 +659,6 @@ TEST(Suite, CancellingEndsIt) {
                                  cancelled, [](std::size_t) {});
   EXPECT_LT(std::chrono::steady_clock::now() - began, 20s);
   EXPECT_LE(results.size(), 10u);
-}
-
-TEST(Select, ByPatternAndLayout) {
-  Manifest manifest;
-  for (const auto& [id, layout] : {std::pair{"a-1", "v1"}, {"a-2", "v2"}, {"b-1", "v1"}}) {
-    Case item;
-    item.id = id;
-    item.layout = layout;
-    manifest.cases.push_back(item);
-  }
-  const auto ids = [&](const Selection& selection) {
-    std::string joined;
-    for (const Case& item : select_cases(manifest, selection)) joined += item.id + " ";
-    return joined;
-  };
-  EXPECT_EQ(ids({}), "a-1 a-2 b-1 ");
-  EXPECT_EQ(ids({.ids = {"a-*"}, .layouts = {}, .rules = {}}), "a-1 a-2 ");
-  EXPECT_EQ(ids({.ids = {"a-2", "b*"}, .layouts = {}, .rules = {}}), "a-2 b-1 ");
-  EXPECT_EQ(ids({.ids = {"a-*"}, .layouts = {"v1"}, .rules = {}}), "a-1 ");
-  EXPECT_EQ(ids({.ids = {"nothing"}, .layouts = {}, .rules = {}}), "");
 }
 
 TEST(AdapterStart, FailuresAreExplained) {

@@ -15,6 +15,7 @@ import failing  # noqa: F401, as are the others: importing them registers their 
 import glancing  # noqa: F401
 import listing  # noqa: F401
 import misreading  # noqa: F401
+import overlooking  # noqa: F401
 import trusting  # noqa: F401
 import writing  # noqa: F401
 from wrong_adapter import WRONG_ADAPTERS, Json, WrongAdapter, Question, Reference

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Callable
+from typing import Any
 
 from wrong_adapter import Json, Question, enter
 from places import places
@@ -31,7 +32,7 @@ def lists(*rules: str) -> Callable[[ContentChange], ContentChange]:
     return decorate
 
 
-def lists_each(*rules: str) -> Callable[[TensorChange], TensorChange]:
+def lists_each(*rules: str, **details: Any) -> Callable[[TensorChange], TensorChange]:
     """Registers a function that changes what is listed of each tensor."""
 
     def decorate(change: TensorChange) -> TensorChange:
@@ -41,7 +42,7 @@ def lists_each(*rules: str) -> Callable[[TensorChange], TensorChange]:
                 change(tensor)
             return right
 
-        enter(change, rules, answer)
+        enter(change, rules, answer, **details)
         return change
 
     return decorate

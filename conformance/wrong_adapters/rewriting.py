@@ -35,6 +35,7 @@ class Writing:
     spec: Json
     file: File
     lock: Lock | None
+    passphrase: str | None
 
 
 Damage = Callable[[Writing], None]
@@ -100,7 +101,7 @@ def write(question: Question, mislead: SpecChange, damage: Damage) -> Json:
     look = question.right_answer(command="decode", file=out, spec=None, out=None)
     lock = lock_of(question.request)
     file = build(asked, look["decoded"], lock)
-    damage(Writing(spec, file, lock))
+    damage(Writing(spec, file, lock, question.request.get("passphrase")))
     Path(out).write_bytes(file.encode())
     return answer
 

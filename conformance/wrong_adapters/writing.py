@@ -33,8 +33,8 @@ from builder import (
     item_bytes,
     tag,
 )
-from sealing import PARALLEL, crypt_block, crypt_chunk, parallel_payload
-from sodium import MAC_BYTES, NONCE_BYTES, secretbox
+from sealing import PARALLEL, Lock, crypt_block, crypt_chunk, parallel_payload
+from sodium import MAC_BYTES, NONCE_BYTES, SALT_BYTES, increment, secretbox
 from wire import CRC32, SHA256, STATE_DICT, Hash, Record, both_hashes
 
 
@@ -413,6 +413,28 @@ def nonce_reused(writing: Writing) -> None:
     nonce = secrets.token_bytes(NONCE_BYTES)
     for record in locked_records(writing):
         writing.lock.apply(record, nonce)
+
+
+@writes(
+    "TZR-CRY-020",
+    cases="encode-*",
+    caught_by=("encode-encrypted-several-chunks-first",),
+)
+def nonce_counted_by_tensors(writing: Writing) -> None:
+    """Adds the number of the tensor to a nonce of the file, so that it meets those of later chunks."""
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    for number, record in enumerate(locked_records(writing)):
+        # In chunks of upstream's size, few tensors have more than one.
+        lock = replace(writing.lock, chunk_size=2 << 20)
+        lock.apply(record, increment(nonce, number))
+
+
+@writes("TZR-CRY-022", cases="encode-passphrase*")
+def salt_constant(writing: Writing) -> None:
+    """Derives keys with one salt for all files."""
+    lock = Lock.from_passphrase(writing.passphrase, bytes(SALT_BYTES))
+    for record in locked_records(writing):
+        lock.apply(record, secrets.token_bytes(NONCE_BYTES))
 
 
 @writes("TZR-CRY-016", cases="encode-shared-*-encrypted")

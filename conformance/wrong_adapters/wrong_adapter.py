@@ -88,6 +88,8 @@ class WrongAdapter:
     is_right: bool = False
     # The only input mode in which it makes its mistake.
     input_mode: str | None = None
+    # The ids of the cases that it fails, if the test compares them: it passes all others that it is asked.
+    caught_by: tuple[str, ...] = ()
 
 
 WRONG_ADAPTERS: dict[str, WrongAdapter] = {}

@@ -1,14 +1,18 @@
 """Checks that the suite catches every wrong adapter, and that some case tests each rule that can be broken alone.
 
-For each of WRONG_ADAPTERS some case must fail that is about one of its rules, or whose explanation names one; an
-adapter that misreads in one input mode must fail in that mode and no other; the controls must pass. And for each MUST
-rule of the format one of these must hold:
+For each of WRONG_ADAPTERS some case must fail that is about one of its rules, or whose explanation names one. If the
+adapter names the cases that catch it, these must fail and no others, so none of them is superfluous. An adapter that
+misreads in one input mode must fail in that mode and no other; the controls must pass. And for each MUST rule of the
+format one of these must hold:
 
 - the model fails when it runs without the rule (tzmark-adapter-model --without RULE),
 - a wrong adapter breaks it that has it as its first rule, where the rule binds writers or what a reader does,
 - implied.json says which other rules catch the same files, and the model fails without all of them together.
 
-usage: wrong_adapters_test.py [NAME or RULE]...    (default: all)
+usage: wrong_adapters_test.py [--all-cases] [NAME or RULE]...    (default: all)
+
+With --all-cases, an adapter that names the cases that catch it is asked about the whole corpus, not only about the
+cases of its rules.
 
 Prints one line each: how many cases caught it, and the first of them.
 """
@@ -27,12 +31,12 @@ from functools import partial
 from pathlib import Path
 
 import adapter  # noqa: F401, it registers all of them
-from wrong_adapter import WRONG_ADAPTERS, Json, WrongAdapter, about
+from wrong_adapter import WRONG_ADAPTERS, Json, WrongAdapter, about, only
 
 HERE = Path(__file__).resolve().parent
 SOURCE = Path(os.environ.get("TZMARK_SOURCE_DIR", HERE.parents[1]))
 BUILD = Path(os.environ.get("TZMARK_BUILD_DIR", SOURCE / "build"))
-CONFORM = BUILD / "bin/tzmark-conform"
+CONFORM = BUILD / "libexec/tzmark/tzmark-conform"
 REFERENCE = BUILD / "libexec/tzmark/tzmark-adapter-reference"
 READ_ONLY = BUILD / "libexec/tzmark/tzmark-read-only"
 MODEL = BUILD / "libexec/tzmark/tzmark-adapter-model"
@@ -43,6 +47,8 @@ HAS_READ_ONLY = (
 )
 INPUT_MODES = ("file", "pipe", "short-reads", "read-only", "offset")
 PASSING = ("pass", "implementation-defined", "skipped")
+
+ALL_CASES = "--all-cases"
 
 # What was found: the line to print, and whether that is as it has to be.
 Finding = tuple[str, bool]
@@ -103,10 +109,19 @@ def judge_wrong_adapter(wrong: WrongAdapter) -> Finding:
     command = [sys.executable, "-B", HERE / "adapter.py", wrong.name, REFERENCE]
     if wrong.input_mode:
         return judge_input_mode(wrong, command)
-    failed = failed_cases(command, wrong.options)
+    whole = wrong.caught_by and ALL_CASES in sys.argv
+    failed = failed_cases(command, only("*") if whole else wrong.options)
     if wrong.is_right:
         return caught(wrong.name, failed), not failed
     right = [case for case in failed if names_mistake(case, wrong)]
+    # Cases of other places (where-*) may catch it too.
+    ids = {case["id"] for case in failed}
+    expected = set(wrong.caught_by)
+    if expected and {id_ for id_ in ids if not id_.startswith("where-")} != expected:
+        return (
+            f"{wrong.name}: caught by {sorted(ids)}, not by {sorted(expected)}",
+            False,
+        )
     line = caught(wrong.name, right)
     if failed and not right:
         line += f"; {caught('but', failed)}, which name {failed[0]['rules']}"
@@ -157,7 +172,7 @@ def main() -> int:
         **{m.name: partial(judge_wrong_adapter, m) for m in WRONG_ADAPTERS.values()},
         **{r: partial(judge_rule, r, binds, implied) for r, binds in rules.items()},
     }
-    wanted = sys.argv[1:] or list(jobs)
+    wanted = [name for name in sys.argv[1:] if name != ALL_CASES] or list(jobs)
     status = 0
     with ThreadPoolExecutor(os.cpu_count()) as workers:
         for line, is_well in workers.map(

@@ -62,7 +62,16 @@ PLAIN_DTYPES = {
     "c16": "complex128",
 }
 # numpy types that torch has no name for; U counts characters of 4 bytes.
-FOREIGN_ITEM_BYTES = {"|S5": 5, "<U3": 12, ">U3": 12, "<M8[ns]": 8, "<m8[s]": 8}
+FOREIGN_ITEM_BYTES = {
+    "|S5": 5,
+    "<U3": 12,
+    ">U3": 12,
+    "<M8[ns]": 8,
+    "<m8[s]": 8,
+    "|S2147483647": (1 << 31) - 1,
+    "<U536870911": (1 << 31) - 4,
+    "<M8[2147483647s]": 8,
+}
 
 Path = list[str | int]
 

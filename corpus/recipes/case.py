@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from choices import CHOICES
+
 Json = dict[str, Any]
 
 SCHEMA_VERSION = 1
@@ -58,7 +60,7 @@ class Case:
     expected: Json | None = None
     key_hex: str | None = None
     passphrase: str | None = None
-    open_choice: str | None = None
+    choice_name: str | None = None
     erratum: str | None = None
     verifies_strict: bool | None = None
 
@@ -90,7 +92,8 @@ class Case:
             "tier": self.tier,
             "rules": self.rules,
             "why": self.why,
-            "open_choice": self.open_choice,
+            "open_choice": CHOICES[self.choice_name].text if self.choice_name else None,
+            "choice_name": self.choice_name,
             "erratum": self.erratum,
             "verifies_strict": self.verifies_strict,
             "origin": self.origin,

@@ -14,7 +14,7 @@ SEED = 1000
 VERSION_AT = 5
 KEY = bytes(range(32))
 
-V4_AS_5 = "Whether data version 5 without feature flag 1 is read in the layout of v4, as tensorizer 2.12 does."
+V4_AS_5 = "v4-as-v5"
 
 
 def cases() -> Iterator[Case]:
@@ -136,9 +136,9 @@ def other_versions(recipe: Recipe) -> Iterator[Case]:
     yield recipe.open(
         "detection-v4-as-5-single",
         single,
-        "HSH-005 HSH-006",
+        "HDR-007 HSH-005 HSH-006",
         "With one tensor the structure of v4 is that of v5-headers-first, but the hashes cover other bytes.",
-        V4_AS_5,
+        "v4-as-v5-one-record",
         decodes=False,
     )
     for layout, why in (
@@ -215,7 +215,7 @@ def index_reads_both_ways(recipe: Recipe) -> Iterator[Case]:
         both.plain,
         "HDR-008 TRM-001",
         "Index and headers are right in two layouts, but v5-long-dims lacks its terminator.",
-        "Whether the terminator is part of what tells the layouts apart.",
+        "detection-terminator",
     )
     # Such a file is small only if the first entry has version 5.
     version = LONG_ENTRY_VERSION

@@ -43,6 +43,11 @@ def of_bytes(dtype: bytes, size_bytes: int, data_version: int = 1) -> File:
     return file
 
 
+def without_elements(dtype: str) -> File:
+    """One tensor without elements, so that nothing but the type can be wrong."""
+    return File.of([Tensor(["a"], dtype, [0], data=b"")], 1, SEED)
+
+
 def plain_types(recipe: Recipe) -> Iterator[Case]:
     for code, torch_name in builder.PLAIN_DTYPES.items():
         mark = "|" if code[1:] == "1" else "<"
@@ -60,12 +65,11 @@ def plain_types(recipe: Recipe) -> Iterator[Case]:
                 f"Big-endian {torch_name}, as 1.x stores it; the bytes stay as they are.",
             )
     for mark, name in {"<": "little", ">": "big"}.items():
-        yield recipe.open(
+        yield recipe.valid(
             f"dtype-uint8-{name}",
             of_dtype(mark + "u1", 1),
-            "DTY-001",
-            "A type of one byte has no byte order, but its mark says one.",
-            "Whether a byte order mark on a plain type of one byte is read or refused; no writer stores one.",
+            "DTY-001 DTY-006",
+            "A type of one byte has no byte order, but its mark says one, which readers ignore.",
         )
     for name, dtype, size_bytes in (
         ("none", b"", 8),
@@ -96,14 +100,15 @@ def plain_types(recipe: Recipe) -> Iterator[Case]:
             f"{ascii(dtype.decode('latin-1')) if len(dtype) < 20 else 'A text of 255 letters'} is no dtype.",
         )
     for name, dtype in {"no-order": b"f4", "numpy-name": b"float32"}.items():
-        yield recipe.open(
+        case = recipe.open(
             f"dtype-spelling-{name}",
             of_bytes(dtype, 4),
             "DTY-001",
             f"numpy takes {dtype.decode()} for a type, but no writer stores it.",
-            "Whether another spelling that numpy takes is read or refused.",
-            decodes=False,
+            "dtype-spelling",
         )
+        case.expected["tensors"][0]["dtype"] = "float32"
+        yield case
 
 
 def opaque_types(recipe: Recipe) -> Iterator[Case]:
@@ -129,9 +134,9 @@ def opaque_types(recipe: Recipe) -> Iterator[Case]:
                 yield recipe.open(
                     f"dtype-{id_}-order-none",
                     of_dtype(dtype, 2),
-                    "DTY-002 DTY-004",
+                    "DTY-001",
                     f"The opaque dtype torch.{name}, spelled {mark}V{size_bytes}, which no writer does.",
-                    "Whether an opaque type of several bytes may go without a byte order mark.",
+                    "opaque-byte-order",
                 )
     for id_, name, size_bytes in (
         ("future", "float1024", 2),
@@ -144,7 +149,7 @@ def opaque_types(recipe: Recipe) -> Iterator[Case]:
             of_dtype(f"<V{size_bytes}\0torch.{name}", 2),
             "DTY-003",
             f"torch.{name} is none of the opaque dtypes that writers store.",
-            "Whether an unknown torch name is passed through or refused; it must not be looked up as an attribute.",
+            "unknown-opaque-dtype",
         )
     for id_, dtype in (
         ("foreign-module", b"<V2\0os.system"),
@@ -157,6 +162,12 @@ def opaque_types(recipe: Recipe) -> Iterator[Case]:
             "DTY-003",
             f"The opaque name {dtype[4:].decode()} does not begin with torch.",
         )
+    yield recipe.refused(
+        "dtype-opaque-attribute",
+        of_dtype("|V1\0torch.float8_e4m3fn.real", 2),
+        "DTY-003",
+        "An 8-bit float is followed by a dot and an attribute.",
+    )
     for id_, dtype in (("no-name", b"<V2\0"), ("only-module", b"<V2\0torch.")):
         yield recipe.refused(
             f"dtype-opaque-{id_}",
@@ -173,14 +184,21 @@ def opaque_types(recipe: Recipe) -> Iterator[Case]:
             "A plain type is followed by an opaque name.",
         ),
         (
+            "on-plain-of-its-size",
+            b"<i2\0torch.bfloat16",
+            2,
+            "A plain type is followed by the name of an opaque type that has the same element size.",
+        ),
+        (
             "big-endian",
             b">V2\0torch.bfloat16",
             2,
             "An opaque type is marked as big-endian.",
         ),
     ):
+        rules = "DTY-002" if id_ == "two-separators" else "DTY-002 DTY-001"
         yield recipe.refused(
-            f"dtype-opaque-{id_}", of_bytes(dtype, size_bytes, 2), "DTY-002", why
+            f"dtype-opaque-{id_}", of_bytes(dtype, size_bytes, 2), rules, why
         )
     yield recipe.refused(
         "dtype-opaque-bare",
@@ -200,6 +218,13 @@ def opaque_types(recipe: Recipe) -> Iterator[Case]:
             "DTY-004",
             f"Elements of torch.{name} have {OPAQUE_ITEM_BYTES[name]} bytes, not {size_bytes}.",
         )
+
+    yield recipe.refused(
+        "dtype-opaque-bfloat16-of-4-on-2",
+        of_bytes(b"<V4\0torch.bfloat16", 2, 2),
+        "DTY-004 IDX-006",
+        "The dtype says 4 bytes per element of torch.bfloat16, and the data has the right 2.",
+    )
 
 
 def foreign_types(recipe: Recipe) -> Iterator[Case]:
@@ -227,5 +252,37 @@ def foreign_types(recipe: Recipe) -> Iterator[Case]:
             of_bytes(dtype, size_bytes),
             "DTY-001 IDX-006",
             f"{dtype.decode()} is not a type.",
+            features=["foreign-dtype"],
+        )
+    for name, within, beyond in (
+        ("bytes", "|S2147483647", "|S2147483648"),
+        ("unicode", "<U536870911", "<U536870912"),
+        ("multiplier", "<M8[2147483647s]", "<M8[2147483648s]"),
+    ):
+        yield recipe.valid(
+            f"dtype-foreign-{name}-largest",
+            without_elements(within),
+            "DTY-001 DTY-005",
+            f"{within} is the largest type of its kind.",
+        )
+        yield recipe.refused(
+            f"dtype-foreign-{name}-too-large",
+            without_elements(beyond),
+            "DTY-001",
+            f"{beyond} is one above the largest type of its kind.",
+            features=["foreign-dtype"],
+        )
+    for name, dtype in {
+        "bytes-0": "|S0",
+        "unicode-0": "<U0",
+        "bytes-2-32": "|S4294967296",
+        "unicode-2-30": "<U1073741824",
+        "bytes-2-64": "|S18446744073709551616",
+    }.items():
+        yield recipe.refused(
+            f"dtype-foreign-{name}",
+            without_elements(dtype),
+            "DTY-001",
+            f"The element size of {dtype} is 0, or beyond 32 bits.",
             features=["foreign-dtype"],
         )

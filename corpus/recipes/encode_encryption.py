@@ -57,6 +57,15 @@ def several(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         layout="v3",
         key=KEY,
     )
+    long = [Tensor(["a"], shape=[CHUNK_BYTES + 1]), Tensor(["b"], shape=[64])]
+    yield recipe.written(
+        "encrypted-several-chunks-first",
+        Specification(long),
+        "CRY-020 CRY-016",
+        "A tensor of several chunks and then a short one: the nonce of the latter is not that of a later chunk.",
+        layout="v3",
+        key=KEY,
+    )
     structured = [Tensor(["a", 0], "int32", [5]), Tensor(["a", 1], "bool", [3])]
     yield recipe.written(
         "encrypted-structured-names",
@@ -82,7 +91,7 @@ def several(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
 
 def passphrases(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
     two = [of_bytes(40), Tensor(["b"], "float32", [3])]
-    rules = "CRY-011 CRY-012 CRY-013 CRY-014 CRY-019"
+    rules = "CRY-011 CRY-012 CRY-013 CRY-014 CRY-019 CRY-022"
     yield recipe.written(
         "passphrase",
         Specification(two),

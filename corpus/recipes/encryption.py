@@ -113,6 +113,13 @@ def ciphers(recipe: Recipe) -> Iterator[Case]:
             f"{size_bytes} bytes of data in chunks of {chunk_size}.",
             key=KEY,
         )
+    yield recipe.valid(
+        "encryption-chunk-256",
+        of_size(256 * 1024 + 1, Lock(KEY)),
+        "CRY-016 CRY-009",
+        "The tensor has 257 chunks, so the number that is added to the nonce needs more than one byte.",
+        key=KEY,
+    )
     for id_, chunk_size in {"2-40": 1 << 40, "2-64-less-64": (1 << 64) - 64}.items():
         yield recipe.valid(
             f"encryption-chunk-size-{id_}",
@@ -120,7 +127,6 @@ def ciphers(recipe: Recipe) -> Iterator[Case]:
             "CRY-008 CRY-009",
             "A chunk size far beyond the data makes one short chunk; nobody needs a buffer of that size.",
             features=["large-claim"],
-            tier="SHOULD",
             key=KEY,
         )
     wrapping = of_size(1025, Lock(KEY))
@@ -176,7 +182,6 @@ def ciphers(recipe: Recipe) -> Iterator[Case]:
             both,
             "HSH-005 HSH-006",
             "An encrypted tensor may carry a CRC32 as well; both are those of the plaintext.",
-            tier="SHOULD",
             key=KEY,
         )
     yield recipe.refused(
@@ -204,10 +209,9 @@ def passphrases(recipe: Recipe) -> Iterator[Case]:
     yield recipe.valid(
         "passphrase-derived-key",
         small(lock),
-        "CRY-016 CRY-018",
+        "CRY-019 CRY-016 CRY-018",
         "The key that the passphrase gives opens the file as well.",
         features=["passphrase"],
-        tier="SHOULD",
         key=lock.key,
         same_file_as="passphrase-minimum",
     )
@@ -245,9 +249,20 @@ def passphrases(recipe: Recipe) -> Iterator[Case]:
         "CRY-005 CRY-013 CRY-015",
         "Each tensor says how its key is derived, so two of them may have different salts.",
         features=["passphrase"],
-        tier="SHOULD",
         passphrase=PASSPHRASE,
     )
+    for id_, opslimit, memlimit in (("opslimit", 2, 8192), ("memlimit", 1, 16384)):
+        two = File.of([Tensor(["a"]), Tensor(["b"])], 3, SEED, lock)
+        other = Lock.from_passphrase(PASSPHRASE, SALT, opslimit, memlimit)
+        other.apply(two.records[1], NONCE)
+        yield recipe.valid(
+            f"passphrase-two-{id_}s",
+            two,
+            "CRY-014 CRY-015",
+            f"Two tensors have one salt, and the second has another {id_}: its key is another one.",
+            features=["passphrase"],
+            passphrase=PASSPHRASE,
+        )
     meta = File.of([Tensor(["m"], meta=True), Tensor(["b"])], 4, SEED, lock)
     yield recipe.valid(
         "passphrase-meta",
@@ -275,20 +290,24 @@ def blocks(recipe: Recipe) -> Iterator[Case]:
             "CRY-001 REC-003",
             "The file says that it is encrypted, but its tensor headers have no crypt blocks.",
         )
-    for id_, length in {
-        "one-more": 1,
-        "2-32": 1 << 32,
-        "2-64-less-1": (1 << 64) - 1,
-    }.items():
+    for id_, length in {"2-32": 1 << 32, "2-64-less-1": (1 << 64) - 1}.items():
         wrong = small()
-        size_bytes = len(wrong.records[0].crypt or b"")
-        wrong.records[0].crypt_length = size_bytes + 1 if length == 1 else length
+        wrong.records[0].crypt_length = length
         yield refused(
             f"length-{id_}",
             wrong,
             "CRY-001 REC-003",
-            f"The crypt block claims {wrong.records[0].crypt_length} bytes, and the header ends before.",
+            f"The crypt block claims {length} bytes, and the header ends before.",
         )
+    wrong = small()
+    wrong.records[0].crypt_length = len(wrong.records[0].crypt or b"") + 1
+    yield refused(
+        "length-one-more",
+        wrong,
+        "CRY-002 REC-003",
+        "The crypt block claims the first byte of data_length too: its chunks do not fill it, and data_length does not"
+        " end inside the header.",
+    )
     for id_, length in {"zero": 0, "one": 1, "one-less": -1}.items():
         wrong = small()
         size_bytes = len(wrong.records[0].crypt or b"")
@@ -363,12 +382,11 @@ def blocks(recipe: Recipe) -> Iterator[Case]:
     )
     behind = small(lock)
     behind.records[0].crypt = crypt_block([sealed, lock.kdf])
-    yield recipe.open(
+    yield recipe.valid(
         "crypt-kdf-last",
         behind,
-        "CRY-003",
-        "The key derivation chunk follows the cipher chunk.",
-        "Whether chunks may come in another order than writers store them.",
+        "CRY-002 CRY-003",
+        "The key derivation chunk follows the cipher chunk: chunks may be in any order.",
         features=["passphrase"],
         passphrase=PASSPHRASE,
     )
@@ -541,6 +559,98 @@ def key_derivation(recipe: Recipe) -> Iterator[Case]:
             f"The file asks for {opslimit} passes over {memlimit} bytes.",
             "large-claim",
         )
+    # A raw key derives nothing, but the chunk has to be right all the same.
+    for id_, payload, rules, why in (
+        ("method-2", sealing.kdf_payload(SALT, method=2), "CRY-011", "The method is 2"),
+        ("argon2i", sealing.kdf_payload(SALT, alg=1), "CRY-012", "The algorithm is 1"),
+        (
+            "salt-15",
+            sealing.kdf_payload(SALT[:15]),
+            "CRY-013",
+            "The salt has 15 bytes",
+        ),
+        (
+            "memlimit-8191",
+            sealing.kdf_payload(SALT, 1, 8191),
+            "CRY-014",
+            "The memlimit is 8191",
+        ),
+        (
+            "opslimit-zero",
+            sealing.kdf_payload(SALT, 0, 8192),
+            "CRY-014",
+            "The opslimit is 0",
+        ),
+    ):
+        lock = Lock.from_passphrase(PASSPHRASE, SALT)
+        lock.kdf = crypt_chunk(sealing.KEY_DERIVATION, payload)
+        yield recipe.refused(
+            f"kdf-raw-key-{id_}",
+            small(lock),
+            rules,
+            f"{why}, and the file is opened with the right key itself.",
+            features=["passphrase"],
+            key=lock.key,
+        )
+    # What every tensor says has to be within the limits, not only what the first one says.
+    for id_, opslimit, memlimit in (
+        ("memlimit-2-40", 1, 1 << 40),
+        ("opslimit-2-32-less-1", (1 << 32) - 1, 8192),
+    ):
+        lock = Lock.from_passphrase(PASSPHRASE, SALT)
+        two = File.of([Tensor(["a"]), Tensor(["b"])], 3, SEED, lock)
+        lock.kdf = crypt_chunk(
+            sealing.KEY_DERIVATION, sealing.kdf_payload(SALT, opslimit, memlimit)
+        )
+        lock.apply(two.records[1], NONCE)
+        yield recipe.refused(
+            f"kdf-second-{id_}",
+            two,
+            "CRY-015",
+            f"The second tensor asks for {opslimit} passes over {memlimit} bytes; the first one asks for little.",
+            features=["passphrase", "large-claim"],
+            passphrase=PASSPHRASE,
+        )
+    lock = Lock.from_passphrase(PASSPHRASE, SALT, 5, 8192)
+    yield recipe.open(
+        "kdf-opslimit-5",
+        small(lock),
+        "CRY-015",
+        "The file asks for 5 passes over 8192 bytes, which is cheap, and one pass more than tzmark makes.",
+        "derivation-cost",
+        features=["passphrase"],
+        passphrase=PASSPHRASE,
+    )
+    yield recipe.open(
+        "kdf-9-salts",
+        with_salts(9),
+        "CRY-015",
+        "Each of 9 tensors has a salt of its own, and tzmark derives 8 keys.",
+        "derivation-cost",
+        features=["passphrase"],
+        passphrase=PASSPHRASE,
+    )
+    yield recipe.refused(
+        "kdf-256-salts",
+        with_salts(256),
+        "CRY-015",
+        "Each of 256 tensors has a salt of its own, so a reader without a limit derives 256 keys.",
+        features=["passphrase"],
+        passphrase=PASSPHRASE,
+    )
+
+
+def with_salts(count: int) -> File:
+    """A file in which each tensor with data has a key of its own."""
+    tensors = [Tensor([str(number)]) for number in range(count)]
+    # The last tensor needs no key, so that a reader does not only count there.
+    tensors.append(Tensor(["none"], shape=[0]))
+    file = File.of(tensors, 3, SEED, Lock(KEY))
+    for number, record in enumerate(file.records[:count]):
+        salt = builder.noise(f"{SEED}/salt/{number}", sodium.SALT_BYTES)
+        nonce = builder.noise(f"{SEED}/nonce/{number}", sodium.NONCE_BYTES)
+        Lock.from_passphrase(PASSPHRASE, salt).apply(record, nonce)
+    return file
 
 
 def forgeries(recipe: Recipe) -> Iterator[Case]:
@@ -714,6 +824,6 @@ def openings(recipe: Recipe) -> Iterator[Case]:
         only_meta,
         "CRY-018",
         "An encrypted file without any data is opened without a key.",
-        "Whether a key is asked for where there is nothing to decrypt.",
+        "no-key-without-data",
         same_file_as="encryption-meta-only",
     )

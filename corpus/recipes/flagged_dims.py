@@ -15,7 +15,6 @@ from builder import (
 )
 from case import Case
 from detection import two_readings
-from index import PADDING
 from recipe import Recipe, two_tensors
 from wire import ENTRY_VERSION, LONG_ENTRY_VERSION
 
@@ -49,12 +48,7 @@ def under_the_flag(case: Case) -> Case:
     # The flag tells the layout, so that what stands behind the entries does not have to.
     rules = [rule for rule in case.rules if rule != "TZR-HDR-007"]
     if rules[0] == "TZR-IDX-003" and case.verdict == "malformed":
-        named |= {
-            "verdict": "implementation-defined",
-            "tier": "SHOULD",
-            "open_choice": PADDING,
-            "why": case.why.replace(", so the index reads in no layout", ""),
-        }
+        named["why"] = case.why.replace(", so the index reads in no layout", "")
     return replace(
         case,
         **named,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from builder import File, Tensor
 from case import Case
 from recipe import Recipe, two_tensors
-from wire import CRC32, SHA256, Hash
+from wire import CRC32, HASH_BYTES, SHA256, Hash
 
 SEED = 700
 
@@ -41,16 +41,31 @@ def lists(recipe: Recipe) -> Iterator[Case]:
         with_hashes(Hash(CRC32)),
         "HSH-004",
         "The tensor carries a CRC32 and no SHA-256.",
-        "Whether a CRC32 alone, weaker than what any writer stores, is enough to verify.",
+        "crc32-alone",
     )
     for id_, hash_type in {"crc32": CRC32, "sha256": SHA256}.items():
-        yield recipe.open(
+        yield recipe.valid(
             f"hash-{id_}-twice",
             with_hashes(Hash(CRC32), Hash(SHA256), Hash(hash_type)),
-            "HSH-001",
+            "HSH-001 HSH-005 HSH-006",
             f"The tensor carries its {id_.upper()} twice, both right.",
-            "Whether a second hash of the same type is checked as well or refused.",
         )
+    for id_, hash_type, rule in (
+        ("crc32", CRC32, "HSH-005"),
+        ("sha256", SHA256, "HSH-006"),
+    ):
+        wrong = Hash(hash_type, bytes(HASH_BYTES[hash_type]))
+        other = Hash(SHA256 if hash_type == CRC32 else CRC32)
+        for order, hashes in {
+            "first": (wrong, Hash(hash_type), other),
+            "second": (Hash(hash_type), wrong, other),
+        }.items():
+            yield recipe.refused(
+                f"hash-{id_}-twice-{order}-wrong",
+                with_hashes(*hashes),
+                f"{rule} HSH-001",
+                f"The tensor carries its {id_.upper()} twice, and the {order} is all zeros.",
+            )
     yield recipe.refused(
         "hash-missing",
         with_hashes(),

@@ -95,7 +95,7 @@ def cases() -> Iterator[Case]:
                 early,
                 "HDR-004",
                 f"Data version {version} has no feature flags, but bits are set where later versions have them.",
-                "Whether the bytes of the feature flags are ignored or must be zero before data version 4.",
+                "flags-before-v4",
             )
     empty = File.of([], seed=SEED)
     yield recipe.refused(

@@ -15,6 +15,8 @@ SEED = 1100
 KEY = bytes(range(32))
 PASSPHRASE = "open sesame"
 SALT = noise(f"{SEED}/salt", sodium.SALT_BYTES)
+# From the start of a tensor header: header_length, module_index, kind and name_length come first.
+NAME_IN_HEADER_AT = 8 + 2 + 1 + 2
 
 
 def cases() -> Iterator[Case]:
@@ -26,6 +28,7 @@ def cases() -> Iterator[Case]:
             tails,
             without_data,
             index_extent,
+            headers_in_names,
             header_offsets,
             data_offsets,
             headers,
@@ -169,7 +172,6 @@ def contents(recipe: LayoutRecipe) -> Iterator[Case]:
             rules,
             why,
             features=["large-claim"] if large else [],
-            tier="SHOULD" if id_ == "big-endian" else "MUST",
         )
     yield recipe.refused(
         "flag",
@@ -274,12 +276,12 @@ def without_data(recipe: LayoutRecipe) -> Iterator[Case]:
             places |= {"in-index": 80, "in-headers": made.offsets()[0][0] + 4}
         for id_, offset in (places | {"end": size_bytes - base}).items():
             made.entries[1].data_offset = offset
-            yield recipe.valid(
+            yield recipe.open(
                 f"{kind}-at-{id_}",
                 made,
                 "IDX-010 IDX-015",
                 f"The data offset of a tensor without data is {offset}; the file has {size_bytes} bytes.",
-                tier="SHOULD",
+                "data-offset-without-data",
             )
         for id_, offset in {
             "past-end": size_bytes - base + 1,
@@ -372,6 +374,62 @@ def bases(made: File) -> tuple[int, int]:
         return 0, 0
     marks = made.marks()
     return marks["header_start"], marks["data_start"]
+
+
+def header_as_name(layout: str) -> File:
+    """A file whose first tensor has the second one's header for a name: a right header lies where a name is read."""
+    for number in range(1000):
+        data = noise(f"{SEED}/name/{number}", 4)
+        second = of(layout, Tensor(["b"], data=data))
+        second.records[0].hashes = [Hash(CRC32)]
+        header = second.records[0].header()
+        # Only the four bytes of the hash depend on the data.
+        if header.isascii():
+            break
+    made = of(layout, Tensor([header.decode()]), Tensor(["b"], data=data))
+    made.records[1].hashes = [Hash(CRC32)]
+    assert made.records[1].header() == header
+    return made
+
+
+def headers_in_names(recipe: LayoutRecipe) -> Iterator[Case]:
+    """Right headers in a wrong place, so that nothing is wrong but the place."""
+    layout = recipe.layout
+    made = header_as_name(layout)
+    base, _ = bases(made)
+    for id_, name_at, rules, why in (
+        (
+            "index",
+            made.marks()["index"] + 2,
+            "IDX-008" if layout == HEADERS_FIRST else "SEG-004 IDX-008",
+            "inside the index, in the name of another tensor",
+        ),
+        (
+            "other-header",
+            made.offsets()[0][0] + NAME_IN_HEADER_AT,
+            "IDX-011 REC-002",
+            "inside the header of another tensor, in its name",
+        ),
+    ):
+        made.entries[1].header_offset = (name_at - base) % (1 << 64)
+        yield recipe.refused(
+            f"header-in-{id_}",
+            made,
+            rules,
+            f"A tensor header that agrees with its entry lies {why}; every hash is right.",
+            features=["large-claim"] if name_at < base else [],
+        )
+    made = of(layout, Tensor(["a"]), Tensor(["bbbb"], data=b"bbbb"))
+    _, data_base = bases(made)
+    name_at = made.offsets()[1][0] + NAME_IN_HEADER_AT
+    made.entries[1].data_offset = (name_at - data_base) % (1 << 64)
+    yield recipe.refused(
+        "data-in-last-name",
+        made,
+        "IDX-015" if layout == HEADERS_FIRST else "IDX-010 IDX-015",
+        "The data of a tensor lies inside its own header, the last one, and equals its name; every hash is right.",
+        features=["large-claim"] if name_at < data_base else [],
+    )
 
 
 def header_offsets(recipe: LayoutRecipe) -> Iterator[Case]:
@@ -596,7 +654,7 @@ def headers(recipe: LayoutRecipe) -> Iterator[Case]:
         made,
         "REC-004",
         "Bytes between the hashes and data_length belong to no field, and header_length counts them.",
-        "Whether unexplained bytes between the hashes and data_length are skipped or refused.",
+        "header-slack",
     )
 
 
@@ -792,7 +850,6 @@ def encryption(recipe: LayoutRecipe) -> Iterator[Case]:
         made,
         "HSH-005 HSH-006",
         "Encrypted tensors and a meta tensor carry a CRC32 as well.",
-        tier="SHOULD",
         key=KEY,
     )
     made = of(layout, *two, lock=Lock(KEY))

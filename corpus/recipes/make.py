@@ -20,6 +20,7 @@ from pathlib import Path
 import jsonschema
 
 from case import SCHEMA_VERSION, Case, Json, to_text, with_pipe_limit
+from choices import choice_table, open_choices, uneven_choices, with_table, with_text
 from encode_case import EncodeCase
 from rules import rules_document
 
@@ -27,9 +28,19 @@ RECIPES = Path(__file__).resolve().parent
 CORPUS = RECIPES.parent
 FOLDERS = ("valid", "invalid", "encode")
 DOCUMENTS = ("manifest.json", "rules.json")
+FORMAT = CORPUS.parent / "reference" / "FORMAT.md"
 NOT_RECIPES = {
-    *("builder", "case", "encode_case", "make", "recipe", "rules", "sealing", "sodium"),
-    *("specification", "wire"),
+    *(
+        "builder",
+        "case",
+        "choices",
+        "encode_case",
+        "make",
+        "recipe",
+        "rules",
+        "sealing",
+    ),
+    *("sodium", "specification", "wire"),
 }
 
 
@@ -66,8 +77,10 @@ def manifest_of(cases: list[Case | EncodeCase]) -> Json:
     return {
         "schema_version": SCHEMA_VERSION,
         "archives": upstream["archives"],
+        "open_choices": open_choices(),
         "cases": sorted(
-            map(with_pipe_limit, [*upstream["cases"], *entries]), key=id_of
+            map(with_pipe_limit, [*map(with_text, upstream["cases"]), *entries]),
+            key=id_of,
         ),
         "encode_cases": sorted(encode_entries, key=id_of),
     }
@@ -224,8 +237,17 @@ def uncovered_rules(manifest: Json, rules: Json) -> Iterator[str]:
         for rule in sorted(exempted):
             if rule not in rules:
                 yield f"{rule}: {reason}, but there is no such rule"
-            if rule in broken:
+            elif rule in broken:
                 yield f"{rule}: {reason}, but a case has to be refused for it"
+            elif reason == "left_open" and not rules[rule]["open_choices"]:
+                yield f"{rule}: left open, but FORMAT.md names no choice below it"
+
+
+def stale_table(manifest: Json) -> Iterator[str]:
+    """The table of open choices in FORMAT.md against the manifest."""
+    text = FORMAT.read_text()
+    if with_table(text, choice_table(manifest)) != text:
+        yield "FORMAT.md: the table of section 11.2 is not that of the manifest; run make.py"
 
 
 def main() -> None:
@@ -237,6 +259,8 @@ def main() -> None:
 
     if not arguments.check:
         make(CORPUS)
+        manifest = json.loads((CORPUS / "manifest.json").read_text())
+        FORMAT.write_text(with_table(FORMAT.read_text(), choice_table(manifest)))
         return
     for name in DOCUMENTS:
         if not (CORPUS / name).exists():
@@ -247,6 +271,8 @@ def main() -> None:
         *broken_schema(manifest),
         *broken_entries(manifest),
         *uncovered_rules(manifest, format_rules()),
+        *uneven_choices(manifest, format_rules()),
+        *stale_table(manifest),
     ]
     for problem in problems:
         print(problem, file=sys.stderr)

@@ -64,7 +64,6 @@ class Recipe:
         why: str,
         *,
         features: Iterable[str] = (),
-        tier: str = "MUST",
         key: bytes | None = None,
         passphrase: str | None = None,
         same_file_as: str | None = None,
@@ -79,7 +78,6 @@ class Recipe:
             origin=self._origin,
             content=file.encode(),
             features=sorted({*features_of(file), *features}),
-            tier=tier,
             expected=file.expected(),
             key_hex=None if key is None else key.hex(),
             passphrase=passphrase,
@@ -139,7 +137,10 @@ class Recipe:
         passphrase: str | None = None,
         same_file_as: str | None = None,
     ) -> Case:
-        """A file that may be read or refused; decodes is false where even an accepting reader has no fixed answer."""
+        """A file that may be read or refused, by a choice of choices.py.
+
+        decodes is false where even an accepting reader has no fixed answer.
+        """
         return Case(
             id=id_,
             path=f"valid/{same_file_as}.tensors"
@@ -156,7 +157,7 @@ class Recipe:
             expected=file.expected() if decodes else None,
             key_hex=None if key is None else key.hex(),
             passphrase=passphrase,
-            open_choice=choice,
+            choice_name=choice,
         )
 
 

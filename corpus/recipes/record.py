@@ -10,8 +10,6 @@ from sealing import Lock
 
 SEED = 300
 
-TERMINATOR = "Whether a reader that goes by the index asks for the terminator."
-
 
 def cases() -> Iterator[Case]:
     recipe = Recipe("record", SEED)
@@ -84,7 +82,7 @@ def extent(recipe: Recipe) -> Iterator[Case]:
             loose,
             "REC-004",
             "Bytes between the hashes and data_length belong to no field, and header_length counts them.",
-            "Whether unexplained bytes between the hashes and data_length are skipped or refused.",
+            "header-slack",
         )
     # The crypt block of a file that no longer says that it is encrypted.
     relabelled = File.of([Tensor(["a"], "<u2", [2, 3])], 2, SEED, Lock(bytes(32)))
@@ -111,6 +109,14 @@ def repeated_fields(recipe: Recipe) -> Iterator[Case]:
         "REC-006",
         "The headers of two tensors carry each other's names.",
     )
+    wrong = File.of([Tensor(["a", 0]), Tensor(["b"])], seed=SEED)
+    wrong.records[0].name = b'\x1e["a",1]'
+    yield recipe.refused(
+        "record-name-structured-differs",
+        wrong,
+        "REC-006",
+        'The index says the structured name ["a",0], the header says ["a",1].',
+    )
     respelled = File.of(
         [Tensor(["a", 0], name=b'\x1e["a",0]'), Tensor(["b"])], seed=SEED
     )
@@ -120,7 +126,7 @@ def repeated_fields(recipe: Recipe) -> Iterator[Case]:
         respelled,
         "REC-006",
         "Index and header give the same path, but spell it differently.",
-        "Whether names have to agree as bytes or as paths.",
+        "respelled-name",
     )
     wrong = file()
     wrong.records[0].kind = builder.PARAMETER
@@ -190,7 +196,7 @@ def terminator(recipe: Recipe) -> Iterator[Case]:
             cut,
             "TRM-001",
             f"Behind the last record are {size_bytes} bytes instead of 8.",
-            TERMINATOR,
+            "terminator",
         )
     for name, value in {"one": 1, "high-bit": 1 << 63, "77": 77}.items():
         wrong = file()
@@ -200,7 +206,7 @@ def terminator(recipe: Recipe) -> Iterator[Case]:
             wrong,
             "TRM-002",
             f"The eight bytes behind the last record are {wrong.terminator.hex(' ')}.",
-            TERMINATOR,
+            "terminator",
         )
     for name, trailer in {
         "byte": b"\xab",
@@ -212,7 +218,7 @@ def terminator(recipe: Recipe) -> Iterator[Case]:
         yield recipe.open(
             f"terminator-then-{name}",
             longer,
-            "TRM-002",
+            "IDX-016 TRM-002",
             f"{len(trailer)} more bytes follow the terminator.",
-            "Whether bytes after the terminator are ignored or refused.",
+            "trailing-bytes",
         )

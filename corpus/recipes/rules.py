@@ -17,6 +17,8 @@ RULE = re.compile(
 )
 LIKE_RULE = re.compile(r"- \*\*[A-Z]+-")
 VERSION = re.compile(r"^Version (\d+\.\d+\.\d+)$", re.MULTILINE)
+# Ends the explanation of a rule that leaves readers a choice, each with its name in choices.py.
+OPEN = re.compile(r"Open to readers: ((?:`[a-z0-9-]+`(?:, )?)+)\.$")
 LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
 
 
@@ -39,6 +41,7 @@ def rules_of(text: str, prefix: str) -> Json:
                 "binds": binds,
                 "text": statement,
                 "more": "",
+                "open_choices": [],
                 "section": section,
             }
             if rules.setdefault(id_, rule) is not rule:
@@ -46,7 +49,17 @@ def rules_of(text: str, prefix: str) -> Json:
         elif LIKE_RULE.match(line):
             # A slip in the form of a rule must not lose it.
             raise SystemExit(f"not in the form of a rule: {line}")
+    for id_, rule in rules.items():
+        rule["open_choices"] = open_choices_of(id_, rule["more"])
     return rules
+
+
+def open_choices_of(id_: str, explanation: str) -> list[str]:
+    """The names of the choices that a rule leaves to readers, which end its explanation."""
+    found = OPEN.search(explanation)
+    if found is None and "Open to readers" in explanation:
+        raise SystemExit(f"{id_}: its open choices are not a list of names at the end")
+    return re.findall(r"`([a-z0-9-]+)`", found[1]) if found else []
 
 
 def rules_document() -> Json:

@@ -58,7 +58,7 @@ def tensors_with_data(recipe: Recipe) -> Iterator[Case]:
         of_shape([0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0]),
         "IDX-005",
         "The product is 0, but leaves 64 bits on the way if it is taken from the left.",
-        "Whether the product of a shape may leave 64 bits before a 0 makes it small.",
+        "zero-product",
         features=["large-claim"],
     )
     for dims in (33, 64, 255):
@@ -67,7 +67,7 @@ def tensors_with_data(recipe: Recipe) -> Iterator[Case]:
             of_shape([1] * dims, dtype="|u1"),
             "IDX-002 REC-003",
             f"{dims} dimensions of one element each.",
-            "Whether a tensor with more dimensions than the tensor library has is read or refused.",
+            "many-dimensions",
         )
 
 
@@ -125,11 +125,10 @@ def meta_tensors(recipe: Recipe) -> Iterator[Case]:
         "2-63": [1 << 31, 1 << 31, 2],
         "2-64": [1 << 31, 1 << 31, 4],
     }.items():
-        yield recipe.open(
+        yield recipe.refused(
             f"meta-{id_}",
             meta(shape, "|u1"),
             "IDX-005",
             f"A meta tensor of {id_.replace('-', '^')} bytes, which no signed number of 64 bits holds.",
-            "Whether a meta tensor of 2^63 bytes or more is listed or refused; it is not one without elements.",
             features=["large-claim"],
         )

@@ -76,6 +76,7 @@ class Rules(unittest.TestCase):
                     "binds": "both",
                     "text": "It is so.",
                     "more": "Because of this.",
+                    "open_choices": [],
                     "section": "x: 3 Part",
                 }
             },

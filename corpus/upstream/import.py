@@ -25,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "recipes"))
 
 from case import Case, Json, to_text, verdict_of  # noqa: E402
+from choices import CHOICES  # noqa: E402
 
 # The layouts of data version 5, by the names that the golden files give them. The others are named by their version.
 DIALECTS = {
@@ -176,6 +177,13 @@ def emitter_cases(folder: Path, judgements: Json) -> list[Case]:
         key = f"{folder.name}/{facts_path.stem}"
         features = features_of(facts, content)
         strict = facts["verifies_strict"]
+        choice = judgements["choices"].get(key)
+        if choice is not None:
+            verdict, rules = "implementation-defined", CHOICES[choice].entry()["rules"]
+        elif strict:
+            verdict, rules = "valid", rules_of(features, layout)
+        else:
+            verdict, rules = "integrity-failure", rules_of_hashes(facts["tensors"])
         if strict is (key in judgements["errata"]):
             raise SystemExit(
                 f"{key}: verifies_strict is {strict}, which judgements.json contradicts"
@@ -185,18 +193,17 @@ def emitter_cases(folder: Path, judgements: Json) -> list[Case]:
                 id=f"{folder.name}-{facts_path.stem}",
                 path=f"upstream/{key}.tensors",
                 layout=layout,
-                verdict="valid" if strict else "integrity-failure",
-                rules=rules_of(features, layout)
-                if strict
-                else rules_of_hashes(facts["tensors"]),
+                verdict=verdict,
+                rules=rules,
                 why=sentence(facts["description"]),
                 origin={"emitter": emitter, "commit": commit, "case": facts_path.stem},
                 content=content,
                 features=sorted(features),
-                tier=judgements["tiers"].get(key, "MUST"),
+                tier="SHOULD" if choice else "MUST",
                 expected=canonical(content, layout, facts["tensors"]),
                 key_hex=facts.get("key_hex"),
                 passphrase=facts.get("passphrase"),
+                choice_name=choice,
                 erratum=judgements["errata"].get(key),
                 verifies_strict=strict,
             )
@@ -218,16 +225,17 @@ def hostile_case(golden: Path, name: str, judgement: Json) -> Case:
         "reject": verdict_of(judgement["rules"][0]),
         "reject-when-verifying": "integrity-failure",
         "implementation-defined": "implementation-defined",
-    }[facts["verdict"]]
-    if (verdict == "implementation-defined") is not ("open_choice" in judgement):
+    }[judgement.get("verdict", facts["verdict"])]
+    if (verdict == "implementation-defined") is not ("choice_name" in judgement):
         raise SystemExit(
-            f"{name}: an open choice is stated for implementation-defined files and for no others"
+            f"{name}: an open choice is named for implementation-defined files and for no others"
         )
 
     # A file that is in no layout may be one that a reader mistakes for another.
     layout = judgement.get("layout") or layout_of(facts, base, base_content, content)
     expected = None
-    if "tensors" in facts:
+    has_content = verdict in ("valid", "integrity-failure", "implementation-defined")
+    if "tensors" in facts and has_content:
         expected = canonical(content, layout, facts["tensors"])
     elif "expected_as" in judgement:
         twin = json.loads(
@@ -255,7 +263,7 @@ def hostile_case(golden: Path, name: str, judgement: Json) -> Case:
         expected=expected,
         key_hex=facts.get("key_hex"),
         passphrase=facts.get("passphrase"),
-        open_choice=judgement.get("open_choice"),
+        choice_name=judgement.get("choice_name"),
     )
 
 

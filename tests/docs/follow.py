@@ -6,7 +6,7 @@ Blocks of the document are processed in order:
 - `text`: each line is one of the output of the block above. A number that is not 0 stands for any other, as the corpus
   grows, and so does a number with a decimal point; "..." stands for anything, and spaces for more or fewer of them.
 - `diff`: an edit of the file that its first line names. The lines with "-" and " " are there once, and become those
-  with "+" and " ".
+  with "+" and " ". Go is indented with tabs; the block has four spaces for each, because documents have no tabs.
 - `yaml`: the commands of its `run:` lines are run like those of `sh`.
 - `json`: a line of it is one of the output of the block above.
 
@@ -27,8 +27,14 @@ FAILED_CASES = re.compile(
 MEASUREMENT = re.compile(r"\d+\.\d+")
 NUMBER_OR_GAP = re.compile(r"(\.\.\.|\s+|\d+\.\d+|\d+)")
 RUN = re.compile(r"^ *(?:- )?run: (.+)", re.MULTILINE)
-# They install and build, and one of the two runs this test.
-LEFT_OUT = {"scripts/run", "scripts/test"}
+# They install and build, and one of them runs this test; tests/package/wheel_test.py follows those of the wheel.
+LEFT_OUT = {
+    "scripts/run",
+    "scripts/test",
+    "scripts/package wheel",
+    "pip install build/package/dist/tzmark-*.whl",
+    "tzmark conform",
+}
 # Printed after each command by the shell, with the command's status.
 MARK = "end-of-command"
 
@@ -102,6 +108,13 @@ def missing_lines(shown: str, output: str) -> Iterator[str]:
             yield line
 
 
+def with_tabs(text: str) -> str:
+    """Returns the text with a tab for each four spaces of indentation."""
+    return re.sub(
+        r"^(?: {4})+", lambda blanks: "\t" * (len(blanks[0]) // 4), text, flags=re.M
+    )
+
+
 def edit(directory: Path, block: str) -> None:
     """Applies the edit that a diff block shows."""
     name, *lines = block.splitlines()
@@ -109,6 +122,8 @@ def edit(directory: Path, block: str) -> None:
     text = path.read_text(encoding="utf-8")
     before = "".join(line[1:] + "\n" for line in lines if line[:1] != "+")
     after = "".join(line[1:] + "\n" for line in lines if line[:1] != "-")
+    if path.suffix == ".go":
+        before, after = (with_tabs(lines) for lines in (before, after))
     if text.count(before) != 1:
         raise AssertionError(
             f"{name}: these lines do not occur exactly once:\n{before}"

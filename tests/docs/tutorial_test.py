@@ -1,13 +1,27 @@
-"""Follows docs/tutorial.md literally, in an empty directory, and checks that what it shows is what happens."""
+"""Follows docs/tutorial.md literally, in an empty directory, and checks that what it shows is what happens.
+
+usage: tutorial_test.py [go]
+
+With "go", only the section about Go is followed, after the tools of Go have checked the template; without, all others.
+Exit status: 77 if no Go is installed.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from follow import BLOCK, Follower
+from follow import BLOCK, Follower, commands
+
+SKIPPED = 77
+GO_SECTION = re.compile(r"^## \d+\. Go\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
+
+Blocks = list[tuple[str, str]]
 
 
 def home_with_a_clone(home: Path) -> None:
@@ -22,11 +36,37 @@ def home_with_a_clone(home: Path) -> None:
         (clone / folder).symlink_to(source / folder)
 
 
-def main() -> int:
-    document = Path(os.environ["TZMARK_SOURCE_DIR"]) / "docs/tutorial.md"
-    blocks = BLOCK.findall(document.read_text(encoding="utf-8"))
-    if not any("--repro" in block for language, block in blocks if language == "sh"):
-        print(f"{document} has no commands to run")
+def blocks_of(text: str, of_go: bool) -> Blocks:
+    """Returns the blocks of the section about Go, after the settings of the first section; or all others."""
+    (section,) = GO_SECTION.findall(text)
+    if not of_go:
+        return BLOCK.findall(text.replace(section, ""))
+    first = next(block for language, block in BLOCK.findall(text) if language == "sh")
+    settings = [line for line in commands(first) if line.startswith("export ")]
+    return [("sh", "\n".join(settings)), *BLOCK.findall(section)]
+
+
+def check_template(file: Path) -> None:
+    """Throws unless the template is formatted, and vet finds nothing in it."""
+    for command in (["gofmt", "-d", file], ["go", "vet", file]):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode or done.stdout:
+            raise AssertionError(f"{command}:\n{done.stdout}{done.stderr}")
+
+
+def main(chosen: str = "") -> int:
+    of_go = chosen == "go"
+    if of_go and not shutil.which("go"):
+        print("no go command here: apt-get install golang-go")
+        return SKIPPED
+    source = Path(os.environ["TZMARK_SOURCE_DIR"])
+    if of_go:
+        check_template(source / "conformance/adapters/template-go/adapter.go")
+    document = source / "docs/tutorial.md"
+    blocks = blocks_of(document.read_text(encoding="utf-8"), of_go)
+    needed = "go build" if of_go else "--repro"
+    if not any(needed in block for language, block in blocks if language == "sh"):
+        print(f"{document} has no commands with {needed}")
         return 1
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as empty:
         home_with_a_clone(Path(home))
@@ -36,4 +76,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

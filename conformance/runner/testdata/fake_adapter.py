@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import contextlib
+import fcntl
 import fnmatch
 import io
 import json
@@ -80,6 +81,8 @@ class Question:
         )
         manifest = json.loads((self.corpus / "manifest.json").read_text())
         path = str(file.relative_to(self.corpus))
+        # Knows the answer without it, but the suite counts reads of the file where they are short.
+        file.read_bytes()
         # One file may be several cases, which open it with different keys.
         matches = [
             case
@@ -149,6 +152,9 @@ def unsupported(question: Question) -> NoReturn:
 def wrong_data(question: Question) -> NoReturn:
     if question.command == "verify":
         accept(question)
+    if question.command == "encode":
+        print(json.dumps({"encoded": True}))
+        sys.exit(0)
     document = question.expected()
     document["tensors"][0]["shape"] = [4, 4]
     print(json.dumps(document))
@@ -394,6 +400,50 @@ def crash_and_go_on(question: Question) -> NoReturn:
     raise Caught("an assertion failed")
 
 
+# Of a process that serves: the cases that it was asked about and must not forget.
+REMEMBERED: set[str] = set()
+
+
+def remember(question: Question) -> NoReturn:
+    """In serve, answers properly, and remembers the case."""
+    REMEMBERED.add(question.case["id"])
+    honest(question)
+
+
+def wrong_after_one(question: Question) -> NoReturn:
+    """In serve, answers wrongly once a case is remembered."""
+    if REMEMBERED:
+        wrong_data(question)
+    honest(question)
+
+
+def wrong_after_two(question: Question) -> NoReturn:
+    """In serve, answers wrongly once two cases are remembered."""
+    if len(REMEMBERED) > 1:
+        wrong_data(question)
+    honest(question)
+
+
+def wrong_once(question: Question) -> NoReturn:
+    """Answers wrongly the first time, and leaves a file in the corpus by which it knows."""
+    mark = question.corpus / ".asked"
+    if question.command == "decode" and not mark.exists():
+        mark.touch()
+        wrong_data(question)
+    honest(question)
+
+
+def wrong_now_and_then(question: Question) -> NoReturn:
+    """Answers wrongly every second time, whatever else it was asked."""
+    mark = question.corpus / ".asked"
+    if question.command == "decode":
+        if not mark.exists():
+            mark.touch()
+            wrong_data(question)
+        mark.unlink()
+    honest(question)
+
+
 BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "accept": accept,
     "reject": reject,
@@ -434,6 +484,11 @@ BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "remove-file": remove_file,
     "change-file": change_file,
     "answer-twice": answer_twice,
+    "remember": remember,
+    "wrong-after-one": wrong_after_one,
+    "wrong-after-two": wrong_after_two,
+    "wrong-once": wrong_once,
+    "wrong-now-and-then": wrong_now_and_then,
     "caught": crash_and_go_on,
 }
 
@@ -476,6 +531,13 @@ def served(request: Json, rules: list[str]) -> str:
     return json.dumps({"id": request["id"], **answer})
 
 
+def serve_alone(name: Path) -> None:
+    """Fails where another process has the lock, and takes long to start with it."""
+    lock = os.open(name, os.O_WRONLY | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    time.sleep(1)
+
+
 def serve(profile: str, rules: list[str]) -> None:
     for line in sys.stdin:
         request = json.loads(line)
@@ -512,6 +574,9 @@ def main() -> None:
     )
     parser.add_argument("--streamed-corpus", type=Path, help="where stream looks")
     parser.add_argument("--at-end", type=Path, help="what serve makes when stdin ends")
+    parser.add_argument("--starts-once", type=Path, help="what serve makes first")
+    parser.add_argument("--starts-later", type=Path, help="what the first serve makes")
+    parser.add_argument("--serves-alone", type=Path, help="what serve locks")
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("out", nargs="?", type=Path)
     parser.add_argument("--key-file", type=Path)
@@ -529,6 +594,16 @@ def main() -> None:
         print(arguments.profile)
         return
     if arguments.command == "serve":
+        if arguments.starts_once:
+            # Fails where an earlier process made it.
+            arguments.starts_once.touch(exist_ok=False)
+        if arguments.starts_later:
+            # Fails where no earlier process made it.
+            if not arguments.starts_later.exists():
+                arguments.starts_later.touch()
+                sys.exit("the first process does not serve")
+        if arguments.serves_alone:
+            serve_alone(arguments.serves_alone)
         serve(arguments.profile, arguments.case)
         if arguments.at_end:
             arguments.at_end.touch()
