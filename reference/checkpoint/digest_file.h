@@ -35,6 +35,7 @@ class DigestFile final : public File {
   bool is_asynchronous() const override { return inner_.is_asynchronous(); }
   bool writes_take_turns() const override { return inner_.writes_take_turns(); }
   unsigned queue_depth_default() const override { return inner_.queue_depth_default(); }
+  std::size_t transfer_bytes_default() const override { return inner_.transfer_bytes_default(); }
   std::size_t transfer_align_bytes() const override { return inner_.transfer_align_bytes(); }
   std::size_t memory_align_bytes() const override { return inner_.memory_align_bytes(); }
   void reserve(std::uint64_t bytes) override { inner_.reserve(bytes); }

@@ -23,8 +23,7 @@ struct AppendOptions : InputOptions, OutputOptions {
 
   WriteOptions append_options() const {
     WriteOptions options = write_options();
-    options.threads = threads;
-    options.io_path = io_path;
+    apply_to_writing(saving(), options);
     return options;
   }
 };
@@ -102,7 +101,8 @@ void run(const AppendOptions& options) {
       return append_tensors(options.target, input.table(), input, std::move(write_options));
     });
   } else {
-    const auto source = about_target([&] { return RawSource(options.raw, options.io_path); });
+    const auto source =
+        about_target([&] { return RawSource(options.raw, options.loading().io_path.value_or(options.io_path)); });
     growth =
         about_target([&] { return append_tensors(options.target, source.table(), source, std::move(write_options)); });
   }

@@ -34,8 +34,8 @@ TEST_F(ArgumentsTest, RejectsEmptyValues) {
   const Words convert = {"convert", plain_, path("out")};
   for (const char* option :
        {"--encrypt-key-file", "--encrypt-passphrase-file", "--encrypt-key-hex", "--encrypt-passphrase", "--key-file",
-        "--passphrase-file", "--key-hex", "--passphrase", "--data-file", "--io", "--layout", "--safetensors-profile",
-        "--chunk-bytes", "--threads"}) {
+        "--passphrase-file", "--key-hex", "--passphrase", "--data-file", "--io", "--profile", "--layout",
+        "--safetensors-profile", "--chunk-bytes", "--threads"}) {
     for (const Words& empty : {Words{option, ""}, Words{std::string(option) + "="}}) {
       const Result result = run_with(convert, empty);
       EXPECT_EQ(result.status, 2) << option;

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/checkpoint_commands.h"
+#include "cli/commands.h"
 #include "tzmark/error.h"
 
 namespace tzmark::cli {
@@ -22,6 +23,8 @@ void add_write_options(CLI::App& command, CheckpointOptions& options) {
           "Format of the files: safetensors, or .tensors in a layout of convert; auto = the oldest that can hold "
           "the content")
       ->default_str("safetensors");
+  // Before the options that win over it: they are set in the order in which they are added.
+  add_profile(command, [&options](const Profile& profile) { apply(profile.saving(), options); });
   command.add_option("--io", options.io_path, "I/O path: auto, or one listed by tzmark bench --list-io")
       ->capture_default_str();
   command.add_option("--threads", options.threads, "Threads that copy and write; 0 = one per core")

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "tzmark/crypto.h"
 #include "tzmark/edit.h"
 #include "tzmark/error.h"
+#include "tzmark/profile.h"
 #include "tzmark/reader.h"
 #include "tzmark/safetensors.h"
 #include "tzmark/writer.h"
@@ -71,6 +73,11 @@ struct OutputOptions {
   WriteOptions write_options() const;
 };
 
+// Applies settings of a profile, which never change the content of a file: a transfer holds a whole encrypted chunk.
+void apply_to_writing(const ProfileSettings& settings, WriteOptions& options);
+// Adds --profile, and calls action with the profile. Errors name its file.
+void add_profile(CLI::App& command, std::function<void(Profile)> action);
+
 // The options of a command that opens a file: its name, I/O path and key. The name tells whether it is safetensors.
 struct InputOptions {
   std::string file_name;
@@ -96,6 +103,17 @@ struct InputOptions {
   ReadOptions read_options() const;
   // Reports progress on the line, if there is one.
   Reader open(ProgressLine* line = nullptr) const;
+
+  // The settings of the profile for reading the file, or for writing; those of --io and --threads win.
+  ProfileSettings loading() const;
+  ProfileSettings saving() const;
+
+ private:
+  ProfileSettings with_given(ProfileSettings settings) const;
+
+  std::optional<Profile> profile_;
+  const CLI::Option* io_option_ = nullptr;
+  const CLI::Option* threads_option_ = nullptr;
 };
 
 // Reports on stderr that a file, which was copied to grow, could not keep its owner or group.

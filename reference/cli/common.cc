@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 
 #include "cli/commands.h"
@@ -26,14 +27,48 @@ void InputOptions::add_to(CLI::App& command, Keys keys, const std::string& posit
                   "Rules for safetensors: spec = those of the specification, library = those of the reference library")
       ->check(CLI::IsMember({"spec", "library"}))
       ->capture_default_str();
-  command.add_option("--threads", threads, "Threads for hashing, decryption and I/O; 0 = one per core")
-      ->capture_default_str();
+  threads_option_ =
+      command.add_option("--threads", threads, "Threads for hashing, decryption and I/O; 0 = one per core")
+          ->capture_default_str();
   if (keys == Keys::kAccepted) add_keys_to(command);
 }
 
 void InputOptions::add_io_to(CLI::App& command) {
-  command.add_option("--io", io_path, "I/O path: auto, or one listed by tzmark bench --list-io")->capture_default_str();
+  io_option_ = command.add_option("--io", io_path, "I/O path: auto, or one listed by tzmark bench --list-io")
+                   ->capture_default_str();
+  add_profile(command, [this](Profile profile) { profile_ = std::move(profile); });
 }
+
+void apply_to_writing(const ProfileSettings& settings, WriteOptions& options) {
+  const std::size_t piece_bytes = options.piece_bytes;
+  apply(settings, options);
+  if (!options.encrypt) return;
+  const std::uint64_t chunk_bytes = std::min<std::uint64_t>(options.encrypt->chunk_bytes, piece_bytes);
+  options.piece_bytes = std::max<std::size_t>(options.piece_bytes, chunk_bytes);
+}
+
+void add_profile(CLI::App& command, std::function<void(Profile)> action) {
+  command.add_option_function<std::string>(
+      "--profile",
+      [action = std::move(action)](const std::string& name) {
+        with_file_name(name, [&] { action(load_profile(name)); });
+      },
+      "File with settings of tzmark tune: I/O path, block size, queue depth and threads; options given here win");
+}
+
+ProfileSettings InputOptions::with_given(ProfileSettings settings) const {
+  const auto is_given = [](const CLI::Option* option) { return option != nullptr && option->count() != 0; };
+  if (is_given(io_option_)) settings.io_path = io_path;
+  if (is_given(threads_option_)) settings.threads = threads;
+  return settings;
+}
+
+ProfileSettings InputOptions::loading() const {
+  if (!profile_) return with_given({});
+  return with_given(profile_->loading(data_file_name.empty() ? file_name : data_file_name));
+}
+
+ProfileSettings InputOptions::saving() const { return with_given(profile_ ? profile_->saving() : ProfileSettings()); }
 
 void InputOptions::add_keys_to(CLI::App& command) {
   command.add_flag("--progress", progress, "Show progress on stderr even if it is not a terminal");
@@ -46,9 +81,8 @@ void InputOptions::add_keys_to(CLI::App& command) {
 ReadOptions InputOptions::read_options() const {
   ReadOptions options;
   options.key = key_options.source();
-  options.io_path = io_path;
   options.data_file_name = data_file_name;
-  options.threads = threads;
+  apply(loading(), options);
   return options;
 }
 
@@ -60,8 +94,7 @@ SafetensorsReader InputOptions::open_safetensors(ProgressLine* line) const {
   }
   SafetensorsReadOptions options;
   options.profile = *safetensors_profile_from_name(safetensors_profile);
-  options.io_path = io_path;
-  options.threads = threads;
+  apply(loading(), options);
   if (line != nullptr) options.progress = line->callback();
   SafetensorsReader reader = SafetensorsReader::open(file_name, std::move(options));
   if (line != nullptr) line->expect(reader.data_bytes());

@@ -90,7 +90,7 @@ void add_edit(CLI::App& app) {
       ReadOptions read = options->read_options();
       EditOptions edit;
       edit.key = std::move(read.key);
-      edit.io_path = options->io_path;
+      edit.io_path = read.io_path;
       edit.progress = progress.callback();
       const Growth growth = edit_tensors(options->file_name, edits, std::move(edit));
       progress.clear();

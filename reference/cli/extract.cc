@@ -106,8 +106,9 @@ void add_extract(CLI::App& app) {
       with_file_name(options->file_name, [&] { print_tensor(stream, found.data_length, verify); });
       return;
     }
-    auto output = with_file_name(options->output,
-                                 [&] { return std::make_unique<AtomicFile>(options->output, options->io_path); });
+    auto output = with_file_name(options->output, [&] {
+      return std::make_unique<AtomicFile>(options->output, options->saving().io_path.value_or(options->io_path));
+    });
     std::uint64_t position = 0;
     with_file_name(options->file_name, [&] {
       stream_tensor(stream, found.data_length, verify, [&](std::span<const std::byte> data) {

@@ -111,7 +111,8 @@ void print_safetensors(const std::string& file_name, const SafetensorsReader& re
 [[noreturn]] void show_bytes(const InputOptions& options, bool unfolded) {
   // A file that cannot be opened is reported like that of every other command.
   if (options.file_name != "-") {
-    with_file_name(options.file_name, [&] { open_file(options.file_name, OpenMode::kRead, options.io_path); });
+    with_file_name(options.file_name,
+                   [&] { open_file(options.file_name, OpenMode::kRead, options.read_options().io_path); });
   }
   std::vector<std::string> words = {"annotate"};
   if (unfolded) words.emplace_back("--unfolded");

@@ -19,14 +19,14 @@
 namespace {
 
 struct Sibling {
-  std::string_view program;  // relative to the folder of this one
+  std::string_view program;  // in libexec/tzmark
   std::string_view group;    // of commands; empty for a command of tzmark itself
   std::string_view command;
   std::string_view summary;
 };
 
 constexpr std::string_view kConform = "tzmark-conform", kBench = "tzmark-bench";
-constexpr std::string_view kSimulate = "../libexec/tzmark/tzmark-checkpoint-simulate";
+constexpr std::string_view kSimulate = "tzmark-checkpoint-simulate";
 
 // The suite is a separate program that shares no code with the codec that it judges.
 constexpr std::array kSiblings = {
@@ -36,8 +36,10 @@ constexpr std::array kSiblings = {
     Sibling{kConform, "", "against", "Compare two implementations on the same files"},
     Sibling{kConform, "", "minimize", "Shrink a file on which an implementation fails"},
     Sibling{kBench, "", "bench", "Measure I/O paths, the codec on top of them, and other programs"},
+    Sibling{kBench, "", "tune", "Find the settings that suit a storage, and what limits them"},
     Sibling{kBench, "", "compare", "Compare two results of bench; exit 1 on a regression"},
     Sibling{kBench, "", "history", "Find change points in a directory of results of bench"},
+    Sibling{kBench, "", "report", "Render results of bench and comparisons as a page with figures"},
     Sibling{kSimulate, "checkpoint", "simulate", "Run a training loop that saves checkpoints"},
 };
 

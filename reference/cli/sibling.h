@@ -5,7 +5,7 @@
 
 namespace tzmark::cli {
 
-// Replaces this process by a program, whose path is relative to the folder of this one. Throws TZE-AVL-001 on failure.
+// Replaces this process by a program of libexec/tzmark. Throws TZE-AVL-001 on failure.
 [[noreturn]] void become_sibling(const std::string& program, char* const* arguments);
 
 }  // namespace tzmark::cli

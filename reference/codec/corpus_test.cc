@@ -93,7 +93,13 @@ TEST(Corpus, V1ToV4ToV1IsByteIdentical) {
       EXPECT_TRUE(refused.empty() || refused == "TZR-NAM-009") << refused;
       continue;
     }
-    const auto v1 = write(original, *table, Layout::kV1);
+    std::vector<std::byte> v1;
+    // Readers take types of later layouts, writers do not store them.
+    const std::string unwritten = broken_name([&] { v1 = write(original, *table, Layout::kV1); });
+    if (!unwritten.empty()) {
+      EXPECT_EQ(unwritten, "TZR-HDR-006");
+      continue;
+    }
     const Reader first = test::open_bytes(v1);
     const Reader v4 = test::open_bytes(write(first, writable_table(first), Layout::kV4));
     EXPECT_EQ(v4.layout(), Layout::kV4);

@@ -91,8 +91,14 @@ std::vector<std::size_t> critical_tensors(std::size_t first, std::size_t end, st
   return critical;
 }
 
+// Returns the size of the parts of a large tensor. part_bytes: of the options; 0 for what suits the path.
+inline std::size_t part_bytes_for(const File& file, std::size_t piece_bytes, std::size_t part_bytes) {
+  if (part_bytes == 0) part_bytes = file.transfer_bytes_default();
+  return part_bytes == 0 ? piece_bytes : std::min(part_bytes, piece_bytes);
+}
+
 struct PartSizes {
-  std::size_t piece_bytes;
+  std::size_t part_bytes;
   // Of parts where each thread hashes several tensors: smaller, so that those of all lanes fit into the caches.
   std::size_t lane_part_bytes;
   // How many large tensors may be open, unless the threads need more.
@@ -112,8 +118,8 @@ class Lanes {
         threads_(threads),
         streams_max_(hashes ? sha256_lanes() : 1U),
         lane_count_(hashes ? std::min(threads * streams_max_, std::max<std::size_t>(threads, sizes.lanes_max)) : 1),
-        piece_bytes_(sizes.piece_bytes),
-        lane_part_bytes_(streams_max_ > 1 ? sizes.lane_part_bytes : sizes.piece_bytes) {}
+        part_bytes_(sizes.part_bytes),
+        lane_part_bytes_(streams_max_ > 1 ? sizes.lane_part_bytes : sizes.part_bytes) {}
 
   // The most of the parts that are dealt in turns.
   std::size_t lane_part_bytes() const { return lane_part_bytes_; }
@@ -203,7 +209,7 @@ class Lanes {
     for (auto lane = critical_lanes_.begin(); lane != critical_lanes_.end(); ++lane) {
       if (lane->parts - lane->large->chain.next >= in_flight_max) continue;
       piece.is_critical = true;
-      if (take_part_of(*lane, piece, piece_bytes_)) critical_lanes_.erase(lane);
+      if (take_part_of(*lane, piece, part_bytes_)) critical_lanes_.erase(lane);
       return true;
     }
     return false;
@@ -220,7 +226,7 @@ class Lanes {
     if (turn_ >= lanes_.size()) turn_ = 0;
     Lane& lane = lanes_[turn_];
     const std::size_t header_bytes = lane.large->header_bytes();
-    if (take_part_of(lane, piece, lanes_.size() > threads_ ? lane_part_bytes_ : piece_bytes_)) {
+    if (take_part_of(lane, piece, lanes_.size() > threads_ ? lane_part_bytes_ : part_bytes_)) {
       header_bytes_ -= header_bytes;
       lanes_.erase(lanes_.begin() + static_cast<std::ptrdiff_t>(turn_));
     } else {
@@ -252,7 +258,7 @@ class Lanes {
   const std::size_t threads_;
   const std::size_t streams_max_;
   const std::size_t lane_count_;
-  const std::size_t piece_bytes_, lane_part_bytes_;
+  const std::size_t part_bytes_, lane_part_bytes_;
   std::vector<Lane> lanes_;
   std::size_t header_bytes_ = 0;  // of the lanes
   std::size_t turn_ = 0;

@@ -12,7 +12,7 @@ namespace tzmark {
 namespace {
 
 constexpr std::size_t kLaneSmallBytes = 100;  // and less: in runs
-constexpr PartSizes kLaneSizes{.piece_bytes = 8'000, .lane_part_bytes = 1'000};
+constexpr PartSizes kLaneSizes{.part_bytes = 8'000, .lane_part_bytes = 1'000};
 
 struct FakeLarge {
   std::uint64_t data_length() const { return length; }
@@ -88,7 +88,7 @@ TEST_F(LanesTest, AsManyBeginAtOnceAsAreHashedSideBySide) {
 TEST_F(LanesTest, WithoutHashesOneFollowsTheOther) {
   const auto pieces = deal({20'000, 20'000}, 2, false);
   EXPECT_EQ(in_turn(pieces, 3), 1u);
-  EXPECT_EQ(pieces[0].length, kLaneSizes.piece_bytes);
+  EXPECT_EQ(pieces[0].length, kLaneSizes.part_bytes);
 }
 
 TEST_F(LanesTest, NoMoreThanTheThreadsNeedAreHashedInLargeParts) {

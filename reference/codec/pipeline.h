@@ -50,9 +50,13 @@ struct PipelineOptions {
   bool pins_memory = false;       // pins the buffers, so that copies between them and a GPU are fast
   MutableBuffer registered = {};  // memory outside the buffers that all transfers of the job use; may be empty
 
-  // Throws kUsage if piece_bytes is too small.
+  // Throws kUsage if a size is too small.
   void check() const {
-    if (piece_bytes < 4096) throw Error(ErrorCode::kUsage, "the piece size is below the minimum of 4096 bytes");
+    constexpr std::size_t kBytesMin = 4096;
+    if (piece_bytes < kBytesMin) throw Error(ErrorCode::kUsage, "the piece size is below the minimum of 4096 bytes");
+    if (part_bytes != 0 && part_bytes < kBytesMin) {
+      throw Error(ErrorCode::kUsage, "the part size is below the minimum of 4096 bytes");
+    }
   }
   unsigned thread_count() const { return threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency()); }
 };
@@ -87,6 +91,28 @@ struct FileTransfer {
 };
 inline constexpr std::size_t kTransfersOfPieceMax = 40;
 using FileTransfers = std::array<FileTransfer, kTransfersOfPieceMax>;
+
+// Splits the first transfer into several of at most about that many bytes, at offsets that are multiples of it. Returns
+// how many there are.
+inline std::size_t split_transfer(FileTransfers& transfers, std::size_t bytes) {
+  const FileTransfer whole = transfers[0];
+  const std::uint64_t end = whole.transfer.offset + whole.transfer.memory.size;
+  std::uint64_t at = whole.transfer.offset;
+  std::size_t count = 0;
+  while (count == 0 || at < end) {
+    const bool is_last = count + 1 == transfers.size();
+    const std::uint64_t next = is_last ? end : std::min<std::uint64_t>(end, at - at % bytes + bytes);
+    FileTransfer& one = transfers[count++];
+    one.file = whole.file;
+    one.transfer.kind = whole.transfer.kind;
+    one.transfer.offset = at;
+    one.transfer.memory = whole.transfer.memory;
+    one.transfer.memory.data += at - whole.transfer.offset;
+    one.transfer.memory.size = static_cast<std::size_t>(next - at);
+    at = next;
+  }
+  return count;
+}
 
 // A piece in the chain stage, which sets error if the piece has failed.
 template <typename Piece>

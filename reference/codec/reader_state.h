@@ -38,7 +38,10 @@ struct ReaderState {
   // Throws kUsage unless the tensor occupies exactly that many bytes.
   void check_room(std::size_t tensor, std::size_t bytes) const;
   PipelineOptions pipeline_options() const {
-    return {.threads = options.threads, .piece_bytes = options.piece_bytes, .queue_depth = options.queue_depth};
+    return {.threads = options.threads,
+            .piece_bytes = options.piece_bytes,
+            .part_bytes = options.part_bytes,
+            .queue_depth = options.queue_depth};
   }
 };
 

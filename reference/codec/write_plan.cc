@@ -31,7 +31,11 @@ std::uint64_t advance(std::uint64_t position, std::uint64_t bytes) {
 WritePlan::WritePlan(const TensorTable& tensors, const WriteOptions& options, const Extension* extension)
     : tensors_(tensors), options_(options), extension_(extension) {
   if (tensors.size() == 0) throw Error(ErrorCode::kHeaderCount, "a file holds at least one tensor");
-  PipelineOptions{options.threads, options.piece_bytes, options.queue_depth}.check();
+  PipelineOptions{.threads = options.threads,
+                  .piece_bytes = options.piece_bytes,
+                  .part_bytes = options.part_bytes,
+                  .queue_depth = options.queue_depth}
+      .check();
   choose_layout();
   check_detached_data_option();
   check_hashes();

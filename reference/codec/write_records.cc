@@ -194,7 +194,7 @@ class WriteJob {
         source_(source),
         options_(options),
         lanes_(0, plan.tensors().size(), PipelineOptions{.threads = options.threads}.thread_count(), options.sha256,
-               {options.piece_bytes, lane_part_bytes_of(options, data_file), open_streams_max()},
+               {part_bytes_of(options, data_file), lane_part_bytes_of(options, data_file), open_streams_max()},
                critical_of(plan, options)) {}
 
   std::size_t lane_part_bytes() const { return lanes_.lane_part_bytes(); }
@@ -322,11 +322,18 @@ class WriteJob {
                             options.piece_bytes + 1, [&](std::size_t i) { return plan.tensors()[i].data_length; });
   }
 
+  static std::size_t part_bytes_of(const WriteOptions& options, const File& data_file) {
+    // The messages of encryption are not divided.
+    if (options.encrypt) return options.piece_bytes;
+    return part_bytes_for(data_file, options.piece_bytes, options.part_bytes);
+  }
+
   // Smaller transfers let the device begin before all lanes of a core are through: measured on an NVMe disk, a quarter
   // gains a third with uring-direct. Where calls block, each transfer costs more than that.
   static std::size_t lane_part_bytes_of(const WriteOptions& options, const File& data_file) {
-    if (options.encrypt || !data_file.is_asynchronous()) return options.piece_bytes;
-    return std::max(options.piece_bytes / 4, std::min<std::size_t>(options.piece_bytes, 64 << 10));
+    const std::size_t part = part_bytes_of(options, data_file);
+    if (options.encrypt || !data_file.is_asynchronous()) return part;
+    return std::min(part, std::max(options.piece_bytes / 4, std::min<std::size_t>(options.piece_bytes, 64 << 10)));
   }
 
   // Writes the header of a large tensor when it has all MACs and hashes.

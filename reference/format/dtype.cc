@@ -51,13 +51,21 @@ std::optional<std::uint64_t> parse_count(std::string_view digits) {
   return value;
 }
 
+// Returns a count times the bytes of its unit, if numpy can store that: as an integer of 32 bits with a sign.
+std::optional<std::uint64_t> parse_size(std::string_view digits, std::uint64_t unit_bytes) {
+  constexpr std::uint64_t kSizeMax = 0x7FFFFFFF;
+  const auto count = parse_count(digits);
+  if (!count || *count > kSizeMax / unit_bytes) return std::nullopt;
+  return *count * unit_bytes;
+}
+
 // Returns whether this is the rest of a date dtype: empty, or a unit such as "[ns]" or "[25s]".
 bool is_date_suffix(std::string_view suffix) {
   if (suffix.empty()) return true;
   if (suffix.size() < 3 || suffix.front() != '[' || suffix.back() != ']') return false;
   suffix = suffix.substr(1, suffix.size() - 2);
   const std::size_t unit_at = suffix.find_first_not_of("0123456789");
-  if (unit_at == std::string_view::npos || (unit_at > 0 && !parse_count(suffix.substr(0, unit_at)))) return false;
+  if (unit_at == std::string_view::npos || (unit_at > 0 && !parse_size(suffix.substr(0, unit_at), 1))) return false;
   constexpr std::array<std::string_view, 13> kUnits = {"Y",  "M",  "W",  "D",  "h",  "m", "s",
                                                        "ms", "us", "ns", "ps", "fs", "as"};
   return std::ranges::find(kUnits, suffix.substr(unit_at)) != kUnits.end();
@@ -68,10 +76,9 @@ std::optional<std::uint64_t> foreign_item_bytes(std::string_view code) {
   const std::string_view rest = code.substr(1);
   switch (code.front()) {
     case 'S':
-      return parse_count(rest);
+      return parse_size(rest, 1);
     case 'U':
-      if (const auto count = parse_count(rest)) return *count * 4;
-      return std::nullopt;
+      return parse_size(rest, 4);
     case 'M':
     case 'm':
       if (rest.front() == '8' && is_date_suffix(rest.substr(1))) return 8;
@@ -97,9 +104,13 @@ Dtype parse_opaque(std::string_view wire, std::size_t separator, std::uint64_t f
   if (!expected) {
     throw Error(ErrorCode::kDtypeOpaqueName, fmt::format("'{}' is not a known torch dtype", name), file_offset);
   }
-  if (*expected != *item_bytes || (storage[0] == '|' && *item_bytes != 1)) {
+  if (*expected != *item_bytes) {
     throw Error(ErrorCode::kDtypeOpaqueSize,
                 fmt::format("{} has elements of {} bytes, not '{}'", name, *expected, storage), file_offset);
+  }
+  if (storage[0] == '|' && *item_bytes != 1) {
+    throw Error(ErrorCode::kDtypeUnknown,
+                fmt::format("'{}' for {}: elements of several bytes have a byte order", storage, name), file_offset);
   }
   return {std::string(wire), std::string(torch_name), *item_bytes, false, true};
 }

@@ -109,7 +109,7 @@ void decode_tensor_header(std::span<const std::byte> header, std::uint64_t file_
     }
     const std::uint64_t at = reader.file_position();
     const auto crypt_length = reader.integer<std::uint64_t>("crypt_length");
-    if (crypt_length > reader.remaining() - sizeof(std::uint64_t)) {
+    if (crypt_length > reader.remaining()) {
       throw Error(ErrorCode::kCryptPastEnd, "the crypt block runs past the end of the tensor header", at);
     }
     crypt_file_offset = reader.file_position();

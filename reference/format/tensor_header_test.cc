@@ -341,12 +341,20 @@ TEST(TensorHeader, CryptBlockOfAPlainFileIsTooMuch) {
 
 TEST(TensorHeader, CryptLengthBeyondTheHeader) {
   const RawHeader raw = encrypted_header();
-  for (const std::uint64_t length : {std::uint64_t{raw.crypt->size() + 1}, std::uint64_t{raw.crypt->size() + 8},
-                                     std::uint64_t{1} << 63, ~std::uint64_t{0}, ~std::uint64_t{7}}) {
+  for (const std::uint64_t length :
+       {std::uint64_t{raw.crypt->size() + 9}, std::uint64_t{1} << 63, ~std::uint64_t{0}, ~std::uint64_t{7}}) {
     Bytes bytes = raw.bytes();
     store(bytes, raw.crypt_at(), length);
     EXPECT_EQ(caught([&] { decode(bytes, true); }), failure(ErrorCode::kCryptPastEnd, kHeaderOffset + raw.crypt_at()))
         << length;
+  }
+  // A block that ends inside the header leaves no room for data_length.
+  for (const std::size_t more : {1, 8}) {
+    Bytes bytes = raw.bytes();
+    store<std::uint64_t>(bytes, raw.crypt_at(), raw.crypt->size() + more);
+    EXPECT_EQ(caught([&] { decode(bytes, true); }),
+              failure(ErrorCode::kRecordFieldPastEnd, kHeaderOffset + raw.crypt_end() + more))
+        << more;
   }
   // Too short a block leaves bytes that belong to no field.
   Bytes bytes = raw.bytes();

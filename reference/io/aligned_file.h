@@ -55,6 +55,12 @@ class AlignedFile : public SizedFile {
   std::string_view io_path() const final { return io_path_; }
   std::size_t transfer_align_bytes() const final { return opened().alignment.unit_bytes; }
   std::size_t memory_align_bytes() const final { return opened().alignment.memory_bytes; }
+  // Measured on a disk with NVMe, reads of 128 MiB by the codec in transfers of 2 MiB, 1 MiB, 512 KiB and 256 KiB, with
+  // a depth of 8 to 16: 72, 60, 60 and 67 ms by direct, 70, 60, 51 and 49 ms by uring-direct.
+  std::size_t transfer_bytes_default() const final {
+    constexpr std::size_t kDirectBytes = 512 << 10;
+    return opened().direct.get() < 0 ? 0 : kDirectBytes;
+  }
 
   // Returns whether the file ends before the first requested byte of a read, which a short transfer alone does not
   // prove.

@@ -144,6 +144,7 @@ enum class ErrorClass : std::uint8_t {
   X(719, kCryptNoKdf, kFile, "TZR-CRY-019", "a passphrase opens only tensors with a key derivation chunk")             \
   X(720, kCryptNonceTwice, kUsage, "TZR-CRY-020", "no nonce is used twice under one key")                              \
   X(721, kCryptSequential, kUsage, "TZR-CRY-021", "a writer seals data with the parallel cipher")                      \
+  X(722, kCryptSaltTwice, kUsage, "TZR-CRY-022", "a writer takes a fresh random salt for every new file")              \
   /* safetensors: reference/SAFETENSORS.md states these */                                                             \
   X(801, kStTruncated, kFile, "ST-001", "a file begins with the 8 bytes of the length of its header")                  \
   X(802, kStHeaderTooLarge, kFile, "ST-002", "the header has at most 100000000 bytes")                                 \

@@ -80,6 +80,8 @@ class File {
   virtual bool writes_take_turns() const { return false; }
   // The recommended number of transfers in flight, summed over all threads; 0 = one per thread.
   virtual unsigned queue_depth_default() const { return 0; }
+  // The recommended size of a transfer; 0 = as large as the memory for it.
+  virtual std::size_t transfer_bytes_default() const { return 0; }
   // The path transfers whole units of so many bytes of the file.
   virtual std::size_t transfer_align_bytes() const { return 1; }
   // File offset and memory address must be equal modulo this to be transferred without a bounce buffer. Disks with NVMe

@@ -32,6 +32,7 @@ struct WriteOptions {
   bool verify_source = true;          // checks the hashes that the source knows (TensorStream::expected)
   unsigned threads = 0;               // compute threads; 0 = one per core
   std::size_t piece_bytes = 2 << 20;  // maximal size of a transfer
+  std::size_t part_bytes = 0;         // the same for parts of unencrypted large tensors; 0 = the I/O path's default
   unsigned queue_depth = 0;           // transfers in flight, summed over all threads; 0 = the I/O path's default
   std::string io_path = "auto";
   AtomicFile::Existing existing = AtomicFile::Existing::kReplace;

@@ -57,6 +57,8 @@ LIMITS = {"memory_bytes": 64 << 20, "seconds": 5}
 # Rules that eight bytes are enough to see broken. A reader may have taken a buffer beyond them by then.
 LENGTH_RULES = {"ST-002"}
 PIPE_BYTES = 8 + (128 << 10)
+# The one choice that this format leaves to readers, in the form of corpus/manifest.json.
+CHOICE_NAME = "beyond-description"
 CHOICE = "Whether a reader takes what the reference library of safetensors takes beyond the format's description."
 
 
@@ -210,6 +212,7 @@ class Case:
             "rules": rules,
             "why": f"{self.why[0].upper()}{self.why[1:]}.",
             "open_choice": CHOICE if is_open else None,
+            "choice_name": CHOICE_NAME if is_open else None,
             "origin": {"recipe": "header_cases.py"},
             "expected": f"{self.id}.json" if self.accepted else None,
             "limits": LIMITS | ({"pipe_bytes": PIPE_BYTES} if early else {}),
@@ -227,6 +230,19 @@ class Case:
             "encrypted": False,
             "tensors": [tensor.decode(data) for tensor in self.tensors],
         }
+
+
+def open_choices(entries: list[Json]) -> Json:
+    """The choices that the entries of a manifest show."""
+    rules = {entry["rules"][0] for entry in entries if "choice_name" in entry}
+    return {
+        CHOICE_NAME: {
+            "text": CHOICE,
+            "rules": sorted(rules),
+            "tzmark": "reject",
+            "rejected_by": "decode",
+        }
+    }
 
 
 def slug(text: str) -> str:

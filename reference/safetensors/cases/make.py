@@ -25,7 +25,7 @@ import jsonschema
 
 import header_cases
 import shard_cases
-from case import Case, Json
+from case import Case, Json, open_choices
 
 HERE = Path(__file__).resolve().parent
 REFERENCE = HERE.parents[1]
@@ -43,10 +43,12 @@ def outputs() -> dict[str, bytes]:
             found[name] = content
     files = [case for case in cases if case.is_one_file]
     calls = [case for case in cases if not case.is_one_file]
+    entries = [case.manifest_entry() for case in files]
     manifest = {
         "schema_version": 1,
         "archives": [],
-        "cases": [case.manifest_entry() for case in files],
+        "open_choices": open_choices(entries),
+        "cases": entries,
     }
     check_schema(manifest)
     found["manifest.json"] = text_of(manifest)
