@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Renders results of tzmark bench as one self-contained HTML page, with each figure next to it as PNG and SVG.
+"""Renders results of tzmark bench and tzmark tune as one self-contained HTML page, with its figures as PNG and SVG.
 
-usage: bench.py RESULT.json [RESULT.json ...] -o DIR
-       bench.py COMPARISON.json -o DIR
+usage: tzmark report RESULT.json [RESULT.json ...] -o DIR
+       tzmark report COMPARISON.json -o DIR
+       tzmark report TUNE.json -o DIR
 
-Writes DIR/index.html and DIR/FIGURE.png and .svg. Several results are shown side by side. A comparison is the result of
-tzmark compare --json or of tzmark bench --against --json; its figure is comparison.
+Writes DIR/index.html and DIR/FIGURE.png and .svg. Several results of the bench are shown side by side. A comparison is
+the result of tzmark compare --json or of tzmark bench --against --json; its figure is comparison.
 
 Exit status: 0 done, 2 wrong usage, 3 a file cannot be read or written or is not such a result, 4 Jinja2 or matplotlib
 is missing. The output depends on nothing but the results: the same results give the same bytes.
@@ -26,11 +27,13 @@ from results import NotAResult
 
 KIND = "bench"
 VERSION = 1
-# Of results that are rendered by themselves.
 COMPARISONS = ("comparison", "bench-against")
+TUNE = "tune"
+# Of results that are rendered by themselves.
+ALONE = (*COMPARISONS, TUNE)
 ENVIRONMENT_STATUS = 3
 UNAVAILABLE_STATUS = 4
-PACKAGES = "python3-jinja2 and python3-matplotlib"
+PACKAGES = "python3-jinja2 and python3-matplotlib; in pip, tzmark[reports]"
 
 
 def fail(status: int, text: str) -> NoReturn:
@@ -39,12 +42,12 @@ def fail(status: int, text: str) -> NoReturn:
 
 
 def read(path: Path) -> Json:
-    """Reads a result of the bench or a comparison. Throws NotAResult for another kind or version."""
+    """Reads a result of bench or tune, or a comparison. Throws NotAResult for another kind or version."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise NotAResult(f"{path}: {error}") from error
-    kinds = (KIND, *COMPARISONS)
+    kinds = (KIND, *ALONE)
     if isinstance(document, dict) and document.get("kind") in kinds:
         if document.get("schema_version") == VERSION:
             return document
@@ -94,16 +97,23 @@ def render(template: str, view: Json) -> str:
 def output(files: list[Path], with_figures: bool = True) -> dict[str, bytes]:
     """Returns the names and contents of all output files."""
     documents = [read(file) for file in files]
-    compared = [document["kind"] in COMPARISONS for document in documents]
-    if any(compared) and len(documents) > 1:
-        file = files[compared.index(True)]
-        raise NotAResult(f"{file}: a comparison is rendered by itself")
+    alone = [document["kind"] in ALONE for document in documents]
+    if any(alone) and len(documents) > 1:
+        file = files[alone.index(True)]
+        kind = documents[alone.index(True)]["kind"]
+        what = "a result of tune" if kind == TUNE else "a comparison"
+        raise NotAResult(f"{file}: {what} is rendered by itself")
     try:
-        if any(compared):
+        if documents[0]["kind"] in COMPARISONS:
             import comparison_page
 
             template = "comparison.html.j2"
             view, figures = comparison_page.view(documents[0])
+        elif documents[0]["kind"] == TUNE:
+            import tune_page
+
+            template = "tune.html.j2"
+            view, figures = tune_page.view(documents[0])
         else:
             import bench_view
 
@@ -131,7 +141,8 @@ def write(folder: Path, written: dict[str, bytes]) -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description="Renders results of tzmark bench as one HTML page, with its figures next to it."
+        prog="tzmark report",
+        description="Renders results of tzmark bench and tzmark tune as one HTML page, with its figures next to it.",
     )
     parser.add_argument("results", type=Path, nargs="+", metavar="RESULT.json")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")

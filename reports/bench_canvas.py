@@ -26,6 +26,8 @@ from matplotlib.transforms import Affine2D
 
 import bench_palette as palette
 
+# A file matplotlibrc in the current directory or at home must neither change a page nor have LaTeX run.
+matplotlib.rcdefaults()
 SVG = "http://www.w3.org/2000/svg"
 FONT = "'DejaVu Sans', sans-serif"
 # The smallest font size in pixels: a figure is scaled down slightly on a page with a scroll bar.

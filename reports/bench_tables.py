@@ -246,7 +246,8 @@ def _host_facts(machine: Json) -> Iterator[tuple[str, str]]:
     )
 
 
-def _facts(document: Json) -> Iterator[tuple[str, str]]:
+def machine_facts(document: Json) -> Iterator[tuple[str, str]]:
+    """Yields the facts that results of all kinds have: of the storage, the machine and the program."""
     machine = document["machine"]
     storage, cpu = machine["storage"], machine["cpu"]
     pages, gpu = machine["transparent_huge_pages"], machine["gpu"]
@@ -284,6 +285,10 @@ def _facts(document: Json) -> Iterator[tuple[str, str]]:
     for name, version in machine["versions"].items():
         yield name, _text(version)
     yield "tzmark", f"{tool['version']}, commit {tool['commit'][:12]}"
+
+
+def _facts(document: Json) -> Iterator[tuple[str, str]]:
+    yield from machine_facts(document)
     for workload in document["workloads"]:
         size = f"{workload['tensors']:,} tensors, {units.size(workload['data_bytes'])}"
         part = f", scaled to {workload['scaled']:g}" if workload["scaled"] != 1 else ""

@@ -913,6 +913,29 @@ class Refusals(BenchTest):
                 self.assertRegex(done.stderr, r"\Abench\.py: .*\n\Z")
         self.assertFalse(output.exists())
 
+    def test_a_file_of_settings_beside_changes_nothing(self) -> None:
+        good = self.written((small(),))
+        beside = self.folder / "beside"
+        beside.mkdir()
+        (beside / "matplotlibrc").write_text(
+            "text.usetex: True\npath.sketch: 5, 100, 2\nfont.weight: bold\n"
+        )
+        pages = []
+        for number, current in enumerate((self.folder, beside)):
+            output = self.folder / f"out-{number}"
+            done = subprocess.run(
+                [*BENCH, *good, "-o", output],
+                cwd=current,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.assertEqual(done.returncode, 0, done.stderr[-1000:])
+            pages.append(
+                {file.name: file.read_bytes() for file in sorted(output.iterdir())}
+            )
+        self.assertEqual(*pages)
+
     def test_without_libraries(self) -> None:
         good = self.written((samples.empty(),))
         for name in ("jinja2", "matplotlib"):

@@ -812,10 +812,13 @@ class Command(HistoryTest):
     """tzmark history itself, which runs the program."""
 
     def run_program(
-        self, *arguments: object, program: str = "tzmark", python: str = sys.executable
+        self,
+        *arguments: object,
+        program: str = "bin/tzmark",
+        python: str = sys.executable,
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [f"{os.environ['TZMARK_BUILD_DIR']}/bin/{program}", *map(str, arguments)],
+            [f"{os.environ['TZMARK_BUILD_DIR']}/{program}", *map(str, arguments)],
             capture_output=True,
             text=True,
             env={**os.environ, "TZMARK_PYTHON": python},
@@ -824,7 +827,7 @@ class Command(HistoryTest):
     def test_arguments_and_status_are_those_of_the_program(self) -> None:
         folder = self.written(planted())
         expected = self.run_history(folder, "--last", 45)
-        for program in ("tzmark", "tzmark-bench"):
+        for program in ("bin/tzmark", "libexec/tzmark/tzmark-bench"):
             done = self.run_program("history", folder, "--last", 45, program=program)
             self.assertEqual((done.returncode, done.stdout), (1, expected.stdout))
             done = self.run_program("history", "--help", program=program)

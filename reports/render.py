@@ -56,7 +56,10 @@ def render(template: str, view: Json) -> str:
     try:
         import jinja2
     except ImportError as error:
-        fail(UNAVAILABLE_STATUS, f"{error}; Debian's package is python3-jinja2")
+        fail(
+            UNAVAILABLE_STATUS,
+            f"{error}; Debian's package is python3-jinja2; in pip, tzmark[reports]",
+        )
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).resolve().parent / "templates"),
         autoescape=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,8 +16,10 @@ from pathlib import Path
 
 import jsonschema
 
+import matrix_page
 import render
 import sample_results as sample
+import single_page
 from outcomes import Json
 from results import NotAResult
 from rule_grid import section_order
@@ -71,6 +74,14 @@ class Elements(HTMLParser):
         return [(tag, tuple(attributes)) for tag, attributes in self.found]
 
 
+def run_with_policy() -> Json:
+    """A result whose only case was accepted against a policy."""
+    magic = sample.case("magic", ["TZR-HDR-002"], "malformed")
+    result = sample.result([sample.against_policy(magic)])
+    result["options"] |= sample.REQUIRED
+    return result
+
+
 class RenderTest(unittest.TestCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -110,10 +121,15 @@ class RenderTest(unittest.TestCase):
         return merged
 
 
+CHOICE = "Open choice <code>refusal</code>: A reader may refuse this."
+REQUIREMENT = "The run requires <code>refusal=reject</code>."
+
+
 class Samples(unittest.TestCase):
     def test_are_what_the_runner_writes(self) -> None:
         schema = json.loads((FOLDER / "schema/conformance.schema.json").read_text())
         jsonschema.validate(sample.result(sample.every_kind()), schema)
+        jsonschema.validate(run_with_policy(), schema)
 
 
 class AnyPage(RenderTest):
@@ -257,19 +273,169 @@ class OneResult(RenderTest):
         )
 
     def test_has_a_filter_for_each_shade_that_came(self) -> None:
-        page = self.page(sample.result(sample.every_kind()[2:6]))
-        filters = set(re.findall(r'<label for="show-([a-z-]+)"', page))
+        page = self.page(sample.result(sample.every_kind()[2:7]))
+        filters = set(re.findall(r'<label for="(failed|show)-([a-z-]+)"', page))
         self.assertEqual(
-            filters, {"all", "wrong-data", "accepted-invalid", "other-rule"}
+            filters,
+            {("failed", name) for name in ("all", "wrong-data", "accepted-invalid")}
+            | {
+                ("show", name)
+                for name in ("all", "other-rule", "implementation-defined")
+            },
         )
+        one_shade = self.page(sample.result(sample.every_kind()[2:3]))
+        self.assertNotIn("<label", one_shade)
+
+    def test_failures_come_first_with_a_link_from_the_headline(self) -> None:
+        page = self.page(sample.result(list(reversed(sample.every_kind()))))
+        elements = Elements(page)
+        sections = [
+            attributes["id"].removeprefix("section-")
+            for tag, attributes in elements.found
+            if tag == "section"
+        ]
+        self.assertEqual(sections, ["failures", "features", "rules", "others", "run"])
+        self.assertIn(
+            '<a href="#section-failures"><b>5 of 8</b> cases fail</a>; 1 of them', page
+        )
+        failures = page[
+            page.index('id="section-failures"') : page.index('id="section-features"')
+        ]
+        ids = {each["id"] for each in Elements(failures).of_class("case")}
+        self.assertEqual(
+            ids, {"shape", "name", "magic", "magic-known", "encode-lowest"}
+        )
+        plain = self.page(sample.result(sample.every_kind()[-1:]))
+        self.assertNotIn("section-failures", plain)
+
+    def test_every_failed_command_is_told_in_order(self) -> None:
+        """The worst failure, here the hang, does not show that the reader misses a check."""
+        item = sample.accepted(sample.case("flag", ["TZR-HDR-002"], "malformed"))
+        hang = sample.no_answer("took 140000 bytes and still did not refuse")
+        item["outcome"], item["reason"] = "hang", "stream: took 140000 bytes"
+        item["steps"].append(sample.step("stream", "hang", hang, reason=hang["text"]))
+        page = self.page(sample.result([item]))
+        self.assertIn(
+            '<span class="why-failed"><span>decode, verify:</span> accepted, but is malformed</span>\n'
+            '<span class="why-failed"><span>stream:</span> took 140000 bytes and still did not refuse</span>',
+            page,
+        )
+
+    def test_an_open_choice_has_its_name_and_what_the_run_required(self) -> None:
+        magic = sample.case("magic", ["TZR-HDR-002"], "malformed")
+        page = self.page(sample.result([sample.chosen(magic, "accepted")]))
+        self.assertIn(f"<p>{CHOICE} This implementation: accepted.</p>", page)
+        for text in (REQUIREMENT, "Policies", "settled by policy"):
+            self.assertNotIn(text, page)
+        result = run_with_policy()
+        page = self.page(result)
+        self.assertIn(f"<p>{CHOICE} {REQUIREMENT}</p>", page)
+        self.assertIn("<dt>Policies</dt><dd><code>refusal=reject</code></dd>", page)
+        self.assertIn(
+            '<a href="#section-run">1 open choice</a> settled by policy.', page
+        )
+        result["options"] |= {
+            "strict": True,
+            "policies": {"b": "accept", "a": "reject"},
+        }
+        page = self.page(result)
+        self.assertIn(
+            "<code>a=reject</code>, <code>b=accept</code> (<code>--strict</code>", page
+        )
+        self.assertIn("2 open choices</a> settled by policy (strict).", page)
+        # An older result has neither.
+        for member in ("choice_name", "policy"):
+            del result["cases"][0][member]
+        for member in ("strict", "policies"):
+            del result["options"][member]
+        page = self.page(result)
+        self.assertIn("<p>Open choice: A reader may refuse this.</p>", page)
+        self.assertNotIn("Policies", page)
+
+    def test_the_limit_is_beside_the_memory_used(self) -> None:
+        result = sample.result([sample.case("plain", ["TZR-HDR-001"])])
+        self.assertIn("8.0 MiB (limit 72.0 MiB)", self.page(result))
+        for each in result["cases"][0]["steps"]:
+            del each["process"]["rss_max_bytes"]
+        self.assertIn("8.0 MiB</dd>", self.page(result), "a result without limits")
+
+    def test_a_pass_has_no_colour(self) -> None:
+        page = self.page(sample.result(sample.every_kind()))
+        style = page[page.index("<style>") : page.index("</style>")]
+        for shade in ("p", "i"):
+            # The last definition counts.
+            values = re.findall(rf"--{shade}: ([^;]+);", style)
+            self.assertEqual(values[-1], "var(--soft)")
+
+    def test_counts_refusals_for_another_rule_once(self) -> None:
+        """A case that fails, or that leaves a choice, does not count as one that is refused for another rule."""
+        plain = sample.case("plain", ["TZR-HDR-001"], "malformed")
+        cases = [
+            sample.for_another_rule({**plain, "id": f"other-{n}"}) for n in range(2)
+        ]
+        failed = sample.accepted({**plain, "id": "failed"})
+        failed["steps"].append(
+            sample.step(
+                "stream", "pass", sample.rejected("TZR-X-1"), cites_other_rule=True
+            )
+        )
+        page = self.page(sample.result([*cases, failed]))
+        self.assertIn("2 cases pass so.", page)
+        self.assertIn('<li class="x"><b>2</b> other-rule</li>', page)
+
+    def test_rules_that_a_valid_case_merely_exercises_are_not_red(self) -> None:
+        rules = ["TZR-HDR-001", "TZR-HDR-002", "TZR-IDX-001"]
+        for named, red in (
+            (None, []),
+            ("TZR-IDX-001", ["TZR-IDX-001"]),
+            ("TZR-CRY-001", []),
+        ):
+            item = sample.wrong_data(sample.case("upstream", rules))
+            if named:
+                explained = {**sample.explanation(), "rule": named}
+                item["steps"][0]["explanation"] = explained
+            sections = single_page.view(sample.result([item]))["sections"]
+            codes = {
+                rule: row.cells[0].code
+                for section in sections
+                for row in section.rows
+                for rule, _ in row.rules
+            }
+            with self.subTest(named):
+                self.assertEqual(
+                    codes, {rule: "w" if rule in red else "e" for rule in rules}
+                )
+        # A file that has to be refused is about all of its rules, and a single rule is what a valid file is about.
+        for item in (
+            sample.accepted(sample.case("bad", rules, "malformed")),
+            sample.wrong_data(sample.case("one", rules[:1])),
+        ):
+            page = self.page(sample.result([item]))
+            self.assertNotIn("cell e", page)
+
+    def test_a_rule_shows_its_own_failure_where_rules_share_a_line(self) -> None:
+        rules = ["TZR-HDR-001", "TZR-HDR-002"]
+        items = [
+            sample.wrong_data(sample.case("first", rules)),
+            sample.wrong_data(sample.case("second", rules)),
+        ]
+        for item, rule in zip(items, rules, strict=True):
+            explained = {**sample.explanation(), "rule": rule}
+            item["steps"][0]["explanation"] = explained
+        ((row,),) = (
+            section.rows
+            for section in single_page.view(sample.result(items))["sections"]
+        )
+        self.assertEqual([item.marks[0].code for item in row.items], ["w", "w"])
+        self.assertEqual((row.cells[0].passed, row.cells[0].ran), (0, 2))
 
     def test_verdict(self) -> None:
         magic = sample.accepted(sample.case("magic", ["TZR-HDR-002"], "malformed"))
         plain = sample.case("plain", ["TZR-HDR-002"])
         for cases, verdict in (
             ([plain], "<b>All 1</b> cases that ran pass."),
-            ([plain, magic], "<b>1 of 2</b> cases fail."),
-            ([sample.known(magic)], "cases fail, all of them known."),
+            ([plain, magic], "<b>1 of 2</b> cases fail</a>."),
+            ([sample.known(magic)], "cases fail</a>, all of them known."),
             ([sample.skipped(plain)], "<b>No case ran.</b>"),
         ):
             with self.subTest(verdict):
@@ -324,6 +490,28 @@ class SeveralResults(RenderTest):
         self.assertIn('<span class="cell p"><b>2</b></span>', page)
         self.assertIn("other layouts of TZR-HDR-002", page)
 
+    def test_the_lines_of_a_rule_stay_together(self) -> None:
+        rules = ["TZR-HDR-001", "TZR-HDR-002"]
+        cases = [
+            sample.wrong_data(sample.case("first", rules)),
+            sample.accepted(
+                sample.case("last", rules[1:], "malformed", layout="v2"), "no"
+            ),
+            sample.case("fine", rules[:1], layout="v2"),
+        ]
+        other = sample.result([sample.skipped(case) for case in cases])
+        matrix = self.matrix(sample.result(cases), other)
+        (section,) = matrix_page.view(matrix)["sections"]
+        told = [row.rules for row in section.rows if not row.quiet]
+        self.assertEqual(
+            told,
+            [
+                (("TZR-HDR-002", ("v1",)),),
+                (("TZR-HDR-002", ("v2",)),),
+                (("TZR-HDR-001", ("v1",)),),
+            ],
+        )
+
     def test_cases_that_pass_have_one_line(self) -> None:
         page = self.page(
             sample.result([self.magic, self.plain]),
@@ -341,6 +529,16 @@ class SeveralResults(RenderTest):
         ]
         self.assertIn("<dt>rejected</dt><dd>tensors-js 2</dd>", self.page(*results))
         self.assertNotIn("<dt>rejected</dt>", self.page(results[0], results[0]))
+
+    def test_an_open_choice_has_its_name_and_a_run_its_policies(self) -> None:
+        results = [sample.result([sample.chosen(self.magic, "rejected")], version="1")]
+        results.append(run_with_policy())
+        page = self.page(*results)
+        self.assertIn(CHOICE, page)
+        self.assertEqual(page.count(REQUIREMENT), 1)
+        self.assertIn("; policies <code>refusal=reject</code></span>", page)
+        page = self.page(results[0], results[0])
+        self.assertNotIn("policies", page)
 
 
 class Matrix(RenderTest):
@@ -360,6 +558,7 @@ class Matrix(RenderTest):
             validator = jsonschema.Draft202012Validator(schema, resolver=resolver)
             matrix = self.matrix(sample.result(sample.every_kind()))
             validator.validate(matrix)
+            validator.validate(self.matrix(run_with_policy()))
             del matrix["cases"][0]["repro"]
             self.assertFalse(validator.is_valid(matrix))
 
@@ -421,6 +620,70 @@ class Matrix(RenderTest):
         merged = self.rendered("matrix", *results)
         self.assertLess(len(merged), 1_000_000)
         self.assertLess(len(self.page(merged)), 2_000_000)
+
+
+# Shows the page in a frame of a phone's width, scrolls, and writes what it finds into the document.
+IN_A_PHONE = """<!doctype html><meta charset="utf-8"><p id="found"></p><iframe width="400" height="800"></iframe>
+<script>
+const frame = document.querySelector("iframe");
+frame.addEventListener("load", () => {
+  const inside = frame.contentDocument, found = {};
+  for (const [name, heading] of [["sheet", "thead th:last-child"], ["grid", ".heads > :last-child"]]) {
+    const box = inside.querySelector("." + name), view = frame.contentWindow;
+    box.style.maxHeight = "200px";
+    box.scrollIntoView();
+    box.scrollTo(10000, 10000);
+    const outer = box.getBoundingClientRect(), inner = box.querySelector(heading).getBoundingClientRect();
+    found[name] = {sideways: box.scrollLeft, down: box.scrollTop, width: outer.width,
+      visible: inner.top >= outer.top && inner.bottom <= outer.bottom && inner.right <= outer.right + 1};
+  }
+  found.page = inside.documentElement.scrollWidth;
+  document.getElementById("found").textContent = JSON.stringify(found);
+});
+frame.srcdoc = PAGE;
+</script>"""
+
+
+@unittest.skipUnless(
+    shutil.which("chromium"), "no chromium here: scripts/setup --browser"
+)
+class OnAPhone(RenderTest):
+    def test_tables_scroll_and_their_headings_stay_visible(self) -> None:
+        # Each rule fails in another layout, so that it has a line of its own.
+        cases = []
+        for layout in range(8):
+            for rule in range(8):
+                item = sample.case(
+                    f"{layout}-{rule}",
+                    [f"TZR-IDX-00{rule}"],
+                    layout=f"v5-layout-{layout}",
+                )
+                cases.append(sample.wrong_data(item) if layout == rule else item)
+        for case in cases:
+            case["features"] = [f"feature-{case['id'][-1]}"]
+        page = json.dumps(self.page(sample.result(cases))).replace("</", "<\\/")
+        file = self.folder / "phone.html"
+        file.write_text(IN_A_PHONE.replace("PAGE", page))
+        run = subprocess.run(
+            [
+                *("chromium", "--headless=new", "--no-sandbox", "--disable-gpu"),
+                *(f"--user-data-dir={self.folder}/profile", "--dump-dom"),
+                *("--virtual-time-budget=5000", file.as_uri()),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        told = re.search(r'<p id="found">(.+?)</p>', run.stdout)
+        assert told, run.stderr[-2000:]
+        found = json.loads(told[1])
+        self.assertLessEqual(found.pop("page"), 400, "the page itself stays in place")
+        for name, seen in found.items():
+            with self.subTest(name):
+                self.assertGreater(seen["sideways"], 0)
+                self.assertGreater(seen["down"], 0)
+                self.assertLessEqual(seen["width"], 400)
+                self.assertTrue(seen["visible"])
 
 
 class Refusals(RenderTest):

@@ -41,6 +41,7 @@ def step(command: str, outcome: str, answer: Json, **members: object) -> Json:
             "signal": None,
             "elapsed_ns": 2_000_000,
             "rss_peak_bytes": 8 << 20,
+            "rss_max_bytes": 72 << 20,
             "stdin_taken_bytes": 0,
         },
         "stderr_tail": "",
@@ -107,7 +108,13 @@ def accepted(item: Json, text: str = "") -> Json:
         "outcome": "accepted-invalid",
         "reason": "decode: accepted, but is malformed",
         "steps": [
-            step(command, "accepted-invalid", ACCEPTED, **failed)
+            step(
+                command,
+                "accepted-invalid",
+                ACCEPTED,
+                reason="accepted, but is malformed",
+                **failed,
+            )
             for command in ("decode", "verify")
         ],
     }
@@ -120,7 +127,7 @@ def crashed(item: Json, text: str = "KeyError: 'w'", stderr: str = "") -> Json:
         "outcome": "crash",
         "reason": f"decode: {text}",
         "steps": [
-            step("decode", "crash", no_answer(text), **failed),
+            step("decode", "crash", no_answer(text), reason=text, **failed),
             step("verify", "pass", rejected(None)),
         ],
     }
@@ -128,7 +135,13 @@ def crashed(item: Json, text: str = "KeyError: 'w'", stderr: str = "") -> Json:
 
 def wrong_data(item: Json) -> Json:
     difference = {"pointer": "/tensors/0/shape/0", "expected": "2", "got": None}
-    decode = step("decode", "wrong-data", ACCEPTED, difference=difference)
+    decode = step(
+        "decode",
+        "wrong-data",
+        ACCEPTED,
+        reason="/tensors/0/shape/0",
+        difference=difference,
+    )
     return {
         **item,
         "outcome": "wrong-data",
@@ -143,6 +156,7 @@ def badly_written(item: Json) -> Json:
         "encode",
         "wrong-data",
         ACCEPTED,
+        reason="TZR-HDR-006",
         written=written,
         explanation=explanation("TZR-HDR-006"),
     )
@@ -178,14 +192,38 @@ def chosen(item: Json, choice: str) -> Json:
         "verdict": "implementation-defined",
         "outcome": "implementation-defined",
         "open_choice": "A reader may refuse this.",
+        "choice_name": "refusal",
+        "policy": None,
         "choice": choice,
         "steps": [step(command, "pass", answer) for command in ("decode", "verify")],
     }
 
 
+def against_policy(item: Json) -> Json:
+    """Returns an open case that was accepted though the run required a refusal; goes with REQUIRED."""
+    reason = "accepted, against the policy refusal=reject"
+    return {
+        **chosen(item, "accepted"),
+        "outcome": "accepted-invalid",
+        "policy": "reject",
+        "choice": None,
+        "reason": f"decode: {reason}",
+        "steps": [
+            step(command, "accepted-invalid", ACCEPTED, reason=reason)
+            for command in ("decode", "verify")
+        ],
+    }
+
+
+# The options of a run with a policy.
+REQUIRED: Json = {"strict": False, "policies": {"refusal": "reject"}}
+
+
 def misread_in_pieces(item: Json) -> Json:
     """Returns the case, failing only with short reads."""
-    short = step("decode", "rejected-valid", rejected(None, "cut off"))
+    answer = rejected(None, "cut off")
+    reason = "rejected with no rule: cut off"
+    short = step("decode", "rejected-valid", answer, reason=reason)
     short["shape"] = "short-reads"
     return {
         **item,

@@ -43,7 +43,7 @@ std::vector<std::string> worker_options(const BenchOptions& options) {
   add("--io", options.io);
   add("--op", options.operations);
   add("--verify", options.verifications);
-  add("--block", options.block_bytes);
+  if (options.block_bytes != BenchOptions().block_bytes) add("--block", options.block_bytes);
   add("--depth", options.queue_depths);
   add("--threads", options.threads);
   words.insert(words.end(), {"--scale", std::to_string(options.scale_bytes)});

@@ -10,6 +10,7 @@
 
 #include "cli/against.h"
 #include "cli/bench_commands.h"
+#include "cli/bench_profile.h"
 #include "cli/bounds.h"
 #include "cli/check.h"
 #include "cli/google_document.h"
@@ -110,6 +111,7 @@ void run_all_checks(const BenchOptions& options, Output& output, int& status) {
   {
     const RoundProgress progress(options.progress);
     CheckOptions checks{.directory = options.directory, .items = options.items};
+    if (options.names_workload) checks.workload = options.workload;
     if (options.scale_bytes != 0) checks.scale_bytes = options.scale_bytes;
     checks.gpu_set_bytes = options.gpu_set_bytes;
     checks.contests.budget = std::chrono::seconds(options.budget_s);
@@ -170,7 +172,9 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
   bench->add_flag("--list-io", options->list_io, "List the I/O paths and why any are unavailable");
   bench->add_option("--dir", options->directory,
                     "Directory on the storage to measure; a temporary subdirectory is created and removed");
-  bench->add_option("--workload", options->workload, "Model whose tensors are moved: " + workload_names())
+  bench
+      ->add_option("--workload", options->workload,
+                   "Model whose tensors are moved (with --check: by items 8 and 9): " + workload_names())
       ->capture_default_str();
   bench
       ->add_option(
@@ -184,7 +188,9 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
       ->check(CLI::IsMember({"read", "write"}))
       ->capture_default_str();
   bench->add_option("--layout", options->layout, "Layout of the files")->capture_default_str();
-  bench->add_option("--block", options->block_bytes, "Bytes per transfer, comma-separated (default 2MiB)")
+  bench
+      ->add_option("--block", options->block_bytes,
+                   "Bytes per transfer, comma-separated (default: what suits the I/O path)")
       ->delimiter(',')
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::uint64_t{4096}, std::uint64_t{1} << 30));
@@ -225,7 +231,8 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
       ->check(CLI::Range(std::uint64_t{4096}, std::uint64_t{1} << 40));
   bench->add_flag("--no-raw", options->no_raw, "Leave out the raw transfers, which are the ceiling of each path");
   bench->add_flag("--fio", options->fio, "Also measure fio, with the parameters of the direct paths");
-  bench->add_flag("--peers", options->peers, "Also measure tensorizer and safetensors; scripts/peers installs them");
+  bench->add_flag("--peers", options->peers,
+                  "Also measure tensorizer, safetensors (scripts/peers installs them) and the Python module");
   CLI::Option* rounds =
       bench
           ->add_option("--rounds", options->rounds,
@@ -268,9 +275,9 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
       ->capture_default_str();
   bench->add_flag("--force", options->force, "With --against: compare builds that measure in different ways");
   bench->add_flag("--worker", options->is_worker, "Take samples for --against")->group("");
-  bench->add_option("--items", options->items, "With --check: run only these items, comma-separated (1 to 7)")
+  bench->add_option("--items", options->items, "With --check: run only these items, comma-separated (1 to 9)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"1", "2", "3", "4", "5", "6", "7"}));
+      ->check(CLI::IsMember({"1", "2", "3", "4", "5", "6", "7", "8", "9"}));
   bench->add_option("--json", options->json_file, "Write the full result to this file, in tzmark's own schema");
   bench
       ->add_option(
@@ -280,8 +287,18 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
       ->check(CLI::IsMember({"text", "google"}))
       ->capture_default_str();
   bench->add_flag("--progress", options->progress, "Show progress on stderr even without a terminal");
-  bench->callback([options, rounds, &command, &status] {
+  bench
+      ->add_option("--profile", options->profile_file,
+                   "File with settings of tzmark tune: I/O path, block, depth, threads and memory; options given here "
+                   "win")
+      ->excludes(check);
+  bench->callback([options, rounds, bench, &command, &status] {
+    options->names_workload = bench->count("--workload") != 0;
     options->limits_laps = rounds->count() > 0;
+    if (!options->profile_file.empty()) {
+      const auto is_given = [&](std::string_view name) { return bench->count(std::string(name)) != 0; };
+      set_from_profile(load_profile(options->profile_file), is_given, *options);
+    }
     run(*options, command, status);
   });
 }

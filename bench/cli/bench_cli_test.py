@@ -56,6 +56,22 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(os.listdir(self.directory), ["result.json"])
         return document
 
+    def test_takes_the_settings_of_a_profile(self) -> None:
+        settings = {"io": "pwrite", "block_bytes": 65536, "threads": 1}
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as profile:
+            document = {"schema_version": 1, "kind": "profile", "save": settings}
+            json.dump(document, profile)
+            profile.flush()
+            small = ("--scale", "1MiB", "--rounds", "1", "--profile", profile.name)
+            measured = self.document("--op", "write", "--no-raw", *small)
+            codec = [r for r in measured["results"] if r["subject"] == "codec"]
+            self.assertEqual(len(codec), 1)
+            self.assertEqual(codec[0]["io"]["actual"], "pwrite")
+            self.assertEqual(codec[0]["block_bytes"], 65536)
+            here = ("--dir", str(self.directory))
+            refused = self.bench(*here, "--op", "read", *small, status=2)
+            self.assertIn("the profile has no settings for", refused.stderr)
+
     def test_lists_the_paths_with_reasons(self) -> None:
         listed = self.bench("--list-io").stdout
         for path in ("pwrite", "buffered", "direct", "mmap", "uring", "gpudirect"):
@@ -121,7 +137,7 @@ class BenchTest(unittest.TestCase):
             self.skipTest("fio is not installed")
         document = self.document(
             *("--workload", "one-huge", "--scale", "40MiB", "--rounds", "2", "--fio"),
-            *("--io", "direct", "--depth", "3", "--threads", "2"),
+            *("--io", "direct", "--block", "2MiB", "--depth", "3", "--threads", "2"),
         )
         pairs: dict[tuple[str, str], dict[str, Any]] = {}
         for result in document["results"]:
@@ -563,6 +579,37 @@ class BenchTest(unittest.TestCase):
         self.assertIn(
             "TZE-ENV-001", self.bench("--dir", "/proc/nowhere", status=3).stderr
         )
+
+
+class Reports(unittest.TestCase):
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory(prefix="tzmark-test-")
+        self.addCleanup(scratch.cleanup)
+        self.directory = Path(scratch.name)
+
+    def test_nothing_is_imported_from_the_current_directory(self) -> None:
+        mark = self.directory / "imported"
+        (self.directory / "sitecustomize.py").write_text(f"open({str(mark)!r}, 'w')")
+        (self.directory / "none").mkdir()
+        # An empty entry is the current directory.
+        for path in (":/none", "/none:", ".", "none::/none"):
+            for command in ("report", "history"):
+                done = subprocess.run(
+                    [TZMARK, command, "--help"],
+                    cwd=self.directory,
+                    env={**os.environ, "PYTHONPATH": path},
+                    capture_output=True,
+                    text=True,
+                )
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertFalse(mark.exists(), path)
+        # What was named stays.
+        subprocess.run(
+            [TZMARK, "report", "--help"],
+            env={**os.environ, "PYTHONPATH": f":{self.directory}"},
+            capture_output=True,
+        )
+        self.assertTrue(mark.exists())
 
 
 if __name__ == "__main__":

@@ -16,10 +16,12 @@ namespace tzmark::bench {
 // status of a command that does not throw.
 void add_bench(CLI::App& app, const std::vector<std::string>& command, int& status);
 void add_compare(CLI::App& app, int& status);
+void add_tune(CLI::App& app, const std::vector<std::string>& command);
 
-// Replaces this process by tzmark history, a Python program that parses its options itself. The interpreter is python3,
-// or what the environment variable TZMARK_PYTHON names. Throws Error.
+// Each replaces this process by a Python program that parses its options itself. The interpreter is python3, or what
+// the environment variable TZMARK_PYTHON names. Throws Error.
 [[noreturn]] void become_history(std::vector<std::string> options);
+[[noreturn]] void become_report(std::vector<std::string> options);
 
 // Accepts numbers of the range. CLI::Range accepts NaN, which is not below anything.
 inline CLI::Validator within(double low, double high) {

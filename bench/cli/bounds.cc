@@ -19,7 +19,8 @@ bool is_path_of(const Measured& m, const RunDescription& of) {
          // A read to the GPU through host memory is compared with a read into reused memory.
          (d.target == of.target || (of.target == Target::kDevice && d.target == Target::kSink)) &&
          d.cache == of.cache && d.workload == of.workload && d.threads == of.threads &&
-         d.block_bytes == of.block_bytes && d.queue_depth == of.queue_depth;
+         d.is_default_block == of.is_default_block && (d.is_default_block || d.block_bytes == of.block_bytes) &&
+         d.queue_depth == of.queue_depth;
 }
 
 bool is_rung(const Measured& m, std::string_view name, unsigned threads) {

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "program/installation.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -159,15 +160,13 @@ std::vector<std::string> host_paths() {
 }
 
 Peers start_peers(std::string_view name, std::string& why) {
-  const auto place = find_peer(name, why);
-  if (!place) return {};
-  try {
-    return {std::make_shared<RunningPeer>(*place, Pages::kHuge), std::make_shared<RunningPeer>(*place, Pages::kSmall)};
-  } catch (const Error& error) {
-    if (error.error_class() != ErrorClass::kUnavailable) throw;
-    why = error.message();
-    return {};
+  Peers peers;
+  for (const Pages pages : {Pages::kHuge, Pages::kSmall}) {
+    auto peer = start_peer(name, installation_prefix(), pages, why);
+    if (!peer) return {};
+    peers.push_back(std::move(peer));
   }
+  return peers;
 }
 
 std::vector<std::size_t> peer_reads(CheckGroup& group, const SharedContent& content, const Peers& peers,

@@ -96,6 +96,11 @@ Peers start_peers(std::string_view name, std::string& why);
 std::vector<std::size_t> peer_reads(CheckGroup& group, const SharedContent& content, const Peers& peers,
                                     const FileFormat& stored, PeerRun reading);
 
+// Item 8: the module in Python against tensorizer and the codec. Item 9: the same against safetensors, with every byte
+// touched.
+void python_module(CheckGroup& group, std::string_view workload);
+void python_module_safetensors(CheckGroup& group, std::string_view workload);
+
 // Item 7: reads into GPU memory, and the same against tensorizer.
 void gpu_memory(CheckGroup& group);
 void gpu_against_peer(CheckGroup& group);

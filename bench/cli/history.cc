@@ -1,4 +1,4 @@
-// Runs tzmark history, a Python program of share/tzmark/reports; see bench_commands.h.
+// Runs tzmark history and tzmark report, Python programs of share/tzmark/reports; see bench_commands.h.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -6,15 +6,18 @@
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "cli/bench_commands.h"
+#include "program/installation.h"
+#include "program/python_path.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
+namespace {
 
-void become_history(std::vector<std::string> options) {
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
-  const std::filesystem::path program = (self.parent_path() / "../share/tzmark/reports/history.py").lexically_normal();
+[[noreturn]] void become_python(const char* file, const char* name, std::vector<std::string> options) {
+  const std::filesystem::path program = data_folder() / "reports" / file;
   // Python itself would exit with 2, the status for wrong usage.
   if (!std::filesystem::exists(program)) {
     throw Error(ErrorCode::kUnavailable, fmt::format("{}: no such file", program.string()));
@@ -25,12 +28,19 @@ void become_history(std::vector<std::string> options) {
   std::vector<char*> arguments;
   for (std::string& word : command) arguments.push_back(word.data());
   arguments.push_back(nullptr);
+  keep_python_from_current_directory();
   ::execvp(arguments.front(), arguments.data());
   const int error = errno;
   throw Error(ErrorCode::kUnavailable,
-              fmt::format("cannot run {}: {}; tzmark history needs Python 3.10 or newer, with the packages that "
+              fmt::format("cannot run {}: {}; tzmark {} needs Python 3.10 or newer, with the packages that "
                           "scripts/setup installs. TZMARK_PYTHON names another interpreter",
-                          command.front(), std::generic_category().message(error)));
+                          command.front(), std::generic_category().message(error), name));
 }
+
+}  // namespace
+
+void become_history(std::vector<std::string> options) { become_python("history.py", "history", std::move(options)); }
+
+void become_report(std::vector<std::string> options) { become_python("bench.py", "report", std::move(options)); }
 
 }  // namespace tzmark::bench

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "cli/bounds.h"
+#include "program/installation.h"
 #include "subjects/others.h"
 #include "tzmark/device_compute.h"
 #include "tzmark/error.h"
@@ -183,6 +184,30 @@ class Matrix {
 
   void add_peers() {
     for (const Pages pages : {Pages::kHuge, Pages::kSmall}) add_peers(pages);
+    if (!wants("read")) return;
+    for (const Pages pages : {Pages::kHuge, Pages::kSmall}) {
+      if (!add_python_module(pages)) return;
+    }
+  }
+
+  // The module in Python reads the files of both peers; of its writes, driver.py says why they are not compared.
+  bool add_python_module(Pages pages) {
+    std::string why;
+    const auto peer = start_peer(kPythonModule, installation_prefix(), pages, why);
+    if (!peer) {
+      add(missing_peer(content_, kPythonModule, why));
+      return false;
+    }
+    const auto add_read = [&](const FileFormat& kept, PeerRun run) {
+      run.into_device = to_device();
+      add(peer_run(place_, content_, peer, kept, run));
+    };
+    for (const std::string& verification : options_.verifications) {
+      if (verification != "crc32") add_read(stored("both"), {.verify = verification != "none"});
+    }
+    if (options_.encrypt) return true;
+    add_read({.encrypted = false}, {.safetensors = true});
+    return true;
   }
 
   void add_peers(Pages pages) {
@@ -190,7 +215,7 @@ class Matrix {
       const bool is_tensorizer = name == "tensorizer";
       if (!is_tensorizer && options_.encrypt) continue;
       std::string why;
-      const auto found = find_peer(name, why);
+      const auto found = find_peer(name, installation_prefix(), why);
       if (!found) throw Error(ErrorCode::kUnavailable, why);
       const auto peer = std::make_shared<RunningPeer>(*found, pages);
       const FileFormat kept = is_tensorizer ? stored("both") : FileFormat{.encrypted = false};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 #include <stdexcept>
 
 #include "cli/bounds.h"
@@ -124,7 +125,9 @@ json to_json(const Measured& measured, const std::vector<Measured>& all) {
           {"notes", notes_of(measured)}};
 }
 
-json io_path_list() {
+}  // namespace
+
+json io_path_facts() {
   json paths = json::array();
   for (const IoPath& path : io_paths()) {
     const std::string reason = path.why_unavailable();
@@ -137,7 +140,13 @@ json io_path_list() {
   return paths;
 }
 
-}  // namespace
+json tool_facts() {
+  return {{"name", "tzmark"},
+          {"version", version()},
+          {"commit", commit()},
+          {"measuring_core", kMeasuringCoreVersion},
+          {"kernels", {{"sha256", sha256_kernel()}, {"encryption", secretbox_kernel()}}}};
+}
 
 json to_json(const ContestConditions& conditions) {
   return {{"laps", conditions.laps}, {"disturbed_laps", conditions.disturbed_laps}, {"was_busy", conditions.was_busy}};
@@ -177,17 +186,12 @@ std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured) {
 Document::Document(std::vector<std::string> command, std::string directory) {
   json_ = {{"schema_version", 1},
            {"kind", "bench"},
-           {"tool",
-            {{"name", "tzmark"},
-             {"version", version()},
-             {"commit", commit()},
-             {"measuring_core", kMeasuringCoreVersion},
-             {"kernels", {{"sha256", sha256_kernel()}, {"encryption", secretbox_kernel()}}}}},
+           {"tool", tool_facts()},
            {"command", std::move(command)},
            {"started_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
            {"duration_s", nullptr},
            {"machine", machine_facts(directory)},
-           {"io_paths", io_path_list()},
+           {"io_paths", io_path_facts()},
            {"workloads", json::array()},
            {"results", json::array()},
            {"ceilings", json::array()},
@@ -228,6 +232,19 @@ void Document::add(const std::vector<RatioCheck>& checks) {
 
 void Document::add(const ContestConditions& conditions) { json_["conditions"] = to_json(conditions); }
 
+std::vector<std::string> cold_read_warnings(const json& machine) {
+  std::vector<std::string> texts;
+  if (!machine["hypervisor"].is_null()) {
+    const auto kind = machine["hypervisor"].get<std::string>();
+    texts.push_back(
+        fmt::format("this is a virtual machine{}: cold means its own page cache, and the host may serve reads from "
+                    "memory",
+                    kind == "unknown" ? "" : " (" + kind + ")"));
+  }
+  texts.emplace_back("the cache of the device is not known here: data that fits into it is not read from the medium");
+  return texts;
+}
+
 std::vector<std::string> Document::warnings() const {
   std::vector<std::string> texts;
   const json& machine = json_["machine"];
@@ -248,13 +265,7 @@ std::vector<std::string> Document::warnings() const {
     return result["cache"] == "cold" || result["cache"] == "direct";
   };
   if (std::ranges::any_of(json_["results"], bypasses_cache)) {
-    if (!machine["hypervisor"].is_null()) {
-      const auto kind = machine["hypervisor"].get<std::string>();
-      texts.push_back(fmt::format(
-          "this is a virtual machine{}: cold means its own page cache, and the host may serve reads from memory",
-          kind == "unknown" ? "" : " (" + kind + ")"));
-    }
-    texts.emplace_back("the cache of the device is not known here: data that fits into it is not read from the medium");
+    std::ranges::move(cold_read_warnings(machine), std::back_inserter(texts));
   }
   return texts;
 }

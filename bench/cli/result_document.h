@@ -35,6 +35,12 @@ nlohmann::json to_json(const ContestConditions& conditions);
 // The notes of a result; the last one gives the reason if it was not measured.
 std::vector<std::string> notes_of(const Measured& measured);
 
+// The members `tool` and `io_paths` of result documents.
+nlohmann::json tool_facts();
+nlohmann::json io_path_facts();
+// What a reader of cold and direct reads has to know of this machine.
+std::vector<std::string> cold_read_warnings(const nlohmann::json& machine);
+
 class Document {
  public:
   Document(std::vector<std::string> command, std::string directory);

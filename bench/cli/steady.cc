@@ -91,6 +91,7 @@ void run_long(Measured& measured, const LongRunOptions& options, const std::stri
   LongRun& run = measured.long_run.emplace();
   std::size_t stride = 1;
   for (auto begin = Clock::now(); Clock::now() - begin < options.duration;) {
+    if (options.stop && options.stop()) return;
     take_sample_if_available(measured);
     if (!measured.why.empty()) {
       measured.long_run.reset();

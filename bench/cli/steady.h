@@ -19,6 +19,8 @@ struct LongRunOptions {
   std::string directory;         // on the device whose counters the live line shows
   // Receives a line for a person to read, once per second. May be empty.
   std::function<void(const std::string& line)> progress;
+  // Asked before each operation; ends the run early. May be empty.
+  std::function<bool()> stop = {};
 };
 
 // Verifies each subject, then runs one after another, each until the operation ends in which its time does. Files are

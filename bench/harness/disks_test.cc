@@ -115,7 +115,9 @@ TEST(Mount, IsTheLineOfItsNumber) {
   EXPECT_EQ(root->file_system, "ext4");
   EXPECT_EQ(root->source, "/dev/vda");
   EXPECT_EQ(root->options, "rw,relatime,rw,discard");
+  EXPECT_EQ(root->point, "/");
   EXPECT_EQ(parse_mount(kMountinfo, "127")->file_system, "btrfs");
+  EXPECT_EQ(parse_mount(kMountinfo, "127")->point, "/data set");
   EXPECT_EQ(parse_mount(kMountinfo, "22")->options, "rw,relatime,rw");
   EXPECT_FALSE(parse_mount(kMountinfo, "7"));
   EXPECT_FALSE(parse_mount("27 1 254:0 / / rw - ext4\n", "27"));

@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "harness/process.h"
@@ -70,6 +72,23 @@ void add_latencies(const json& latencies, LatencyHistogram& histogram) {
   histogram.raise_max(latencies.at("max").get<std::uint64_t>());
 }
 
+// fio appends the kind of latency to the name.
+std::string log_name(const FioJob& job) { return job.file_name + ".fio"; }
+
+struct LogsRemoved {
+  const FioJob& job;
+
+  explicit LogsRemoved(const FioJob& of) : job(of) {}
+  LogsRemoved(const LogsRemoved&) = delete;
+  LogsRemoved& operator=(const LogsRemoved&) = delete;
+  ~LogsRemoved() {
+    for (const char* kind : {"lat", "clat", "slat"}) {
+      std::error_code absent;
+      std::filesystem::remove(fmt::format("{}_{}.log", log_name(job), kind), absent);
+    }
+  }
+};
+
 // The time of one job, see fio.h.
 std::uint64_t elapsed_of(const json& part, unsigned depth) {
   const double reported_ns = part.at("runtime").get<double>() * 1e6;
@@ -125,6 +144,10 @@ std::vector<std::string> fio_command(const FioJob& job) {
       "--scramble_buffers=1",
       "--slat_percentiles=1",
       "--output-format=json+",
+      // One log of all jobs, with times of the epoch.
+      "--write_lat_log=" + log_name(job),
+      "--per_job_logs=0",
+      "--log_unix_epoch=1",
   };
   if (reads) command.emplace_back("--allow_file_create=0");
   if (job.engine == FioEngine::kPsync) {
@@ -175,8 +198,29 @@ FioResult parse_fio(std::string_view output, const FioJob& job) {
   }
 }
 
+std::optional<std::uint64_t> fio_span_ns(std::string_view log) {
+  if (log.empty()) return {};
+  constexpr std::int64_t kMillisecondNs = 1'000'000;
+  std::int64_t first_ns = std::numeric_limits<std::int64_t>::max();
+  std::int64_t last_ns = 0;
+  while (!log.empty()) {
+    const std::string_view line = log.substr(0, log.find('\n'));
+    log.remove_prefix(std::min(line.size() + 1, log.size()));
+    std::int64_t end_ms = 0, taken_ns = 0;
+    const auto [comma, bad_end] = std::from_chars(line.data(), line.data() + line.size(), end_ms);
+    const std::string_view rest = line.substr(static_cast<std::size_t>(comma - line.data()));
+    const std::size_t taken_at = std::min(rest.find_first_not_of(", "), rest.size());
+    const auto [end, bad_taken] = std::from_chars(rest.data() + taken_at, rest.data() + rest.size(), taken_ns);
+    if (bad_end != std::errc() || bad_taken != std::errc()) return {};
+    first_ns = std::min(first_ns, end_ms * kMillisecondNs - taken_ns);
+    last_ns = std::max(last_ns, end_ms * kMillisecondNs);
+  }
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, last_ns - kMillisecondNs - first_ns));
+}
+
 FioResult run_fio(const FioJob& job) {
   prepare_file(job);
+  const LogsRemoved at_the_end(job);
   const CommandResult ran = run_command(fio_command(job), job.timeout);
   if (!ran.end.empty()) {
     throw Error(failure_of(job.operation), fmt::format("fio ended with {}: {}", ran.end, ran.error_tail));
@@ -185,11 +229,16 @@ FioResult run_fio(const FioJob& job) {
   if (const std::uint64_t bytes = fio_bytes(job); result.bytes != bytes) {
     throw Error(failure_of(job.operation), fmt::format("fio moved {} bytes, not {}", result.bytes, bytes));
   }
+  const auto span_ns = fio_span_ns(read_text(log_name(job) + "_lat.log").value_or(""));
+  if (!span_ns) throw Error(failure_of(job.operation), "fio logged no latencies");
+  result.elapsed_ns = std::max(result.elapsed_ns, *span_ns);
+  result.rate = static_cast<double>(result.bytes) / (static_cast<double>(result.elapsed_ns) / 1e9);
   return result;
 }
 
 std::optional<double> fio_huge_share(const FioJob& job) {
   prepare_file(job);
+  const LogsRemoved at_the_end(job);
   const OutputFile output;
   const Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   Child child(fio_command(job), nothing.get(), output.descriptor(), output.descriptor());

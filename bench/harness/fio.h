@@ -14,8 +14,12 @@
 // - Content: each 512 bytes written differ in two words (--scramble_buffers), with another seed in each run.
 // - Jobs are threads of one process (--thread), whose clocks start when they are ready.
 //
-// fio reports whole milliseconds, rounded up (update_runtime in its backend.c). Within that millisecond, the time taken
-// here is the sum of a job's latencies over its depth, a lower bound: fio never seems slower than it was.
+// fio reports the time of each job, but its jobs start up to 10 ms apart, so that the slowest one takes up to a third
+// less than all of them together. The time taken here is therefore from the first start of a transfer to the last end,
+// by a log that fio keeps in memory and writes beside the file afterwards (FILE.fio_lat.log, removed again). Its times
+// are whole milliseconds, of which one is taken off: fio never seems slower than it was, or than its slowest job. That
+// one is reported in whole milliseconds, rounded up (update_runtime in its backend.c); within that millisecond, it is
+// the sum of the job's latencies over its depth, a lower bound.
 //
 // For one thread at a time per file. Errors: TZE-AVL-001 without fio, TZE-ENV-002 or 003 with fio's message if it
 // fails, kUsage for jobs with less than one block each.
@@ -51,7 +55,7 @@ struct FioJob {
 };
 
 struct FioResult {
-  std::uint64_t elapsed_ns = 0;  // of the slowest job
+  std::uint64_t elapsed_ns = 0;  // of all jobs; by parse_fio, of the slowest one
   std::uint64_t bytes = 0;       // transferred; the job's bytes less incomplete blocks
   double rate = 0;               // bytes per second
   std::uint64_t cpu_ns = 0;      // user and system time of all jobs, without the kernel threads of io_uring
@@ -73,6 +77,10 @@ std::uint64_t fio_bytes(const FioJob& job);
 
 // Runs a job and watches its memory: the part of its buffers that is in huge pages, or nothing if it ended too early.
 std::optional<double> fio_huge_share(const FioJob& job);
+
+// From the first start to the last end in a log of latencies: lines of the milliseconds at the end, a comma, the
+// nanoseconds taken, and more. Nothing for an empty or damaged log.
+std::optional<std::uint64_t> fio_span_ns(std::string_view log);
 
 // Parses fio's JSON, ignoring text around it. Throws as run_fio does.
 FioResult parse_fio(std::string_view output, const FioJob& job);

@@ -137,6 +137,17 @@ TEST(FioResult, TakesTheTimeWithinTheMillisecondThatFioReports) {
   EXPECT_EQ(parse_fio(output, deep).elapsed_ns, 249'900'000u);
 }
 
+TEST(FioResult, TakesTheTimeOfAllJobsThatStartApart) {
+  // Two jobs: from 1000 to 1031, and from 1010 to 1042; less the millisecond of rounding.
+  constexpr std::string_view kLog =
+      "1012, 12000000, 1, 2097152, 0, 0\n1031, 19000000, 1, 2097152, 0, 0\n"
+      "1040, 30000000, 1, 2097152, 0, 0\n1042, 2000000, 1, 2097152, 0, 0\n";
+  EXPECT_EQ(fio_span_ns(kLog), 41'000'000u);
+  EXPECT_EQ(fio_span_ns("1012, 500, 1"), 0u) << "the rounding is longer";
+  EXPECT_EQ(fio_span_ns(""), std::nullopt);
+  EXPECT_EQ(fio_span_ns("1012, 12000000, 1\nno log"), std::nullopt);
+}
+
 TEST(FioResult, NothingMovedOrNoResultIsAnError) {
   const FioJob reading = job_of(FioOperation::kRead, FioEngine::kPsync, "f");
   EXPECT_THROW(parse_fio(kOutput, job_of(FioOperation::kWrite, FioEngine::kPsync, "f")), Error);

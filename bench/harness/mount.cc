@@ -11,6 +11,24 @@
 #include "tzmark/descriptor.h"
 
 namespace tzmark::bench {
+namespace {
+
+// The kernel writes white space and backslashes of names as three octal digits: "/data\040set".
+std::string unescaped(const std::string& name) {
+  std::string plain;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const std::string digits = name[i] == '\\' ? name.substr(i + 1, 3) : "";
+    if (digits.size() < 3 || digits.find_first_not_of("01234567") != std::string::npos) {
+      plain += name[i];
+      continue;
+    }
+    plain += static_cast<char>(std::stoi(digits, nullptr, 8));
+    i += 3;
+  }
+  return plain;
+}
+
+}  // namespace
 
 std::optional<Mount> parse_mount(std::string_view mountinfo, std::string_view mount_id) {
   std::istringstream lines{std::string(mountinfo)};
@@ -20,14 +38,16 @@ std::optional<Mount> parse_mount(std::string_view mountinfo, std::string_view mo
     std::string id;
     std::string skipped;
     std::string own_options;
-    words >> id >> skipped >> skipped >> skipped >> skipped >> own_options;
+    Mount mount;
+    words >> id >> skipped >> skipped >> skipped >> mount.point >> own_options;
     if (id != mount_id) continue;
     while (words >> skipped && skipped != "-") {
     }
-    Mount mount;
     std::string options;
     if (!(words >> mount.file_system >> mount.source >> options)) return {};
     mount.options = fmt::format("{},{}", own_options, options);
+    mount.point = unescaped(mount.point);
+    mount.source = unescaped(mount.source);
     return mount;
   }
   return {};

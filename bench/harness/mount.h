@@ -11,6 +11,7 @@ struct Mount {
   std::string file_system;  // "ext4"
   std::string options;      // of the mount and of its file system, as in mountinfo
   std::string source;       // "/dev/vda", or any word without a device
+  std::string point;        // "/data", the directory that it is mounted on
 };
 
 // Nothing if /proc does not list the mount: in a chroot whose root is not a mount point, or without /proc.

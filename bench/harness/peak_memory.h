@@ -37,11 +37,12 @@ class PeakMemory {
   std::jthread sampler_;  // joined by the destructor
 };
 
-// Touches that many bytes of free memory and frees them again. The host of a virtual machine may have reclaimed free
-// memory, and then its first touch costs several times as much, which would add noise to the next run. Touches at most
-// half of the free memory, so that the page cache stays. Does nothing if it touched as much within the last second,
-// because Linux offers free memory to the host only after two. Returns the number of bytes touched. For one thread at a
-// time. Source of the delay: PAGE_REPORTING_DELAY in mm/page_reporting.c.
+// Touches that many bytes of new memory and gives them back, up to four times, until a touch takes at most twice as
+// long per byte as the fastest one so far. The host of a virtual machine takes free memory back at any time (free page
+// reporting), and the next touch of it costs 5 to 30 times as much, as CPU time of the guest, which would add noise to
+// the next run. The kernel hands out first what was freed last. Touches at most half of the free memory, so that the
+// page cache stays. Returns the number of bytes touched. For one thread at a time. Source: mm/page_reporting.c of
+// Linux.
 std::uint64_t touch_free_memory(std::uint64_t bytes);
 
 // While one exists, memory is touched once, and again only for more bytes. For loads without pauses: they reuse memory

@@ -74,9 +74,11 @@ BoundVerdict judge_ratio(const RatioInterval& interval, double bound, bool at_mo
 std::size_t pairs_to_decide(const RatioInterval& interval, double bound, bool at_most, double zone) {
   if (at_most) return pairs_to_decide(inverse(interval), 1 / bound, false, zone);
   if (interval.low <= 0) return 0;
-  // Excluding the zone's edge decides, and so does a width of half the zone.
-  const double from_edge = std::abs(std::log(interval.estimate / (bound * (1 - zone))));
-  const double shrink = log_width(interval) / 2 / std::max(from_edge, log_zone(zone) / 4);
+  // Excluding the zone's edge decides, and so does a width of half the zone. The estimate has a standard error of about
+  // a third of half the width.
+  const double half = log_width(interval) / 2;
+  const double from_edge = std::abs(std::log(interval.estimate / (bound * (1 - zone)))) + half / 3;
+  const double shrink = half / std::max(from_edge, log_zone(zone) / 4);
   return static_cast<std::size_t>(std::ceil(static_cast<double>(interval.pairs) * shrink * shrink));
 }
 

@@ -84,7 +84,9 @@ constexpr double kIndifference = 0.03;
 
 BoundVerdict judge_ratio(const RatioInterval& interval, double bound, bool at_most, double zone = kIndifference);
 
-// Estimates how many pairs in all would decide: the width shrinks with their square root. 0 without an interval.
+// Estimates how many pairs in all would decide, if the ratio is a standard error farther from the zone's edge than it
+// seems: the width shrinks with their square root. Few pairs at the edge tell little, so that they cost little. 0
+// without an interval.
 std::size_t pairs_to_decide(const RatioInterval& interval, double bound, bool at_most, double zone = kIndifference);
 
 // Judges whether a build is slower than the one that it runs in turn with. `floor`: differences that equal builds can

@@ -162,15 +162,16 @@ TEST(JudgeRatio, HasAZoneAboveAnUpperBound) {
 }
 
 TEST(JudgeRatio, EstimatesHowManyPairsDecide) {
-  // 10 % above the zone's edge needs a quarter of the half-width of 20 % in logarithms: the square is 4 times the
-  // pairs.
   const double edge = 0.97;
   const RatioInterval wide{edge * std::exp(0.1), edge * std::exp(-0.1), edge * std::exp(0.3), 50};
-  EXPECT_EQ(pairs_to_decide(wide, 1, false), 200u);
-  // At the edge itself, half the zone's width has to do.
+  // Half the width is 0.2, the distance 0.1 and a standard error of 0.2 / 3.
+  EXPECT_EQ(pairs_to_decide(wide, 1, false), 72u);
+  // At the edge itself there is the standard error alone, until half the zone's width has to do.
   const RatioInterval at_edge{edge, edge / 1.1, edge * 1.1, 50};
-  EXPECT_NEAR(static_cast<double>(pairs_to_decide(at_edge, 1, false)),
-              50 * std::pow(std::log(1.1) / (-std::log(0.97) / 4), 2), 1);
+  EXPECT_NEAR(static_cast<double>(pairs_to_decide(at_edge, 1, false)), 50 * 9, 1);
+  const RatioInterval narrow{edge, edge / 1.02, edge * 1.02, 50};
+  EXPECT_NEAR(static_cast<double>(pairs_to_decide(narrow, 1, false)),
+              50 * std::pow(std::log(1.02) / (-std::log(0.97) / 4), 2), 1);
 }
 
 // Every true ratio is decided; none passes in one run and fails in another.

@@ -9,8 +9,10 @@ gets one line on stdout:
 - prepare: spec. Creates the tensors of the file in memory. Required before the first write.
 - write: file, hashes, key_hex, sync, version. Includes closing the file; an fsync is timed separately. Before it, the
   version is put into the first bytes of every 4 KiB of each tensor, so that no two files are equal.
-- read: file, verify, readers, key_hex, lazy, device. Puts each tensor into newly allocated memory on the device ("cpu"
-  or "cuda").
+- read: file, verify, readers, key_hex, lazy, device, framework, mapped, touch. Puts each tensor into newly allocated
+  memory on the device ("cpu" or "cuda"), as an array or tensor of the framework ("numpy" or "torch", or what suits the
+  implementation). With mapped, tensors may be views of a mapping of the file. With touch, every byte is read once more,
+  in one thread, before the clock stops: otherwise a mapping would cost nothing.
 - open: file, key_hex. Reads the index, and whatever else the implementation reads at that point.
 - quit.
 
@@ -33,7 +35,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
@@ -102,6 +104,9 @@ class Read:
     key_hex: str | None = None
     lazy: bool = False
     device: str = "cpu"
+    framework: str | None = None
+    mapped: bool = False
+    touch: bool = False
 
 
 @dataclass(frozen=True)
@@ -201,6 +206,36 @@ def huge_share(before: dict[str, int]) -> float | None:
         return None
     huge = now["AnonHugePages"] - before["AnonHugePages"]
     return min(1.0, max(0.0, huge / taken))
+
+
+def tensor_bytes(tensor: Any) -> int:
+    """Returns the size of an array of numpy or a tensor of torch."""
+    if hasattr(tensor, "element_size"):
+        return int(tensor.numel() * tensor.element_size())
+    return int(tensor.nbytes)
+
+
+def touch(tensors: Iterable[Any]) -> int:
+    """Reads every byte of contiguous tensors of numpy or torch in host memory, and returns their sum in words."""
+    import numpy
+
+    total = 0
+    for tensor in tensors:
+        if tensor_bytes(tensor) == 0:
+            continue
+        flat = tensor.reshape(-1)
+        if hasattr(tensor, "element_size"):
+            import torch
+
+            flat = flat.view(torch.uint8).numpy()
+        data = flat.view(numpy.uint8)
+        # numpy copies words that are not aligned, which is slower.
+        begin = min(-data.ctypes.data % 8, len(data))
+        end = begin + (len(data) - begin) // 8 * 8
+        total += int(numpy.add.reduce(data[begin:end].view(numpy.uint64)))
+        for edge in (data[:begin], data[end:]):
+            total += int(numpy.add.reduce(edge, dtype=numpy.uint64))
+    return total % 2**64
 
 
 def timed_sync_ns(file: str) -> int:

@@ -308,6 +308,44 @@ class Clock(unittest.TestCase):
                 self.assertEqual(driver.memory_detail(), text)
 
 
+class Touch(unittest.TestCase):
+    def test_reads_every_byte(self) -> None:
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("numpy is not installed")
+        data = numpy.arange(29, dtype="u1")
+        words = int(data[:24].view("<u8").sum(dtype="u8")) + int(data[24:].sum())
+        empty = numpy.zeros((0, 3))
+        self.assertEqual(driver.touch([data, empty]), words % 2**64)
+        for i in range(len(data)):
+            data[i] ^= 1
+            self.assertNotEqual(driver.touch([data, empty]), words % 2**64)
+            data[i] ^= 1
+
+
+class Module(Scratch):
+    def test_is_found_where_it_is_installed(self) -> None:
+        import tzmark_driver
+
+        for prefix, package in (
+            ("build", "build/python"),
+            ("usr", "usr/lib/python3/dist-packages"),
+            ("site/tzmark/_install", "site"),
+        ):
+            folder = self.folder / prefix / "share/tzmark/bench/peers"
+            folder.mkdir(parents=True)
+            file = folder / "tzmark_driver.py"
+            self.assertIsNone(tzmark_driver.module_folder(file))
+            module = self.folder / package / tzmark_driver.MODULE
+            module.parent.mkdir(parents=True, exist_ok=True)
+            module.touch()
+            found = tzmark_driver.module_folder(file)
+            self.assertEqual(found, (self.folder / package).resolve())
+        # In the source tree it is what the interpreter finds.
+        self.assertIsNone(tzmark_driver.module_folder(FOLDER / "tzmark_driver.py"))
+
+
 class Process(unittest.TestCase):
     """A driver, run as the bench runs it."""
 
@@ -377,7 +415,7 @@ class Filled(driver_test.Played):
             self.assertLessEqual(reply["huge_share"], most, kind)
 
     def test_drivers_without_their_packages_are_unavailable(self) -> None:
-        for name in ("tensorizer", "safetensors"):
+        for name in ("tensorizer", "safetensors", "tzmark"):
             # Without the module site no folder of packages is looked into.
             done = subprocess.run(
                 [sys.executable, "-B", "-S", FOLDER / f"{name}_driver.py"],

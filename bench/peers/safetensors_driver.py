@@ -4,8 +4,9 @@ the Python of an environment that has the release; scripts/peers makes one.
 
 The library reads for numpy, for torch and others. For numpy it copies each tensor out of a mapping of the file, in one
 thread, which is a read as it is meant here. For torch it hands out the mapping itself, and nothing is read until
-somebody looks; so the tensors are copied here. A file goes to numpy if that has all its dtypes, because it is faster
-with small tensors and as fast with large ones, else to torch, where there is one. The reply says which.
+somebody looks; so the tensors are copied here, unless the request accepts a mapping. A file goes to numpy if that has
+all its dtypes, because it is faster with small tensors and as fast with large ones, else to torch, where there is one.
+A request may choose. The reply says which.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Loaded:
 
     tensors: dict[str, Any]
     framework: str
+    mapped: bool = False
 
 
 class Safetensors:
@@ -99,10 +101,13 @@ class Safetensors:
         if request.readers not in (None, 1):
             raise Refused("it reads in one thread")
         refuse_key(request.key_hex)
-        framework = self._framework(request.file)
         on_gpu = request.device == "cuda"
+        framework = self._framework(request.file, request.framework)
         if on_gpu:
             framework = self._framework_of_gpu()
+        is_mapped = request.mapped and framework == "torch" and not on_gpu
+        if request.mapped and not is_mapped:
+            raise Refused("it maps files only for torch on the CPU")
 
         def read() -> Loaded:
             with self._library.safe_open(
@@ -117,9 +122,11 @@ class Safetensors:
                     import torch
 
                     torch.cuda.synchronize()
-                elif framework == "torch":
+                elif framework == "torch" and not is_mapped:
                     tensors = {name: tensors[name].clone() for name in tensors}
-            return Loaded(tensors, framework)
+            if request.touch:
+                driver.touch(tensors.values())
+            return Loaded(tensors, framework, is_mapped)
 
         return read
 
@@ -136,27 +143,33 @@ class Safetensors:
         refuse_key(request.key_hex)
         return lambda: self._library.safe_open(request.file, "numpy")
 
-    def _framework(self, file: str) -> str:
-        """Returns the framework that supports every dtype of a file."""
+    def _framework(self, file: str, wanted: str | None) -> str:
+        """Returns the framework that is wanted, or one that supports every dtype of a file."""
         foreign = dtypes(file) - NUMPY_DTYPES
+        if wanted is not None and wanted not in self._frameworks:
+            raise Refused(f"{wanted} is not installed")
+        if wanted == "torch":
+            return wanted
         if not foreign:
             return "numpy"
+        if wanted == "numpy":
+            raise Refused(f"numpy has no {', '.join(sorted(foreign))}")
         if "torch" not in self._frameworks:
             names = ", ".join(sorted(foreign))
             raise Refused(f"numpy has no {names}, and torch is not installed")
         return "torch"
 
     def content(self, result: Loaded) -> Content:
-        if result.framework == "torch":
-            sizes = [t.numel() * t.element_size() for t in result.tensors.values()]
-            on_gpu = any(t.is_cuda for t in result.tensors.values())
-            copied = (
-                "torch, on the GPU" if on_gpu else "torch, copied out of the mapping"
-            )
+        sizes = [driver.tensor_bytes(tensor) for tensor in result.tensors.values()]
+        if result.framework == "numpy":
+            detail = "numpy"
+        elif any(tensor.is_cuda for tensor in result.tensors.values()):
+            detail = "torch, on the GPU"
+        elif result.mapped:
+            detail = "torch, mapped"
         else:
-            sizes = [tensor.nbytes for tensor in result.tensors.values()]
-            copied = "numpy"
-        return Content(sum(sizes), len(sizes), copied)
+            detail = "torch, copied out of the mapping"
+        return Content(sum(sizes), len(sizes), detail)
 
     def release(self, result: Any) -> None:
         """Does nothing: dropping the last reference frees everything."""

@@ -91,6 +91,10 @@ class Tensorizer:
 
     def reader(self, request: Read) -> Callable[[], TensorDeserializer]:
         decryption = self._decryption(request.key_hex)
+        if request.framework not in (None, "torch"):
+            raise Refused("it reads for torch only")
+        if request.mapped:
+            raise Refused("it maps no files")
 
         if request.device == "cuda" and not self._torch.cuda.is_available():
             raise Refused(f"torch {self._torch.__version__} has no GPU here")
@@ -109,6 +113,8 @@ class Tensorizer:
                 deque(deserializer.read_tensors(), maxlen=0)
             if request.device == "cuda":
                 self._torch.cuda.synchronize()
+            if request.touch:
+                driver.touch(leaves(deserializer))
             return deserializer
 
         return read

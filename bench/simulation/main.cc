@@ -1,8 +1,10 @@
 // tzmark-bench-simulation: prints the tables of docs/what-the-numbers-mean.md. Not installed.
 //
 // usage: tzmark-bench-simulation TABLE [SHARE [REAL-RUNS.json]], with a share of the documented number of comparisons.
+// The table "tuning" has bounds: the exit status is 1 if one is missed.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <string_view>
@@ -28,8 +30,12 @@ int main(int argc, char** argv) {
     fmt::print("{}", false_alarm_table(comparisons));
   } else if (table == "power") {
     fmt::print("{}", power_table(comparisons));
+  } else if (table == "tuning") {
+    const TuningTable tuning = tuning_table({std::max<std::size_t>(1, scaled(TuningSimulation{}.searches)), 1});
+    fmt::print("{}", tuning.text);
+    return tuning.holds ? 0 : 1;
   } else {
-    fmt::print(stderr, "usage: {} intervals|false-alarms|power [SHARE [REAL-RUNS.json]]\n", argv[0]);
+    fmt::print(stderr, "usage: {} intervals|false-alarms|power|tuning [SHARE [REAL-RUNS.json]]\n", argv[0]);
     return 2;
   }
   return 0;

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "tzmark/error.h"
+#include "tzmark/safetensors.h"
 
 namespace tzmark::bench {
 namespace {
@@ -125,9 +126,34 @@ const std::string& Workplace::raw_file(const std::shared_ptr<const TensorContent
   return made.name;
 }
 
+const std::string& Workplace::safetensors_file(const std::shared_ptr<const TensorContent>& content) {
+  Made& made = safetensors_files_[content];
+  if (made.name.empty()) {
+    const std::uint64_t version = content->make_new_version();
+    const std::string name = new_name(".safetensors");
+    const MemorySource source = content->source();
+    write_safetensors(name, content->table(), source, {});
+    made = {name, version};
+  }
+  content->make_version(made.version);
+  return made.name;
+}
+
+std::vector<std::string> Workplace::forget() {
+  std::vector<std::string> names;
+  for (const auto& [key, made] : files_) names.push_back(made.name);
+  for (const auto& [key, made] : raw_files_) names.push_back(made.name);
+  for (const auto& [key, made] : safetensors_files_) names.push_back(made.name);
+  files_.clear();
+  raw_files_.clear();
+  safetensors_files_.clear();
+  return names;
+}
+
 void Workplace::clear() {
   files_.clear();
   raw_files_.clear();
+  safetensors_files_.clear();
   for (const auto& entry : std::filesystem::directory_iterator(directory_.name()))
     std::filesystem::remove_all(entry.path());
 }

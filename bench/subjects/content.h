@@ -78,6 +78,10 @@ class Workplace {
                           Cache cache = Cache::kWarm);
   // The same for a file with the bytes of the content alone.
   const std::string& raw_file(const std::shared_ptr<const TensorContent>& content, Cache cache);
+  // The same for a safetensors file.
+  const std::string& safetensors_file(const std::shared_ptr<const TensorContent>& content);
+  // Makes the next calls of these three write new files. Returns the names of the old ones, which stay.
+  std::vector<std::string> forget();
   // Removes all files, but not the directory.
   void clear();
 
@@ -92,6 +96,7 @@ class Workplace {
   // Owns the contents, because they are told apart by their addresses.
   std::map<std::tuple<std::shared_ptr<const TensorContent>, FileFormat, Cache>, Made> files_;
   std::map<std::pair<std::shared_ptr<const TensorContent>, Cache>, Made> raw_files_;
+  std::map<std::shared_ptr<const TensorContent>, Made> safetensors_files_;
 };
 
 // Throws TZE-ENV-005 if the file does not hold exactly the content.

@@ -13,7 +13,6 @@
 #include "harness/fio.h"
 #include "harness/peak_memory.h"
 #include "tzmark/error.h"
-#include "tzmark/safetensors.h"
 
 namespace tzmark::bench {
 namespace {
@@ -30,7 +29,7 @@ class FioRun final : public Subject {
     d.io_requested = d.io_actual = moving.io;
     d.workload = content_->workload().name;
     d.workload_label = content_->workload().label();
-    d.block_bytes = moving.block_bytes;
+    d.is_default_block = moving.block_bytes == 0;
     d.threads = thread_count(moving.threads);
     d.target = Target::kSink;
     d.cache = operation == FileOperation::kRead ? Cache::kDirect : Cache::kNone;
@@ -42,7 +41,9 @@ class FioRun final : public Subject {
     if (!fio_version()) throw Error(ErrorCode::kUnavailable, "fio is not installed");
     RunDescription& d = description_;
     const std::string raw = place_.raw_file(content_, Cache::kDirect);
-    d.queue_depth = queue_depth(*open_file(raw, OpenMode::kRead, moving_.io), moving_);
+    const auto file = open_file(raw, OpenMode::kRead, moving_.io);
+    d.queue_depth = queue_depth(*file, moving_);
+    d.block_bytes = moving_.block_bytes = block_bytes(*file, moving_);
     job_ = as_fio_job(*content_, d.operation, moving_, *d.queue_depth);
     job_.pages = *d.pages;
     job_.file_name = d.operation == FileOperation::kRead ? raw : place_.new_name(".fio");
@@ -74,7 +75,7 @@ class FioRun final : public Subject {
  private:
   Workplace& place_;
   const SharedContent content_;
-  const IoSettings moving_;
+  IoSettings moving_;
   FioJob job_;
 };
 
@@ -134,14 +135,18 @@ class PeerSubject final : public Subject {
     }
     d.peer = {{"name", hello.at("peer")}, {"version", hello.at("version")}, {"detail", hello.at("detail")}};
     d.operation = run.operation;
-    is_tensorizer_ = hello.at("formats").at(0) == "tensors";
-    if (is_tensorizer_) d.layout = std::string(layout_name(stored.layout));
+    is_tensors_ = hello.at("formats").at(0) == "tensors" && !run.safetensors;
+    if (run.safetensors) d.detail += " safetensors";
+    if (!run.framework.empty()) d.detail += " " + run.framework;
+    if (run.mapped) d.detail += " mapped";
+    if (run.touch) d.detail += " touched";
+    if (is_tensors_) d.layout = std::string(layout_name(stored.layout));
     d.workload = content_->workload().name;
     d.workload_label = content_->workload().label();
     d.verification = run.operation == FileOperation::kRead
                          ? (run.verify ? (stored.encrypted ? "sha256" : "both") : "none")
-                     : run.operation == FileOperation::kWrite && is_tensorizer_ ? (stored.encrypted ? "sha256" : "both")
-                                                                                : "none";
+                     : run.operation == FileOperation::kWrite && is_tensors_ ? (stored.encrypted ? "sha256" : "both")
+                                                                             : "none";
     d.encrypted = stored.encrypted;
     d.target = run.into_device                ? Target::kDevice
                : peer_->pages == Pages::kHuge ? Target::kHugePages
@@ -154,16 +159,16 @@ class PeerSubject final : public Subject {
 
   void verify() override {
     if (run_.operation == FileOperation::kWrite) {
-      file_name_ = place_.new_name(is_tensorizer_ ? ".tensors" : ".safetensors");
+      file_name_ = place_.new_name(is_tensors_ ? ".tensors" : ".safetensors");
       const std::string list = place_.new_name(".json");
       std::ofstream(list) << tensor_list(*content_, place_.raw_file(content_, Cache::kNone));
       list_ = list;
       static_cast<void>(run());
-      if (is_tensorizer_) require_same_content(file_name_, *content_, stored_.encrypted);
-      description_.verified_first = is_tensorizer_;
+      if (is_tensors_) require_same_content(file_name_, *content_, stored_.encrypted);
+      description_.verified_first = is_tensors_;
       return;
     }
-    file_name_ = is_tensorizer_ ? place_.file(content_, stored_) : safetensors_file();
+    file_name_ = is_tensors_ ? place_.file(content_, stored_) : place_.safetensors_file(content_);
     const Sample sample = run();
     static_cast<void>(sample);
     // The conformance suite checks the tensors of peers; here the peer must have read all bytes.
@@ -186,13 +191,16 @@ class PeerSubject final : public Subject {
         peer_->process.request({{"op", "prepare"}, {"spec", list_}});
         peer_->prepared = content_;
       }
-      question["hashes"] = is_tensorizer_ ? "both" : "none";
+      question["hashes"] = is_tensors_ ? "both" : "none";
       question["version"] = content_->make_new_version();
     } else {
       sample.resident_share = make_cache_state(file_name_, Cache::kWarm, description_.bytes);
       if (run_.operation == FileOperation::kRead) question["verify"] = run_.verify;
       if (run_.readers) question["readers"] = *run_.readers;
       if (run_.into_device) question["device"] = "cuda";
+      if (!run_.framework.empty()) question["framework"] = run_.framework;
+      if (run_.mapped) question["mapped"] = true;
+      if (run_.touch) question["touch"] = true;
     }
     const RunTimer watch(place_.directory());
     const json answer = peer_->process.request(question);
@@ -206,21 +214,35 @@ class PeerSubject final : public Subject {
   }
 
  private:
-  std::string safetensors_file() {
-    const std::string name = place_.new_name(".safetensors");
-    const MemorySource source = content_->source();
-    write_safetensors(name, content_->table(), source, {});
-    return name;
-  }
-
   Workplace& place_;
   const SharedContent content_;
   const std::shared_ptr<RunningPeer> peer_;
   const FileFormat stored_;
   const PeerRun run_;
-  bool is_tensorizer_ = false;
+  bool is_tensors_ = false;
   std::string file_name_, list_;
   std::uint64_t bytes_read_ = 0;
+};
+
+class MissingPeer final : public Subject {
+ public:
+  MissingPeer(const SharedContent& content, std::string_view name, std::string why) : why_(std::move(why)) {
+    RunDescription& d = description_;
+    d.subject = "peer";
+    d.detail = name;
+    d.peer = {{"name", name}, {"version", "unknown"}, {"detail", ""}};
+    d.workload = content->workload().name;
+    d.workload_label = content->workload().label();
+    d.cache = Cache::kWarm;
+    d.bytes = content->data_bytes();
+    d.tensors = content->table().size();
+  }
+
+  void verify() override { throw Error(ErrorCode::kUnavailable, why_); }
+  Sample run() override { throw Error(ErrorCode::kUnavailable, why_); }
+
+ private:
+  const std::string why_;
 };
 
 }  // namespace
@@ -247,16 +269,43 @@ std::unique_ptr<Subject> peer_run(Workplace& place, SharedContent content, std::
   return std::make_unique<PeerSubject>(place, std::move(content), std::move(peer), stored, run);
 }
 
-std::optional<PeerPlace> find_peer(std::string_view name, std::string& why) {
-  const std::filesystem::path programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const bool is_tensorizer = name == "tensorizer";
-  const std::string release = is_tensorizer ? "tensorizer-2.12.1" : "safetensors-0.8.0";
+std::unique_ptr<Subject> missing_peer(const SharedContent& content, std::string_view name, std::string why) {
+  return std::make_unique<MissingPeer>(content, name, std::move(why));
+}
+
+std::shared_ptr<RunningPeer> start_peer(std::string_view name, const std::filesystem::path& prefix, Pages memory,
+                                        std::string& why) {
+  const auto place = find_peer(name, prefix, why);
+  if (!place) return nullptr;
+  try {
+    return std::make_shared<RunningPeer>(*place, memory);
+  } catch (const Error& error) {
+    if (error.error_class() != ErrorClass::kUnavailable) throw;
+    why = error.message();
+    return nullptr;
+  }
+}
+
+std::optional<PeerPlace> find_peer(std::string_view name, const std::filesystem::path& prefix, std::string& why) {
+  const bool is_module = name == kPythonModule;
+  const std::string release = name == "safetensors" ? "safetensors-0.8.0" : "tensorizer-2.12.1";
   const std::filesystem::path driver =
-      programs / fmt::format("../share/tzmark/bench/peers/{}_driver.py", is_tensorizer ? "tensorizer" : "safetensors");
+      prefix / fmt::format("share/tzmark/bench/peers/{}_driver.py", is_module ? "tzmark" : name);
   // scripts/peers installs peers into the build directory.
   const char* const elsewhere = std::getenv("TZMARK_PEERS");
-  const std::filesystem::path peers = elsewhere != nullptr ? std::filesystem::path(elsewhere) : programs / "../peers";
-  const std::filesystem::path interpreter = peers / release / "bin/python";
+  const std::filesystem::path peers = elsewhere != nullptr ? std::filesystem::path(elsewhere) : prefix / "peers";
+  std::filesystem::path interpreter = peers / release / "bin/python";
+  if (is_module) {
+    // The interpreter of tensorizer, where there is one, so that both have the same numpy and torch. The driver finds
+    // the module.
+    const char* const chosen = std::getenv("TZMARK_PYTHON");
+    if (chosen != nullptr) {
+      interpreter = chosen;
+    } else if (!std::filesystem::exists(interpreter)) {
+      interpreter = "python3";
+    }
+    if (std::filesystem::exists(driver)) return PeerPlace{interpreter, driver};
+  }
   for (const auto& [path, what] :
        {std::pair{driver, "the driver"}, std::pair{interpreter, "scripts/peers installs it"}}) {
     if (std::filesystem::exists(path)) continue;

@@ -1,9 +1,11 @@
 // Subjects to compare the codec with: fio, other implementations, and the ceilings.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "harness/ceilings.h"
 #include "harness/gpu_ceilings.h"
@@ -24,8 +26,8 @@ std::unique_ptr<Subject> ceiling(GpuRung rung, std::size_t working_set_bytes);
 struct PeerPlace {
   std::string interpreter, driver;
 };
-// Finds a peer relative to this program. Nothing if it is not installed; why then says what is missing.
-std::optional<PeerPlace> find_peer(std::string_view name, std::string& why);
+// Finds a peer of the installation with this prefix. Nothing if it is not installed; why then says what is missing.
+std::optional<PeerPlace> find_peer(std::string_view name, const std::filesystem::path& prefix, std::string& why);
 
 struct RunningPeer {
   RunningPeer(const PeerPlace& place, Pages memory)
@@ -36,15 +38,30 @@ struct RunningPeer {
   SharedContent prepared;  // the content whose tensors it holds
 };
 
+// Starts a peer of the installation with this prefix. Returns null and the reason if it is not installed or does not
+// work.
+std::shared_ptr<RunningPeer> start_peer(std::string_view name, const std::filesystem::path& prefix, Pages memory,
+                                        std::string& why);
+
 struct PeerRun {
   FileOperation operation = FileOperation::kRead;
   bool verify = false;
   std::optional<unsigned> readers = std::nullopt;  // none: the default of the peer
   bool into_device = false;                        // reads into GPU memory
+  bool safetensors = false;                        // reads a safetensors file, as the peer safetensors always does
+  std::string framework = {};                      // "numpy" or "torch"; empty: the default of the peer
+  bool mapped = false;                             // tensors may be views of a mapping of the file
+  bool touch = false;                              // every byte is read once more before the clock stops
 };
 
-// A safetensors peer reads a safetensors file of the same tensors. REQUIRES: other peers read v4 files.
+// The name of the peer that is tzmark's own module in Python.
+inline constexpr std::string_view kPythonModule = "tzmark-python";
+
+// A safetensors file has the same tensors. REQUIRES: other files are v4 files.
 std::unique_ptr<Subject> peer_run(Workplace& place, SharedContent content, std::shared_ptr<RunningPeer> peer,
                                   const FileFormat& stored, const PeerRun& run);
+
+// A read of a peer that is not installed: its verification throws TZE-AVL-001 with the reason.
+std::unique_ptr<Subject> missing_peer(const SharedContent& content, std::string_view name, std::string why);
 
 }  // namespace tzmark::bench

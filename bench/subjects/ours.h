@@ -16,9 +16,9 @@ namespace tzmark::bench {
 // How data is transferred.
 struct IoSettings {
   std::string io = "auto";
-  std::uint64_t block_bytes = 2 << 20;
-  unsigned queue_depth = 0;  // over all threads; 0: the default of the path
-  unsigned threads = 0;      // 0: one per core
+  std::uint64_t block_bytes = 0;  // 0: what suits the path
+  unsigned queue_depth = 0;       // over all threads; 0: the default of the path
+  unsigned threads = 0;           // 0: one per core
 };
 
 struct ReadSettings {
@@ -70,6 +70,8 @@ HostMemory new_memory(std::size_t bytes, Pages pages);
 // Resolve the defaults: threads, and queue depth over all threads.
 unsigned thread_count(unsigned threads);
 unsigned queue_depth(const File& file, const IoSettings& moving);
+// The same of the bytes of a transfer.
+std::uint64_t block_bytes(const File& file, const IoSettings& moving);
 
 // Times what makes a written and closed file durable. All subjects are timed in this order, because other programs
 // close their files themselves: with a file system that flushes at the close, an fsync before it would hide its cost.

@@ -174,17 +174,20 @@ class RawSubject : public Subject {
     d.io_requested = moving.io;
     d.workload = content_->workload().name;
     d.workload_label = content_->workload().label();
-    d.block_bytes = moving.block_bytes;
+    d.is_default_block = moving.block_bytes == 0;
     d.threads = thread_count(moving.threads);
     d.verified_first = true;
-    // Whole blocks, as the subjects that this one is compared with.
-    d.bytes = content_->data_bytes() / moving.block_bytes * moving.block_bytes;
-    if (d.bytes == 0) d.bytes = content_->data_bytes();
+    d.bytes = content_->data_bytes();
   }
 
+  // Called by verify, before anything is timed.
   void describe(const File& file) {
-    description_.io_actual = file.io_path();
-    description_.queue_depth = queue_depth(file, moving_);
+    RunDescription& d = description_;
+    d.io_actual = file.io_path();
+    d.queue_depth = queue_depth(file, moving_);
+    d.block_bytes = moving_.block_bytes = block_bytes(file, moving_);
+    // Whole blocks, as the subjects that this one is compared with.
+    if (d.bytes > moving_.block_bytes) d.bytes -= d.bytes % moving_.block_bytes;
   }
 
   Latencies latencies() { return {submission_, latency_}; }
@@ -207,7 +210,7 @@ class RawSubject : public Subject {
 
   Workplace& place_;
   const SharedContent content_;
-  const IoSettings moving_;
+  IoSettings moving_;
   HostMemory slots_;
 };
 
@@ -222,9 +225,13 @@ class RawRead final : public RawSubject {
     description_.first_touch = target != Target::kSink;
   }
 
-  void verify() override {
+  void prepare() override {
     file_name_ = place_.raw_file(content_, description_.cache);
     make_cache_state(file_name_, cache_);
+  }
+
+  void verify() override {
+    prepare();
     HostMemory memory(description_.bytes);
     IgnoredLatencies ignored;
     read_into(&memory, ignored);
@@ -234,7 +241,8 @@ class RawRead final : public RawSubject {
 
   Sample run() override {
     Sample sample;
-    sample.resident_share = make_cache_state(file_name_, cache_, description_.bytes);
+    sample.resident_share =
+        make_cache_state(file_name_, cache_, target_ == Target::kSink ? slots_.bytes().size() : description_.bytes);
     HostMemory memory;
     const RunTimer watch(place_.directory());
     if (target_ == Target::kSink) {

@@ -64,6 +64,7 @@ struct RunDescription {
   std::optional<std::string> layout;
   std::string workload, workload_label;  // the id has the label
   std::optional<std::uint64_t> block_bytes;
+  bool is_default_block = false;
   std::optional<unsigned> queue_depth, threads;
   std::string verification = "none";  // checked by a read or stored by a write: none, crc32, sha256, both
   bool encrypted = false;
@@ -96,7 +97,9 @@ class Subject {
   LatencySummary latency() const { return latency_.summary(); }
   LatencySummary submission() const { return submission_.summary(); }
 
-  // Throws if the result is wrong. Not timed.
+  // Makes what runs need, such as files, without a check. Not timed.
+  virtual void prepare() {}
+  // Prepares, and throws if the result is wrong. Not timed.
   virtual void verify() {}
   // Prepares the initial state, then runs and times the operation.
   virtual Sample run() = 0;

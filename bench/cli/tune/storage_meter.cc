@@ -1,0 +1,174 @@
+// Makes a subject per setting; see storage_meter.h.
+#include "cli/tune/storage_meter.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::nanoseconds;
+
+// Files of loads hold both hashes: hashes that are not verified cost a load almost nothing.
+FileFormat stored_format(TuneTask task, const std::string& verification) {
+  if (task != TuneTask::kSave) return {};
+  return {.layout = Layout::kV4, .crc32 = verification != "none", .sha256 = verification == "both", .encrypted = false};
+}
+
+Verification checked_hashes(const std::string& verification) {
+  if (verification == "none") return Verification::kNone;
+  return verification == "crc32" ? Verification::kCrc32 : Verification::kAll;
+}
+
+IoSettings moving_of(const Setting& setting) {
+  return {.io = setting.io,
+          .block_bytes = setting.block_bytes,
+          .queue_depth = setting.queue_depth,
+          .threads = setting.threads};
+}
+
+// A setting that takes more threads or memory than the system gives is refused; the others go on.
+template <typename Step>
+void run_at_setting(const Step& step) {
+  try {
+    step();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResource) throw;
+    throw Error(ErrorCode::kUnavailable, error.message());
+  }
+}
+
+}  // namespace
+
+double seconds_of(const Sample& sample) {
+  return static_cast<double>(sample.elapsed_ns + sample.sync_ns.value_or(0)) / 1e9;
+}
+
+StorageMeter::StorageMeter(Workplace& place, SharedContent content, SharedContent small, BusyFilter& filter,
+                           MeterOptions options)
+    : place_(place),
+      content_(std::move(content)),
+      small_(std::move(small)),
+      filter_(filter),
+      options_(std::move(options)) {}
+
+StorageMeter::~StorageMeter() {
+  std::error_code ignored;
+  for (const std::string& name : old_files_) std::filesystem::remove(name, ignored);
+}
+
+Cache StorageMeter::cache_of(const std::string& io) const {
+  if (options_.task == TuneTask::kLoadWarm) return Cache::kWarm;
+  return is_direct(io) ? Cache::kDirect : Cache::kCold;
+}
+
+std::unique_ptr<Subject> StorageMeter::codec(const Setting& setting, const SharedContent& content) const {
+  IoSettings moving = moving_of(setting);
+  if (setting == options_.standard) moving = {.io = setting.io};
+  const FileFormat stored = stored_format(options_.task, options_.verification);
+  if (options_.task == TuneTask::kSave) return codec_write(place_, content, stored, moving);
+  return codec_read(place_, content, stored, moving,
+                    {.verification = checked_hashes(options_.verification),
+                     .target = setting.pages == Pages::kHuge ? Target::kHugePages : Target::kSmallPages,
+                     .cache = cache_of(setting.io)});
+}
+
+std::unique_ptr<Subject> StorageMeter::raw(const Setting& setting) const {
+  const IoSettings moving = moving_of(setting);
+  if (options_.task == TuneTask::kSave) return raw_write(place_, content_, moving);
+  return raw_read(place_, content_, moving, setting.pages == Pages::kHuge ? Target::kHugePages : Target::kSmallPages,
+                  cache_of(setting.io));
+}
+
+void StorageMeter::check() const {
+  if (options_.check) options_.check();
+}
+
+StorageMeter::Entry& StorageMeter::entry(const Setting& setting) {
+  const auto found = entries_.find(setting);
+  if (found != entries_.end()) return found->second;
+  auto subject = codec(setting, content_);
+  if (is_renewed_) {
+    subject->verify();
+  } else {
+    codec(setting, small_)->verify();
+    check();
+    subject->prepare();
+  }
+  check();
+  return entries_.emplace(setting, Entry{{std::move(subject), {}, {}}, 0, {}}).first->second;
+}
+
+// What the codec holds besides the tensors, in a run that is not timed.
+void StorageMeter::measure_memory(Entry& entry) const {
+  try {
+    PeakMemory peak;
+    static_cast<void>(entry.measured.subject->run());
+    const std::uint64_t anonymous = peak.stop().anonymous_bytes;
+    const std::uint64_t tensors = options_.task == TuneTask::kSave ? 0 : content_->data_bytes();
+    entry.peak_memory_bytes = anonymous - std::min(anonymous, tensors);
+  } catch (const Error& error) {
+    // A kernel that cannot tell leaves the figure out.
+    if (error.error_class() != ErrorClass::kUnavailable) throw;
+  }
+}
+
+TuneSample StorageMeter::sample(const Setting& setting) {
+  // A setting that was sampled this often is a candidate, whose memory is worth an untimed run.
+  constexpr std::size_t kMemoryAfter = 4;
+  check();
+  const Clock::time_point begin = Clock::now();
+  TuneSample result;
+  run_at_setting([&] {
+    Entry& at = entry(setting);
+    take_sample(at.measured);
+    const Sample sample = at.measured.samples.back();
+    at.measured.samples.clear();
+    const auto bytes = static_cast<double>(at.measured.description().bytes);
+    result.seconds_per_byte = seconds_of(sample) / bytes;
+    if (sample.cpu_ns) result.cpu_seconds_per_byte = static_cast<double>(*sample.cpu_ns) / 1e9 / bytes;
+    result.is_disturbed = !filter_.counts(is_disturbed(sample.disturbance), nanoseconds(sample.disturbance.elapsed_ns));
+    if (++at.samples == kMemoryAfter) measure_memory(at);
+    result.peak_memory_bytes = at.peak_memory_bytes;
+  });
+  ++samples_;
+  spent_ += Clock::now() - begin;
+  return result;
+}
+
+std::chrono::nanoseconds StorageMeter::cost() const {
+  return samples_ == 0 ? std::chrono::nanoseconds() : spent_ / static_cast<long>(samples_);
+}
+
+void StorageMeter::renew() {
+  std::error_code ignored;
+  for (const std::string& name : std::exchange(old_files_, {})) std::filesystem::remove(name, ignored);
+  entries_.clear();
+  // The old files stay until the next time, so that the new ones cannot take their place.
+  old_files_ = place_.forget();
+  is_renewed_ = true;
+}
+
+Setting default_setting(Workplace& place, const SharedContent& content, TuneTask task) {
+  std::unique_ptr<Subject> subject;
+  if (task == TuneTask::kSave) {
+    subject = codec_write(place, content, {}, {});
+    subject->prepare();
+    static_cast<void>(subject->run());
+  } else {
+    subject = codec_read(place, content, {}, {}, {.cache = task == TuneTask::kLoadWarm ? Cache::kWarm : Cache::kCold});
+    subject->prepare();
+  }
+  const RunDescription& d = subject->description();
+  return {.io = d.io_actual,
+          .block_bytes = d.block_bytes.value_or(0),
+          .queue_depth = d.queue_depth.value_or(1),
+          .threads = d.threads.value_or(1),
+          .pages = Pages::kHuge};
+}
+
+}  // namespace tzmark::bench

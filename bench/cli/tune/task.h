@@ -1,0 +1,31 @@
+// What is tuned: a goal in one cache state. Values; thread-safe; never throws.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "subjects/subject.h"
+
+namespace tzmark::bench {
+
+enum class TuneTask : std::uint8_t { kLoadWarm, kLoadCold, kSave };
+
+// "load-warm", "load-cold", "save", as in the result document.
+constexpr std::string_view name_of(TuneTask task) {
+  switch (task) {
+    case TuneTask::kLoadWarm:
+      return "load-warm";
+    case TuneTask::kLoadCold:
+      return "load-cold";
+    case TuneTask::kSave:
+      break;
+  }
+  return "save";
+}
+
+// "warm", "cold", "none"
+constexpr std::string_view cache_name(TuneTask task) {
+  return task == TuneTask::kLoadWarm ? "warm" : task == TuneTask::kLoadCold ? "cold" : "none";
+}
+
+}  // namespace tzmark::bench

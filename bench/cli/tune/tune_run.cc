@@ -1,0 +1,590 @@
+// The phases in order; see tune_run.h.
+#include "cli/tune/tune_run.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "cli/steady.h"
+#include "cli/tune/device_load.h"
+#include "cli/tune/interruption.h"
+#include "cli/tune/storage_meter.h"
+#include "harness/ceilings.h"
+#include "harness/small_file.h"
+#include "subjects/content.h"
+#include "subjects/ours.h"
+#include "tune/budget.h"
+#include "tune/space.h"
+#include "tune/throttling.h"
+#include "tzmark/error.h"
+#include "tzmark/io.h"
+
+namespace tzmark::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::nanoseconds;
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kMib = 1 << 20;
+// Settings are checked on so much data: enough for several transfers of most blocks.
+constexpr std::uint64_t kCheckedBytes = 8 * kMib;
+constexpr std::uint64_t kPilotBytes = 32 * kMib;
+// Files of one size that exist at the same time: for each cache state and for raw transfers, old and new ones.
+constexpr std::uint64_t kFiles = 10;
+// Copies of the data in memory: tensors, loaded ones, the page cache, and the workloads of the model.
+constexpr std::uint64_t kCopiesInMemory = 10;
+constexpr std::uint64_t kContentBytesMax = std::uint64_t{4} << 30;
+
+std::uint64_t memory_available() {
+  const auto text = labelled(read_text("/proc/meminfo").value_or(""), "MemAvailable");
+  return text ? std::strtoull(text->c_str(), nullptr, 10) * 1024 : 0;
+}
+
+std::vector<TuneTask> tasks_of(const TuneOptions& options, const Probe& probe, std::vector<std::string>& warnings) {
+  std::vector<TuneTask> tasks;
+  if (options.goal != "save") {
+    if (options.cache != "cold") tasks.push_back(TuneTask::kLoadWarm);
+    if (options.cache != "warm" && probe.is_memory) {
+      const std::string why = fmt::format("{} is on {}, which keeps files in memory: there is no cold load to tune",
+                                          options.directory, probe.mount ? probe.mount->file_system : "tmpfs");
+      if (options.cache == "cold") throw Error(ErrorCode::kUnavailable, why);
+      warnings.push_back(why);
+    } else if (options.cache != "warm") {
+      tasks.push_back(TuneTask::kLoadCold);
+    }
+  }
+  if (options.goal != "load") tasks.push_back(TuneTask::kSave);
+  return tasks;
+}
+
+class Tuning {
+ public:
+  Tuning(const TuneOptions& options, Clock::time_point begin, const std::function<void(const std::string&)>& progress,
+         TuneOutcome& outcome)
+      : options_(options),
+        progress_(progress),
+        outcome_(outcome),
+        budget_end_(begin + std::chrono::seconds(options.budget_s)),
+        place_(options.directory) {}
+
+  void run() {
+    const Interruption interruption;
+    std::vector<TuneTask> tasks = tasks_of(options_, outcome_.probe, outcome_.warnings);
+    make_contents(tasks);
+    find_paths();
+    bool is_complete = true;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      run_task(tasks[i], phase_times(left(), tasks.size() - i, true));
+      is_complete = is_complete && outcome_.tasks.back().search.is_complete;
+      place_.clear();
+    }
+    predict();
+    if (filter_.was_busy()) {
+      outcome_.warnings.push_back(
+          fmt::format("the machine was busy: other processes disturbed {} of {} samples, which had to count",
+                      filter_.disturbed_samples(), filter_.samples()));
+    }
+    if (options_.sustain_s > 0) sustain();
+    outcome_.is_complete = is_complete;
+  }
+
+ private:
+  nanoseconds left() const { return std::max<nanoseconds>(budget_end_ - Clock::now(), 0ns); }
+
+  // Shows a line, and ends the run after a signal.
+  void step(const std::string& what) {
+    Interruption::check();
+    if (!progress_ || Clock::now() - shown_ < 200ms) return;
+    shown_ = Clock::now();
+    progress_(fmt::format("{} s left: {}", (left() + 999ms) / 1s, what));
+  }
+
+  // Chooses the amount of data by what the default setting moves in each task.
+  void make_contents(std::vector<TuneTask>& tasks) {
+    step("preparing");
+    small_ = std::make_shared<TensorContent>(make_workload(options_.workload, scale_at_most(kCheckedBytes)));
+    if (options_.scale_bytes != 0) {
+      content_ = std::make_shared<TensorContent>(make_workload(options_.workload, options_.scale_bytes));
+      for (const TuneTask task : tasks) standards_[task] = default_setting(place_, small_, task);
+    } else {
+      choose_content(tasks);
+    }
+    outcome_.workload_name = options_.workload;
+    outcome_.workload_label = content_->workload().label();
+    outcome_.bytes = content_->data_bytes();
+    outcome_.tensors = content_->table().size();
+    place_.clear();
+  }
+
+  std::uint64_t scale_at_most(std::uint64_t bytes) const {
+    return options_.scale_bytes == 0 ? bytes : std::min(bytes, options_.scale_bytes);
+  }
+
+  void choose_content(std::vector<TuneTask>& tasks) {
+    content_ = std::make_shared<TensorContent>(make_workload(options_.workload, kPilotBytes));
+    std::vector<double> rates;
+    for (const TuneTask task : tasks) {
+      step("preparing");
+      standards_[task] = default_setting(place_, small_, task);
+      StorageMeter meter(place_, content_, small_, filter_, meter_options(task));
+      // The first one also pays for what is not there yet.
+      static_cast<void>(meter.sample(standards_[task]));
+      rates.push_back(1 / meter.sample(standards_[task]).seconds_per_byte);
+    }
+    const std::uint64_t room =
+        std::min({kContentBytesMax, memory_available() / kCopiesInMemory, outcome_.probe.free_bytes / kFiles});
+    const auto [slowest, fastest] = std::ranges::minmax(rates);
+    const std::uint64_t bytes =
+        sample_bytes(left() / static_cast<long>(tasks.size()), slowest, fastest, std::max(room, kSampleBytesMin));
+    content_ = std::make_shared<TensorContent>(make_workload(options_.workload, bytes));
+  }
+
+  MeterOptions meter_options(TuneTask task) {
+    return {.task = task, .verification = options_.verification, .standard = standards_[task], .check = [] {
+              Interruption::check();
+            }};
+  }
+
+  // Paths that this file system and machine offer.
+  void find_paths() {
+    const std::string name = place_.file(small_, {});
+    for (const IoPath& path : io_paths()) {
+      const bool is_named = std::ranges::find(options_.io, path.name) != options_.io.end();
+      if (!is_named && (!options_.io.empty() || !path.variant_of.empty())) continue;
+      if (path.name == "gpudirect") continue;  // moves GPU memory only
+      std::string why = path.why_unavailable();
+      try {
+        if (why.empty()) {
+          const auto file = open_file(name, OpenMode::kRead, path.name);
+          paths_.push_back({std::string(path.name), file->is_asynchronous()});
+        }
+      } catch (const Error& error) {
+        why = error.message();
+      }
+      if (why.empty()) continue;
+      why = fmt::format("I/O path {}: {}", path.name, why);
+      if (is_named) throw Error(ErrorCode::kUnavailable, why);
+      outcome_.warnings.push_back("not tried: " + why);
+    }
+  }
+
+  std::vector<Setting> settings_for(TuneTask task) {
+    SpaceOptions space;
+    space.paths = paths_;
+    space.cores = thread_count(0);
+    space.align_bytes = std::max<std::uint64_t>(1, outcome_.probe.direct_align_bytes.value_or(1));
+    space.memory_limit_bytes = options_.memory_limit_bytes;
+    space.workload_bytes = content_->data_bytes();
+    space.standard = standards_[task];
+    std::vector<Setting> settings = settings_of(space);
+    // The memory of a save is the caller's.
+    if (task == TuneTask::kSave) {
+      std::erase_if(settings, [](const Setting& setting) { return setting.pages == Pages::kSmall; });
+    }
+    return settings;
+  }
+
+  void run_task(TuneTask task, const PhaseTimes& times) {
+    const Clock::time_point begin = Clock::now();
+    TaskOutcome& found = outcome_.tasks.emplace_back();
+    found.task = task;
+    StorageMeter meter(place_, content_, small_, filter_, meter_options(task));
+    try {
+      search(meter, found, times.search);
+      if (found.recommended() != nullptr) {
+        find_ceiling(meter, found, begin + times.ceilings);
+        try_advice(meter, found, begin + times.advice);
+        fit_model(meter, found, begin + times.model);
+      }
+    } catch (...) {
+      found.elapsed = Clock::now() - begin;
+      throw;
+    }
+    found.elapsed = Clock::now() - begin;
+  }
+
+  void search(StorageMeter& meter, TaskOutcome& found, nanoseconds budget) {
+    SearchOptions options;
+    options.budget = budget;
+    options.seed = options_.seed;
+    options.memory_limit_bytes = options_.memory_limit_bytes;
+    options.stop = [] { return Interruption::number() != 0; };
+    options.progress = [&](const SearchProgress& progress) {
+      std::string line = fmt::format("{}: {}", name_of(found.task), progress.what);
+      if (progress.best_rate) line += fmt::format(", best {:.2f} GB/s", *progress.best_rate / 1e9);
+      step(line);
+    };
+    search_settings(meter, settings_for(found.task), options, found.search);
+    Interruption::check();
+    const TunedSetting& standard = found.search.settings[found.search.standard];
+    if (!found.search.recommended) {
+      outcome_.warnings.push_back(fmt::format("{}: no answer: {}", name_of(found.task),
+                                              standard.failed.empty() ? "the budget is too short" : standard.failed));
+    }
+  }
+
+  // Rates of the codec and of raw transfers in turn, of the device and of the cores.
+  void find_ceiling(StorageMeter& meter, TaskOutcome& found, Clock::time_point end) {
+    const Setting& setting = found.recommended()->setting;
+    const std::string what = fmt::format("{}: ceilings", name_of(found.task));
+    const auto left_here = [&] { return std::max<nanoseconds>(end - Clock::now(), 0ns); };
+    if (left_here() == 0ns) return;
+    step(what);
+    CeilingRates rates;
+    rates.is_warm = found.task == TuneTask::kLoadWarm;
+    rates.io = setting.io;
+    const auto add = [&](std::string name, std::vector<double> samples) {
+      if (samples.empty()) return std::optional<double>();
+      const Interval rate = median_interval(std::move(samples));
+      found.ceiling.measured.emplace_back(std::move(name), rate);
+      return std::optional(rate.median);
+    };
+    const Clock::time_point paired_end = Clock::now() + left_here() / 3;
+    std::vector<double> codec, raw;
+    measure_pairs(meter, setting, what, paired_end, codec, raw);
+    rates.codec = add("codec", codec).value_or(0);
+    rates.raw = add("raw " + setting.io, raw);
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < raw.size(); ++i) ratios.push_back(codec[i] / raw[i]);
+    if (!ratios.empty()) rates.codec_over_raw = median_interval(ratios).median;
+    measure_cores(setting, rates, add, left_here() / 8);
+    if (!rates.is_warm) measure_devices(found.task, what, end, rates, add);
+    found.ceiling.verdict = judge_ceiling(rates);
+  }
+
+  void measure_pairs(StorageMeter& meter, const Setting& setting, const std::string& what, Clock::time_point end,
+                     std::vector<double>& codec, std::vector<double>& raw) {
+    constexpr std::size_t kPairsMax = 25;
+    Measured measured{meter.raw(setting), {}, {}};
+    bool has_raw = true;
+    try {
+      measured.subject->verify();
+    } catch (const Error& error) {
+      if (error.error_class() != ErrorClass::kUnavailable) throw;
+      has_raw = false;
+    }
+    do {
+      step(what);
+      if (has_raw) {
+        const Sample sample = measured.subject->run();
+        raw.push_back(static_cast<double>(measured.description().bytes) / seconds_of(sample));
+      }
+      codec.push_back(1 / meter.sample(setting).seconds_per_byte);
+    } while (Clock::now() < end && codec.size() < kPairsMax);
+  }
+
+  template <typename Add>
+  void measure_cores(const Setting& setting, CeilingRates& rates, const Add& add, nanoseconds time) {
+    constexpr std::size_t kRepetitions = 5;
+    const bool is_hashing = options_.verification != "none";
+    const Rung hash = options_.verification == "both" ? Rung::kSha256Lanes : Rung::kCrc32;
+    Ladder ladder(std::clamp(setting.threads, 1U, thread_count(0)));
+    const nanoseconds each = std::clamp<nanoseconds>(time / (kRepetitions * (is_hashing ? 2 : 1)), 5ms, 100ms);
+    std::vector<double> copies, hashes;
+    for (std::size_t i = 0; i < kRepetitions; ++i) {
+      Interruption::check();
+      copies.push_back(ladder.measure(Rung::kMemcpy, each));
+      if (is_hashing) hashes.push_back(ladder.measure(hash, each));
+    }
+    rates.memory_copy = add("memory copy", copies);
+    rates.hashing = add(std::string(rung_name(hash)), hashes);
+  }
+
+  // Loads of rising bytes in flight, each longer than the bursts that devices permit.
+  template <typename Add>
+  void measure_devices(TuneTask task, const std::string& what, Clock::time_point end, CeilingRates& rates,
+                       const Add& add) {
+    constexpr std::uint64_t kBlockBytes = kMib;
+    constexpr unsigned kDepths[] = {2, 8, 32, 128};
+    const std::string io = direct_path();
+    if (io.empty()) return;
+    DeviceLoad load;
+    load.file_name = place_.new_name(".device");
+    make_device_file(load.file_name, rates.codec);
+    const std::uint64_t file_bytes = std::filesystem::file_size(load.file_name);
+    load.io = io;
+    load.writes = task == TuneTask::kSave;
+    load.block_bytes = kBlockBytes;
+    load.threads = thread_count(0);
+    std::vector<unsigned> depths(std::begin(kDepths), std::end(kDepths));
+    for (std::size_t i = 0; i < depths.size(); ++i) {
+      const unsigned depth = depths[i];
+      const std::uint64_t in_flight = depth * kBlockBytes;
+      const nanoseconds each =
+          std::clamp<nanoseconds>((end - Clock::now()) / static_cast<long>(depths.size() - i), 50ms, 4s);
+      load.warm_up = each / 4;
+      load.time = each - load.warm_up;
+      step(fmt::format("{}, {} MiB in flight", what, in_flight / kMib));
+      load.queue_depth = depth;
+      try {
+        const double rate = measure_device(load, [&] { step(what); });
+        rates.device.push_back({in_flight, rate});
+        add(fmt::format("device, {} MiB in flight", in_flight / kMib), {rate});
+        // More would only wait in queues, or repeat blocks of the file; the other points get the time.
+        while (depths.size() > std::max<std::size_t>(2, i + 1) &&
+               (static_cast<double>(depths.back() * kBlockBytes) > rate / 4 ||
+                depths.back() * kBlockBytes > file_bytes / 2)) {
+          depths.pop_back();
+        }
+      } catch (const Error& error) {
+        if (error.error_class() != ErrorClass::kUnavailable) throw;
+      }
+      if (Clock::now() >= end && rates.device.size() > 1) break;
+    }
+    std::filesystem::remove(load.file_name);
+  }
+
+  // Larger than what is in flight, unless the storage takes too long to write it.
+  void make_device_file(const std::string& name, double rate) {
+    constexpr std::uint64_t kBytes = 256 * kMib;
+    const auto half_second = static_cast<std::uint64_t>(rate / 2);
+    const std::uint64_t room = outcome_.probe.free_bytes / kFiles;
+    const std::uint64_t wanted = std::min({kBytes, half_second, room});
+    const auto file = open_file(name, OpenMode::kCreate);
+    std::uint64_t end = 0;
+    do {
+      Interruption::check();
+      content_->make_new_version();
+      file->write_at(end, content_->bytes());
+      end += content_->data_bytes();
+    } while (end < wanted);
+    file->sync();
+  }
+
+  std::string direct_path() const {
+    for (const std::string_view name : {"uring-direct", "direct"}) {
+      for (const IoPath& path : io_paths()) {
+        if (path.name != name || !path.why_unavailable().empty()) continue;
+        if (outcome_.probe.takes_direct) return std::string(name);
+      }
+    }
+    return "";
+  }
+
+  // Advice for this task, with its effect where it can be tried.
+  void try_advice(StorageMeter& meter, TaskOutcome& found, Clock::time_point end) {
+    TaskAnswer answer;
+    answer.task = name_of(found.task);
+    answer.recommended = found.recommended()->setting;
+    answer.bytes = content_->data_bytes();
+    for (const TunePath& path : paths_) answer.paths.push_back(path.name);
+    std::mt19937_64 random(options_.seed);
+    for (Advice& advice : advise(outcome_.probe, {&answer, 1})) {
+      AdviceOutcome& tried = outcome_.advice.emplace_back(AdviceOutcome{std::move(advice), {}});
+      if (!tried.advice.trial || Clock::now() >= end) continue;
+      try {
+        tried.effect = effect_of(meter, *tried.advice.trial, end, random);
+      } catch (const Error& error) {
+        if (error.error_class() != ErrorClass::kUnavailable) throw;
+      }
+    }
+  }
+
+  // Laps of both settings, in one order and in the reverse one, so that drift cancels.
+  std::optional<RatioInterval> effect_of(StorageMeter& meter, const Trial& trial, Clock::time_point end,
+                                         std::mt19937_64& random) {
+    constexpr std::size_t kLapsMax = 22;
+    SequentialRatio ratio;
+    while (Clock::now() < end && ratio.pairs() < kLapsMax) {
+      step("trying advice");
+      const bool with_first = (random() & 1) != 0;
+      double log_ratio = 0;
+      for (const bool with : {with_first, !with_first, !with_first, with_first}) {
+        const TuneSample sample = meter.sample(with ? trial.with : trial.without);
+        log_ratio += (with ? -0.5 : 0.5) * std::log(sample.seconds_per_byte);
+      }
+      static_cast<void>(ratio.add(log_ratio));
+    }
+    ratio.finish();
+    return ratio.pairs() == 0 ? std::nullopt : std::optional(ratio.interval());
+  }
+
+  // Workloads of different sizes and numbers of tensors at the recommended setting, in rounds.
+  void fit_model(StorageMeter& meter, TaskOutcome& found, Clock::time_point end) {
+    constexpr std::size_t kRoundsMin = 3, kRoundsMax = 15, kPointsMin = 4;
+    const std::uint64_t bytes = content_->data_bytes();
+    struct Wanted {
+      const char* name;
+      std::uint64_t bytes;
+    };
+    // Wide apart in bytes per tensor and in bytes; the first four suffice.
+    const Wanted wanted[] = {{"one-huge", kMib},        {"many-tiny", bytes / 3}, {"one-huge", bytes},
+                             {"mixed", bytes / 2},      {"many-tiny", bytes / 8}, {"one-huge", bytes / 4},
+                             {"pythia-1.4b", bytes / 2}};
+    std::vector<Measured> subjects;
+    const Setting& setting = found.recommended()->setting;
+    const Clock::time_point begin = Clock::now();
+    nanoseconds longest{};
+    for (const Wanted& one : wanted) {
+      const Clock::time_point point_begin = Clock::now();
+      // Half of the time is for the rounds.
+      if (point_begin + longest >= begin + (end - begin) / 2) break;
+      step(fmt::format("{}: model, {}", name_of(found.task), one.name));
+      const auto content = model_content(one.name, std::max(one.bytes, kMib));
+      if (!content) continue;
+      subjects.push_back({meter.codec(setting, content), {}, {}});
+      subjects.back().subject->verify();
+      ModelPoint& point = found.points.emplace_back();
+      const std::uint64_t point_bytes = content->data_bytes();
+      point.workload = fmt::format("{}/{}KiB", one.name, point_bytes >> 10);
+      point.cost = {content->table().size(), point_bytes, {}};
+      longest = std::max<nanoseconds>(longest, Clock::now() - point_begin);
+    }
+    nanoseconds round_length{};
+    std::size_t rounds = 0;
+    for (; subjects.size() >= kPointsMin && rounds < kRoundsMax; ++rounds) {
+      const Clock::time_point round_begin = Clock::now();
+      if (round_begin + round_length > end) break;
+      for (std::size_t i = 0; i < subjects.size(); ++i) {
+        step(fmt::format("{}: model, round {}", name_of(found.task), rounds + 1));
+        found.points[i].cost.seconds.push_back(seconds_of(subjects[i].subject->run()));
+      }
+      round_length = Clock::now() - round_begin;
+    }
+    if (rounds < kRoundsMin) {
+      found.points.clear();
+      outcome_.warnings.push_back(
+          fmt::format("{}: no model: the budget is too short to measure several workloads", name_of(found.task)));
+      return;
+    }
+    std::vector<CostPoint> points;
+    for (const ModelPoint& point : found.points) points.push_back(point.cost);
+    found.model = CostModel::fit(points);
+  }
+
+  // Nothing for a workload that cannot be so small.
+  std::shared_ptr<const TensorContent> model_content(const char* name, std::uint64_t bytes) const {
+    try {
+      return std::make_shared<TensorContent>(make_workload(name, bytes));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kUsage) throw;
+      return nullptr;
+    }
+  }
+
+  void predict() {
+    for (const std::string& text : options_.predictions) {
+      const NamedWorkload workload = parse_prediction(text);
+      for (const TaskOutcome& found : outcome_.tasks) {
+        if (!found.model) continue;
+        outcome_.predictions.push_back({workload.text, found.task, workload.tensors, workload.bytes,
+                                        found.model->predict(workload.tensors, workload.bytes)});
+      }
+    }
+  }
+
+  // The recommended setting of each task, for a long time.
+  void sustain() {
+    for (TaskOutcome& found : outcome_.tasks) {
+      if (found.recommended() == nullptr) continue;
+      const Setting setting = found.recommended()->setting;
+      std::vector<Measured> one(1);
+      one[0].subject = codec_subject(found.task, setting);
+      LongRunOptions options;
+      options.duration = std::chrono::seconds(options_.sustain_s);
+      options.directory = options_.directory;
+      options.stop = [] { return Interruption::number() != 0; };
+      options.progress = progress_;
+      run_for(one, options);
+      if (one[0].long_run && !one[0].long_run->operations.empty()) {
+        found.sustained = judge_sustained(one[0]);
+      } else if (!one[0].why.empty()) {
+        outcome_.warnings.push_back(fmt::format("{}: no long run: {}", name_of(found.task), one[0].why));
+      }
+      place_.clear();
+      Interruption::check();
+    }
+  }
+
+  // A meter of its own would touch memory in another way than a long run.
+  std::unique_ptr<Subject> codec_subject(TuneTask task, const Setting& setting) {
+    return StorageMeter(place_, content_, small_, filter_, meter_options(task)).codec(setting, content_);
+  }
+
+  SustainedOutcome judge_sustained(const Measured& measured) const {
+    const std::vector<TimedOperation>& operations = measured.long_run->operations;
+    const std::uint64_t bytes = measured.description().bytes;
+    SustainedOutcome found;
+    found.duration_s = static_cast<double>(operations.back().end_ns) / 1e9;
+    found.series = series_of(operations, bytes);
+    found.state = judge_steady(operations, bytes);
+    if (const auto fall = find_fall(found.series.rates)) {
+      found.began_s = static_cast<double>(fall->at * found.series.bucket_ns) / 1e9;
+      found.text = fmt::format(
+          "the rate fell from {:.2f} to {:.2f} GB/s after {:.0f} s: the device throttles itself, or its write cache is "
+          "full",
+          fall->before / 1e9, fall->after / 1e9, *found.began_s);
+      return found;
+    }
+    const std::string rate = found.state.rate ? fmt::format("{:.2f} GB/s", *found.state.rate / 1e9) : "the rate";
+    found.text = found.state.why.empty() ? fmt::format("{} in the second half, and it lasts", rate)
+                                         : fmt::format("{} in the second half: {}", rate, found.state.why);
+    return found;
+  }
+
+  const TuneOptions& options_;
+  const std::function<void(const std::string&)>& progress_;
+  TuneOutcome& outcome_;
+  const Clock::time_point budget_end_;
+  Workplace place_;
+  SharedContent content_, small_;
+  std::map<TuneTask, Setting> standards_;
+  std::vector<TunePath> paths_;
+  BusyFilter filter_;
+  Clock::time_point shown_;
+};
+
+}  // namespace
+
+std::vector<double> rates_of(const std::vector<TuneSample>& samples) {
+  std::vector<double> rates;
+  for (const TuneSample& sample : samples) rates.push_back(1 / sample.seconds_per_byte);
+  return rates;
+}
+
+NamedWorkload parse_prediction(const std::string& text) {
+  const std::size_t slash = text.find('/');
+  std::optional<std::uint64_t> bytes;
+  if (slash != std::string::npos) {
+    std::string size = text.substr(slash + 1);
+    try {
+      size = CLI::AsSizeValue(false)(size).empty() ? size : "";
+    } catch (const CLI::Error&) {
+      size.clear();
+    }
+    std::uint64_t value = 0;
+    if (size.empty() || !CLI::detail::lexical_cast(size, value) || value == 0) {
+      throw Error(ErrorCode::kUsage, fmt::format("'{}' has no size such as 64MiB after the slash", text));
+    }
+    bytes = value;
+  }
+  const Workload workload = make_workload(text.substr(0, slash), bytes);
+  return {text, workload.tensors.size(), workload.data_bytes()};
+}
+
+void run_tune(const TuneOptions& options, std::chrono::steady_clock::time_point begin,
+              const std::function<void(const std::string&)>& progress, TuneOutcome& outcome) {
+  for (const std::string& name : options.io) {
+    if (std::ranges::none_of(io_paths(), [&](const IoPath& path) { return path.name == name; })) {
+      throw Error(ErrorCode::kUsage, fmt::format("there is no I/O path '{}'; tzmark bench --list-io lists them", name));
+    }
+    if (name == "gpudirect") throw Error(ErrorCode::kUnavailable, "the path gpudirect moves GPU memory only");
+  }
+  for (const std::string& text : options.predictions) static_cast<void>(parse_prediction(text));
+  static_cast<void>(
+      make_workload(options.workload, options.scale_bytes != 0 ? std::optional(options.scale_bytes) : std::nullopt));
+  outcome.probe = probe_storage(options.directory);
+  outcome.warnings = outcome.probe.warnings;
+  const std::uint64_t least = options.scale_bytes != 0 ? options.scale_bytes : kPilotBytes;
+  require_room(outcome.probe, kFiles * least);
+  Tuning(options, begin, progress, outcome).run();
+}
+
+}  // namespace tzmark::bench
