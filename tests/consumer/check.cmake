@@ -26,6 +26,33 @@ run("${CMAKE_COMMAND}" -S "${consumer}" -B "${SCRATCH}/build" -G Ninja -DCMAKE_B
 run("${CMAKE_COMMAND}" --build "${SCRATCH}/build")
 run("${SCRATCH}/build/list_tensors" "${CASE}.tensors")
 
+# The tools of the moved installation find their siblings and data.
+file(GLOB commands RELATIVE "${SCRATCH}/moved prefix/bin" "${SCRATCH}/moved prefix/bin/*")
+if(NOT commands STREQUAL "tzmark")
+  message(FATAL_ERROR "bin contains ${commands}, and not tzmark alone")
+endif()
+set(tzmark "${SCRATCH}/moved prefix/bin/tzmark")
+run("${tzmark}" verify "${CASE}.tensors")
+run("${tzmark}" bench --list-io)
+run("${tzmark}" conform --only "hash-*")
+if(NOT output MATCHES "[1-9][0-9]* passed, 0 failed")
+  message(FATAL_ERROR "tzmark conform printed\n${output}")
+endif()
+
+# The same program without CMake, by tzmark.pc.
+find_program(pkg_config pkg-config REQUIRED)
+find_program(compiler c++ REQUIRED)
+set(ENV{PKG_CONFIG_PATH} "${SCRATCH}/moved prefix/lib/pkgconfig")
+run("${pkg_config}" --modversion tzmark)
+run(sh -c "eval \"\"$2\" -std=c++20 \"$3\" -o \"$4\" $(\"$1\" --cflags --libs tzmark)\"" sh
+    "${pkg_config}" "${compiler}" "${consumer}/main.cc" "${SCRATCH}/list_tensors")
+run("${SCRATCH}/list_tensors" "${CASE}.tensors")
+set(by_pkg_config "${output}")
+run("${SCRATCH}/build/list_tensors" "${CASE}.tensors")
+if(NOT by_pkg_config STREQUAL output)
+  message(FATAL_ERROR "the program by tzmark.pc printed\n${by_pkg_config}and not\n${output}")
+endif()
+
 # The case's own expectation says what the names are; all of them are paths of one string.
 file(READ "${CASE}.json" expected)
 string(JSON count LENGTH "${expected}" tensors)

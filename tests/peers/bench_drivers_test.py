@@ -400,6 +400,24 @@ class SafetensorsCase(Common, Case):
                 self.assertEqual(result.framework, name)
                 self.assert_content(result.tensors, tensors)
 
+    def test_maps_when_asked(self) -> None:
+        for touch in (False, True):
+            reply = self.ask_well(
+                op="read",
+                file=str(self.source),
+                framework="torch",
+                mapped=True,
+                touch=touch,
+            )
+            self.assert_read(reply, ALL)
+            self.assertEqual(reply["detail"], "torch, mapped")
+        self.assert_refused(
+            "only for torch",
+            op="read",
+            file=str(self.make("mapped", OF_NUMPY)[1]),
+            mapped=True,
+        )
+
     def test_refuses_what_the_format_has_not(self) -> None:
         self.ask_well(op="prepare", spec=str(self.spec))
         out, source = str(self.scratch / "refused"), str(self.source)
@@ -414,7 +432,60 @@ class SafetensorsCase(Common, Case):
         self.assertFalse(Path(out).exists())
 
 
-CASES = {case.name: case for case in (TensorizerCase, SafetensorsCase)}
+class TzmarkCase(Common, Case):
+    """The module in Python."""
+
+    name = "tzmark"
+
+    def test_says_what_it_is(self) -> None:
+        self.assertEqual(self.driver.hello["peer"], "tzmark-python")
+        self.assertEqual(self.driver.hello["operations"], ["read", "open"])
+        self.assertEqual(self.driver.hello["formats"], ["tensors", "safetensors"])
+
+    def test_reads(self) -> None:
+        plain, locked = (self.scratch / f"{name}.tensors" for name in ("a", "b"))
+        self.tzmark.run("convert", self.source, plain)
+        self.tzmark.run("convert", self.source, locked, "--encrypt-key-hex", KEY)
+        for file, key in ((plain, None), (locked, KEY), (self.source, None)):
+            for options in (
+                {"readers": 2},
+                {"framework": "torch", "touch": True},
+                {"lazy": True, "touch": True},
+                *([{"verify": True}] if file != self.source else []),
+                *([{"mapped": True}] if key is None else []),
+            ):
+                reply = self.ask_well(op="read", file=str(file), key_hex=key, **options)
+                self.assert_read(reply, ALL)
+            self.assert_timed(self.ask_well(op="open", file=str(file), key_hex=key))
+        self.assert_refused("verify", op="read", file=str(self.source), verify=True)
+        self.assert_refused(
+            "encrypted", op="read", file=str(locked), key_hex=KEY, mapped=True
+        )
+
+    def test_writes_nothing(self) -> None:
+        self.ask_well(op="prepare", spec=str(self.spec))
+        out = str(self.scratch / "refused.tensors")
+        self.assert_refused("sync", op="write", file=out, hashes="both")
+
+    def test_verifies_only_when_asked(self) -> None:
+        file = self.scratch / "flipped.tensors"
+        self.tzmark.run("convert", self.source, file, "--layout", "v4")
+        content = bytearray(file.read_bytes())
+        content[-9] ^= 1
+        file.write_bytes(content)
+        self.assert_read(self.ask_well(op="read", file=str(file)), ALL)
+        self.assert_refused("TZR-HSH", op="read", file=str(file), verify=True)
+
+    def test_the_tensors_are_in_memory_of_their_own(self) -> None:
+        import tzmark_driver
+
+        result = self.assert_own_memory(
+            tzmark_driver.Tzmark(), self.make("spoiled", OF_NUMPY)[1]
+        )
+        self.assert_content(result, OF_NUMPY)
+
+
+CASES = {case.name: case for case in (TensorizerCase, SafetensorsCase, TzmarkCase)}
 
 
 def main() -> int:

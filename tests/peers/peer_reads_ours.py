@@ -168,7 +168,8 @@ def peer_refuses(tensor: Tensor) -> str | None:
         return "a dtype that torch does not have at all"
     if not hasattr(torch, dtype):
         return f"{dtype}, which torch {torch.__version__} does not have"
-    if tensor["wire_dtype"].startswith(">"):
+    # A single byte has no order.
+    if tensor["wire_dtype"].startswith(">") and not tensor["wire_dtype"].endswith("1"):
         return "big-endian data"
     if tensor["meta"] and not tensor["shape"]:
         return "a meta scalar, whose size upstream computes as a fraction"

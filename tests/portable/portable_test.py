@@ -71,7 +71,7 @@ class PortableTest(unittest.TestCase):
         tried = [*ENTER, "mount", "--rbind", "/proc", self.root / "proc"]
         if subprocess.run(tried, capture_output=True).returncode != 0:
             self.skipTest("nothing can be mounted here, not even in a namespace")
-        for program in (self.folder / "bin").iterdir():
+        for program in (*self.folder.glob("bin/*"), *self.folder.glob("libexec/*/*")):
             for file in glibc_files(program):
                 place = self.root / file.relative_to("/")
                 place.parent.mkdir(parents=True, exist_ok=True)

@@ -89,7 +89,7 @@ BENCH_STRANGERS = ("reference", "conformance")
 
 # Folders under bench/ whose headers are included by that name. Its cli/ shares the name with that of the reference.
 BENCH_FOLDERS = frozenset(
-    {"checkpoints", "workloads", "harness", "subjects", "micro", "simulation"}
+    {"checkpoints", "workloads", "harness", "subjects", "micro", "simulation", "tune"}
 )
 
 # The benchmark measures the library that users get: of the reference it includes public headers (tzmark/), and its

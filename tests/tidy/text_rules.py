@@ -37,7 +37,7 @@ def opening_comment(path: Path, text: str) -> Iterator[Finding]:
     lines = text.splitlines()
     number = 2 if lines and lines[0].startswith("#!") else 1
     first = lines[number - 1] if len(lines) >= number else ""
-    if kind in CPP:
+    if kind in CPP or kind == ".go":
         wanted = r"// \S|/\* \S"
     elif kind == ".py":
         wanted = r'r?"""\S|# \S'
@@ -50,9 +50,9 @@ def opening_comment(path: Path, text: str) -> Iterator[Finding]:
 
 
 def white_space(path: Path, text: str) -> Iterator[Finding]:
-    """No tabs, no trailing blanks, no carriage returns; the last line ends."""
+    """No tabs but those of gofmt, no trailing blanks, no carriage returns; the last line ends."""
     for number, line in enumerate(text.split("\n"), start=1):
-        if "\t" in line:
+        if "\t" in (line.lstrip("\t") if path.suffix == ".go" else line):
             yield number, "a tab"
         if line != line.rstrip():
             yield number, "blanks at the end of the line"

@@ -45,6 +45,7 @@ class EachRule(unittest.TestCase):
 
     def test_white_space(self) -> None:
         self.assert_found("a.cc", "// A.\n\tint x;\n", "tab")
+        self.assert_found("a.go", "// A.\nvar a\t= 1\n", "tab")
         self.assert_found("a.md", "text \n", "blanks")
         self.assert_found("a.md", "text\r\n", "blanks")
         self.assert_found("a.md", "text", "no end")

@@ -1,0 +1,21 @@
+// tzmark._tzmark.Checkpointer, and loading checkpoints.
+#pragma once
+
+#include "py.h"
+
+namespace tzmark::py {
+
+// Registers the type. Throws PythonError.
+void add_checkpointer_type(PyObject* module);
+
+// load_checkpoint(directory, rank, world_size, committed_only, io, threads): (state, model, optimizer, sharded). state
+// is a dict; model and optimizer are lists of (name, Buffer). world_size 0: a checkpoint that is not sharded.
+PyObject* load_checkpoint(PyObject* module, PyObject* arguments);
+
+// newest_checkpoint(parent): (directory, step, world_size) of the newest committed checkpoint, or None.
+PyObject* newest_checkpoint(PyObject* module, PyObject* arguments);
+
+// clean_checkpoints(parent): (directories removed, sentences about those kept).
+PyObject* clean_checkpoints(PyObject* module, PyObject* arguments);
+
+}  // namespace tzmark::py

@@ -1,0 +1,36 @@
+// A private mapping of a whole file: memory whose pages are those of the page cache until they are written to.
+//
+// Writes change the memory alone, never the file. Renaming or deleting the file has no effect. If another process
+// changes the file in place, the memory shows the change; if it truncates the file, access to a page beyond the new end
+// raises SIGBUS, as does a page that the device fails to read. No library can prevent that without signal handlers.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+
+namespace tzmark::py {
+
+// For any number of threads.
+class FileMapping {
+ public:
+  // Throws TZE-ENV-001 if the file cannot be opened or mapped, and TZE-AVL-001 if it is not a regular file.
+  explicit FileMapping(const std::string& file_name);
+  ~FileMapping();
+  FileMapping(const FileMapping&) = delete;
+  FileMapping& operator=(const FileMapping&) = delete;
+
+  std::span<std::byte> bytes() const { return {data_, size_}; }
+
+  // Maps all pages at once if the page cache had all of them when the file was opened, which is faster than a fault per
+  // few pages at first access. Calls between every few MiB; what it throws ends the call.
+  void map_cached_pages(const std::function<void()>& between) const;
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  bool is_cached_ = false;
+};
+
+}  // namespace tzmark::py

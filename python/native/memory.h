@@ -1,0 +1,39 @@
+// tzmark._tzmark.Buffer: a tensor in memory that Python reads without copying.
+//
+// It has __array_interface__ for numpy, and __dlpack__ for everything else. Both keep the memory alive.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "py.h"
+#include "tzmark/dtype.h"
+
+namespace tzmark::py {
+
+struct TensorMemory {
+  std::shared_ptr<const void> owner;  // of the memory; several tensors share one
+  std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+  std::vector<std::uint64_t> shape;
+  Dtype dtype;
+  // All elements are the same one, at data, and must not be written: a tensor without stored values.
+  bool broadcast = false;
+};
+
+// Registers the type. Throws PythonError.
+void add_buffer_type(PyObject* module);
+
+Ref make_buffer(TensorMemory memory);
+
+// A tuple of numbers.
+Ref shape_tuple(std::span<const std::uint64_t> shape);
+
+// The type string of numpy's array interface. A type that numpy lacks is void, of the size of its elements.
+std::string numpy_type(const Dtype& dtype);
+
+}  // namespace tzmark::py

@@ -1,0 +1,68 @@
+// The module tzmark._tzmark: registers its types and functions. What users call is in python/tzmark.
+#include "checkpoint.h"
+#include "errors.h"
+#include "memory.h"
+#include "py.h"
+#include "reader.h"
+#include "tzmark/error.h"
+#include "tzmark/io.h"
+#include "tzmark/version.h"
+#include "writer.h"
+
+namespace tzmark::py {
+namespace {
+
+PyObject* io_path_list(PyObject*, PyObject*) {
+  return guarded({}, [] {
+    const Ref list = own(PyList_New(0));
+    for (const IoPath& path : io_paths()) {
+      const Ref name = text(path.name), summary = text(path.summary), reason = text(path.why_unavailable());
+      append(list, own(PyTuple_Pack(3, name.get(), summary.get(), reason.get())));
+    }
+    return Ref::borrow(list.get());
+  });
+}
+
+// The number, rule and text of every error.
+PyObject* rules(PyObject*, PyObject*) {
+  return guarded({}, [] {
+    std::size_t count = 0;
+    const ErrorInfo* const table = error_table(count);
+    const Ref list = own(PyList_New(0));
+    for (std::size_t i = 0; i < count; ++i) {
+      const Ref number = py::number(static_cast<std::uint64_t>(table[i].code));
+      const Ref rule = text(table[i].rule), words = text(table[i].text);
+      append(list, own(PyTuple_Pack(3, number.get(), rule.get(), words.get())));
+    }
+    return Ref::borrow(list.get());
+  });
+}
+
+PyMethodDef functions[] = {
+    {"write", write, METH_VARARGS, "Write arrays to a file: see tzmark.save_file."},
+    {"convert", convert, METH_VARARGS, "Copy an open file to another format: see tzmark.convert."},
+    {"load_checkpoint", load_checkpoint, METH_VARARGS, "Load a checkpoint: see tzmark.Checkpointer."},
+    {"newest_checkpoint", newest_checkpoint, METH_VARARGS, "Return the directory of the newest checkpoint, or None."},
+    {"clean_checkpoints", clean_checkpoints, METH_VARARGS, "Delete what interrupted saves have left."},
+    {"io_paths", io_path_list, METH_NOARGS, "Return (name, summary, why unavailable) of every I/O path."},
+    {"rules", rules, METH_NOARGS, "Return (number, rule, text) of every error."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "tzmark._tzmark", "The codec of tzmark.", -1, functions, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+}  // namespace tzmark::py
+
+PyMODINIT_FUNC PyInit__tzmark() {
+  using namespace tzmark::py;
+  return guarded({}, [] {
+    Ref module = own(PyModule_Create(&definition));
+    add_buffer_type(module.get());
+    add_reader_type(module.get());
+    add_checkpointer_type(module.get());
+    check(PyModule_AddStringConstant(module.get(), "__version__", tzmark::version()));
+    check(PyModule_AddStringConstant(module.get(), "version_text", tzmark::version_text().c_str()));
+    return module;
+  });
+}

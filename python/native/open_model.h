@@ -1,0 +1,93 @@
+// One open model file of either format, for the reader of the module. Knows nothing of Python.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "blocking.h"
+#include "file_mapping.h"
+#include "memory.h"
+#include "tzmark/reader.h"
+#include "tzmark/safetensors.h"
+
+namespace tzmark::py {
+
+struct OpenOptions {
+  std::string file_name;            // empty: data is given
+  std::span<const std::byte> data;  // outlives the model
+  bool is_safetensors = false;
+  SafetensorsProfile profile = SafetensorsProfile::kSpec;
+  bool mapped = false;  // tensors are views of the file, for which they must be neither encrypted nor verified
+  ReadOptions read;
+};
+
+struct ModelTensor {
+  Path path;
+  Dtype dtype;
+  std::string stored_dtype;  // as in the file: "<f4", "F32"
+  std::vector<std::uint64_t> shape;
+  std::uint64_t bytes = 0;
+  bool meta = false;
+  std::string kind;  // "parameter", "buffer" or "state_dict"
+};
+
+// Thread-safe. Calls count on the meter and throw Cancelled as it says.
+class OpenModel {
+ public:
+  explicit OpenModel(OpenOptions options);
+
+  std::size_t size() const;
+  ModelTensor operator[](std::size_t tensor) const;
+  std::uint64_t file_bytes() const;
+  // Whether tensors are views of the file, so that reading one takes no time.
+  bool is_mapped() const { return is_mapped_; }
+  bool is_safetensors() const { return safetensors_.has_value(); }
+  const Reader& tensors() const { return *tensors_; }
+  const SafetensorsReader& safetensors() const { return *safetensors_; }
+  // What a writer copies from.
+  const TensorSource& source() const;
+  TensorTable writable_table() const;
+  bool may_derive_keys() const { return has_passphrase_; }
+  Meter& meter() { return *meter_; }
+
+  // All tensors, in one allocation or mapping per shard.
+  std::vector<TensorMemory> load(Verification verify, HostMemory::Pages pages) const;
+  TensorMemory read(std::size_t tensor, Verification verify) const;
+  // begin and end have as many elements as the shape, and lie inside it. The hashes of the tensor are not checked.
+  TensorMemory read_slice(std::size_t tensor, std::span<const std::uint64_t> begin,
+                          std::span<const std::uint64_t> end) const;
+  void verify() const;
+
+ private:
+  std::vector<TensorMemory> load_safetensors(HostMemory::Pages pages) const;
+  std::unique_ptr<File> open_shard(std::size_t shard) const;
+  TensorMemory describe(std::size_t tensor) const;
+  std::string shard_name(std::size_t shard) const;
+  // The mapping of a shard, or of the file with the data of the tensors. Made at first use and kept.
+  std::shared_ptr<const FileMapping> mapping(std::size_t shard) const;
+  // The tensor as a view of its mapping, or a copy if its data is not aligned.
+  TensorMemory map(std::size_t tensor) const;
+  void read_pieces(File& file, std::uint64_t offset, std::span<std::byte> out) const;
+
+  std::shared_ptr<Meter> meter_ = std::make_shared<Meter>();
+  std::string file_name_;
+  std::span<const std::byte> data_;
+  std::string io_path_;
+  std::string data_file_name_;  // the file that is mapped, unless it is a safetensors file
+  bool is_mapped_ = false;
+  mutable std::mutex mappings_mutex_;
+  mutable std::vector<std::shared_ptr<const FileMapping>> mappings_;
+  unsigned threads_ = 0;
+  bool has_passphrase_ = false;
+  std::optional<Reader> tensors_;
+  std::optional<SafetensorsReader> safetensors_;
+};
+
+// Returns the same tensor, copied if its data is not aligned to its elements.
+TensorMemory with_aligned_data(TensorMemory memory);
+
+}  // namespace tzmark::py

@@ -1,0 +1,293 @@
+// tzmark._tzmark.Reader: an open model file. The class tzmark.Reader, in Python, is what users see.
+#include "reader.h"
+
+#include <new>
+
+#include "arguments.h"
+#include "blocking.h"
+#include "errors.h"
+#include "tzmark/canonical.h"
+#include "tzmark/error.h"
+#include "tzmark/safetensors.h"
+
+namespace tzmark::py {
+namespace {
+
+struct ReaderState {
+  std::string file_name;
+  std::shared_ptr<OpenModel> model;  // null after close
+  Ref data;                          // of a file in memory
+};
+struct ReaderObject {
+  PyObject_HEAD ReaderState* state;
+};
+
+PyObject* reader_type = nullptr;
+
+ReaderState& state_of(PyObject* self) { return *reinterpret_cast<ReaderObject*>(self)->state; }
+
+std::shared_ptr<OpenModel> open_model(const ReaderState& state) {
+  if (!state.model) throw Error(ErrorCode::kUsage, "the reader is closed");
+  return state.model;
+}
+
+template <typename Body>
+PyObject* method(PyObject* self, Body body) noexcept {
+  return guarded(state_of(self).file_name, [&] { return body(open_model(state_of(self))); });
+}
+
+// Runs work on the model. bytes: what it is expected to process.
+void run_on(OpenModel& model, std::uint64_t bytes, PyObject* progress, const std::function<void()>& work) {
+  run_blocking(
+      {.meter = model.meter(), .total_bytes = bytes, .progress = progress, .may_wait = model.may_derive_keys()}, work);
+}
+
+std::size_t tensor_of(const OpenModel& model, Py_ssize_t tensor) {
+  if (tensor < 0 || static_cast<std::size_t>(tensor) >= model.size()) {
+    throw Error(ErrorCode::kNoSuchTensor, "there is no tensor of number " + std::to_string(tensor));
+  }
+  return static_cast<std::size_t>(tensor);
+}
+
+PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+  const char* file_name = nullptr;
+  PyObject *data = nullptr, *key = nullptr, *passphrase = nullptr;
+  int is_safetensors = 0, mapped = 0;
+  const char *io = nullptr, *profile = nullptr, *data_file = nullptr;
+  unsigned threads = 0;
+  static char* names[] = {const_cast<char*>("file"),
+                          const_cast<char*>("data"),
+                          const_cast<char*>("is_safetensors"),
+                          const_cast<char*>("key"),
+                          const_cast<char*>("passphrase"),
+                          const_cast<char*>("io"),
+                          const_cast<char*>("data_file"),
+                          const_cast<char*>("profile"),
+                          const_cast<char*>("threads"),
+                          const_cast<char*>("mapped"),
+                          nullptr};
+  if (PyArg_ParseTupleAndKeywords(arguments, keywords, "yOpOOsysO&p:Reader", names, &file_name, &data, &is_safetensors,
+                                  &key, &passphrase, &io, &data_file, &profile, convert_unsigned, &threads,
+                                  &mapped) == 0) {
+    return nullptr;
+  }
+  return guarded(file_name, [&] {
+    auto state = std::make_unique<ReaderState>();
+    state->file_name = file_name;
+    OpenOptions options;
+    options.file_name = file_name;
+    if (data != Py_None) {
+      state->data = Ref::borrow(data);
+      const std::string_view bytes = view_of_bytes(data);
+      options.data = std::as_bytes(std::span(bytes));
+    } else if (options.file_name.empty()) {
+      throw Error(ErrorCode::kUsage, "the file name is empty");
+    }
+    options.is_safetensors = is_safetensors != 0;
+    const auto known = safetensors_profile_from_name(profile);
+    if (!known) throw Error(ErrorCode::kUsage, "the profile is \"spec\" or \"library\"");
+    options.profile = *known;
+    options.read.key = key_source(key, passphrase);
+    options.read.io_path = io;
+    options.read.data_file_name = data_file;
+    options.read.threads = threads;
+    options.mapped = mapped != 0;
+    // An index may be long, and a network file system slow; there is nothing to cancel, but signals are seen.
+    Meter meter;
+    run_blocking({.meter = meter, .total_bytes = 0},
+                 [&] { state->model = std::make_shared<OpenModel>(std::move(options)); });
+    Ref self = own(reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc))(type, 0));
+    reinterpret_cast<ReaderObject*>(self.get())->state = state.release();
+    return self;
+  });
+}
+
+void deallocate(PyObject* self) {
+  PyTypeObject* const type = Py_TYPE(self);
+  delete reinterpret_cast<ReaderObject*>(self)->state;
+  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+PyObject* close(PyObject* self, PyObject*) {
+  return guarded({}, [&] {
+    state_of(self).model.reset();
+    return none();
+  });
+}
+
+PyObject* names(PyObject* self, PyObject*) {
+  return method(self, [](const auto& model) {
+    const Ref list = own(PyList_New(0));
+    for (std::size_t i = 0; i < model->size(); ++i) append(list, name_object((*model)[i].path));
+    return Ref::borrow(list.get());
+  });
+}
+
+PyObject* describe(PyObject* self, PyObject* arguments) {
+  Py_ssize_t tensor = 0;
+  if (PyArg_ParseTuple(arguments, "n:describe", &tensor) == 0) return nullptr;
+  return method(self, [&](const auto& model) {
+    const ModelTensor info = (*model)[tensor_of(*model, tensor)];
+    const Ref dtype = info.dtype.name.empty() ? none() : text(info.dtype.name);
+    const Ref stored = text(info.stored_dtype);
+    const Ref shape = shape_tuple(info.shape);
+    const Ref size = number(info.bytes);
+    const Ref meta = truth(info.meta);
+    const Ref kind = text(info.kind);
+    const Ref big_endian = truth(info.dtype.big_endian && info.dtype.item_bytes > 1);
+    return own(
+        PyTuple_Pack(7, dtype.get(), stored.get(), shape.get(), size.get(), meta.get(), kind.get(), big_endian.get()));
+  });
+}
+
+PyObject* load(PyObject* self, PyObject* arguments) {
+  const char* verify = nullptr;
+  int huge_pages = 1;
+  PyObject* progress = nullptr;
+  if (PyArg_ParseTuple(arguments, "spO:load", &verify, &huge_pages, &progress) == 0) return nullptr;
+  return method(self, [&](const auto& model) {
+    const Verification checks = verification(verify);
+    std::vector<TensorMemory> loaded;
+    run_on(*model, model->file_bytes(), progress, [&] {
+      loaded = model->load(checks, huge_pages != 0 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall);
+    });
+    const Ref list = own(PyList_New(0));
+    for (TensorMemory& memory : loaded) append(list, make_buffer(std::move(memory)));
+    return Ref::borrow(list.get());
+  });
+}
+
+PyObject* read(PyObject* self, PyObject* arguments) {
+  Py_ssize_t tensor = 0;
+  const char* verify = nullptr;
+  PyObject* progress = nullptr;
+  if (PyArg_ParseTuple(arguments, "nsO:read", &tensor, &verify, &progress) == 0) return nullptr;
+  return method(self, [&](const auto& model) {
+    const std::size_t i = tensor_of(*model, tensor);
+    const Verification checks = verification(verify);
+    TensorMemory memory;
+    const std::uint64_t bytes = model->is_mapped() ? 0 : (*model)[i].bytes;
+    run_on(*model, bytes, progress, [&] { memory = model->read(i, checks); });
+    return make_buffer(std::move(memory));
+  });
+}
+
+std::vector<std::uint64_t> numbers_of(PyObject* tuple) {
+  if (!PyTuple_Check(tuple)) {
+    PyErr_SetString(PyExc_TypeError, "a tuple of numbers is needed");
+    throw PythonError{};
+  }
+  std::vector<std::uint64_t> result;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); ++i) result.push_back(number_of(PyTuple_GetItem(tuple, i)));
+  return result;
+}
+
+PyObject* read_slice(PyObject* self, PyObject* arguments) {
+  Py_ssize_t tensor = 0;
+  PyObject *begin = nullptr, *end = nullptr, *progress = nullptr;
+  if (PyArg_ParseTuple(arguments, "nOOO:read_slice", &tensor, &begin, &end, &progress) == 0) return nullptr;
+  return method(self, [&](const auto& model) {
+    const std::size_t i = tensor_of(*model, tensor);
+    const auto first = numbers_of(begin), last = numbers_of(end);
+    TensorMemory memory;
+    run_on(*model, (*model)[i].bytes, progress, [&] { memory = model->read_slice(i, first, last); });
+    return make_buffer(std::move(memory));
+  });
+}
+
+PyObject* verify(PyObject* self, PyObject* arguments) {
+  PyObject* progress = nullptr;
+  if (PyArg_ParseTuple(arguments, "O:verify", &progress) == 0) return nullptr;
+  return method(self, [&](const auto& model) {
+    run_on(*model, model->file_bytes(), progress, [&] { model->verify(); });
+    return none();
+  });
+}
+
+PyObject* canonical(PyObject* self, PyObject* arguments) {
+  PyObject* progress = nullptr;
+  if (PyArg_ParseTuple(arguments, "O:canonical", &progress) == 0) return nullptr;
+  return method(self, [&](const auto& model) {
+    std::string json;
+    run_on(*model, model->file_bytes(), progress, [&] {
+      json = model->is_safetensors() ? canonical_json(model->safetensors()) : canonical_json(model->tensors());
+    });
+    return text(json);
+  });
+}
+
+// What the file says about itself, as a dict.
+PyObject* summary(PyObject* self, PyObject*) {
+  return method(self, [](const auto& model) {
+    Ref dict = own(PyDict_New());
+    set(dict, "file_bytes", number(model->file_bytes()));
+    Ref metadata = own(PyDict_New());
+    if (model->is_safetensors()) {
+      for (const auto& [key, value] : model->safetensors().metadata()) {
+        check(PyDict_SetItem(metadata.get(), text(key).get(), text(value).get()));
+      }
+      set(dict, "layout", text("safetensors"));
+      set(dict, "data_version", none());
+      set(dict, "encrypted", truth(false));
+    } else {
+      const Reader& reader = model->tensors();
+      set(dict, "layout", text(layout_name(reader.layout())));
+      set(dict, "data_version", number(reader.header().data_version));
+      set(dict, "encrypted", truth(reader.header().encrypted));
+    }
+    set(dict, "metadata", metadata);
+    return dict;
+  });
+}
+
+PyObject* get_closed(PyObject* self, void*) {
+  return guarded({}, [&] { return truth(state_of(self).model == nullptr); });
+}
+
+PyMethodDef methods[] = {
+    {"close", close, METH_NOARGS, "Close the file. Tensors that were read stay valid."},
+    {"names", names, METH_NOARGS, "Return the names of all tensors, in file order."},
+    {"describe", describe, METH_VARARGS,
+     "Return (dtype, stored dtype, shape, bytes, meta, kind, big-endian) of a tensor."},
+    {"load", load, METH_VARARGS, "Read all tensors: load(verify, huge_pages, progress)."},
+    {"read", read, METH_VARARGS, "Read a tensor: read(number, verify, progress)."},
+    {"read_slice", read_slice, METH_VARARGS, "Read a part of a tensor: read_slice(number, begin, end, progress)."},
+    {"verify", verify, METH_VARARGS, "Check everything: verify(progress)."},
+    {"canonical", canonical, METH_VARARGS, "Return the canonical JSON: canonical(progress)."},
+    {"summary", summary, METH_NOARGS, "Return what the file says about itself."},
+    {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef members[] = {{"closed", get_closed, nullptr, "Whether close was called.", nullptr},
+                         {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(create)},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
+                       {Py_tp_methods, methods},
+                       {Py_tp_getset, members},
+                       {Py_tp_doc, const_cast<char*>("An open model file; see tzmark.Reader.")},
+                       {0, nullptr}};
+PyType_Spec spec = {"tzmark._tzmark.Reader", sizeof(ReaderObject), 0, Py_TPFLAGS_DEFAULT, slots};
+
+void require_reader(PyObject* object) {
+  if (Py_TYPE(object) == reinterpret_cast<PyTypeObject*>(reader_type)) return;
+  PyErr_SetString(PyExc_TypeError, "a Reader is needed");
+  throw PythonError{};
+}
+
+}  // namespace
+
+void add_reader_type(PyObject* module) {
+  reader_type = own(PyType_FromSpec(&spec)).release();
+  check(PyModule_AddObjectRef(module, "Reader", reader_type));
+}
+
+std::shared_ptr<OpenModel> model_of(PyObject* reader) {
+  require_reader(reader);
+  return open_model(state_of(reader));
+}
+
+const std::string& file_name_of(PyObject* reader) {
+  require_reader(reader);
+  return state_of(reader).file_name;
+}
+
+}  // namespace tzmark::py

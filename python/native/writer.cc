@@ -1,0 +1,210 @@
+// Writing and converting model files.
+#include "writer.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "arguments.h"
+#include "blocking.h"
+#include "errors.h"
+#include "memory_file.h"
+#include "reader.h"
+#include "tzmark/error.h"
+#include "tzmark/safetensors.h"
+#include "tzmark/writer.h"
+
+namespace tzmark::py {
+namespace {
+
+Kind kind_from_name(const std::string& name) {
+  for (const Kind kind : {Kind::kParameter, Kind::kBuffer, Kind::kStateDict}) {
+    if (kind_name(kind) == name) return kind;
+  }
+  throw Error(ErrorCode::kUsage, "the kind is \"parameter\", \"buffer\" or \"state_dict\"");
+}
+
+struct Content {
+  TensorTable table;
+  std::vector<ConstBuffer> data;
+  std::uint64_t bytes = 0;
+};
+
+// Adds (name, kind, dtype, shape, address, bytes).
+void add_tensor(Content& content, PyObject* row) {
+  PyObject *name = nullptr, *shape = nullptr;
+  const char *kind = nullptr, *dtype_name = nullptr;
+  unsigned long long address = 0, bytes = 0;
+  if (PyArg_ParseTuple(row, "OssO!KK", &name, &kind, &dtype_name, &PyTuple_Type, &shape, &address, &bytes) == 0) {
+    throw PythonError{};
+  }
+  std::vector<std::uint64_t> dimensions;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(shape); ++i) dimensions.push_back(number_of(PyTuple_GetItem(shape, i)));
+  const Dtype dtype = dtype_from_name(dtype_name);
+  const Path path = path_of(name);
+  const auto nominal = nominal_bytes(dimensions, dtype.item_bytes);
+  if (!nominal || *nominal != bytes) {
+    throw Error(ErrorCode::kUsage, "'" + display_path(path) + "' has " + std::to_string(bytes) +
+                                       " bytes, which differs from what its shape and dtype give");
+  }
+  content.table.add(path, kind_from_name(kind), dtype, dimensions);
+  content.data.emplace_back(reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(address)),
+                            static_cast<std::size_t>(bytes));
+  content.bytes += bytes;
+}
+
+// An empty name means memory.
+struct Output {
+  std::string file_name;
+  bool is_safetensors = false;
+  GrowingMemoryFile memory;
+};
+
+SafetensorsWriteOptions safetensors_options(OutputOptions& options, const Progress& progress) {
+  if (options.write.layout || options.write.encrypt) {
+    throw Error(ErrorCode::kUsage, "a safetensors file has neither a layout nor a key");
+  }
+  SafetensorsWriteOptions write;
+  write.metadata = std::move(options.metadata);
+  write.shard_bytes_max = options.shard_bytes;
+  write.verify_source = options.write.verify_source;
+  write.threads = options.write.threads;
+  write.io_path = options.write.io_path;
+  write.existing = options.write.existing;
+  write.progress = progress;
+  return write;
+}
+
+void write_to(Output& output, const TensorTable& table, const TensorSource& source, OutputOptions& options,
+              const Progress& progress) {
+  if (output.is_safetensors) {
+    const SafetensorsWriteOptions write = safetensors_options(options, progress);
+    if (output.file_name.empty()) {
+      if (write.shard_bytes_max != 0) throw Error(ErrorCode::kUsage, "shards need a file name");
+      write_safetensors(output.memory, table, source, write);
+    } else {
+      write_safetensors(output.file_name, table, source, write);
+    }
+    return;
+  }
+  if (!options.metadata.empty()) throw Error(ErrorCode::kUsage, "a .tensors file has no metadata");
+  if (options.shard_bytes != 0) throw Error(ErrorCode::kUsage, "shards are for safetensors only");
+  options.write.progress = progress;
+  if (output.file_name.empty()) {
+    write_tensors(output.memory, table, source, options.write);
+  } else {
+    write_file(output.file_name, table, source, options.write);
+  }
+}
+
+// Errors of the source name the file that it reads.
+class NamedStream final : public TensorStream {
+ public:
+  NamedStream(const std::string& file_name, std::unique_ptr<TensorStream> stream)
+      : file_name_(file_name), stream_(std::move(stream)) {}
+  void read(std::uint64_t offset, MutableBuffer out) override {
+    try {
+      stream_->read(offset, out);
+    } catch (const Error& error) {
+      throw FileError{file_name_, error};
+    }
+  }
+  const ExpectedHashes* expected() const override { return stream_->expected(); }
+
+ private:
+  const std::string& file_name_;
+  std::unique_ptr<TensorStream> stream_;
+};
+
+class NamedSource final : public TensorSource {
+ public:
+  NamedSource(const std::string& file_name, const TensorSource& source) : file_name_(file_name), source_(source) {}
+  std::unique_ptr<TensorStream> open(std::size_t tensor) const override {
+    try {
+      return std::make_unique<NamedStream>(file_name_, source_.open(tensor));
+    } catch (const Error& error) {
+      throw FileError{file_name_, error};
+    }
+  }
+
+ private:
+  const std::string& file_name_;
+  const TensorSource& source_;
+};
+
+bool is_hash_error(const Error& error) {
+  return error.code() == ErrorCode::kHashNone || error.code() == ErrorCode::kHashCrc32 ||
+         error.code() == ErrorCode::kHashSha256;
+}
+
+}  // namespace
+
+PyObject* write(PyObject*, PyObject* arguments) {
+  PyObject *file = nullptr, *tensors = nullptr, *dict = nullptr, *progress = nullptr;
+  int is_safetensors = 0;
+  if (PyArg_ParseTuple(arguments, "OO!pO!O:write", &file, &PyList_Type, &tensors, &is_safetensors, &PyDict_Type, &dict,
+                       &progress) == 0) {
+    return nullptr;
+  }
+  std::string file_name;
+  if (file != Py_None) {
+    char* text = nullptr;
+    if (PyBytes_AsStringAndSize(file, &text, nullptr) < 0) return nullptr;
+    file_name = text;
+  }
+  return guarded(file_name, [&] {
+    if (file != Py_None && file_name.empty()) throw Error(ErrorCode::kUsage, "the file name is empty");
+    Output output;
+    output.file_name = file_name;
+    output.is_safetensors = is_safetensors != 0;
+    OutputOptions options(dict);
+    Content content;
+    for (Py_ssize_t i = 0; i < PyList_Size(tensors); ++i) add_tensor(content, PyList_GetItem(tensors, i));
+    Meter meter;
+    const MemorySource source(std::move(content.data));
+    const bool derives = options.write.encrypt && std::holds_alternative<Passphrase>(options.write.encrypt->key);
+    run_blocking({.meter = meter, .total_bytes = content.bytes, .progress = progress, .may_wait = derives}, [&] {
+      write_to(output, content.table, source, options, [&](std::uint64_t bytes) { meter.add(bytes); });
+    });
+    if (file != Py_None) return none();
+    const auto bytes = output.memory.content();
+    return py::bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  });
+}
+
+PyObject* convert(PyObject*, PyObject* arguments) {
+  PyObject *reader = nullptr, *dict = nullptr, *progress = nullptr;
+  const char* file_name = nullptr;
+  int is_safetensors = 0, verify_source = 1;
+  if (PyArg_ParseTuple(arguments, "OyppO!O:convert", &reader, &file_name, &is_safetensors, &verify_source, &PyDict_Type,
+                       &dict, &progress) == 0) {
+    return nullptr;
+  }
+  return guarded(file_name, [&] {
+    if (*file_name == '\0') throw Error(ErrorCode::kUsage, "the file name is empty");
+    const std::shared_ptr<OpenModel> model = model_of(reader);
+    Output output;
+    output.file_name = file_name;
+    output.is_safetensors = is_safetensors != 0;
+    OutputOptions options(dict);
+    options.write.verify_source = verify_source != 0;
+    if (output.is_safetensors && model->is_safetensors()) {
+      const auto metadata = model->safetensors().metadata();
+      options.metadata.insert(metadata.begin(), metadata.end());
+    }
+    const NamedSource source(file_name_of(reader), model->source());
+    Meter& meter = model->meter();
+    run_blocking({.meter = meter, .total_bytes = model->file_bytes(), .progress = progress, .may_wait = true}, [&] {
+      try {
+        const Progress tell = [&](std::uint64_t bytes) { meter.add(bytes); };
+        write_to(output, model->writable_table(), source, options, tell);
+      } catch (const Error& error) {
+        // The writer itself compares the hashes that the source stores.
+        if (is_hash_error(error)) throw FileError{file_name_of(reader), error};
+        throw;
+      }
+    });
+    return none();
+  });
+}
+
+}  // namespace tzmark::py

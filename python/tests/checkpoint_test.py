@@ -1,0 +1,370 @@
+"""Checkpointer: state dicts of any structure, retention, errors of the background, ranks, forks and crashes."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tzmark
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+CRASH_SCRIPT = """
+import sys, numpy as np, tzmark
+checkpointer = tzmark.Checkpointer(sys.argv[1], keep_latest=2)
+latest = checkpointer.load_latest()
+step = 0 if latest is None else latest.step
+print("start", step, flush=True)
+while True:
+    step += 1
+    state = {"w": np.full(1 << 20, step, "f4"), "optimizer": {"m": np.full(1 << 18, -step, "f4")}}
+    checkpointer.save(state, step)
+    print(step, flush=True)
+"""
+
+
+class Checkpoints(unittest.TestCase):
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name) / "runs" / "one"
+
+    def steps(self) -> list[str]:
+        return sorted(name for name in os.listdir(self.directory) if name[:4] == "step")
+
+    def equal(self, a: Any, b: Any) -> None:
+        """Compares two state dicts, types included."""
+        self.assertEqual(type(a), type(b))
+        if isinstance(a, dict):
+            self.assertEqual(list(a), list(b))
+            for key in a:
+                self.equal(a[key], b[key])
+        elif isinstance(a, (list, tuple)):
+            self.assertEqual(len(a), len(b))
+            for one, other in zip(a, b):
+                self.equal(one, other)
+        elif isinstance(a, np.ndarray):
+            self.assertEqual((a.dtype, a.shape), (b.dtype, b.shape))
+            np.testing.assert_array_equal(a, b)
+        elif torch is not None and isinstance(a, torch.Tensor):
+            self.assertEqual(a.dtype, b.dtype)
+            self.assertTrue(torch.equal(a, b))
+        else:
+            self.assertEqual(a, b)
+
+    def test_structure(self) -> None:
+        state = {
+            "model": {"layer.weight": np.arange(6.0).reshape(2, 3), "b": np.ones(3)},
+            "optimizer": {
+                "state": {0: {"step": np.array(3.0), "exp_avg": np.ones((2, 3))}},
+                "param_groups": [{"lr": 0.1, "betas": (0.9, 0.999), "params": [0, 1]}],
+                "flag": True,
+            },
+            "layer": {"weight": np.zeros(2), "weight#2": np.ones(1)},
+            "layer.weight": np.ones(2),
+            "rng": [None, "text", 1 << 80, float("inf"), []],
+            "empty": {},
+        }
+        with tzmark.Checkpointer(self.directory) as checkpointer:
+            times = checkpointer.save(
+                state, 10, epoch=2, learning_rate=0.5, metadata={"note": "x"}
+            )
+            self.assertGreater(times.copy_ns, 0)
+            report = checkpointer.wait()
+            self.assertGreater(report.file_bytes, 0)
+            loaded = checkpointer.load_latest()
+        assert loaded is not None
+        self.equal(loaded.state_dict, state)
+        self.assertEqual(
+            (loaded.step, loaded.epoch, loaded.learning_rate), (10, 2, 0.5)
+        )
+        self.assertEqual(loaded.metadata, {"note": "x"})
+        # Other programs find parameters under their own names.
+        model = tzmark.load_file(Path(loaded.directory) / "model.safetensors")
+        self.assertIn("b", model)
+        self.assertIn("layer.weight", model)
+        self.assertEqual(len(model), 5)
+
+    def test_flat(self) -> None:
+        with tzmark.Checkpointer(self.directory) as checkpointer:
+            checkpointer.save({"w": np.ones(2), "optimizer": {"m": np.zeros(2)}}, 1)
+            loaded = checkpointer.load_latest(flat=True)
+        assert loaded is not None
+        self.assertEqual(set(loaded.state_dict["model"]), {"w"})
+        self.assertEqual(set(loaded.state_dict["optimizer"]), {"m"})
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_training_loop(self) -> None:
+        torch.manual_seed(20)
+        model = torch.nn.Linear(8, 4)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        states = {}
+        with tzmark.Checkpointer(self.directory, keep_latest=2) as checkpointer:
+            for step in range(1, 7):
+                loss = model(torch.rand(16, 8)).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                state = {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                }
+                checkpointer.save(state, step)
+                states[step] = {k: v.clone() for k, v in model.state_dict().items()}
+            loaded = checkpointer.load_latest()
+            assert loaded is not None
+            self.assertEqual(self.steps(), ["step-00000005", "step-00000006"])
+            older = checkpointer.load(5)
+        self.equal(loaded.state_dict["model"], states[6])
+        self.equal(older.state_dict["model"], states[5])
+        model.load_state_dict(loaded.state_dict["model"])
+        optimizer.load_state_dict(loaded.state_dict["optimizer"])
+
+    def test_save_returns_while_the_write_goes_on(self) -> None:
+        state = {"w": np.ones(64 << 20, "f4")}
+        with tzmark.Checkpointer(self.directory) as checkpointer:
+            checkpointer.reserve(256 << 20)
+            begin = time.monotonic()
+            checkpointer.save(state, 1)
+            stalled = time.monotonic() - begin
+            state["w"][:] = 2  # the snapshot is not affected
+            report = checkpointer.wait()
+            loaded = checkpointer.load_latest()
+        assert loaded is not None
+        self.assertTrue((loaded.state_dict["w"] == 1).all())
+        self.assertLess(stalled, (report.drain_ns + report.commit_ns) / 1e9 + 0.5)
+
+    def test_retention(self) -> None:
+        with tzmark.Checkpointer(self.directory, 2, keep_every=4) as checkpointer:
+            for step in range(1, 8):
+                checkpointer.save({"w": np.ones(2)}, step)
+        kept = ["step-00000004", "step-00000006", "step-00000007"]
+        self.assertEqual(self.steps(), kept)
+
+    def test_error_of_the_background_is_raised_once_at_the_next_call(self) -> None:
+        for call in ("save", "wait", "load_latest", "close"):
+            with self.subTest(call):
+                shutil.rmtree(self.directory.parent, ignore_errors=True)
+                checkpointer = tzmark.Checkpointer(self.directory)
+                checkpointer.save({"w": np.ones(2)}, 1)
+                checkpointer.wait()
+                # What is in the way of the next checkpoint is not one, so it is not replaced.
+                (self.directory / "step-00000002").mkdir()
+                (self.directory / "step-00000002" / "file").write_text("mine")
+                checkpointer.save({"w": np.ones(2)}, 2)
+                arguments = ({"w": np.ones(2)}, 3) if call == "save" else ()
+                with self.assertRaises(tzmark.Error):
+                    getattr(checkpointer, call)(*arguments)
+                checkpointer.wait()
+                latest = checkpointer.load_latest()
+                assert latest is not None
+                self.assertEqual(latest.step, 3 if call == "save" else 1)
+                checkpointer.close()
+
+    def test_error_that_nobody_waits_for_is_printed(self) -> None:
+        script = (
+            "import os, sys, numpy as np, tzmark\n"
+            "c = tzmark.Checkpointer(sys.argv[1])\n"
+            "os.mkdir(sys.argv[1] + '/step-00000001')\n"
+            "open(sys.argv[1] + '/step-00000001/file', 'w').close()\n"
+            "c.save({'w': np.ones(2)}, 1)\n"
+        )
+        for last in ("", "del c\n"):
+            shutil.rmtree(self.directory.parent, ignore_errors=True)
+            done = subprocess.run(
+                [sys.executable, "-c", script + last, self.directory],
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            self.assertIn("step-00000001", done.stderr)
+            self.assertIn("tzmark", done.stderr)
+
+    def test_wrong_arguments(self) -> None:
+        for arguments in (
+            {"directory": ""},
+            {"keep_latest": -1},
+            {"format": "zip"},
+            {"io": ""},
+            {"layout": "v9", "format": "tensors"},
+            {"layout": "v4"},
+            {"rank": 0},
+            {"rank": 2, "world_size": 2, "barrier": lambda ok: ok},
+        ):
+            with self.subTest(**arguments), self.assertRaises(tzmark.UsageError):
+                tzmark.Checkpointer(**{"directory": self.directory, **arguments})
+        checkpointer = tzmark.Checkpointer(self.directory)
+        self.assertIsNone(checkpointer.load_latest())
+        with self.assertRaises(tzmark.UsageError):
+            checkpointer.save({"w": np.ones(1)}, -1)
+        for state in (
+            {"w": object()},
+            {"w": {("a",): np.ones(1)}},
+            {"w": np.array(["a"])},
+        ):
+            with self.assertRaises((TypeError, tzmark.UsageError)):
+                checkpointer.save(state, 1)
+        with self.assertRaises(tzmark.MissingFileError):
+            checkpointer.load(5)
+        self.assertIsNone(checkpointer.load_latest())
+
+    def test_damaged_checkpoint(self) -> None:
+        with tzmark.Checkpointer(self.directory) as checkpointer:
+            checkpointer.save({"w": np.ones(1000)}, 1)
+            checkpointer.wait()
+            path = self.directory / "step-00000001" / "model.safetensors"
+            content = bytearray(path.read_bytes())
+            content[-1] ^= 1
+            path.write_bytes(content)
+            with self.assertRaises(tzmark.FormatError) as caught:
+                checkpointer.load_latest()
+        self.assertEqual(caught.exception.rule, "CKP-002")
+
+    def test_tensors_format(self) -> None:
+        with tzmark.Checkpointer(self.directory, format="tensors") as checkpointer:
+            checkpointer.save({"w": np.arange(5, dtype="c16")}, 1)
+            loaded = checkpointer.load_latest()
+        assert loaded is not None
+        np.testing.assert_array_equal(loaded.state_dict["w"], np.arange(5))
+
+    def test_fork_during_a_write(self) -> None:
+        checkpointer = tzmark.Checkpointer(self.directory)
+        checkpointer.save({"w": np.ones(32 << 20)}, 1)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                checkpointer.wait()
+            except tzmark.UsageError:
+                del checkpointer
+                status = 0
+            finally:
+                os._exit(status)
+        for _ in range(600):
+            pid, status = os.waitpid(child, os.WNOHANG)
+            if pid:
+                break
+            time.sleep(0.05)
+        else:
+            os.kill(child, signal.SIGKILL)
+            self.fail("the child hangs")
+        self.assertEqual(status, 0)
+        checkpointer.close()
+
+    def test_ranks(self) -> None:
+        world_size = 3
+        meeting = threading.Barrier(world_size)
+        passed = [True] * world_size
+
+        def barrier_of(rank: int) -> Any:
+            def barrier(ok: bool) -> bool:
+                passed[rank] = ok
+                meeting.wait(60)
+                result = all(passed)
+                meeting.wait(60)
+                return result
+
+            return barrier
+
+        problems: list[BaseException] = []
+        loaded: dict[int, Any] = {}
+
+        def run(rank: int) -> None:
+            try:
+                with tzmark.Checkpointer(
+                    self.directory,
+                    rank=rank,
+                    world_size=world_size,
+                    barrier=barrier_of(rank),
+                ) as checkpointer:
+                    for step in (1, 2):
+                        checkpointer.save({f"w{rank}": np.full(4, rank + step)}, step)
+                    checkpointer.wait()
+                    loaded[rank] = checkpointer.load_latest()
+            except BaseException as error:
+                meeting.abort()
+                problems.append(error)
+
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(world_size)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(problems, [])
+        for rank in range(world_size):
+            self.assertEqual(loaded[rank].step, 2)
+            np.testing.assert_array_equal(
+                loaded[rank].state_dict[f"w{rank}"], np.full(4, rank + 2)
+            )
+        files = os.listdir(self.directory / "step-00000002")
+        self.assertIn("rank_2", files)
+        self.assertNotIn(".tzmark-session", os.listdir(self.directory))
+
+    def test_barriers_that_fail(self) -> None:
+        def raising(ok: bool) -> bool:
+            if threading.current_thread() is threading.main_thread():
+                return ok
+            raise ConnectionError("the network is down")
+
+        def without_answer(ok: bool) -> Any:
+            if threading.current_thread() is threading.main_thread():
+                return ok
+            return None
+
+        for barrier, words in ((raising, "network is down"), (without_answer, "bool")):
+            checkpointer = tzmark.Checkpointer(
+                self.directory, rank=0, world_size=1, barrier=barrier
+            )
+            checkpointer.save({"w": np.ones(2)}, 1)
+            with self.assertRaises(tzmark.EnvironmentFailure) as caught:
+                checkpointer.wait()
+            self.assertEqual(caught.exception.rule, "CKP-006")
+            self.assertIn(words, str(caught.exception))
+            self.assertIsNone(checkpointer.load_latest())
+            checkpointer.close()
+
+    def test_kills_leave_a_complete_checkpoint(self) -> None:
+        chance = random.Random(20)
+        reached = 0
+        for _ in range(8):
+            process = subprocess.Popen(
+                [sys.executable, "-c", CRASH_SCRIPT, self.directory],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            assert process.stdout is not None
+            first = process.stdout.readline()
+            self.assertTrue(first.startswith("start"), first)
+            # Never less than what was committed before.
+            self.assertGreaterEqual(int(first.split()[1]), reached)
+            time.sleep(chance.uniform(0.02, 0.4))
+            process.kill()
+            process.communicate()
+            checkpointer = tzmark.Checkpointer(self.directory, keep_latest=2)
+            latest = checkpointer.load_latest()
+            checkpointer.close()
+            if latest is not None:
+                reached = latest.step
+                self.assertTrue((latest.state_dict["w"] == latest.step).all())
+                momentum = latest.state_dict["optimizer"]["m"]
+                self.assertTrue((momentum == -latest.step).all())
+        self.assertGreater(reached, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,520 @@
+"""Reading: lifetimes, threads, forks, signals, slices, arguments and hostile files."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tzmark
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+KEY = bytes(range(32))
+
+
+class Reading(unittest.TestCase):
+    def setUp(self) -> None:
+        self._directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self._directory.cleanup)
+        self.directory = Path(self._directory.name)
+        generator = np.random.default_rng(20)
+        self.tensors: dict[Any, Any] = {
+            "w": generator.standard_normal((17, 300, 5), dtype="f4"),
+            ("layers", 0, "bias"): generator.integers(0, 99, (64,), dtype="i8"),
+            "scalar": np.float16(1.5),
+            "empty": np.zeros((3, 0, 2), "c8"),
+            "large": generator.integers(0, 255, (3 << 20,), dtype="u1"),
+        }
+        self.files = {
+            "plain.tensors": {},
+            "sealed.tensors": {"key": KEY},
+            "model.safetensors": {},
+        }
+        for name, keys in self.files.items():
+            tzmark.save_file(self.for_file(name), self.directory / name, **keys)
+
+    def for_file(self, name: str) -> dict[Any, Any]:
+        """Returns the tensors that a file can hold: safetensors has no structured names."""
+        if not name.endswith(".safetensors"):
+            return self.tensors
+        return {key: value for key, value in self.tensors.items() if key == str(key)}
+
+    def check(self, name: str, loaded: Any) -> None:
+        tensors = self.for_file(name)
+        self.assertEqual(set(loaded), set(tensors))
+        for key, value in tensors.items():
+            np.testing.assert_array_equal(loaded[key], value)
+            self.assertEqual(loaded[key].dtype, value.dtype)
+            self.assertEqual(loaded[key].shape, value.shape)
+
+    def test_mapping(self) -> None:
+        for name, keys in self.files.items():
+            with self.subTest(name), tzmark.open(
+                self.directory / name, **keys
+            ) as reader:
+                self.check(name, reader)
+                self.check(name, reader.load())
+                self.assertEqual(len(reader), len(self.for_file(name)))
+                self.assertIn(("w",), reader)
+                self.assertNotIn("x", reader)
+                self.assertEqual(reader.info("w").shape, (17, 300, 5))
+
+    def test_readers_are_equal_by_identity(self) -> None:
+        reader, other = (tzmark.open(self.directory / "plain.tensors") for _ in "ab")
+        self.assertEqual(len({reader, other}), 2)
+        self.assertEqual(reader, reader)
+        self.assertNotEqual(reader, other)
+
+    def test_io_paths(self) -> None:
+        usable = [name for name, reason in tzmark.io_paths().items() if not reason]
+        self.assertIn("pwrite", usable)
+        for io in usable:
+            for name, keys in self.files.items():
+                with self.subTest(io=io, name=name):
+                    self.check(
+                        name, tzmark.load_file(self.directory / name, io=io, **keys)
+                    )
+
+    def test_arrays_outlive_the_reader(self) -> None:
+        for name, keys in self.files.items():
+            with self.subTest(name):
+                reader = tzmark.open(self.directory / name, **keys)
+                loaded, single = reader.load(), reader["large"]
+                part = reader.get_slice("w")[3]
+                reader.close()
+                del reader
+                for key in list(loaded):
+                    if key != "w":
+                        del loaded[key]
+                gc.collect()
+                # Memory that was freed would be reused here.
+                other = [np.full(8 << 20, 7, "u1") for _ in range(4)]
+                np.testing.assert_array_equal(loaded["w"], self.tensors["w"])
+                np.testing.assert_array_equal(single, self.tensors["large"])
+                np.testing.assert_array_equal(part, self.tensors["w"][3])
+                del other
+
+    def test_maps_files(self) -> None:
+        for name, verify in (("model.safetensors", True), ("plain.tensors", False)):
+            path = self.directory / name
+            with self.subTest(name):
+                reader = tzmark.open(path, mapped=True, verify=verify)
+                loaded, single = reader.load(), reader["large"]
+                self.check(name, loaded)
+                self.check(name, reader)
+                part = reader.get_slice("w")[3, :7]
+                np.testing.assert_array_equal(part, self.tensors["w"][3, :7])
+                reader.close()
+                # Neither a replaced file nor a closed reader takes the memory away.
+                before = path.read_bytes()
+                path.unlink()
+                path.write_bytes(b"other")
+                self.check(name, loaded)
+                # The memory is private: a write reaches neither the file nor the same tensor that was copied.
+                path.unlink()
+                path.write_bytes(before)
+                again = tzmark.load_file(path, mapped=True, verify=verify)
+                again["large"][:] = 7
+                self.assertEqual(path.read_bytes(), before)
+                self.check(name, tzmark.load_file(path))
+                np.testing.assert_array_equal(single, self.tensors["large"])
+
+    def test_mapped_tensors_are_views_of_the_file(self) -> None:
+        for name, verify in (("model.safetensors", True), ("plain.tensors", False)):
+            path = self.directory / name
+            for mapped in (True, False):
+                with self.subTest(name, mapped=mapped):
+                    large = tzmark.load_file(path, mapped=mapped, verify=verify)[
+                        "large"
+                    ]
+                    begin = large.__array_interface__["data"][0]
+                    files = [
+                        line.split()[-1]
+                        for line in Path("/proc/self/maps").read_text().splitlines()
+                        if int(line.split("-")[0], 16)
+                        <= begin
+                        < int(line.split("-")[1].split()[0], 16)
+                    ]
+                    self.assertEqual(files == [str(path)], mapped)
+
+    def test_unaligned_tensors_of_a_mapping_are_copied(self) -> None:
+        path = self.directory / "odd.safetensors"
+        header = (
+            b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},'
+            b'"b":{"dtype":"F32","shape":[2],"data_offsets":[1,9]}}'
+        )
+        header += b" " * (-len(header) % 8)
+        data = b"\x05" + np.array([1.5, 2.5], "f4").tobytes()
+        path.write_bytes(struct.pack("<Q", len(header)) + header + data)
+        loaded = tzmark.load_file(path, mapped=True)
+        self.assertEqual(loaded["b"].tolist(), [1.5, 2.5])
+        self.assertTrue(loaded["b"].flags.aligned)
+
+    def test_maps_a_safe_open_for_torch(self) -> None:
+        if torch is None:
+            self.skipTest("torch is not installed")
+        path = self.directory / "model.safetensors"
+        with tzmark.safe_open(path, framework="pt", mapped=True) as file:
+            tensor = file.get_tensor("w")
+        np.testing.assert_array_equal(tensor.numpy(), self.tensors["w"])
+
+    def test_refuses_what_cannot_be_mapped(self) -> None:
+        for name, options, message in (
+            ("plain.tensors", {}, "verify=False"),
+            ("sealed.tensors", {"key": KEY, "verify": False}, "encrypted"),
+            ("model.safetensors", {"io": "pwrite"}, "I/O path"),
+        ):
+            with self.subTest(name), self.assertRaisesRegex(tzmark.UsageError, message):
+                tzmark.load_file(self.directory / name, mapped=True, **options)
+        # A file that became shorter is an error where it is mapped, not a signal.
+        path = self.directory / "model.safetensors"
+        reader = tzmark.open(path, mapped=True)
+        os.truncate(path, path.stat().st_size - 1)
+        with self.assertRaisesRegex(tzmark.EnvironmentFailure, "size changed"):
+            reader.load()
+
+    def test_memory_is_freed_with_the_last_array(self) -> None:
+        def resident() -> int:
+            return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+        path = self.directory / "big.tensors"
+        tzmark.save_file({"a": np.ones(64 << 20, "u1")}, path)
+        loaded = tzmark.load_file(path, verify=False)
+        before = resident()
+        del loaded
+        gc.collect()
+        self.assertLess(resident(), before - (48 << 20))
+
+    def test_one_allocation(self) -> None:
+        loaded = tzmark.load_file(self.directory / "plain.tensors")
+        addresses = [array.ctypes.data for array in loaded.values() if array.size]
+        total = sum(array.nbytes for array in loaded.values())
+        self.assertLess(max(addresses) - min(addresses), total + 64 * len(loaded))
+        self.assertTrue(all(array.ctypes.data % 64 == 0 for array in loaded.values()))
+        self.assertTrue(all(array.flags.writeable for array in loaded.values()))
+
+    def test_closed_reader(self) -> None:
+        reader = tzmark.open(self.directory / "plain.tensors")
+        reader.close()
+        reader.close()
+        self.assertTrue(reader.closed)
+        for call in (reader.load, lambda: reader["w"], reader.verify):
+            with self.assertRaises(tzmark.UsageError):
+                call()
+
+    def test_threads_read_at_once(self) -> None:
+        for name, keys in self.files.items():
+            with self.subTest(name), tzmark.open(
+                self.directory / name, **keys
+            ) as reader:
+                problems: list[BaseException] = []
+
+                def read() -> None:
+                    try:
+                        for _ in range(3):
+                            self.check(name, reader.load())
+                            np.testing.assert_array_equal(
+                                reader["w"], self.tensors["w"]
+                            )
+                    except BaseException as error:
+                        problems.append(error)
+
+                threads = [threading.Thread(target=read) for _ in range(6)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                self.assertEqual(problems, [])
+
+    def test_python_runs_while_a_thread_reads(self) -> None:
+        path = self.directory / "big.tensors"
+        tzmark.save_file({"a": np.ones(256 << 20, "u1")}, path)
+        steps = 0
+        thread = threading.Thread(target=tzmark.verify, args=(path,))
+        thread.start()
+        while thread.is_alive():
+            steps += 1
+            time.sleep(0.001)
+        self.assertGreater(steps, 5)
+
+    def test_fork_after_open(self) -> None:
+        with tzmark.open(self.directory / "plain.tensors") as reader:
+            reader.load()
+            context = multiprocessing.get_context("fork")
+            queue = context.Queue()
+
+            def child() -> None:
+                queue.put(float(reader["w"].sum()) == float(self.tensors["w"].sum()))
+                queue.put(len(reader.load()))
+
+            process = context.Process(target=child)
+            process.start()
+            self.assertTrue(queue.get(timeout=60))
+            self.assertEqual(queue.get(timeout=60), len(self.tensors))
+            process.join(60)
+            self.assertEqual(process.exitcode, 0)
+            self.check("plain.tensors", reader.load())
+
+    def test_keyboard_interrupt_ends_a_long_load(self) -> None:
+        # SHA-256 of one tensor is a chain on one core, so that this takes longer than the signal.
+        path = self.directory / "long.tensors"
+        tzmark.save_file({"a": np.ones(1 << 30, "u1")}, path, sha256=True)
+        script = """
+import os, signal, sys, threading, time, tzmark
+sent = []
+def interrupt():
+    sent.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+with tzmark.open(sys.argv[1]) as reader:
+    threading.Timer(0.15, interrupt).start()
+    try:
+        reader.load()
+    except KeyboardInterrupt:
+        print(time.monotonic() - sent[0])
+    # The reader works as before.
+    assert reader.get_slice("a")[5:7].tolist() == [1, 1]
+"""
+        delays = []
+        for _ in range(3):
+            done = subprocess.run(
+                [sys.executable, "-c", script, path],
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(done.stdout, "the load ended before the signal")
+            delays.append(float(done.stdout))
+        # On a busy machine any one may be late.
+        self.assertLess(min(delays), 0.2)
+
+    def test_progress_counts_to_the_end_and_can_stop(self) -> None:
+        path = self.directory / "big.tensors"
+        tzmark.save_file({"a": np.ones(300 << 20, "u1")}, path)
+        told: list[tuple[int, int]] = []
+        tzmark.load_file(path, progress=lambda done, total: told.append((done, total)))
+        self.assertEqual(told, sorted(told))
+        self.assertEqual(told[-1], (path.stat().st_size, path.stat().st_size))
+
+        class Enough(Exception):
+            pass
+
+        def stop(done: int, total: int) -> None:
+            raise Enough
+
+        with self.assertRaises(Enough):
+            tzmark.load_file(path, progress=stop)
+
+    def test_slices(self) -> None:
+        indices: list[Any] = [
+            3,
+            -1,
+            slice(2, 9),
+            slice(None, None, -2),
+            slice(5, 5),
+            slice(14, 2, -3),
+            ...,
+            (),
+            (slice(None), 7),
+            (slice(1, 4), slice(10, 290, 7), 2),
+            (..., 4),
+            (2, ..., slice(1, 3)),
+            (None, 0, None, slice(3, 8)),
+            (slice(None), slice(0, 150)),
+            (16, 299, 4),
+            (slice(0, 100), slice(-3, None)),
+            np.int64(4),
+        ]
+        for name, keys in self.files.items():
+            with tzmark.open(self.directory / name, **keys) as reader:
+                part = reader.get_slice("w")
+                self.assertEqual(part.get_shape(), [17, 300, 5])
+                self.assertEqual(part.get_dtype(), "F32")
+                for index in indices:
+                    with self.subTest(name=name, index=index):
+                        got, want = part[index], self.tensors["w"][index]
+                        np.testing.assert_array_equal(got, want)
+                        self.assertEqual(got.shape, want.shape)
+                for index in (17, -18, (0, 0, 0, 0), (..., ...)):
+                    with self.assertRaises(IndexError):
+                        part[index]
+                for wrong in (1.5, True, [0, 1], "a"):
+                    with self.assertRaises(TypeError):
+                        part[wrong]
+                self.assertEqual(reader.get_slice("scalar")[...].shape, ())
+                self.assertEqual(reader.get_slice("empty")[1:].shape, (2, 0, 2))
+                large = reader.get_slice("large")
+                np.testing.assert_array_equal(
+                    large[100 : 2 << 20], self.tensors["large"][100 : 2 << 20]
+                )
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_torch(self) -> None:
+        for name, keys in self.files.items():
+            with self.subTest(name):
+                path = self.directory / name
+                loaded = tzmark.load_file(path, framework="pt", **keys)
+                for key, value in self.for_file(name).items():
+                    self.assertTrue(
+                        torch.equal(loaded[key], torch.from_numpy(np.array(value)))
+                    )
+                with tzmark.open(path, framework="pt", **keys) as reader:
+                    part = reader.get_slice("w")
+                    for index in (
+                        slice(9, 2, -2),
+                        (slice(None), slice(None, None, -3)),
+                    ):
+                        want = torch.from_numpy(self.tensors["w"][index].copy())
+                        self.assertTrue(torch.equal(part[index], want))
+                    shared = torch.from_dlpack(reader.buffer("w"))
+                del reader
+                gc.collect()
+                self.assertTrue(torch.equal(shared, loaded["w"]))
+
+    def test_torch_is_not_imported(self) -> None:
+        script = (
+            "import sys, tzmark\n"
+            "capsule = tzmark.open(sys.argv[1]).buffer('w').__dlpack__()\n"
+            "assert 'torch' not in sys.modules and 'numpy' not in sys.modules\n"
+            "print(capsule)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script, self.directory / "plain.tensors"],
+            capture_output=True,
+            text=True,
+        )
+        self.assertIn("dltensor", done.stdout, done.stderr)
+
+    def test_wrong_arguments(self) -> None:
+        path = self.directory / "plain.tensors"
+        sealed = self.directory / "sealed.tensors"
+        wrong: list[tuple[Any, dict[str, Any]]] = [
+            ("", {}),
+            (b"", {}),
+            (path, {"io": ""}),
+            (path, {"io": "nothing"}),
+            (path, {"verify": "maybe"}),
+            (path, {"framework": "tf"}),
+            (path, {"profile": "loose"}),
+            (sealed, {"key": b""}),
+            (sealed, {"key": ""}),
+            (sealed, {"key": b"short"}),
+            (sealed, {"key": "no hex"}),
+            (sealed, {"passphrase": ""}),
+            (sealed, {"passphrase": b""}),
+            (sealed, {"key": KEY, "passphrase": "both"}),
+            (path, {"data_file": ""}),
+            (path, {"device": "cuda"}),
+        ]
+        for name, arguments in wrong:
+            with self.subTest(name=name, **arguments):
+                with self.assertRaises((tzmark.UsageError, tzmark.UnavailableError)):
+                    tzmark.open(name, **arguments)
+        with self.assertRaises(ValueError):
+            tzmark.open("nul\0byte")
+
+    def test_errors(self) -> None:
+        sealed = self.directory / "sealed.tensors"
+        with self.assertRaises(tzmark.FormatError) as caught:
+            tzmark.load_file(sealed)
+        self.assertEqual(caught.exception.rule, "TZR-CRY-018")
+        with self.assertRaises(tzmark.FormatError) as caught:
+            tzmark.load_file(sealed, key=bytes(32))
+        self.assertEqual(caught.exception.rule, "TZR-CRY-016")
+        with self.assertRaises(FileNotFoundError) as missing:
+            tzmark.open(self.directory / "nothing")
+        self.assertIsInstance(missing.exception, tzmark.MissingFileError)
+        with self.assertRaises(KeyError) as key:
+            tzmark.open(self.directory / "plain.tensors")["nothing"]
+        self.assertEqual(key.exception.rule, "TZE-USE-002")
+
+        path = self.directory / "damaged.tensors"
+        content = bytearray((self.directory / "plain.tensors").read_bytes())
+        content[-100] ^= 1
+        path.write_bytes(content)
+        with self.assertRaises(tzmark.FormatError) as caught:
+            tzmark.load_file(path)
+        error = caught.exception
+        self.assertTrue(error.rule.startswith("TZR-HSH-"))
+        self.assertIsInstance(error.offset, int)
+        self.assertEqual(error.file, str(path))
+        self.assertIn(error.rule, str(error))
+        again = pickle.loads(pickle.dumps(error))
+        self.assertEqual(
+            (str(again), again.rule, again.offset),
+            (str(error), error.rule, error.offset),
+        )
+
+    def test_bytes(self) -> None:
+        for name, keys in self.files.items():
+            with self.subTest(name):
+                data = (self.directory / name).read_bytes()
+                self.check(name, tzmark.load(data, **keys))
+        for data in (b"", b"|TZR|", b"\xff" * 8, bytes(65)):
+            with self.assertRaises(tzmark.FormatError):
+                tzmark.load(data)
+
+    def test_lies_about_sizes_allocate_nothing(self) -> None:
+        header = b"|TZR|" + struct.pack("<I", 2) + bytes(32)
+        lies = {
+            "a million entries": header
+            + struct.pack("<QQQ", 1 << 40, 0, 1_000_000)
+            + struct.pack("<Q", 1 << 40),
+            "2^63 entries": header
+            + struct.pack("<QQQ", 0, 0, 1 << 63)
+            + struct.pack("<Q", 8)
+            + bytes(8),
+        }
+        tensors = (
+            '{"a":{"dtype":"F32","shape":[1000000,1000000],"data_offsets":[0,%d]}}'
+        )
+        text = (tensors % (4 * 10**12)).encode()
+        script = (
+            "import sys, resource, tzmark\n"
+            "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
+            "try:\n    tzmark.load_file(sys.argv[1])\n"
+            "except tzmark.FormatError as error:\n    print(error.rule)\n"
+        )
+        files = {name: ("lie.tensors", data) for name, data in lies.items()}
+        files["safetensors"] = (
+            "lie.safetensors",
+            struct.pack("<Q", len(text)) + text + bytes(64),
+        )
+        for lie, (name, data) in files.items():
+            with self.subTest(lie):
+                (self.directory / name).write_bytes(data)
+                done = subprocess.run(
+                    [sys.executable, "-c", script, self.directory / name],
+                    capture_output=True,
+                    text=True,
+                    env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+                )
+                self.assertRegex(done.stdout, "TZR-|ST-", done.stderr)
+
+    def test_inspect(self) -> None:
+        info = tzmark.inspect(self.directory / "sealed.tensors")
+        self.assertTrue(info.encrypted)
+        self.assertEqual(info.data_version, 3)
+        self.assertEqual([one.name for one in info.tensors], list(self.tensors))
+        self.assertEqual(info.tensors[0].dtype, "float32")
+
+
+if __name__ == "__main__":
+    unittest.main()

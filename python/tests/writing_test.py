@@ -1,0 +1,234 @@
+"""Writing: layouts, hashes, keys, sources of tensors, conversion, and files that are left alone on failure."""
+
+from __future__ import annotations
+
+import gc
+import os
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tzmark
+
+try:
+    import torch
+except ImportError:
+    torch = None
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
+LAYOUTS = ("v1", "v2", "v4", "v5-flagged-dims", "v5-headers-first", "v5-segments")
+NUMPY_TYPES = "bool u1 u2 u4 u8 i1 i2 i4 i8 f2 f4 f8 c8 c16"
+
+
+class Writing(unittest.TestCase):
+    def setUp(self) -> None:
+        self._directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self._directory.cleanup)
+        self.directory = Path(self._directory.name)
+        self.path = self.directory / "model.tensors"
+
+    def check(self, tensors: dict[Any, Any], path: Path, **arguments: Any) -> None:
+        loaded = tzmark.load_file(path, **arguments)
+        self.assertEqual(set(loaded), set(tensors))
+        for name, value in tensors.items():
+            np.testing.assert_array_equal(loaded[name], value)
+            self.assertEqual(loaded[name].shape, np.shape(value))
+
+    def test_numpy_types(self) -> None:
+        tensors = {name: np.arange(5).astype(name) for name in NUMPY_TYPES.split()}
+        for name in ("a.tensors", "a.safetensors"):
+            kept = dict(tensors)
+            if name.endswith(".safetensors"):
+                del kept["c16"]
+                with self.assertRaises(tzmark.UsageError) as caught:
+                    tzmark.save_file(tensors, self.directory / name)
+                self.assertEqual(caught.exception.rule, "ST-018")
+            tzmark.save_file(kept, self.directory / name)
+            self.check(kept, self.directory / name)
+
+    def test_memory_of_any_order(self) -> None:
+        base = np.arange(24.0).reshape(4, 6)
+        tensors = {
+            "transposed": base.T,
+            "strided": base[::2, ::-3],
+            "big": base.astype(">f8"),
+            "zero dimensions": np.array(3.0),
+            "scalar": np.float32(2),
+            "empty": base[:0],
+            "read-only": np.broadcast_to(np.float32(1), (3, 4)),
+        }
+        tzmark.save_file(tensors, self.path)
+        self.check(tensors, self.path)
+
+    def test_layouts_and_hashes(self) -> None:
+        tensors = {"w": np.arange(1000.0)}
+        for layout in LAYOUTS:
+            with self.subTest(layout):
+                tzmark.save_file(tensors, self.path, layout=layout)
+                self.assertEqual(tzmark.inspect(self.path).layout, layout)
+                self.check(tensors, self.path)
+        tzmark.save_file(tensors, self.path, sha256=False)
+        self.check(tensors, self.path, verify="crc32")
+        tzmark.save_file(tensors, self.path, crc32=False)
+        with self.assertRaises(tzmark.FormatError):
+            tzmark.load_file(self.path, verify="crc32")
+        with self.assertRaises(tzmark.UsageError):
+            tzmark.save_file(tensors, self.path, crc32=False, sha256=False)
+
+    def test_keys(self) -> None:
+        tensors = {"w": np.arange(1000.0)}
+        tzmark.save_file(tensors, self.path, key="00" * 31 + "01")
+        self.check(tensors, self.path, key=bytes(31) + b"\1")
+        other = self.directory / "other.tensors"
+        tzmark.convert(
+            self.path, other, key="00" * 31 + "01", encrypt_passphrase="pass"
+        )
+        self.check(tensors, other, passphrase=b"pass")
+        for wrong in ({"key": b""}, {"key": b"x"}, {"passphrase": ""}, {"io": ""}):
+            with self.subTest(**wrong), self.assertRaises(tzmark.UsageError):
+                tzmark.save_file(tensors, self.path, **wrong)
+
+    def test_convert(self) -> None:
+        tensors = {"a": np.arange(100.0), "b": np.ones((3, 4), "i2")}
+        names = [self.directory / f"{i}.safetensors" for i in (1, 2)]
+        tzmark.save_file(tensors, names[0], {"format": "np", "words": "é"})
+        tzmark.convert(names[0], self.path)
+        self.check(tensors, self.path)
+        tzmark.convert(names[0], names[1])
+        with tzmark.open(names[1]) as reader:
+            self.assertEqual(reader.metadata, {"format": "np", "words": "é"})
+        tzmark.convert(self.path, names[1], shard_bytes=400, metadata={"x": "y"})
+        shards = self.directory / "2.safetensors.index.json"
+        self.check(tensors, shards)
+
+    def test_errors_of_a_conversion_name_the_file(self) -> None:
+        tzmark.save_file({"w": np.arange(1000.0)}, self.path)
+        content = bytearray(self.path.read_bytes())
+        content[-50] ^= 1
+        self.path.write_bytes(content)
+        target = self.directory / "out.tensors"
+        with self.assertRaises(tzmark.FormatError) as caught:
+            tzmark.convert(self.path, target)
+        self.assertEqual(caught.exception.file, str(self.path))
+        self.assertFalse(target.exists())
+        tzmark.convert(self.path, target, verify=False)
+        with self.assertRaises(tzmark.EnvironmentFailure) as failed:
+            tzmark.convert(target, self.directory / "nothing" / "out.tensors")
+        self.assertIn("nothing", str(failed.exception.file))
+
+    def test_failures_leave_the_old_file(self) -> None:
+        tensors = {"w": np.arange(10.0)}
+        tzmark.save_file(tensors, self.path)
+        before = sorted(os.listdir(self.directory))
+        with self.assertRaises(tzmark.EnvironmentFailure):
+            tzmark.save_file({"v": np.ones(3)}, self.path, replace=False)
+
+        def stop(done: int, total: int) -> None:
+            raise ZeroDivisionError
+
+        with self.assertRaises(ZeroDivisionError):
+            tzmark.save_file({"v": np.ones(128 << 20, "u1")}, self.path, progress=stop)
+        self.check(tensors, self.path)
+        self.assertEqual(sorted(os.listdir(self.directory)), before)
+
+    def test_what_cannot_be_saved(self) -> None:
+        wrong: list[tuple[Any, type[Exception]]] = [
+            ({"w": 1.5}, TypeError),
+            ({"w": [1, 2]}, TypeError),
+            ({"w": np.array(["text"])}, tzmark.UsageError),
+            ({"w": np.array([object()])}, tzmark.UsageError),
+            ({"w": np.zeros(2, "V2")}, tzmark.UsageError),
+            ({"w": np.zeros(2, "M8[s]")}, tzmark.UsageError),
+            ({1: np.ones(2)}, TypeError),
+            ({("a", -1): np.ones(2)}, (OverflowError, ValueError)),
+            ({("a", 1.5): np.ones(2)}, TypeError),
+            ({(): np.ones(2)}, tzmark.Error),
+            ({"": np.ones(2)}, tzmark.UsageError),
+            ({"a": np.ones(2), ("a", 0): np.ones(2)}, tzmark.Error),
+        ]
+        for tensors, error in wrong:
+            with self.subTest(str(tensors)), self.assertRaises(error):
+                tzmark.save_file(tensors, self.path)
+        self.assertFalse(self.path.exists())
+        for name in ("", b""):
+            with self.assertRaises(tzmark.UsageError):
+                tzmark.save_file({"w": np.ones(1)}, name)
+        with self.assertRaises(tzmark.UsageError):
+            tzmark.save_file({"w": np.ones(1)}, self.path, {"a": "b"})
+
+    def test_bytes(self) -> None:
+        tensors = {"a": np.arange(9, dtype="u2")}
+        data = tzmark.save(tensors, {"k": "v"})
+        np.testing.assert_array_equal(tzmark.load(data)["a"], tensors["a"])
+        tzmark.save_file(tensors, self.path)
+        self.assertEqual(tzmark.save(tensors, format="tensors"), self.path.read_bytes())
+
+    @unittest.skipIf(ml_dtypes is None, "ml_dtypes is not installed")
+    def test_ml_dtypes(self) -> None:
+        names = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz")
+        tensors = {
+            name: np.arange(6).astype(getattr(ml_dtypes, name)) for name in names
+        }
+        for name in ("a.tensors", "a.safetensors"):
+            tzmark.save_file(tensors, self.directory / name)
+            loaded = tzmark.load_file(self.directory / name)
+            for dtype, value in tensors.items():
+                self.assertEqual(loaded[dtype].dtype, value.dtype)
+                np.testing.assert_array_equal(loaded[dtype], value)
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_torch(self) -> None:
+        base = torch.arange(24.0).reshape(4, 6)
+        tensors = {
+            "plain": base,
+            "transposed": base.t(),
+            "parameter": torch.nn.Parameter(base + 1),
+            "bfloat16": base.to(torch.bfloat16),
+            "bool": base > 3,
+            "conjugate": torch.complex(base, base).conj(),
+            "empty": base[:0],
+            "scalar": torch.tensor(7),
+        }
+        tzmark.save_file(tensors, self.path)
+        loaded = tzmark.load_file(self.path, framework="pt")
+        gc.collect()
+        for name, value in tensors.items():
+            self.assertEqual(loaded[name].dtype, value.dtype)
+            self.assertTrue(torch.equal(loaded[name], value.detach()), name)
+        if ml_dtypes is None:
+            raw = tzmark.load_file(self.path)["bfloat16"]
+            self.assertEqual(raw.dtype, np.dtype("V2"))
+            bits = raw.view("u2").astype("u4") << 16
+            np.testing.assert_array_equal(bits.view("f4"), base.numpy())
+        for wrong in (base.to_sparse(), torch.empty(2, device="meta")):
+            with self.assertRaises(tzmark.UsageError):
+                tzmark.save_file({"w": wrong}, self.path)
+
+
+class Numbers(unittest.TestCase):
+    """Numbers that do not fit are refused, never taken modulo 2^32 or 2^64."""
+
+    def test_threads(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "w.tensors")
+            tzmark.save_file({"w": np.ones(2)}, file)
+            for threads in (2**32 + 1, 2**64 + 1, -1):
+                with self.assertRaises(OverflowError):
+                    tzmark.save_file({"w": np.ones(2)}, file, threads=threads)
+                with self.assertRaises(OverflowError):
+                    tzmark.open(file, threads=threads)
+
+    def test_kept_checkpoints(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for keep_latest in (2**64 + 1, -1):
+                with self.assertRaises((OverflowError, tzmark.UsageError)):
+                    tzmark.Checkpointer(folder, keep_latest=keep_latest)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,5 @@
+"""python -m tzmark: the command tzmark."""
+
+from ._command import main
+
+main()

@@ -1,0 +1,326 @@
+"""Asynchronous checkpoints of a training loop: tzmark.Checkpointer. reference/CHECKPOINTS.md specifies the files."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import uuid
+import warnings
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from . import _tzmark
+from ._errors import UsageError
+from ._state import Flat, flatten, unflatten
+from ._tensors import describe, framework_name
+
+if TYPE_CHECKING:
+    from ._reader import Path
+
+# What ranks read to learn the name of the sessions that they save in.
+_SESSION_NAME = ".tzmark-session"
+
+_open: weakref.WeakSet[Checkpointer] = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class SaveTimes:
+    """How long a save blocked the loop, in nanoseconds: waiting for the write before, copying, starting the write."""
+
+    wait_ns: int
+    copy_ns: int
+    submit_ns: int
+
+
+@dataclass(frozen=True)
+class WriteReport:
+    """What a background write did; zeros if nothing was written.
+
+    Bytes: of the snapshot, and of the files of this rank. Nanoseconds: until the files were durable, then until the
+    checkpoint was, then for verifying and deleting old ones. ``warnings`` says what was not deleted, and which older
+    checkpoints are damaged.
+    """
+
+    snapshot_bytes: int
+    file_bytes: int
+    drain_ns: int
+    commit_ns: int
+    retention_ns: int
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded checkpoint. ``state_dict`` has the structure that was saved; its tensors own their memory."""
+
+    directory: str
+    step: int
+    epoch: int
+    learning_rate: float
+    metadata: dict[str, str]
+    state_dict: Any
+
+
+class Checkpointer:
+    """Saves the state of a training loop in the background. A checkpoint is complete or absent, whatever dies when.
+
+    directory: of all checkpoints of the run; it is made if it is missing. Each becomes ``directory/step-00000010``.
+    keep_latest: how many verified checkpoints are kept; older ones are deleted after the new one has been read back
+    and verified. 0 keeps all. keep_every: also keeps steps that are a multiple of it.
+    format: "safetensors" or "tensors"; layout and sha256 are for the latter. threads: for copying and writing; 0 = one
+    per core. memory_limit_bytes: for the copy and the buffers; a save that cannot fit is refused.
+
+    Several ranks: rank, world_size, and ``barrier(ok)``, which waits until every rank has called it and returns whether
+    all passed True. It is called by the constructor, and later from a background thread, so it needs a communicator
+    of its own. strategy: "replicated" (every rank has all tensors), "zero" (each has some), or "tensor-parallel" (each
+    has a part of the tensors in split_dims, by name and dimension).
+
+    Made in one process, and not usable after a fork. Several threads may call it; their calls take turns.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        keep_latest: int = 3,
+        *,
+        keep_every: int = 0,
+        format: str = "safetensors",
+        layout: str | None = None,
+        sha256: bool = True,
+        io: str = "auto",
+        threads: int = 0,
+        memory_limit_bytes: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+        barrier: Callable[[bool], bool] | None = None,
+        strategy: str = "zero",
+        split_dims: Mapping[str, int] | None = None,
+    ) -> None:
+        self._parent = os.fsencode(directory)
+        if not self._parent:
+            raise UsageError("the directory is empty")
+        if not io:
+            raise UsageError("the I/O path is empty")
+        sharded = [value is not None for value in (rank, world_size, barrier)]
+        if any(sharded) and not all(sharded):
+            raise UsageError("several ranks need rank, world_size and barrier")
+        if min(keep_latest, keep_every) < 0:
+            raise UsageError("a number of checkpoints is not negative")
+        if rank is not None and world_size is not None and not 0 <= rank < world_size:
+            raise UsageError(f"rank {rank} is not below world_size {world_size}")
+        self._rank, self._world_size, self._barrier = (
+            rank or 0,
+            world_size or 0,
+            barrier,
+        )
+        self._strategy, self._split_dims = strategy, dict(split_dims or {})
+        self._io, self._threads = io, threads
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._saves = 0
+        self._writer = _tzmark.Checkpointer(
+            keep_latest,
+            keep_every,
+            format,
+            layout,
+            sha256,
+            io,
+            threads,
+            memory_limit_bytes,
+        )
+        self._session = self._begin()
+        _open.add(self)
+
+    def save(
+        self,
+        state_dict: Any,
+        step: int,
+        *,
+        epoch: int = 0,
+        learning_rate: float = 0.0,
+        metadata: Mapping[str, str] | None = None,
+    ) -> SaveTimes:
+        """Copies the tensors, starts the write and returns; the tensors may change then. Returns how long it took.
+
+        state_dict: mappings, lists and tuples of tensors (torch, of any device; numpy; DLPack), numbers, strings and
+        None, as deep as you like: ``{"model": model.state_dict(), "optimizer": optimizer.state_dict()}``. What is under
+        "optimizer" goes to its own file. Waits for the write before. If that has failed, its error is raised here, and
+        this checkpoint is written nevertheless. All ranks pass the same step.
+
+        Raises TypeError for a value that cannot be saved, with its place; UsageError, EnvironmentFailure, FormatError.
+        """
+        if step < 0 or epoch < 0:
+            raise UsageError("a step and an epoch are not negative")
+        flat = flatten(state_dict)
+        words = {**dict(metadata or {}), **flat.metadata}
+        model, alive = describe(flat.model, "state_dict")
+        optimizer, more = describe(flat.optimizer, "state_dict")
+        with self._lock:
+            self._saves += 1
+            rank = None
+            if self._barrier is not None:
+                save_id = f"{self._session}-{self._saves}"
+                rank = (
+                    self._rank,
+                    self._world_size,
+                    self._strategy,
+                    self._split_dims,
+                    save_id,
+                    self._barrier,
+                )
+            name = os.path.join(self._parent, b"step-%08d" % step)
+            times = self._writer.save(
+                name, model, optimizer, step, epoch, learning_rate, words, rank
+            )
+        del alive, more
+        return SaveTimes(**times)
+
+    def wait(self) -> WriteReport:
+        """Waits until nothing is being written, and returns what the last write did. Raises its error, once."""
+        with self._lock:
+            report = self._writer.wait()
+        report["warnings"] = tuple(report["warnings"])
+        return WriteReport(**report)
+
+    def reserve(self, nbytes: int) -> None:
+        """Allocates memory for copies of that many bytes, so that the first save does not have to."""
+        with self._lock:
+            self._writer.reserve(nbytes)
+
+    def load_latest(
+        self, *, framework: str | None = None, flat: bool = False
+    ) -> Checkpoint | None:
+        """Waits for the write in flight, and loads the committed checkpoint of the highest step; None without one.
+
+        Every file is compared with its digest while it is read. framework: "np" or "pt" for all tensors; None gives
+        each tensor as it was saved. flat: returns tensors by their names in the files, without their structure.
+        Raises FormatError (CKP-002) for a damaged checkpoint; ``load`` then takes an older step.
+        """
+        self.wait()
+        newest = _tzmark.newest_checkpoint(self._parent)
+        return (
+            None
+            if newest is None
+            else self._load(os.fsencode(newest[0]), framework, flat)
+        )
+
+    def load(
+        self, step: int, *, framework: str | None = None, flat: bool = False
+    ) -> Checkpoint:
+        """Loads the checkpoint of a step, as ``load_latest`` does. Raises MissingFileError if there is none."""
+        self.wait()
+        return self._load(
+            os.path.join(self._parent, b"step-%08d" % step), framework, flat
+        )
+
+    def close(self) -> None:
+        """Waits for the write in flight, and raises its error."""
+        _open.discard(self)
+        self.wait()
+
+    def __enter__(self) -> Checkpointer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _load(self, directory: bytes, framework: str | None, flat: bool) -> Checkpoint:
+        chosen = None if framework is None else framework_name(framework)
+        state, model, optimizer = _tzmark.load_checkpoint(
+            directory, self._rank, self._world_size, True, self._io, self._threads
+        )
+        words = dict(state.pop("metadata"))
+        stored = Flat(dict(model), dict(optimizer), {})
+        content = unflatten(stored, words, chosen, flat, os.fsdecode(directory))
+        return Checkpoint(
+            directory=os.fsdecode(directory),
+            metadata=words,
+            state_dict=content,
+            **state,
+        )
+
+    def _begin(self) -> str:
+        """Makes the directory, deletes what interrupted saves have left, and returns the name of the session."""
+        if self._rank == 0:
+            problem: Exception | None = None
+            session = uuid.uuid4().hex
+            try:
+                _make_directory(self._parent)
+                for sentence in _tzmark.clean_checkpoints(self._parent)[1]:
+                    warnings.warn(sentence, stacklevel=3)
+                if self._barrier is not None:
+                    self._write_session(session)
+            except (
+                Exception
+            ) as error:  # noqa: BLE001 - the other ranks must not wait forever
+                problem = error
+            self._agree(problem)
+            self._agree(None)
+            if self._barrier is not None:
+                os.unlink(os.path.join(self._parent, _SESSION_NAME.encode()))
+            return session
+        self._agree(None)
+        problem, session = None, ""
+        try:
+            with open(
+                os.path.join(self._parent, _SESSION_NAME.encode()), encoding="ascii"
+            ) as file:
+                session = file.read()
+        except (
+            Exception
+        ) as error:  # noqa: BLE001 - the other ranks must not wait forever
+            problem = error
+        self._agree(problem)
+        return session
+
+    def _write_session(self, session: str) -> None:
+        name = os.path.join(self._parent, _SESSION_NAME.encode())
+        with open(name + b".new", "w", encoding="ascii") as file:
+            file.write(session)
+        os.replace(name + b".new", name)
+
+    def _agree(self, problem: Exception | None) -> None:
+        ok = True if self._barrier is None else self._barrier(problem is None)
+        if problem is not None:
+            raise problem
+        if not isinstance(ok, bool):
+            raise TypeError(
+                "the barrier must return a bool: whether every rank passed True"
+            )
+        if not ok:
+            raise UsageError("another rank has failed", "CKP-006", code=856)
+
+
+def _make_directory(name: bytes) -> None:
+    """Makes a directory and the missing ones above it, durable."""
+    path = os.path.abspath(name)
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for one in reversed(missing):
+        os.makedirs(one, exist_ok=True)
+        above = os.open(os.path.dirname(one), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(above)
+        finally:
+            os.close(above)
+
+
+def _close_all() -> None:
+    """Waits for the writes of checkpointers that were not closed: a background thread may need the interpreter."""
+    for checkpointer in list(_open):
+        if checkpointer._process == os.getpid():
+            checkpointer.close()
+
+
+atexit.register(_close_all)

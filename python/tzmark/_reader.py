@@ -1,0 +1,569 @@
+"""Reading model files: tzmark.open, load_file, safe_open, verify and inspect."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Union
+
+from . import _tzmark
+from ._errors import TensorNotFoundError, UsageError
+from ._tensors import SAFETENSORS_NAMES, convert, framework_name
+
+Name = Union[str, tuple[Union[str, int], ...]]
+Progress = Callable[[int, int], object]
+Verify = Union[bool, str]
+if TYPE_CHECKING:
+    Path = Union[str, bytes, os.PathLike[str], os.PathLike[bytes]]
+
+
+def is_safetensors_name(name: bytes) -> bool:
+    """Whether a file name is that of a safetensors file, or of the index of several."""
+    return name.endswith((b".safetensors", b".safetensors.index.json"))
+
+
+def key_bytes(key: bytes | str | None) -> bytes | None:
+    """Returns the 32 bytes of a key: as they are, or from 64 hex digits."""
+    if key is None or isinstance(key, bytes):
+        return key
+    try:
+        return bytes.fromhex(key)
+    except ValueError:
+        raise UsageError("a key is 32 bytes, or 64 hex digits") from None
+
+
+def passphrase_bytes(passphrase: bytes | str | None) -> bytes | None:
+    """Returns a passphrase in UTF-8."""
+    return passphrase.encode() if isinstance(passphrase, str) else passphrase
+
+
+def _checks(verify: Verify) -> str:
+    return (
+        {True: "all", False: "none"}.get(verify, str(verify))
+        if isinstance(verify, bool)
+        else verify
+    )
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """What a file says about a tensor.
+
+    ``shape`` counts elements; ``nbytes`` is the size of the data in the file, 0 for a ``meta`` tensor, which has a
+    size but no values. ``dtype`` is torch's name without "torch.", None for a type that torch lacks; ``stored_dtype``
+    is the name in the file.
+    """
+
+    name: Name
+    dtype: str | None
+    stored_dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+    meta: bool
+    kind: str
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """What a file says about itself, and its tensors in file order."""
+
+    layout: str
+    data_version: int | None
+    encrypted: bool
+    file_bytes: int
+    metadata: dict[str, str]
+    tensors: tuple[TensorInfo, ...]
+
+
+class Reader(Mapping[Name, Any]):
+    """An open model file: a mapping from names to tensors, in file order. Made by ``tzmark.open``.
+
+    Names are strings; a structured name is a tuple of strings and integers. ``reader[name]`` reads one tensor into
+    memory of its own, and ``load`` reads all of them into one allocation. Tensors stay valid after ``close``. Several
+    threads may read at once.
+    """
+
+    def __init__(
+        self,
+        file: _tzmark.Reader,
+        framework: str = "np",
+        device: str = "cpu",
+        verify: Verify = True,
+        progress: Progress | None = None,
+        huge_pages: bool = True,
+    ) -> None:
+        self._file = file
+        self._framework = framework_name(framework)
+        if self._framework == "np" and device != "cpu":
+            raise UsageError('numpy arrays are on the device "cpu"')
+        self._device = device
+        self._verify = _checks(verify)
+        if self._verify not in ("all", "none", "crc32"):
+            raise UsageError('verify is True, False or "crc32"')
+        self._progress = progress
+        self._huge_pages = huge_pages
+        self._names = file.names()
+        self._numbers = {name: i for i, name in enumerate(self._names)}
+        self._summary = file.summary()
+
+    def __getitem__(self, name: Name) -> Any:
+        """Reads a tensor, in its shape. Raises TensorNotFoundError, a KeyError, if there is none of that name."""
+        return self._convert(self.buffer(name))
+
+    def __iter__(self) -> Iterator[Name]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return _plain(name) in self._numbers
+
+    # A mapping is equal to another one by its values, which would read both files.
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{len(self)} tensors, {self.layout}"
+        return f"<tzmark.Reader: {state}>"
+
+    def close(self) -> None:
+        """Closes the file. Tensors that were read stay valid; reading more raises UsageError."""
+        self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._file.closed
+
+    @property
+    def layout(self) -> str:
+        """The layout: "v1" to "v4", "v5-…", or "safetensors"."""
+        return str(self._summary["layout"])
+
+    @property
+    def data_version(self) -> int | None:
+        """The data version, 1 to 5; None for safetensors."""
+        version = self._summary["data_version"]
+        return None if version is None else int(version)
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether the data is encrypted."""
+        return bool(self._summary["encrypted"])
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of the file in bytes, with detached data; of all shards."""
+        return int(self._summary["file_bytes"])
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """``__metadata__`` of a safetensors file; empty for other files."""
+        return dict(self._summary["metadata"])
+
+    def info(self, name: Name) -> TensorInfo:
+        """Returns what the file says about a tensor, without reading its data."""
+        number = self._number(name)
+        return self._info(number)
+
+    def infos(self) -> tuple[TensorInfo, ...]:
+        """Returns ``info`` of every tensor, in file order."""
+        return tuple(self._info(number) for number in range(len(self)))
+
+    def buffer(self, name: Name) -> _tzmark.Buffer:
+        """Reads a tensor and returns its memory, which has ``__array_interface__`` and ``__dlpack__``.
+
+        ``torch.from_dlpack(reader.buffer(name))`` and the like of other libraries share the memory.
+        """
+        return self._file.read(self._number(name), self._verify, self._progress)
+
+    def load(self) -> dict[Name, Any]:
+        """Reads all tensors into one allocation, in huge pages if the system has them, and returns them by name.
+
+        The memory stays as long as one of the tensors does. Raises FormatError if a stored hash does not match.
+        """
+        buffers = self._file.load(self._verify, self._huge_pages, self._progress)
+        return {
+            name: self._convert(buffer) for name, buffer in zip(self._names, buffers)
+        }
+
+    def get_slice(self, name: Name) -> Slice:
+        """Returns a tensor of which only the parts that are indexed are read."""
+        return Slice(self, self._number(name))
+
+    def verify(self) -> None:
+        """Reads the file and checks everything: structure, headers, MACs, CRC32 and SHA-256.
+
+        Raises FormatError for the first failure. A safetensors file stores no hashes: its structure is checked, and
+        that all of it can be read.
+        """
+        self._file.verify(self._progress)
+
+    def dump(self) -> dict[str, Any]:
+        """Reads the file and returns its canonical JSON, with the SHA-256 of each tensor's data.
+
+        Checks structure, headers and MACs, but not the stored hashes.
+        """
+        result: dict[str, Any] = json.loads(self._file.canonical(self._progress))
+        return result
+
+    def _number(self, name: Name) -> int:
+        number = self._numbers.get(_plain(name))
+        if number is None:
+            raise TensorNotFoundError(
+                f"there is no tensor {name!r}", "TZE-USE-002", code=902
+            )
+        return number
+
+    def _info(self, number: int) -> TensorInfo:
+        dtype, stored, shape, size, meta, kind, _ = self._file.describe(number)
+        return TensorInfo(self._names[number], dtype, stored, shape, size, meta, kind)
+
+    def _convert(self, buffer: _tzmark.Buffer) -> Any:
+        return convert(buffer, self._framework, self._device)
+
+
+def _plain(name: Any) -> Any:
+    """A path of one string is the same name as the string."""
+    if isinstance(name, tuple) and len(name) == 1 and isinstance(name[0], str):
+        return name[0]
+    return name
+
+
+class Slice:
+    """A tensor of which only the parts that are indexed are read: ``slice[2:4, :, 0]``.
+
+    Indices are integers, slices with any step, ``...`` and ``None``. MACs of encrypted data are checked; hashes, which
+    cover a whole tensor, are not.
+    """
+
+    def __init__(self, reader: Reader, number: int) -> None:
+        self._reader = reader
+        self._number = number
+        self._info = reader._info(number)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole tensor."""
+        return self._info.shape
+
+    def get_shape(self) -> list[int]:
+        """Returns the shape of the whole tensor, as safetensors does."""
+        return list(self._info.shape)
+
+    def get_dtype(self) -> str:
+        """Returns the dtype by safetensors' name, such as "F32"; one that it lacks by torch's."""
+        name = self._info.dtype
+        return (
+            self._info.stored_dtype
+            if name is None
+            else SAFETENSORS_NAMES.get(name, name)
+        )
+
+    def __getitem__(self, index: Any) -> Any:
+        ranges, then = _ranges(index, self._info.shape)
+        begin, end = tuple(first for first, _ in ranges), tuple(
+            last for _, last in ranges
+        )
+        reader = self._reader
+        buffer = reader._file.read_slice(self._number, begin, end, reader._progress)
+        tensor = reader._convert(buffer)
+        if reader._framework == "pt":
+            # torch has no negative steps.
+            axis = 0
+            for i, part in enumerate(then):
+                if isinstance(part, slice) and part.step is not None and part.step < 0:
+                    tensor = tensor.flip(axis)
+                    then[i] = slice(None, None, -part.step)
+                axis += part is not None
+        return tensor if not then else tensor[tuple(then)]
+
+
+def _ranges(
+    index: Any, shape: tuple[int, ...]
+) -> tuple[list[tuple[int, int]], list[Any]]:
+    """Returns the range of each dimension that an index needs, and the index to apply to what is in the ranges."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    used = sum(part is not None and part is not Ellipsis for part in parts)
+    dots = [i for i, part in enumerate(parts) if part is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if used > len(shape):
+        raise IndexError(
+            f"too many indices: the tensor has {len(shape)} dimensions, but {used} were indexed"
+        )
+    at = dots[0] if dots else len(parts)
+    parts[at : at + len(dots)] = [slice(None)] * (len(shape) - used)
+    ranges: list[tuple[int, int]] = []
+    then: list[Any] = []
+    for part in parts:
+        if part is None:
+            then.append(None)
+            continue
+        size = shape[len(ranges)]
+        if isinstance(part, slice):
+            chosen = range(*part.indices(size))
+            if len(chosen) == 0:
+                ranges.append((0, 0))
+                then.append(slice(None))
+            else:
+                ranges.append(
+                    (min(chosen[0], chosen[-1]), max(chosen[0], chosen[-1]) + 1)
+                )
+                then.append(
+                    slice(None, None, chosen.step if chosen.step != 1 else None)
+                )
+        elif isinstance(part, bool) or not hasattr(part, "__index__"):
+            raise TypeError("an index is an int, a slice, ... or None")
+        else:
+            number = part.__index__()
+            if not -size <= number < size:
+                raise IndexError(
+                    f"index {number} is out of bounds for a dimension of size {size}"
+                )
+            number %= size
+            ranges.append((number, number + 1))
+            then.append(0)
+    return ranges, then
+
+
+def _open_file(
+    path: Path | None,
+    data: bytes | None,
+    key: bytes | str | None,
+    passphrase: bytes | str | None,
+    io: str,
+    threads: int,
+    profile: str,
+    data_file: Path | None,
+    mapped: bool = False,
+) -> _tzmark.Reader:
+    name = b"" if path is None else os.fsencode(path)
+    other = b"" if data_file is None else os.fsencode(data_file)
+    if data_file is not None and not other:
+        raise UsageError("the name of the data file is empty")
+    if not io:
+        raise UsageError("the I/O path is empty")
+    if key is not None and len(key) == 0:
+        raise UsageError("the key is empty")
+    is_safetensors = (
+        is_safetensors_name(name) if data is None else not data.startswith(b"|TZR|")
+    )
+    return _tzmark.Reader(
+        name,
+        data,
+        is_safetensors,
+        key_bytes(key),
+        passphrase_bytes(passphrase),
+        io,
+        other,
+        profile,
+        threads,
+        mapped,
+    )
+
+
+def open(  # noqa: A001 - as in the standard library's modules for formats
+    path: Path,
+    *,
+    key: bytes | str | None = None,
+    passphrase: bytes | str | None = None,
+    io: str = "auto",
+    verify: Verify = True,
+    progress: Progress | None = None,
+    framework: str = "np",
+    device: str = "cpu",
+    threads: int = 0,
+    huge_pages: bool = True,
+    profile: str = "spec",
+    data_file: Path | None = None,
+    mapped: bool = False,
+) -> Reader:
+    """Opens a .tensors file, or a safetensors file or index by its name, and checks its structure.
+
+    key: 32 bytes or 64 hex digits; passphrase: text or UTF-8. Only one of them, and only for an encrypted file.
+    io: an I/O path of ``tzmark.io_paths()``, which is used or the call fails; "auto" is the first one available.
+    verify: True checks every stored hash, and fails for a tensor without any; "crc32" checks only CRC32; False checks
+    only MACs. Safetensors files store no hashes.
+    progress: called as ``progress(done, total)``, in bytes, by the thread that reads, up to 25 times per second. Reads
+    of other threads on the same reader count, too. An exception that it raises ends the read.
+    framework: "np" for numpy arrays, "pt" for torch tensors on ``device``.
+    threads: compute threads; 0 = one per core. profile: the rules for safetensors, "spec" or "library".
+    data_file: the second file of a file with detached data.
+    mapped: tensors are views of a private mapping of the file instead of copies, except for slices and tensors that are
+    not aligned in the file. Reading them costs nothing until they are used; writing to them does not change the file.
+    While a tensor exists, the file must not be changed in place: the tensor would change too, and after a truncation
+    access to it would end the process (SIGBUS). A .tensors file needs verify=False and must not be encrypted.
+
+    Raises FormatError with ``rule`` and ``offset`` if the file breaks a rule, MissingFileError, EnvironmentFailure,
+    UsageError, or UnavailableError for an I/O path that this machine lacks.
+    """
+    file = _open_file(
+        path, None, key, passphrase, io, threads, profile, data_file, mapped
+    )
+    return Reader(file, framework, device, verify, progress, huge_pages)
+
+
+def load_file(
+    filename: Path,
+    *,
+    framework: str = "np",
+    device: str = "cpu",
+    key: bytes | str | None = None,
+    passphrase: bytes | str | None = None,
+    io: str = "auto",
+    verify: Verify = True,
+    progress: Progress | None = None,
+    threads: int = 0,
+    huge_pages: bool = True,
+    mapped: bool = False,
+) -> dict[Name, Any]:
+    """Reads all tensors of a file into one allocation. The arguments and errors are those of ``tzmark.open``."""
+    with open(
+        filename,
+        key=key,
+        passphrase=passphrase,
+        io=io,
+        verify=verify,
+        progress=progress,
+        framework=framework,
+        device=device,
+        threads=threads,
+        huge_pages=huge_pages,
+        mapped=mapped,
+    ) as reader:
+        return reader.load()
+
+
+def load(
+    data: bytes,
+    *,
+    framework: str = "np",
+    device: str = "cpu",
+    key: bytes | str | None = None,
+    passphrase: bytes | str | None = None,
+    verify: Verify = True,
+) -> dict[Name, Any]:
+    """Reads all tensors from the bytes of a file of either format. The tensors do not share memory with the bytes."""
+    if not isinstance(data, bytes):
+        data = bytes(data)
+    file = _open_file(None, data, key, passphrase, "auto", 0, "spec", None)
+    with Reader(file, framework, device, verify) as reader:
+        return reader.load()
+
+
+def verify(
+    path: Path,
+    *,
+    key: bytes | str | None = None,
+    passphrase: bytes | str | None = None,
+    io: str = "auto",
+    progress: Progress | None = None,
+    threads: int = 0,
+) -> None:
+    """Checks that a file is valid and undamaged: ``Reader.verify``. Raises FormatError for the first failure."""
+    with open(
+        path, key=key, passphrase=passphrase, io=io, progress=progress, threads=threads
+    ) as reader:
+        reader.verify()
+
+
+def inspect(path: Path, *, io: str = "auto", profile: str = "spec") -> FileInfo:
+    """Returns what a file says about itself and its tensors. Reads no data and needs no key."""
+    with open(path, io=io, profile=profile) as reader:
+        return FileInfo(
+            layout=reader.layout,
+            data_version=reader.data_version,
+            encrypted=reader.encrypted,
+            file_bytes=reader.file_bytes,
+            metadata=reader.metadata,
+            tensors=reader.infos(),
+        )
+
+
+class safe_open:  # noqa: N801 - the name that safetensors' users know
+    """Opens a file as ``safetensors.safe_open`` does: ``with safe_open(name, framework="pt", device="cpu") as f``.
+
+    Takes .tensors files, too; ``key``, ``passphrase``, ``io``, ``verify``, ``progress`` and ``mapped`` are those of
+    ``tzmark.open``.
+    """
+
+    def __init__(
+        self,
+        filename: Path,
+        framework: str,
+        device: str | int = "cpu",
+        *,
+        key: bytes | str | None = None,
+        passphrase: bytes | str | None = None,
+        io: str = "auto",
+        verify: Verify = True,
+        progress: Progress | None = None,
+        mapped: bool = False,
+    ) -> None:
+        place = f"cuda:{device}" if isinstance(device, int) else device
+        self._reader = open(
+            filename,
+            key=key,
+            passphrase=passphrase,
+            io=io,
+            verify=verify,
+            progress=progress,
+            framework=framework,
+            device=place,
+            mapped=mapped,
+        )
+
+    def __enter__(self) -> safe_open:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._reader.close()
+
+    def keys(self) -> list[Name]:
+        """Returns the names of all tensors, sorted where all are strings."""
+        names = list(self._reader)
+        return (
+            sorted(names, key=str)
+            if all(isinstance(name, str) for name in names)
+            else names
+        )
+
+    def offset_keys(self) -> list[Name]:
+        """Returns the names of all tensors in file order."""
+        return list(self._reader)
+
+    def metadata(self) -> dict[str, str] | None:
+        """Returns ``__metadata__``, or None if the file has none."""
+        return self._reader.metadata or None
+
+    def get_tensor(self, name: Name) -> Any:
+        """Reads a tensor."""
+        return self._reader[name]
+
+    def get_slice(self, name: Name) -> Slice:
+        """Returns a tensor of which only the parts that are indexed are read."""
+        return self._reader.get_slice(name)

@@ -1,0 +1,199 @@
+"""Tensors as numpy arrays and torch tensors, and the memory of both. Neither library is imported until needed."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Union
+
+from . import _tzmark
+from ._errors import UnavailableError, UsageError
+
+if TYPE_CHECKING:
+    Name = Union[str, tuple[Union[str, int], ...]]
+    Row = tuple[Name, str, str, tuple[int, ...], int, int]
+
+# Types that numpy lacks. ml_dtypes has some of them, under the same names.
+_OPAQUE = ("bfloat16", "complex32", "float8_", "qint", "quint")
+
+_INTERFACE_DIMENSIONS = 32
+
+SAFETENSORS_NAMES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "int16": "I16",
+    "uint16": "U16",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int32": "I32",
+    "uint32": "U32",
+    "float32": "F32",
+    "complex64": "C64",
+    "float64": "F64",
+    "int64": "I64",
+    "uint64": "U64",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e8m0fnu": "F8_E8M0",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+}
+
+
+def framework_name(framework: str) -> str:
+    """Returns "np" or "pt" for the names that safetensors accepts, too."""
+    names = {"np": "np", "numpy": "np", "pt": "pt", "torch": "pt", "pytorch": "pt"}
+    if framework not in names:
+        raise UsageError(f'the framework is "np" or "pt", not {framework!r}')
+    return names[framework]
+
+
+def to_numpy(buffer: _tzmark.Buffer) -> Any:
+    """Returns an array over the memory of a buffer, which stays alive as long as the array.
+
+    Returns the buffer itself if numpy has no array of its shape: too many dimensions, or a product of those that are
+    not 0 that is 2^63 or more, which tensors without data may have.
+    """
+    import numpy
+
+    name = buffer.dtype
+    try:
+        if len(buffer.shape) <= _INTERFACE_DIMENSIONS:
+            array = numpy.asarray(buffer)
+        elif buffer.meta or name is None or name.startswith(_OPAQUE):
+            return buffer
+        else:
+            array = numpy.asarray(buffer.as_bytes()).view(name).reshape(buffer.shape)
+    except (OverflowError, ValueError):
+        return buffer
+    if name is not None and name.startswith(_OPAQUE):
+        ml_dtypes = _ml_dtypes()
+        scalar = None if ml_dtypes is None else getattr(ml_dtypes, name, None)
+        if scalar is not None:
+            return array.view(scalar)
+    return array
+
+
+def _ml_dtypes() -> Any:
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    return ml_dtypes
+
+
+def to_torch(buffer: _tzmark.Buffer, device: str = "cpu") -> Any:
+    """Returns a torch tensor over the memory of a buffer, or a copy on another device than the CPU."""
+    # Not an import statement: type checkers need not have torch.
+    torch = importlib.import_module("torch")
+    dtype = getattr(torch, buffer.dtype, None) if buffer.dtype is not None else None
+    if not isinstance(dtype, torch.dtype):
+        raise UnavailableError(
+            f"torch {torch.__version__} has no dtype {buffer.dtype}", "TZE-AVL-001"
+        )
+    if buffer.meta:
+        try:
+            return torch.empty(buffer.shape, dtype=dtype, device="meta")
+        except (OverflowError, RuntimeError, TypeError):
+            return buffer  # torch has no tensor of that shape
+    interface = buffer.__array_interface__
+    if interface["typestr"].startswith(">"):
+        array = to_numpy(buffer)
+        tensor = torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
+    elif buffer.nbytes == 0:
+        tensor = torch.empty(buffer.shape, dtype=dtype)
+    else:
+        # As bytes, for DLPack of older versions lacks types that torch has.
+        tensor = (
+            torch.utils.dlpack.from_dlpack(buffer.as_bytes().__dlpack__())
+            .view(dtype)
+            .reshape(buffer.shape)
+        )
+    return tensor if device == "cpu" else tensor.to(device)
+
+
+def convert(buffer: _tzmark.Buffer, framework: str, device: str = "cpu") -> Any:
+    """Returns the array or tensor of a framework, "np" or "pt"."""
+    return to_torch(buffer, device) if framework == "pt" else to_numpy(buffer)
+
+
+def describe(
+    tensors: Mapping[Any, Any] | Iterable[tuple[Any, Any]], kind: str
+) -> tuple[list[Row], list[object]]:
+    """Returns what a writer needs of each tensor, and objects that keep the memory alive."""
+    pairs = tensors.items() if isinstance(tensors, Mapping) else tensors
+    rows: list[Row] = []
+    alive: list[object] = []
+    for name, value in pairs:
+        dtype, shape, address, size, owner = memory_of(value, name)
+        rows.append((name, kind, dtype, shape, address, size))
+        alive.append(owner)
+    return rows, alive
+
+
+def is_torch(value: object) -> bool:
+    """Whether a value is a tensor of torch, which is then imported already."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_tensor(value: object) -> bool:
+    """Whether a value has memory that can be saved: of torch, numpy or a library with DLPack."""
+    return (
+        is_torch(value)
+        or hasattr(value, "__array_interface__")
+        or hasattr(value, "__dlpack__")
+    )
+
+
+def memory_of(
+    value: Any, name: object
+) -> tuple[str, tuple[int, ...], int, int, object]:
+    """Returns dtype, shape, address and size in bytes of contiguous little-endian memory, and its owner."""
+    if is_torch(value):
+        return _memory_of_torch(value, name)
+    if isinstance(value, _tzmark.Buffer) and value.dtype is not None and not value.meta:
+        interface = value.__array_interface__
+        if not interface["typestr"].startswith(">"):
+            return value.dtype, value.shape, interface["data"][0], value.nbytes, value
+    return _memory_of_array(value, name)
+
+
+def _memory_of_torch(
+    value: Any, name: object
+) -> tuple[str, tuple[int, ...], int, int, object]:
+    torch = sys.modules["torch"]
+    if value.layout != torch.strided:
+        raise UsageError(
+            f"{name!r} is a sparse tensor: save its values and indices, or to_dense()"
+        )
+    if value.device.type == "meta":
+        raise UsageError(f"{name!r} is on the meta device and has no data")
+    tensor = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    size = tensor.numel() * tensor.element_size()
+    return dtype, tuple(tensor.shape), tensor.data_ptr() if size else 0, size, tensor
+
+
+def _memory_of_array(
+    value: Any, name: object
+) -> tuple[str, tuple[int, ...], int, int, object]:
+    if not is_tensor(value):
+        raise TypeError(f"{name!r} is a {type(value).__name__}, not a tensor")
+    import numpy
+
+    source = (
+        value if hasattr(value, "__array_interface__") else numpy.from_dlpack(value)
+    )
+    array = numpy.asarray(source, order="C")
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    dtype = array.dtype.name
+    if array.dtype.kind == "V" and not dtype.startswith(_OPAQUE):
+        raise UsageError(
+            f"{name!r} has the raw type {array.dtype}: install ml_dtypes, or view it as a type"
+        )
+    address = array.__array_interface__["data"][0] if array.nbytes else 0
+    return dtype, tuple(array.shape), address, array.nbytes, array

@@ -1,0 +1,126 @@
+"""The extension module: types of the codec. Users call the package tzmark instead."""
+
+from collections.abc import Callable
+from typing import Any, Union, final
+
+_Name = Union[str, tuple[Union[str, int], ...]]
+_Row = tuple[_Name, str, str, tuple[int, ...], int, int]
+_Progress = Callable[[int, int], object]
+
+__version__: str
+version_text: str
+
+@final
+class Buffer:
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str | None: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def meta(self) -> bool: ...
+    def __dlpack__(self, *args: object, **kwargs: object) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def as_bytes(self) -> Buffer: ...
+
+@final
+class Reader:
+    def __new__(
+        cls,
+        file: bytes,
+        data: bytes | None,
+        is_safetensors: bool,
+        key: bytes | None,
+        passphrase: bytes | None,
+        io: str,
+        data_file: bytes,
+        profile: str,
+        threads: int,
+        mapped: bool,
+    ) -> Reader: ...
+    @property
+    def closed(self) -> bool: ...
+    def close(self) -> None: ...
+    def names(self) -> list[_Name]: ...
+    def describe(
+        self, tensor: int, /
+    ) -> tuple[str | None, str, tuple[int, ...], int, bool, str, bool]: ...
+    def load(
+        self, verify: str, huge_pages: bool, progress: _Progress | None, /
+    ) -> list[Buffer]: ...
+    def read(
+        self, tensor: int, verify: str, progress: _Progress | None, /
+    ) -> Buffer: ...
+    def read_slice(
+        self,
+        tensor: int,
+        begin: tuple[int, ...],
+        end: tuple[int, ...],
+        progress: _Progress | None,
+        /,
+    ) -> Buffer: ...
+    def verify(self, progress: _Progress | None, /) -> None: ...
+    def canonical(self, progress: _Progress | None, /) -> str: ...
+    def summary(self) -> dict[str, Any]: ...
+
+@final
+class Checkpointer:
+    def __new__(
+        cls,
+        keep_latest: int,
+        keep_every: int,
+        format: str,
+        layout: str | None,
+        sha256: bool,
+        io: str,
+        threads: int,
+        memory_limit_bytes: int,
+    ) -> Checkpointer: ...
+    def save(
+        self,
+        directory: bytes,
+        model: list[_Row],
+        optimizer: list[_Row],
+        step: int,
+        epoch: int,
+        learning_rate: float,
+        metadata: dict[str, str],
+        rank: tuple[int, int, str, dict[str, int], str, Callable[[bool], bool]] | None,
+        /,
+    ) -> dict[str, int]: ...
+    def wait(self) -> dict[str, Any]: ...
+    def reserve(self, nbytes: int, /) -> None: ...
+
+def write(
+    file: bytes | None,
+    tensors: list[_Row],
+    is_safetensors: bool,
+    options: dict[str, Any],
+    progress: _Progress | None,
+    /,
+) -> bytes | None: ...
+def convert(
+    reader: Reader,
+    file: bytes,
+    is_safetensors: bool,
+    verify_source: bool,
+    options: dict[str, Any],
+    progress: _Progress | None,
+    /,
+) -> None: ...
+def load_checkpoint(
+    directory: bytes,
+    rank: int,
+    world_size: int,
+    committed_only: bool,
+    io: str,
+    threads: int,
+    /,
+) -> tuple[dict[str, Any], list[tuple[str, Buffer]], list[tuple[str, Buffer]]]: ...
+def newest_checkpoint(parent: bytes, /) -> tuple[str, int, int] | None: ...
+def clean_checkpoints(parent: bytes, /) -> tuple[list[str], list[str]]: ...
+def io_paths() -> list[tuple[str, str, str]]: ...
+def rules() -> list[tuple[int, str, str]]: ...

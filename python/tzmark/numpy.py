@@ -1,0 +1,37 @@
+"""What ``safetensors.numpy`` has, for .tensors files, too. Only the import changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import _reader, _save
+
+if TYPE_CHECKING:
+    from ._reader import Name, Path
+
+
+def save(
+    tensor_dict: Mapping[Any, Any], metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """Returns the bytes of a safetensors file with these arrays."""
+    return _save.save(tensor_dict, metadata)
+
+
+def save_file(
+    tensor_dict: Mapping[Any, Any],
+    filename: Path,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Writes arrays to a file: ``tzmark.save_file``."""
+    _save.save_file(tensor_dict, filename, metadata)
+
+
+def load(data: bytes) -> dict[Name, Any]:
+    """Returns the arrays in the bytes of a file."""
+    return _reader.load(data)
+
+
+def load_file(filename: Path) -> dict[Name, Any]:
+    """Returns the arrays in a file: ``tzmark.load_file``."""
+    return _reader.load_file(filename)

@@ -1,0 +1,93 @@
+"""The wheel: what README.md shows of it works in a new environment, and it contains what it must and nothing else.
+
+Skipped (exit status 77) until scripts/package has been run once, because its tools come from PyPI.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+from pathlib import Path
+
+SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
+VENV = SOURCE / "build/package/venv"
+SKIPPED = 77
+TAG = re.compile(r"tzmark-[\d.]+-cp310-abi3-manylinux_2_(\d+)_x86_64\.whl")
+SECTION = re.compile(r"^## Install with pip\n(.*?)^## ", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+class Wheel(unittest.TestCase):
+    folder: Path
+    wheel: Path
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        directory = tempfile.TemporaryDirectory(prefix="tzmark-test-")
+        cls.addClassCleanup(directory.cleanup)
+        cls.folder = Path(directory.name)
+        subprocess.run(
+            [SOURCE / "scripts/package", "wheel", "-o", cls.folder], check=True
+        )
+        (cls.wheel,) = cls.folder.glob("*.whl")
+
+    def test_tag(self) -> None:
+        match = TAG.fullmatch(self.wheel.name)
+        assert match is not None, self.wheel.name
+        self.assertLessEqual(int(match[1]), 34)
+
+    def test_content(self) -> None:
+        names = zipfile.ZipFile(self.wheel).namelist()
+        for wanted in (
+            "tzmark/__init__.py",
+            "tzmark/_tzmark.abi3.so",
+            "tzmark/_install/bin/tzmark",
+            "tzmark/_install/libexec/tzmark/tzmark-conform",
+            "tzmark/_install/share/tzmark/corpus/manifest.json",
+            "tzmark/_install/share/tzmark/reports/templates/bench.html.j2",
+        ):
+            self.assertIn(wanted, names)
+        licences = {
+            name.rpartition("/")[2] for name in names if ".dist-info/licenses/" in name
+        }
+        self.assertLessEqual({"LICENSE", "libsodium23"}, licences)
+        # Every library inside has its licence.
+        vendored = [name for name in names if name.startswith("tzmark.libs/")]
+        self.assertTrue(vendored)
+        self.assertGreaterEqual(len(licences), 1 + len(vendored), licences)
+        for name in names:
+            self.assertFalse(name.endswith((".a", ".h", ".cmake", ".pc")), name)
+
+    def test_readme(self) -> None:
+        section = SECTION.search((SOURCE / "README.md").read_text(encoding="utf-8"))
+        assert section is not None
+        lines = "".join(BLOCK.findall(section[1])).splitlines()
+        self.assertIn("tzmark conform", lines)
+        subprocess.run([VENV / "bin/python", "-m", "venv", "venv"], cwd=self.folder)
+        for line in lines:
+            # The wheel is made already; its name here is that of the document's folder.
+            if line == "scripts/package wheel":
+                continue
+            line = line.replace("build/package/dist/", "").replace(
+                "pip install ", "pip install --no-index "
+            )
+            done = subprocess.run(
+                ["bash", "-c", f"PATH=$PWD/venv/bin:$PATH; {line}"],
+                cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": ""},
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(done.returncode, 0, f"{line}: {done.stdout}{done.stderr}")
+
+
+if __name__ == "__main__":
+    if not (VENV / "requirements.txt").exists():
+        print("build/package/venv is missing: scripts/package wheel makes it")
+        sys.exit(SKIPPED)
+    unittest.main()
