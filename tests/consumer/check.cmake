@@ -44,7 +44,7 @@ find_program(pkg_config pkg-config REQUIRED)
 find_program(compiler c++ REQUIRED)
 set(ENV{PKG_CONFIG_PATH} "${SCRATCH}/moved prefix/lib/pkgconfig")
 run("${pkg_config}" --modversion tzmark)
-run(sh -c "eval \"\"$2\" -std=c++20 \"$3\" -o \"$4\" $(\"$1\" --cflags --libs tzmark)\"" sh
+run(sh -c [[eval "\"\$2\" -std=c++20 \"\$3\" -o \"\$4\" $("$1" --cflags --libs tzmark)"]] sh
     "${pkg_config}" "${compiler}" "${consumer}/main.cc" "${SCRATCH}/list_tensors")
 run("${SCRATCH}/list_tensors" "${CASE}.tensors")
 set(by_pkg_config "${output}")
