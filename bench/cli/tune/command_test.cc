@@ -10,8 +10,8 @@
 #include "cli/tune/device_load.h"
 #include "cli/tune/export_files.h"
 #include "cli/tune/interruption.h"
+#include "cli/tune/named_workload.h"
 #include "cli/tune/storage_meter.h"
-#include "cli/tune/tune_run.h"
 #include "subjects/content.h"
 #include "testing/files/test_directory.h"
 #include "tzmark/error.h"
@@ -29,10 +29,10 @@ std::string text_of(const std::string& name) {
 }
 
 TEST(Prediction, IsOfTheFullModelOrOfASize) {
-  const NamedWorkload full = parse_prediction("llama-3.1-8b");
+  const NamedWorkload full = parse_named_workload("llama-3.1-8b");
   EXPECT_EQ(full.bytes, make_workload("llama-3.1-8b").data_bytes());
   EXPECT_EQ(full.tensors, make_workload("llama-3.1-8b").tensors.size());
-  const NamedWorkload tiny = parse_prediction("many-tiny/64MiB");
+  const NamedWorkload tiny = parse_named_workload("many-tiny/64MiB");
   EXPECT_EQ(tiny.text, "many-tiny/64MiB");
   EXPECT_EQ(tiny.bytes, make_workload("many-tiny", std::uint64_t{64} << 20).data_bytes());
 }
@@ -40,7 +40,7 @@ TEST(Prediction, IsOfTheFullModelOrOfASize) {
 TEST(Prediction, RejectsUnknownNamesAndSizes) {
   for (const char* text : {"", "/64MiB", "nothing", "gpt2/", "gpt2/large", "gpt2/0", "gpt2/-1MiB", "gpt2/64MiB/2"}) {
     try {
-      static_cast<void>(parse_prediction(text));
+      static_cast<void>(parse_named_workload(text));
       ADD_FAILURE() << "accepted '" << text << "'";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kUsage) << text;

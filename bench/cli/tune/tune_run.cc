@@ -3,25 +3,24 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <random>
 #include <set>
 #include <thread>
 
 #include "cli/steady.h"
-#include "cli/tune/device_load.h"
+#include "cli/tune/device_points.h"
 #include "cli/tune/interruption.h"
+#include "cli/tune/named_workload.h"
 #include "cli/tune/storage_meter.h"
+#include "cli/tune/sustained.h"
 #include "harness/ceilings.h"
 #include "harness/small_file.h"
 #include "subjects/content.h"
 #include "subjects/ours.h"
 #include "tune/budget.h"
 #include "tune/space.h"
-#include "tune/throttling.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 
@@ -255,7 +254,18 @@ class Tuning {
     for (std::size_t i = 0; i < raw.size(); ++i) ratios.push_back(codec[i] / raw[i]);
     if (!ratios.empty()) rates.codec_over_raw = median_interval(ratios).median;
     measure_cores(setting, rates, add, left_here() / 8);
-    if (!rates.is_warm) measure_devices(found.task, what, end, rates, add);
+    if (!rates.is_warm) {
+      measure_device_points(
+          place_, outcome_.probe, *content_, found.task,
+          {.codec_rate = rates.codec, .file_bytes_max = outcome_.probe.free_bytes / kFiles, .end = end},
+          [&](std::uint64_t in_flight) {
+            step(in_flight == 0 ? what : fmt::format("{}, {} MiB in flight", what, in_flight / kMib));
+          },
+          [&](const DevicePoint& point) {
+            rates.device.push_back(point);
+            add(fmt::format("device, {} MiB in flight", point.in_flight_bytes / kMib), {point.rate});
+          });
+    }
     found.ceiling.verdict = judge_ceiling(rates);
   }
 
@@ -295,77 +305,6 @@ class Tuning {
     }
     rates.memory_copy = add("memory copy", copies);
     rates.hashing = add(std::string(rung_name(hash)), hashes);
-  }
-
-  // Loads of rising bytes in flight, each longer than the bursts that devices permit.
-  template <typename Add>
-  void measure_devices(TuneTask task, const std::string& what, Clock::time_point end, CeilingRates& rates,
-                       const Add& add) {
-    constexpr std::uint64_t kBlockBytes = kMib;
-    constexpr unsigned kDepths[] = {2, 8, 32, 128};
-    const std::string io = direct_path();
-    if (io.empty()) return;
-    DeviceLoad load;
-    load.file_name = place_.new_name(".device");
-    make_device_file(load.file_name, rates.codec);
-    const std::uint64_t file_bytes = std::filesystem::file_size(load.file_name);
-    load.io = io;
-    load.writes = task == TuneTask::kSave;
-    load.block_bytes = kBlockBytes;
-    load.threads = thread_count(0);
-    std::vector<unsigned> depths(std::begin(kDepths), std::end(kDepths));
-    for (std::size_t i = 0; i < depths.size(); ++i) {
-      const unsigned depth = depths[i];
-      const std::uint64_t in_flight = depth * kBlockBytes;
-      const nanoseconds each =
-          std::clamp<nanoseconds>((end - Clock::now()) / static_cast<long>(depths.size() - i), 50ms, 4s);
-      load.warm_up = each / 4;
-      load.time = each - load.warm_up;
-      step(fmt::format("{}, {} MiB in flight", what, in_flight / kMib));
-      load.queue_depth = depth;
-      try {
-        const double rate = measure_device(load, [&] { step(what); });
-        rates.device.push_back({in_flight, rate});
-        add(fmt::format("device, {} MiB in flight", in_flight / kMib), {rate});
-        // More would only wait in queues, or repeat blocks of the file; the other points get the time.
-        while (depths.size() > std::max<std::size_t>(2, i + 1) &&
-               (static_cast<double>(depths.back() * kBlockBytes) > rate / 4 ||
-                depths.back() * kBlockBytes > file_bytes / 2)) {
-          depths.pop_back();
-        }
-      } catch (const Error& error) {
-        if (error.error_class() != ErrorClass::kUnavailable) throw;
-      }
-      if (Clock::now() >= end && rates.device.size() > 1) break;
-    }
-    std::filesystem::remove(load.file_name);
-  }
-
-  // Larger than what is in flight, unless the storage takes too long to write it.
-  void make_device_file(const std::string& name, double rate) {
-    constexpr std::uint64_t kBytes = 256 * kMib;
-    const auto half_second = static_cast<std::uint64_t>(rate / 2);
-    const std::uint64_t room = outcome_.probe.free_bytes / kFiles;
-    const std::uint64_t wanted = std::min({kBytes, half_second, room});
-    const auto file = open_file(name, OpenMode::kCreate);
-    std::uint64_t end = 0;
-    do {
-      Interruption::check();
-      content_->make_new_version();
-      file->write_at(end, content_->bytes());
-      end += content_->data_bytes();
-    } while (end < wanted);
-    file->sync();
-  }
-
-  std::string direct_path() const {
-    for (const std::string_view name : {"uring-direct", "direct"}) {
-      for (const IoPath& path : io_paths()) {
-        if (path.name != name || !path.why_unavailable().empty()) continue;
-        if (outcome_.probe.takes_direct) return std::string(name);
-      }
-    }
-    return "";
   }
 
   // Advice for this task, with its effect where it can be tried.
@@ -471,7 +410,7 @@ class Tuning {
 
   void predict() {
     for (const std::string& text : options_.predictions) {
-      const NamedWorkload workload = parse_prediction(text);
+      const NamedWorkload workload = parse_named_workload(text);
       for (const TaskOutcome& found : outcome_.tasks) {
         if (!found.model) continue;
         outcome_.predictions.push_back({workload.text, found.task, workload.tensors, workload.bytes,
@@ -508,27 +447,6 @@ class Tuning {
     return StorageMeter(place_, content_, small_, filter_, meter_options(task)).codec(setting, content_);
   }
 
-  SustainedOutcome judge_sustained(const Measured& measured) const {
-    const std::vector<TimedOperation>& operations = measured.long_run->operations;
-    const std::uint64_t bytes = measured.description().bytes;
-    SustainedOutcome found;
-    found.duration_s = static_cast<double>(operations.back().end_ns) / 1e9;
-    found.series = series_of(operations, bytes);
-    found.state = judge_steady(operations, bytes);
-    if (const auto fall = find_fall(found.series.rates)) {
-      found.began_s = static_cast<double>(fall->at * found.series.bucket_ns) / 1e9;
-      found.text = fmt::format(
-          "the rate fell from {:.2f} to {:.2f} GB/s after {:.0f} s: the device throttles itself, or its write cache is "
-          "full",
-          fall->before / 1e9, fall->after / 1e9, *found.began_s);
-      return found;
-    }
-    const std::string rate = found.state.rate ? fmt::format("{:.2f} GB/s", *found.state.rate / 1e9) : "the rate";
-    found.text = found.state.why.empty() ? fmt::format("{} in the second half, and it lasts", rate)
-                                         : fmt::format("{} in the second half: {}", rate, found.state.why);
-    return found;
-  }
-
   const TuneOptions& options_;
   const std::function<void(const std::string&)>& progress_;
   TuneOutcome& outcome_;
@@ -549,26 +467,6 @@ std::vector<double> rates_of(const std::vector<TuneSample>& samples) {
   return rates;
 }
 
-NamedWorkload parse_prediction(const std::string& text) {
-  const std::size_t slash = text.find('/');
-  std::optional<std::uint64_t> bytes;
-  if (slash != std::string::npos) {
-    std::string size = text.substr(slash + 1);
-    try {
-      size = CLI::AsSizeValue(false)(size).empty() ? size : "";
-    } catch (const CLI::Error&) {
-      size.clear();
-    }
-    std::uint64_t value = 0;
-    if (size.empty() || !CLI::detail::lexical_cast(size, value) || value == 0) {
-      throw Error(ErrorCode::kUsage, fmt::format("'{}' has no size such as 64MiB after the slash", text));
-    }
-    bytes = value;
-  }
-  const Workload workload = make_workload(text.substr(0, slash), bytes);
-  return {text, workload.tensors.size(), workload.data_bytes()};
-}
-
 void run_tune(const TuneOptions& options, std::chrono::steady_clock::time_point begin,
               const std::function<void(const std::string&)>& progress, TuneOutcome& outcome) {
   for (const std::string& name : options.io) {
@@ -577,7 +475,7 @@ void run_tune(const TuneOptions& options, std::chrono::steady_clock::time_point 
     }
     if (name == "gpudirect") throw Error(ErrorCode::kUnavailable, "the path gpudirect moves GPU memory only");
   }
-  for (const std::string& text : options.predictions) static_cast<void>(parse_prediction(text));
+  for (const std::string& text : options.predictions) static_cast<void>(parse_named_workload(text));
   static_cast<void>(
       make_workload(options.workload, options.scale_bytes != 0 ? std::optional(options.scale_bytes) : std::nullopt));
   outcome.probe = probe_storage(options.directory);

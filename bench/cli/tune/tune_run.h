@@ -16,12 +16,4 @@ namespace tzmark::bench {
 void run_tune(const TuneOptions& options, std::chrono::steady_clock::time_point begin,
               const std::function<void(const std::string&)>& progress, TuneOutcome& outcome);
 
-// A workload to predict, by NAME or NAME/SIZE ("mixtral-8x7b", "many-tiny/64MiB").
-struct NamedWorkload {
-  std::string text;
-  std::uint64_t tensors = 0, bytes = 0;
-};
-// Throws kUsage for an unknown name or size.
-NamedWorkload parse_prediction(const std::string& text);
-
 }  // namespace tzmark::bench
