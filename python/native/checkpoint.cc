@@ -30,6 +30,7 @@ struct State {
   std::future<WriteReport> waiting;  // a call of wait that a signal may have left behind
   bool may_write = false;            // a save was started since the last wait
   std::exception_ptr pending;        // of an earlier write, not raised yet
+  std::string save_id;               // of the last save that the other ranks wait for, and that the codec knows
   const pid_t process = ::getpid();
 };
 struct Object {
@@ -210,6 +211,7 @@ PyObject* save(PyObject* self, PyObject* arguments) {
     Meter meter;
     const std::string name = directory;
     state.may_write = true;
+    if (rank) state.save_id = rank->group.save_id;
     run_blocking({.meter = meter, .total_bytes = model_tensors.bytes + optimizer_tensors.bytes}, [&] {
       times = rank ? state.checkpointer.save_distributed(name, rank->rank, rank->world_size, model_tensors.views,
                                                          optimizer_tensors.views, training, rank->sharding, rank->group)
@@ -240,6 +242,24 @@ PyObject* wait(PyObject* self, PyObject*) {
     for (const std::string& warning : report.warnings) append(warnings, text(warning));
     set(result, "warnings", warnings);
     return result;
+  });
+}
+
+PyObject* decline(PyObject* self, PyObject* arguments) {
+  PyObject* group = nullptr;
+  if (PyArg_ParseTuple(arguments, "O:decline", &group) == 0) return nullptr;
+  return guarded({}, [&] {
+    State& state = state_of(self);
+    const std::optional<Rank> rank = rank_of(group);
+    if (!rank || rank->group.save_id == state.save_id) return none();
+    finish_before_next(state);
+    state.save_id = rank->group.save_id;
+    state.may_write = true;
+    {
+      const Unlocked unlocked;
+      state.checkpointer.decline(rank->group);
+    }
+    return none();
   });
 }
 
@@ -336,6 +356,7 @@ PyMethodDef methods[] = {
     {"save", save, METH_VARARGS,
      "Copy the tensors and write them in the background: save(directory, model, optimizer, step, epoch, learning_rate, "
      "metadata, rank)."},
+    {"decline", decline, METH_VARARGS, "Fail a save on all ranks, unless save has begun it: decline(rank)."},
     {"wait", wait, METH_NOARGS, "Wait for the write in flight, and return what it did."},
     {"reserve", reserve, METH_VARARGS, "Allocate memory for snapshots of that many bytes."},
     {nullptr, nullptr, 0, nullptr}};

@@ -195,6 +195,86 @@ class Checkpoints(unittest.TestCase):
             self.assertIn("step-00000001", done.stderr)
             self.assertIn("tzmark", done.stderr)
 
+    def run_script(self, script: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", script, self.directory],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def test_an_error_at_the_end_does_not_lose_other_checkpoints(self) -> None:
+        done = self.run_script(
+            """
+import shutil, sys, numpy as np, tzmark, tzmark._checkpoint as module
+slow = tzmark.Checkpointer(sys.argv[1] + "/slow", rank=0, world_size=1, barrier=lambda ok: ok)
+failing = []
+while not failing or next(iter(module._open)) is not failing[-1]:
+    failing.append(tzmark.Checkpointer(f"{sys.argv[1]}/failing{len(failing)}"))
+shutil.rmtree(f"{sys.argv[1]}/failing{len(failing) - 1}")
+failing[-1].save({"w": np.ones(2)}, 1)
+slow.save({"w": np.ones(100 << 20, "u1")}, 1)
+"""
+        )
+        self.assertIn("EnvironmentFailure", done.stderr)
+        self.assertIn("step-00000001", os.listdir(self.directory / "slow"))
+
+    def test_an_interrupted_close_does_not_lose_the_checkpoint(self) -> None:
+        done = self.run_script(
+            """
+import os, signal, sys, threading, time, numpy as np, tzmark
+def barrier(ok):
+    time.sleep(0.5)
+    return ok
+with tzmark.Checkpointer(sys.argv[1], rank=0, world_size=1, barrier=barrier) as checkpointer:
+    checkpointer.save({"w": np.ones(2)}, 1)
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+"""
+        )
+        self.assertIn("KeyboardInterrupt", done.stderr)
+        self.assertIn("step-00000001", os.listdir(self.directory))
+
+    def test_a_signal_handler_that_saves_is_refused(self) -> None:
+        done = self.run_script(
+            """
+import os, signal, sys, threading, numpy as np, tzmark
+state = {"w": np.ones(100 << 20, "u1")}
+checkpointer = tzmark.Checkpointer(sys.argv[1])
+def handler(*_):
+    try:
+        checkpointer.save(state, 3)
+    except tzmark.UsageError as error:
+        print(error)
+signal.signal(signal.SIGUSR1, handler)
+checkpointer.save(state, 1)
+threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+checkpointer.wait()
+checkpointer.save(state, 2)
+"""
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("a signal handler interrupts", done.stdout)
+        self.assertEqual(self.steps(), ["step-00000001", "step-00000002"])
+
+    def test_a_collection_in_the_barrier(self) -> None:
+        done = self.run_script(
+            """
+import gc, sys, time, numpy as np, tzmark
+def barrier(ok):
+    gc.collect()
+    return ok
+class Trainer:
+    def __init__(self):
+        self.itself = self
+        self.checkpointer = tzmark.Checkpointer(sys.argv[1], rank=0, world_size=1, barrier=barrier)
+        self.checkpointer.save({"w": np.ones(20 << 20, "u1")}, 1)
+Trainer()
+time.sleep(1)
+"""
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.steps(), ["step-00000001"])
+
     def test_wrong_arguments(self) -> None:
         for arguments in (
             {"directory": ""},
@@ -314,6 +394,52 @@ class Checkpoints(unittest.TestCase):
         files = os.listdir(self.directory / "step-00000002")
         self.assertIn("rank_2", files)
         self.assertNotIn(".tzmark-session", os.listdir(self.directory))
+
+    def test_a_rank_that_cannot_save_fails_that_save_alone(self) -> None:
+        meeting = threading.Barrier(2)
+        passed = [True, True]
+        errors: list[tuple[int, int, str]] = []
+
+        def run(rank: int) -> None:
+            def barrier(ok: bool) -> bool:
+                passed[rank] = ok
+                meeting.wait(20)
+                result = all(passed)
+                meeting.wait(20)
+                return result
+
+            with tzmark.Checkpointer(
+                self.directory, rank=rank, world_size=2, barrier=barrier
+            ) as checkpointer:
+                for step, wrong in ((1, object()), (2, 0), (3, "\ud800"), (4, 0)):
+                    state = {f"w{rank}": np.ones(2)}
+                    metadata = {}
+                    if rank == 1 and isinstance(wrong, str):
+                        metadata["key"] = wrong
+                    elif rank == 1:
+                        state["value"] = wrong
+                    try:
+                        checkpointer.save(state, step, metadata=metadata)
+                        checkpointer.wait()
+                    except (TypeError, UnicodeEncodeError, tzmark.Error) as error:
+                        errors.append((rank, step, type(error).__name__))
+
+        threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(
+            sorted(errors),
+            [
+                (0, 1, "EnvironmentFailure"),
+                (0, 3, "EnvironmentFailure"),
+                (1, 1, "TypeError"),
+                (1, 3, "UnicodeEncodeError"),
+            ],
+        )
+        committed = [name for name in self.steps() if ".tmp-" not in name]
+        self.assertEqual(committed, ["step-00000002", "step-00000004"])
 
     def test_barriers_that_fail(self) -> None:
         def raising(ok: bool) -> bool:

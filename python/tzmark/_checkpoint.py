@@ -5,16 +5,18 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import traceback
 import uuid
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _tzmark
-from ._errors import UsageError
+from ._errors import Error, UsageError
 from ._state import Flat, flatten, unflatten
 from ._tensors import describe, framework_name
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 _SESSION_NAME = ".tzmark-session"
 
 _open: weakref.WeakSet[Checkpointer] = weakref.WeakSet()
+# Those of several ranks: a collection that their barrier starts must not delete them in the thread that writes.
+_with_barrier: set[Checkpointer] = set()
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class Checkpointer:
     of its own. strategy: "replicated" (every rank has all tensors), "zero" (each has some), or "tensor-parallel" (each
     has a part of the tensors in split_dims, by name and dimension).
 
-    Made in one process, and not usable after a fork. Several threads may call it; their calls take turns.
+    Made in one process, and not usable after a fork. Several threads may call it; their calls take turns. A signal
+    handler may not, as it may interrupt one of these calls: let it set a flag, and save after the step.
     """
 
     def __init__(
@@ -119,7 +124,9 @@ class Checkpointer:
         )
         self._strategy, self._split_dims = strategy, dict(split_dims or {})
         self._io, self._threads = io, threads
-        self._lock = threading.Lock()
+        # A signal handler in the thread that has it must not wait for itself.
+        self._lock = threading.RLock()
+        self._busy = False
         self._process = os.getpid()
         self._saves = 0
         self._writer = _tzmark.Checkpointer(
@@ -134,6 +141,8 @@ class Checkpointer:
         )
         self._session = self._begin()
         _open.add(self)
+        if self._barrier is not None:
+            _with_barrier.add(self)
 
     def save(
         self,
@@ -153,13 +162,7 @@ class Checkpointer:
 
         Raises TypeError for a value that cannot be saved, with its place; UsageError, EnvironmentFailure, FormatError.
         """
-        if step < 0 or epoch < 0:
-            raise UsageError("a step and an epoch are not negative")
-        flat = flatten(state_dict)
-        words = {**dict(metadata or {}), **flat.metadata}
-        model, alive = describe(flat.model, "state_dict")
-        optimizer, more = describe(flat.optimizer, "state_dict")
-        with self._lock:
+        with self._turn():
             self._saves += 1
             rank = None
             if self._barrier is not None:
@@ -172,23 +175,34 @@ class Checkpointer:
                     save_id,
                     self._barrier,
                 )
-            name = os.path.join(self._parent, b"step-%08d" % step)
-            times = self._writer.save(
-                name, model, optimizer, step, epoch, learning_rate, words, rank
-            )
-        del alive, more
+            try:
+                if step < 0 or epoch < 0:
+                    raise UsageError("a step and an epoch are not negative")
+                flat = flatten(state_dict)
+                words = {**dict(metadata or {}), **flat.metadata}
+                model, alive = describe(flat.model, "state_dict")
+                optimizer, more = describe(flat.optimizer, "state_dict")
+                name = os.path.join(self._parent, b"step-%08d" % step)
+                times = self._writer.save(
+                    name, model, optimizer, step, epoch, learning_rate, words, rank
+                )
+            except BaseException:
+                # The other ranks wait for this one.
+                self._writer.decline(rank)
+                raise
+            del alive, more
         return SaveTimes(**times)
 
     def wait(self) -> WriteReport:
         """Waits until nothing is being written, and returns what the last write did. Raises its error, once."""
-        with self._lock:
+        with self._turn():
             report = self._writer.wait()
         report["warnings"] = tuple(report["warnings"])
         return WriteReport(**report)
 
     def reserve(self, nbytes: int) -> None:
         """Allocates memory for copies of that many bytes, so that the first save does not have to."""
-        with self._lock:
+        with self._turn():
             self._writer.reserve(nbytes)
 
     def load_latest(
@@ -219,8 +233,13 @@ class Checkpointer:
 
     def close(self) -> None:
         """Waits for the write in flight, and raises its error."""
-        _open.discard(self)
-        self.wait()
+        try:
+            self.wait()
+        except Error:
+            self._forget()
+            raise
+        # After an interruption the write goes on, and the end of the process waits for it.
+        self._forget()
 
     def __enter__(self) -> Checkpointer:
         return self
@@ -232,6 +251,25 @@ class Checkpointer:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _forget(self) -> None:
+        _open.discard(self)
+        _with_barrier.discard(self)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Lets one call at a time run."""
+        with self._lock:
+            if self._busy:
+                raise UsageError(
+                    "a signal handler interrupts a call of this checkpointer: let it set a flag, and save after the "
+                    "step"
+                )
+            self._busy = True
+            try:
+                yield
+            finally:
+                self._busy = False
 
     def _load(self, directory: bytes, framework: str | None, flat: bool) -> Checkpoint:
         chosen = None if framework is None else framework_name(framework)
@@ -319,8 +357,13 @@ def _make_directory(name: bytes) -> None:
 def _close_all() -> None:
     """Waits for the writes of checkpointers that were not closed: a background thread may need the interpreter."""
     for checkpointer in list(_open):
-        if checkpointer._process == os.getpid():
+        if checkpointer._process != os.getpid():
+            continue
+        try:
             checkpointer.close()
+        except Exception:
+            # The others are still being written.
+            traceback.print_exc()
 
 
 atexit.register(_close_all)

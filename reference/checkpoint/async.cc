@@ -115,6 +115,15 @@ SaveTimes AsyncCheckpointer::save_distributed(const std::string& directory, std:
               .group = group});
 }
 
+void AsyncCheckpointer::decline(const SaveGroup& group) {
+  finish_previous();
+  writing_ = start([agree = group.agree] {
+    static_cast<void>(agree(false));
+    static_cast<void>(agree(false));
+    return WriteReport{};
+  });
+}
+
 void AsyncCheckpointer::take_snapshot(SaveTask& task) {
   task.check();
   task.model = checkpoint::describe(task.model_views);
@@ -135,19 +144,11 @@ SaveTimes AsyncCheckpointer::run(SaveTask task) {
   times_ = {};
   finish_previous();
   times_.wait_ns = watch.lap_ns();
-  const std::function<bool(bool)> agree = task.sharding ? task.group.agree : nullptr;
   try {
     take_snapshot(task);
   } catch (...) {
     // Otherwise the other ranks would wait for this one forever.
-    if (agree) {
-      const auto tell = [agree] {
-        static_cast<void>(agree(false));
-        static_cast<void>(agree(false));
-        return WriteReport{};
-      };
-      writing_ = start(tell);
-    }
+    if (task.sharding && task.group.agree) decline(task.group);
     throw;
   }
   times_.copy_ns = watch.lap_ns();

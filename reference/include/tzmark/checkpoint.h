@@ -163,6 +163,9 @@ class AsyncCheckpointer {
                              TensorViews model, TensorViews optimizer, const TrainingState& state,
                              const Sharding& sharding, const SaveGroup& group);
 
+  // For a rank that cannot take part in a save of the others: fails it on all of them, in the background.
+  void decline(const SaveGroup& group);
+
   // Waits until nothing is in flight and returns the report of the last write. Throws the error of that write, once.
   WriteReport wait();
 
