@@ -25,6 +25,28 @@ LAYOUTS = ("v1", "v2", "v4", "v5-flagged-dims", "v5-headers-first", "v5-segments
 NUMPY_TYPES = "bool u1 u2 u4 u8 i1 i2 i4 i8 f2 f4 f8 c8 c16"
 
 
+def wrapped(tensor: Any) -> Any:
+    """Returns a tensor of a subclass that wraps another one, as DTensor does."""
+
+    class Wrapper(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner: Any) -> Any:
+            new = torch.Tensor._make_wrapper_subclass(
+                cls, inner.shape, dtype=inner.dtype
+            )
+            new.inner = inner
+            return new
+
+        @classmethod
+        def __torch_dispatch__(
+            cls, function: Any, types: Any, arguments: Any = (), options: Any = None
+        ) -> Any:
+            inner = [getattr(one, "inner", one) for one in arguments]
+            return cls(function(*inner, **(options or {})))
+
+    return Wrapper(tensor)
+
+
 class Writing(unittest.TestCase):
     def setUp(self) -> None:
         self._directory = tempfile.TemporaryDirectory()
@@ -205,7 +227,7 @@ class Writing(unittest.TestCase):
             self.assertEqual(raw.dtype, np.dtype("V2"))
             bits = raw.view("u2").astype("u4") << 16
             np.testing.assert_array_equal(bits.view("f4"), base.numpy())
-        for wrong in (base.to_sparse(), torch.empty(2, device="meta")):
+        for wrong in (base.to_sparse(), torch.empty(2, device="meta"), wrapped(base)):
             with self.assertRaises(tzmark.UsageError):
                 tzmark.save_file({"w": wrong}, self.path)
 

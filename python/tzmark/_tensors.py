@@ -174,6 +174,12 @@ def _memory_of_torch(
     tensor = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
     dtype = str(tensor.dtype).removeprefix("torch.")
     size = tensor.numel() * tensor.element_size()
+    # A subclass that wraps other tensors, such as DTensor, has a shape but no memory.
+    if size and not tensor.data_ptr():
+        raise UsageError(
+            f"{name!r} is a {type(value).__name__}, which has no memory of its own: save the tensors that it wraps, "
+            "such as the to_local() or full_tensor() of a DTensor"
+        )
     return dtype, tuple(tensor.shape), tensor.data_ptr() if size else 0, size, tensor
 
 
