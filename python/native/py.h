@@ -3,6 +3,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <limits>
@@ -53,7 +54,15 @@ inline void check(int status) {
 class Unlocked {
  public:
   Unlocked() : state_(PyEval_SaveThread()) {}
-  ~Unlocked() { PyEval_RestoreThread(state_); }
+  // Until 3.14, CPython ends the other threads of a process that ends by pthread_exit. Unwinding from a
+  // destructor would abort the process, and objects may not be released any more: the thread waits for the end.
+  ~Unlocked() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (...) {
+      while (true) ::pause();
+    }
+  }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 

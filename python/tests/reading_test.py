@@ -254,6 +254,23 @@ class Reading(unittest.TestCase):
             time.sleep(0.001)
         self.assertGreater(steps, 5)
 
+    def test_process_ends_while_a_daemon_thread_reads(self) -> None:
+        path = self.directory / "big.tensors"
+        tzmark.save_file({"a": np.ones(64 << 20, "u1")}, path)
+        script = """
+import sys, threading, time, tzmark
+def read():
+    while True:
+        tzmark.verify(sys.argv[1])
+threading.Thread(target=read, daemon=True).start()
+time.sleep(0.2)
+"""
+        for _ in range(3):
+            done = subprocess.run(
+                [sys.executable, "-c", script, path], stderr=subprocess.PIPE, timeout=60
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_fork_after_open(self) -> None:
         with tzmark.open(self.directory / "plain.tensors") as reader:
             reader.load()
