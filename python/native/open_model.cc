@@ -388,6 +388,9 @@ TensorMemory OpenModel::read(std::size_t tensor, Verification verify) const {
 TensorMemory OpenModel::read_slice(std::size_t tensor, std::span<const std::uint64_t> begin,
                                    std::span<const std::uint64_t> end) const {
   TensorMemory memory = describe(tensor);
+  if (safetensors_ && memory.dtype.foreign()) {
+    throw Error(ErrorCode::kUsage, "elements smaller than a byte have no addresses: read the whole tensor");
+  }
   const std::vector<std::uint64_t> shape = memory.shape;
   if (begin.size() != shape.size() || end.size() != shape.size()) {
     throw Error(ErrorCode::kUsage, "a slice needs a range per dimension");

@@ -382,6 +382,16 @@ with tzmark.open(sys.argv[1]) as reader:
                     large[100 : 2 << 20], self.tensors["large"][100 : 2 << 20]
                 )
 
+    def test_no_slices_of_elements_smaller_than_a_byte(self) -> None:
+        path = self.directory / "f4.safetensors"
+        header = b'{"a":{"dtype":"F4","shape":[8],"data_offsets":[0,4]}}'
+        header += b" " * (-len(header) % 8)
+        path.write_bytes(struct.pack("<Q", len(header)) + header + b"\x10\x32\x54\x76")
+        with tzmark.open(path) as reader:
+            self.assertEqual(reader["a"].tobytes(), b"\x10\x32\x54\x76")
+            with self.assertRaises(tzmark.UsageError):
+                reader.get_slice("a")[0:2]
+
     @unittest.skipIf(torch is None, "torch is not installed")
     def test_torch(self) -> None:
         for name, keys in self.files.items():
