@@ -53,10 +53,35 @@ PyObject* array_interface(PyObject* self, void*) {
   });
 }
 
-// Accepts and ignores stream, max_version, dl_device and copy, as the array API standard lets a producer do that has
-// only host memory.
-PyObject* dlpack(PyObject* self, PyObject*, PyObject*) {
-  return guarded({}, [&] { return make_dlpack(memory_of(self)); });
+// Ignores stream and max_version, as the array API standard lets a producer do that has only host memory.
+PyObject* dlpack(PyObject* self, PyObject* arguments, PyObject* keywords) {
+  PyObject *stream = Py_None, *max_version = Py_None, *place = Py_None, *copy = Py_None;
+  static char* names[] = {const_cast<char*>("stream"), const_cast<char*>("max_version"), const_cast<char*>("dl_device"),
+                          const_cast<char*>("copy"), nullptr};
+  if (PyArg_ParseTupleAndKeywords(arguments, keywords, "|O$OOO:__dlpack__", names, &stream, &max_version, &place,
+                                  &copy) == 0) {
+    return nullptr;
+  }
+  return guarded({}, [&] {
+    if (place != Py_None) {
+      const int is_here = PyObject_RichCompareBool(place, dlpack_device().get(), Py_EQ);
+      check(is_here);
+      if (is_here == 0) {
+        PyErr_SetString(PyExc_BufferError, "the memory is that of the host, and is not copied to a device");
+        throw PythonError{};
+      }
+    }
+    const int is_copy = PyObject_IsTrue(copy);
+    check(is_copy);
+    const TensorMemory& memory = memory_of(self);
+    if (is_copy == 0 || memory.broadcast) return make_dlpack(memory);
+    TensorMemory own_memory;
+    {
+      const Unlocked unlocked;
+      own_memory = copied(memory);
+    }
+    return make_dlpack(own_memory);
+  });
 }
 PyObject* device(PyObject*, PyObject*) { return guarded({}, dlpack_device); }
 

@@ -30,6 +30,9 @@ void add_buffer_type(PyObject* module);
 
 Ref make_buffer(TensorMemory memory);
 
+// Returns the same tensor in memory of its own. REQUIRES: it is not broadcast.
+TensorMemory copied(TensorMemory memory);
+
 // A tuple of numbers.
 Ref shape_tuple(std::span<const std::uint64_t> shape);
 

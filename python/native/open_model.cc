@@ -138,13 +138,17 @@ void require_unverified(Verification verify) {
 
 }  // namespace
 
-TensorMemory with_aligned_data(TensorMemory memory) {
-  if (is_aligned(memory.data, memory.dtype.item_bytes)) return memory;
+TensorMemory copied(TensorMemory memory) {
   const Allocation copy = allocate(memory.bytes, HostMemory::Pages::kHuge);
   if (memory.bytes != 0) std::memcpy(copy.bytes.data(), memory.data, copy.bytes.size());
   memory.data = copy.bytes.data();
   memory.owner = copy.owner;
   return memory;
+}
+
+TensorMemory with_aligned_data(TensorMemory memory) {
+  if (is_aligned(memory.data, memory.dtype.item_bytes)) return memory;
+  return copied(std::move(memory));
 }
 
 OpenModel::OpenModel(OpenOptions options)

@@ -415,6 +415,28 @@ with tzmark.open(sys.argv[1]) as reader:
                 gc.collect()
                 self.assertTrue(torch.equal(shared, loaded["w"]))
 
+    def test_dlpack_copies_when_asked_to(self) -> None:
+        class Copied:
+            """What numpy makes of from_dlpack(buffer, copy=True) from 2.1 on."""
+
+            def __init__(self, buffer: tzmark.Buffer) -> None:
+                self._buffer = buffer
+
+            def __dlpack__(self, **options: Any) -> Any:
+                return self._buffer.__dlpack__(copy=True, dl_device=(1, 0))
+
+            def __dlpack_device__(self) -> Any:
+                return self._buffer.__dlpack_device__()
+
+        with tzmark.open(self.directory / "plain.tensors") as reader:
+            buffer = reader.buffer("w")
+        shared, copied = np.from_dlpack(buffer), np.from_dlpack(Copied(buffer))
+        self.assertTrue(np.shares_memory(shared, np.asarray(buffer)))
+        self.assertFalse(np.shares_memory(copied, shared))
+        np.testing.assert_array_equal(copied, self.tensors["w"])
+        with self.assertRaises(BufferError):
+            buffer.__dlpack__(dl_device=(2, 0))
+
     def test_torch_is_not_imported(self) -> None:
         script = (
             "import sys, tzmark\n"
