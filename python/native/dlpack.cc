@@ -93,11 +93,12 @@ Ref make_dlpack(const TensorMemory& memory) {
   auto managed = std::make_unique<Managed>();
   managed->owner = memory.owner;
   managed->shape.assign(memory.shape.begin(), memory.shape.end());
-  managed->strides.resize(memory.shape.size());
+  // Those of a tensor without elements mean nothing, and could be larger than a number holds.
+  managed->strides.assign(memory.shape.size(), 1);
   std::int64_t stride = 1;
-  for (std::size_t i = memory.shape.size(); i-- > 0;) {
+  for (std::size_t i = memory.bytes == 0 ? 0 : memory.shape.size(); i-- > 0;) {
     managed->strides[i] = stride;
-    stride *= std::max<std::int64_t>(1, managed->shape[i]);
+    stride *= managed->shape[i];
   }
   DLTensor& tensor = managed->tensor.dl_tensor;
   tensor.data = memory.bytes == 0 ? nullptr : memory.data;
