@@ -290,6 +290,8 @@ class CodecWrite final : public CodecSubject {
     });
   }
 
+  void remove_output() override { std::filesystem::remove(file_name_); }
+
  private:
   void copy_to_device() {
     for (std::size_t i = 0; i < memory_->size(); ++i) copy_from_host((*content_)[i], (*memory_)[i]);

@@ -103,6 +103,8 @@ class Subject {
   virtual void verify() {}
   // Prepares the initial state, then runs and times the operation.
   virtual Sample run() = 0;
+  // Removes the file that the last run wrote, which the next one would replace. Not timed.
+  virtual void remove_output() {}
 
  protected:
   Subject() = default;

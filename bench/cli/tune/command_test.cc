@@ -183,6 +183,19 @@ TEST_F(Meters, SampleAllTasks) {
   }
 }
 
+TEST_F(Meters, SavesTakeRoomForOneFile) {
+  StorageMeter meter(place_, content_, small_, filter_, options(TuneTask::kSave));
+  Setting setting = setting_;
+  for (std::uint64_t block = 64 << 10; block <= 1 << 20; block *= 2) {
+    setting.block_bytes = block;
+    // The memory of a save is measured after some samples, by one more run.
+    for (int i = 0; i < 5; ++i) static_cast<void>(meter.sample(setting));
+  }
+  std::uint64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(place_.directory())) bytes += entry.file_size();
+  EXPECT_LE(bytes, content_->data_bytes() + (1 << 16));
+}
+
 TEST_F(Meters, RenewedFilesAreOthers) {
   const auto names = [&] {
     std::vector<std::string> list;

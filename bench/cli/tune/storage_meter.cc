@@ -108,6 +108,7 @@ void StorageMeter::measure_memory(Entry& entry) const {
   try {
     PeakMemory peak;
     static_cast<void>(entry.measured.subject->run());
+    entry.measured.subject->remove_output();
     const std::uint64_t anonymous = peak.stop().anonymous_bytes;
     const std::uint64_t tensors = options_.task == TuneTask::kSave ? 0 : content_->data_bytes();
     entry.peak_memory_bytes = anonymous - std::min(anonymous, tensors);
@@ -126,6 +127,8 @@ TuneSample StorageMeter::sample(const Setting& setting) {
   run_at_setting([&] {
     Entry& at = entry(setting);
     take_sample(at.measured);
+    // A search saves at hundreds of settings, each in a file of its own, for which there need not be room.
+    at.measured.subject->remove_output();
     const Sample sample = at.measured.samples.back();
     at.measured.samples.clear();
     const auto bytes = static_cast<double>(at.measured.description().bytes);

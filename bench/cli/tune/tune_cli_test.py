@@ -358,6 +358,12 @@ class Mounts(TuneTest):
         self.assertRegex(message, "free|space")
         self.assertEqual(os.listdir(self.directory), [])
 
+    def test_a_search_of_saves_fits_into_the_room_that_is_asked_for(self) -> None:
+        self.mount("-o", "size=32m")
+        document = self.document("--budget", "10s", *LITTLE, "--goal", "save")
+        settings = document["tasks"][0]["settings"]
+        self.assertGreater(len(settings), 16, "as many files would not have fitted")
+
     def test_a_read_only_directory(self) -> None:
         self.mount("-o", "size=8m,ro")
         self.assertIn("ead-only", self.refused(3, self.directory, "--budget", "3s"))
