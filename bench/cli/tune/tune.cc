@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <ctime>
+#include <exception>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -69,7 +70,7 @@ void run(const TuneOptions& options, const std::vector<std::string>& command) {
   std::optional<ExportFiles> export_files;
   if (!options.export_directory.empty()) export_files.emplace(options.export_directory, options.force);
   TuneOutcome outcome;
-  std::optional<Error> failure;
+  std::exception_ptr failure;
   int signal = 0;
   nlohmann::json machine;
   {
@@ -80,10 +81,10 @@ void run(const TuneOptions& options, const std::vector<std::string>& command) {
     } catch (const Interrupted&) {
       signal = Interruption::number();
       outcome.warnings.emplace_back("interrupted: only what was measured until then is here");
-    } catch (const Error& error) {
-      // What was measured until then is kept, if something was.
+    } catch (const std::exception& error) {
+      // What was measured until then is kept, if something was. std::filesystem throws errors of its own.
       if (outcome.tasks.empty() || outcome.tasks.front().recommended() == nullptr) throw;
-      failure = error;
+      failure = std::current_exception();
       outcome.warnings.push_back(error.what());
     }
   }
@@ -97,7 +98,7 @@ void run(const TuneOptions& options, const std::vector<std::string>& command) {
   if (export_files) {
     for (const std::string& what : export_files->write(outcome.exports)) say("{}\n", what);
   }
-  if (failure) throw *failure;
+  if (failure) std::rethrow_exception(failure);
   // The caller, a shell for example, learns by which signal the program ended.
   if (signal != 0) static_cast<void>(::raise(signal));
 }

@@ -368,6 +368,38 @@ class Mounts(TuneTest):
         self.mount("-o", "size=8m,ro")
         self.assertIn("ead-only", self.refused(3, self.directory, "--budget", "3s"))
 
+    def test_one_that_becomes_read_only_does_not_lose_the_result(self) -> None:
+        self.mount("-o", "size=256m")
+        process = subprocess.Popen(
+            [TZMARK, "tune", self.directory, "--progress", *LITTLE]
+            + ["--budget", "8s", "--json", self.result],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(process.kill)
+        assert process.stderr is not None
+        seen = ""
+        while "save: search" not in seen:
+            character = process.stderr.read(1)
+            self.assertTrue(character, seen)
+            seen += character
+        # Refused while a file is open for writing.
+        while (
+            process.poll() is None
+            and subprocess.run(
+                ["mount", "-o", "remount,ro", self.directory], capture_output=True
+            ).returncode
+        ):
+            pass
+        _, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 3, errors)
+        self.assertIn("ead-only", errors)
+        document = json.loads(self.result.read_text())
+        self.assertEqual(document["tasks"][0]["task"], "load-warm")
+        self.assertIsNotNone(document["tasks"][0]["recommended"])
+        self.assertRegex(" ".join(document["warnings"]), "ead-only")
+
 
 class ADiskThatBecomesFull(Mounts):
     def test_ends_with_a_word(self) -> None:
