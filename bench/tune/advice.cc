@@ -189,7 +189,8 @@ void advise_huge_pages(const Probe& probe, const TaskAnswer& answer, std::vector
                     .why = "The kernel gives huge pages only to programs that ask for them by madvise(MADV_HUGEPAGE). "
                            "tzmark does; for a program whose memory comes from malloc of glibc, the command asks.",
                     .command = "export GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
-                    .trial = Trial{small, answer.recommended}});
+                    // The memory of a save is the caller's: both settings would move the same pages.
+                    .trial = is_load(answer) ? std::optional(Trial{small, answer.recommended}) : std::nullopt});
   }
 }
 

@@ -163,6 +163,8 @@ TEST(Advice, HugePagesAreTriedWithoutRoot) {
   ASSERT_EQ(list.size(), 3u);
   EXPECT_FALSE(list[0].needs_root);
   EXPECT_EQ(list[0].trial, (Trial{setting("uring", Pages::kSmall), setting("uring", Pages::kHuge)}));
+  EXPECT_EQ(list[2].task, "save");
+  EXPECT_EQ(list[2].trial, std::nullopt) << "the pages of a save are the caller's, so that a trial measures nothing";
 }
 
 TEST(Advice, DirectTransfersAreTriedWithoutRoot) {
