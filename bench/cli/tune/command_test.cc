@@ -16,6 +16,7 @@
 #include "testing/files/test_directory.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
+#include "tzmark/profile.h"
 
 namespace tzmark::bench {
 namespace {
@@ -65,6 +66,23 @@ TEST(ExportFiles, AreWrittenInAFolderPerTaskAndNotReplaced) {
   EXPECT_EQ(text_of(to + "/save/fio.ini"), "old\n");
   EXPECT_THAT(ExportFiles(to, true).write(second)[0], HasSubstr("wrote"));
   EXPECT_EQ(text_of(to + "/save/fio.ini"), "new\n");
+}
+
+TEST(ExportFiles, AProfileKeepsTheTasksThatTheNewOneLacks) {
+  const test::TestDirectory directory;
+  const std::string name = directory.name() + "/profile.json";
+  const auto write = [&](const Profile& profile) {
+    static_cast<void>(
+        ExportFiles(directory.name(), true).write({{"tzmark", "all", "profile.json", serialize(profile), {}}}));
+    return load_profile(name);
+  };
+  const ProfileSettings one{.threads = 1}, two{.threads = 2}, three{.threads = 3};
+  write({"tzmark tune /data", one, one, one});
+  EXPECT_EQ(write({"tzmark tune /data", two, {}, {}}), (Profile{"tzmark tune /data", two, one, one}));
+  // The settings of another storage do not mix with it.
+  EXPECT_EQ(write({"tzmark tune /other", {}, {}, three}), (Profile{"tzmark tune /other", {}, {}, three}));
+  std::filesystem::resize_file(name, 0);
+  EXPECT_EQ(write({"tzmark tune /data", {}, two, {}}), (Profile{"tzmark tune /data", {}, two, {}}));
 }
 
 TEST(ExportFiles, NeedADirectory) {

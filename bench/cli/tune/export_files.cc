@@ -9,6 +9,7 @@
 
 #include "tzmark/error.h"
 #include "tzmark/io.h"
+#include "tzmark/profile.h"
 
 namespace tzmark::bench {
 namespace {
@@ -20,6 +21,26 @@ void create_directory(const std::string& name) {
     throw Error(ErrorCode::kOpenFailed,
                 fmt::format("cannot create the directory {}{}{}", name, error ? ": " : "", error.message()));
   }
+}
+
+// The text of a profile, with the tasks that only the old profile of the same storage has: a run for one goal, or one
+// that was interrupted, must not lose the answers of others.
+std::string with_tasks_of(const std::string& name, const std::string& text) {
+  Profile profile = parse_profile(text);
+  Profile old;
+  try {
+    old = load_profile(name);
+  } catch (const Error&) {
+    return text;  // absent, or not a profile
+  }
+  if (old.note != profile.note) return text;
+  const auto add = [](std::optional<ProfileSettings>& to, const std::optional<ProfileSettings>& from) {
+    if (!to) to = from;
+  };
+  add(profile.load_warm, old.load_warm);
+  add(profile.load_cold, old.load_cold);
+  add(profile.save, old.save);
+  return serialize(profile);
 }
 
 }  // namespace
@@ -45,8 +66,9 @@ std::vector<std::string> ExportFiles::write(const std::vector<Export>& exports) 
       lines.push_back(fmt::format("kept {}, which exists: --force replaces it", name.string()));
       continue;
     }
+    const std::string text = one.name == "tzmark" && replaces_ ? with_tasks_of(name, one.text) : one.text;
     AtomicFile file(name, "auto", replaces_ ? AtomicFile::Existing::kReplace : AtomicFile::Existing::kRefuse);
-    file.file().write_at(0, std::as_bytes(std::span(one.text)));
+    file.file().write_at(0, std::as_bytes(std::span(text)));
     file.commit();
     lines.push_back(fmt::format("wrote {}", name.string()));
   }

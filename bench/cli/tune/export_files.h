@@ -12,7 +12,7 @@ namespace tzmark::bench {
 // at all. For one thread at a time. Errors: TZE-ENV rules.
 class ExportFiles {
  public:
-  // replaces: existing files; they are kept otherwise.
+  // replaces: existing files; they are kept otherwise. A profile keeps the tasks that the new one of its storage lacks.
   ExportFiles(std::string directory, bool replaces);
 
   // Returns a line for each file: that it was written, or that it was kept.
