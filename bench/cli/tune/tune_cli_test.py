@@ -409,7 +409,7 @@ class ADiskThatBecomesFull(Mounts):
         process = subprocess.Popen(
             [TZMARK, "tune", self.directory, "--progress", *LITTLE]
             + ["--budget", "60s", "--goal", "save"],
-            stdout=stdout,
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
         )
