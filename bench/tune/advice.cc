@@ -92,11 +92,12 @@ void advise_scheduler(const Probe& probe, const TaskAnswer& answer, std::vector<
 // The command that mounts a network file system anew, with the options that somebody chose: the kernel lists them
 // among many that it adds. Connections and sizes cannot change while it is mounted.
 std::string mounting_anew(const Mount& mount, const std::set<std::string>& options, std::string option) {
+  const std::string changed = option.substr(0, option.find('='));
   for (const std::string& other : options) {
     const std::string name = other.substr(0, other.find('='));
-    static const std::set<std::string> kChosen = {"hard",   "noac",  "noatime", "nodev", "noexec", "nolock",
-                                                  "nosuid", "proto", "ro",      "sec",   "soft",   "vers"};
-    if (kChosen.contains(name)) option += "," + other;
+    static const std::set<std::string> kChosen = {"hard",   "nconnect", "noac", "noatime", "nodev", "noexec", "nolock",
+                                                  "nosuid", "proto",    "ro",   "sec",     "soft",  "vers"};
+    if (kChosen.contains(name) && name != changed) option += "," + other;
   }
   return fmt::format("sudo umount {0} && sudo mount -t {1} -o {2} {3} {0}", shell_quoted(mount.point),
                      shell_quoted(mount.file_system), shell_quoted(option), shell_quoted(mount.source));

@@ -139,6 +139,12 @@ TEST(Advice, ConnectionsAndSizesOfNfs) {
   EXPECT_EQ(list[0].command, "sudo umount /m && sudo mount -t nfs4 -o nconnect=16,sec=sys,vers=4.2 server:/m /m");
   EXPECT_EQ(tasks_of(list, "rsize"), Tasks{"load-cold"});
   EXPECT_EQ(tasks_of(list, "wsize"), Tasks{});
+  probe.mount->options = "rw,nconnect=4,rsize=1048576,wsize=1048576";
+  EXPECT_EQ(advise_all(probe, "uring")[0].command, "sudo umount /m && sudo mount -t nfs4 -o nconnect=16 server:/m /m");
+  // Who follows one advice must not lose the other.
+  probe.mount->options = "rw,nconnect=16,rsize=65536,wsize=1048576";
+  EXPECT_EQ(only(advise_all(probe, "uring")).command,
+            "sudo umount /m && sudo mount -t nfs4 -o rsize=1048576,nconnect=16 server:/m /m");
   probe.mount->options = "rw,nconnect=16,rsize=1048576,wsize=1048576";
   EXPECT_THAT(advise_all(probe, "uring"), IsEmpty());
 }
