@@ -126,7 +126,14 @@ def output(files: list[Path], with_figures: bool = True) -> dict[str, bytes]:
         return written
     except NotAResult as error:
         raise NotAResult(f"{', '.join(map(str, files))}: {error}") from error
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+    except (
+        KeyError,
+        IndexError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        ArithmeticError,
+    ) as error:
         # The schema lists the required members.
         names = ", ".join(map(str, files))
         raise NotAResult(f"{names}: incomplete: {error!r}") from error

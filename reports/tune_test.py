@@ -683,6 +683,18 @@ class Refusals(BenchTest):
         with self.assertRaises(NotAResult):
             self.page(document)
 
+    def test_numbers_that_no_run_writes(self) -> None:
+        document = samples.small()
+        for one in only_task(document)["settings"]:
+            if one["rate"]:
+                one["rate"].update(median=0.0, low=0.0, high=0.0)
+        with self.assertRaises(NotAResult):
+            self.page(document)
+        document = samples.small()
+        only_task(document)["settings"][0]["bytes_in_flight_bytes"] = float("inf")
+        with self.assertRaises(NotAResult):
+            self.page(document)
+
     def test_another_version(self) -> None:
         with self.assertRaises(NotAResult):
             self.page({**samples.empty(), "schema_version": 2})
