@@ -139,6 +139,20 @@ class Answers(TuneTest):
             self.assertLessEqual(one["low"], one["seconds"])
             self.assertLessEqual(one["seconds"], one["high"])
 
+    def test_says_which_predictions_mean_nothing(self) -> None:
+        document = self.document(
+            *("--budget", "6s", *LITTLE, "--goal", "load", "--cache", "warm"),
+            *("--predict", "one-huge/1000TiB"),
+        )
+        warnings = " ".join(document["warnings"])
+        self.assertRegex(warnings, "one-huge/1000TiB has .* more than the .* of memory")
+        predictions = (document["model"] or {"predictions": []})["predictions"]
+        for one in predictions:
+            if one["high"] > 2 * one["seconds"]:
+                self.assertIn(
+                    "the prediction of one-huge/1000TiB tells nothing", warnings
+                )
+
     def test_sustains(self) -> None:
         document = self.document(
             *("--budget", "2s", *LITTLE, "--goal", "load", "--cache", "warm"),

@@ -39,6 +39,8 @@ constexpr std::uint64_t kPilotBytes = 32 * kMib;
 constexpr std::uint64_t kFiles = 10;
 // Copies of the data in memory: tensors, loaded ones, the page cache, and the workloads of the model.
 constexpr std::uint64_t kCopiesInMemory = 10;
+// A prediction whose upper bound is so many times the predicted time is not one.
+constexpr double kTellingWidth = 2;
 constexpr std::uint64_t kContentBytesMax = std::uint64_t{4} << 30;
 
 std::uint64_t memory_available() {
@@ -411,10 +413,23 @@ class Tuning {
   void predict() {
     for (const std::string& text : options_.predictions) {
       const NamedWorkload workload = parse_named_workload(text);
+      if (outcome_.probe.memory_bytes && workload.bytes > *outcome_.probe.memory_bytes) {
+        outcome_.warnings.push_back(fmt::format(
+            "{} has {} MiB, more than the {} MiB of memory here: its predicted times are those of a machine "
+            "that can hold it",
+            workload.text, workload.bytes / kMib, *outcome_.probe.memory_bytes / kMib));
+      }
       for (const TaskOutcome& found : outcome_.tasks) {
         if (!found.model) continue;
-        outcome_.predictions.push_back({workload.text, found.task, workload.tensors, workload.bytes,
-                                        found.model->predict(workload.tensors, workload.bytes)});
+        const CostPrediction time = found.model->predict(workload.tensors, workload.bytes);
+        outcome_.predictions.push_back({workload.text, found.task, workload.tensors, workload.bytes, time});
+        // Far beyond what was measured, the fit may even say that bytes cost nothing.
+        if (time.high > kTellingWidth * time.seconds) {
+          outcome_.warnings.push_back(
+              fmt::format("{}: the prediction of {} tells nothing: the measured workloads are too small or too few; a "
+                          "larger --scale or --budget helps",
+                          name_of(found.task), workload.text));
+        }
       }
     }
   }
