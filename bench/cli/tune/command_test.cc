@@ -12,6 +12,7 @@
 #include "cli/tune/interruption.h"
 #include "cli/tune/named_workload.h"
 #include "cli/tune/storage_meter.h"
+#include "cli/tune/tune_summary.h"
 #include "subjects/content.h"
 #include "testing/files/test_directory.h"
 #include "tzmark/error.h"
@@ -47,6 +48,13 @@ TEST(Prediction, RejectsUnknownNamesAndSizes) {
       EXPECT_EQ(error.code(), ErrorCode::kUsage) << text;
     }
   }
+}
+
+TEST(Summary, CallsNoTieAGain) {
+  EXPECT_EQ(effect_text({1.12, 1.08, 1.16, 20}), "tried: +12 % (+8 to +16)");
+  EXPECT_EQ(effect_text({1.12, 0.98, 1.3, 8}), "tried, a tie: +12 % (-2 to +30)");
+  EXPECT_EQ(effect_text({0.8, 0.7, 0.9, 8}), "tried, and it is slower here: -20 % (-30 to -10)");
+  EXPECT_EQ(effect_text({.estimate = 0.57, .pairs = 1}), "tried too briefly to tell");
 }
 
 TEST(ExportFiles, AreWrittenInAFolderPerTaskAndNotReplaced) {

@@ -325,6 +325,8 @@ class Tuning {
       } catch (const Error& error) {
         if (error.error_class() != ErrorClass::kUnavailable) throw;
       }
+      // What makes this machine slower is no advice.
+      if (tried.effect && tried.effect->high < 1) outcome_.advice.pop_back();
     }
   }
 

@@ -84,6 +84,14 @@ std::string seconds_text(double seconds) {
 
 }  // namespace
 
+std::string effect_text(const RatioInterval& effect) {
+  if (!std::isfinite(effect.high) || effect.low <= 0) return "tried too briefly to tell";
+  const std::string interval = fmt::format("{:+.0f} % ({:+.0f} to {:+.0f})", 100 * (effect.estimate - 1),
+                                           100 * (effect.low - 1), 100 * (effect.high - 1));
+  if (effect.high < 1) return fmt::format("tried, and it is slower here: {}", interval);
+  return fmt::format("{}: {}", effect.low > 1 ? "tried" : "tried, a tie", interval);
+}
+
 std::string tune_summary(const TuneOutcome& outcome) {
   std::string text;
   for (const TaskOutcome& found : outcome.tasks) text += task_text(found);
@@ -93,7 +101,7 @@ std::string tune_summary(const TuneOutcome& outcome) {
   }
   for (const AdviceOutcome& one : outcome.advice) {
     std::string effect;
-    if (one.effect) effect = fmt::format(" (tried: {:+.0f} %)", 100 * (one.effect->estimate - 1));
+    if (one.effect) effect = fmt::format(" ({})", effect_text(*one.effect));
     text += fmt::format("advice      {}: {}{}\n", one.advice.task, one.advice.what, effect);
     if (one.advice.command) text += fmt::format("            {}\n", *one.advice.command);
   }
