@@ -12,10 +12,13 @@ namespace {
 
 constexpr std::uint64_t kLowBytes = 64;
 constexpr std::uint64_t kHighBytes = 16 << 10;
+// Two million tensors, more than any model has; the list itself takes memory.
+constexpr std::uint64_t kBytesMax = std::uint64_t{16} << 30;
 
 std::vector<TensorShape> tensors(std::uint64_t bytes) {
-  if (bytes < kLowBytes) {
-    throw Error(ErrorCode::kUsage, fmt::format("many-tiny needs at least {} bytes, not {}", kLowBytes, bytes));
+  if (bytes < kLowBytes || bytes > kBytesMax) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("many-tiny has from {} to {} bytes, not {}", kLowBytes, kBytesMax, bytes));
   }
   RandomSizes sizes(1);
   TensorList list("float32");

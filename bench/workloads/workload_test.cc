@@ -165,6 +165,15 @@ TEST(ManyTiny, IsBetween64BytesAnd16KiB) {
   EXPECT_GT(workload.tensors.size(), 10'000u);
 }
 
+TEST(ManyTiny, HasNoListThatFillsTheMemory) {
+  try {
+    make_workload("many-tiny", std::uint64_t{1} << 60);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUsage);
+  }
+}
+
 TEST(Mixed, HasLargeMiddleAndTiny) {
   for (const std::uint64_t bytes : {64 * kMebibyte, kGibibyte, 64 * kGibibyte}) {
     std::uint64_t large_bytes = 0;
