@@ -23,6 +23,12 @@ std::string preload_setting(const fs::path& library) {
                      others == nullptr ? "" : others);
 }
 
+std::string sanitizer_setting() {
+  const char* const others = std::getenv("ASAN_OPTIONS");
+  return fmt::format("ASAN_OPTIONS={}{}verify_asan_link_order=0", others == nullptr ? "" : others,
+                     others == nullptr ? "" : ":");
+}
+
 Preload::Preload(const fs::path& library) : path_(fs::absolute(library)) {
   if (can_be_preloaded(path_)) return;
   folder_.emplace();

@@ -17,6 +17,10 @@ bool can_be_preloaded(const std::filesystem::path& library);
 // REQUIRES: can_be_preloaded(library).
 std::string preload_setting(const std::filesystem::path& library);
 
+// The argument of env by which a program with the address sanitizer starts behind a library that is preloaded, which it
+// refuses otherwise; its other options stay.
+std::string sanitizer_setting();
+
 class Preload {
  public:
   // If the path cannot be preloaded, links to it from the folder for temporary files while this object lives. Throws

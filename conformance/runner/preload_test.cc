@@ -76,5 +76,10 @@ TEST(Preload, KeepsWhatIsPreloadedAlready) {
   EXPECT_EQ(preload_setting("/x/library.so"), "LD_PRELOAD=/x/library.so:/x/other.so");
 }
 
+TEST(Preload, KeepsOtherOptionsOfTheSanitizer) {
+  const Variable others("ASAN_OPTIONS", "abort_on_error=1");
+  EXPECT_EQ(sanitizer_setting(), "ASAN_OPTIONS=abort_on_error=1:verify_asan_link_order=0");
+}
+
 }  // namespace
 }  // namespace tzmark::conformance

@@ -39,7 +39,8 @@ fs::path short_reads_library(const InputModeOptions& options) { return options.t
 // The first words of a command whose reads are short; setting says of which file.
 std::vector<std::string> short_reads_prefix(const fs::path& library, std::uint64_t seed, const std::string& setting) {
   // env itself has started before its setting counts.
-  return {"env", preload_setting(library), setting, fmt::format("TZMARK_SHORT_READS_SEED={}", seed)};
+  return {"env", preload_setting(library), sanitizer_setting(), setting,
+          fmt::format("TZMARK_SHORT_READS_SEED={}", seed)};
 }
 
 }  // namespace
