@@ -237,19 +237,31 @@ with tzmark.Checkpointer(sys.argv[1], rank=0, world_size=1, barrier=barrier) as 
     def test_a_signal_handler_that_saves_is_refused(self) -> None:
         done = self.run_script(
             """
-import os, signal, sys, threading, numpy as np, tzmark
-state = {"w": np.ones(100 << 20, "u1")}
-checkpointer = tzmark.Checkpointer(sys.argv[1])
+import os, signal, sys, threading, time, numpy as np, tzmark
+state = {"w": np.ones(2)}
+saved, handled = threading.Event(), threading.Event()
+checkpointer = None
+def barrier(ok):
+    if checkpointer and not handled.is_set():
+        saved.wait(20)
+        while not checkpointer._busy:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        handled.wait(20)
+    return ok
 def handler(*_):
     try:
         checkpointer.save(state, 3)
     except tzmark.UsageError as error:
         print(error)
+    handled.set()
 signal.signal(signal.SIGUSR1, handler)
+checkpointer = tzmark.Checkpointer(sys.argv[1], rank=0, world_size=1, barrier=barrier)
 checkpointer.save(state, 1)
-threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+saved.set()
 checkpointer.wait()
 checkpointer.save(state, 2)
+checkpointer.close()
 """
         )
         self.assertEqual(done.returncode, 0, done.stderr)
