@@ -77,11 +77,11 @@ def to_numpy(buffer: _tzmark.Buffer) -> Any:
 
 
 def _ml_dtypes() -> Any:
+    # Not an import statement: type checkers need not have it.
     try:
-        import ml_dtypes
+        return importlib.import_module("ml_dtypes")
     except ImportError:
         return None
-    return ml_dtypes
 
 
 def to_torch(buffer: _tzmark.Buffer, device: str = "cpu") -> Any:
