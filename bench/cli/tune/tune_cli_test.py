@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -53,6 +52,27 @@ class TuneTest(unittest.TestCase):
         jsonschema.validate(document, SCHEMA)
         self.assertEqual(os.listdir(self.directory), [])
         return document
+
+    def start(
+        self, *arguments: str | Path, stdout: int = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [TZMARK, "tune", self.directory, "--progress", "--json", self.result]
+            + list(arguments),
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_for(self, process: subprocess.Popen[str], word: str) -> None:
+        assert process.stderr is not None
+        seen = ""
+        while word not in seen:
+            character = process.stderr.read(1)
+            self.assertTrue(character, seen)
+            seen += character
 
     def document(self, *arguments: str | Path) -> dict[str, Any]:
         self.tune(self.directory, "--json", self.result, *arguments)
@@ -217,27 +237,6 @@ class Exports(TuneTest):
 
 
 class Signals(TuneTest):
-    def start(
-        self, *arguments: str | Path, stdout: int = subprocess.PIPE
-    ) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [TZMARK, "tune", self.directory, "--progress", "--json", self.result]
-            + list(arguments),
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.addCleanup(process.kill)
-        return process
-
-    def wait_for(self, process: subprocess.Popen[str], word: str) -> None:
-        assert process.stderr is not None
-        seen = ""
-        while word not in seen:
-            character = process.stderr.read(1)
-            self.assertTrue(character, seen)
-            seen += character
-
     def test_the_first_keeps_what_was_measured(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             process = self.start("--budget", "120s", *LITTLE, "--cache", "warm")
@@ -384,20 +383,8 @@ class Mounts(TuneTest):
 
     def test_one_that_becomes_read_only_does_not_lose_the_result(self) -> None:
         self.mount("-o", "size=256m")
-        process = subprocess.Popen(
-            [TZMARK, "tune", self.directory, "--progress", *LITTLE]
-            + ["--budget", "8s", "--json", self.result],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.addCleanup(process.kill)
-        assert process.stderr is not None
-        seen = ""
-        while "save: search" not in seen:
-            character = process.stderr.read(1)
-            self.assertTrue(character, seen)
-            seen += character
+        process = self.start("--budget", "8s", *LITTLE, stdout=subprocess.DEVNULL)
+        self.wait_for(process, "save: search")
         # Refused while a file is open for writing.
         while (
             process.poll() is None
@@ -414,26 +401,12 @@ class Mounts(TuneTest):
         self.assertIsNotNone(document["tasks"][0]["recommended"])
         self.assertRegex(" ".join(document["warnings"]), "ead-only")
 
-
-class ADiskThatBecomesFull(Mounts):
-    def test_ends_with_a_word(self) -> None:
+    def test_a_disk_that_becomes_full(self) -> None:
         self.mount("-o", "size=96m")
-        if not shutil.which("fallocate"):
-            self.skipTest("no fallocate")
-        process = subprocess.Popen(
-            [TZMARK, "tune", self.directory, "--progress", *LITTLE]
-            + ["--budget", "60s", "--goal", "save"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
+        process = self.start(
+            *("--budget", "60s", *LITTLE, "--goal", "save"), stdout=subprocess.DEVNULL
         )
-        self.addCleanup(process.kill)
-        assert process.stderr is not None
-        seen = ""
-        while "search" not in seen:
-            character = process.stderr.read(1)
-            self.assertTrue(character, seen)
-            seen += character
+        self.wait_for(process, "search")
         filler = self.directory / "filler"
         with filler.open("wb", buffering=0) as file:
             try:
