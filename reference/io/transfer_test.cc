@@ -1,8 +1,14 @@
 // Tests that hold for every I/O path: of transfers of any offset, length and memory, of room that is reserved, of
 // holes, and of queues.
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <set>
+#include <system_error>
+#include <thread>
 
 #include "testing/caught.h"
 #include "testing/files/path_test.h"
@@ -407,6 +413,43 @@ TEST_P(QueueTest, DestroyedItWaitsForWhatIsInFlight) {
     }
     expect_no_errors(transfers);
     ASSERT_EQ(read(*file, 0, content.size()), content);
+  }
+}
+
+// The kernel grants a lease for reading only while nobody has the file open for writing.
+bool is_open_for_writing(const std::string& name) {
+  const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  const int error = ::fcntl(descriptor, F_SETLEASE, F_RDLCK) == 0 ? 0 : errno;
+  ::close(descriptor);
+  if (error != 0 && error != EAGAIN) throw std::system_error(error, std::generic_category(), "F_SETLEASE");
+  return error == EAGAIN;
+}
+
+// Whoever removes a file or unmounts its file system after this waits for nobody.
+TEST_P(TransferTest, AClosedFileIsHeldByNobody) {
+  for (int i = 0; i < 10; ++i) {
+    auto [name, file] = create_named();
+    Bytes content = random_bytes(300'000, 4);
+    {
+      const auto queue = file->make_queue(2);
+      Transfer transfer;
+      transfer.kind = Transfer::Kind::kWrite;
+      transfer.memory = MutableBuffer{std::span(content)};
+      queue->start(transfer);
+      ASSERT_EQ(queue->wait().error, nullptr);
+    }
+    file->write_at(content.size(), std::span(content));
+    try {
+      ASSERT_TRUE(is_open_for_writing(name));
+    } catch (const std::system_error& error) {
+      GTEST_SKIP() << "this file system has no leases: " << error.what();
+    }
+    file.reset();
+    // The polling thread of the kernel lets go of a file some time after it has completed a transfer.
+    const auto patience = std::chrono::seconds(GetParam() == "uring-sqpoll" ? 10 : 0);
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (std::chrono::steady_clock::now() < end && is_open_for_writing(name)) std::this_thread::yield();
+    ASSERT_FALSE(is_open_for_writing(name));
   }
 }
 

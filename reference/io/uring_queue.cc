@@ -38,6 +38,13 @@ UringQueue::UringQueue(AlignedFile& file, unsigned depth, std::unique_ptr<Ring> 
 
 UringQueue::~UringQueue() {
   while (in_flight() > ready_count_) wait_for_some();
+  end_ring();
+}
+
+void UringQueue::end_ring() {
+  // The kernel takes a ring apart some time after its end, and would keep the file and its storage until then.
+  if (std::exchange(files_registered_, false)) static_cast<void>(::io_uring_unregister_files(ring_->get()));
+  ring_.reset();
 }
 
 void UringQueue::register_memory(std::span<const MutableBuffer> buffers) {
@@ -243,7 +250,7 @@ void UringQueue::wait_for_some() {
 void UringQueue::leave_broken_ring() {
   if (!ring_ || !ring_->is_broken()) return;
   ring_->drain([this](std::uint64_t number, int result) { end_call(static_cast<unsigned>(number), result); });
-  ring_.reset();
+  end_ring();
   // These were never submitted.
   for (unsigned number = 0; number < slots_.size(); ++number) {
     if (!std::exchange(slots_[number].is_in_ring, false)) continue;

@@ -66,6 +66,7 @@ class UringQueue final : public TransferQueue {
   void reap();
   void wait_for_some();
   void leave_broken_ring();
+  void end_ring();
 
   AlignedFile& file_;
   bool files_registered_ = false;
