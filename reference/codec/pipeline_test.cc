@@ -386,7 +386,11 @@ TEST(PipelineWritesTest, LatePiecesAreHashedWhileTheyAreWritten) {
 TEST(PipelineWritesTest, ThreadsComputeWhileAllWritesAreInFlight) {
   constexpr unsigned kDepth = 3;
   RecordingJob* running = nullptr;
-  SlowToWriteFile file(kDepth, [&] { return running->stages()[kDepth + 1] >= 4; });
+  // The first write may begin long before the threads of the others do.
+  const SlowToWriteFile* written = nullptr;
+  SlowToWriteFile file(kDepth,
+                       [&] { return written->most_at_once() >= int{kDepth} && running->stages()[kDepth + 1] >= 4; });
+  written = &file;
   RecordingJob job(std::vector<int>(20, -1), &file, false);
   running = &job;
   Pipeline(job, {.threads = 1, .piece_bytes = kPieceBytes, .reads = false}, kWorkBytes, &file).run();
