@@ -48,17 +48,19 @@ def read_results(path: Path) -> list[Result]:
 
 
 def lines_that_matter(output: str) -> list[str]:
-    """Returns the output of failed GoogleTest tests, or the end of the output of other programs."""
+    """Returns the output of GoogleTest tests that failed or never ended, or the end of that of other programs."""
     lines = output.strip().splitlines()
     shown: list[str] = []
     began: int | None = None
     for number, line in enumerate(lines):
         if line.startswith("[ RUN      ]"):
             began = number
-        elif line.startswith(("[       OK ]", "[  FAILED  ]")):
+        elif line.startswith(("[       OK ]", "[  FAILED  ]", "[  SKIPPED ]")):
             if began is not None and line.startswith("[  FAILED  ]"):
                 shown += lines[began : number + 1]
             began = None
+    if began is not None:
+        shown += lines[began:]
     return shown[:LINES_SHOWN] or lines[-LINES_SHOWN:]
 
 
