@@ -19,7 +19,15 @@ std::string gigabytes(double rate) { return fmt::format("{:.2f} GB/s", rate / 1e
 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
-double share_of_raw(const CeilingRates& rates) { return rates.codec_over_raw.value_or(rates.codec / *rates.raw); }
+double share_of_raw(const CeilingRates& rates) {
+  return rates.codec_over_raw ? rates.codec_over_raw->median : rates.codec / *rates.raw;
+}
+
+bool is_slower_than_raw(const CeilingRates& rates) {
+  if (!rates.raw) return false;
+  if (!rates.codec_over_raw) return share_of_raw(rates) < kReached;
+  return rates.codec_over_raw->high && *rates.codec_over_raw->high < kReached;
+}
 
 CeilingVerdict device_verdict(const CeilingRates& rates, const DeviceRate& device) {
   CeilingVerdict verdict{"device", "", device.rate, rates.codec / device.rate};
@@ -54,7 +62,7 @@ CeilingVerdict copy_verdict(const CeilingRates& rates) {
 
 std::optional<CeilingVerdict> warm_verdict(const CeilingRates& rates) {
   if (rates.memory_copy && rates.codec >= kCopyReached * *rates.memory_copy) return copy_verdict(rates);
-  if (rates.raw && share_of_raw(rates) < kReached) return processor_verdict(rates);
+  if (is_slower_than_raw(rates)) return processor_verdict(rates);
   if (!rates.raw) return rates.memory_copy ? std::optional(copy_verdict(rates)) : std::nullopt;
   std::string text = fmt::format("{} delivers {} from the page cache into new memory", rates.io, gigabytes(*rates.raw));
   if (rates.memory_copy) text += fmt::format("; the cores copy {}", gigabytes(*rates.memory_copy));
@@ -82,7 +90,7 @@ std::optional<CeilingVerdict> judge_ceiling(const CeilingRates& rates) {
   if (rates.is_warm) return warm_verdict(rates);
   const std::optional<DeviceRate> device = device_rate_of(rates.device);
   if (device && device->is_flat && rates.codec >= kReached * device->rate) return device_verdict(rates, *device);
-  if (rates.raw && share_of_raw(rates) < kReached) return processor_verdict(rates);
+  if (is_slower_than_raw(rates)) return processor_verdict(rates);
   if (device && !device->is_flat) {
     return CeilingVerdict{"bytes in flight",
                           fmt::format("the device still becomes faster with more bytes in flight: {} at {} MiB, the "

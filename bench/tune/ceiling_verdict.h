@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/statistics.h"
+
 namespace tzmark::bench {
 
 // Raw transfers past the page cache, one after another without a pause.
@@ -25,7 +27,7 @@ struct CeilingRates {
   std::optional<double> raw;  // raw transfers at the same setting, in the same cache state
   // The rate of the codec over that of raw transfers that ran next to it; codec / raw if absent. Drift of the machine
   // between the samples of one and the other does not change it.
-  std::optional<double> codec_over_raw;
+  std::optional<Interval> codec_over_raw;
   std::vector<DevicePoint> device;    // by rising bytes in flight; empty if no path bypasses the page cache
   std::optional<double> memory_copy;  // on as many threads as compute
   std::optional<double> hashing;      // the same, of the hashes that the codec computes; absent if it computes none
@@ -48,7 +50,8 @@ std::optional<DeviceRate> device_rate_of(const std::vector<DevicePoint>& points)
 // Nothing if no rate was measured that could limit the codec.
 //
 //   device           its rate does not rise with the bytes in flight, and the codec reaches 95 % of it
-//   processor        raw transfers at the same setting are more than 5 % faster than the codec
+//   processor        raw transfers at the same setting are more than 5 % faster than the codec, by the whole interval
+//                    of their ratio where there is one
 //   memory copy      warm: the codec reaches 80 % of the rate at which the cores copy memory
 //   path             the codec is as fast as raw transfers of its path, which are slower than the device, or warm
 //   bytes in flight  the device still becomes faster with more bytes in flight than were tried

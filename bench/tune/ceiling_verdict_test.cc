@@ -72,11 +72,21 @@ TEST(CeilingVerdict, CodecBelowItsPathIsTheProcessor) {
 
 TEST(CeilingVerdict, RatiosOfNeighborsCountMoreThanThoseOfMedians) {
   CeilingRates rates = warm(3 * kGb, 4 * kGb, 9 * kGb);
-  rates.codec_over_raw = 0.98;
+  rates.codec_over_raw = {0.98, 0.9, 1.02, 25};
   const auto verdict = judge_ceiling(rates);
   ASSERT_TRUE(verdict);
   EXPECT_EQ(verdict->name, "path");
   EXPECT_THAT(verdict->share, DoubleEq(0.98));
+}
+
+TEST(CeilingVerdict, TheProcessorIsNamedOnlyIfTheIntervalSaysSo) {
+  CeilingRates rates = cold(0.7 * kGb, 0.9 * kGb, flat_at(kGb));
+  rates.codec_over_raw = {0.78, 0.7, 0.94, 25};
+  EXPECT_EQ(name(rates), "processor");
+  rates.codec_over_raw = {0.78, 0.5, 1.1, 6};
+  EXPECT_EQ(name(rates), "path");
+  rates.codec_over_raw = {0.78, {}, {}, 3};
+  EXPECT_EQ(name(rates), "path");
 }
 
 TEST(CeilingVerdict, HashingIsSaidWhereItLimits) {
