@@ -18,7 +18,7 @@ struct PhaseTimes {
 
 // left: until the end of the budget. tasks_left: this one and those after it, which get equal parts. A phase that ends
 // early leaves its time to the next ones.
-PhaseTimes phase_times(std::chrono::nanoseconds left, std::size_t tasks_left, bool has_model);
+PhaseTimes phase_times(std::chrono::nanoseconds left, std::size_t tasks_left);
 
 // How much data a sample moves so that it takes a good time: long enough not to be dominated by the costs of opening a
 // file, and short enough to be repeated often within the budget. rate_slowest, rate_fastest: of the tasks, in bytes per

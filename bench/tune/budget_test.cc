@@ -9,34 +9,32 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(TuneBudget, PhasesAreInOrderAndEndWithTheShareOfTheTask) {
-  for (const bool has_model : {false, true}) {
-    const PhaseTimes times = phase_times(120s, 3, has_model);
-    EXPECT_GT(times.search, 0s);
-    EXPECT_LT(times.search, times.ceilings);
-    EXPECT_LT(times.ceilings, times.advice);
-    EXPECT_LE(times.advice, times.model);
-    EXPECT_EQ(times.model, 40s);
-  }
+  const PhaseTimes times = phase_times(120s, 3);
+  EXPECT_GT(times.search, 0s);
+  EXPECT_LT(times.search, times.ceilings);
+  EXPECT_LT(times.ceilings, times.advice);
+  EXPECT_LT(times.advice, times.model);
+  EXPECT_EQ(times.model, 40s);
 }
 
 TEST(TuneBudget, NothingIsLeftOfASpentBudget) {
-  EXPECT_EQ(phase_times(-5s, 2, true).model, 0s);
-  EXPECT_EQ(phase_times(10s, 0, true).model, 10s);
+  EXPECT_EQ(phase_times(-5s, 2).model, 0s);
+  EXPECT_EQ(phase_times(10s, 0).model, 10s);
 }
 
-TEST(TuneBudget, SamplesTakeFrom20To200Milliseconds) {
+TEST(TuneBudget, SamplesTakeFrom10To200Milliseconds) {
   const auto seconds = [](std::uint64_t bytes, double rate) { return static_cast<double>(bytes) / rate; };
   constexpr std::uint64_t kMuch = std::uint64_t{64} << 30;
   for (const double rate : {1e9, 3e9, 20e9}) {
     for (const auto time : {2s, 40s, 600s}) {
       const std::uint64_t bytes = sample_bytes(time, rate, rate, kMuch);
-      EXPECT_GE(seconds(bytes, rate), 0.015) << rate;
+      EXPECT_GE(seconds(bytes, rate), 0.009) << rate;
       EXPECT_LE(seconds(bytes, rate), 0.2) << rate;
     }
   }
   // Fast and slow tasks share one size.
   const std::uint64_t bytes = sample_bytes(40s, 0.5e9, 5e9, kMuch);
-  EXPECT_GE(seconds(bytes, 5e9), 0.019);
+  EXPECT_GE(seconds(bytes, 5e9), 0.009);
   EXPECT_LE(seconds(bytes, 0.5e9), 0.21);
 }
 

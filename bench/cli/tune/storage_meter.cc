@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "harness/peak_memory.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {

@@ -13,7 +13,6 @@
 
 #include "cli/rounds.h"
 #include "cli/tune/task.h"
-#include "harness/peak_memory.h"
 #include "subjects/content.h"
 #include "subjects/ours.h"
 #include "tune/busy_filter.h"
@@ -64,7 +63,6 @@ class StorageMeter final : public Meter {
   const SharedContent content_, small_;
   BusyFilter& filter_;
   const MeterOptions options_;
-  const MemoryTouchedOnce touched_once_;  // settings differ by less than what touching memory costs
   std::map<Setting, Entry> entries_;
   std::vector<std::string> old_files_;
   bool is_renewed_ = false;

@@ -82,7 +82,7 @@ class Tuning {
     find_paths();
     bool is_complete = true;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-      run_task(tasks[i], phase_times(left(), tasks.size() - i, true));
+      run_task(tasks[i], phase_times(left(), tasks.size() - i));
       is_complete = is_complete && outcome_.tasks.back().search.is_complete;
       place_.clear();
     }
@@ -254,7 +254,7 @@ class Tuning {
     rates.raw = add("raw " + setting.io, raw);
     std::vector<double> ratios;
     for (std::size_t i = 0; i < raw.size(); ++i) ratios.push_back(codec[i] / raw[i]);
-    if (!ratios.empty()) rates.codec_over_raw = median_interval(ratios).median;
+    if (!ratios.empty()) rates.codec_over_raw = median_interval(ratios);
     measure_cores(setting, rates, add, left_here() / 8);
     if (!rates.is_warm) {
       measure_device_points(
@@ -352,15 +352,19 @@ class Tuning {
   // Workloads of different sizes and numbers of tensors at the recommended setting, in rounds.
   void fit_model(StorageMeter& meter, TaskOutcome& found, Clock::time_point end) {
     constexpr std::size_t kRoundsMin = 3, kRoundsMax = 15, kPointsMin = 4;
-    const std::uint64_t bytes = content_->data_bytes();
+    // Preparing and measuring all points takes as long as so many samples of the largest one.
+    constexpr double kSamples = 24;
+    const double samples = std::chrono::duration<double>(end - Clock::now()) / meter.cost();
+    const auto bytes = static_cast<std::uint64_t>(static_cast<double>(content_->data_bytes()) *
+                                                  std::clamp(samples / kSamples, 0.0, 1.0));
     struct Wanted {
-      const char* name;
+      std::string name;
       std::uint64_t bytes;
     };
-    // Wide apart in bytes per tensor and in bytes; the first four suffice.
-    const Wanted wanted[] = {{"one-huge", kMib},        {"many-tiny", bytes / 3}, {"one-huge", bytes},
-                             {"mixed", bytes / 2},      {"many-tiny", bytes / 8}, {"one-huge", bytes / 4},
-                             {"pythia-1.4b", bytes / 2}};
+    // Wide apart in bytes per tensor and in bytes, and a model like those that are predicted; the first four suffice.
+    const Wanted wanted[] = {{"one-huge", kMib},         {"many-tiny", bytes / 3}, {"one-huge", bytes},
+                             {options_.workload, bytes}, {"mixed", bytes / 2},     {"pythia-1.4b", bytes / 2},
+                             {"one-huge", bytes / 4},    {"many-tiny", bytes / 8}};
     std::vector<Measured> subjects;
     const Setting& setting = found.recommended()->setting;
     const Clock::time_point begin = Clock::now();
@@ -403,7 +407,7 @@ class Tuning {
   }
 
   // Nothing for a workload that cannot be so small.
-  std::shared_ptr<const TensorContent> model_content(const char* name, std::uint64_t bytes) const {
+  std::shared_ptr<const TensorContent> model_content(const std::string& name, std::uint64_t bytes) const {
     try {
       return std::make_shared<TensorContent>(make_workload(name, bytes));
     } catch (const Error& error) {
@@ -442,7 +446,8 @@ class Tuning {
       if (found.recommended() == nullptr) continue;
       const Setting setting = found.recommended()->setting;
       std::vector<Measured> one(1);
-      one[0].subject = codec_subject(found.task, setting);
+      one[0].subject =
+          StorageMeter(place_, content_, small_, filter_, meter_options(found.task)).codec(setting, content_);
       LongRunOptions options;
       options.duration = std::chrono::seconds(options_.sustain_s);
       options.directory = options_.directory;
@@ -457,11 +462,6 @@ class Tuning {
       place_.clear();
       Interruption::check();
     }
-  }
-
-  // A meter of its own would touch memory in another way than a long run.
-  std::unique_ptr<Subject> codec_subject(TuneTask task, const Setting& setting) {
-    return StorageMeter(place_, content_, small_, filter_, meter_options(task)).codec(setting, content_);
   }
 
   const TuneOptions& options_;
