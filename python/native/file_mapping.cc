@@ -4,12 +4,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <system_error>
 
 #include "tzmark/descriptor.h"
@@ -17,26 +13,6 @@
 
 namespace tzmark::py {
 namespace {
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
-
-constexpr std::size_t kStepBytes = 32 << 20;
-
-// Returns whether the page cache has all pages of a file; false where the kernel does not tell (before Linux 6.5).
-bool is_cached(int file, std::size_t bytes) {
-  constexpr long kCachestat = 451;
-  struct {
-    std::uint64_t offset = 0, length = 0;  // length 0: to the end
-  } range;
-  struct {
-    std::uint64_t cached = 0, dirty = 0, writeback = 0, evicted = 0, recently_evicted = 0;
-  } pages;
-  if (::syscall(kCachestat, file, &range, &pages, 0) != 0) return false;
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return pages.cached >= (bytes + page - 1) / page;
-}
 
 Error call_failed(const char* call, ErrorCode code = ErrorCode::kOpenFailed) {
   return Error(code, std::string(call) + ": " + std::generic_category().message(errno));
@@ -62,16 +38,6 @@ FileMapping::FileMapping(const std::string& file_name) {
     throw call_failed("mmap", errno == ENOMEM ? ErrorCode::kResource : ErrorCode::kOpenFailed);
   }
   data_ = static_cast<std::byte*>(memory);
-  is_cached_ = is_cached(file.get(), size_);
-}
-
-void FileMapping::map_cached_pages(const std::function<void()>& between) const {
-  if (!is_cached_) return;
-  for (std::size_t at = 0; at < size_; at += kStepBytes) {
-    between();
-    // A hint: a page that it misses is mapped at first access.
-    if (::madvise(data_ + at, std::min(kStepBytes, size_ - at), MADV_POPULATE_READ) != 0 && errno == EINVAL) return;
-  }
 }
 
 FileMapping::~FileMapping() {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <string>
 
@@ -23,14 +22,9 @@ class FileMapping {
 
   std::span<std::byte> bytes() const { return {data_, size_}; }
 
-  // Maps all pages at once if the page cache had all of them when the file was opened, which is faster than a fault per
-  // few pages at first access. Calls between every few MiB; what it throws ends the call.
-  void map_cached_pages(const std::function<void()>& between) const;
-
  private:
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
-  bool is_cached_ = false;
 };
 
 }  // namespace tzmark::py

@@ -292,9 +292,6 @@ std::vector<TensorMemory> OpenModel::load(Verification verify, HostMemory::Pages
       require_unverified(verify);
       tensors_->check_headers();
     }
-    for (std::size_t i = 0; i < mappings_.size(); ++i) {
-      mapping(i)->map_cached_pages([&] { meter_->check(); });
-    }
     std::vector<TensorMemory> result;
     result.reserve(size());
     for (std::size_t i = 0; i < size(); ++i) result.push_back(map(i));
