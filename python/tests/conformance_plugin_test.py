@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -147,7 +148,9 @@ class Plugin(unittest.TestCase):
     def test_other_adapters(self) -> None:
         template = SOURCE / "conformance/adapters/template-python/adapter.py"
         done = self.pytest(
-            "--tzmark-adapter-command", f"{sys.executable} {template}", "-q"
+            "--tzmark-adapter-command",
+            shlex.join([sys.executable, str(template)]),
+            "-q",
         )
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertRegex(done.stdout, r"\b[1-9]\d* passed")
@@ -166,7 +169,7 @@ class Plugin(unittest.TestCase):
     def test_tensorizer(self) -> None:
         options = "--rule TZR-HDR-003"
         adapter = SOURCE / "conformance/adapters/tensorizer-python/adapter.py"
-        command = f"{TENSORIZER} -B {adapter}"
+        command = shlex.join([str(TENSORIZER), "-B", str(adapter)])
         self.pytest("--tzmark-adapter-command", command, "--tzmark-options", options)
         verdicts = self.verdicts()
         self.assertEqual(verdicts, self.command(*options.split(), adapter=command))
@@ -177,7 +180,7 @@ class Plugin(unittest.TestCase):
         program = self.directory / "environment.py"
         program.write_text("import os, sys\nsys.exit(os.environ.get('PYTHONPATH'))\n")
         done = self.pytest(
-            "--tzmark-adapter-command", f"{sys.executable} {program}", "-x"
+            "--tzmark-adapter-command", shlex.join([sys.executable, str(program)]), "-x"
         )
         self.assertIn(os.environ["PYTHONPATH"], done.stdout)
         self.assertNotIn(str(self.directory) + ":", done.stdout)
