@@ -294,7 +294,10 @@ std::vector<TensorMemory> OpenModel::load(Verification verify, HostMemory::Pages
     }
     std::vector<TensorMemory> result;
     result.reserve(size());
-    for (std::size_t i = 0; i < size(); ++i) result.push_back(map(i));
+    for (std::size_t i = 0; i < size(); ++i) {
+      meter_->check();
+      result.push_back(map(i));
+    }
     return result;
   }
   if (safetensors_) return load_safetensors(pages);
