@@ -60,7 +60,7 @@ def lines_that_matter(output: str) -> list[str]:
                 shown += lines[began : number + 1]
             began = None
     if began is not None:
-        shown += lines[began:]
+        shown = lines[began:][-LINES_SHOWN:] + shown
     return shown[:LINES_SHOWN] or lines[-LINES_SHOWN:]
 
 
