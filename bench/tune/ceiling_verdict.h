@@ -53,7 +53,8 @@ std::optional<DeviceRate> device_rate_of(const std::vector<DevicePoint>& points)
 //   processor        raw transfers at the same setting are more than 5 % faster than the codec, by the whole interval
 //                    of their ratio where there is one
 //   memory copy      warm: the codec reaches 80 % of the rate at which the cores copy memory
-//   path             the codec is as fast as raw transfers of its path, which are slower than the device, or warm
+//   path             the codec is not shown to be slower than raw transfers of its path, which are slower than the
+//                    device, or warm
 //   bytes in flight  the device still becomes faster with more bytes in flight than were tried
 std::optional<CeilingVerdict> judge_ceiling(const CeilingRates& rates);
 

@@ -132,7 +132,7 @@ void add_tune(CLI::App& app, const std::vector<std::string>& command) {
   tune->add_option("--workload", options->workload, "Model whose tensors are moved: " + workload_list())
       ->capture_default_str();
   tune->add_option("--scale", options->scale_bytes,
-                   "Scale the workload down to this many bytes (default: what the storage moves in 20 to 200 ms)")
+                   "Scale the workload down to this many bytes (default: what the storage moves in 10 to 200 ms)")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::uint64_t{1} << 20, std::uint64_t{1} << 40));
   tune->add_option("--io", options->io, "I/O paths to try, comma-separated (default: all available, without variants)")

@@ -254,7 +254,12 @@ class Tuning {
     rates.raw = add("raw " + setting.io, raw);
     std::vector<double> ratios;
     for (std::size_t i = 0; i < raw.size(); ++i) ratios.push_back(codec[i] / raw[i]);
-    if (!ratios.empty()) rates.codec_over_raw = median_interval(ratios);
+    if (!ratios.empty()) {
+      Interval& interval = rates.codec_over_raw.emplace(median_interval(ratios));
+      // Too few for an interval: their whole range.
+      const auto [low, high] = std::ranges::minmax(ratios);
+      if (!interval.high) interval = {interval.median, low, high, interval.samples};
+    }
     measure_cores(setting, rates, add, left_here() / 8);
     if (!rates.is_warm) {
       measure_device_points(
@@ -354,6 +359,7 @@ class Tuning {
     constexpr std::size_t kRoundsMin = 3, kRoundsMax = 15, kPointsMin = 4;
     // Preparing and measuring all points takes as long as so many samples of the largest one.
     constexpr double kSamples = 24;
+    constexpr std::uint64_t kLeastBytes = 4 * kMib;  // below, all points are of about one size
     const double samples = std::chrono::duration<double>(end - Clock::now()) / meter.cost();
     const auto bytes = static_cast<std::uint64_t>(static_cast<double>(content_->data_bytes()) *
                                                   std::clamp(samples / kSamples, 0.0, 1.0));
@@ -361,11 +367,13 @@ class Tuning {
       std::string name;
       std::uint64_t bytes;
     };
+    if (bytes < std::min(kLeastBytes, content_->data_bytes() / 2)) return no_model(found);
+    const std::string other = options_.workload == "pythia-1.4b" ? "gpt2" : "pythia-1.4b";
     // Wide apart in bytes per tensor and in bytes; the first four suffice. Copying one huge tensor, all of it aligned
     // alike, takes less time per byte than copying the tensors of a model.
-    const Wanted wanted[] = {{"one-huge", kMib},       {"many-tiny", bytes / 3},      {options_.workload, bytes},
-                             {"pythia-1.4b", bytes},   {"mixed", bytes / 2},          {options_.workload, bytes / 4},
-                             {"many-tiny", bytes / 8}, {"pythia-1.4b", bytes * 3 / 5}};
+    const Wanted wanted[] = {{"one-huge", kMib},       {"many-tiny", bytes / 3}, {options_.workload, bytes},
+                             {other, bytes},           {"mixed", bytes / 2},     {options_.workload, bytes / 4},
+                             {"many-tiny", bytes / 8}, {other, bytes * 3 / 5}};
     std::vector<Measured> subjects;
     const Setting& setting = found.recommended()->setting;
     const Clock::time_point begin = Clock::now();
@@ -396,15 +404,16 @@ class Tuning {
       }
       round_length = Clock::now() - round_begin;
     }
-    if (rounds < kRoundsMin) {
-      found.points.clear();
-      outcome_.warnings.push_back(
-          fmt::format("{}: no model: the budget is too short to measure several workloads", name_of(found.task)));
-      return;
-    }
+    if (rounds < kRoundsMin) return no_model(found);
     std::vector<CostPoint> points;
     for (const ModelPoint& point : found.points) points.push_back(point.cost);
     found.model = CostModel::fit(points);
+  }
+
+  void no_model(TaskOutcome& found) {
+    found.points.clear();
+    outcome_.warnings.push_back(
+        fmt::format("{}: no model: the budget is too short to measure several workloads", name_of(found.task)));
   }
 
   // Nothing for a workload that cannot be so small.
