@@ -12,8 +12,8 @@
 
 #include "cli/result_document.h"
 #include "harness/disks.h"
+#include "harness/free_memory.h"
 #include "harness/or_null.h"
-#include "harness/peak_memory.h"
 
 namespace tzmark::bench {
 namespace {

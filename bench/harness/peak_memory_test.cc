@@ -59,22 +59,5 @@ TEST(PeakMemory, NothingIsLittle) {
   const PeakMemory ends_by_itself;
 }
 
-TEST(TouchFreeMemory, GivesBackWhatItTook) {
-  PeakMemory peak;
-  EXPECT_EQ(touch_free_memory(64 << 20), 64U << 20);
-  EXPECT_GE(peak.stop().resident_bytes, 60U << 20) << "it was touched";
-  EXPECT_EQ(touch_free_memory(32 << 20), 32U << 20) << "although it was just touched";
-}
-
-TEST(TouchFreeMemory, IsDoneOnceForALoadWithoutPauses) {
-  {
-    const MemoryTouchedOnce once;
-    EXPECT_EQ(touch_free_memory(70 << 20), 70U << 20);
-    EXPECT_EQ(touch_free_memory(70 << 20), 0U) << "although the host may reclaim it by now";
-    EXPECT_EQ(touch_free_memory(71 << 20), 71U << 20);
-  }
-  EXPECT_EQ(touch_free_memory(70 << 20), 70U << 20);
-}
-
 }  // namespace
 }  // namespace tzmark::bench

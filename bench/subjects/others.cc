@@ -11,7 +11,7 @@
 #include <functional>
 
 #include "harness/fio.h"
-#include "harness/peak_memory.h"
+#include "harness/free_memory.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "harness/peak_memory.h"
+#include "harness/free_memory.h"
 #include "harness/threads.h"
 #include "subjects/ours.h"
 #include "tzmark/device_memory.h"
@@ -254,6 +254,8 @@ class RawRead final : public RawSubject {
     watch.stop(sample);
     watch.stop_device(sample);
     see_pages(huge_share(target_ == Target::kSink ? slots_.bytes() : memory.bytes()));
+    if (target_ != Target::kSink)
+      hold_memory(std::make_shared<const HostMemory>(std::move(memory)), description_.bytes);
     return sample;
   }
 
