@@ -176,6 +176,7 @@ def sample(
         "memory_pressure_ns": 0,
         "involuntary_switches": 12,
         "minor_faults": 2_300,
+        "memory_reports": 0,
     }
 
 

@@ -42,7 +42,8 @@ json to_json(const Sample& sample, std::size_t round) {
           {"io_pressure_ns", or_null(sample.disturbance.io_pressure_ns)},
           {"memory_pressure_ns", or_null(sample.disturbance.memory_pressure_ns)},
           {"involuntary_switches", sample.disturbance.involuntary_switches},
-          {"minor_faults", sample.disturbance.minor_faults}};
+          {"minor_faults", sample.disturbance.minor_faults},
+          {"memory_reports", sample.disturbance.memory_reports}};
 }
 
 json cpu_seconds_per_gb(const Measured& measured) {

@@ -39,6 +39,7 @@ MachineUse machine_use() {
   use.cpu_pressure_ns = parse_pressure(read_text("/proc/pressure/cpu").value_or(""));
   use.io_pressure_ns = parse_pressure(read_text("/proc/pressure/io").value_or(""));
   use.memory_pressure_ns = parse_pressure(read_text("/proc/pressure/memory").value_or(""));
+  use.memory_reports = parse_memory_reports(read_text("/proc/interrupts").value_or(""));
   for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
     rusage usage{};
     ::getrusage(who, &usage);
@@ -82,6 +83,25 @@ std::optional<std::uint64_t> parse_pressure(std::string_view pressure) {
   return take_number(number) * 1'000;
 }
 
+std::uint64_t parse_memory_reports(std::string_view interrupts) {
+  constexpr std::string_view kQueue = "-reporting_vq";
+  std::uint64_t reports = 0;
+  while (!interrupts.empty()) {
+    std::string_view line = interrupts.substr(0, interrupts.find('\n'));
+    interrupts.remove_prefix(std::min(interrupts.size(), line.size() + 1));
+    if (!line.ends_with(kQueue)) continue;
+    // " 32:        798          0 PCI-MSIX-0000:00:01.0   4-edge      virtio0-reporting_vq": a count per core
+    line.remove_prefix(std::min(line.find(':'), line.size() - 1) + 1);
+    for (;;) {
+      line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+      const std::size_t digits = std::min(line.find_first_not_of("0123456789"), line.size());
+      if (digits == 0 || digits == line.size() || line[digits] != ' ') break;
+      reports += take_number(line);
+    }
+  }
+  return reports;
+}
+
 Disturbance& Disturbance::operator+=(const Disturbance& more) {
   elapsed_ns += more.elapsed_ns;
   other_user_ns += more.other_user_ns;
@@ -91,13 +111,14 @@ Disturbance& Disturbance::operator+=(const Disturbance& more) {
   add(memory_pressure_ns, more.memory_pressure_ns);
   involuntary_switches += more.involuntary_switches;
   minor_faults += more.minor_faults;
+  memory_reports += more.memory_reports;
   return *this;
 }
 
 bool is_disturbed(const Disturbance& disturbance) {
   constexpr std::uint64_t kTicksNs = 20'000'000;
   const std::uint64_t taken_ns = disturbance.other_user_ns + disturbance.steal_ns;
-  return taken_ns > kTicksNs && taken_ns > disturbance.elapsed_ns / 10;
+  return disturbance.memory_reports > 0 || (taken_ns > kTicksNs && taken_ns > disturbance.elapsed_ns / 10);
 }
 
 DisturbanceWatch::DisturbanceWatch() : before_(machine_use()), begin_ns_(now_ns()) {}
@@ -113,7 +134,8 @@ Disturbance DisturbanceWatch::stop(std::uint64_t others_of_ours_ns) const {
           .io_pressure_ns = less(after.io_pressure_ns, before_.io_pressure_ns),
           .memory_pressure_ns = less(after.memory_pressure_ns, before_.memory_pressure_ns),
           .involuntary_switches = after.involuntary_switches - before_.involuntary_switches,
-          .minor_faults = after.minor_faults - before_.minor_faults};
+          .minor_faults = after.minor_faults - before_.minor_faults,
+          .memory_reports = less(after.memory_reports, before_.memory_reports)};
 }
 
 }  // namespace tzmark::bench

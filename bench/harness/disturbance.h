@@ -1,6 +1,8 @@
-// What disturbed a measurement: time that other processes and the hypervisor took from it.
+// What disturbed a measurement: time that other processes and the hypervisor took from it, and memory that the
+// hypervisor took back.
 //
-// Thread-safe. Sources: proc(5) for /proc/stat (in ticks of 10 ms) and /proc/pressure, getrusage(2).
+// Thread-safe. Sources: proc(5) for /proc/stat (in ticks of 10 ms), /proc/pressure and /proc/interrupts, getrusage(2);
+// drivers/virtio/virtio_balloon.c of Linux for the queue by which a guest reports its free memory to the host.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +20,7 @@ struct MachineUse {
   std::optional<std::uint64_t> cpu_pressure_ns, io_pressure_ns, memory_pressure_ns;
   std::uint64_t involuntary_switches = 0;
   std::uint64_t minor_faults = 0;
+  std::uint64_t memory_reports = 0;  // interrupts: the host has taken free memory back
 };
 
 // The difference of two uses.
@@ -28,19 +31,24 @@ struct Disturbance {
   std::optional<std::uint64_t> cpu_pressure_ns = {}, io_pressure_ns = {}, memory_pressure_ns = {};
   std::uint64_t involuntary_switches = 0;
   std::uint64_t minor_faults = 0;
+  std::uint64_t memory_reports = 0;
 
   Disturbance& operator+=(const Disturbance& more);
 };
 
-// The rule by which samples are repeated: others took more than two ticks and more than a tenth of one core. It looks
-// at nothing that was measured, so that it cannot prefer a result. User time alone, because the kernel also works for
-// the subject itself: it writes pages back and polls queues.
+// The rule by which samples are repeated: others took more than two ticks and more than a tenth of one core, or the
+// host took memory back, which the sample then may have had to wait for (half of those do, and take 2 to 7 times as
+// long). It looks at nothing that was measured, so that it cannot prefer a result. User time alone, because the kernel
+// also works for the subject itself: it writes pages back and polls queues.
 bool is_disturbed(const Disturbance& disturbance);
 
 // Parses /proc/stat: sets user_ns and steal_ns. False without its first line.
 bool parse_stat(std::string_view stat, std::uint64_t ticks_per_second, MachineUse& use);
 // Parses a file of /proc/pressure: nanoseconds in which some task waited.
 std::optional<std::uint64_t> parse_pressure(std::string_view pressure);
+
+// Parses /proc/interrupts: how often the host has taken reported free memory, summed over all cores.
+std::uint64_t parse_memory_reports(std::string_view interrupts);
 
 // Watches from construction to stop().
 class DisturbanceWatch {

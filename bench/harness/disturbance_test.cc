@@ -29,23 +29,47 @@ TEST(Disturbance, ReadsPressure) {
   EXPECT_FALSE(parse_pressure("some avg10=0.00\nfull total=5\n"));
 }
 
+TEST(Disturbance, ReadsHowOftenTheHostTookMemory) {
+  EXPECT_EQ(parse_memory_reports(R"(           CPU0       CPU1
+ 31:          0        587 PCI-MSIX-0000:00:01.0   3-edge      virtio0-stats
+ 32:        798          2 PCI-MSIX-0000:00:01.0   4-edge      virtio0-reporting_vq
+NMI:          9          9   Non-maskable interrupts
+)"),
+            800U);
+  EXPECT_EQ(parse_memory_reports(""), 0U);
+  EXPECT_EQ(parse_memory_reports("-reporting_vq"), 0U);
+  EXPECT_EQ(parse_memory_reports(" 32: 7\n 33: 8 x-reporting_vq"), 8U);
+}
+
 TEST(Disturbance, TheRuleIgnoresTicksAndSmallShares) {
   EXPECT_FALSE(is_disturbed({}));
   EXPECT_FALSE(is_disturbed({.elapsed_ns = 10'000'000, .other_user_ns = 20'000'000}));
   EXPECT_FALSE(is_disturbed({.elapsed_ns = 1'000'000'000, .other_user_ns = 90'000'000}));
   EXPECT_TRUE(is_disturbed({.elapsed_ns = 1'000'000'000, .other_user_ns = 110'000'000}));
   EXPECT_TRUE(is_disturbed({.elapsed_ns = 100'000'000, .steal_ns = 30'000'000}));
+  EXPECT_TRUE(is_disturbed({.elapsed_ns = 1'000'000'000, .memory_reports = 1}));
 }
 
 TEST(Disturbance, AddsUp) {
-  Disturbance sum{.elapsed_ns = 1, .other_user_ns = 2, .steal_ns = 3, .involuntary_switches = 4, .minor_faults = 5};
-  sum += {.elapsed_ns = 10, .other_user_ns = 20, .steal_ns = 30, .cpu_pressure_ns = 6, .minor_faults = 50};
+  Disturbance sum{.elapsed_ns = 1,
+                  .other_user_ns = 2,
+                  .steal_ns = 3,
+                  .involuntary_switches = 4,
+                  .minor_faults = 5,
+                  .memory_reports = 6};
+  sum += {.elapsed_ns = 10,
+          .other_user_ns = 20,
+          .steal_ns = 30,
+          .cpu_pressure_ns = 6,
+          .minor_faults = 50,
+          .memory_reports = 60};
   EXPECT_EQ(sum.elapsed_ns, 11U);
   EXPECT_EQ(sum.other_user_ns, 22U);
   EXPECT_EQ(sum.steal_ns, 33U);
   EXPECT_EQ(sum.cpu_pressure_ns, 6U);
   EXPECT_FALSE(sum.io_pressure_ns);
   EXPECT_EQ(sum.minor_faults, 55U);
+  EXPECT_EQ(sum.memory_reports, 66U);
 }
 
 TEST(Disturbance, AnotherProcessIsSeen) {
