@@ -100,9 +100,7 @@ class Scheduler {
     std::vector<std::size_t> order(contest.subjects.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     if (random_() % 2 == 1) std::ranges::reverse(order);
-    for (std::size_t i = order.size(); i-- > 0;) order.push_back(order[i]);
-    // The mean of two logarithms is that of the geometric mean.
-    std::vector<double> logs(contest.subjects.size());
+    std::vector<double> seconds(contest.subjects.size());
     Disturbance disturbance;
     for (const std::size_t place : order) {
       Measured& measured = subjects_[contest.subjects[place]];
@@ -112,7 +110,7 @@ class Scheduler {
       }
       Sample& taken = measured.samples.back();
       taken.position = position_++;
-      logs[place] += std::log(seconds_per_byte(measured, taken)) / 2;
+      seconds[place] = seconds_per_byte(measured, taken);
       disturbance += taken.disturbance;
     }
     contest.elapsed_ns += static_cast<std::uint64_t>((options_.now() - begin) / std::chrono::nanoseconds(1));
@@ -120,8 +118,7 @@ class Scheduler {
       ++contest.disturbed_laps;
       return;
     }
-    std::ranges::transform(logs, logs.begin(), [](double log) { return std::exp(log); });
-    contest.interval.add(std::log(contest.ratio(logs)));
+    contest.interval.add(std::log(contest.ratio(seconds)));
     judge(contest);
   }
 

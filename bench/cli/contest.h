@@ -1,7 +1,9 @@
 // Ratios that are judged while they are measured: more samples go only where something is still open.
 //
-// A contest compares subjects in laps: all of them back to back in one order, then in the reverse order, so that drift
-// of the machine cancels (ABBA); a coin decides which order comes first. Each lap gives one ratio. A lap that others
+// A contest compares subjects in laps: each of them once, back to back, in one order or the reverse one. A coin decides
+// which, so that drift of the machine favors neither side. Each lap gives one ratio. Laps are as short as that because
+// a virtual machine makes one of some fifteen samples much slower (its host took memory back): in laps of two samples
+// of each side (ABBA), a quarter of the ratios were off, and needed 1.6 times as much time to decide. A lap that others
 // disturbed (harness/disturbance.h) is repeated and does not count. The interval stays valid although it is looked at
 // until it decides (harness/sequential.h).
 #pragma once
@@ -22,7 +24,7 @@ namespace tzmark::bench {
 
 struct Contest {
   std::string name;
-  std::vector<std::size_t> subjects;  // a lap runs them in this order and in the reverse one
+  std::vector<std::size_t> subjects;  // a lap runs them in this order or in the reverse one
   // Returns the ratio of a lap from the seconds per byte of each subject.
   std::function<double(std::span<const double>)> ratio;
   double required = 1;

@@ -114,22 +114,22 @@ TEST_F(ContestTest, DecidesEachWay) {
   EXPECT_LT(std::chrono::duration<double>(machine_.now.time_since_epoch()).count(), 300);
 }
 
-TEST_F(ContestTest, LapsMirrorTheirOrderSoThatDriftCancels) {
+TEST_F(ContestTest, ACoinDecidesTheOrderSoThatDriftFavorsNeither) {
   machine_.drift_per_second = 0.2;
   add("a", 1, 0);
   add("b", 1, 0);
   std::vector<Contest> contests = {contest(0, 1, 0.999)};
   run(contests, std::chrono::seconds(10));
   ASSERT_GE(machine_.order.size(), 40U);
-  bool forwards = false, backwards = false;
-  for (std::size_t i = 0; i + 4 <= machine_.order.size(); i += 4) {
-    EXPECT_EQ(machine_.order[i], machine_.order[i + 3]);
-    EXPECT_EQ(machine_.order[i + 1], machine_.order[i + 2]);
+  std::size_t forwards = 0;
+  for (std::size_t i = 0; i + 2 <= machine_.order.size(); i += 2) {
     EXPECT_NE(machine_.order[i], machine_.order[i + 1]);
-    (machine_.order[i] == "a" ? forwards : backwards) = true;
+    forwards += machine_.order[i] == "a" ? 1 : 0;
   }
-  EXPECT_TRUE(forwards && backwards);
-  EXPECT_THAT(contests[0].interval.interval().estimate, AllOf(Ge(0.9999), Le(1.0001)));
+  EXPECT_GT(forwards, machine_.order.size() / 8);
+  EXPECT_LT(forwards, machine_.order.size() * 3 / 8);
+  // In a fixed order it would be 1.002 to 1.004.
+  EXPECT_THAT(contests[0].interval.interval().estimate, AllOf(Ge(0.999), Le(1.001)));
 }
 
 TEST_F(ContestTest, TheBudgetIsKeptAndSaysUndecided) {
@@ -180,7 +180,7 @@ TEST_F(ContestTest, LapsAreLimitedIfAsked) {
   run_contests(subjects_, contests, limited);
   EXPECT_EQ(contests[0].interval.interval().pairs, 3U);
   EXPECT_EQ(contests[0].verdict, BoundVerdict::kUndecided);
-  EXPECT_EQ(subjects_[0].samples.size(), 6U);
+  EXPECT_EQ(subjects_[0].samples.size(), 3U);
 }
 
 TEST_F(ContestTest, DisturbedLapsAreRepeated) {
