@@ -67,18 +67,18 @@ BoundVerdict judge_ratio(const RatioInterval& interval, double bound, bool at_mo
   if (interval.low >= bound) return BoundVerdict::kPass;
   if (interval.low >= edge) return BoundVerdict::kPassBorderline;
   if (interval.high < edge) return BoundVerdict::kFail;
-  const bool precise = log_width(interval) < log_zone(zone) / 2;
+  const bool precise = log_width(interval) < log_zone(zone);
   return precise ? BoundVerdict::kBorderline : BoundVerdict::kUndecided;
 }
 
 std::size_t pairs_to_decide(const RatioInterval& interval, double bound, bool at_most, double zone) {
   if (at_most) return pairs_to_decide(inverse(interval), 1 / bound, false, zone);
   if (interval.low <= 0) return 0;
-  // Excluding the zone's edge decides, and so does a width of half the zone. The estimate has a standard error of about
+  // Excluding the zone's edge decides, and so does the width of the zone. The estimate has a standard error of about
   // a third of half the width.
   const double half = log_width(interval) / 2;
   const double from_edge = std::abs(std::log(interval.estimate / (bound * (1 - zone)))) + half / 3;
-  const double shrink = half / std::max(from_edge, log_zone(zone) / 4);
+  const double shrink = half / std::max(from_edge, log_zone(zone) / 2);
   return static_cast<std::size_t>(std::ceil(static_cast<double>(interval.pairs) * shrink * shrink));
 }
 

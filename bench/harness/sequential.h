@@ -72,12 +72,12 @@ class SequentialRatio {
 //   pass             the whole interval meets the bound
 //   pass, borderline the interval is above the zone's lower edge and contains the bound, or lies in the zone
 //   fail             the whole interval is beyond the zone
-//   borderline       the interval contains the zone's edge and is less than half as wide as the zone
+//   borderline       the interval contains the zone's edge and is narrower than the zone, so that it excludes the bound
 //   undecided        everything else: more pairs can decide it
 //
 // While the interval contains the true ratio, a ratio that meets the bound never fails, one beyond the zone never
 // passes, and no ratio passes (with or without "borderline") in one run and fails in another. Every true ratio is
-// decided by a finite number of pairs: once the interval is less than half as wide as the zone, all cases are covered.
+// decided by a finite number of pairs: once the interval is narrower than the zone, all cases are covered.
 enum class BoundVerdict { kUndecided, kPass, kPassBorderline, kBorderline, kFail };
 
 constexpr double kIndifference = 0.03;

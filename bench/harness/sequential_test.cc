@@ -149,6 +149,8 @@ TEST(JudgeRatio, HasAZoneBelowALowerBound) {
   EXPECT_EQ(judge_ratio(between(0.95, 0.99), 1, false), BoundVerdict::kUndecided);
   EXPECT_EQ(judge_ratio(between(0.9, 1.1), 1, false), BoundVerdict::kUndecided);
   EXPECT_EQ(judge_ratio(between(0.965, 0.975), 1, false), BoundVerdict::kBorderline);
+  EXPECT_EQ(judge_ratio(between(0.96, 0.989), 1, false), BoundVerdict::kBorderline);
+  EXPECT_EQ(judge_ratio(between(0.96, 0.991), 1, false), BoundVerdict::kUndecided);
   EXPECT_EQ(judge_ratio(between(0.965, 0.975), 1, false, 0.01), BoundVerdict::kFail);
 }
 
@@ -166,12 +168,12 @@ TEST(JudgeRatio, EstimatesHowManyPairsDecide) {
   const RatioInterval wide{edge * std::exp(0.1), edge * std::exp(-0.1), edge * std::exp(0.3), 50};
   // Half the width is 0.2, the distance 0.1 and a standard error of 0.2 / 3.
   EXPECT_EQ(pairs_to_decide(wide, 1, false), 72u);
-  // At the edge itself there is the standard error alone, until half the zone's width has to do.
+  // At the edge itself there is the standard error alone, until the width of the zone has to do.
   const RatioInterval at_edge{edge, edge / 1.1, edge * 1.1, 50};
   EXPECT_NEAR(static_cast<double>(pairs_to_decide(at_edge, 1, false)), 50 * 9, 1);
   const RatioInterval narrow{edge, edge / 1.02, edge * 1.02, 50};
   EXPECT_NEAR(static_cast<double>(pairs_to_decide(narrow, 1, false)),
-              50 * std::pow(std::log(1.02) / (-std::log(0.97) / 4), 2), 1);
+              50 * std::pow(std::log(1.02) / (-std::log(0.97) / 2), 2), 1);
 }
 
 // Every true ratio is decided; none passes in one run and fails in another.
