@@ -11,6 +11,10 @@
 namespace tzmark::bench {
 namespace {
 
+// Enough that the first one, which needs more preparation, matters little; few enough that no moment of the machine
+// decides a contest, whose first look needs 10 laps.
+constexpr std::size_t kLapsInARow = 4;
+
 class Scheduler {
  public:
   Scheduler(std::vector<Measured>& subjects, std::span<Contest> contests, const ContestOptions& options)
@@ -30,7 +34,7 @@ class Scheduler {
       judge(contest);
     }
     for (Contest& contest : contests_) laps_max_.push_back(2 * contest.interval.pairs());
-    run_while(&Scheduler::may_pass);
+    run_while(&Scheduler::may_become_clear);
     return filter_.conditions();
   }
 
@@ -43,10 +47,12 @@ class Scheduler {
     return can_go_on(contest) && contest.verdict == BoundVerdict::kUndecided;
   }
 
-  bool may_pass(const Contest& contest) const {
+  // Whether more laps may replace a borderline verdict by a clear one.
+  bool may_become_clear(const Contest& contest) const {
     const double estimate = contest.interval.interval().estimate;
-    return can_go_on(contest) && contest.verdict == BoundVerdict::kPassBorderline &&
-           (contest.at_most ? estimate < contest.required : estimate > contest.required) &&
+    const bool may_pass = contest.verdict == BoundVerdict::kPassBorderline &&
+                          (contest.at_most ? estimate < contest.required : estimate > contest.required);
+    return can_go_on(contest) && (may_pass || contest.verdict == BoundVerdict::kBorderline) &&
            contest.interval.pairs() < laps_max_[static_cast<std::size_t>(&contest - contests_.data())];
   }
 
@@ -55,10 +61,13 @@ class Scheduler {
       std::vector<std::size_t> turn = affordable(wants);
       if (turn.empty()) return;
       std::ranges::shuffle(turn, random_);
-      for (const std::size_t i : turn) {
-        if (rest().count() > 0) lap(contests_[i]);
-      }
+      for (const std::size_t i : turn) laps(contests_[i], wants);
     }
+  }
+
+  // Several in a row, as memory and files that were just used need little preparation.
+  void laps(Contest& contest, bool (Scheduler::*wants)(const Contest&) const) {
+    for (std::size_t i = 0; i < kLapsInARow && rest().count() > 0 && (this->*wants)(contest); ++i) lap(contest);
   }
 
   std::chrono::nanoseconds rest() const { return begin_ + options_.budget - options_.now(); }
@@ -131,6 +140,7 @@ class Scheduler {
     const BoundVerdict now = judge_ratio(contest.interval.interval(), contest.required, contest.at_most, options_.zone);
     // The intervals of all looks hold together, so that more laps can only make it better.
     if (contest.verdict == BoundVerdict::kPassBorderline && now != BoundVerdict::kPass) return;
+    if (contest.verdict == BoundVerdict::kBorderline && now == BoundVerdict::kUndecided) return;
     contest.verdict = now;
   }
 

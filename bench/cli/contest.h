@@ -3,9 +3,10 @@
 // A contest compares subjects in laps: each of them once, back to back, in one order or the reverse one. A coin decides
 // which, so that drift of the machine favors neither side. Each lap gives one ratio. Laps are as short as that because
 // a virtual machine makes one of some fifteen samples much slower (its host took memory back): in laps of two samples
-// of each side (ABBA), a quarter of the ratios were off, and needed 1.6 times as much time to decide. A lap that others
-// disturbed (harness/disturbance.h) is repeated and does not count. The interval stays valid although it is looked at
-// until it decides (harness/sequential.h).
+// of each side (ABBA), a quarter of the ratios were off, and needed 1.6 times as much time to decide. What a subject
+// leaves behind for the next one does not cancel, so each begins with the same state of its file and of free memory. A
+// lap that others disturbed (harness/disturbance.h) is repeated and does not count. The interval stays valid although
+// it is looked at until it decides (harness/sequential.h).
 #pragma once
 
 #include <chrono>
@@ -48,9 +49,9 @@ struct ContestOptions {
   std::function<std::chrono::steady_clock::time_point()> now = [] { return std::chrono::steady_clock::now(); };
 };
 
-// Runs laps of the open contests in turn until each is decided or the budget is spent. When it does not suffice for
-// all, those that need the fewest laps go first. If something is left, ratios that pass as borderline get up to as many
-// laps again, which may make them pass. REQUIRES: the subjects have been verified. A subject that cannot run
+// Runs some laps of each open contest in turn until each is decided or the budget is spent. When it does not suffice
+// for all, those that need the fewest laps go first. If something is left, borderline ratios get up to as many laps
+// again, which may make them clear. REQUIRES: the subjects have been verified. A subject that cannot run
 // or fails three times in a row ends its contests with the reason; wrong bytes are thrown (TZE-ENV-005).
 ContestConditions run_contests(std::vector<Measured>& subjects, std::span<Contest> contests,
                                const ContestOptions& options);

@@ -128,8 +128,33 @@ TEST_F(ContestTest, ACoinDecidesTheOrderSoThatDriftFavorsNeither) {
   }
   EXPECT_GT(forwards, machine_.order.size() / 8);
   EXPECT_LT(forwards, machine_.order.size() * 3 / 8);
-  // In a fixed order it would be 1.002 to 1.004.
+  // In a fixed order it would be 1.004.
   EXPECT_THAT(contests[0].interval.interval().estimate, AllOf(Ge(0.999), Le(1.001)));
+}
+
+TEST_F(ContestTest, NoContestIsDecidedInOneRow) {
+  add("a", 1, 0);
+  add("b", 1, 0);
+  add("c", 1, 0);
+  std::vector<Contest> contests = {contest(0, 2, 0.5), contest(1, 2, 0.5)};
+  run(contests);
+  ASSERT_EQ(machine_.order.size(), 40U);
+  std::size_t rows = 1;
+  for (std::size_t i = 2; i < machine_.order.size(); i += 2) {
+    const auto has_a = [&](std::size_t at) { return machine_.order[at] == "a" || machine_.order[at + 1] == "a"; };
+    rows += has_a(i) != has_a(i - 2) ? 1 : 0;
+  }
+  EXPECT_GE(rows, 4U);
+  EXPECT_LE(rows, 6U) << "laps in a row need less preparation";
+}
+
+TEST_F(ContestTest, WhatIsLeftOfTheBudgetMakesBorderlineRatiosClear) {
+  add("base", 1, 0.05);
+  add("slow", 1 / 0.905, 0.05);
+  std::vector<Contest> contests = {contest(1, 0, 0.95)};
+  ContestOptions first = options();
+  run_contests(subjects_, contests, first);
+  EXPECT_EQ(contests[0].verdict, BoundVerdict::kFail);
 }
 
 TEST_F(ContestTest, TheBudgetIsKeptAndSaysUndecided) {

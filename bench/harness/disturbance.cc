@@ -118,7 +118,7 @@ Disturbance& Disturbance::operator+=(const Disturbance& more) {
 bool is_disturbed(const Disturbance& disturbance) {
   constexpr std::uint64_t kTicksNs = 20'000'000;
   const std::uint64_t taken_ns = disturbance.other_user_ns + disturbance.steal_ns;
-  return disturbance.memory_reports > 0 || (taken_ns > kTicksNs && taken_ns > disturbance.elapsed_ns / 10);
+  return taken_ns > kTicksNs && taken_ns > disturbance.elapsed_ns / 10;
 }
 
 DisturbanceWatch::DisturbanceWatch() : before_(machine_use()), begin_ns_(now_ns()) {}

@@ -20,7 +20,7 @@ struct MachineUse {
   std::optional<std::uint64_t> cpu_pressure_ns, io_pressure_ns, memory_pressure_ns;
   std::uint64_t involuntary_switches = 0;
   std::uint64_t minor_faults = 0;
-  std::uint64_t memory_reports = 0;  // interrupts: the host has taken free memory back
+  std::uint64_t memory_reports = 0;  // the host took free memory back; 0 where no interrupt tells it
 };
 
 // The difference of two uses.
@@ -36,10 +36,10 @@ struct Disturbance {
   Disturbance& operator+=(const Disturbance& more);
 };
 
-// The rule by which samples are repeated: others took more than two ticks and more than a tenth of one core, or the
-// host took memory back, which the sample then may have had to wait for (half of those do, and take 2 to 7 times as
-// long). It looks at nothing that was measured, so that it cannot prefer a result. User time alone, because the kernel
-// also works for the subject itself: it writes pages back and polls queues.
+// The rule by which samples are repeated: others took more than two ticks and more than a tenth of one core. It looks
+// at nothing that was measured, so that it cannot prefer a result. User time alone, because the kernel also works for
+// the subject itself: it writes pages back and polls queues. Memory reports do not count: they follow memory that the
+// subject itself freed, and a slow sample has more of them.
 bool is_disturbed(const Disturbance& disturbance);
 
 // Parses /proc/stat: sets user_ns and steal_ns. False without its first line.

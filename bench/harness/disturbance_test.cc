@@ -47,7 +47,8 @@ TEST(Disturbance, TheRuleIgnoresTicksAndSmallShares) {
   EXPECT_FALSE(is_disturbed({.elapsed_ns = 1'000'000'000, .other_user_ns = 90'000'000}));
   EXPECT_TRUE(is_disturbed({.elapsed_ns = 1'000'000'000, .other_user_ns = 110'000'000}));
   EXPECT_TRUE(is_disturbed({.elapsed_ns = 100'000'000, .steal_ns = 30'000'000}));
-  EXPECT_TRUE(is_disturbed({.elapsed_ns = 1'000'000'000, .memory_reports = 1}));
+  // It comes with the memory that a subject itself frees, and more often in slow samples.
+  EXPECT_FALSE(is_disturbed({.elapsed_ns = 1'000'000'000, .memory_reports = 1}));
 }
 
 TEST(Disturbance, AddsUp) {

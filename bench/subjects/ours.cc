@@ -329,10 +329,8 @@ std::uint64_t block_bytes(const File& file, const IoSettings& moving) {
 
 Sample timed_write(const Workplace& place, const std::string& file_name, std::uint64_t bytes, const std::string& io,
                    const std::function<void(File&)>& fill) {
-  // The pages of the last file are what the kernel hands out next, if it was in the page cache.
-  const bool frees_pages = std::filesystem::exists(file_name) && resident_share(file_name) >= kWarmShareMin;
   std::filesystem::remove(file_name);
-  if (!frees_pages) touch_free_memory(bytes);
+  touch_free_memory(bytes);
   Sample sample;
   const RunTimer watch(place.directory());
   auto file = open_file(file_name, OpenMode::kCreate, io);
