@@ -49,6 +49,7 @@ std::vector<std::string> worker_options(const BenchOptions& options) {
   words.insert(words.end(), {"--scale", std::to_string(options.scale_bytes)});
   if (options.encrypt) words.emplace_back("--encrypt");
   if (options.no_raw) words.emplace_back("--no-raw");
+  if (options.no_ceilings) words.emplace_back("--no-ceilings");
   return words;
 }
 

@@ -230,6 +230,8 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::uint64_t{4096}, std::uint64_t{1} << 40));
   bench->add_flag("--no-raw", options->no_raw, "Leave out the raw transfers, which are the ceiling of each path");
+  bench->add_flag("--no-ceilings", options->no_ceilings,
+                  "Leave out the ceilings of single steps: samples follow each other without computations in between");
   bench->add_flag("--fio", options->fio, "Also measure fio, with the parameters of the direct paths");
   bench->add_flag("--peers", options->peers,
                   "Also measure tensorizer, safetensors (scripts/peers installs them) and the Python module");

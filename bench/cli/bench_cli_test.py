@@ -72,6 +72,15 @@ class BenchTest(unittest.TestCase):
             refused = self.bench(*here, "--op", "read", *small, status=2)
             self.assertIn("the profile has no settings for", refused.stderr)
 
+    def test_leaves_out_ceilings(self) -> None:
+        small = ("--scale", "1MiB", "--rounds", "1", "--io", "pwrite", "--op", "read")
+        for options, expected in (
+            (("--no-ceilings",), {"codec", "raw"}),
+            ((), {"codec", "raw", "ceiling"}),
+        ):
+            results = self.document(*small, *options)["results"]
+            self.assertEqual({result["subject"] for result in results}, expected)
+
     def test_lists_the_paths_with_reasons(self) -> None:
         listed = self.bench("--list-io").stdout
         for path in ("pwrite", "buffered", "direct", "mmap", "uring", "gpudirect"):

@@ -11,7 +11,8 @@
 namespace tzmark::bench {
 
 struct BenchOptions {
-  bool list_io = false, check = false, encrypt = false, fio = false, peers = false, no_raw = false, progress = false;
+  bool list_io = false, check = false, encrypt = false, fio = false, peers = false, no_ceilings = false, no_raw = false,
+       progress = false;
   std::string directory, json_file, profile_file;
   std::string workload = "gpt2", layout = "v4", memory = "auto", cache = "auto", compute = "auto", format = "text";
   std::uint64_t scale_bytes = 0, gpu_set_bytes = kGpuWorkingSetBytes;

@@ -88,12 +88,7 @@ class Matrix {
         }
       }
     }
-    for (const unsigned threads : options_.threads) {
-      const auto ladder = std::make_shared<Ladder>(thread_count(threads));
-      for (const Rung rung : kRungs) add(ceiling(ladder, rung));
-    }
-    add_chained_ceilings();
-    if (to_device()) add_gpu_ceilings();
+    if (!options_.no_ceilings) add_ceilings();
     if (options_.peers) add_peers();
     return std::move(subjects_);
   }
@@ -102,6 +97,15 @@ class Matrix {
   void add(std::unique_ptr<Subject> subject) { subjects_.push_back({std::move(subject), {}, {}}); }
 
   bool to_device() const { return options_.memory == "device"; }
+
+  void add_ceilings() {
+    for (const unsigned threads : options_.threads) {
+      const auto ladder = std::make_shared<Ladder>(thread_count(threads));
+      for (const Rung rung : kRungs) add(ceiling(ladder, rung));
+    }
+    add_chained_ceilings();
+    if (to_device()) add_gpu_ceilings();
+  }
 
   // SHA-256 on fewer threads, where there are fewer tensors than threads.
   void add_chained_ceilings() {
