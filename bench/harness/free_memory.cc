@@ -1,6 +1,8 @@
 // Maps and touches memory; see free_memory.h.
 #include "harness/free_memory.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -45,6 +47,8 @@ void hold_memory(std::shared_ptr<const void> memory, std::uint64_t bytes) { held
 
 MemoryTouchedOnce::MemoryTouchedOnce(std::uint64_t touched_bytes) { touched_once_bytes = touched_bytes; }
 MemoryTouchedOnce::~MemoryTouchedOnce() { touched_once_bytes.reset(); }
+
+void empty_heap() { static_cast<void>(::malloc_trim(0)); }
 
 std::uint64_t touch_free_memory(std::uint64_t bytes) {
   const std::uint64_t freed_bytes = std::exchange(held, {}).bytes;

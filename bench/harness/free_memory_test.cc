@@ -2,11 +2,34 @@
 #include "harness/free_memory.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "harness/peak_memory.h"
 
 namespace tzmark::bench {
 namespace {
+
+std::size_t resident_bytes() {
+  std::size_t size = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> size >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST(EmptyHeap, GivesBackWhatFreedChunksHold) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers have a heap of their own";
+#endif
+  std::vector<std::string> chunks(64 << 10, std::string(1000, 'x'));
+  // The last chunk keeps the heap from shrinking by itself.
+  chunks.erase(chunks.begin(), chunks.end() - 1);
+  const std::size_t before = resident_bytes();
+  empty_heap();
+  EXPECT_LT(resident_bytes() + (56 << 20), before);
+}
 
 TEST(TouchFreeMemory, GivesBackWhatItTook) {
   PeakMemory peak;

@@ -129,6 +129,7 @@ class CodecRead final : public CodecSubject {
   Sample run() override {
     Sample sample;
     std::vector<double> shares;
+    empty_heap();
     for (const std::string& name : file_names_)
       shares.push_back(make_cache_state(name, reading_.cache, new_memory_bytes() / file_names_.size()));
     // The share of the file that is furthest from the requested state.
