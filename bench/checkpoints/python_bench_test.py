@@ -171,6 +171,41 @@ class Run(unittest.TestCase):
             self.assertIn(f"\n| {one['saver']} | 3 |", done.stdout)
             self.assertEqual(one["different_checkpoints"], 0, one["saver"])
 
+    def test_a_loader_may_raise_what_is_no_exception(self) -> None:
+        script = """
+import sys
+sys.path[:0] = sys.argv[1:]
+import python_loop
+
+class Lost(BaseException):  # as CheckpointException of torch
+    pass
+
+class Saver:
+    def __init__(self, directory, keep):
+        pass
+    def candidates(self):
+        return {"step-00000001": 1}
+    def newest(self):
+        return "step-00000001"
+    def load(self, name, template):
+        raise Lost("no such file")
+    def close(self):
+        pass
+
+python_loop.SAVERS["lost"] = Saver
+python_loop.load({"saver": "lost", "directory": ".", "keep": 1}, {})
+"""
+        done = subprocess.run(
+            [TORCH, "-B", "-c", script, str(FOLDER)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (found,) = json.loads(done.stdout)["candidates"]
+        self.assertEqual(found["content"], "unloadable")
+        self.assertEqual(found["problem"], "Lost: no such file")
+
     def test_wrong_usage(self) -> None:
         for arguments, status in (
             (("--rounds", "-1"), 2),

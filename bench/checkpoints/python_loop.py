@@ -232,9 +232,11 @@ def load(request: dict[str, Any], state: State) -> None:
         template = make_template(state)
         try:
             loaded = saver.load(name, template)
+        except KeyboardInterrupt:
+            raise
         except (
-            Exception
-        ) as error:  # noqa: BLE001 - any is a checkpoint that does not load
+            BaseException
+        ) as error:  # noqa: BLE001 - CheckpointException of torch is no Exception
             problem = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             found.append(
                 {
