@@ -87,6 +87,14 @@ class Writing(unittest.TestCase):
         tzmark.save_file(tensors, self.path)
         self.check(tensors, self.path)
 
+    def test_masked_arrays(self) -> None:
+        masked = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+        with self.assertRaises(tzmark.UsageError):
+            tzmark.save_file({"w": masked}, self.path)
+        tensors = {"filled": masked.filled(0), "no mask": np.ma.array([1.0, 2.0])}
+        tzmark.save_file(tensors, self.path)
+        self.check(tensors, self.path)
+
     def test_layouts_and_hashes(self) -> None:
         tensors = {"w": np.arange(1000.0)}
         for layout in LAYOUTS:
@@ -227,7 +235,9 @@ class Writing(unittest.TestCase):
             self.assertEqual(raw.dtype, np.dtype("V2"))
             bits = raw.view("u2").astype("u4") << 16
             np.testing.assert_array_equal(bits.view("f4"), base.numpy())
-        for wrong in (base.to_sparse(), torch.empty(2, device="meta"), wrapped(base)):
+        nested = torch.nested.as_nested_tensor([base[0], base[1, :2]])
+        meta = torch.empty(2, device="meta")
+        for wrong in (base.to_sparse(), meta, wrapped(base), nested):
             with self.assertRaises(tzmark.UsageError):
                 tzmark.save_file({"w": wrong}, self.path)
 

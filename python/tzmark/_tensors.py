@@ -179,6 +179,10 @@ def _memory_of_torch(
         raise UsageError(
             f"{name!r} is a {type(value).__name__}, which has no memory of its own: save the tensors that it wraps, "
             "such as the to_local() or full_tensor() of a DTensor"
+    if value.is_nested:
+        raise UsageError(
+            f"{name!r} is a nested tensor, which has no single shape: save its parts, unbind()"
+        )
         )
     return dtype, tuple(tensor.shape), tensor.data_ptr() if size else 0, size, tensor
 
@@ -203,3 +207,7 @@ def _memory_of_array(
         )
     address = array.__array_interface__["data"][0] if array.nbytes else 0
     return dtype, tuple(array.shape), address, array.nbytes, array
+    if numpy.ma.is_masked(value):
+        raise UsageError(
+            f"{name!r} is a masked array, and files have no masks: save its data and its mask, or filled()"
+        )
