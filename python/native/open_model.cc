@@ -1,6 +1,8 @@
 // One open model file of either format, for the reader of the module. Knows nothing of Python.
 #include "open_model.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -158,7 +160,8 @@ OpenModel::OpenModel(OpenOptions options)
       data_file_name_(options.read.data_file_name.empty() ? options.file_name : options.read.data_file_name),
       is_mapped_(options.mapped),
       threads_(options.read.threads != 0 ? options.read.threads : std::max(1U, std::thread::hardware_concurrency())),
-      has_passphrase_(options.read.key && std::holds_alternative<Passphrase>(*options.read.key)) {
+      has_passphrase_(options.read.key && std::holds_alternative<Passphrase>(*options.read.key)),
+      process_(::getpid()) {
   const Progress progress = [meter = meter_](std::uint64_t bytes) { meter->add(bytes); };
   const bool in_memory = file_name_.empty();
   if (is_mapped_ && io_path_ != "auto") {
@@ -192,6 +195,15 @@ OpenModel::OpenModel(OpenOptions options)
 std::size_t OpenModel::size() const { return tensors_ ? tensors_->tensors().size() : safetensors_->size(); }
 
 std::uint64_t OpenModel::file_bytes() const { return tensors_ ? tensors_->file_bytes() : safetensors_->file_bytes(); }
+
+void OpenModel::require_same_process() const {
+  if (process_ == ::getpid()) return;
+  // Parent and child share a file position or a ring: each would take what the other one reads.
+  const bool shares_state = io_path_ == "buffered" || io_path_ == "gpudirect" || io_path_.starts_with("uring");
+  if (!shares_state) return;
+  throw Error(ErrorCode::kUsage, "the file was opened before a fork, and the I/O path " + io_path_ +
+                                     " works in one process only: open the file again");
+}
 
 const TensorSource& OpenModel::source() const {
   if (tensors_) return *tensors_;

@@ -1,6 +1,8 @@
 // One open model file of either format, for the reader of the module. Knows nothing of Python.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -53,6 +55,8 @@ class OpenModel {
   TensorTable writable_table() const;
   bool may_derive_keys() const { return has_passphrase_; }
   Meter& meter() { return *meter_; }
+  // Throws in a process forked after the model was opened, if its I/O path works in one process only.
+  void require_same_process() const;
 
   // All tensors, in one allocation or mapping per shard.
   std::vector<TensorMemory> load(Verification verify, HostMemory::Pages pages) const;
@@ -85,6 +89,7 @@ class OpenModel {
   bool has_passphrase_ = false;
   std::optional<Reader> tensors_;
   std::optional<SafetensorsReader> safetensors_;
+  const pid_t process_;
 };
 
 // Returns the same tensor, copied if its data is not aligned to its elements.

@@ -38,6 +38,7 @@ PyObject* method(PyObject* self, Body body) noexcept {
 
 // Runs work on the model. bytes: what it is expected to process.
 void run_on(OpenModel& model, std::uint64_t bytes, PyObject* progress, const std::function<void()>& work) {
+  model.require_same_process();
   run_blocking(
       {.meter = model.meter(), .total_bytes = bytes, .progress = progress, .may_wait = model.may_derive_keys()}, work);
 }

@@ -182,6 +182,7 @@ PyObject* convert(PyObject*, PyObject* arguments) {
   return guarded(file_name, [&] {
     if (*file_name == '\0') throw Error(ErrorCode::kUsage, "the file name is empty");
     const std::shared_ptr<OpenModel> model = model_of(reader);
+    model->require_same_process();
     Output output;
     output.file_name = file_name;
     output.is_safetensors = is_safetensors != 0;

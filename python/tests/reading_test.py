@@ -289,6 +289,33 @@ time.sleep(0.2)
             self.assertEqual(process.exitcode, 0)
             self.check("plain.tensors", reader.load())
 
+    def test_fork_with_a_forced_path(self) -> None:
+        """Paths whose state parent and child would share refuse in the child; the parent reads on."""
+        for io in [name for name, why in tzmark.io_paths().items() if not why]:
+            with self.subTest(io), tzmark.open(
+                self.directory / "plain.tensors", io=io, verify=False
+            ) as reader:
+                self.check("plain.tensors", reader)
+                child = os.fork()
+                if child == 0:
+                    # A hang ends, and no test runs twice.
+                    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                    signal.alarm(30)
+                    status = 1
+                    try:
+                        self.check("plain.tensors", reader.load())
+                        status = 10
+                    except tzmark.UsageError:
+                        status = 11
+                    finally:
+                        os._exit(status)
+                self.check("plain.tensors", reader)
+                _, ended = os.waitpid(child, 0)
+                is_shared = io == "buffered" or io.startswith("uring")
+                self.assertEqual(
+                    os.waitstatus_to_exitcode(ended), 11 if is_shared else 10
+                )
+
     def test_keyboard_interrupt_ends_a_long_load(self) -> None:
         # SHA-256 of one tensor is a chain on one core, so that this takes longer than the signal.
         path = self.directory / "long.tensors"
