@@ -97,6 +97,12 @@ PyObject* get_bytes(PyObject* self, void*) {
 PyObject* get_meta(PyObject* self, void*) {
   return guarded({}, [&] { return truth(memory_of(self).broadcast); });
 }
+PyObject* get_big_endian(PyObject* self, void*) {
+  return guarded({}, [&] {
+    const Dtype& dtype = memory_of(self).dtype;
+    return truth(dtype.big_endian && dtype.item_bytes > 1);
+  });
+}
 
 // The same memory as bytes, for consumers that lack the type.
 PyObject* as_bytes(PyObject* self, PyObject*) {
@@ -123,6 +129,7 @@ PyGetSetDef members[] = {
      nullptr},
     {"nbytes", get_bytes, nullptr, "The size of the data in bytes; 0 for a meta tensor.", nullptr},
     {"meta", get_meta, nullptr, "Whether the file stores no values: the elements read as zeros.", nullptr},
+    {"big_endian", get_big_endian, nullptr, "Whether the bytes of each element are in big-endian order.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
                        {Py_tp_methods, methods},

@@ -289,6 +289,16 @@ time.sleep(0.2)
             self.assertEqual(process.exitcode, 0)
             self.check("plain.tensors", reader.load())
 
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_torch_of_more_dimensions_than_the_array_interface(self) -> None:
+        path = self.directory / "deep.tensors"
+        deep = torch.arange(6.0).reshape([1] * 38 + [2, 3])
+        half = deep.to(torch.bfloat16)
+        tzmark.save_file({"deep": deep, "half": half}, path)
+        loaded = tzmark.load_file(path, framework="pt")
+        self.assertTrue(torch.equal(loaded["deep"], deep))
+        self.assertTrue(torch.equal(loaded["half"], half))
+
     def test_fork_with_a_forced_path(self) -> None:
         """Paths whose state parent and child would share refuse in the child; the parent reads on."""
         for io in [name for name, why in tzmark.io_paths().items() if not why]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _OPAQUE = ("bfloat16", "complex32", "float8_", "qint", "quint")
 
 _INTERFACE_DIMENSIONS = 32
+_TORCH_DIMENSIONS = 64
 
 SAFETENSORS_NAMES = {
     "bool": "BOOL",
@@ -98,9 +100,15 @@ def to_torch(buffer: _tzmark.Buffer, device: str = "cpu") -> Any:
             return torch.empty(buffer.shape, dtype=dtype, device="meta")
         except (OverflowError, RuntimeError, TypeError):
             return buffer  # torch has no tensor of that shape
-    interface = buffer.__array_interface__
-    if interface["typestr"].startswith(">"):
+    if not _has_torch_shape(buffer):
+        return buffer
+    if buffer.big_endian:
         array = to_numpy(buffer)
+        if array is buffer:
+            raise UnavailableError(
+                f"numpy, which reverses big-endian elements, has no array of the shape {buffer.shape}",
+                "TZE-AVL-001",
+            )
         tensor = torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
     elif buffer.nbytes == 0:
         tensor = torch.empty(buffer.shape, dtype=dtype)
@@ -112,6 +120,12 @@ def to_torch(buffer: _tzmark.Buffer, device: str = "cpu") -> Any:
             .reshape(buffer.shape)
         )
     return tensor if device == "cpu" else tensor.to(device)
+
+
+def _has_torch_shape(buffer: _tzmark.Buffer) -> bool:
+    """Whether torch has tensors of the shape of a buffer. It multiplies sizes that are not 0 even if another one is."""
+    elements = math.prod(max(1, size) for size in buffer.shape)
+    return len(buffer.shape) <= _TORCH_DIMENSIONS and elements < 1 << 63
 
 
 def convert(buffer: _tzmark.Buffer, framework: str, device: str = "cpu") -> Any:
@@ -165,6 +179,10 @@ def _memory_of_torch(
     value: Any, name: object
 ) -> tuple[str, tuple[int, ...], int, int, object]:
     torch = sys.modules["torch"]
+    if value.is_nested:
+        raise UsageError(
+            f"{name!r} is a nested tensor, which has no single shape: save its parts, unbind()"
+        )
     if value.layout != torch.strided:
         raise UsageError(
             f"{name!r} is a sparse tensor: save its values and indices, or to_dense()"
@@ -179,10 +197,6 @@ def _memory_of_torch(
         raise UsageError(
             f"{name!r} is a {type(value).__name__}, which has no memory of its own: save the tensors that it wraps, "
             "such as the to_local() or full_tensor() of a DTensor"
-    if value.is_nested:
-        raise UsageError(
-            f"{name!r} is a nested tensor, which has no single shape: save its parts, unbind()"
-        )
         )
     return dtype, tuple(tensor.shape), tensor.data_ptr() if size else 0, size, tensor
 
@@ -194,6 +208,10 @@ def _memory_of_array(
         raise TypeError(f"{name!r} is a {type(value).__name__}, not a tensor")
     import numpy
 
+    if numpy.ma.is_masked(value):
+        raise UsageError(
+            f"{name!r} is a masked array, and files have no masks: save its data and its mask, or filled()"
+        )
     source = (
         value if hasattr(value, "__array_interface__") else numpy.from_dlpack(value)
     )
@@ -207,7 +225,3 @@ def _memory_of_array(
         )
     address = array.__array_interface__["data"][0] if array.nbytes else 0
     return dtype, tuple(array.shape), address, array.nbytes, array
-    if numpy.ma.is_masked(value):
-        raise UsageError(
-            f"{name!r} is a masked array, and files have no masks: save its data and its mask, or filled()"
-        )
