@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import multiprocessing
 import os
 import pickle
@@ -17,6 +18,7 @@ import time
 import unittest
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import tzmark
@@ -288,6 +290,25 @@ time.sleep(0.2)
             process.join(60)
             self.assertEqual(process.exitcode, 0)
             self.check("plain.tensors", reader.load())
+
+    def test_looks_for_ml_dtypes_once(self) -> None:
+        header = json.dumps(
+            {
+                str(i): {
+                    "dtype": "BF16",
+                    "shape": [2],
+                    "data_offsets": [4 * i, 4 * i + 4],
+                }
+                for i in range(3)
+            }
+        ).encode()
+        file = struct.pack("<Q", len(header)) + header + bytes(12)
+        lookup = tzmark._tensors._ml_dtypes
+        self.addCleanup(lookup.cache_clear)
+        lookup.cache_clear()
+        with mock.patch("importlib.import_module", side_effect=ImportError) as found:
+            self.assertEqual(tzmark.load(file)["2"].dtype, np.dtype("V2"))
+        self.assertEqual(found.call_count, 1)
 
     @unittest.skipIf(torch is None, "torch is not installed")
     def test_torch_of_more_dimensions_than_the_array_interface(self) -> None:
