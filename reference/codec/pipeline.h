@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "bytes/threads.h"
+#include "codec/first_touch.h"
 #include "tzmark/device_memory.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
@@ -166,6 +167,7 @@ class Pipeline {
         // A huge page would be too much memory for little work.
         memory_(slots_.size() * (memory_bytes_ + part_memory_bytes_),
                 piece_count_ > 1 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall),
+        first_touch_(piece_count_ > 1 ? memory_.bytes() : std::span<std::byte>()),
         pinned_(options.pins_memory ? PinnedRange(memory_.bytes()) : PinnedRange()),
         registered_(options.registered) {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -515,6 +517,7 @@ class Pipeline {
     std::exception_ptr error;
     try {
       if (s.piece.failure) std::rethrow_exception(s.piece.failure);
+      if (kind == Kind::kRead) first_touch_.touch(memory_of(s));
       count = kind == Kind::kRead ? job_.reads(s.piece, memory_of(s), s.transfers)
                                   : job_.writes(s.piece, memory_of(s), s.transfers);
     } catch (...) {
@@ -608,6 +611,7 @@ class Pipeline {
   const std::size_t memory_bytes_, part_memory_bytes_;  // of a slot, whole pages
   std::vector<Slot> slots_;
   const HostMemory memory_;
+  FirstTouch first_touch_;
   const PinnedRange pinned_;
   const MutableBuffer registered_;
 

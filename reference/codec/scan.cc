@@ -19,14 +19,16 @@ void Reader::read(std::size_t tensor, MutableBuffer out, Verification verify) co
     throw Error(ErrorCode::kUsage, "read() reads into host memory; use read_into_device()");
   if (info.meta()) std::memset(out.data, 0, out.size);
   const std::size_t place = state_->index.place_in_file(tensor);
-  ScanJob job(*state_, {.verify = verify}, place, place + 1, {}, [&](std::size_t) { return out.data; });
+  ScanJob job(
+      *state_, {.verify = verify}, place, place + 1, {}, [&](std::size_t) { return out.data; }, out.bytes());
   job.run(info.data_length);
 }
 
 LoadedTensors Reader::load(Verification verify, HostMemory::Pages pages) const {
   LoadedTensors loaded(tensors(), pages);
-  ScanJob job(*state_, {.verify = verify}, 0, tensors().size(), {},
-              [&](std::size_t tensor) { return loaded[tensor].data(); });
+  ScanJob job(
+      *state_, {.verify = verify}, 0, tensors().size(), {}, [&](std::size_t tensor) { return loaded[tensor].data(); },
+      pages == HostMemory::Pages::kHuge ? loaded.memory_.bytes() : std::span<std::byte>());
   job.run(file_bytes());
   return loaded;
 }

@@ -11,6 +11,7 @@
 
 #include "bytes/requires.h"
 #include "codec/chain_stage.h"
+#include "codec/first_touch.h"
 #include "codec/header_prefetch.h"
 #include "codec/lanes.h"
 #include "codec/reader_state.h"
@@ -56,9 +57,10 @@ class ScanJob {
     std::uint32_t crc32 = 0;
   };
 
-  // Reads tensors first to end - 1 in file order. into: empty to discard the data.
+  // Reads tensors first to end - 1 in file order. into: empty to discard the data. destination: new memory that
+  // contains all targets, and that nothing else uses meanwhile; empty if it is not known.
   ScanJob(const ReaderState& state, const ScanOptions& options, std::size_t first, std::size_t end,
-          const std::function<void(const ScannedTensor&)>& done, TargetOf into)
+          const std::function<void(const ScannedTensor&)>& done, TargetOf into, std::span<std::byte> destination = {})
       : state_(state),
         options_(options),
         piece_limit_(state.options.piece_bytes),
@@ -67,7 +69,8 @@ class ScanJob {
                {part_bytes_of(state), lane_part_bytes_of(state)}, critical_of(state, options, first, end)),
         headers_(state, end, [this](std::size_t i) { return is_large(i); }),
         done_(done),
-        into_(std::move(into)) {}
+        into_(std::move(into)),
+        destination_(destination) {}
 
   std::size_t lane_part_bytes() const { return lanes_.lane_part_bytes(); }
 
@@ -96,6 +99,7 @@ class ScanJob {
   std::size_t reads(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
     if (piece.large) {
       if (!piece.large->stream.is_read_raw(piece_limit_)) return 0;
+      if (piece.has_own_memory) destination_.touch(target_of(piece, memory));
       plan_read(transfers[0], piece, memory);
       // A message of encryption is read in parts where that is faster. With io_uring it is not: 94 ms became 123.
       if (state_.data().is_asynchronous()) return 1;
@@ -116,6 +120,7 @@ class ScanJob {
     if (!piece.large) return;  // the chain stage has all of a run
     FileTensorStream& stream = piece.large->stream;
     const std::span<std::byte> plaintext = plaintext_of(piece, memory);
+    if (into_) destination_.touch(plaintext);
     if (stream.is_read_raw(piece_limit_)) {
       stream.decrypt(piece.offset, target_of(piece, memory), plaintext);
     } else {
@@ -126,7 +131,9 @@ class ScanJob {
 
   void chain(std::span<ChainStep<Piece>> steps) {
     chain(steps, [&](std::size_t tensor, std::span<const std::byte> data) {
-      if (into_ && into_(tensor) != data.data()) std::memcpy(into_(tensor), data.data(), data.size());
+      if (!into_ || into_(tensor) == data.data()) return;
+      destination_.touch({into_(tensor), data.size()});
+      std::memcpy(into_(tensor), data.data(), data.size());
     });
   }
 
@@ -312,7 +319,7 @@ class ScanJob {
 
   // Adds the reads of a range of a run. memory: for what is not read to its destination.
   void add_reads(const Piece& piece, File& file, const Run::Range& range, std::span<std::byte> memory,
-                 FileTransfers& transfers, std::size_t& count) const {
+                 FileTransfers& transfers, std::size_t& count) {
     std::uint64_t at = range.begin;
     const auto add = [&](std::uint64_t offset, std::span<std::byte> bytes) {
       if (bytes.empty()) return;
@@ -330,7 +337,10 @@ class ScanJob {
       const bool is_inside = tensor.data_offset >= range.begin && tensor.data_offset < range.end;
       if (!is_inside || !is_read_to_destination(tensor)) continue;
       add_to_memory(tensor.data_offset);
-      add(tensor.data_offset, {into_(state_.index.in_file_order(i)), static_cast<std::size_t>(tensor.data_length)});
+      const std::span<std::byte> target(into_(state_.index.in_file_order(i)),
+                                        static_cast<std::size_t>(tensor.data_length));
+      destination_.touch(target);
+      add(tensor.data_offset, target);
       at = tensor.data_offset + tensor.data_length;
     }
     add_to_memory(range.end);
@@ -368,6 +378,7 @@ class ScanJob {
   const std::function<void(const ScannedTensor&)> done_;
   std::mutex done_mutex_;
   const TargetOf into_;
+  FirstTouch destination_;
 };
 
 }  // namespace tzmark

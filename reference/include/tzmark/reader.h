@@ -100,6 +100,7 @@ class LoadedTensors {
   }
 
  private:
+  friend class Reader;
   struct Range {
     std::uint64_t offset, length;
   };

@@ -1,0 +1,79 @@
+// FirstTouch: which bytes it touches, once, before any of several threads writes.
+#include "codec/first_touch.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+namespace tzmark {
+namespace {
+
+// Whether the page of the base size that contains the byte is present.
+bool is_present(const std::byte* byte) {
+  const auto page_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  auto* const page = const_cast<std::byte*>(byte) - reinterpret_cast<std::uintptr_t>(byte) % page_bytes;
+  unsigned char state = 0;
+  EXPECT_EQ(::mincore(page, 1, &state), 0);
+  return (state & 1U) != 0;
+}
+
+TEST(FirstTouch, TouchesTheLastByteOfEachHugePageOfThePart) {
+  // Small pages show what was touched.
+  const HostMemory memory(4 * kHugePageBytes, HostMemory::Pages::kSmall);
+  const std::span<std::byte> all = memory.bytes();
+  const std::size_t skip = kHugePageBytes - reinterpret_cast<std::uintptr_t>(all.data()) % kHugePageBytes;
+  const std::span<std::byte> pages = all.subspan(skip % kHugePageBytes);
+  FirstTouch touch(pages.first(3 * kHugePageBytes - 1));
+  touch.touch(pages.subspan(kHugePageBytes + 5, 10));
+  EXPECT_FALSE(is_present(&pages[kHugePageBytes - 1])) << "of the page before";
+  EXPECT_FALSE(is_present(&pages[kHugePageBytes + 5])) << "the part itself";
+  EXPECT_TRUE(is_present(&pages[2 * kHugePageBytes - 1]));
+  EXPECT_FALSE(is_present(&pages[3 * kHugePageBytes - 2]));
+  touch.touch(pages.subspan(2 * kHugePageBytes - 1, 2));
+  EXPECT_TRUE(is_present(&pages[3 * kHugePageBytes - 2])) << "the last byte of the memory";
+}
+
+TEST(FirstTouch, LeavesWhatWasWrittenAfterTheFirstTouch) {
+  const HostMemory memory(kHugePageBytes);
+  FirstTouch touch(memory.bytes());
+  touch.touch(memory.bytes().first(1));
+  std::ranges::fill(memory.bytes(), std::byte{7});
+  touch.touch(memory.bytes());
+  EXPECT_EQ(std::ranges::count(memory.bytes(), std::byte{7}), kHugePageBytes);
+}
+
+TEST(FirstTouch, LetsThreadsWriteToTheSamePage) {
+  constexpr std::size_t kThreads = 4, kParts = 64;
+  const HostMemory memory(3 * kHugePageBytes + 100);
+  FirstTouch touch(memory.bytes());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&, thread] {
+        // Neighbours belong to different threads, so that all of them meet in each huge page.
+        const std::size_t part_bytes = memory.bytes().size() / kParts;
+        for (std::size_t i = thread; i < kParts; i += kThreads) {
+          const std::size_t end = i + 1 == kParts ? memory.bytes().size() : (i + 1) * part_bytes;
+          const std::span<std::byte> part = memory.bytes().subspan(i * part_bytes, end - i * part_bytes);
+          touch.touch(part);
+          std::ranges::fill(part, std::byte{9});
+        }
+      });
+    }
+  }
+  EXPECT_EQ(std::ranges::count(memory.bytes(), std::byte{9}), memory.bytes().size());
+}
+
+TEST(FirstTouch, IgnoresPartsIfItHasNoMemory) {
+  std::vector<std::byte> other(1);
+  FirstTouch touch;
+  touch.touch(other);
+  touch.touch({});
+}
+
+}  // namespace
+}  // namespace tzmark
