@@ -211,7 +211,7 @@ def _memory_of_array(
         raise TypeError(f"{name!r} is a {type(value).__name__}, not a tensor")
     import numpy
 
-    if numpy.ma.is_masked(value):
+    if isinstance(value, numpy.ma.MaskedArray) and value.mask.any():
         raise UsageError(
             f"{name!r} is a masked array, and files have no masks: save its data and its mask, or filled()"
         )
