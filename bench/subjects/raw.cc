@@ -14,6 +14,7 @@
 #include "subjects/ours.h"
 #include "tzmark/device_memory.h"
 #include "tzmark/error.h"
+#include "tzmark/first_touch.h"
 #include "tzmark/gpudirect.h"
 
 namespace tzmark::bench {
@@ -222,7 +223,7 @@ class RawRead final : public RawSubject {
     description_.target = target;
     description_.cache = cache;
     description_.pages = target == Target::kSmallPages ? Pages::kSmall : Pages::kHuge;
-    description_.first_touch = target != Target::kSink;
+    description_.first_touch = target == Target::kSmallPages;  // huge pages are touched before a transfer starts
   }
 
   void prepare() override {
@@ -264,6 +265,9 @@ class RawRead final : public RawSubject {
     const auto file = open_file(file_name_, OpenMode::kRead, moving_.io);
     describe(*file);
     std::byte* slots = nullptr;
+    // The codec does the same for new huge pages.
+    FirstTouch first_touch(memory != nullptr && description_.pages == Pages::kHuge ? memory->bytes()
+                                                                                   : std::span<std::byte>());
     BlockMover mover(*file, Transfer::Kind::kRead, description_.bytes, moving_,
                      [&](std::uint64_t block, std::size_t slot) {
                        return memory != nullptr ? memory->bytes().data() + block * moving_.block_bytes
@@ -273,6 +277,9 @@ class RawRead final : public RawSubject {
       slots = slot_memory(mover);
       mover.reuse(slots_.bytes());
     }
+    mover.before_each([&](const Transfer& transfer) {
+      first_touch.touch({transfer.memory.data, transfer.memory.size});
+    });
     mover.run(latencies);
   }
 

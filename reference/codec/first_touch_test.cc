@@ -1,5 +1,5 @@
 // FirstTouch: which bytes it touches, once, before any of several threads writes.
-#include "codec/first_touch.h"
+#include "tzmark/first_touch.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -34,9 +34,9 @@
 #include <vector>
 
 #include "bytes/threads.h"
-#include "codec/first_touch.h"
 #include "tzmark/device_memory.h"
 #include "tzmark/error.h"
+#include "tzmark/first_touch.h"
 #include "tzmark/io.h"
 #include "tzmark/memory.h"
 

@@ -11,12 +11,12 @@
 
 #include "bytes/requires.h"
 #include "codec/chain_stage.h"
-#include "codec/first_touch.h"
 #include "codec/header_prefetch.h"
 #include "codec/lanes.h"
 #include "codec/reader_state.h"
 #include "codec/run.h"
 #include "tzmark/error.h"
+#include "tzmark/first_touch.h"
 #include "tzmark/reader.h"
 
 namespace tzmark {

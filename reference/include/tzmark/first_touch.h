@@ -14,7 +14,6 @@
 #include <span>
 #include <vector>
 
-#include "bytes/requires.h"
 #include "tzmark/memory.h"
 
 namespace tzmark {
@@ -29,11 +28,9 @@ class FirstTouch {
         pages_(memory.empty() ? 0 : page_of(&memory.back()) + 1) {}
 
   // Touches the pages of a part that no call has touched yet: when it returns, the part may be written.
-  // REQUIRES: all writes to the memory come after such a call for their bytes.
+  // REQUIRES: part lies in the memory; all writes to the memory come after such a call for their bytes.
   void touch(std::span<const std::byte> part) {
     if (part.empty() || pages_.empty()) return;
-    TZMARK_REQUIRES(part.data() >= memory_.data() && part.size() <= memory_.size() &&
-                    static_cast<std::size_t>(part.data() - memory_.data()) <= memory_.size() - part.size());
     const std::size_t last = page_of(&part.back());
     for (std::size_t page = page_of(part.data()); page <= last; ++page) touch_page(page);
   }
