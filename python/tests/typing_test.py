@@ -1,6 +1,6 @@
 """The package is typed: mypy accepts it with all of its checks, and the stub describes the extension module.
 
-Exit status: 77 if mypy is not installed.
+Exit status: 77 if mypy or pytest, whose types the plugin has, is not installed.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ class Types(unittest.TestCase):
 if __name__ == "__main__":
     try:
         import mypy
-    except ImportError:
-        print("mypy is not installed: pip install mypy")
+        import pytest
+    except ImportError as missing:
+        print(f"{missing.name} is not installed: pip install mypy pytest")
         sys.exit(SKIPPED)
-    del mypy
+    del mypy, pytest
     unittest.main()
