@@ -2,11 +2,11 @@
 //
 // A contest compares subjects in laps: each of them once, back to back, in one order or the reverse one. A coin decides
 // which, so that drift of the machine favors neither side. Each lap gives one ratio. Laps are as short as that because
-// a virtual machine makes one of some fifteen samples much slower (its host took memory back): in laps of two samples
-// of each side (ABBA), a quarter of the ratios were off, and needed 1.6 times as much time to decide. What a subject
-// leaves behind for the next one does not cancel, so each begins with the same state of its file and of free memory. A
-// lap that others disturbed (harness/disturbance.h) is repeated and does not count. The interval stays valid although
-// it is looked at until it decides (harness/sequential.h).
+// a virtual machine makes one of some fifteen samples much slower (its host probably took memory back): in laps of two
+// samples of each side (ABBA), a quarter of the ratios were off, and needed 1.6 times as much time to decide. What a
+// subject leaves behind for the next one does not cancel, so each begins with the same state of its file and of free
+// memory. A lap that others disturbed (harness/disturbance.h) is repeated and does not count. The interval stays valid
+// although it is looked at until it decides (harness/sequential.h).
 #pragma once
 
 #include <chrono>
