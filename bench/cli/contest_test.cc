@@ -148,15 +148,6 @@ TEST_F(ContestTest, NoContestIsDecidedInOneRow) {
   EXPECT_LE(rows, 6U) << "laps in a row need less preparation";
 }
 
-TEST_F(ContestTest, WhatIsLeftOfTheBudgetMakesBorderlineRatiosClear) {
-  add("base", 1, 0.05);
-  add("slow", 1 / 0.905, 0.05);
-  std::vector<Contest> contests = {contest(1, 0, 0.95)};
-  ContestOptions first = options();
-  run_contests(subjects_, contests, first);
-  EXPECT_EQ(contests[0].verdict, BoundVerdict::kFail);
-}
-
 TEST_F(ContestTest, TheBudgetIsKeptAndSaysUndecided) {
   add("base", 1, 0.5);
   add("same", 1 / 0.96, 0.5);
