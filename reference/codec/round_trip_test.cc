@@ -300,33 +300,38 @@ TEST(Writer, ChecksTheSourceWhileItCopies) {
   }
 }
 
+// Forgets the bytes that are written to it, and remembers where.
+class RecordedWrites final : public File {
+ public:
+  struct Range {
+    std::uint64_t begin = 0, end = 0;
+  };
+  std::string_view io_path() const override { return "recorded"; }
+  std::uint64_t size() const override { return size_; }
+  // In the order of the file. REQUIRES: no write is under way.
+  std::vector<Range> in_order() {
+    std::ranges::sort(ranges_, {}, &Range::begin);
+    return ranges_;
+  }
+
+ protected:
+  std::size_t read_some(std::uint64_t, MutableBuffer) override { return 0; }
+  std::size_t write_some(std::uint64_t offset, ConstBuffer in) override {
+    const std::lock_guard lock(mutex_);
+    ranges_.push_back({offset, offset + in.size});
+    size_ = std::max(size_, offset + in.size);
+    return in.size;
+  }
+  void sync_all() override {}
+
+ private:
+  std::mutex mutex_;
+  std::vector<Range> ranges_;
+  std::uint64_t size_ = 0;
+};
+
 // Digests of files are those of what was written, which must not depend on the order of two writes.
 TEST(Writer, WritesEachByteOnce) {
-  class OnceFile final : public File {
-   public:
-    std::string_view io_path() const override { return "once"; }
-    std::uint64_t size() const override { return written_.size(); }
-    bool wrote_twice() const { return wrote_twice_; }
-
-   protected:
-    std::size_t read_some(std::uint64_t, MutableBuffer) override { return 0; }
-    std::size_t write_some(std::uint64_t offset, ConstBuffer in) override {
-      const std::lock_guard lock(mutex_);
-      written_.resize(std::max<std::size_t>(written_.size(), offset + in.size));
-      for (std::size_t i = offset; i < offset + in.size; ++i) {
-        wrote_twice_ = wrote_twice_ || written_[i];
-        written_[i] = true;
-      }
-      return in.size;
-    }
-    void sync_all() override {}
-
-   private:
-    std::mutex mutex_;
-    std::vector<bool> written_;
-    bool wrote_twice_ = false;
-  };
-
   Content content = many_sizes(true, true);
   // Headers that fill more than a piece.
   for (const std::uint64_t bytes : {0, 1, 10'000}) content.add({std::string(5000, 'n'), bytes}, "uint8", {bytes});
@@ -337,10 +342,39 @@ TEST(Writer, WritesEachByteOnce) {
       options.layout = layout;
       options.piece_bytes = 4096;
       if (encrypted) options.encrypt = test::with_key(1024);
-      OnceFile file;
+      RecordedWrites file;
       write_tensors(file, content.table, content.source(), options);
-      EXPECT_FALSE(file.wrote_twice()) << "encrypted: " << encrypted << ", layout " << layout_name(layout);
+      std::uint64_t written_end = 0;
+      for (const RecordedWrites::Range& range : file.in_order()) {
+        EXPECT_GE(range.begin, written_end) << "encrypted: " << encrypted << ", layout " << layout_name(layout);
+        written_end = range.end;
+      }
     }
+  }
+}
+
+// The kernel then allocates the page cache of a write in its largest blocks.
+TEST(Writer, DividesLargeTensorsWhereAHugePageOfTheFileEnds) {
+  Content content;
+  for (const char* name : {"a", "b", "c"}) content.add({name}, "uint8", {9'000'001});
+  for (const bool hashes : {false, true}) {
+    WriteOptions options;
+    options.sha256 = hashes;
+    RecordedWrites file;
+    write_tensors(file, content.table, content.source(), options);
+    auto same = std::make_unique<MemoryFile>();
+    write_tensors(*same, content.table, content.source(), options);
+    const Reader reader(std::move(same));
+    std::size_t inside = 0;
+    for (const RecordedWrites::Range& range : file.in_order()) {
+      for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
+        const TensorInfo tensor = reader.tensors()[i];
+        if (range.begin <= tensor.data_offset || range.begin >= tensor.data_offset + tensor.data_length) continue;
+        EXPECT_EQ(range.begin % kHugePageBytes, 0U) << "hashes: " << hashes << ", " << range.begin;
+        ++inside;
+      }
+    }
+    EXPECT_GE(inside, 3U * 4) << "hashes: " << hashes;
   }
 }
 
