@@ -13,6 +13,7 @@ namespace tzmark::bench {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::Ge;
 using testing::HasSubstr;
 using testing::Le;
@@ -146,6 +147,42 @@ TEST_F(ContestTest, NoContestIsDecidedInOneRow) {
   }
   EXPECT_GE(rows, 4U);
   EXPECT_LE(rows, 6U) << "laps in a row need less preparation";
+}
+
+// Where a verdict is borderline, what is left of the budget makes it a clear one.
+TEST_F(ContestTest, TheRestOfTheBudgetGoesToBorderlineRatios) {
+  std::vector<Contest> contests;
+  for (int i = 0; i < 20; ++i) {
+    add("base " + std::to_string(i), 1, 0.16);
+    add("faster " + std::to_string(i), 1 / 1.08, 0.16);
+    contests.push_back(contest(subjects_.size() - 1, subjects_.size() - 2, 1));
+  }
+  run(contests, std::chrono::hours(2));
+  std::size_t became_clear = 0;
+  for (const Contest& contest : contests) {
+    // The first verdict of the same pairs.
+    SequentialRatio replayed;
+    BoundVerdict first = BoundVerdict::kUndecided;
+    for (std::size_t i = 0; first == BoundVerdict::kUndecided && i < contest.interval.pairs(); ++i) {
+      const auto elapsed_ns = [&](std::size_t subject) {
+        return static_cast<double>(subjects_[subject].samples[i].elapsed_ns);
+      };
+      replayed.add(std::log(elapsed_ns(contest.subjects[1]) / elapsed_ns(contest.subjects[0])));
+      first = judge_ratio(replayed.interval(), 1, false);
+    }
+    if (first == BoundVerdict::kPassBorderline && contest.verdict == BoundVerdict::kPass) ++became_clear;
+    EXPECT_LE(contest.interval.pairs(), first == BoundVerdict::kPass ? replayed.pairs() : 2 * replayed.pairs());
+  }
+  EXPECT_GE(became_clear, 3U);
+}
+
+TEST_F(ContestTest, ARatioInTheZoneTakesNoMoreThanTwiceItsLaps) {
+  add("base", 1);
+  add("edge", 1 / 0.97);
+  std::vector<Contest> contests = {contest(1, 0, 1)};
+  run(contests, std::chrono::hours(2));
+  EXPECT_THAT(contests[0].verdict, AnyOf(BoundVerdict::kBorderline, BoundVerdict::kPassBorderline));
+  EXPECT_LT(std::chrono::duration<double>(machine_.now.time_since_epoch()).count(), 1800);
 }
 
 TEST_F(ContestTest, TheBudgetIsKeptAndSaysUndecided) {
