@@ -4,7 +4,14 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
+
 namespace tzmark {
+
+unsigned core_count() {
+  static const unsigned count = std::max(1U, std::thread::hardware_concurrency());
+  return count;
+}
 
 void separate_from_caller(std::jthread& thread) noexcept {
   cpu_set_t usable;

@@ -28,7 +28,7 @@ std::vector<std::jthread> start_threads(std::size_t count, const Work& work) {
   try {
     while (threads.size() < count) {
       threads.emplace_back([work, i = threads.size()] { work(i); });
-      if (threads.size() < std::thread::hardware_concurrency()) separate_from_caller(threads.back());
+      if (threads.size() < core_count()) separate_from_caller(threads.back());
     }
   } catch (const std::system_error&) {
     count_missing_threads(count - threads.size());

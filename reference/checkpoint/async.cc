@@ -162,7 +162,7 @@ SaveTimes AsyncCheckpointer::run(SaveTask task) {
 std::uint64_t AsyncCheckpointer::write_buffer_bytes(std::uint64_t bytes) const {
   const std::uint64_t piece_bytes = options_.piece_bytes + 2 * kPageBytes;
   const std::uint64_t threads =
-      options_.threads != 0 ? options_.threads : std::max(1U, std::thread::hardware_concurrency());
+      options_.threads != 0 ? options_.threads : core_count();
   const std::uint64_t pieces = std::max(threads, kQueueDepthMax) + 2 * threads + 1;
   const std::uint64_t affordable = std::max(kWriteBufferBytesMax / piece_bytes, threads + 2);
   return std::min({pieces, affordable, bytes / options_.piece_bytes + 2}) * piece_bytes;

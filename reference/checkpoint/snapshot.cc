@@ -7,7 +7,6 @@
 #include <cstring>
 #include <exception>
 #include <set>
-#include <thread>
 
 #include "bytes/threads.h"
 #include "tzmark/dtype.h"
@@ -51,7 +50,7 @@ std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignBytes - 1) / 
 // Calls work(begin, end) for equal shares of the bytes, one per thread. Throws the first error.
 template <typename Work>
 void share_out(std::uint64_t bytes, unsigned threads, const Work& work) {
-  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+  if (threads == 0) threads = core_count();
   const auto count = static_cast<unsigned>(std::clamp<std::uint64_t>(bytes / kShareBytesMin, 1, threads));
   std::vector<std::exception_ptr> errors(count);
   const auto part = [&](unsigned i) {

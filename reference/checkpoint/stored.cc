@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "bytes/cursor.h"
@@ -26,7 +25,7 @@ class DigestPass {
   }
 
   FileDigest run(unsigned threads) {
-    if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+    if (threads == 0) threads = core_count();
     const auto count = std::min<std::size_t>(threads, pieces_.size());
     {
       const auto helpers = start_threads(count > 0 ? count - 1 : 0, [this](std::size_t) { work(); });

@@ -243,7 +243,7 @@ class Lanes {
     piece.offset = lane.offset;
     piece.length = static_cast<std::size_t>(std::min<std::uint64_t>(left, lane.large->part_bytes(lane.offset, most)));
     piece.position = {lane.number, lane.offset};
-    piece.is_part = piece.length <= lane_part_bytes_;
+    piece.is_part = most <= lane_part_bytes_ || piece.length <= lane_part_bytes_;
     piece.chain = &lane.large->chain;
     piece.in_chain = lane.parts++;
     lane.offset += piece.length;

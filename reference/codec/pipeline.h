@@ -59,7 +59,7 @@ struct PipelineOptions {
       throw Error(ErrorCode::kUsage, "the part size is below the minimum of 4096 bytes");
     }
   }
-  unsigned thread_count() const { return threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency()); }
+  unsigned thread_count() const { return threads != 0 ? threads : core_count(); }
 };
 
 // The order of pieces: of several errors, the one at the lowest position is thrown.
@@ -91,18 +91,21 @@ struct FileTransfer {
   Transfer transfer;
 };
 inline constexpr std::size_t kTransfersOfPieceMax = 40;
+// A transfer of less costs a device as much.
+inline constexpr std::size_t kTransferBytesMin = 4096;
 using FileTransfers = std::array<FileTransfer, kTransfersOfPieceMax>;
 
-// Splits the first transfer into several of at most about that many bytes, at offsets that are multiples of it. Returns
-// how many there are.
+// Splits the first transfer into several of about that many bytes, at offsets that are multiples of it; the last one
+// takes up to kTransferBytesMin more. Returns how many there are.
 inline std::size_t split_transfer(FileTransfers& transfers, std::size_t bytes) {
   const FileTransfer whole = transfers[0];
   const std::uint64_t end = whole.transfer.offset + whole.transfer.memory.size;
   std::uint64_t at = whole.transfer.offset;
   std::size_t count = 0;
   while (count == 0 || at < end) {
-    const bool is_last = count + 1 == transfers.size();
-    const std::uint64_t next = is_last ? end : std::min<std::uint64_t>(end, at - at % bytes + bytes);
+    const std::uint64_t border = at - at % bytes + bytes;
+    const bool is_last = count + 1 == transfers.size() || end < border + kTransferBytesMin;
+    const std::uint64_t next = is_last ? end : border;
     FileTransfer& one = transfers[count++];
     one.file = whole.file;
     one.transfer.kind = whole.transfer.kind;

@@ -464,18 +464,28 @@ TEST(PipelineWritesTest, AQueueThatBreaksTakesNoPlaceOfOtherTransfers) {
 }
 
 TEST(SplitTransfer, CoversTheWholeTransferInParts) {
-  std::vector<std::byte> memory(10'000);
+  std::vector<std::byte> memory(100'000);
   FileTransfers transfers;
-  transfers[0].transfer.offset = 3'000;
-  transfers[0].transfer.memory = {memory.data(), 7'000};
-  ASSERT_EQ(split_transfer(transfers, 4'000), 3U);
-  constexpr std::array<std::uint64_t, 4> kBounds = {3'000, 4'000, 8'000, 10'000};
+  transfers[0].transfer.offset = 30'000;
+  transfers[0].transfer.memory = {memory.data(), 70'000};
+  ASSERT_EQ(split_transfer(transfers, 40'000), 3U);
+  constexpr std::array<std::uint64_t, 4> kBounds = {30'000, 40'000, 80'000, 100'000};
   for (std::size_t i = 0; i < 3; ++i) {
     const Transfer& part = transfers[i].transfer;
     EXPECT_EQ(part.offset, kBounds[i]);
-    EXPECT_EQ(part.memory.data, memory.data() + (kBounds[i] - 3'000));
+    EXPECT_EQ(part.memory.data, memory.data() + (kBounds[i] - 30'000));
     EXPECT_EQ(part.memory.size, kBounds[i + 1] - kBounds[i]);
   }
+}
+
+TEST(SplitTransfer, LastPartTakesALittleMore) {
+  std::vector<std::byte> memory(84'095);
+  FileTransfers transfers;
+  transfers[0].transfer.memory = {memory.data(), memory.size()};
+  ASSERT_EQ(split_transfer(transfers, 40'000), 2U);
+  EXPECT_EQ(transfers[1].transfer.memory.size, 44'095U);
+  transfers[0].transfer.memory = {memory.data(), 1};
+  EXPECT_EQ(split_transfer(transfers, 40'000), 1U);
 }
 
 TEST(SplitTransfer, LeavesTheRestToTheLastPart) {

@@ -300,6 +300,54 @@ TEST(Writer, ChecksTheSourceWhileItCopies) {
   }
 }
 
+// A file that bypasses the page cache, and remembers how long its reads were.
+class PagedFile final : public File {
+ public:
+  explicit PagedFile(std::vector<std::byte> content) : memory_(std::move(content)) {}
+  std::string_view io_path() const override { return "paged"; }
+  std::uint64_t size() const override { return memory_.size(); }
+  std::size_t transfer_align_bytes() const override { return 4096; }
+  // The lengths of all reads from that offset on since the last call. REQUIRES: no read is under way.
+  std::vector<std::size_t> lengths_from(std::uint64_t offset) {
+    std::vector<std::size_t> lengths;
+    for (const auto& [begin, length] : std::exchange(reads_, {})) {
+      if (begin >= offset) lengths.push_back(length);
+    }
+    return lengths;
+  }
+
+ protected:
+  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
+    memory_.read_at(offset, out);
+    const std::lock_guard lock(mutex_);
+    reads_.emplace_back(offset, out.size);
+    return out.size;
+  }
+  std::size_t write_some(std::uint64_t, ConstBuffer in) override { return in.size; }
+  void sync_all() override {}
+
+ private:
+  MemoryFile memory_;
+  std::mutex mutex_;
+  std::vector<std::pair<std::uint64_t, std::size_t>> reads_;
+};
+
+TEST(Reader, ReadsTheLastBytesOfATensorTogetherWithWhatIsBeforeThem) {
+  constexpr std::size_t kReadBytes = 64 << 10;
+  for (const std::size_t more : {0, 1, 2000, 4095, 4096}) {
+    Content content;
+    content.add({"t"}, "uint8", {4 * kReadBytes + more});
+    auto owned = std::make_unique<PagedFile>(content.write());
+    PagedFile& file = *owned;
+    ReadOptions options;
+    options.piece_bytes = kReadBytes;
+    const Reader reader(std::move(owned), std::move(options));
+    file.lengths_from(0);
+    EXPECT_TRUE(std::ranges::equal(reader.load()[0], content.data[0])) << more;
+    for (const std::size_t length : file.lengths_from(reader.tensors()[0].data_offset)) EXPECT_GT(length, 4096U) << more;
+  }
+}
+
 // Forgets the bytes that are written to it, and remembers where.
 class RecordedWrites final : public File {
  public:

@@ -69,7 +69,15 @@ FileTensorStream::FileTensorStream(const ReaderState& state, std::size_t tensor,
 }
 
 std::size_t FileTensorStream::part_bytes(std::uint64_t offset, std::size_t limit) const {
-  if (!header_.crypt.cipher) return aligned_part_bytes(info_.data_offset + offset, limit);
+  if (!header_.crypt.cipher) {
+    const std::uint64_t begin = info_.data_offset + offset;
+    const std::size_t part = aligned_part_bytes(begin, limit);
+    const std::uint64_t left = info_.data_length - offset;
+    // A read of its own for less than a page costs a device as much as for many.
+    const bool takes_rest = left > part && left - part < kPartAlignBytes &&
+                            begin % kPartAlignBytes + left <= limit + kPartAlignBytes;
+    return takes_rest ? static_cast<std::size_t>(left) : part;
+  }
   const std::uint64_t message = header_.crypt.cipher->message_bytes;
   if (message <= limit) return static_cast<std::size_t>(limit / message * message);
   // Parts of a long message begin where its blocks do.

@@ -5,6 +5,10 @@
 
 namespace tzmark {
 
+// The cores that are online, at least 1, as of the first call: the system opens a file for each answer, which took 0.3
+// ms of a load with 18 threads. Thread-safe.
+unsigned core_count();
+
 // Moves a thread that the caller has just started away from the caller's core, if both share one and the process may
 // use others. The kernel often starts a thread there when other cores have just served interrupts of a disk, and moves
 // it only after some of its time slices: on two cores of a virtual machine with Linux 6.18, two threads took turns for
