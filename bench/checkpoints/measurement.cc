@@ -42,9 +42,9 @@ class Measuring {
       : options_(options),
         place_(options.directory),
         state_(options.workload, options.state_bytes),
-        threads_(options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency())),
+        threads_(options.threads != 0 ? options.threads : core_count()),
         one_(options.step_ms, 1),
-        all_(options.step_ms, std::max(1U, std::thread::hardware_concurrency())),
+        all_(options.step_ms, core_count()),
         checkpointer_(checkpoint_options()) {}
 
   Measurement run() {

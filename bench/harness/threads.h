@@ -21,7 +21,7 @@ std::vector<std::jthread> start_all(std::size_t count, const Work& work, const G
   try {
     while (threads.size() < count) {
       threads.emplace_back(work, threads.size());
-      if (threads.size() < std::thread::hardware_concurrency()) separate_from_caller(threads.back());
+      if (threads.size() < core_count()) separate_from_caller(threads.back());
     }
   } catch (const std::exception&) {
     const std::size_t missing = count - threads.size();

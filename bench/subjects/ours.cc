@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <thread>
 #include <variant>
 #include <vector>
 
 #include "harness/free_memory.h"
 #include "harness/page_cache.h"
 #include "tzmark/error.h"
+#include "tzmark/threads.h"
 
 namespace tzmark::bench {
 namespace {
@@ -313,7 +313,7 @@ bool is_direct(std::string_view io) {
 }
 
 unsigned thread_count(unsigned threads) {
-  return threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
+  return threads != 0 ? threads : core_count();
 }
 
 unsigned queue_depth(const File& file, const IoSettings& moving) {

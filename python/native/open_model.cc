@@ -15,6 +15,7 @@
 
 #include "memory_file.h"
 #include "tzmark/error.h"
+#include "tzmark/threads.h"
 #include "tzmark/writer.h"
 
 namespace tzmark::py {
@@ -159,7 +160,7 @@ OpenModel::OpenModel(OpenOptions options)
       io_path_(options.read.io_path),
       data_file_name_(options.read.data_file_name.empty() ? options.file_name : options.read.data_file_name),
       is_mapped_(options.mapped),
-      threads_(options.read.threads != 0 ? options.read.threads : std::max(1U, std::thread::hardware_concurrency())),
+      threads_(options.read.threads != 0 ? options.read.threads : core_count()),
       has_passphrase_(options.read.key && std::holds_alternative<Passphrase>(*options.read.key)),
       process_(::getpid()) {
   const Progress progress = [meter = meter_](std::uint64_t bytes) { meter->add(bytes); };
