@@ -112,6 +112,10 @@ void run_all_checks(const BenchOptions& options, Output& output, int& status) {
     const RoundProgress progress(options.progress);
     CheckOptions checks{.directory = options.directory, .items = options.items};
     if (options.names_workload) checks.workload = options.workload;
+    if (!options.io.empty()) checks.io = chosen_paths(options.io);
+    if (std::ranges::find(checks.io, "gpudirect") != checks.io.end()) {
+      throw Error(ErrorCode::kUsage, "--io: items 1, 2 and 6 are of host memory; item 7 measures gpudirect");
+    }
     if (options.scale_bytes != 0) checks.scale_bytes = options.scale_bytes;
     checks.gpu_set_bytes = options.gpu_set_bytes;
     checks.contests.budget = std::chrono::seconds(options.budget_s);
@@ -181,7 +185,7 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
           "--scale", options->scale_bytes,
           "Scale the workload down to this many bytes (default 256MiB; with --check 128MiB, half of which is written)")
       ->transform(CLI::AsSizeValue(false));
-  bench->add_option("--io", options->io, "I/O paths, comma-separated (default: all available, without variants)")
+  bench->add_option("--io", options->io, "I/O paths, comma-separated (default: all available, without variants; with --check: six, four and all for items 1, 2 and 6)")
       ->delimiter(',');
   bench->add_option("--op", options->operations, "Operations: read, write")
       ->delimiter(',')

@@ -378,6 +378,32 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(verdicts["pwrite writes and reads the same bytes"], "pass")
         self.assertNotIn("fail", verdicts.values())
 
+    def test_checks_are_of_the_paths_that_were_named(self) -> None:
+        limits = ("--check", "--scale", "4MiB", "--rounds", "1")
+        document = self.document(*limits, "--items", "1,2,6", "--io", "pwrite,buffered")
+        of_paths = [
+            check["name"].split()[:2]
+            for check in document["checks"]
+            if " in lanes " not in check["name"]
+        ]
+        self.assertLessEqual(
+            {tuple(words) for words in of_paths},
+            {("codec", "pwrite"), ("codec", "buffered"), ("pwrite", "writes")}
+            | {("buffered", "writes")}
+            | {(io, do) for io in ("pwrite", "buffered") for do in ("read,", "write,")},
+        )
+        self.assertEqual(len(of_paths), 2 * 2 + 2 * 8 + 2)
+        scratch = ("--dir", str(self.directory))
+        self.bench(*limits, *scratch, "--items", "6", "--io", "nope", status=2)
+
+    def test_checks_leave_out_what_needs_a_name(self) -> None:
+        document = self.document(
+            *("--check", "--items", "1", "--scale", "4MiB", "--rounds", "1")
+        )
+        names = {check["name"].split()[1] for check in document["checks"]}
+        self.assertIn("uring-direct", names)
+        self.assertTrue(names.isdisjoint({"uring-sqpoll", "pwrite-dontcache"}))
+
     def test_a_flush_at_the_close_is_in_the_time_of_every_write(self) -> None:
         # The loader splits the variable at spaces, which the build directory may have.
         folder = tempfile.TemporaryDirectory()

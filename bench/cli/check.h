@@ -32,6 +32,7 @@ struct CheckOptions {
   std::uint64_t scale_bytes = 128 << 20;  // of what is read; half of it is written
   std::size_t gpu_set_bytes = kGpuWorkingSetBytes;
   std::vector<std::string> items = {};  // empty: all
+  std::vector<std::string> io = {};     // of items 1, 2 and 6; empty: six, four, and all
   std::string workload = {};            // of items 8 and 9; empty: all of theirs
   ContestOptions contests = {};         // the budget is that of all checks together
 };

@@ -17,27 +17,6 @@
 namespace tzmark::bench {
 namespace {
 
-// Returns the paths that were named; by default all available paths except variants.
-std::vector<std::string> chosen_paths(const BenchOptions& options) {
-  std::vector<std::string> names;
-  for (const IoPath& path : io_paths()) {
-    const bool named = std::ranges::find(options.io, path.name) != options.io.end();
-    if (!named && (!options.io.empty() || !path.variant_of.empty())) continue;
-    const std::string reason = path.why_unavailable();
-    if (reason.empty()) {
-      names.emplace_back(path.name);
-    } else if (named) {
-      throw Error(ErrorCode::kUnavailable, fmt::format("I/O path {}: {}", path.name, reason));
-    }
-  }
-  for (const std::string& name : options.io) {
-    if (std::ranges::find(names, name) == names.end()) {
-      throw Error(ErrorCode::kUsage, fmt::format("there is no I/O path '{}'; --list-io lists them", name));
-    }
-  }
-  return names;
-}
-
 Cache chosen_cache(const BenchOptions& options, std::string_view io) {
   if (is_direct(io)) return Cache::kDirect;
   return options.cache == "cold" ? Cache::kCold : Cache::kWarm;
@@ -79,7 +58,7 @@ class Matrix {
     drop_duplicates(options_.block_bytes);
     drop_duplicates(options_.queue_depths);
     drop_duplicates(options_.verifications);
-    for (const std::string& io : chosen_paths(options_)) {
+    for (const std::string& io : chosen_paths(options_.io)) {
       for (const std::uint64_t block : options_.block_bytes) {
         for (const unsigned depth : options_.queue_depths) {
           for (const unsigned threads : options_.threads) {
@@ -244,6 +223,26 @@ class Matrix {
 };
 
 }  // namespace
+
+std::vector<std::string> chosen_paths(const std::vector<std::string>& named) {
+  std::vector<std::string> names;
+  for (const IoPath& path : io_paths()) {
+    const bool is_named = std::ranges::find(named, path.name) != named.end();
+    if (!is_named && (!named.empty() || !path.variant_of.empty())) continue;
+    const std::string reason = path.why_unavailable();
+    if (reason.empty()) {
+      names.emplace_back(path.name);
+    } else if (is_named) {
+      throw Error(ErrorCode::kUnavailable, fmt::format("I/O path {}: {}", path.name, reason));
+    }
+  }
+  for (const std::string& name : named) {
+    if (std::ranges::find(names, name) == names.end()) {
+      throw Error(ErrorCode::kUsage, fmt::format("there is no I/O path '{}'; --list-io lists them", name));
+    }
+  }
+  return names;
+}
 
 std::vector<Measured> matrix_subjects(const BenchOptions& options, Workplace& place, SharedContent content) {
   if (!layout_from_name(options.layout)) {
