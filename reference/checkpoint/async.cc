@@ -161,8 +161,7 @@ SaveTimes AsyncCheckpointer::run(SaveTask task) {
 // Returns the memory for pieces in flight that the codec's pipeline, used for both formats, allocates at most.
 std::uint64_t AsyncCheckpointer::write_buffer_bytes(std::uint64_t bytes) const {
   const std::uint64_t piece_bytes = options_.piece_bytes + 2 * kPageBytes;
-  const std::uint64_t threads =
-      options_.threads != 0 ? options_.threads : core_count();
+  const std::uint64_t threads = options_.threads != 0 ? options_.threads : core_count();
   const std::uint64_t pieces = std::max(threads, kQueueDepthMax) + 2 * threads + 1;
   const std::uint64_t affordable = std::max(kWriteBufferBytesMax / piece_bytes, threads + 2);
   return std::min({pieces, affordable, bytes / options_.piece_bytes + 2}) * piece_bytes;

@@ -95,10 +95,11 @@ inline constexpr std::size_t kTransfersOfPieceMax = 40;
 inline constexpr std::size_t kTransferBytesMin = 4096;
 using FileTransfers = std::array<FileTransfer, kTransfersOfPieceMax>;
 
-// Splits the first transfer into several of about that many bytes, at offsets that are multiples of it; the last one
-// takes up to kTransferBytesMin more. Returns how many there are.
+// Splits the first transfer, if it is larger, into several of about that many bytes, at offsets that are multiples of
+// it; the last one takes up to kTransferBytesMin more. Returns how many there are.
 inline std::size_t split_transfer(FileTransfers& transfers, std::size_t bytes) {
   const FileTransfer whole = transfers[0];
+  if (whole.transfer.memory.size <= bytes + kTransferBytesMin) return 1;
   const std::uint64_t end = whole.transfer.offset + whole.transfer.memory.size;
   std::uint64_t at = whole.transfer.offset;
   std::size_t count = 0;

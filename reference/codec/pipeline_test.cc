@@ -484,8 +484,11 @@ TEST(SplitTransfer, LastPartTakesALittleMore) {
   transfers[0].transfer.memory = {memory.data(), memory.size()};
   ASSERT_EQ(split_transfer(transfers, 40'000), 2U);
   EXPECT_EQ(transfers[1].transfer.memory.size, 44'095U);
-  transfers[0].transfer.memory = {memory.data(), 1};
+  // Not at a border that it happens to contain.
+  transfers[0].transfer.offset = 30'000;
+  transfers[0].transfer.memory = {memory.data(), 44'096};
   EXPECT_EQ(split_transfer(transfers, 40'000), 1U);
+  EXPECT_EQ(transfers[0].transfer.memory.size, 44'096U);
 }
 
 TEST(SplitTransfer, LeavesTheRestToTheLastPart) {

@@ -74,8 +74,8 @@ std::size_t FileTensorStream::part_bytes(std::uint64_t offset, std::size_t limit
     const std::size_t part = aligned_part_bytes(begin, limit);
     const std::uint64_t left = info_.data_length - offset;
     // A read of its own for less than a page costs a device as much as for many.
-    const bool takes_rest = left > part && left - part < kPartAlignBytes &&
-                            begin % kPartAlignBytes + left <= limit + kPartAlignBytes;
+    const bool takes_rest =
+        left > part && left - part < kPartAlignBytes && begin % kPartAlignBytes + left <= limit + kPartAlignBytes;
     return takes_rest ? static_cast<std::size_t>(left) : part;
   }
   const std::uint64_t message = header_.crypt.cipher->message_bytes;

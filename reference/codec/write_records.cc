@@ -152,7 +152,8 @@ struct LargeRecord {
   std::size_t header_bytes() const { return header.size(); }
   std::size_t part_bytes(std::uint64_t offset, std::size_t most) const {
     if (chunk_bytes != 0) return most / chunk_bytes * chunk_bytes;
-    return aligned_part_bytes(data_offset + offset, most, std::min(most, part_align_bytes));
+    return aligned_part_bytes(data_offset + offset, most,
+                              std::min(part_align_bytes, most / kPartAlignBytes * kPartAlignBytes));
   }
 
   // Whether exactly two parts share a page: the part that begins at offset and the previous one. REQUIRES: encrypted.
