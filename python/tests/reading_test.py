@@ -320,6 +320,26 @@ time.sleep(0.2)
         self.assertTrue(torch.equal(loaded["deep"], deep))
         self.assertTrue(torch.equal(loaded["half"], half))
 
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_what_has_many_dimensions_can_be_saved_again(self) -> None:
+        path = self.directory / "deep.tensors"
+        deep = torch.arange(6.0).reshape([1] * 38 + [2, 3])
+        tzmark.save_file({"deep": deep}, path)
+        # A buffer where numpy has no array of that shape.
+        tzmark.save_file(tzmark.load_file(path), self.directory / "again.tensors")
+        again = tzmark.load_file(self.directory / "again.tensors", framework="pt")
+        self.assertTrue(torch.equal(again["deep"], deep))
+
+    @unittest.skipIf(np.__version__ < "2", "numpy 1 has 32 dimensions at most")
+    def test_big_endian_of_many_dimensions(self) -> None:
+        path = self.directory / "deep.tensors"
+        deep = np.arange(6, dtype="<f4").reshape((1,) * 38 + (2, 3))
+        tzmark.save_file({"deep": deep}, path)
+        path.write_bytes(path.read_bytes().replace(b"<f4", b">f4"))
+        loaded = tzmark.open(path, verify=False)["deep"]
+        self.assertEqual(loaded.tobytes(), deep.tobytes())
+        np.testing.assert_array_equal(loaded, deep.view(">f4"))
+
     def test_fork_with_a_forced_path(self) -> None:
         """Paths whose state parent and child would share refuse in the child; the parent reads on."""
         for io in [name for name, why in tzmark.io_paths().items() if not why]:

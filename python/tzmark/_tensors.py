@@ -68,7 +68,10 @@ def to_numpy(buffer: _tzmark.Buffer) -> Any:
         elif buffer.meta or name is None or name.startswith(_OPAQUE):
             return buffer
         else:
-            array = numpy.asarray(buffer.as_bytes()).view(name).reshape(buffer.shape)
+            dtype = numpy.dtype(name)
+            if buffer.big_endian:
+                dtype = dtype.newbyteorder(">")
+            array = numpy.asarray(buffer.as_bytes()).view(dtype).reshape(buffer.shape)
     except (OverflowError, ValueError):
         return buffer
     if name is not None and name.startswith(_OPAQUE):
@@ -160,6 +163,7 @@ def is_tensor(value: object) -> bool:
     """Whether a value has memory that can be saved: of torch, numpy or a library with DLPack."""
     return (
         is_torch(value)
+        or isinstance(value, _tzmark.Buffer)
         or hasattr(value, "__array_interface__")
         or hasattr(value, "__dlpack__")
     )
@@ -172,9 +176,10 @@ def memory_of(
     if is_torch(value):
         return _memory_of_torch(value, name)
     if isinstance(value, _tzmark.Buffer) and value.dtype is not None and not value.meta:
-        interface = value.__array_interface__
-        if not interface["typestr"].startswith(">"):
-            return value.dtype, value.shape, interface["data"][0], value.nbytes, value
+        if not value.big_endian:
+            # As bytes, for numpy's description has 32 dimensions at most.
+            address = value.as_bytes().__array_interface__["data"][0]
+            return value.dtype, value.shape, address, value.nbytes, value
     return _memory_of_array(value, name)
 
 
