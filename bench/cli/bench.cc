@@ -185,7 +185,11 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
           "--scale", options->scale_bytes,
           "Scale the workload down to this many bytes (default 256MiB; with --check 128MiB, half of which is written)")
       ->transform(CLI::AsSizeValue(false));
-  bench->add_option("--io", options->io, "I/O paths, comma-separated (default: all available, without variants; with --check: six, four and all for items 1, 2 and 6)")
+  bench
+      ->add_option(
+          "--io", options->io,
+          "I/O paths, comma-separated (default: all available, without variants; with --check: six, four and all "
+          "for items 1, 2 and 6)")
       ->delimiter(',');
   bench->add_option("--op", options->operations, "Operations: read, write")
       ->delimiter(',')

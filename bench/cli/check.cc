@@ -286,24 +286,26 @@ Sha256Digest file_digest(const std::string& file_name) {
 // Item 6: every path writes the same bytes and reads the same tensors.
 void same_bytes(CheckGroup& group) {
   const auto content = group.content(make_workload("mixed", 32 * kMiB));
-  std::optional<Sha256Digest> first;
+  const auto write = [&](const std::string& io) {
+    std::string name = group.place().new_name(".tensors");
+    WriteOptions options = write_options({});
+    options.io_path = io;
+    write_file(name, content->table(), content->source(), options);
+    return name;
+  };
+  const Sha256Digest expected = file_digest(write("pwrite"));
   for (const std::string& io : named_or(group.options(), host_paths())) {
     RatioCheck check{.item = "6",
                      .name = fmt::format("{} writes and reads the same bytes", io),
                      .measured = {io},
                      .against = {"the bytes of pwrite"},
                      .required = 1};
-    const std::string name = group.place().new_name(".tensors");
     try {
-      WriteOptions options = write_options({});
-      options.io_path = io;
-      write_file(name, content->table(), content->source(), options);
-      const Sha256Digest digest = file_digest(name);
-      if (!first) first = digest;
+      const std::string name = write(io);
       ReadOptions reading;
       reading.io_path = io;
       const LoadedTensors loaded = Reader::open(name, std::move(reading)).load();
-      bool same = digest == *first && loaded.size() == content->table().size();
+      bool same = file_digest(name) == expected && loaded.size() == content->table().size();
       for (std::size_t i = 0; same && i < loaded.size(); ++i) same = std::ranges::equal(loaded[i], (*content)[i]);
       const double share = same ? 1 : 0;
       check.ratio = {.estimate = share, .low = share, .high = share, .pairs = 1};

@@ -33,7 +33,7 @@ class Scheduler {
       contest.interval.finish();
       judge(contest);
     }
-    for (Contest& contest : contests_) laps_max_.push_back(2 * contest.interval.pairs());
+    for (Contest& contest : contests_) laps_max_.push_back(contest.interval.next_look());
     run_while(&Scheduler::may_become_clear);
     return filter_.conditions();
   }

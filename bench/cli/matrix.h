@@ -14,8 +14,8 @@ namespace tzmark::bench {
 // available by its name.
 std::vector<Measured> matrix_subjects(const BenchOptions& options, Workplace& place, SharedContent content);
 
-// Returns the paths that were named; if none was, all available ones except variants. Throws kUsage for an unknown name,
-// kUnavailable for a named one that this machine lacks.
+// Returns the paths that were named; if none was, all available ones except variants. Throws kUsage for an unknown
+// name, kUnavailable for a named one that this machine lacks.
 std::vector<std::string> chosen_paths(const std::vector<std::string>& named);
 
 // The tensors that they move.

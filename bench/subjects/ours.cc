@@ -312,9 +312,7 @@ bool is_direct(std::string_view io) {
   return io == "direct" || io == "uring-direct" || io == "uring-sqpoll" || io == "gpudirect";
 }
 
-unsigned thread_count(unsigned threads) {
-  return threads != 0 ? threads : core_count();
-}
+unsigned thread_count(unsigned threads) { return threads != 0 ? threads : core_count(); }
 
 unsigned queue_depth(const File& file, const IoSettings& moving) {
   if (moving.queue_depth != 0) return moving.queue_depth;
