@@ -51,7 +51,7 @@ double Estimates::location(std::size_t setting) const {
 }
 
 bool Estimates::is_behind(std::size_t a, std::size_t b, double loss, double errors) const {
-  if (a == b || behind(a, b) <= loss + errors * std::hypot(error(a), error(b))) return false;
+  if (a == b || behind(a, b) <= loss + errors * std::sqrt(error(a) * error(a) + error(b) * error(b))) return false;
   // One outlier on either side must not decide.
   const double fastest_of_a = count(a) < kFew ? std::ranges::min(logs(a)) : location(a);
   const double slowest_of_b = count(b) < kFew ? std::ranges::max(logs(b)) : location(b);
