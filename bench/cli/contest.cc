@@ -14,6 +14,8 @@ namespace {
 // Enough that the first one, which needs more preparation, matters little; few enough that no moment of the machine
 // decides a contest, whose first look needs 10 laps.
 constexpr std::size_t kLapsInARow = 4;
+// Of the budget, for borderline ratios: contests of later groups need what is left to be decided at all.
+constexpr double kClearingShare = 0.1;
 
 class Scheduler {
  public:
@@ -22,7 +24,7 @@ class Scheduler {
         contests_(contests),
         options_(options),
         random_(options.seed),
-        begin_(options.now()),
+        end_(options.now() + options.budget),
         position_(subjects.size()),
         filter_(options.is_disturbed) {}
 
@@ -34,6 +36,8 @@ class Scheduler {
       judge(contest);
     }
     for (Contest& contest : contests_) laps_max_.push_back(contest.interval.next_look());
+    end_ = std::min(
+        end_, options_.now() + std::chrono::duration_cast<std::chrono::nanoseconds>(options_.budget * kClearingShare));
     run_while(&Scheduler::may_become_clear);
     return filter_.conditions();
   }
@@ -70,7 +74,7 @@ class Scheduler {
     for (std::size_t i = 0; i < kLapsInARow && rest().count() > 0 && (this->*wants)(contest); ++i) lap(contest);
   }
 
-  std::chrono::nanoseconds rest() const { return begin_ + options_.budget - options_.now(); }
+  std::chrono::nanoseconds rest() const { return end_ - options_.now(); }
 
   // The contests that can be decided in the time that is left, the cheapest first; one if none can.
   std::vector<std::size_t> affordable(bool (Scheduler::*wants)(const Contest&) const) const {
@@ -148,7 +152,7 @@ class Scheduler {
   const std::span<Contest> contests_;
   const ContestOptions& options_;
   std::mt19937_64 random_;
-  const std::chrono::steady_clock::time_point begin_;
+  std::chrono::steady_clock::time_point end_;
   std::uint64_t position_;
   std::vector<std::size_t> laps_max_;  // by contest, after the budget has been given to those that were open
   LapFilter filter_;
