@@ -119,9 +119,9 @@ TEST_F(ContestTest, ACoinDecidesTheOrderSoThatDriftFavorsNeither) {
   machine_.drift_per_second = 0.2;
   add("a", 1, 0);
   add("b", 1, 0);
-  std::vector<Contest> contests = {contest(0, 1, 0.999)};
+  std::vector<Contest> contests = {contest(0, 1, 0.999), contest(0, 1, 0.999)};
   run(contests, std::chrono::seconds(10));
-  ASSERT_GE(machine_.order.size(), 30U);
+  ASSERT_GE(machine_.order.size(), 40U);
   std::size_t forwards = 0;
   for (std::size_t i = 0; i + 2 <= machine_.order.size(); i += 2) {
     EXPECT_NE(machine_.order[i], machine_.order[i + 1]);

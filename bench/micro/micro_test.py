@@ -21,6 +21,7 @@ FAMILIES = {
     "encode_tensor_header",
     "open_index",
     "parse_name",
+    "pread",
     "serialize_name",
     "open_safetensors",
     "canonical_json",

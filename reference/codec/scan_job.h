@@ -184,7 +184,7 @@ class ScanJob {
   }
 
   // From the page cache 128 KiB are 1.4 times as fast as 2 MiB, measured on a Xeon with 2 MiB of L2 cache a core. A
-  // device wants the transfers that suit it: half of them cost 5 to 15 % on Zen 4. All threads take one lock for each
+  // device wants the transfers that suit it: half of them cost 9 to 14 % on Zen 4. All threads take one lock for each
   // piece, so with more than four of them, which was not measured, parts are larger.
   static std::size_t lane_part_bytes_of(const ReaderState& state) {
     const std::size_t piece_bytes = state.options.piece_bytes;

@@ -34,7 +34,7 @@ class Judging(unittest.TestCase):
     ) -> subprocess.CompletedProcess[str]:
         for number, verdicts in enumerate(runs):
             checks = [
-                {"item": "1", "name": name, "verdict": verdict}
+                {"item": "1", "name": name, "verdict": verdict, "note": "no space"}
                 for name, verdict in verdicts.items()
             ]
             Path(f"{self.tzmark}.verdicts.{number}").write_text(
@@ -71,6 +71,23 @@ class Judging(unittest.TestCase):
         done = self.run_script({"a": "pass", "gpu": "not measured"})
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("1 of 1 lines decided", done.stdout)
+
+    def test_what_is_missing_in_one_run_fails(self) -> None:
+        done = self.run_script({"a": "pass", "b": "pass"}, {"a": "pass"})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("1 b was not measured in every run", done.stdout)
+
+    def test_a_group_that_an_error_ended_is_no_run(self) -> None:
+        done = self.run_script({"a": "pass", "all of a group": "not measured"})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no space", done.stderr)
+
+    def test_a_file_that_holds_no_runs_is_an_error(self) -> None:
+        kept = self.directory / "runs.json"
+        kept.write_text("{")
+        for name in (str(kept), ""):
+            done = self.run_script({"a": "pass"}, arguments=("--json", name))
+            self.assertEqual(done.returncode, 2, done.stderr)
 
     def test_earlier_runs_count_too(self) -> None:
         kept = ("--json", str(self.directory / "runs.json"))

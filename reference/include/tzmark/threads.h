@@ -5,8 +5,7 @@
 
 namespace tzmark {
 
-// The cores that are online, at least 1, as of the first call: the system opens a file for each answer, which took 0.3
-// ms of a load with 18 threads. Thread-safe.
+// The cores that are online, at least 1, as of the first call: the system opens a file for each answer. Thread-safe.
 unsigned core_count();
 
 // Moves a thread that the caller has just started away from the caller's core, if both share one and the process may
