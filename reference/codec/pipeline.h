@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <compare>
 #include <concepts>
 #include <condition_variable>
@@ -164,6 +165,7 @@ class Pipeline {
         thread_count_(static_cast<unsigned>(std::min<std::uint64_t>(options.thread_count(), piece_count_))),
         depth_(transfers_in_flight(options)),
         worker_count_(asynchronous_ || depth_ <= thread_count_ ? thread_count_ : thread_count_ + depth_),
+        transfers_first_(asynchronous_ || worker_count_ > thread_count_),
         reads_(options.reads),
         memory_bytes_(whole_pages(options.piece_bytes)),
         part_memory_bytes_(part_bytes(options) < options.piece_bytes ? whole_pages(part_bytes(options)) : 0),
@@ -294,14 +296,14 @@ class Pipeline {
     }
   }
 
-  // Lower comes first. On an asynchronous path transfers start before a thread computes; otherwise the step comes first
-  // that unblocks others. Where writes to a file take turns, a second writer would only wait for the first.
+  // Lower comes first. Transfers that proceed beside the cores start before a thread computes; otherwise the step comes
+  // first that unblocks others. Where writes to a file take turns, a second writer would only wait for the first.
   int priority(Kind kind) const {
     // none, read, produce, chain, few chains, consume, write
-    constexpr std::array<int, 7> kAsynchronous = {8, 1, 4, 3, 5, 2, 0};
-    constexpr std::array<int, 7> kSynchronous = {8, 5, 4, 2, 6, 1, 3};
+    constexpr std::array<int, 7> kTransfersFirst = {8, 1, 4, 3, 5, 2, 0};
+    constexpr std::array<int, 7> kComputesFirst = {8, 5, 4, 2, 6, 1, 3};
     if (kind == Kind::kWrite && writes_take_turns_) return writing_ == 0 ? 0 : 7;
-    return (asynchronous_ ? kAsynchronous : kSynchronous)[static_cast<std::size_t>(kind)];
+    return (transfers_first_ ? kTransfersFirst : kComputesFirst)[static_cast<std::size_t>(kind)];
   }
 
   // Chooses what this thread does next. The lock is held. room: whether the thread's queue accepts another transfer.
@@ -330,6 +332,26 @@ class Pipeline {
         free != nullptr && !holds_enough() && !exhausted_ && (room || !reads_) && (file_ != nullptr || may_compute);
     if (may_begin && priority(Kind::kRead) < priority(best.kind) && begin(*free)) return {Kind::kRead, free};
     return best;
+  }
+
+  // Whether a thread with an empty queue would find a task. The lock is held.
+  bool has_task() {
+    const bool may_compute = computing_ < thread_count_;
+    const bool room = asynchronous_ || reading_ + writing_ < depth_;
+    bool is_free = false;
+    for (Slot& s : slots_) {
+      const Kind kind = next_step(s);
+      if (kind != Kind::kNone && (kind == Kind::kWrite ? room : may_compute)) return true;
+      if (may_compute && may_chain(s)) return true;
+      is_free = is_free || s.state == State::kFree;
+    }
+    return is_free && !holds_enough() && !exhausted_ && (room || !reads_) && (file_ != nullptr || may_compute);
+  }
+
+  // Called before a thread gives up the lock to do something: wakes one that waits if there is a task for it, which
+  // wakes the next one. To wake all of them each time would cost more than many tasks.
+  void wake_another() {
+    if (waiting_ > 0 && has_task()) changed_.notify_one();
   }
 
   static bool precedes(const Slot& a, const Slot& b) {
@@ -408,7 +430,11 @@ class Pipeline {
       if (task.kind != Kind::kNone) {
         perform(task, queue, lock);
       } else if (queue != nullptr && queue->in_flight() > 0) {
-        reap(*queue, lock);
+        if (asynchronous_ && computing_ > 0 && !is_one_looking_) {
+          wait_for_task_or_transfer(lock);
+        } else {
+          reap(*queue, lock);
+        }
       } else if (exhausted_ && used_ == 0) {
         changed_.notify_all();
         return;
@@ -416,10 +442,19 @@ class Pipeline {
         ++waiting_;
         changed_.wait(lock);
         --waiting_;
-        continue;
       }
-      if (waiting_ > 0) changed_.notify_all();
     }
+  }
+
+  // What another thread computes may become work for this one before its own transfers are through, which are looked at
+  // in between. One thread at a time does so, and only then, because each look costs some microseconds.
+  void wait_for_task_or_transfer(std::unique_lock<std::mutex>& lock) {
+    constexpr std::chrono::microseconds kBetweenLooks{100};
+    is_one_looking_ = true;
+    ++waiting_;
+    changed_.wait_for(lock, kBetweenLooks);
+    --waiting_;
+    is_one_looking_ = false;
   }
 
   void perform(const Task& task, TransferQueue* queue, std::unique_lock<std::mutex>& lock) {
@@ -432,6 +467,7 @@ class Pipeline {
       s.queue = queue;
       unsigned& now = task.kind == Kind::kRead ? reading_ : writing_;
       ++now;
+      wake_another();
       try {
         move(s, task.kind, queue, lock);
       } catch (...) {
@@ -448,6 +484,7 @@ class Pipeline {
     if (task.kind == Kind::kChain || task.kind == Kind::kFewChains) return chain(s, lock);
     s.state = State::kComputing;
     ++computing_;
+    wake_another();
     lock.unlock();
     std::exception_ptr error;
     try {
@@ -476,6 +513,7 @@ class Pipeline {
       steps[i] = {&taken[i]->piece, memory_of(*taken[i]), {}};
     }
     ++computing_;
+    wake_another();
     lock.unlock();
     try {
       job_.chain(std::span(steps).first(count));
@@ -566,6 +604,7 @@ class Pipeline {
   }
 
   void reap(TransferQueue& queue, std::unique_lock<std::mutex>& lock) {
+    wake_another();
     lock.unlock();
     Transfer& done = queue.wait();
     lock.lock();
@@ -611,6 +650,7 @@ class Pipeline {
   const unsigned thread_count_;
   const unsigned depth_;
   const unsigned worker_count_;
+  const bool transfers_first_;  // as they do not need the cores
   const bool reads_;
   const std::size_t memory_bytes_, part_memory_bytes_;  // of a slot, whole pages
   std::vector<Slot> slots_;
@@ -625,6 +665,7 @@ class Pipeline {
   unsigned computing_ = 0;
   unsigned reading_ = 0, writing_ = 0;  // threads that start or make transfers
   unsigned waiting_ = 0;
+  bool is_one_looking_ = false;
   bool exhausted_ = false;
   std::exception_ptr error_;
   Position error_position_;

@@ -398,6 +398,118 @@ TEST(PipelineWritesTest, ThreadsComputeWhileAllWritesAreInFlight) {
   EXPECT_EQ(file.most_at_once(), kDepth) << "not more than asked for";
 }
 
+// The transfers of its first queue are through once the second one has some, and those of the second one when they may
+// be.
+class UnequalFile final : public File {
+ public:
+  explicit UnequalFile(const std::atomic<bool>& may_end) : may_end_(may_end) {}
+  std::string_view io_path() const override { return "unequal"; }
+  std::uint64_t size() const override { return 2 * kWorkBytes; }
+  bool is_asynchronous() const override { return true; }
+  std::unique_ptr<TransferQueue> make_queue(unsigned depth) override {
+    const bool is_first = queues_++ == 0;
+    if (!is_first) second_ = std::this_thread::get_id();
+    return std::make_unique<Queue>(*this, depth, is_first);
+  }
+
+  // Called by the first thread while it computes, for which the second one waits. Whether the second one has probably
+  // nothing to do, or is this one.
+  bool second_is_idle() {
+    if (second_.load() == std::this_thread::get_id()) return true;
+    first_computes_ = true;
+    return looks_ >= kLooks;
+  }
+
+ protected:
+  std::size_t read_some(std::uint64_t, MutableBuffer) override { throw std::logic_error("not through a queue"); }
+  std::size_t write_some(std::uint64_t, ConstBuffer) override { throw std::logic_error("not through a queue"); }
+  void sync_all() override {}
+
+ private:
+  class Queue final : public TransferQueue {
+   public:
+    Queue(UnequalFile& file, unsigned depth, bool is_first) : file_(file), depth_(depth), is_first_(is_first) {}
+    unsigned depth() const override { return depth_; }
+    unsigned in_flight() const override { return static_cast<unsigned>(started_.size()); }
+    void start(Transfer& transfer) override {
+      if (!is_first_) {
+        file_.second_starts_ = true;
+        while (!file_.may_end_ && !file_.first_computes_) std::this_thread::yield();
+      }
+      started_.push_back(&transfer);
+    }
+    Transfer& wait() override {
+      if (!is_first_) file_.looks_ = kLooks;
+      while (!is_through()) std::this_thread::yield();
+      return take();
+    }
+    Transfer* poll() override {
+      if (!is_first_) ++file_.looks_;
+      return !started_.empty() && is_through() ? &take() : nullptr;
+    }
+
+   private:
+    bool is_through() const { return file_.may_end_ || (is_first_ && file_.second_starts_); }
+    Transfer& take() {
+      Transfer& first = *started_.front();
+      started_.erase(started_.begin());
+      return first;
+    }
+
+    UnequalFile& file_;
+    const unsigned depth_;
+    const bool is_first_;
+    std::vector<Transfer*> started_;
+  };
+  static constexpr int kLooks = 3;
+
+  const std::atomic<bool>& may_end_;
+  std::atomic<int> queues_ = 0, looks_ = 0;
+  std::atomic<bool> second_starts_ = false, first_computes_ = false;
+  std::atomic<std::thread::id> second_{};
+};
+
+// Once the second thread has nothing to do, its consume stages need both threads at once.
+struct MeetingJob : RecordingJob {
+  MeetingJob(std::size_t pieces, UnequalFile& file, std::atomic<bool>& met)
+      : RecordingJob(std::vector<int>(pieces, -1), &file, false), file_(file), met_(met) {}
+  void chain(std::span<ChainStep<Piece>> steps) {
+    wait_until([&] { return file_.second_is_idle() || consuming_ > 0; });
+    RecordingJob::chain(steps);
+  }
+  void consume(Piece& piece, std::span<std::byte> memory) {
+    if (++consuming_ == 2) met_ = true;
+    wait_until([] { return false; });
+    RecordingJob::consume(piece, memory);
+  }
+  template <typename Condition>
+  void wait_until(const Condition& condition) {
+    constexpr std::chrono::seconds kPatience{5};
+    for (const auto begin = std::chrono::steady_clock::now(); !met_ && !condition();) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (std::chrono::steady_clock::now() - begin < kPatience) continue;
+      gave_up_ = true;
+      met_ = true;  // lets the other thread's transfers end
+    }
+  }
+  UnequalFile& file_;
+  std::atomic<bool>& met_;
+  std::atomic<int> consuming_ = 0;
+  std::atomic<bool> gave_up_ = false;
+};
+
+TEST(PipelineQueuesTest, AThreadWhoseTransfersAreInFlightTakesTheWorkOfAnother) {
+  constexpr std::size_t kCount = 3;  // few, so that the second thread is soon without work
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<bool> met = false;
+    UnequalFile file(met);
+    MeetingJob job(kCount, file, met);
+    Pipeline(job, {.threads = 2, .piece_bytes = kPieceBytes, .queue_depth = 8}, kWorkBytes, &file).run();
+    EXPECT_FALSE(job.gave_up_);
+    if (job.gave_up_) break;
+  }
+}
+
 // Its calls block. The queue breaks at the transfers of one piece, for want of memory say.
 class BreakingFile final : public File {
  public:
