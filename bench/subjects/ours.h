@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "harness/fio.h"
@@ -43,11 +44,14 @@ std::unique_ptr<Subject> codec_write(Workplace& place, SharedContent content, co
 std::unique_ptr<Subject> codec_open(Workplace& place, SharedContent content, const FileFormat& stored,
                                     const IoSettings& moving);
 
-// Reads every byte of the content once, in blocks, on as many threads as the codec uses.
+// Reads every byte of the content once, in blocks, on as many threads as the codec uses. The blocks are aligned in the
+// file and in memory; with `as`, they are those of the tensors in a file that the codec has written in this format, and
+// the target is not a sink.
 std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const IoSettings& moving, Target target,
-                                  Cache cache);
-// Writes the same bytes into a new file.
-std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const IoSettings& moving);
+                                  Cache cache, std::optional<FileFormat> as = {});
+// Writes the same bytes into a new file; with `as`, to where the codec writes them, and nothing else.
+std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const IoSettings& moving,
+                                   std::optional<FileFormat> as = {});
 
 // Transfers as fio makes them over "direct" or "uring-direct", to compare with it: see harness/fio.h.
 std::unique_ptr<Subject> raw_as_fio(Workplace& place, SharedContent content, FileOperation operation,

@@ -2,15 +2,12 @@
 #include <sodium.h>
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
 #include <vector>
 
 #include "harness/free_memory.h"
-#include "harness/threads.h"
+#include "subjects/block_mover.h"
 #include "subjects/ours.h"
 #include "tzmark/device_memory.h"
 #include "tzmark/error.h"
@@ -20,156 +17,51 @@
 namespace tzmark::bench {
 namespace {
 
-// Where latencies are added: of the submission, in asynchronous queues alone, and from there to the completion.
-struct Latencies {
-  LatencyHistogram& submission;
-  LatencyHistogram& completion;
-};
-
 // For latencies that nobody reads.
 struct IgnoredLatencies {
   LatencyHistogram submission, completion;
   operator Latencies() { return {submission, completion}; }
 };
 
-// Transfers each block of a file once, on several threads.
-class BlockMover {
- public:
-  // Returns the memory for a block. No two transfers in flight share a slot.
-  using MemoryOf = std::function<std::byte*(std::uint64_t block, std::size_t slot)>;
+// The memory of a block of a whole file. No two transfers in flight share a slot.
+using MemoryOf = std::function<std::byte*(std::uint64_t block, std::size_t slot)>;
 
-  BlockMover(File& file, Transfer::Kind kind, std::uint64_t bytes, const IoSettings& moving, MemoryOf memory_of,
-             MemoryKind memory_kind = MemoryKind::kHost)
-      : file_(file),
-        kind_(kind),
-        bytes_(bytes),
-        moving_(moving),
-        memory_of_(std::move(memory_of)),
-        memory_kind_(memory_kind) {
-    const unsigned threads = thread_count(moving.threads);
-    const unsigned depth = queue_depth(file, moving);
-    workers_ = file.is_asynchronous() ? threads : std::max(threads, depth);
-    queue_depth_ = file.is_asynchronous() ? (depth + threads - 1) / threads : 1;
-  }
+// Moves the first bytes of a file in blocks of equal size.
+BlockMover move_blocks(File& file, Transfer::Kind kind, std::uint64_t bytes, const IoSettings& moving,
+                       MemoryOf memory_of, MemoryKind memory_kind = MemoryKind::kHost) {
+  const std::uint64_t block_bytes = moving.block_bytes;
+  return {file, kind, (bytes + block_bytes - 1) / block_bytes, moving,
+          [=, memory_of = std::move(memory_of)](std::uint64_t number, std::size_t slot) -> Block {
+            const std::uint64_t offset = number * block_bytes;
+            return {offset,
+                    {memory_of(number, slot), static_cast<std::size_t>(std::min(block_bytes, bytes - offset)),
+                     memory_kind}};
+          }};
+}
 
-  // Sets memory that transfers use repeatedly, so that queues can register it.
-  void reuse(MutableBuffer memory) { reused_ = memory; }
-  // Lets no transfer start before all threads are ready.
-  void start_together() { starts_together_ = true; }
-  // Sets what is done to the memory of a transfer just before it.
-  void before_each(std::function<void(const Transfer&)> change) { before_each_ = std::move(change); }
-
-  std::size_t slot_count() const { return std::size_t{workers_} * queue_depth_; }
-
-  // Returns the time from the first start, or from when all threads were ready, to the last end.
-  std::chrono::nanoseconds run(Latencies latencies) {
-    begin_ = end_ = std::chrono::steady_clock::now();
-    {
-      const auto helpers = start_all(
-          workers_ - 1, [this, latencies](std::size_t i) { work(static_cast<unsigned>(i) + 1, latencies); },
-          [this](std::size_t) { stop(); });
-      work(0, latencies);
+// The blocks of the tensors of a file: each tensor from its place in the file, to or from its place in the content.
+std::vector<Block> blocks_of_tensors(const Reader& reader, const TensorContent& content, std::uint64_t block_bytes) {
+  std::vector<Block> blocks;
+  for (std::size_t i = 0; i < content.table().size(); ++i) {
+    const auto found = reader.find(content.workload().tensors[i].name);
+    if (!found) throw Error(ErrorCode::kFileChanged, "a tensor is missing");
+    const std::uint64_t begin = reader.tensors()[*found].data_offset;
+    // A write does not change the memory.
+    const std::span<const std::byte> tensor = content[i];
+    auto* const memory = const_cast<std::byte*>(tensor.data());
+    for (std::uint64_t at = 0; at < tensor.size(); at += block_bytes) {
+      blocks.push_back(
+          {begin + at, {memory + at, static_cast<std::size_t>(std::min(block_bytes, tensor.size() - at))}});
     }
-    if (error_) std::rethrow_exception(error_);
-    return end_ - begin_;
   }
-
- private:
-  struct InFlight {
-    Transfer transfer;
-    std::chrono::steady_clock::time_point submitted;
-    std::size_t number = 0;
-  };
-
-  void wait_for_others() {
-    std::unique_lock lock(mutex_);
-    if (++ready_ == workers_) {
-      begin_ = std::chrono::steady_clock::now();
-      changed_.notify_all();
-    }
-    changed_.wait(lock, [&] { return ready_ == workers_ || is_stopped_; });
-  }
-
-  // Ends all threads.
-  void stop() {
-    next_block_ = bytes_;
-    const std::lock_guard lock(mutex_);
-    is_stopped_ = true;
-    changed_.notify_all();
-  }
-
-  void work(unsigned worker, Latencies latencies) try {
-    LatencyHistogram submission, completion;
-    std::vector<InFlight> slots(queue_depth_);
-    for (std::size_t i = 0; i < slots.size(); ++i) slots[i].number = worker * std::size_t{queue_depth_} + i;
-    const auto queue = file_.make_queue(queue_depth_);
-    if (reused_.size > 0) queue->register_memory({&reused_, 1});
-    if (starts_together_) wait_for_others();
-    std::size_t fresh = 0;
-    while (fresh < slots.size() && start(slots[fresh], *queue, submission)) ++fresh;
-    while (queue->in_flight() > 0) {
-      Transfer& done = queue->wait();
-      InFlight& slot = *static_cast<InFlight*>(done.owner);
-      completion.record(std::chrono::steady_clock::now() - slot.submitted);
-      if (done.error) std::rethrow_exception(done.error);
-      start(slot, *queue, submission);
-    }
-    const auto end = std::chrono::steady_clock::now();
-    const std::lock_guard lock(mutex_);
-    end_ = std::max(end_, end);
-    latencies.completion.merge(completion);
-    if (file_.is_asynchronous()) latencies.submission.merge(submission);
-  } catch (...) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!error_) error_ = std::current_exception();
-    }
-    stop();
-  }
-
-  bool start(InFlight& slot, TransferQueue& queue, LatencyHistogram& submission) {
-    const std::uint64_t block = next_block_.fetch_add(1);
-    if (block >= (bytes_ + moving_.block_bytes - 1) / moving_.block_bytes) return false;
-    const std::uint64_t offset = block * moving_.block_bytes;
-    slot.transfer.kind = kind_;
-    slot.transfer.offset = offset;
-    slot.transfer.memory = {memory_of_(block, slot.number),
-                            static_cast<std::size_t>(std::min<std::uint64_t>(moving_.block_bytes, bytes_ - offset)),
-                            memory_kind_};
-    slot.transfer.owner = &slot;
-    if (before_each_) before_each_(slot.transfer);
-    const auto begin = std::chrono::steady_clock::now();
-    queue.start(slot.transfer);
-    // A synchronous queue has made the whole transfer by now.
-    slot.submitted = file_.is_asynchronous() ? std::chrono::steady_clock::now() : begin;
-    submission.record(slot.submitted - begin);
-    return true;
-  }
-
-  File& file_;
-  const Transfer::Kind kind_;
-  const std::uint64_t bytes_;
-  const IoSettings moving_;
-  const MemoryOf memory_of_;
-  const MemoryKind memory_kind_;
-  MutableBuffer reused_;
-  std::function<void(const Transfer&)> before_each_;
-  bool starts_together_ = false;
-  unsigned workers_;
-  unsigned queue_depth_;
-  std::atomic<std::uint64_t> next_block_ = 0;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  unsigned ready_ = 0;
-  bool is_stopped_ = false;
-  std::chrono::steady_clock::time_point begin_, end_;
-  std::exception_ptr error_;
-};
+  std::ranges::sort(blocks, {}, &Block::offset);
+  return blocks;
+}
 
 class RawSubject : public Subject {
  protected:
-  RawSubject(Workplace& place, SharedContent content, const IoSettings& moving)
-      : place_(place), content_(std::move(content)), moving_(moving) {
+  RawSubject(Workplace& place, SharedContent content, const IoSettings& moving, std::optional<FileFormat> as = {})
+      : place_(place), content_(std::move(content)), moving_(moving), as_(as) {
     RunDescription& d = description_;
     d.subject = "raw";
     d.io_requested = moving.io;
@@ -179,6 +71,10 @@ class RawSubject : public Subject {
     d.threads = thread_count(moving.threads);
     d.verified_first = true;
     d.bytes = content_->data_bytes();
+    if (!as_) return;
+    d.detail = "as-codec";
+    d.layout = std::string(layout_name(as_->layout));
+    d.tensors = content_->table().size();
   }
 
   // Called by verify, before anything is timed.
@@ -188,7 +84,7 @@ class RawSubject : public Subject {
     d.queue_depth = queue_depth(file, moving_);
     d.block_bytes = moving_.block_bytes = block_bytes(file, moving_);
     // Whole blocks, as the subjects that this one is compared with.
-    if (d.bytes > moving_.block_bytes) d.bytes -= d.bytes % moving_.block_bytes;
+    if (!as_ && d.bytes > moving_.block_bytes) d.bytes -= d.bytes % moving_.block_bytes;
   }
 
   Latencies latencies() { return {submission_, latency_}; }
@@ -212,13 +108,16 @@ class RawSubject : public Subject {
   Workplace& place_;
   const SharedContent content_;
   IoSettings moving_;
+  const std::optional<FileFormat> as_;
+  std::vector<Block> blocks_;  // where the codec stores the tensors
   HostMemory slots_;
 };
 
 class RawRead final : public RawSubject {
  public:
-  RawRead(Workplace& place, SharedContent content, const IoSettings& moving, Target target, Cache cache)
-      : RawSubject(place, std::move(content), moving), target_(target), cache_(cache) {
+  RawRead(Workplace& place, SharedContent content, const IoSettings& moving, Target target, Cache cache,
+          std::optional<FileFormat> as)
+      : RawSubject(place, std::move(content), moving, as), target_(target), cache_(cache) {
     description_.operation = FileOperation::kRead;
     description_.target = target;
     description_.cache = cache;
@@ -227,7 +126,13 @@ class RawRead final : public RawSubject {
   }
 
   void prepare() override {
-    file_name_ = place_.raw_file(content_, description_.cache);
+    if (as_) {
+      file_name_ = place_.file(content_, *as_, description_.cache);
+      blocks_ = blocks_of_tensors(Reader::open(file_name_, read_options(as_->encrypted)), *content_,
+                                  block_bytes(*open_file(file_name_, OpenMode::kRead, moving_.io), moving_));
+    } else {
+      file_name_ = place_.raw_file(content_, description_.cache);
+    }
     make_cache_state(file_name_, cache_);
   }
 
@@ -268,11 +173,13 @@ class RawRead final : public RawSubject {
     // The codec does the same for new huge pages.
     FirstTouch first_touch(memory != nullptr && description_.pages == Pages::kHuge ? memory->bytes()
                                                                                    : std::span<std::byte>());
-    BlockMover mover(*file, Transfer::Kind::kRead, description_.bytes, moving_,
-                     [&](std::uint64_t block, std::size_t slot) {
-                       return memory != nullptr ? memory->bytes().data() + block * moving_.block_bytes
-                                                : slots + slot * moving_.block_bytes;
-                     });
+    BlockMover mover = as_ ? move_tensors(*file, *memory)
+                           : move_blocks(*file, Transfer::Kind::kRead, description_.bytes, moving_,
+                                         [&](std::uint64_t block, std::size_t slot) {
+                                           return memory != nullptr
+                                                      ? memory->bytes().data() + block * moving_.block_bytes
+                                                      : slots + slot * moving_.block_bytes;
+                                         });
     if (memory == nullptr) {
       slots = slot_memory(mover);
       mover.reuse(slots_.bytes());
@@ -283,6 +190,16 @@ class RawRead final : public RawSubject {
     mover.run(latencies);
   }
 
+  // To the place of each tensor in memory like that of the content.
+  BlockMover move_tensors(File& file, HostMemory& memory) const {
+    const std::ptrdiff_t distance = memory.bytes().data() - content_->bytes().data();
+    return {file, Transfer::Kind::kRead, blocks_.size(), moving_, [this, distance](std::uint64_t number, std::size_t) {
+              Block block = blocks_[number];
+              block.memory.data += distance;
+              return block;
+            }};
+  }
+
   const Target target_;
   const Cache cache_;
   std::string file_name_;
@@ -290,18 +207,24 @@ class RawRead final : public RawSubject {
 
 class RawWrite final : public RawSubject {
  public:
-  RawWrite(Workplace& place, SharedContent content, const IoSettings& moving)
-      : RawSubject(place, std::move(content), moving), file_name_(place.new_name(".raw-written")) {
+  RawWrite(Workplace& place, SharedContent content, const IoSettings& moving, std::optional<FileFormat> as)
+      : RawSubject(place, std::move(content), moving, as), file_name_(place.new_name(".raw-written")) {
     description_.operation = FileOperation::kWrite;
     description_.pages = Pages::kHuge;
   }
 
   void verify() override {
     see_pages(huge_share(content_->bytes()));
+    if (as_) find_blocks();
     static_cast<void>(run());
-    HostMemory memory(description_.bytes);
+    // What the codec writes after the last tensor is not there.
+    HostMemory memory(as_ ? blocks_.back().offset + blocks_.back().memory.size : description_.bytes);
     open_file(file_name_, OpenMode::kRead)->read_at(0, memory.bytes());
-    require_same(memory.bytes());
+    if (!as_) require_same(memory.bytes());
+    for (const Block& block : blocks_) {
+      if (std::memcmp(memory.bytes().data() + block.offset, block.memory.data, block.memory.size) == 0) continue;
+      throw Error(ErrorCode::kFileChanged, "the transferred bytes differ from the content");
+    }
     std::filesystem::remove(file_name_);
     latency_ = submission_ = {};
   }
@@ -310,17 +233,31 @@ class RawWrite final : public RawSubject {
     content_->make_new_version();
     return timed_write(place_, file_name_, description_.bytes, moving_.io, [&](File& file) {
       describe(file);
-      file.reserve(description_.bytes);
+      file.reserve(as_ ? file_bytes_ : description_.bytes);
       // A write does not change the memory.
       auto* const bytes = const_cast<std::byte*>(content_->bytes().data());
-      BlockMover mover(file, Transfer::Kind::kWrite, description_.bytes, moving_,
-                       [&](std::uint64_t block, std::size_t) { return bytes + block * moving_.block_bytes; });
+      BlockMover mover =
+          as_ ? BlockMover(file, Transfer::Kind::kWrite, blocks_.size(), moving_,
+                           [&](std::uint64_t number, std::size_t) { return blocks_[number]; })
+              : move_blocks(file, Transfer::Kind::kWrite, description_.bytes, moving_,
+                            [&](std::uint64_t block, std::size_t) { return bytes + block * moving_.block_bytes; });
       mover.run(latencies());
     });
   }
 
  private:
+  // Has the codec write such a file.
+  void find_blocks() {
+    write_file(file_name_, content_->table(), content_->source(), write_options(*as_));
+    const Reader reader = Reader::open(file_name_, read_options(as_->encrypted));
+    blocks_ =
+        blocks_of_tensors(reader, *content_, block_bytes(*open_file(file_name_, OpenMode::kRead, moving_.io), moving_));
+    file_bytes_ = std::filesystem::file_size(file_name_);
+    std::filesystem::remove(file_name_);
+  }
+
   const std::string file_name_;
+  std::uint64_t file_bytes_ = 0;
 };
 
 // What fio does, done by us: the same bytes in the same order between a file and reused memory, timed from when all
@@ -347,7 +284,7 @@ class RawAsFio final : public RawSubject {
     HostMemory memory(description_.bytes);
     IgnoredLatencies ignored;
     if (reads) {
-      BlockMover(*file, Transfer::Kind::kRead, description_.bytes, moving_, [&](std::uint64_t block, std::size_t) {
+      move_blocks(*file, Transfer::Kind::kRead, description_.bytes, moving_, [&](std::uint64_t block, std::size_t) {
         return memory.bytes().data() + block * moving_.block_bytes;
       }).run(ignored);
       require_same(memory.bytes());
@@ -391,8 +328,9 @@ class RawAsFio final : public RawSubject {
     auto file = open_file(file_name_, reads ? OpenMode::kRead : OpenMode::kCreate, moving_.io);
     if (!reads) file->reserve(description_.bytes);
     std::byte* slots = nullptr;
-    BlockMover mover(*file, reads ? Transfer::Kind::kRead : Transfer::Kind::kWrite, description_.bytes, moving_,
-                     [&](std::uint64_t, std::size_t slot) { return slots + slot * moving_.block_bytes; });
+    BlockMover mover =
+        move_blocks(*file, reads ? Transfer::Kind::kRead : Transfer::Kind::kWrite, description_.bytes, moving_,
+                    [&](std::uint64_t, std::size_t slot) { return slots + slot * moving_.block_bytes; });
     slots = slot_memory(mover);
     mover.reuse(slots_.bytes());
     mover.start_together();
@@ -427,7 +365,7 @@ class DeviceSubject : public RawSubject {
   void move(File& file, Transfer::Kind kind, Latencies latencies) {
     describe(file);
     std::byte* const memory = memory_->buffer().data;
-    BlockMover mover(
+    BlockMover mover = move_blocks(
         file, kind, description_.bytes, moving_,
         [&](std::uint64_t block, std::size_t) { return memory + block * moving_.block_bytes; }, MemoryKind::kDevice);
     mover.reuse(memory_->buffer());
@@ -523,11 +461,12 @@ std::unique_ptr<Subject> device_write(Workplace& place, SharedContent content, c
 }
 
 std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const IoSettings& moving, Target target,
-                                  Cache cache) {
-  return std::make_unique<RawRead>(place, std::move(content), moving, target, cache);
+                                  Cache cache, std::optional<FileFormat> as) {
+  return std::make_unique<RawRead>(place, std::move(content), moving, target, cache, as);
 }
-std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const IoSettings& moving) {
-  return std::make_unique<RawWrite>(place, std::move(content), moving);
+std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const IoSettings& moving,
+                                   std::optional<FileFormat> as) {
+  return std::make_unique<RawWrite>(place, std::move(content), moving, as);
 }
 std::unique_ptr<Subject> raw_as_fio(Workplace& place, SharedContent content, FileOperation operation,
                                     const IoSettings& moving, Pages pages) {
