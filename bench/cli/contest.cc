@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <map>
 #include <random>
+#include <ranges>
 
 namespace tzmark::bench {
 namespace {
@@ -17,6 +18,18 @@ constexpr std::size_t kLapsInARow = 4;
 // Of the budget, for borderline ratios: contests of later groups need what is left to be decided at all.
 constexpr double kClearingShare = 0.1;
 
+// How long the samples of a subject take, preparations included.
+struct SampleTime {
+  std::uint64_t latest = 0, sum = 0, count = 0;
+
+  void add(std::chrono::nanoseconds time) {
+    latest = static_cast<std::uint64_t>(time.count());
+    sum += latest;
+    ++count;
+  }
+  double mean() const { return static_cast<double>(sum) / static_cast<double>(std::max<std::uint64_t>(1, count)); }
+};
+
 class Scheduler {
  public:
   Scheduler(std::vector<Measured>& subjects, std::span<Contest> contests, const ContestOptions& options)
@@ -26,6 +39,7 @@ class Scheduler {
         random_(options.seed),
         end_(options.now() + options.budget),
         position_(subjects.size()),
+        sample_ns_(subjects.size()),
         filter_(options.is_disturbed) {}
 
   ContestConditions run() {
@@ -62,22 +76,42 @@ class Scheduler {
 
   void run_while(bool (Scheduler::*wants)(const Contest&) const) {
     while (rest().count() > 0) {
-      std::vector<std::size_t> turn = affordable(wants);
-      if (turn.empty()) return;
-      std::ranges::shuffle(turn, random_);
-      for (const std::size_t i : turn) laps(contests_[i], wants);
+      std::map<std::size_t, std::vector<std::size_t>> contests_of;  // by the subject whose samples they share
+      for (const std::size_t i : affordable(wants)) contests_of[shared_subject(contests_[i])].push_back(i);
+      if (contests_of.empty()) return;
+      std::vector<std::vector<std::size_t>> turns;
+      for (auto& [subject, contests] : contests_of) turns.push_back(std::move(contests));
+      std::ranges::shuffle(turns, random_);
+      for (std::vector<std::size_t>& turn : turns) laps(turn, wants);
     }
   }
 
   // Several in a row, as memory and files that were just used need little preparation.
-  void laps(Contest& contest, bool (Scheduler::*wants)(const Contest&) const) {
-    for (std::size_t i = 0; i < kLapsInARow && rest().count() > 0 && (this->*wants)(contest); ++i) lap(contest);
+  void laps(std::vector<std::size_t>& turn, bool (Scheduler::*wants)(const Contest&) const) {
+    for (std::size_t i = 0; i < kLapsInARow && rest().count() > 0; ++i) {
+      std::erase_if(turn, [&](std::size_t number) { return !(this->*wants)(contests_[number]); });
+      if (turn.empty()) return;
+      lap(turn);
+    }
   }
 
   std::chrono::nanoseconds rest() const { return end_ - options_.now(); }
 
+  // What the first subject of a contest is compared with.
+  static std::size_t shared_subject(const Contest& contest) { return contest.subjects.at(1); }
+
   // The contests that can be decided in the time that is left, the cheapest first; one if none can.
   std::vector<std::size_t> affordable(bool (Scheduler::*wants)(const Contest&) const) const {
+    std::map<std::pair<std::size_t, std::size_t>, std::size_t> laps_of;  // by the shared subject and the subject
+    const auto cost_ns = [&](const Contest& contest) {
+      double sum_ns = 0;
+      for (const std::size_t subject : contest.subjects) {
+        const std::size_t paid = laps_of[{shared_subject(contest), subject}];
+        const std::size_t missing = missing_laps(contest);
+        sum_ns += missing <= paid ? 0 : static_cast<double>(missing - paid) * sample_ns_[subject].mean();
+      }
+      return sum_ns;
+    };
     std::vector<std::pair<double, std::size_t>> costs;
     for (std::size_t i = 0; i < contests_.size(); ++i) {
       if ((this->*wants)(contests_[i])) costs.emplace_back(cost_ns(contests_[i]), i);
@@ -85,48 +119,70 @@ class Scheduler {
     std::ranges::sort(costs);
     std::vector<std::size_t> chosen;
     double sum_ns = 0;
-    for (const auto& [cost, i] : costs) {
-      sum_ns += cost;
-      if (!chosen.empty() && sum_ns > static_cast<double>(rest().count())) break;
+    for (const std::size_t i : costs | std::views::values) {
+      const Contest& contest = contests_[i];
+      const double more_ns = cost_ns(contest);
+      if (!chosen.empty() && sum_ns + more_ns > static_cast<double>(rest().count())) continue;
+      sum_ns += more_ns;
+      for (const std::size_t subject : contest.subjects) {
+        std::size_t& laps = laps_of[{shared_subject(contest), subject}];
+        laps = std::max(laps, missing_laps(contest));
+      }
       chosen.push_back(i);
     }
     return chosen;
   }
 
-  // The expected time until a contest is decided: 0 before its first look, which each contest gets.
-  double cost_ns(const Contest& contest) const {
+  // How many laps are expected until a contest is decided: 0 before its first look, which each contest gets.
+  std::size_t missing_laps(const Contest& contest) const {
     const std::size_t needed =
         pairs_to_decide(contest.interval.interval(), contest.required, contest.at_most, options_.zone);
     const std::size_t done = contest.interval.pairs();
-    if (done == 0 || needed <= done) return 0;
-    return static_cast<double>(needed - done) * static_cast<double>(contest.elapsed_ns) / static_cast<double>(done);
+    return done == 0 || needed <= done ? 0 : needed - done;
   }
 
-  void lap(Contest& contest) {
+  // Takes a sample of each subject of the contests in random order, and gives each contest its ratio.
+  void lap(const std::vector<std::size_t>& turn) {
     if (options_.progress) {
-      options_.progress(fmt::format("{} open, {:.0f} s left: {}, lap {}",
+      const Contest& first = contests_[turn.front()];
+      options_.progress(fmt::format("{} open, {:.0f} s left: {}{}, lap {}",
                                     std::ranges::count_if(contests_, [&](const Contest& c) { return is_open(c); }),
-                                    std::chrono::duration<double>(rest()).count(), contest.name,
-                                    contest.interval.pairs() + 1));
+                                    std::chrono::duration<double>(rest()).count(), first.name,
+                                    turn.size() > 1 ? fmt::format(" and {} more", turn.size() - 1) : "",
+                                    first.interval.pairs() + 1));
     }
-    const auto begin = options_.now();
-    std::vector<std::size_t> order(contest.subjects.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    if (random_() % 2 == 1) std::ranges::reverse(order);
-    std::vector<double> seconds(contest.subjects.size());
+    std::vector<std::size_t> order;
+    for (const std::size_t i : turn) {
+      order.insert(order.end(), contests_[i].subjects.begin(), contests_[i].subjects.end());
+    }
+    std::ranges::sort(order);
+    const auto repeated = std::ranges::unique(order);
+    order.erase(repeated.begin(), repeated.end());
+    std::ranges::shuffle(order, random_);
+    for (const std::size_t subject : order) {
+      const auto begin = options_.now();
+      if (!try_sample(subjects_[subject])) continue;
+      subjects_[subject].samples.back().position = position_++;
+      sample_ns_[subject].add(options_.now() - begin);
+    }
+    for (const std::size_t i : turn) conclude_lap(contests_[i]);
+  }
+
+  // REQUIRES: the latest sample of each of its subjects is of this lap.
+  void conclude_lap(Contest& contest) {
+    std::vector<double> seconds;
     Disturbance disturbance;
-    for (const std::size_t place : order) {
-      Measured& measured = subjects_[contest.subjects[place]];
-      if (!try_sample(measured)) {
+    for (const std::size_t subject : contest.subjects) {
+      const Measured& measured = subjects_[subject];
+      if (!measured.why.empty()) {
         contest.why = measured.why;
         return;
       }
-      Sample& taken = measured.samples.back();
-      taken.position = position_++;
-      seconds[place] = seconds_per_byte(measured, taken);
+      const Sample& taken = measured.samples.back();
+      seconds.push_back(seconds_per_byte(measured, taken));
       disturbance += taken.disturbance;
+      contest.elapsed_ns += sample_ns_[subject].latest;
     }
-    contest.elapsed_ns += static_cast<std::uint64_t>((options_.now() - begin) / std::chrono::nanoseconds(1));
     if (!filter_.counts(disturbance)) {
       ++contest.disturbed_laps;
       return;
@@ -154,6 +210,7 @@ class Scheduler {
   std::mt19937_64 random_;
   std::chrono::steady_clock::time_point end_;
   std::uint64_t position_;
+  std::vector<SampleTime> sample_ns_;  // by subject
   std::vector<std::size_t> laps_max_;  // by contest, after the budget has been given to those that were open
   LapFilter filter_;
 };

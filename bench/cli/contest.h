@@ -1,12 +1,13 @@
 // Ratios that are judged while they are measured: more samples go only where something is still open.
 //
-// A contest compares subjects in laps: each of them once, back to back, in one order or the reverse one. A coin decides
-// which, so that drift of the machine favors neither side. Each lap gives one ratio. Laps are as short as that because
-// a virtual machine makes one of some fifteen samples much slower (its host probably took memory back): in laps of two
-// samples of each side (ABBA), a quarter of the ratios were off, and needed 1.6 times as much time to decide. What a
-// subject leaves behind for the next one does not cancel, so each begins with the same state of its file and of free
-// memory. A lap that others disturbed (harness/disturbance.h) is repeated and does not count. The interval stays valid
-// although it is looked at until it decides (harness/sequential.h).
+// A contest compares subjects in laps: each of them once, back to back, in random order, so that drift of the machine
+// favors none. Each lap gives one ratio. Laps are as short as that because a virtual machine makes one of some fifteen
+// samples much slower (its host probably took memory back): in laps of two samples of each side (ABBA), a quarter of
+// the ratios were off, and needed 1.6 times as much time to decide. Contests against the same subject, such as all
+// reads over one path, share its samples while they are open. What a subject leaves behind for the next one does not
+// cancel, so each begins with the same state of its file and of free memory. A lap that others disturbed
+// (harness/disturbance.h) is repeated and does not count. The interval stays valid although it is looked at until it
+// decides (harness/sequential.h).
 #pragma once
 
 #include <chrono>
@@ -25,7 +26,8 @@ namespace tzmark::bench {
 
 struct Contest {
   std::string name;
-  std::vector<std::size_t> subjects;  // a lap runs them in this order or in the reverse one
+  // The first is compared with the others; contests with the same second subject share laps.
+  std::vector<std::size_t> subjects;
   // Returns the ratio of a lap from the seconds per byte of each subject.
   std::function<double(std::span<const double>)> ratio;
   double required = 1;
@@ -35,7 +37,7 @@ struct Contest {
   SequentialRatio interval = SequentialRatio();
   BoundVerdict verdict = BoundVerdict::kUndecided;
   std::size_t disturbed_laps = 0;  // run, but not counted
-  std::uint64_t elapsed_ns = 0;    // preparations included
+  std::uint64_t elapsed_ns = 0;    // of its samples, also those that it shares, preparations included
   std::string why = {};            // not empty: could not be measured
 };
 
@@ -51,7 +53,8 @@ struct ContestOptions {
 
 // Runs some laps of each open contest in turn until each is decided or the budget is spent. When it does not suffice
 // for all, those that need the fewest laps go first. Up to a tenth of the budget, borderline ratios get the laps until
-// their next look, which may make them clear. REQUIRES: the subjects have been verified. A subject that cannot run or
+// their next look, which may make them clear. REQUIRES: each contest has two subjects or more, and they
+// have been verified. A subject that cannot run or
 // fails three times in a row ends its contests with the reason; wrong bytes are thrown (TZE-ENV-005).
 ContestConditions run_contests(std::vector<Measured>& subjects, std::span<Contest> contests,
                                const ContestOptions& options);
