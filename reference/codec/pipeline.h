@@ -450,6 +450,7 @@ class Pipeline {
   // in between. One thread at a time does so, and only then, because each look costs some microseconds.
   void wait_for_task_or_transfer(std::unique_lock<std::mutex>& lock) {
     constexpr std::chrono::microseconds kBetweenLooks{100};
+    wake_another();
     is_one_looking_ = true;
     ++waiting_;
     changed_.wait_for(lock, kBetweenLooks);

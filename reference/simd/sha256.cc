@@ -160,7 +160,7 @@ Sha256Plan Sha256Plan::fastest(std::span<const Sha256Kernel> kernels, std::span<
 
 std::vector<double> measure_sha256(std::span<const Sha256Kernel> kernels) {
   constexpr std::size_t kBlocks = 192;  // per try, of all lanes together
-  constexpr int kTries = 7;
+  constexpr int kTries = 21;
   // Lanes may read the same bytes; each begins at another block.
   const std::vector<std::byte> bytes((kBlocks + kMaxSha256Lanes) * kSha256BlockBytes, std::byte{0x5a});
   std::array<std::array<std::uint32_t, 8>, kMaxSha256Lanes> words{};

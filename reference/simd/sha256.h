@@ -55,7 +55,7 @@ class Sha256Plan {
   std::array<Step, kMaxSha256Lanes> steps_;  // of 1, 2 ... messages
 };
 
-// Measures each kernel over data in the L1 cache, in a few hundred microseconds: seconds per block in every lane.
+// Measures each kernel over data in the L1 cache, in less than a millisecond: seconds per block in every lane.
 std::vector<double> measure_sha256(std::span<const Sha256Kernel> kernels);
 
 // Makes the plan that the value of TZMARK_SIMD asks for, nothing if it is not set. kernels: as sha256_kernels() returns
