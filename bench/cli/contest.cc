@@ -97,8 +97,10 @@ class Scheduler {
 
   std::chrono::nanoseconds rest() const { return end_ - options_.now(); }
 
-  // What the first subject of a contest is compared with.
-  static std::size_t shared_subject(const Contest& contest) { return contest.subjects.at(1); }
+  // What the first subject of a contest is compared with, or itself if that is no subject.
+  static std::size_t shared_subject(const Contest& contest) {
+    return contest.subjects[contest.subjects.size() > 1 ? 1 : 0];
+  }
 
   // The contests that can be decided in the time that is left, the cheapest first; one if none can.
   std::vector<std::size_t> affordable(bool (Scheduler::*wants)(const Contest&) const) const {
@@ -138,7 +140,9 @@ class Scheduler {
     const std::size_t needed =
         pairs_to_decide(contest.interval.interval(), contest.required, contest.at_most, options_.zone);
     const std::size_t done = contest.interval.pairs();
-    return done == 0 || needed <= done ? 0 : needed - done;
+    if (done == 0 || needed <= done) return 0;
+    // As many of them will be disturbed as before.
+    return (needed - done) * (done + contest.disturbed_laps) / done;
   }
 
   // Takes a sample of each subject of the contests in random order, and gives each contest its ratio.
@@ -159,12 +163,15 @@ class Scheduler {
     const auto repeated = std::ranges::unique(order);
     order.erase(repeated.begin(), repeated.end());
     std::ranges::shuffle(order, random_);
+    Disturbance disturbance;
     for (const std::size_t subject : order) {
       const auto begin = options_.now();
       if (!try_sample(subjects_[subject])) continue;
+      disturbance += subjects_[subject].samples.back().disturbance;
       subjects_[subject].samples.back().position = position_++;
       sample_ns_[subject].add(options_.now() - begin);
     }
+    filter_.add(disturbance);
     for (const std::size_t i : turn) conclude_lap(contests_[i]);
   }
 

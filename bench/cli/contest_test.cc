@@ -24,6 +24,7 @@ constexpr double kSampleNs = 20e6;
 struct FakeMachine {
   std::chrono::steady_clock::time_point now{};
   double drift_per_second = 0;
+  std::function<bool(std::size_t samples)> disturbs;  // the lap that ends after so many samples
   std::vector<std::string> order;
 };
 
@@ -89,13 +90,13 @@ class ContestTest : public testing::Test {
   // The machine that runs the test is no part of it.
   ContestOptions options(std::chrono::seconds budget = std::chrono::minutes(10)) {
     return {.budget = budget,
-            .is_disturbed = [this](const Disturbance&) { return disturbed_ && disturbed_(); },
+            .is_disturbed =
+                [this](const Disturbance&) { return machine_.disturbs && machine_.disturbs(machine_.order.size()); },
             .now = [this] { return machine_.now; }};
   }
 
   FakeMachine machine_;
   std::vector<Measured> subjects_;
-  std::function<bool()> disturbed_;
 };
 
 TEST_F(ContestTest, DecidesEachWay) {
@@ -279,7 +280,7 @@ TEST_F(ContestTest, LapsAreLimitedIfAsked) {
 TEST_F(ContestTest, DisturbedLapsAreRepeated) {
   add("base", 1);
   add("a", 1);
-  disturbed_ = [n = 0]() mutable { return ++n % 2 == 1; };
+  machine_.disturbs = [](std::size_t samples) { return samples / 2 % 2 == 1; };
   std::vector<Contest> contests = {contest(1, 0, 0.8)};
   const ContestConditions conditions = run(contests);
   EXPECT_EQ(contests[0].verdict, BoundVerdict::kPass);
@@ -289,10 +290,40 @@ TEST_F(ContestTest, DisturbedLapsAreRepeated) {
   EXPECT_FALSE(conditions.was_busy);
 }
 
+// One of them must not count as often as it has contests.
+TEST_F(ContestTest, ADisturbedLapOfManyContestsIsOneLap) {
+  add("base", 1, 0.05);
+  std::vector<Contest> contests;
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    add(name, 1, 0.05);
+    contests.push_back(contest(subjects_.size() - 1, 0, 0.8));
+  }
+  // The first ten laps.
+  machine_.disturbs = [](std::size_t samples) { return samples <= 60; };
+  const ContestConditions conditions = run(contests);
+  EXPECT_FALSE(conditions.was_busy);
+  EXPECT_EQ(conditions.disturbed_laps, 10U);
+  for (const Contest& contest : contests) {
+    EXPECT_EQ(contest.disturbed_laps, 10U);
+    EXPECT_EQ(contest.verdict, BoundVerdict::kPass);
+  }
+}
+
+TEST_F(ContestTest, OneSubjectMayBeComparedWithANumber) {
+  add("a", 1, 0.05);
+  std::vector<Contest> contests = {
+      {.name = "a number",
+       .subjects = {0},
+       .ratio = [](std::span<const double> seconds) { return kSampleNs / 1e9 / (1 << 20) / seconds[0]; },
+       .required = 0.8}};
+  run(contests);
+  EXPECT_EQ(contests[0].verdict, BoundVerdict::kPass);
+}
+
 TEST_F(ContestTest, OnABusyMachineLapsCountAndItIsSaid) {
   add("base", 1);
   add("a", 1);
-  disturbed_ = [] { return true; };
+  machine_.disturbs = [](std::size_t) { return true; };
   std::vector<Contest> contests = {contest(1, 0, 0.8)};
   const ContestConditions conditions = run(contests);
   EXPECT_EQ(contests[0].verdict, BoundVerdict::kPass);

@@ -14,15 +14,14 @@ constexpr std::size_t kDisturbedLapsMax = 30;
 
 }  // namespace
 
-bool LapFilter::counts(const Disturbance& disturbance) {
-  const bool disturbed = is_disturbed_(disturbance);
+void LapFilter::add(const Disturbance& lap) {
+  const bool disturbed = is_disturbed_(lap);
   recent_.push_back(disturbed);
   if (recent_.size() > kRecentLaps) recent_.pop_front();
   ++conditions_.laps;
   conditions_.disturbed_laps += disturbed ? 1 : 0;
-  const bool busy = std::ranges::count(recent_, true) > std::ptrdiff_t{kDisturbedLapsMax};
-  conditions_.was_busy = conditions_.was_busy || busy;
-  return !disturbed || busy;
+  is_busy_ = std::ranges::count(recent_, true) > std::ptrdiff_t{kDisturbedLapsMax};
+  conditions_.was_busy = conditions_.was_busy || is_busy_;
 }
 
 std::string conditions_text(const ContestConditions& conditions) {

@@ -32,14 +32,18 @@ class LapFilter {
  public:
   explicit LapFilter(std::function<bool(const Disturbance&)> is_disturbed) : is_disturbed_(std::move(is_disturbed)) {}
 
-  // Whether a lap with this disturbance counts. Looks at nothing that was measured, so that it prefers no result.
-  bool counts(const Disturbance& disturbance);
+  // Adds a lap.
+  void add(const Disturbance& lap);
+  // Whether what a ratio takes from the latest lap, with this disturbance, counts. Looks at nothing that was measured,
+  // so that it prefers no result.
+  bool counts(const Disturbance& part) const { return is_busy_ || !is_disturbed_(part); }
 
   const ContestConditions& conditions() const { return conditions_; }
 
  private:
   const std::function<bool(const Disturbance&)> is_disturbed_;
   std::deque<bool> recent_;
+  bool is_busy_ = false;
   ContestConditions conditions_;
 };
 

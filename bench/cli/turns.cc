@@ -120,6 +120,7 @@ class Turns {
       disturbance += taken->disturbance;
     }
     line.failures = 0;
+    filter_.add(disturbance);
     if (!filter_.counts(disturbance)) return {};
     const auto sum_of_logs = [](double sum, double value) { return sum + std::log(value); };
     const double old_logs = std::accumulate(seconds[kOld].begin(), seconds[kOld].end(), 0.0, sum_of_logs);

@@ -46,7 +46,7 @@ std::unique_ptr<Subject> codec_open(Workplace& place, SharedContent content, con
 
 // Reads every byte of the content once, in blocks, on as many threads as the codec uses. The blocks are aligned in the
 // file and in memory; with `as`, they are those of the tensors in a file that the codec has written in this format, and
-// the target is not a sink.
+// each tensor begins at a multiple of 64 bytes in memory. Throws kUsage if `as` is encrypted or the target is a sink.
 std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const IoSettings& moving, Target target,
                                   Cache cache, std::optional<FileFormat> as = {});
 // Writes the same bytes into a new file; with `as`, to where the codec writes them, and nothing else.

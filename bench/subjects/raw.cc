@@ -39,23 +39,39 @@ BlockMover move_blocks(File& file, Transfer::Kind kind, std::uint64_t bytes, con
           }};
 }
 
-// The blocks of the tensors of a file: each tensor from its place in the file, to or from its place in the content.
-std::vector<Block> blocks_of_tensors(const Reader& reader, const TensorContent& content, std::uint64_t block_bytes) {
-  std::vector<Block> blocks;
+// A block of a tensor in a file. Its memory is that of the content.
+struct TensorBlock {
+  Block block;
+  std::uint64_t loaded_offset;  // where the codec loads it: every tensor begins at a multiple of kLoadedAlignBytes
+};
+constexpr std::uint64_t kLoadedAlignBytes = 64;
+
+struct TensorBlocks {
+  std::vector<TensorBlock> blocks;  // in the order of the file
+  std::uint64_t loaded_bytes = 0;
+
+  std::uint64_t file_end() const {
+    return blocks.empty() ? 0 : blocks.back().block.offset + blocks.back().block.memory.size;
+  }
+};
+
+TensorBlocks blocks_of_tensors(const Reader& reader, const TensorContent& content, std::uint64_t block_bytes) {
+  TensorBlocks all;
   for (std::size_t i = 0; i < content.table().size(); ++i) {
     const auto found = reader.find(content.workload().tensors[i].name);
     if (!found) throw Error(ErrorCode::kFileChanged, "a tensor is missing");
     const std::uint64_t begin = reader.tensors()[*found].data_offset;
-    // A write does not change the memory.
     const std::span<const std::byte> tensor = content[i];
+    // A write does not change the memory.
     auto* const memory = const_cast<std::byte*>(tensor.data());
     for (std::uint64_t at = 0; at < tensor.size(); at += block_bytes) {
-      blocks.push_back(
-          {begin + at, {memory + at, static_cast<std::size_t>(std::min(block_bytes, tensor.size() - at))}});
+      const auto bytes = static_cast<std::size_t>(std::min(block_bytes, tensor.size() - at));
+      all.blocks.push_back({{begin + at, {memory + at, bytes}}, all.loaded_bytes + at});
     }
+    all.loaded_bytes += (tensor.size() + kLoadedAlignBytes - 1) / kLoadedAlignBytes * kLoadedAlignBytes;
   }
-  std::ranges::sort(blocks, {}, &Block::offset);
-  return blocks;
+  std::ranges::sort(all.blocks, {}, [](const TensorBlock& one) { return one.block.offset; });
+  return all;
 }
 
 class RawSubject : public Subject {
@@ -72,6 +88,7 @@ class RawSubject : public Subject {
     d.verified_first = true;
     d.bytes = content_->data_bytes();
     if (!as_) return;
+    if (as_->encrypted) throw Error(ErrorCode::kUsage, "raw transfers cannot decrypt");
     d.detail = "as-codec";
     d.layout = std::string(layout_name(as_->layout));
     d.tensors = content_->table().size();
@@ -109,7 +126,7 @@ class RawSubject : public Subject {
   const SharedContent content_;
   IoSettings moving_;
   const std::optional<FileFormat> as_;
-  std::vector<Block> blocks_;  // where the codec stores the tensors
+  TensorBlocks blocks_;  // where the codec stores the tensors
   HostMemory slots_;
 };
 
@@ -118,6 +135,7 @@ class RawRead final : public RawSubject {
   RawRead(Workplace& place, SharedContent content, const IoSettings& moving, Target target, Cache cache,
           std::optional<FileFormat> as)
       : RawSubject(place, std::move(content), moving, as), target_(target), cache_(cache) {
+    if (as && target == Target::kSink) throw Error(ErrorCode::kUsage, "raw transfers of tensors need their memory");
     description_.operation = FileOperation::kRead;
     description_.target = target;
     description_.cache = cache;
@@ -138,10 +156,14 @@ class RawRead final : public RawSubject {
 
   void verify() override {
     prepare();
-    HostMemory memory(description_.bytes);
+    HostMemory memory(target_bytes());
     IgnoredLatencies ignored;
     read_into(&memory, ignored);
-    require_same(memory.bytes());
+    if (!as_) require_same(memory.bytes());
+    for (const auto& [block, loaded_offset] : blocks_.blocks) {
+      if (std::memcmp(memory.bytes().data() + loaded_offset, block.memory.data, block.memory.size) == 0) continue;
+      throw Error(ErrorCode::kFileChanged, "the transferred bytes differ from the content");
+    }
     if (target_ == Target::kSink) read_into(nullptr, ignored);
   }
 
@@ -154,7 +176,7 @@ class RawRead final : public RawSubject {
     if (target_ == Target::kSink) {
       read_into(nullptr, latencies());
     } else {
-      memory = new_memory(description_.bytes, *description_.pages);
+      memory = new_memory(target_bytes(), *description_.pages);
       read_into(&memory, latencies());
     }
     watch.stop(sample);
@@ -190,13 +212,13 @@ class RawRead final : public RawSubject {
     mover.run(latencies);
   }
 
-  // To the place of each tensor in memory like that of the content.
+  std::uint64_t target_bytes() const { return as_ ? blocks_.loaded_bytes : description_.bytes; }
+
   BlockMover move_tensors(File& file, HostMemory& memory) const {
-    const std::ptrdiff_t distance = memory.bytes().data() - content_->bytes().data();
-    return {file, Transfer::Kind::kRead, blocks_.size(), moving_, [this, distance](std::uint64_t number, std::size_t) {
-              Block block = blocks_[number];
-              block.memory.data += distance;
-              return block;
+    return {file, Transfer::Kind::kRead, blocks_.blocks.size(), moving_,
+            [this, &memory](std::uint64_t number, std::size_t) {
+              const TensorBlock& one = blocks_.blocks[number];
+              return Block{one.block.offset, {memory.bytes().data() + one.loaded_offset, one.block.memory.size}};
             }};
   }
 
@@ -218,10 +240,11 @@ class RawWrite final : public RawSubject {
     if (as_) find_blocks();
     static_cast<void>(run());
     // What the codec writes after the last tensor is not there.
-    HostMemory memory(as_ ? blocks_.back().offset + blocks_.back().memory.size : description_.bytes);
+    HostMemory memory(as_ ? blocks_.file_end() : description_.bytes);
     open_file(file_name_, OpenMode::kRead)->read_at(0, memory.bytes());
     if (!as_) require_same(memory.bytes());
-    for (const Block& block : blocks_) {
+    for (const TensorBlock& one : blocks_.blocks) {
+      const Block& block = one.block;
       if (std::memcmp(memory.bytes().data() + block.offset, block.memory.data, block.memory.size) == 0) continue;
       throw Error(ErrorCode::kFileChanged, "the transferred bytes differ from the content");
     }
@@ -237,8 +260,8 @@ class RawWrite final : public RawSubject {
       // A write does not change the memory.
       auto* const bytes = const_cast<std::byte*>(content_->bytes().data());
       BlockMover mover =
-          as_ ? BlockMover(file, Transfer::Kind::kWrite, blocks_.size(), moving_,
-                           [&](std::uint64_t number, std::size_t) { return blocks_[number]; })
+          as_ ? BlockMover(file, Transfer::Kind::kWrite, blocks_.blocks.size(), moving_,
+                           [&](std::uint64_t number, std::size_t) { return blocks_.blocks[number].block; })
               : move_blocks(file, Transfer::Kind::kWrite, description_.bytes, moving_,
                             [&](std::uint64_t block, std::size_t) { return bytes + block * moving_.block_bytes; });
       mover.run(latencies());
