@@ -19,6 +19,8 @@ namespace tzmark::bench {
 namespace {
 
 constexpr std::size_t kDifferencesShown = 12;
+// With so few, Student's t for a table of 30 rows is more than 10.
+constexpr std::size_t kProcessesOfVagueFloor = 4;
 
 struct CompareOptions {
   std::vector<std::string> files;  // OLD and NEW; with --runs comma-separated lists
@@ -90,10 +92,14 @@ void refuse_blind_rows(const ComparedRuns& compared) {
   const bool single = compared.before.size() == 1 && compared.after.size() == 1;
   throw Error(ErrorCode::kUsage,
               fmt::format("{} of {} rows cannot show a regression: {}; --force goes on", blind, compared.rows.size(),
-                          single ? std::string("one process on a side needs 6 samples (--rounds 6), and an idle "
-                                               "machine or --floor")
-                                 : fmt::format("run at least {} processes on each side",
-                                               runs_required(compared.tests, compared.rule))));
+                          compared.floor != nullptr && compared.floor->processes() <= kProcessesOfVagueFloor
+                              ? fmt::format("the floor is of {} processes, which cannot tell noise from a slow-down; "
+                                            "calibrate it with more",
+                                            compared.floor->processes())
+                          : single ? std::string("one process on a side needs 6 samples (--rounds 6), and an idle "
+                                                 "machine or --floor")
+                                   : fmt::format("run at least {} processes on each side",
+                                                 runs_required(compared.tests, compared.rule))));
 }
 
 // Loads the runs of one side. The same run twice would count as two processes.

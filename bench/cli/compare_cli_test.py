@@ -311,7 +311,7 @@ class CompareTest(unittest.TestCase):
             self.assertIn("new: a sample of 'codec", text)
 
     def test_floors_are_possible(self) -> None:
-        runs = self.runs("calibrate", 3)
+        runs = self.runs("calibrate", 8)
         self.compare(
             *(word for run in runs for word in ("--old", run)),
             "--calibrate",
@@ -330,6 +330,35 @@ class CompareTest(unittest.TestCase):
                 text = self.compare(*runs[:2], "--floor", "floor", status=3)
                 self.assertIn("the spread of 'codec", text)
         self.compare(*runs[:2], "--floor", "genuine.json")
+
+    def test_a_floor_of_few_processes_passes_nothing(self) -> None:
+        runs = self.runs("calibrate", 12)
+        olds = [word for run in runs for word in ("--old", run)]
+        self.compare(*olds, "--calibrate", "floor.json")
+        floor = json.loads((self.directory / "floor.json").read_text())
+        floor["processes"] = 2
+        for row in floor["rows"]:
+            row["rate_spread"] = 0.03
+        self.save("floor.json", floor)
+        old = self.save("old", self.document())
+        new = self.save("new", self.document(lambda _: 10))
+        arguments = (old, new, "--floor", "floor.json", "--by-rate")
+        text = self.compare(*arguments, status=2)
+        self.assertIn("the floor is of 2 processes", text)
+        self.compare(*arguments, "--force")
+
+    def test_deep_documents_are_refused(self) -> None:
+        old = self.save("old", self.document())
+        for deep in ("[" * 200_000 + "]" * 200_000, '{"a":' * 9_000 + "1" + "}" * 9_000):
+            text = json.dumps({**self.document(), "machine": {"x": "DEEP"}})
+            (self.directory / "deep").write_text(text.replace('"DEEP"', deep))
+            said = self.compare(old, "deep", status=3)
+            self.assertIn("deep: nests values more than 64 levels deep", said)
+            self.save("floor", {"kind": "floor", "facts": {"x": "DEEP"}})
+            text = (self.directory / "floor").read_text().replace('"DEEP"', deep)
+            (self.directory / "floor").write_text(text)
+            said = self.compare(old, old, "--floor", "floor", status=3)
+            self.assertIn("floor: nests values", said)
 
     def test_outputs_replace_no_input(self) -> None:
         runs = self.runs("run", 3)

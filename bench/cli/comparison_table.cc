@@ -82,10 +82,12 @@ RowValues values_of(const ComparedRuns& compared, const std::string& id, bool us
     }
   }
   const bool any_busy = std::ranges::any_of(all_runs(compared), [](const RunDocument* run) { return was_busy(*run); });
-  if (any_busy && compared.floor == nullptr) values.rates.disjoint = values.ratios.disjoint = {};
   if (compared.floor != nullptr) {
     values.rates.floor = compared.floor->floor_of(id, /*of_ratio=*/false);
     if (use_reference) values.ratios.floor = compared.floor->floor_of(id, /*of_ratio=*/true);
+  }
+  for (RunSets* sets : {&values.rates, &values.ratios}) {
+    if (any_busy && !sets->floor) sets->disjoint = {};
   }
   return values;
 }

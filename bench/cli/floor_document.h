@@ -23,6 +23,8 @@ class FloorFile {
 
   // The floor of rates, or of ratios to the raw path. Nothing for results that were not calibrated.
   std::optional<Floor> floor_of(const std::string& id, bool of_ratio) const;
+  // The runs that it was made of.
+  std::size_t processes() const { return processes_; }
   // The facts that it shares with results, as a document without results.
   const RunDocument& facts() const { return facts_; }
 

@@ -221,10 +221,16 @@ void add_differences(const std::string& prefix, const std::map<std::string, json
 }  // namespace
 
 json parse_file(const std::string& file) {
+  // Results have 7 levels. What walks through them calls itself for each.
+  constexpr int kLevelsMax = 64;
   std::ifstream stream(file);
   if (!stream) throw Error(ErrorCode::kOpenFailed, "cannot open " + file);
+  const auto refuse_depth = [&](int depth, json::parse_event_t, const json&) {
+    if (depth > kLevelsMax) refuse(file, fmt::format("nests values more than {} levels deep", kLevelsMax));
+    return true;
+  };
   try {
-    return json::parse(stream, nullptr, /*allow_exceptions=*/false);
+    return json::parse(stream, refuse_depth, /*allow_exceptions=*/false);
   } catch (const std::ios_base::failure& error) {
     refuse(file, "cannot be read: " + error.code().message());
   }

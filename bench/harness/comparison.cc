@@ -118,6 +118,10 @@ double student_quantile(double tail, double degrees) {
   return std::tan(high) * std::sqrt(degrees);
 }
 
+// The largest slow-down that a comparison may find at best and still show anything: one that would miss a build at less
+// than half the speed shows nothing.
+constexpr double kDetectableMax = 0.6;
+
 double slowdown_of(double log_distance) { return -std::expm1(-log_distance); }
 double log_distance_of(double slowdown) { return -std::log1p(-slowdown); }
 
@@ -204,6 +208,7 @@ std::vector<Comparison> compare_runs(const std::vector<RunSets>& rows, const Com
             detectable_of(*distance, comparison.spread, standard_error(n, m, rule.paired), limit, kPower);
       }
     }
+    if (comparison.detectable && !(*comparison.detectable <= kDetectableMax)) comparison.detectable.reset();
     comparisons.push_back(comparison);
     limits.push_back(limit);
   }

@@ -79,6 +79,27 @@ TEST(CompareRuns, ClaimsNoChangeBelowTheThreshold) {
   EXPECT_EQ(change(0, 0.02), Change::kNone);
 }
 
+// A floor of few processes is so wide that a build at a tenth of the speed would be below it.
+TEST(CompareRuns, ClaimsNothingBelowAFloorThatTellsNothing) {
+  std::mt19937_64 random(5);
+  struct Case {
+    std::size_t runs, processes;
+  };
+  for (const auto [runs, processes] : {Case{1, 2}, Case{1, 3}, Case{10, 2}}) {
+    std::vector<RunSets> rows = rows_of(30, runs, 0.001, std::log(0.1), random);
+    for (RunSets& row : rows) {
+      row.floor = Floor{0.03, processes};
+      row.disjoint = true;
+    }
+    for (const Comparison& row : compare_runs(rows, {})) {
+      EXPECT_FALSE(row.detectable) << runs << " " << processes;
+      EXPECT_EQ(row.change, Change::kTooFewRuns);
+    }
+    for (RunSets& row : rows) row.floor = Floor{0.03, 11};
+    EXPECT_EQ(compare_runs(rows, {})[0].change, Change::kRegression);
+  }
+}
+
 TEST(CompareRuns, SingleProcessesHaveAFloor) {
   const auto compare = [](double after, std::optional<Floor> floor, std::optional<bool> disjoint) {
     return compare_runs({{{0}, {std::log(after)}, floor, disjoint}}, {})[0];
