@@ -62,9 +62,7 @@ void take_sample(Measured& measured) {
   static const auto start = std::chrono::steady_clock::now();
   const auto began = std::chrono::steady_clock::now();
   Sample sample = measured.subject->run();
-  // A peer and fio run in processes of their own.
-  const bool is_ours = measured.description().subject != "peer" && measured.description().subject != "fio";
-  sample.disturbance = disturbance.stop(is_ours ? 0 : sample.cpu_ns.value_or(0));
+  sample.disturbance = disturbance.stop(sample.user_elsewhere_ns);
   sample.transfers_in_place = shortages.finish();
   sample.began_ns = static_cast<std::uint64_t>((began - start) / std::chrono::nanoseconds(1));
   measured.samples.push_back(sample);
@@ -80,7 +78,9 @@ bool try_sample(Measured& measured) {
       return true;
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile) throw;
-      if (error.error_class() != ErrorClass::kUnavailable && ++tries < kTries) continue;
+      const bool is_failure = error.error_class() != ErrorClass::kUnavailable;
+      if (is_failure && ++tries < kTries) continue;
+      measured.has_failed = is_failure;
       measured.why = error.what();
     }
   }

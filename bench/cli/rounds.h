@@ -28,6 +28,7 @@ struct Measured {
   std::vector<Sample> samples;
   std::string why;
   std::optional<LongRun> long_run = std::nullopt;  // with --duration; the samples are some of its operations
+  bool has_failed = false;                         // why is a failure, not something that this machine lacks
 
   const RunDescription& description() const { return subject->description(); }
   // Bytes per second of each round.
@@ -54,7 +55,7 @@ void take_sample(Measured& measured);
 void take_sample_if_available(Measured& measured);
 
 // The same, but a failure is tried again: one failed transfer must not end the comparison of all others. Returns false
-// and sets why if the subject cannot run, or failed three times in a row. Throws for wrong bytes (TZE-ENV-005).
+// and sets why if the subject cannot run, or has_failed too if it failed three times in a row. Throws for wrong bytes (TZE-ENV-005).
 bool try_sample(Measured& measured);
 
 // Verifies each subject, then runs the rounds. A subject that needs something this machine lacks is left out from there

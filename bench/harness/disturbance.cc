@@ -123,10 +123,10 @@ bool is_disturbed(const Disturbance& disturbance) {
 
 DisturbanceWatch::DisturbanceWatch() : before_(machine_use()), begin_ns_(now_ns()) {}
 
-Disturbance DisturbanceWatch::stop(std::uint64_t others_of_ours_ns) const {
+Disturbance DisturbanceWatch::stop(std::uint64_t user_elsewhere_ns) const {
   const std::uint64_t elapsed_ns = now_ns() - begin_ns_;
   const MachineUse after = machine_use();
-  const std::uint64_t own_ns = less(after.own_user_ns, before_.own_user_ns) + others_of_ours_ns;
+  const std::uint64_t own_ns = less(after.own_user_ns, before_.own_user_ns) + user_elsewhere_ns;
   return {.elapsed_ns = elapsed_ns,
           .other_user_ns = less(less(after.user_ns, before_.user_ns), own_ns),
           .steal_ns = less(after.steal_ns, before_.steal_ns),

@@ -37,7 +37,7 @@ struct Disturbance {
 };
 
 // The rule by which samples are repeated: others took more than two ticks and more than a tenth of one core. It looks
-// at nothing that was measured, so that it cannot prefer a result. User time alone, because the kernel also works for
+// at no ratio, and at the measured time only in so far as a longer sample bears more. User time alone, because the kernel also works for
 // the subject itself: it writes pages back and polls queues. Memory reports do not count: they follow memory that the
 // subject itself freed, and a slow sample has more of them.
 bool is_disturbed(const Disturbance& disturbance);
@@ -54,8 +54,9 @@ std::uint64_t parse_memory_reports(std::string_view interrupts);
 class DisturbanceWatch {
  public:
   DisturbanceWatch();
-  // others_of_ours_ns: CPU time of processes that work for the subject and that this one does not wait for.
-  Disturbance stop(std::uint64_t others_of_ours_ns = 0) const;
+  // user_elsewhere_ns: user time since construction of processes that work for the subject and still run. That of
+  // processes that have ended and that this one has waited for is known.
+  Disturbance stop(std::uint64_t user_elsewhere_ns = 0) const;
 
  private:
   MachineUse before_;

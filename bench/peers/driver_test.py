@@ -163,9 +163,9 @@ class Answers(Scratch):
         return self.driver.answer(request)
 
     def prepare(self) -> None:
-        self.assertEqual(
-            self.ask(op="prepare", spec=self.spec()), {"ok": True, "bytes": 7}
-        )
+        reply = self.ask(op="prepare", spec=self.spec())
+        self.assertEqual((reply["ok"], reply["bytes"]), (True, 7))
+        self.assertGreaterEqual(reply["user_ns"], 0)
 
     def write(self, **other: Any) -> Json:
         return self.ask(op="write", file=str(self.file), hashes="none", **other)
@@ -176,7 +176,8 @@ class Answers(Scratch):
         for _ in range(3):
             reply = self.write()
             self.assertEqual(
-                list(reply), ["elapsed_ns", "sync_ns", "cpu_ns", "huge_share"]
+                list(reply),
+                ["elapsed_ns", "sync_ns", "cpu_ns", "huge_share", "user_ns"],
             )
             self.assertIsNone(reply["sync_ns"])
             self.assertEqual(self.file.read_bytes(), b"\6\7\10\11\1\2\3")
@@ -220,7 +221,7 @@ class Answers(Scratch):
     def test_opens(self) -> None:
         self.file.write_bytes(b"x")
         reply = self.ask(op="open", file=str(self.file))
-        self.assertEqual(list(reply), ["elapsed_ns", "cpu_ns"])
+        self.assertEqual(list(reply), ["elapsed_ns", "cpu_ns", "user_ns"])
         self.assertEqual(self.peer.released, 1)
 
     def test_says_what_went_wrong(self) -> None:

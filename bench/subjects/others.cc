@@ -188,7 +188,8 @@ class PeerSubject final : public Subject {
       touch_free_memory(description_.bytes);
       // A peer holds the tensors of one content at a time.
       if (peer_->prepared != content_) {
-        peer_->process.request({{"op", "prepare"}, {"spec", list_}});
+        const json prepared = peer_->process.request({{"op", "prepare"}, {"spec", list_}});
+        sample.user_elsewhere_ns += prepared.at("user_ns").get<std::uint64_t>();
         peer_->prepared = content_;
       }
       question["hashes"] = is_tensors_ ? "both" : "none";
@@ -206,6 +207,7 @@ class PeerSubject final : public Subject {
     const json answer = peer_->process.request(question);
     sample.elapsed_ns = answer.at("elapsed_ns");
     sample.cpu_ns = answer.at("cpu_ns").get<std::uint64_t>();
+    sample.user_elsewhere_ns += answer.at("user_ns").get<std::uint64_t>();
     if (run_.operation == FileOperation::kWrite) sync_written(file_name_, sample);
     watch.stop_device(sample);
     bytes_read_ = answer.value("bytes", std::uint64_t{0});

@@ -42,6 +42,7 @@ struct Sample {
   std::uint64_t elapsed_ns = 0;          // a write includes the close, as programs that write files do
   std::optional<std::uint64_t> sync_ns;  // of opening the written file again, its fsync and its close
   std::optional<std::uint64_t> cpu_ns;   // user and system time of all threads, fsync included
+  std::uint64_t user_elsewhere_ns = 0;   // user time of processes that work for the subject and still run
   std::optional<double> resident_share;  // of the file in the page cache before the run
   std::optional<std::uint64_t> device_read_bytes, device_written_bytes;  // fsync included
   std::optional<std::uint64_t> peak_memory_bytes;
