@@ -256,8 +256,11 @@ void memory_to_a_sink(CheckGroup& group, const SharedContent& content) {
 // Item 5: the codec keeps up with its path in files of any size.
 void sizes_of_files(CheckGroup& group) {
   constexpr std::uint64_t kSmallBytes = 64 * kMiB;
-  for (const std::uint64_t bytes :
-       {kSmallBytes, std::max(kSmallBytes, std::min(2 * kGiB, group.options().scale_bytes * 8))}) {
+  std::vector<std::uint64_t> sizes = {kSmallBytes};
+  if (group.options().scale_bytes * 8 > kSmallBytes) {
+    sizes.push_back(std::min(2 * kGiB, group.options().scale_bytes * 8));
+  }
+  for (const std::uint64_t bytes : sizes) {
     const auto content = group.content(even_workload(32, bytes / 32));
     group.ratio("5", fmt::format("read to a sink, {} MiB, against raw", bytes / kMiB),
                 group.add(codec_read(group.place(), content, {}, {}, {.target = Target::kSink})),
@@ -348,22 +351,25 @@ const Group kGroups[] = {
 constexpr std::string_view kModuleWorkloads[] = {"gpt2", "llama-3.1-8b", "one-huge"};
 
 // Runs a group. An error ends that group and is recorded in its checks; the other groups still run.
-ContestConditions run_group(Workplace& place, const CheckOptions& options, const Group& declared,
-                            std::chrono::nanoseconds budget, const GroupDone& done) {
+void run_group(Workplace& place, const CheckOptions& options, const Group& declared, std::chrono::nanoseconds budget,
+               LapFilter& filter, const GroupDone& done) {
   CheckGroup group(place, options, declared.name);
+  const auto give_up = [&](const std::exception& error, std::optional<BoundVerdict> verdict) {
+    group.conclude({.item = std::string(declared.item), .name = "all of a group", .verdict = verdict,
+                    .note = error.what()});
+  };
   try {
+    const auto begin = options.contests.now();
     declared.declare(group);
-    group.run(budget);
+    group.run(budget - (options.contests.now() - begin), filter);
   } catch (const Error& error) {
-    RatioCheck check{.item = std::string(declared.item), .name = "all of a group", .note = error.what()};
-    // Wrong bytes are a failure, anything else is "not measured".
-    if (error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile) {
-      check.verdict = BoundVerdict::kFail;
-    }
-    group.conclude(std::move(check));
+    // What this machine lacks is "not measured"; a path that breaks, or moves wrong bytes, has failed.
+    const bool is_missing = error.error_class() == ErrorClass::kUnavailable;
+    give_up(error, is_missing ? std::nullopt : std::optional(BoundVerdict::kFail));
+  } catch (const std::exception& error) {
+    give_up(error, BoundVerdict::kFail);
   }
   group.finish(done);
-  return group.conditions();
 }
 
 std::string_view verdict_text(const RatioCheck& check) {
@@ -425,16 +431,16 @@ ContestConditions run_checks(const CheckOptions& options, const GroupDone& done)
                         [workload](CheckGroup& group) { python_module_safetensors(group, workload); }});
     }
   }
-  ContestConditions conditions;
+  LapFilter filter(options.contests.is_disturbed);
   const auto end = options.contests.now() + options.contests.budget;
   unsigned shares = 0;
   for (const Group& group : groups) shares += group.budget_share;
   for (const Group& group : groups) {
     const auto rest = std::max(end - options.contests.now(), std::chrono::nanoseconds(0));
-    conditions += run_group(place, options, group, rest * group.budget_share / std::max(1U, shares), done);
+    run_group(place, options, group, rest * group.budget_share / std::max(1U, shares), filter, done);
     shares -= group.budget_share;
   }
-  return conditions;
+  return filter.conditions();
 }
 
 std::string check_table(const std::vector<RatioCheck>& checks) {

@@ -41,8 +41,8 @@ class CheckGroup {
   // Adds a check that needs no contest.
   void conclude(RatioCheck check) { checks_.push_back(std::move(check)); }
 
-  // Verifies the subjects and decides the checks.
-  void run(std::chrono::nanoseconds budget);
+  // Verifies the subjects and decides the checks. filter: of all groups, so that each knows what the machine was like.
+  void run(std::chrono::nanoseconds budget, LapFilter& filter);
 
   SharedContent content(Workload workload, std::uint64_t memory_bytes_max = ~std::uint64_t{0}) {
     workloads_.push_back(workload);
@@ -54,7 +54,6 @@ class CheckGroup {
   std::string id(Index i) const { return measured_[i].description().id(); }
   Workplace& place() { return place_; }
   const CheckOptions& options() const { return options_; }
-  const ContestConditions& conditions() const { return conditions_; }
   unsigned threads() const { return thread_count(0); }
 
  private:
@@ -66,6 +65,7 @@ class CheckGroup {
   };
 
   void choose_best();
+  void take_choosing_sample(Measured& measured) const;
   Index best_of(const std::vector<Index>& among) const;
   void conclude(Entry& entry);
 
@@ -76,7 +76,6 @@ class CheckGroup {
   std::vector<Measured> measured_;
   std::vector<Entry> entries_;
   std::vector<RatioCheck> checks_;
-  ContestConditions conditions_;
 };
 
 // Returns a workload of 32 large tensors: enough that the last one, whose SHA-256 runs on one core, is a small share.

@@ -15,10 +15,16 @@ namespace {
 
 using testing::HasSubstr;
 
+// What all subjects of a test share.
+struct TimedMachine {
+  std::chrono::steady_clock::time_point now{};
+  bool is_disturbed = false;  // the latest sample
+};
+
 class TimedSubject final : public Subject {
  public:
-  TimedSubject(std::chrono::steady_clock::time_point& now, std::string name, double milliseconds, double noise)
-      : now_(now), milliseconds_(milliseconds), noise_(noise), random_(std::hash<std::string>()(name)) {
+  TimedSubject(TimedMachine& machine, std::string name, double milliseconds, double noise)
+      : machine_(machine), milliseconds_(milliseconds), noise_(noise), random_(std::hash<std::string>()(name)) {
     description_.subject = std::move(name);
     description_.bytes = 1 << 20;
   }
@@ -28,47 +34,64 @@ class TimedSubject final : public Subject {
   }
 
   Sample run() override {
+    if (fails_) throw Error(ErrorCode::kWriteFailed, "no space left");
     const double elapsed_ns = milliseconds_ * 1e6 * std::exp(noise_ * std::normal_distribution<>()(random_));
-    now_ += std::chrono::nanoseconds(static_cast<std::int64_t>(elapsed_ns));
+    machine_.now += std::chrono::nanoseconds(static_cast<std::int64_t>(elapsed_ns));
     Sample sample;
     sample.elapsed_ns = static_cast<std::uint64_t>(elapsed_ns);
+    machine_.is_disturbed = disturbed_ > 0;
+    if (disturbed_ > 0) {
+      --disturbed_;
+      sample.elapsed_ns *= 3;
+    }
     return sample;
   }
 
   void lack(std::string why) { why_ = std::move(why); }
+  void fail() { fails_ = true; }
+  // Others disturb the next runs, which take three times as long.
+  void disturb(int runs) { disturbed_ = runs; }
 
  private:
-  std::chrono::steady_clock::time_point& now_;
+  TimedMachine& machine_;
   const double milliseconds_, noise_;
   std::mt19937_64 random_;
   std::string why_;
+  bool fails_ = false;
+  int disturbed_ = 0;
 };
 
 class CheckGroupTest : public testing::Test {
  protected:
   CheckGroupTest() : place_(directory_ / "place") {
-    options_.contests.now = [this] { return now_; };
-    options_.contests.is_disturbed = [](const Disturbance&) { return false; };
+    options_.contests.now = [this] { return machine_.now; };
+    options_.contests.is_disturbed = is_disturbed_;
   }
 
   CheckGroup::Index add(const std::string& name, double milliseconds, double noise = 0.1, const std::string& why = "") {
-    auto subject = std::make_unique<TimedSubject>(now_, name, milliseconds, noise);
+    auto subject = std::make_unique<TimedSubject>(machine_, name, milliseconds, noise);
     if (!why.empty()) subject->lack(why);
+    latest_ = subject.get();
     return group_.add(std::move(subject));
   }
 
   std::vector<RatioCheck> decide() {
-    group_.run(std::chrono::minutes(60));
+    group_.run(std::chrono::minutes(60), filter_);
     std::vector<RatioCheck> checks;
     group_.finish([&](const auto&, const auto&, const std::vector<RatioCheck>& concluded) { checks = concluded; });
     return checks;
   }
 
-  std::chrono::steady_clock::time_point now_{};
+  TimedMachine machine_;
+  const std::function<bool(const Disturbance&)> is_disturbed_ = [this](const Disturbance&) {
+    return machine_.is_disturbed;
+  };
   test::TestDirectory directory_;
   Workplace place_;
   CheckOptions options_;
   CheckGroup group_{place_, options_, "group"};
+  TimedSubject* latest_ = nullptr;  // that was added
+  LapFilter filter_{is_disturbed_};
 };
 
 TEST_F(CheckGroupTest, NoiseDoesNotRaiseTheLimitOfTwoEqualParts) {
@@ -105,6 +128,75 @@ TEST_F(CheckGroupTest, TheBestOfEachSideCountsAndTheOthersAreNamed) {
   EXPECT_THAT(check.note, HasSubstr("against peer"));
   EXPECT_THAT(check.note, HasSubstr("; without missing"));
   EXPECT_THAT(check.note, HasSubstr("it is not installed"));
+}
+
+// Otherwise a disturbance would choose the other side of the ratio.
+TEST_F(CheckGroupTest, DisturbedSamplesDoNotChooseTheBest) {
+  const auto ours = add("ours", 20, 0.01);
+  const auto fast = add("fast", 20, 0.01);
+  latest_->disturb(4);
+  const auto slow = add("slow", 40, 0.01);
+  group_.best_ratio({.item = "4", .name = "best", .required = 1.2}, {ours}, {fast, slow});
+  const RatioCheck check = decide().front();
+  EXPECT_THAT(check.note, HasSubstr("against fast"));
+  EXPECT_EQ(check.verdict, BoundVerdict::kFail);
+}
+
+TEST_F(CheckGroupTest, ChoosesOnAMachineThatIsAlwaysBusyToo) {
+  const auto ours = add("ours", 20, 0.01);
+  latest_->disturb(1'000'000);
+  const auto slow = add("slow", 40, 0.01);
+  latest_->disturb(1'000'000);
+  const auto fast = add("fast", 20, 0.01);
+  latest_->disturb(1'000'000);
+  group_.best_ratio({.item = "4", .name = "best", .required = 0.9}, {ours}, {slow, fast});
+  const RatioCheck check = decide().front();
+  EXPECT_THAT(check.note, HasSubstr("against fast"));
+  EXPECT_EQ(check.verdict, BoundVerdict::kPass);
+  EXPECT_TRUE(filter_.conditions().was_busy);
+}
+
+// It breaks: what is not measured would pass.
+TEST_F(CheckGroupTest, APathThatBreaksFails) {
+  const auto codec = add("codec", 20);
+  latest_->fail();
+  group_.ratio("1", "codec against raw", codec, add("raw", 20), 0.95);
+  const RatioCheck check = decide().front();
+  EXPECT_EQ(check.verdict, BoundVerdict::kFail);
+  EXPECT_THAT(check.note, HasSubstr("no space left"));
+}
+
+TEST_F(CheckGroupTest, APathThatBreaksFailsAlsoWhereAnotherOneIsTheBest) {
+  const auto works = add("codec", 20);
+  const auto breaks = add("codec 2", 10);
+  latest_->fail();
+  group_.best_ratio({.item = "4", .name = "best", .required = 1.2}, {works, breaks}, {add("peer", 30)});
+  const RatioCheck check = decide().front();
+  EXPECT_EQ(check.verdict, BoundVerdict::kFail);
+  EXPECT_THAT(check.note, HasSubstr("no space left"));
+}
+
+TEST_F(CheckGroupTest, APeerThatBreaksIsNotMeasured) {
+  const auto peer = add("peer", 30);
+  latest_->fail();
+  group_.best_ratio({.item = "4", .name = "best", .required = 1.2}, {add("codec", 20)}, {peer});
+  const RatioCheck check = decide().front();
+  EXPECT_FALSE(check.verdict);
+  EXPECT_THAT(check.note, HasSubstr("no space left"));
+}
+
+// A short group would end before it found out.
+TEST_F(CheckGroupTest, KnowsFromEarlierGroupsThatTheMachineIsBusy) {
+  machine_.is_disturbed = true;
+  for (int i = 0; i < 40; ++i) filter_.add({});
+  const auto codec = add("codec", 20, 0.01);
+  latest_->disturb(1'000'000);
+  const auto raw = add("raw", 20, 0.01);
+  latest_->disturb(1'000'000);
+  group_.ratio("1", "codec against raw", codec, raw, 0.9);
+  const RatioCheck check = decide().front();
+  EXPECT_EQ(check.verdict, BoundVerdict::kPass);
+  EXPECT_EQ(check.disturbed_laps, 0U);
 }
 
 TEST_F(CheckGroupTest, WithoutAnyCandidateNothingIsMeasured) {

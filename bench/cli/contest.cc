@@ -32,7 +32,8 @@ struct SampleTime {
 
 class Scheduler {
  public:
-  Scheduler(std::vector<Measured>& subjects, std::span<Contest> contests, const ContestOptions& options)
+  Scheduler(std::vector<Measured>& subjects, std::span<Contest> contests, const ContestOptions& options,
+            LapFilter& filter)
       : subjects_(subjects),
         contests_(contests),
         options_(options),
@@ -40,9 +41,9 @@ class Scheduler {
         end_(options.now() + options.budget),
         position_(subjects.size()),
         sample_ns_(subjects.size()),
-        filter_(options.is_disturbed) {}
+        filter_(filter) {}
 
-  ContestConditions run() {
+  void run() {
     run_while(&Scheduler::is_open);
     for (Contest& contest : contests_) {
       if (contest.verdict != BoundVerdict::kUndecided) continue;
@@ -53,7 +54,6 @@ class Scheduler {
     end_ = std::min(
         end_, options_.now() + std::chrono::duration_cast<std::chrono::nanoseconds>(options_.budget * kClearingShare));
     run_while(&Scheduler::may_become_clear);
-    return filter_.conditions();
   }
 
  private:
@@ -219,14 +219,14 @@ class Scheduler {
   std::uint64_t position_;
   std::vector<SampleTime> sample_ns_;  // by subject
   std::vector<std::size_t> laps_max_;  // by contest, after the budget has been given to those that were open
-  LapFilter filter_;
+  LapFilter& filter_;
 };
 
 }  // namespace
 
-ContestConditions run_contests(std::vector<Measured>& subjects, std::span<Contest> contests,
-                               const ContestOptions& options) {
-  return Scheduler(subjects, contests, options).run();
+void run_contests(std::vector<Measured>& subjects, std::span<Contest> contests, const ContestOptions& options,
+                  LapFilter& filter) {
+  Scheduler(subjects, contests, options, filter).run();
 }
 
 }  // namespace tzmark::bench

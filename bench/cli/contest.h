@@ -54,8 +54,9 @@ struct ContestOptions {
 // Runs some laps of each open contest in turn until each is decided or the budget is spent. When it does not suffice
 // for all, those that need the fewest laps go first. Up to a tenth of the budget, borderline ratios get the laps until
 // their next look, which may make them clear. REQUIRES: the subjects have been verified. A subject that cannot run or
-// fails three times in a row ends its contests with the reason; wrong bytes are thrown (TZE-ENV-005).
-ContestConditions run_contests(std::vector<Measured>& subjects, std::span<Contest> contests,
-                               const ContestOptions& options);
+// fails three times in a row ends its contests with the reason; wrong bytes are thrown (TZE-ENV-005). filter: decides
+// which laps count, with what it knows of laps before.
+void run_contests(std::vector<Measured>& subjects, std::span<Contest> contests, const ContestOptions& options,
+                  LapFilter& filter);
 
 }  // namespace tzmark::bench

@@ -84,7 +84,10 @@ class ContestTest : public testing::Test {
   }
 
   ContestConditions run(std::span<Contest> contests, std::chrono::seconds budget = std::chrono::minutes(10)) {
-    return run_contests(subjects_, contests, options(budget));
+    const ContestOptions given = options(budget);
+    LapFilter filter(given.is_disturbed);
+    run_contests(subjects_, contests, given, filter);
+    return filter.conditions();
   }
 
   // The machine that runs the test is no part of it.
@@ -127,7 +130,8 @@ TEST_F(ContestTest, ACoinDecidesTheOrderSoThatDriftFavorsNeither) {
     std::vector<Contest> contests = {contest(0, 1, 0.999)};
     ContestOptions seeded = options();
     seeded.seed = seed;
-    run_contests(subjects_, contests, seeded);
+    LapFilter filter(seeded.is_disturbed);
+    run_contests(subjects_, contests, seeded, filter);
     sum_of_logs += std::log(contests[0].interval.interval().estimate);
   }
   std::size_t forwards = 0;
@@ -271,7 +275,8 @@ TEST_F(ContestTest, LapsAreLimitedIfAsked) {
   std::vector<Contest> contests = {contest(1, 0, 0.9)};
   ContestOptions limited = options();
   limited.laps_max = 3;
-  run_contests(subjects_, contests, limited);
+  LapFilter filter(limited.is_disturbed);
+  run_contests(subjects_, contests, limited, filter);
   EXPECT_EQ(contests[0].interval.interval().pairs, 3U);
   EXPECT_EQ(contests[0].verdict, BoundVerdict::kUndecided);
   EXPECT_EQ(subjects_[0].samples.size(), 3U);

@@ -15,13 +15,6 @@ struct ContestConditions {
   std::size_t laps = 0;
   std::size_t disturbed_laps = 0;
   bool was_busy = false;
-
-  ContestConditions& operator+=(const ContestConditions& more) {
-    laps += more.laps;
-    disturbed_laps += more.disturbed_laps;
-    was_busy = was_busy || more.was_busy;
-    return *this;
-  }
 };
 
 // One line; empty if no lap was disturbed.

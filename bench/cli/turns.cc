@@ -85,7 +85,8 @@ class Turns {
     std::size_t disturbed = 0;
     while (counted < kLapsPerPair && disturbed < kDisturbedLapsPerPair && rest().count() > 0) {
       const std::optional<double> log_ratio = lap(pair, i);
-      if (!line.why.empty() || line.failures > 0) return;
+      // The laps before count: their samples are in the table.
+      if (!line.why.empty() || line.failures > 0) break;
       if (log_ratio) {
         sum += *log_ratio;
         ++counted;
@@ -94,7 +95,7 @@ class Turns {
         ++line.disturbed_laps;
       }
     }
-    // A pair with fewer laps is noisier, but not biased: what ended it is time.
+    // A pair with fewer laps is noisier, but not biased: what ended it is time or a failure.
     if (counted == 0) return;
     line.ratio.add(sum / static_cast<double>(counted));
     judge(line);

@@ -25,6 +25,7 @@ struct FakeBuilds {
   double process_spread = 0.01, sample_spread = 0.05;
   std::vector<std::string> started = {}, order = {};
   std::vector<Error> failures = {};  // of the new build; the last is thrown first
+  std::size_t failures_after = 0;    // samples of both builds
   bool is_disturbed = false, failures_are_deaths = false;
   std::uint64_t new_bytes = 1 << 20;
 };
@@ -39,7 +40,7 @@ class FakeProcess final : public BuildProcess {
 
   TurnSample sample(std::size_t line) override {
     builds_.order.push_back(name_);
-    if (name_ == "new" && line == 0 && !builds_.failures.empty()) {
+    if (name_ == "new" && line == 0 && !builds_.failures.empty() && builds_.order.size() > builds_.failures_after) {
       const Error failure = builds_.failures.back();
       builds_.failures.pop_back();
       is_running_ = !builds_.failures_are_deaths;
@@ -153,6 +154,18 @@ TEST_F(TurnsTest, AProcessThatDiesOfALineEndsItsPairAlone) {
   EXPECT_EQ(lines[0].why, "killed");
   EXPECT_EQ(lines[1].why, "");
   EXPECT_GT(lines[1].ratio.pairs(), 5U);
+}
+
+// The table shows rates of these laps, so their ratio has to count too.
+TEST_F(TurnsTest, ADeathTakesNoLapsBeforeIt) {
+  const Error death(ErrorCode::kResource, "killed");
+  builds_.failures_are_deaths = true;
+  builds_.failures = {death, death, death};
+  builds_.failures_after = 8;  // two laps
+  const TurnLine line = run(1, 1, std::chrono::seconds(5)).front();
+  EXPECT_EQ(line.why, "killed");
+  EXPECT_EQ(line.old_seconds.size(), 4U);
+  EXPECT_EQ(line.ratio.pairs(), 1U);
 }
 
 TEST_F(TurnsTest, DifferentAmountsAreNoComparison) {

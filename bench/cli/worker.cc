@@ -120,7 +120,9 @@ WorkerProcess::~WorkerProcess() = default;
 bool WorkerProcess::is_running() const { return process_->is_running(); }
 
 TurnSample WorkerProcess::sample(std::size_t line) {
-  const json reply = process_->request({{"op", "run"}, {"line", line}});
+  // A sample takes seconds. One that hangs must not take the time of all other lines.
+  constexpr std::chrono::minutes kTimeout{2};
+  const json reply = process_->request({{"op", "run"}, {"line", line}}, kTimeout);
   try {
     if (reply.at("line") != line) {
       throw Error(ErrorCode::kResource, fmt::format("{} answered for another line", facts_.program));
