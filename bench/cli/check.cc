@@ -355,8 +355,8 @@ void run_group(Workplace& place, const CheckOptions& options, const Group& decla
                LapFilter& filter, const GroupDone& done) {
   CheckGroup group(place, options, declared.name);
   const auto give_up = [&](const std::exception& error, std::optional<BoundVerdict> verdict) {
-    group.conclude({.item = std::string(declared.item), .name = "all of a group", .verdict = verdict,
-                    .note = error.what()});
+    group.conclude(
+        {.item = std::string(declared.item), .name = "all of a group", .verdict = verdict, .note = error.what()});
   };
   try {
     const auto begin = options.contests.now();

@@ -349,7 +349,10 @@ class CompareTest(unittest.TestCase):
 
     def test_deep_documents_are_refused(self) -> None:
         old = self.save("old", self.document())
-        for deep in ("[" * 200_000 + "]" * 200_000, '{"a":' * 9_000 + "1" + "}" * 9_000):
+        for deep in (
+            "[" * 200_000 + "]" * 200_000,
+            '{"a":' * 9_000 + "1" + "}" * 9_000,
+        ):
             text = json.dumps({**self.document(), "machine": {"x": "DEEP"}})
             (self.directory / "deep").write_text(text.replace('"DEEP"', deep))
             said = self.compare(old, "deep", status=3)

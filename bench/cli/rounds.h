@@ -55,7 +55,8 @@ void take_sample(Measured& measured);
 void take_sample_if_available(Measured& measured);
 
 // The same, but a failure is tried again: one failed transfer must not end the comparison of all others. Returns false
-// and sets why if the subject cannot run, or has_failed too if it failed three times in a row. Throws for wrong bytes (TZE-ENV-005).
+// and sets why if the subject cannot run, or has_failed too if it failed three times in a row. Throws for wrong bytes
+// (TZE-ENV-005).
 bool try_sample(Measured& measured);
 
 // Verifies each subject, then runs the rounds. A subject that needs something this machine lacks is left out from there

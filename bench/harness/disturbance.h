@@ -37,9 +37,9 @@ struct Disturbance {
 };
 
 // The rule by which samples are repeated: others took more than two ticks and more than a tenth of one core. It looks
-// at no ratio, and at the measured time only in so far as a longer sample bears more. User time alone, because the kernel also works for
-// the subject itself: it writes pages back and polls queues. Memory reports do not count: they follow memory that the
-// subject itself freed, and a slow sample has more of them.
+// at no ratio, and at the measured time only in so far as a longer sample bears more. User time alone, because the
+// kernel also works for the subject itself: it writes pages back and polls queues. Memory reports do not count: they
+// follow memory that the subject itself freed, and a slow sample has more of them.
 bool is_disturbed(const Disturbance& disturbance);
 
 // Parses /proc/stat: sets user_ns and steal_ns. False without its first line.
