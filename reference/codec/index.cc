@@ -267,13 +267,19 @@ void check_headers_and_data(Index& index) {
   index.headers_end = std::min(index.headers_end, data_begin);
 }
 
-// Reads the length of the index and its entries, and checks them.
-void read_rest(File& file, FileSizes sizes, std::uint64_t length_at, std::uint64_t index_end, Index& index) {
+// Reads the length of the index and its entries, and checks them. head: the first bytes of the file, which have the
+// length in most layouts.
+void read_rest(File& file, FileSizes sizes, std::span<const std::byte> head, std::uint64_t length_at,
+               std::uint64_t index_end, Index& index) {
   if (index_end - length_at < sizeof(std::uint64_t)) {
     throw Error(ErrorCode::kIndexTruncated, "the file ends inside the length of its index", sizes.headers);
   }
   std::array<std::byte, sizeof(std::uint64_t)> raw;
-  file.read_at(length_at, std::span<std::byte>(raw));
+  if (length_at + raw.size() <= head.size()) {
+    std::ranges::copy(head.subspan(static_cast<std::size_t>(length_at), raw.size()), raw.begin());
+  } else {
+    file.read_at(length_at, std::span<std::byte>(raw));
+  }
   index.begin = length_at + raw.size();
   index.length = load<std::uint64_t>(raw, 0);
   if (index.length > index_end - index.begin) {
@@ -320,7 +326,7 @@ void read_segments(File& file, FileSizes sizes, std::span<const std::byte> head,
     throw Error(ErrorCode::kSegmentIndex, "the metadata segment has no room for the length of the index",
                 kLayoutSectionBegin + offsetof(LayoutSectionWire, metadata_end));
   }
-  read_rest(file, sizes, s.metadata_begin, s.metadata_end, index);
+  read_rest(file, sizes, head, s.metadata_begin, s.metadata_end, index);
 }
 
 bool begins_with_entry_version(File& file) {
@@ -333,7 +339,7 @@ bool begins_with_entry_version(File& file) {
 
 // Reads data version 5 without a layout section and without flag 1: tries both layouts, of which exactly one must fit.
 // An index that fits neither may be one of layout v4, which releases from 2.12 on accept under data version 5, too.
-Index read_either(File& file, FileSizes sizes, const FileHeader& header) {
+Index read_either(File& file, FileSizes sizes, std::span<const std::byte> head, const FileHeader& header) {
   struct Reading {
     Index index;
     std::optional<Error> error;
@@ -343,7 +349,7 @@ Index read_either(File& file, FileSizes sizes, const FileHeader& header) {
     reading.index.header = header;
     reading.index.layout = layout;
     try {
-      read_rest(file, sizes, kFileHeaderBytes, sizes.headers, reading.index);
+      read_rest(file, sizes, head, kFileHeaderBytes, sizes.headers, reading.index);
     } catch (const Error& error) {
       if (error.error_class() != ErrorClass::kFile) throw;
       reading.error = error;
@@ -411,7 +417,7 @@ Index read_index(File& file, File* data_file) {
                 offsetof(FileHeaderWire, feature_flags) + sizeof(FileHeaderWire::feature_flags) - 1);
   }
   const bool by_content = header.data_version == data_version(Layout::kV5Segments) && !header.flagged_dims;
-  if (by_content && !has_layout_section(head) && !header.detached_data) return read_either(file, sizes, header);
+  if (by_content && !has_layout_section(head) && !header.detached_data) return read_either(file, sizes, head, header);
   Index index;
   index.header = header;
   if (by_content) {
@@ -419,7 +425,7 @@ Index read_index(File& file, File* data_file) {
     read_segments(file, sizes, head, index);
   } else {
     index.layout = header.flagged_dims ? Layout::kV5FlaggedDims : static_cast<Layout>(header.data_version);
-    read_rest(file, sizes, kFileHeaderBytes, sizes.headers, index);
+    read_rest(file, sizes, head, kFileHeaderBytes, sizes.headers, index);
   }
   return index;
 }

@@ -561,6 +561,7 @@ class Pipeline {
     try {
       if (s.piece.failure) std::rethrow_exception(s.piece.failure);
       if (kind == Kind::kRead) first_touch_.touch(memory_of(s));
+      for (FileTransfer& transfer : s.transfers) transfer.transfer.spare_bytes = 0;
       count = kind == Kind::kRead ? job_.reads(s.piece, memory_of(s), s.transfers)
                                   : job_.writes(s.piece, memory_of(s), s.transfers);
     } catch (...) {

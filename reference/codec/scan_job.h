@@ -166,6 +166,10 @@ class ScanJob {
     transfer.file = &file;
     transfer.transfer.offset = begin;
     transfer.transfer.memory = target;
+    // The buffer has room for the whole page in which the file ends.
+    if (!piece.has_own_memory) {
+      transfer.transfer.spare_bytes = static_cast<std::size_t>(&memory.back() - &target.back());
+    }
   }
 
   // The offset of a part of a large tensor in the file, and the location of its plaintext after produce.

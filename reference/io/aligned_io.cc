@@ -43,6 +43,17 @@ AlignedStep read_step(const Alignment& alignment, std::uint64_t offset, ConstBuf
   return {AlignedStep::Route::kBounced, offset - skip, units * unit, skip, wanted};
 }
 
+AlignedStep read_step_with_room(const Alignment& alignment, std::uint64_t offset, ConstBuffer out,
+                                std::size_t spare_bytes, std::size_t bounce_bytes) {
+  const std::size_t unit = alignment.unit_bytes;
+  const std::size_t missing = (unit - out.size % unit) % unit;
+  const bool is_straight = offset % unit == 0 && is_aligned(out.data, alignment);
+  if (!is_straight || missing > spare_bytes || out.size > kCallBytesMax - missing) {
+    return read_step(alignment, offset, out, bounce_bytes);
+  }
+  return {AlignedStep::Route::kStraight, offset, out.size + missing, 0, out.size};
+}
+
 AlignedStep write_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer in, std::size_t bounce_bytes) {
   TZMARK_REQUIRES(in.size > 0 && bounce_bytes % alignment.unit_bytes == 0);
   const std::size_t unit = alignment.unit_bytes;

@@ -51,6 +51,9 @@ struct AlignedStep {
 
 // Returns the first step of the rest of a transfer. REQUIRES: out is not empty; bounce_bytes is a multiple of the unit.
 AlignedStep read_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer out, std::size_t bounce_bytes);
+// The same for a read that may overwrite so many bytes after its memory.
+AlignedStep read_step_with_room(const Alignment& alignment, std::uint64_t offset, ConstBuffer out,
+                                std::size_t spare_bytes, std::size_t bounce_bytes);
 AlignedStep write_step(const Alignment& alignment, std::uint64_t offset, ConstBuffer in, std::size_t bounce_bytes);
 
 // Rounds down to whole units, but to at least one.

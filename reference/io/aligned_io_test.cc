@@ -38,6 +38,23 @@ TEST(ReadStep, TheEndIsReadWholeAndCopied) {
   expect_step(read_step(kAlignment, kUnit, memory_at(512, 5), kBounce), Route::kBounced, kUnit, kUnit, 0, 5);
 }
 
+// A buffer of whole pages takes the end of a file without a second call.
+TEST(ReadStep, TheEndIsReadAtOnceWhereThereIsRoom) {
+  expect_step(read_step_with_room(kAlignment, kUnit, memory_at(512, 3 * kUnit + 5), kUnit - 5, kBounce),
+              Route::kStraight, kUnit, 4 * kUnit, 0, 3 * kUnit + 5);
+  expect_step(read_step_with_room(kAlignment, kUnit, memory_at(512, 5), kUnit, kBounce), Route::kStraight, kUnit, kUnit,
+              0, 5);
+  expect_step(read_step_with_room(kAlignment, kUnit, memory_at(512, 3 * kUnit), kUnit, kBounce), Route::kStraight,
+              kUnit, 3 * kUnit, 0, 3 * kUnit);
+  // One byte of room too few.
+  expect_step(read_step_with_room(kAlignment, kUnit, memory_at(512, 5), kUnit - 6, kBounce), Route::kBounced, kUnit,
+              kUnit, 0, 5);
+  // Neither at an unaligned offset, nor in unaligned memory.
+  expect_step(read_step_with_room(kAlignment, 10, memory_at(512, 5), kUnit, kBounce), Route::kBounced, 0, kUnit, 10, 5);
+  expect_step(read_step_with_room(kAlignment, kUnit, memory_at(1, 5), kUnit, kBounce), Route::kBounced, kUnit, kUnit, 0,
+              5);
+}
+
 TEST(ReadStep, UnalignedMemoryIsReadInPieces) {
   expect_step(read_step(kAlignment, 0, memory_at(1, 100 * kUnit), kBounce), Route::kBounced, 0, kBounce, 0, kBounce);
   expect_step(read_step(kAlignment, 10, memory_at(0, 100 * kUnit), kBounce), Route::kBounced, 0, kBounce, 10,

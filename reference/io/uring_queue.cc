@@ -158,8 +158,8 @@ RingCall UringQueue::next_call(unsigned number) {
   const std::uint64_t offset = transfer.offset + slot.done;
   const Alignment& alignment = file_.opened().alignment;
   const bool reads = transfer.kind == Transfer::Kind::kRead;
-  slot.step =
-      reads ? read_step(alignment, offset, rest, bounce_bytes_) : write_step(alignment, offset, rest, bounce_bytes_);
+  slot.step = reads ? read_step_with_room(alignment, offset, rest, transfer.spare_bytes, bounce_bytes_)
+                    : write_step(alignment, offset, rest, bounce_bytes_);
   std::byte* memory = rest.data;
   if (slot.step.route == AlignedStep::Route::kBounced) {
     memory = bounce_of(number);

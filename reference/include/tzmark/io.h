@@ -29,6 +29,9 @@ struct Transfer {
   MutableBuffer memory;      // a write does not modify it
   void* owner = nullptr;     // for the caller; queues ignore it
   std::exception_ptr error;  // set on completion: what read_at or write_at would have thrown
+  // Bytes after the memory that a read may overwrite, too: a path that transfers whole pages then needs no call of its
+  // own for the end of a file.
+  std::size_t spare_bytes = 0;
 };
 
 // The transfers that one thread has in flight on one file. That thread creates, uses and destroys the queue.
