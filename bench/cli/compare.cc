@@ -85,21 +85,24 @@ void check_outputs(const CompareOptions& options) {
   }
 }
 
+std::string why_blind(const ComparedRuns& compared) {
+  if (compared.floor != nullptr && compared.floor->processes() <= kProcessesOfVagueFloor) {
+    return fmt::format("the floor is of {} processes, which cannot tell noise from a slow-down; calibrate it with more",
+                       compared.floor->processes());
+  }
+  const std::size_t runs = std::min(compared.before.size(), compared.after.size());
+  if (runs == 1) return "one process on a side needs 6 samples (--rounds 6), and an idle machine or --floor";
+  const std::size_t required = runs_required(compared.tests, compared.rule);
+  if (runs < required) return fmt::format("run at least {} processes on each side", required);
+  return "a build at less than half the speed could pass, so much do runs of one build differ; the machine is too busy";
+}
+
 // Refuses to pass rows that could not have failed.
 void refuse_blind_rows(const ComparedRuns& compared) {
   const std::size_t blind = compared.blind_rows();
   if (blind == 0) return;
-  const bool single = compared.before.size() == 1 && compared.after.size() == 1;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("{} of {} rows cannot show a regression: {}; --force goes on", blind, compared.rows.size(),
-                          compared.floor != nullptr && compared.floor->processes() <= kProcessesOfVagueFloor
-                              ? fmt::format("the floor is of {} processes, which cannot tell noise from a slow-down; "
-                                            "calibrate it with more",
-                                            compared.floor->processes())
-                          : single ? std::string("one process on a side needs 6 samples (--rounds 6), and an idle "
-                                                 "machine or --floor")
-                                   : fmt::format("run at least {} processes on each side",
-                                                 runs_required(compared.tests, compared.rule))));
+  throw Error(ErrorCode::kUsage, fmt::format("{} of {} rows cannot show a regression: {}; --force goes on", blind,
+                                             compared.rows.size(), why_blind(compared)));
 }
 
 // Loads the runs of one side. The same run twice would count as two processes.

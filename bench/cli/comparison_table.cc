@@ -287,10 +287,10 @@ std::vector<std::string> remarks_of(const ComparedRuns& compared) {
     worst = std::max(worst, row.judged.spread);
     if (!row.judged.detectable || *row.judged.detectable > kWanted) ++blind;
   }
-  if (std::ranges::any_of(compared.rows, [](const ComparedRow& row) { return !row.judged.detectable; })) {
+  if (const std::size_t required = runs_required(compared.tests, compared.rule); runs < required) {
     remarks.push_back(
         fmt::format("no result of {} processes on a side can be significant among {} tests: run at least {}", runs,
-                    compared.tests, runs_required(compared.tests, compared.rule)));
+                    compared.tests, required));
   } else if (blind > 0) {
     const auto needed = runs_to_find(kWanted, worst, compared.tests, compared.rule);
     remarks.push_back(fmt::format("a slow-down of {:.0f} % can go unnoticed in {} of {} rows: {}", 100 * kWanted, blind,

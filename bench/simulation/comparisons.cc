@@ -190,7 +190,7 @@ std::string power_table(const ComparisonSimulation& options) {
       by_old += old_method(source, 7, kPlanted)[0] ? 1 : 0;
       const Comparison row = compare_runs(draw_rows(source, kPairs, kPlanted), kPaired)[0];
       found += row.change == Change::kRegression ? 1 : 0;
-      told += *row.detectable > kPlanted ? 1 : 0;
+      told += !row.detectable || *row.detectable > kPlanted ? 1 : 0;
       needed.push_back(static_cast<double>(runs_to_find(kPlanted, row.spread, kRows, kPaired).value_or(kRunsMax)));
       const Sequential in_turn = run_against(source, kPlantedPaired);
       found_in_turn += in_turn.planted_found ? 1 : 0;

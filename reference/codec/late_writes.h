@@ -63,19 +63,9 @@ class LateWrites {
   // Bounds the memory; about the headers and edges of some hundred tensors.
   static constexpr std::size_t kKeptBytesMax = 2 << 20;
 
-  // Neighbors are written together: the end of a tensor, the header of the next one and the beginning of its data.
   void write(std::vector<Write>& writes, const std::vector<std::byte>& bytes) {
     std::ranges::sort(writes, {}, &Write::offset);
-    std::vector<std::byte> together;
-    for (std::size_t i = 0; i < writes.size();) {
-      const std::uint64_t begin = writes[i].offset;
-      together.clear();
-      for (; i < writes.size() && writes[i].offset == begin + together.size(); ++i) {
-        const auto one = std::span(bytes).subspan(writes[i].at, writes[i].length);
-        together.insert(together.end(), one.begin(), one.end());
-      }
-      file_.write_at(begin, std::span<const std::byte>(together));
-    }
+    for (const Write& one : writes) file_.write_at(one.offset, std::span(bytes).subspan(one.at, one.length));
     writes.clear();
   }
 

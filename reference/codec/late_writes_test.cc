@@ -66,23 +66,6 @@ TEST(LateWrites, ReturnWholePagesAndWriteTheRestInOrder) {
   }
 }
 
-// What fills a page needs one write.
-TEST(LateWrites, WriteNeighborsTogether) {
-  PageWritingFile file;
-  LateWrites late(file);
-  const std::vector<std::byte> content = random_bytes(9'000);
-  const auto part = [&](std::size_t begin, std::size_t end) { return std::span(content).subspan(begin, end - begin); };
-  late.keep(8'400, part(8'400, 9'000));
-  late.keep(100, part(100, 4'096));
-  late.keep(8'192, part(8'192, 8'300));
-  late.keep(8'300, part(8'300, 8'400));
-  late.keep(0, part(0, 100));
-  late.flush();
-  EXPECT_EQ(file.offsets, (std::vector<std::uint64_t>{0, 8'192}));
-  EXPECT_TRUE(std::ranges::equal(std::span(file.content()).first(4'096), part(0, 4'096)));
-  EXPECT_TRUE(std::ranges::equal(std::span(file.content()).subspan(8'192), part(8'192, 9'000)));
-}
-
 TEST(LateWrites, KeepNothingBackOnPathsThroughThePageCache) {
   MemoryFile file;
   LateWrites late(file);

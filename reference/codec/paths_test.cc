@@ -115,7 +115,10 @@ TEST_P(PathsTest, AnEmptyTensorWhoseHeaderFillsAPiece) {
   ReadOptions reading;
   reading.piece_bytes = 4096;
   reading.io_path = GetParam();
-  expect_same(content, Reader::open(name, std::move(reading)).load());
+  const Reader reader = Reader::open(name, std::move(reading));
+  expect_same(content, reader.load());
+  // Through a buffer of the pipeline.
+  reader.verify();
 }
 
 TEST_P(PathsTest, ADamagedMessageIsFoundOnTheWay) {

@@ -110,6 +110,7 @@ inline std::size_t split_transfer(FileTransfers& transfers, std::size_t bytes) {
     const std::uint64_t next = is_last ? end : border;
     FileTransfer& one = transfers[count++];
     one.file = whole.file;
+    one.transfer.spare_bytes = 0;
     one.transfer.kind = whole.transfer.kind;
     one.transfer.offset = at;
     one.transfer.memory = whole.transfer.memory;

@@ -168,7 +168,8 @@ class ScanJob {
     transfer.transfer.memory = target;
     // The buffer has room for the whole page in which the file ends.
     if (!piece.has_own_memory) {
-      transfer.transfer.spare_bytes = static_cast<std::size_t>(&memory.back() - &target.back());
+      const std::byte* const end_of_target = target.data() + target.size();
+      transfer.transfer.spare_bytes = static_cast<std::size_t>(memory.data() + memory.size() - end_of_target);
     }
   }
 

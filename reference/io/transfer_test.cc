@@ -292,6 +292,31 @@ TEST_P(QueueTest, MovesEverythingAtAnyDepth) {
   }
 }
 
+TEST_P(QueueTest, OverwritesNoMoreThanItMayOfWhatFollowsTheMemory) {
+  constexpr std::size_t kPage = 4096;
+  const Bytes content = random_bytes(3 * kPage + 100, 20);
+  const auto file = open(content);
+  const auto queue = file->make_queue(4);
+  const Bytes untouched(4 * kPage, std::byte{0xA5});
+  for (const std::size_t offset : {std::size_t{0}, kPage, 3 * kPage}) {
+    for (const std::size_t left : {std::size_t{0}, std::size_t{1}, std::size_t{60}}) {
+      for (const std::size_t spare : {std::size_t{0}, std::size_t{1}, std::size_t{3'000}, kPage}) {
+        PlacedMemory memory(untouched, 0);
+        const std::size_t count = content.size() - offset - left;
+        const std::size_t may_change = std::min(count + spare, untouched.size());
+        std::vector<Transfer> transfers;
+        transfers.push_back(
+            {Transfer::Kind::kRead, offset, memory.bytes().first(count), nullptr, {}, may_change - count});
+        run(*queue, transfers);
+        expect_no_errors(transfers);
+        EXPECT_TRUE(std::ranges::equal(memory.bytes().first(count), std::span(content).subspan(offset, count)));
+        EXPECT_TRUE(std::ranges::equal(memory.bytes().subspan(may_change), std::span(untouched).subspan(may_change)))
+            << offset << " " << left << " " << spare;
+      }
+    }
+  }
+}
+
 TEST_P(QueueTest, ReadsAndWritesTogether) {
   constexpr std::size_t kPieceBytes = 50'001;
   constexpr std::size_t kPieces = 30;
