@@ -101,7 +101,7 @@ void lanes_against_libraries(CheckGroup& group) {
   };
   const LanesExpected expected = lanes_expected();
   compare("SHA-256 in lanes against one stream of OpenSSL", Rung::kSha256Lanes, Rung::kSha256, expected.sha256,
-          fmt::format("one core, kernel {}", sha256_kernel()));
+          fmt::format("one core, kernel {}, {} streams", sha256_kernel(), sha256_lanes()));
   compare("encryption in lanes against libsodium", Rung::kSecretboxLanes, Rung::kSecretbox, expected.secretbox,
           "one core, messages of 2 MiB");
 }
