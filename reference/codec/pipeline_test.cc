@@ -383,6 +383,16 @@ TEST(PipelineWritesTest, LatePiecesAreHashedWhileTheyAreWritten) {
   EXPECT_FALSE(job.out_of_order());
 }
 
+TEST(PipelineWritesTest, WorkersShareTheTransfersOfOnePiece) {
+  const SlowToWriteFile* written = nullptr;
+  SlowToWriteFile file(2, [&] { return written->most_at_once() >= 2; });
+  written = &file;
+  RecordingJob job({-1}, &file, false);
+  Pipeline(job, {.threads = 1, .piece_bytes = kPieceBytes, .reads = false}, kWorkBytes, &file).run();
+  EXPECT_FALSE(file.gave_up());
+  EXPECT_EQ(job.stages()[0], 5);
+}
+
 TEST(PipelineWritesTest, ThreadsComputeWhileAllWritesAreInFlight) {
   constexpr unsigned kDepth = 3;
   RecordingJob* running = nullptr;

@@ -66,7 +66,8 @@ class ScanJob {
         piece_limit_(state.options.piece_bytes),
         lanes_(first, end, state.pipeline_options().thread_count(),
                options.verify == Verification::kAll || options.plain_sha256,
-               {part_bytes_of(state), lane_part_bytes_of(state)}, critical_of(state, options, first, end)),
+               {part_bytes_of(state), lane_part_bytes_of(state), ~std::size_t{0}, streams_beside(state.data())},
+               critical_of(state, options, first, end)),
         headers_(state, end, [this](std::size_t i) { return is_large(i); }),
         done_(done),
         into_(std::move(into)),
@@ -101,8 +102,7 @@ class ScanJob {
       if (!piece.large->stream.is_read_raw(piece_limit_)) return 0;
       if (piece.has_own_memory) destination_.touch(target_of(piece, memory));
       plan_read(transfers[0], piece, memory);
-      // A message of encryption is read in parts where that is faster. With io_uring it is not: 94 ms became 123.
-      if (state_.data().is_asynchronous()) return 1;
+      // A message of encryption is read in parts of the size that suits the path.
       return split_transfer(transfers, part_bytes_for(state_.data(), piece_limit_, state_.options.part_bytes));
     }
     const Run& run = piece.run;

@@ -199,7 +199,9 @@ class WriteJob {
         source_(source),
         options_(options),
         lanes_(0, plan.tensors().size(), PipelineOptions{.threads = options.threads}.thread_count(), options.sha256,
-               {part_bytes_of(options, data_file), lane_part_bytes_of(options, data_file), open_streams_max()},
+               {part_bytes_of(options, data_file), lane_part_bytes_of(options, data_file), open_streams_max(),
+                // Encryption leaves the cores no time for slower kernels.
+                options.encrypt ? sha256_lanes() : streams_beside(data_file)},
                critical_of(plan, options)) {}
 
   std::size_t lane_part_bytes() const { return lanes_.lane_part_bytes(); }

@@ -138,6 +138,7 @@ Sha256Plan Sha256Plan::forced(const Sha256Kernel& single, std::span<const Sha256
     const Sha256Kernel& kernel = live == 1 ? single : fitting == kernels.end() ? kernels.back() : *fitting;
     plan.steps_[live - 1] = {kernel, std::min(live, kernel.lanes)};
   }
+  plan.few_lanes_ = plan.lanes();
   return plan;
 }
 
@@ -145,6 +146,7 @@ Sha256Plan Sha256Plan::fastest(std::span<const Sha256Kernel> kernels, std::span<
   Sha256Plan plan;
   Step best;
   double best_rate = 0;
+  std::array<double, kMaxSha256Lanes> rates{};
   for (unsigned live = 1; live <= plan.steps_.size(); ++live) {
     // With fewer than that many, what was best for one message less still is, and messages take turns.
     for (std::size_t i = 0; i < kernels.size(); ++i) {
@@ -154,7 +156,10 @@ Sha256Plan Sha256Plan::fastest(std::span<const Sha256Kernel> kernels, std::span<
       best_rate = rate;
     }
     plan.steps_[live - 1] = best;
+    rates[live - 1] = best_rate;
   }
+  const auto few = std::ranges::find_if(rates, [&](double rate) { return rate >= kFewLanesRate * best_rate; });
+  plan.few_lanes_ = plan.steps_[static_cast<std::size_t>(few - rates.begin())].messages;
   return plan;
 }
 
@@ -252,5 +257,7 @@ void require_sha256_kernel() {
 std::string_view sha256_kernel() { return simd::sha256_plan().name(); }
 
 unsigned sha256_lanes() { return simd::sha256_plan().lanes(); }
+
+unsigned sha256_few_lanes() { return simd::sha256_plan().few_lanes(); }
 
 }  // namespace tzmark

@@ -50,9 +50,14 @@ class Sha256Plan {
   const Step& step(std::size_t live) const { return steps_[live < steps_.size() ? live - 1 : steps_.size() - 1]; }
   std::string_view name() const { return steps_.back().kernel.name; }
   unsigned lanes() const { return steps_.back().messages; }
+  // The fewest messages side by side that reach kFewLanesRate of the rate of lanes(); lanes() for a forced plan.
+  unsigned few_lanes() const { return few_lanes_; }
 
  private:
+  static constexpr double kFewLanesRate = 0.75;
+
   std::array<Step, kMaxSha256Lanes> steps_;  // of 1, 2 ... messages
+  unsigned few_lanes_ = 1;
 };
 
 // Measures each kernel over data in the L1 cache, in less than a millisecond: seconds per block in every lane.

@@ -377,6 +377,8 @@ TEST(Sha256Plan, TakesTheFastestForEachNumberOfMessages) {
   EXPECT_EQ(zen5.lanes(), 16U);
   // More messages than lanes.
   EXPECT_EQ(zen5.step(1000).messages, 16U);
+  // 3.55 is more than three quarters of 4.6, and 3.4 is less.
+  EXPECT_EQ(zen5.few_lanes(), 4U);
 }
 
 TEST(Sha256Plan, LeavesOutWhatIsSlower) {
@@ -385,12 +387,14 @@ TEST(Sha256Plan, LeavesOutWhatIsSlower) {
   EXPECT_THAT(steps(none), testing::Each("none 1/1"));
   EXPECT_EQ(none.name(), "none");
   EXPECT_EQ(none.lanes(), 1U);
+  EXPECT_EQ(none.few_lanes(), 1U);
   // Without SHA-NI, lanes pay from few messages on.
   const std::array without = {kNamed[0], kNamed[5]};
   const Sha256Plan lanes = Sha256Plan::fastest(without, std::array{64 / 0.45e9, 16 * 64 / 3.5e9});
   EXPECT_EQ(lanes.step(2).messages, 1U);
   EXPECT_EQ(lanes.step(3).messages, 3U);
   EXPECT_EQ(lanes.step(3).kernel.lanes, 16U);
+  EXPECT_EQ(lanes.few_lanes(), 12U);
 }
 
 TEST(Sha256Plan, ForcedKernelRunsFromTwoMessagesOn) {
@@ -403,6 +407,7 @@ TEST(Sha256Plan, ForcedKernelRunsFromTwoMessagesOn) {
   EXPECT_EQ(avx2.step(2).kernel.lanes, 8U);
   EXPECT_EQ(avx2.step(9).messages, 8U);
   EXPECT_EQ(avx2.lanes(), 8U);
+  EXPECT_EQ(avx2.few_lanes(), 8U);
   EXPECT_EQ(make_sha256_plan("avx512", kNamed).name(), "avx512");
   EXPECT_THAT(steps(make_sha256_plan("none", kNamed)), testing::Each("none 1/1"));
 }
