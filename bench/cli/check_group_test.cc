@@ -31,6 +31,7 @@ class TimedSubject final : public Subject {
 
   void verify() override {
     if (!why_.empty()) throw Error(ErrorCode::kUnavailable, why_);
+    if (moves_wrong_bytes_) throw Error(ErrorCode::kFileChanged, "wrong bytes");
   }
 
   Sample run() override {
@@ -49,6 +50,7 @@ class TimedSubject final : public Subject {
 
   void lack(std::string why) { why_ = std::move(why); }
   void fail() { fails_ = true; }
+  void move_wrong_bytes() { moves_wrong_bytes_ = true; }
   // Others disturb the next runs, which take three times as long.
   void disturb(int runs) { disturbed_ = runs; }
 
@@ -57,7 +59,7 @@ class TimedSubject final : public Subject {
   const double milliseconds_, noise_;
   std::mt19937_64 random_;
   std::string why_;
-  bool fails_ = false;
+  bool fails_ = false, moves_wrong_bytes_ = false;
   int disturbed_ = 0;
 };
 
@@ -128,6 +130,27 @@ TEST_F(CheckGroupTest, TheBestOfEachSideCountsAndTheOthersAreNamed) {
   EXPECT_THAT(check.note, HasSubstr("against peer"));
   EXPECT_THAT(check.note, HasSubstr("; without missing"));
   EXPECT_THAT(check.note, HasSubstr("it is not installed"));
+}
+
+TEST_F(CheckGroupTest, WrongBytesOfAPeerLeaveItOutAndNothingElse) {
+  const auto ours = add("ours", 20);
+  const auto broken = add("peer", 30);
+  latest_->move_wrong_bytes();
+  const auto raw = add("raw", 20);
+  group_.best_ratio({.item = "4", .name = "against the peer", .required = 1}, {ours}, {broken});
+  group_.ratio("1", "against raw", ours, raw, 0.9);
+  const std::vector<RatioCheck> checks = decide();
+  ASSERT_EQ(checks.size(), 2U);
+  EXPECT_FALSE(checks[0].verdict) << "not measured";
+  EXPECT_THAT(checks[0].note, HasSubstr("wrong bytes"));
+  EXPECT_EQ(checks[1].verdict, BoundVerdict::kPass);
+}
+
+TEST_F(CheckGroupTest, WrongBytesOfOurOwnAreThrown) {
+  const auto ours = add("codec", 20);
+  latest_->move_wrong_bytes();
+  group_.ratio("1", "against raw", ours, add("raw", 20), 0.9);
+  EXPECT_THROW(decide(), Error);
 }
 
 // Otherwise a disturbance would choose the other side of the ratio.

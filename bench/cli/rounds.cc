@@ -41,19 +41,21 @@ std::vector<double> rates_of(const Measured& measured, bool durable) {
 std::vector<double> Measured::rates() const { return rates_of(*this, false); }
 std::vector<double> Measured::durable_rates() const { return rates_of(*this, true); }
 
+void verify_subject(Measured& measured, const std::function<void(const std::string& what)>& progress) {
+  if (!measured.why.empty()) return;
+  if (progress) progress("verify " + measured.description().id());
+  run_step(measured, [](Measured& m) {
+    try {
+      m.subject->verify();
+    } catch (const Error& error) {
+      if (error.error_class() == ErrorClass::kUnavailable) throw;
+      throw Error(error.code(), m.description().id() + ": " + error.message());
+    }
+  });
+}
+
 void verify_subjects(std::vector<Measured>& subjects, const std::function<void(const std::string& what)>& progress) {
-  for (Measured& measured : subjects) {
-    if (!measured.why.empty()) continue;
-    if (progress) progress("verify " + measured.description().id());
-    run_step(measured, [&](Measured& m) {
-      try {
-        m.subject->verify();
-      } catch (const Error& error) {
-        if (error.error_class() == ErrorClass::kUnavailable) throw;
-        throw Error(error.code(), m.description().id() + ": " + error.message());
-      }
-    });
-  }
+  for (Measured& measured : subjects) verify_subject(measured, progress);
 }
 
 void take_sample(Measured& measured) {

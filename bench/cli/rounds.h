@@ -44,8 +44,10 @@ struct RoundOptions {
   std::function<void(const std::string& what)> progress;
 };
 
-// Verifies the subjects that are not verified yet. Those that need something this machine lacks are left out from there
-// on, with the reason in why. Any other error is thrown: a subject that moves wrong bytes is never timed.
+// Verifies a subject, unless it is left out already. If it needs something that this machine lacks, it is left out from
+// there on, with the reason in why. Any other error is thrown: a subject that moves wrong bytes is never timed.
+void verify_subject(Measured& measured, const std::function<void(const std::string& what)>& progress);
+// Verifies all of them.
 void verify_subjects(std::vector<Measured>& subjects, const std::function<void(const std::string& what)>& progress);
 
 // Runs the subject once and appends the sample. Throws what the subject throws.

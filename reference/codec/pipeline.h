@@ -32,6 +32,7 @@
 #include <mutex>
 #include <span>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "bytes/threads.h"
@@ -110,7 +111,7 @@ inline std::size_t split_transfer(FileTransfers& transfers, std::size_t bytes) {
     const std::uint64_t next = is_last ? end : border;
     FileTransfer& one = transfers[count++];
     one.file = whole.file;
-    one.transfer.spare_bytes = 0;
+    one.transfer.spare_bytes = is_last ? whole.transfer.spare_bytes : 0;
     one.transfer.kind = whole.transfer.kind;
     one.transfer.offset = at;
     one.transfer.memory = whole.transfer.memory;
@@ -206,7 +207,8 @@ class Pipeline {
     bool failed = false;                                // whether one of them failed, which ends the piece
     bool chaining = false;                              // in the chain stage
     bool chained = false;                               // through it
-    TransferQueue* queue = nullptr;                     // that carries the transfers
+    const void* queue =
+        nullptr;  // of the thread that has planned the transfers; on an asynchronous path it carries them
   };
   enum class Kind { kNone, kRead, kProduce, kChain, kFewChains, kConsume, kWrite };
   struct Task {
@@ -251,14 +253,16 @@ class Pipeline {
 
   bool dropped(const Slot& s) const { return s.failed || (error_ && error_position_ < s.piece.position); }
 
-  void fail(Slot& s, std::exception_ptr error) {
+  // transfer: of the piece; of several that fail, the first one is the error, for those before it have been started.
+  void fail(Slot& s, std::exception_ptr error, std::size_t transfer = 0) {
     s.failed = true;
-    fail_at(s.piece.position, std::move(error));
+    fail_at(s.piece.position, std::move(error), transfer);
   }
-  void fail_at(Position position, std::exception_ptr error) {
-    if (error_ && !(position < error_position_)) return;
+  void fail_at(Position position, std::exception_ptr error, std::size_t transfer = 0) {
+    if (error_ && !(std::tie(position, transfer) < std::tie(error_position_, error_transfer_))) return;
     error_ = std::move(error);
     error_position_ = position;
+    error_transfer_ = transfer;
   }
 
   void release(Slot& s) {
@@ -343,7 +347,9 @@ class Pipeline {
     }
     if (chain.slot != nullptr) {
       if (!chain.slot->piece.is_critical && streams < streams_wanted()) chain.kind = Kind::kFewChains;
-      if (priority(chain.kind) < priority(best.kind)) best = chain;
+      // A critical chain ends last in any case.
+      const bool is_urgent = chain.slot->piece.is_critical && best.kind == Kind::kProduce;
+      if (is_urgent || priority(chain.kind) < priority(best.kind)) best = chain;
     }
     const bool may_begin =
         free != nullptr && !holds_enough() && !exhausted_ && (room || !reads_) && (file_ != nullptr || may_compute);
@@ -425,14 +431,20 @@ class Pipeline {
       if (!lock.owns_lock()) lock.lock();
       fail_at({}, std::current_exception());
       exhausted_ = true;
+      // A queue that another thread makes now may have the same address.
+      const void* const lost = &lock;
+      for (Slot& s : slots_) {
+        if (s.queue != queue.get() || (s.pending == 0 && s.next_transfer == s.transfer_count)) continue;
+        s.failed = true;
+        s.queue = lost;
+      }
       lock.unlock();
-      TransferQueue* const broken = queue.get();
       queue.reset();
       lock.lock();
       for (Slot& s : slots_) {
-        if (s.queue != broken || (s.pending == 0 && s.next_transfer == s.transfer_count)) continue;
+        if (s.queue != lost) continue;
+        s.queue = nullptr;
         s.pending = 0;
-        s.failed = true;
         finish_move(s);
       }
       changed_.notify_all();
@@ -447,8 +459,8 @@ class Pipeline {
       const Task task = choose(queue, room);
       if (task.kind != Kind::kNone) {
         perform(task, queue, lock);
-      } else if (queue != nullptr && queue->in_flight() > 0) {
-        if (asynchronous_ && computing_ > 0 && !is_one_looking_) {
+      } else if (asynchronous_ && queue->in_flight() > 0) {
+        if (computing_ > 0 && !is_one_looking_) {
           wait_for_task_or_transfer(lock);
         } else {
           reap(*queue, lock);
@@ -566,7 +578,8 @@ class Pipeline {
         if (!asynchronous_ && s.transfer_count > 1) wake_another();
       }
       while (s.next_transfer < s.transfer_count && !s.failed) {
-        FileTransfer& next = s.transfers[s.next_transfer];
+        const std::size_t number = s.next_transfer;
+        FileTransfer& next = s.transfers[number];
         const bool is_queued = asynchronous_ && next.file == file_;
         if (is_queued && queue->in_flight() == queue->depth()) break;
         ++s.next_transfer;
@@ -582,7 +595,7 @@ class Pipeline {
           error = move_at_once(next, queue);
         }
         lock.lock();
-        if (error) fail(s, error);
+        if (error) fail(s, error, number);
       }
     } catch (...) {
       // Other threads still move pieces before this one.
@@ -650,10 +663,16 @@ class Pipeline {
     }
   }
 
+  static std::size_t number_of(const Slot& s, const Transfer& transfer) {
+    const auto found =
+        std::ranges::find_if(s.transfers, [&](const FileTransfer& t) { return &t.transfer == &transfer; });
+    return static_cast<std::size_t>(found - s.transfers.begin());
+  }
+
   Slot& settle(Transfer& done) {
     Slot& s = *static_cast<Slot*>(done.owner);
     --s.pending;
-    if (done.error) fail(s, done.error);
+    if (done.error) fail(s, done.error, number_of(s, done));
     return s;
   }
 
@@ -700,6 +719,7 @@ class Pipeline {
   bool exhausted_ = false;
   std::exception_ptr error_;
   Position error_position_;
+  std::size_t error_transfer_ = 0;
 };
 
 }  // namespace tzmark

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -520,12 +521,13 @@ TEST(PipelineQueuesTest, AThreadWhoseTransfersAreInFlightTakesTheWorkOfAnother) 
   }
 }
 
-// Its calls block. The queue breaks at the transfers of one piece, for want of memory say.
+// The queue breaks at the transfers of one piece, for want of memory say.
 class BreakingFile final : public File {
  public:
-  BreakingFile(std::uint64_t bad_offset, std::atomic<bool>& is_broken)
-      : bad_offset_(bad_offset), is_broken_(is_broken) {}
+  BreakingFile(bool is_asynchronous, std::uint64_t bad_offset, std::atomic<bool>& is_broken)
+      : is_asynchronous_(is_asynchronous), bad_offset_(bad_offset), is_broken_(is_broken) {}
   std::string_view io_path() const override { return "breaking"; }
+  bool is_asynchronous() const override { return is_asynchronous_; }
   std::uint64_t size() const override { return 2 * kWorkBytes; }
   std::unique_ptr<TransferQueue> make_queue(unsigned) override {
     class Queue final : public TransferQueue {
@@ -556,6 +558,7 @@ class BreakingFile final : public File {
   void sync_all() override {}
 
  private:
+  const bool is_asynchronous_;
   const std::uint64_t bad_offset_;
   std::atomic<bool>& is_broken_;
 };
@@ -573,15 +576,116 @@ struct LateFirstPieceJob : RecordingJob {
 
 TEST(PipelineWritesTest, AQueueThatBreaksTakesNoPlaceOfOtherTransfers) {
   constexpr std::size_t kCount = 20;
-  for (const std::uint64_t bad_piece : {std::uint64_t{1}, kCount + 1}) {  // where it is read, and where it is written
-    std::atomic<bool> is_broken = false;
-    BreakingFile file(bad_piece * kPieceBytes, is_broken);
-    LateFirstPieceJob job(kCount, &file, is_broken);
-    job.streams_max_ = 1;
-    EXPECT_THROW(Pipeline(job, {.threads = 2, .piece_bytes = kPieceBytes, .queue_depth = 1}, kWorkBytes, &file).run(),
-                 Error);
-    EXPECT_TRUE(is_broken);
-    EXPECT_EQ(job.stages()[0], 5) << "the piece before is finished";
+  for (const bool is_asynchronous : {false, true}) {
+    for (const std::uint64_t bad_piece : {std::uint64_t{1}, kCount + 1}) {  // where it is read, and where it is written
+      std::atomic<bool> is_broken = false;
+      BreakingFile file(is_asynchronous, bad_piece * kPieceBytes, is_broken);
+      LateFirstPieceJob job(kCount, &file, is_broken);
+      job.streams_max_ = 1;
+      EXPECT_THROW(Pipeline(job, {.threads = 2, .piece_bytes = kPieceBytes, .queue_depth = 1}, kWorkBytes, &file).run(),
+                   Error);
+      EXPECT_TRUE(is_broken);
+      // A broken queue is an error at the start: nobody knows which transfers it has lost.
+      if (!is_asynchronous) {
+        EXPECT_EQ(job.stages()[0], 5) << "the piece before is finished";
+      }
+    }
+  }
+}
+
+// Of its transfers those of the first piece are through at once, and others when somebody waits for them.
+class FirstPieceFirstFile final : public File {
+ public:
+  explicit FirstPieceFirstFile(const std::function<void()>& waits) : waits_(waits) {}
+  std::string_view io_path() const override { return "first piece first"; }
+  std::uint64_t size() const override { return 2 * kWorkBytes; }
+  bool is_asynchronous() const override { return true; }
+  std::unique_ptr<TransferQueue> make_queue(unsigned depth) override {
+    class Queue final : public TransferQueue {
+     public:
+      Queue(const std::function<void()>& waits, unsigned depth) : waits_(waits), depth_(depth) {}
+      unsigned depth() const override { return depth_; }
+      unsigned in_flight() const override { return static_cast<unsigned>(started_.size()); }
+      void start(Transfer& transfer) override { started_.push_back(&transfer); }
+      Transfer& wait() override {
+        waits_();
+        return take(started_.begin());
+      }
+      Transfer* poll() override {
+        const auto found = std::ranges::find_if(started_, [](Transfer* t) { return t->offset < kPieceBytes; });
+        return found == started_.end() ? nullptr : &take(found);
+      }
+
+     private:
+      Transfer& take(std::vector<Transfer*>::iterator at) {
+        Transfer& taken = **at;
+        started_.erase(at);
+        return taken;
+      }
+
+      const std::function<void()>& waits_;
+      const unsigned depth_;
+      std::vector<Transfer*> started_;
+    };
+    return std::make_unique<Queue>(waits_, depth);
+  }
+
+ protected:
+  std::size_t read_some(std::uint64_t, MutableBuffer) override { throw std::logic_error("not through a queue"); }
+  std::size_t write_some(std::uint64_t, ConstBuffer) override { throw std::logic_error("not through a queue"); }
+  void sync_all() override {}
+
+ private:
+  const std::function<void()> waits_;
+};
+
+TEST(PipelineQueuesTest, AThreadComputesWhileItsQueueHasNoRoomForThePiece) {
+  constexpr unsigned kDepth = 3;  // one and a half pieces
+  RecordingJob* running = nullptr;
+  std::optional<int> stages_at_first_wait;
+  FirstPieceFirstFile file([&] {
+    if (!stages_at_first_wait) stages_at_first_wait = running->stages()[0];
+  });
+  RecordingJob job(std::vector<int>(20, -1), &file, false);
+  running = &job;
+  job.streams_max_ = 1;
+  Pipeline(job, {.threads = 1, .piece_bytes = kPieceBytes, .queue_depth = kDepth}, kWorkBytes, &file).run();
+  EXPECT_GE(stages_at_first_wait, 2) << "the first piece is read and produced before the thread waits";
+  for (const auto& stage : job.stages()) EXPECT_EQ(stage, 5);
+}
+
+TEST(PipelineErrorsTest, TheFirstOfTwoTransfersThatFailIsTheError) {
+  // The second transfer fails at once, the first one when it has.
+  class BothFail final : public File {
+   public:
+    std::string_view io_path() const override { return "both fail"; }
+    std::uint64_t size() const override { return 2 * kWorkBytes; }
+    unsigned queue_depth_default() const override { return 2; }
+
+   protected:
+    std::size_t read_some(std::uint64_t offset, MutableBuffer) override {
+      const bool is_first = offset == 0;
+      for (int waits = 0; is_first && !has_failed_ && waits < 10'000; ++waits) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      // The other worker has to come back from its call.
+      if (is_first) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      has_failed_ = true;
+      throw Error(ErrorCode::kReadFailed, "fails", offset);
+    }
+    std::size_t write_some(std::uint64_t, ConstBuffer in) override { return in.size; }
+    void sync_all() override {}
+
+   private:
+    std::atomic<bool> has_failed_ = false;
+  };
+  BothFail file;
+  RecordingJob job({-1}, &file, false);
+  try {
+    Pipeline(job, {.threads = 1, .piece_bytes = kPieceBytes}, kWorkBytes, &file).run();
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.offset(), 0U);
   }
 }
 
@@ -611,6 +715,16 @@ TEST(SplitTransfer, LastPartTakesALittleMore) {
   transfers[0].transfer.memory = {memory.data(), 44'096};
   EXPECT_EQ(split_transfer(transfers, 40'000), 1U);
   EXPECT_EQ(transfers[0].transfer.memory.size, 44'096U);
+}
+
+TEST(SplitTransfer, OnlyTheLastPartMayOverwriteWhatFollows) {
+  std::vector<std::byte> memory(100'000);
+  FileTransfers transfers;
+  transfers[0].transfer.memory = {memory.data(), 70'000};
+  transfers[0].transfer.spare_bytes = 30'000;
+  ASSERT_EQ(split_transfer(transfers, 40'000), 2U);
+  EXPECT_EQ(transfers[0].transfer.spare_bytes, 0U);
+  EXPECT_EQ(transfers[1].transfer.spare_bytes, 30'000U);
 }
 
 TEST(SplitTransfer, LeavesTheRestToTheLastPart) {

@@ -64,9 +64,9 @@ class ScanJob {
       : state_(state),
         options_(options),
         piece_limit_(state.options.piece_bytes),
-        lanes_(first, end, state.pipeline_options().thread_count(),
-               options.verify == Verification::kAll || options.plain_sha256,
-               {part_bytes_of(state), lane_part_bytes_of(state), ~std::size_t{0}, streams_beside(state.data())},
+        lanes_(first, end, state.pipeline_options().thread_count(), wants_sha256(options),
+               {part_bytes_of(state), lane_part_bytes_of(state), ~std::size_t{0},
+                wants_sha256(options) ? streams_beside(state.data()) : 1},
                critical_of(state, options, first, end)),
         headers_(state, end, [this](std::size_t i) { return is_large(i); }),
         done_(done),
@@ -102,8 +102,9 @@ class ScanJob {
       if (!piece.large->stream.is_read_raw(piece_limit_)) return 0;
       if (piece.has_own_memory) destination_.touch(target_of(piece, memory));
       plan_read(transfers[0], piece, memory);
-      // A message of encryption is read in parts of the size that suits the path.
-      return split_transfer(transfers, part_bytes_for(state_.data(), piece_limit_, state_.options.part_bytes));
+      // A message of encryption is read in parts of about the size that suits the path.
+      const std::size_t part_bytes = part_bytes_for(state_.data(), piece_limit_, state_.options.part_bytes);
+      return split_transfer(transfers, std::max(kPartAlignBytes, part_bytes - part_bytes % kPartAlignBytes));
     }
     const Run& run = piece.run;
     memory = placed(memory, run.front().begin, run.bytes());
@@ -181,6 +182,10 @@ class ScanJob {
   }
 
  private:
+  static bool wants_sha256(const ScanOptions& options) {
+    return options.verify == Verification::kAll || options.plain_sha256;
+  }
+
   static std::size_t part_bytes_of(const ReaderState& state) {
     const ReadOptions& options = state.options;
     // The messages of encryption are not divided.
@@ -202,7 +207,7 @@ class ScanJob {
 
   static std::vector<std::size_t> critical_of(const ReaderState& state, const ScanOptions& options, std::size_t first,
                                               std::size_t end) {
-    if (options.verify != Verification::kAll && !options.plain_sha256) return {};
+    if (!wants_sha256(options)) return {};
     return critical_tensors(
         first, end, state.pipeline_options().thread_count(), state.options.piece_bytes + 1,
         [&](std::size_t i) { return state.index.tensors[state.index.in_file_order(i)].data_length; });

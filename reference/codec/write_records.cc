@@ -200,8 +200,7 @@ class WriteJob {
         options_(options),
         lanes_(0, plan.tensors().size(), PipelineOptions{.threads = options.threads}.thread_count(), options.sha256,
                {part_bytes_of(options, data_file), lane_part_bytes_of(options, data_file), open_streams_max(),
-                // Encryption leaves the cores no time for slower kernels.
-                options.encrypt ? sha256_lanes() : streams_beside(data_file)},
+                streams_of(options, data_file)},
                critical_of(plan, options)) {}
 
   std::size_t lane_part_bytes() const { return lanes_.lane_part_bytes(); }
@@ -327,6 +326,12 @@ class WriteJob {
     if (!options.sha256) return {};
     return critical_tensors(0, plan.tensors().size(), PipelineOptions{.threads = options.threads}.thread_count(),
                             options.piece_bytes + 1, [&](std::size_t i) { return plan.tensors()[i].data_length; });
+  }
+
+  // Encryption leaves the cores no time for slower kernels.
+  static std::size_t streams_of(const WriteOptions& options, const File& data_file) {
+    if (!options.sha256) return 1;
+    return options.encrypt ? sha256_lanes() : streams_beside(data_file);
   }
 
   static std::size_t part_bytes_of(const WriteOptions& options, const File& data_file) {

@@ -158,8 +158,8 @@ Sha256Plan Sha256Plan::fastest(std::span<const Sha256Kernel> kernels, std::span<
     plan.steps_[live - 1] = best;
     rates[live - 1] = best_rate;
   }
-  const auto few = std::ranges::find_if(rates, [&](double rate) { return rate >= kFewLanesRate * best_rate; });
-  plan.few_lanes_ = plan.steps_[static_cast<std::size_t>(few - rates.begin())].messages;
+  plan.few_lanes_ =
+      rates[kFewLanes - 1] >= kFewLanesRate * best_rate ? std::min(kFewLanes, plan.lanes()) : plan.lanes();
   return plan;
 }
 

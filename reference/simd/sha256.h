@@ -50,11 +50,13 @@ class Sha256Plan {
   const Step& step(std::size_t live) const { return steps_[live < steps_.size() ? live - 1 : steps_.size() - 1]; }
   std::string_view name() const { return steps_.back().kernel.name; }
   unsigned lanes() const { return steps_.back().messages; }
-  // The fewest messages side by side that reach kFewLanesRate of the rate of lanes(); lanes() for a forced plan.
+  // kFewLanes if so many messages reach kFewLanesRate of the rate of lanes(); otherwise, or if it is less, lanes().
   unsigned few_lanes() const { return few_lanes_; }
 
  private:
-  static constexpr double kFewLanesRate = 0.75;
+  // A fixed number, because a choice between two whose rates are about equal would change from process to process.
+  static constexpr unsigned kFewLanes = 4;
+  static constexpr double kFewLanesRate = 0.7;
 
   std::array<Step, kMaxSha256Lanes> steps_;  // of 1, 2 ... messages
   unsigned few_lanes_ = 1;

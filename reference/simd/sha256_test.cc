@@ -377,8 +377,9 @@ TEST(Sha256Plan, TakesTheFastestForEachNumberOfMessages) {
   EXPECT_EQ(zen5.lanes(), 16U);
   // More messages than lanes.
   EXPECT_EQ(zen5.step(1000).messages, 16U);
-  // 3.55 is more than three quarters of 4.6, and 3.4 is less.
+  // 3.55 is more than 0.7 of 4.6, and so is 3.4, if noise hides what the fourth stream gains.
   EXPECT_EQ(zen5.few_lanes(), 4U);
+  EXPECT_EQ(Sha256Plan::fastest(kNamed, seconds({2.0, 2.9, 3.4, 3.41, 1.8, 4.6})).few_lanes(), 4U);
 }
 
 TEST(Sha256Plan, LeavesOutWhatIsSlower) {
@@ -394,7 +395,7 @@ TEST(Sha256Plan, LeavesOutWhatIsSlower) {
   EXPECT_EQ(lanes.step(2).messages, 1U);
   EXPECT_EQ(lanes.step(3).messages, 3U);
   EXPECT_EQ(lanes.step(3).kernel.lanes, 16U);
-  EXPECT_EQ(lanes.few_lanes(), 12U);
+  EXPECT_EQ(lanes.few_lanes(), 16U);
 }
 
 TEST(Sha256Plan, ForcedKernelRunsFromTwoMessagesOn) {

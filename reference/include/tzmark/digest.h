@@ -69,8 +69,8 @@ void update_side_by_side(std::span<const Sha256Part> parts, std::string_view ker
 
 // Returns how many messages at once reach the highest rate of one core; 1 if the kernel is "none". Throws as above.
 unsigned sha256_lanes();
-// Returns the fewest streams side by side that reach three quarters of that rate; the same number if the kernel is
-// forced.
+// Returns 4 if so few messages at once reach 0.7 of that rate, otherwise the same number as above; also if the kernel is
+// forced. Throws as above.
 unsigned sha256_few_lanes();
 
 }  // namespace tzmark
