@@ -9,6 +9,7 @@
 #include <random>
 
 #include "program/installation.h"
+#include "subjects/others.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -18,8 +19,9 @@ constexpr unsigned kChoosingRounds = 3;
 
 // What tzmark is compared with. If it breaks, there is nothing to compare, and tzmark has not failed.
 bool is_of_others(const Measured& measured) {
-  const std::string& subject = measured.description().subject;
-  return subject == "peer" || subject == "fio";
+  const RunDescription& d = measured.description();
+  const bool is_module = d.peer.is_object() && d.peer.value("name", "") == kPythonModule;
+  return d.subject == "fio" || (d.subject == "peer" && !is_module);
 }
 
 }  // namespace
@@ -113,7 +115,9 @@ void CheckGroup::verify(Measured& measured) const {
   try {
     verify_subject(measured, options_.contests.progress);
   } catch (const Error& error) {
-    if (!is_of_others(measured)) throw;
+    // Wrong bytes may be those of our own writer or reader, which the others use too.
+    const bool is_wrong = error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile;
+    if (is_wrong || !is_of_others(measured)) throw;
     measured.has_failed = true;
     measured.why = error.what();
   }
@@ -159,9 +163,13 @@ void CheckGroup::conclude(Entry& entry) {
   }
   // A path that breaks is no missing path: it must not pass for want of samples, or because another one is as fast.
   const auto has_failed = [this](Index i) { return measured_[i].has_failed && !is_of_others(measured_[i]); };
+  // What is left of the others may not be their best.
+  const auto has_broken = [this](Index i) { return measured_[i].has_failed && is_of_others(measured_[i]); };
   if (std::ranges::any_of(subjects, has_failed) || std::ranges::any_of(entry.ours, has_failed)) {
     check.verdict = BoundVerdict::kFail;
     if (!contest.why.empty()) check.note = contest.why;
+  } else if (std::ranges::any_of(entry.theirs, has_broken) && contest.verdict != BoundVerdict::kFail) {
+    check.verdict = std::nullopt;
   } else if (contest.why.empty() || contest.verdict != BoundVerdict::kUndecided) {
     check.verdict = contest.verdict;
   } else {

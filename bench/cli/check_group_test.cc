@@ -7,6 +7,7 @@
 #include <cmath>
 #include <random>
 
+#include "subjects/others.h"
 #include "testing/files/test_directory.h"
 #include "tzmark/error.h"
 
@@ -32,6 +33,7 @@ class TimedSubject final : public Subject {
   void verify() override {
     if (!why_.empty()) throw Error(ErrorCode::kUnavailable, why_);
     if (moves_wrong_bytes_) throw Error(ErrorCode::kFileChanged, "wrong bytes");
+    if (has_ended_) throw Error(ErrorCode::kResource, "the peer has ended");
   }
 
   Sample run() override {
@@ -51,6 +53,7 @@ class TimedSubject final : public Subject {
   void lack(std::string why) { why_ = std::move(why); }
   void fail() { fails_ = true; }
   void move_wrong_bytes() { moves_wrong_bytes_ = true; }
+  void end() { has_ended_ = true; }
   // Others disturb the next runs, which take three times as long.
   void disturb(int runs) { disturbed_ = runs; }
 
@@ -59,7 +62,7 @@ class TimedSubject final : public Subject {
   const double milliseconds_, noise_;
   std::mt19937_64 random_;
   std::string why_;
-  bool fails_ = false, moves_wrong_bytes_ = false;
+  bool fails_ = false, moves_wrong_bytes_ = false, has_ended_ = false;
   int disturbed_ = 0;
 };
 
@@ -132,25 +135,52 @@ TEST_F(CheckGroupTest, TheBestOfEachSideCountsAndTheOthersAreNamed) {
   EXPECT_THAT(check.note, HasSubstr("it is not installed"));
 }
 
-TEST_F(CheckGroupTest, WrongBytesOfAPeerLeaveItOutAndNothingElse) {
+TEST_F(CheckGroupTest, APeerThatEndsLeavesOnlyItsOwnLinesUnmeasured) {
   const auto ours = add("ours", 20);
   const auto broken = add("peer", 30);
-  latest_->move_wrong_bytes();
+  latest_->end();
+  const auto works = add("peer", 90);
   const auto raw = add("raw", 20);
   group_.best_ratio({.item = "4", .name = "against the peer", .required = 1}, {ours}, {broken});
-  group_.ratio("1", "against raw", ours, raw, 0.9);
+  // It was perhaps the best.
+  group_.best_ratio({.item = "4", .name = "against both peers", .required = 1}, {ours}, {works, broken});
+  group_.best_ratio({.item = "4", .name = "too slow", .required = 9}, {ours}, {works, broken});
+  group_.ratio("1", "against raw", ours, raw, 0.7);
   const std::vector<RatioCheck> checks = decide();
-  ASSERT_EQ(checks.size(), 2U);
-  EXPECT_FALSE(checks[0].verdict) << "not measured";
-  EXPECT_THAT(checks[0].note, HasSubstr("wrong bytes"));
-  EXPECT_EQ(checks[1].verdict, BoundVerdict::kPass);
+  ASSERT_EQ(checks.size(), 4U);
+  for (const RatioCheck& check : {checks[0], checks[1]}) {
+    EXPECT_FALSE(check.verdict) << check.name << ": not measured";
+    EXPECT_THAT(check.note, HasSubstr("the peer has ended"));
+  }
+  EXPECT_EQ(checks[2].verdict, BoundVerdict::kFail) << "also against what is left";
+  EXPECT_EQ(checks[3].verdict, BoundVerdict::kPass);
 }
 
-TEST_F(CheckGroupTest, WrongBytesOfOurOwnAreThrown) {
-  const auto ours = add("codec", 20);
-  latest_->move_wrong_bytes();
-  group_.ratio("1", "against raw", ours, add("raw", 20), 0.9);
+TEST_F(CheckGroupTest, OurPythonModuleIsNoneOfTheOthers) {
+  const auto ours = add("peer", 20);
+  latest_->description().peer = {{"name", kPythonModule}};
+  latest_->end();
+  group_.ratio("9", "against safetensors", ours, add("peer", 20), 0.9);
   EXPECT_THROW(decide(), Error);
+}
+
+TEST_F(CheckGroupTest, OurPythonModuleThatFailsInALapFails) {
+  const auto ours = add("peer", 20);
+  latest_->description().peer = {{"name", kPythonModule}};
+  latest_->fail();
+  group_.ratio("9", "against safetensors", ours, add("peer", 20), 0.9);
+  EXPECT_EQ(decide().front().verdict, BoundVerdict::kFail);
+}
+
+TEST_F(CheckGroupTest, WrongBytesAreThrown) {
+  for (const char* const subject : {"codec", "peer"}) {
+    CheckGroup group(place_, options_, "group");
+    auto wrong = std::make_unique<TimedSubject>(machine_, subject, 20, 0.1);
+    wrong->move_wrong_bytes();
+    const auto measured = group.add(std::move(wrong));
+    group.ratio("1", "against raw", measured, measured, 0.9);
+    EXPECT_THROW(group.run(std::chrono::minutes(1), filter_), Error) << subject;
+  }
 }
 
 // Otherwise a disturbance would choose the other side of the ratio.

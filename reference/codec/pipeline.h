@@ -429,7 +429,8 @@ class Pipeline {
     } catch (...) {
       // Destroying the broken queue releases the memory of its transfers, which are lost.
       if (!lock.owns_lock()) lock.lock();
-      fail_at({}, std::current_exception());
+      // Less than an error of the first piece, which has its place.
+      fail_at({}, std::current_exception(), ~std::size_t{0});
       exhausted_ = true;
       // A queue that another thread makes now may have the same address.
       const void* const lost = &lock;

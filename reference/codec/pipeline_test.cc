@@ -679,13 +679,17 @@ TEST(PipelineErrorsTest, TheFirstOfTwoTransfersThatFailIsTheError) {
    private:
     std::atomic<bool> has_failed_ = false;
   };
-  BothFail file;
-  RecordingJob job({-1}, &file, false);
-  try {
-    Pipeline(job, {.threads = 1, .piece_bytes = kPieceBytes}, kWorkBytes, &file).run();
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.offset(), 0U);
+  for (const bool is_lazy : {false, true}) {
+    BothFail blocking;
+    LazyFile lazy(blocking);
+    File* const file = is_lazy ? static_cast<File*>(&lazy) : &blocking;
+    RecordingJob job({-1}, file, false);
+    try {
+      Pipeline(job, {.threads = 1, .piece_bytes = kPieceBytes}, kWorkBytes, file).run();
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.offset(), 0U);
+    }
   }
 }
 

@@ -69,8 +69,8 @@ void update_side_by_side(std::span<const Sha256Part> parts, std::string_view ker
 
 // Returns how many messages at once reach the highest rate of one core; 1 if the kernel is "none". Throws as above.
 unsigned sha256_lanes();
-// Returns 4 if so few messages at once reach 0.7 of that rate, otherwise the same number as above; also if the kernel is
-// forced. Throws as above.
+// Returns 4 if so few messages at once reach 0.7 of that rate; otherwise, or if it is less, or if the kernel is forced,
+// the same number as above. Throws as above.
 unsigned sha256_few_lanes();
 
 }  // namespace tzmark
