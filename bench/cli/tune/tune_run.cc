@@ -395,16 +395,28 @@ class Tuning {
     }
     nanoseconds round_length{};
     std::size_t rounds = 0;
+    std::vector<std::vector<double>> all_seconds(subjects.size());  // of the points, disturbed or not
     for (; subjects.size() >= kPointsMin && rounds < kRoundsMax; ++rounds) {
       const Clock::time_point round_begin = Clock::now();
       if (round_begin + round_length > end) break;
       for (std::size_t i = 0; i < subjects.size(); ++i) {
         step(fmt::format("{}: model, round {}", name_of(found.task), rounds + 1));
-        found.points[i].cost.seconds.push_back(seconds_of(subjects[i].subject->run()));
+        take_sample(subjects[i]);
+        const Sample sample = subjects[i].samples.back();
+        subjects[i].samples.clear();
+        all_seconds[i].push_back(seconds_of(sample));
+        // By the rule of the search: a prediction is of a machine that nobody disturbs, or of one that is always busy.
+        const Disturbance& disturbance = sample.disturbance;
+        if (!filter_.counts(is_disturbed(disturbance), nanoseconds(disturbance.elapsed_ns))) continue;
+        found.points[i].cost.seconds.push_back(all_seconds[i].back());
       }
       round_length = Clock::now() - round_begin;
     }
     if (rounds < kRoundsMin) return no_model(found);
+    for (std::size_t i = 0; i < subjects.size(); ++i) {
+      std::vector<double>& seconds = found.points[i].cost.seconds;
+      if (seconds.size() < kRoundsMin) seconds = all_seconds[i];
+    }
     std::vector<CostPoint> points;
     for (const ModelPoint& point : found.points) points.push_back(point.cost);
     found.model = CostModel::fit(points);
