@@ -207,8 +207,8 @@ class Pipeline {
     bool failed = false;                                // whether one of them failed, which ends the piece
     bool chaining = false;                              // in the chain stage
     bool chained = false;                               // through it
-    const void* queue =
-        nullptr;  // of the thread that has planned the transfers; on an asynchronous path it carries them
+    // Of the thread that has planned the transfers; on an asynchronous path it carries them.
+    const void* queue = nullptr;
   };
   enum class Kind { kNone, kRead, kProduce, kChain, kFewChains, kConsume, kWrite };
   struct Task {
