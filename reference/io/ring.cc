@@ -177,6 +177,10 @@ bool is_refusal(int result) {
 
 int move_in_place(const RingCall& call) {
   count_transfer_in_place();
+  return move_by_system_call(call);
+}
+
+int move_by_system_call(const RingCall& call) {
   const auto offset = static_cast<off_t>(call.offset);
   const auto move = [&] {
     return call.kind == Transfer::Kind::kRead ? ::pread(call.descriptor, call.memory, call.bytes, offset)

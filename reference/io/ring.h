@@ -101,7 +101,9 @@ inline constexpr unsigned kRingAttempts = 3;
 // Returns whether a completion reports a shortage instead of a result: no worker, no memory, or an interruption.
 // result: a negative errno.
 bool is_refusal(int result);
-// Makes a call by pread or pwrite, and counts it (tzmark/shortage.h). Returns the number of bytes, or a negative errno.
+// Makes a call by pread or pwrite. Returns the number of bytes, or a negative errno.
+int move_by_system_call(const RingCall& call);
+// Does so because the ring could not, and counts it (tzmark/shortage.h).
 int move_in_place(const RingCall& call);
 
 // Rings for threads that make a single call and wait for it.
