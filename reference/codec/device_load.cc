@@ -83,12 +83,12 @@ class DeviceJob {
   std::size_t streams_max() const { return scan_.streams_max(); }
   std::size_t streams_wanted() const { return scan_.streams_wanted(); }
 
-  void chain(std::span<ChainStep<Piece>> steps) {
+  void chain(std::span<ChainStep<Piece>> steps, const KeepMoving& keep_moving) {
     if (std::ranges::all_of(steps, [](const auto& step) { return step.piece->large != nullptr; })) {
-      return scan_.chain(steps);
+      return scan_.chain(steps, keep_moving);
     }
     copies_.with([&](DeviceCopy& copy) {
-      scan_.chain(steps,
+      scan_.chain(steps, keep_moving,
                   [&](std::size_t tensor, std::span<const std::byte> data) { copy.gather(into_(tensor).data, data); });
       copy.flush();
     });

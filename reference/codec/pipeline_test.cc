@@ -64,7 +64,8 @@ class RecordingJob {
   void produce(Piece& piece, std::span<std::byte>) { step(piece, 1); }
   std::size_t streams_max() const { return streams_max_; }
   std::size_t streams_wanted() const { return (streams_max_ + 1) / 2; }
-  void chain(std::span<ChainStep<Piece>> steps) {
+  void chain(std::span<ChainStep<Piece>> steps, const KeepMoving& keep_moving) {
+    if (keep_moving) keep_moving();
     if (steps.size() > streams_wanted()) too_many_ = true;
     std::vector<const Chain*> chains;
     for (ChainStep<Piece>& one : steps) {
@@ -93,6 +94,7 @@ class RecordingJob {
   std::size_t fail_next_at_ = ~std::size_t{0};
   std::vector<std::pair<std::size_t, int>> failures_;  // piece and stage
   std::vector<std::atomic<int>>& stages() { return stages_; }
+  std::size_t next_number() const { return next_; }
   std::size_t streams_max_ = 7;
   std::size_t streams_of_chainless_ = 1;
   bool out_of_order() const { return out_of_order_; }
@@ -128,7 +130,7 @@ class RecordingJob {
   std::array<std::uint64_t, 3> counts_{};
   std::vector<std::atomic<int>> stages_;
   std::vector<std::atomic<unsigned>> stages_done_;  // a bit for each
-  std::size_t next_ = 0;
+  std::atomic<std::size_t> next_ = 0;
   std::atomic<bool> out_of_order_ = false;
   std::atomic<bool> too_many_ = false;
 };
@@ -149,19 +151,19 @@ class LazyFile final : public File {
   std::uint64_t size() const override { return inner_.size(); }
   bool is_asynchronous() const override { return true; }
   unsigned queue_depth_default() const override { return 6; }
+  void break_at_next_wait() { waits_left_ = 0; }
   std::unique_ptr<TransferQueue> make_queue(unsigned depth) override {
     class Queue final : public TransferQueue {
      public:
-      Queue(File& file, unsigned depth, std::atomic<int>& waits_left)
-          : file_(file), depth_(depth), waits_left_(waits_left) {}
+      Queue(LazyFile& lazy, unsigned depth) : lazy_(lazy), depth_(depth) {}
       unsigned depth() const override { return depth_; }
       unsigned in_flight() const override { return static_cast<unsigned>(started_.size()); }
       void start(Transfer& transfer) override { started_.push_back(&transfer); }
       Transfer& wait() override {
-        if (waits_left_.fetch_sub(1) == 0) throw Error(ErrorCode::kResource, "broken");
+        if (lazy_.waits_left_.fetch_sub(1) == 0) throw Error(ErrorCode::kResource, "broken");
         Transfer& last = *started_.back();
         started_.pop_back();
-        const auto moves = file_.make_queue(1);
+        const auto moves = lazy_.inner_.make_queue(1);
         moves->start(last);
         return moves->wait();
       }
@@ -172,13 +174,12 @@ class LazyFile final : public File {
       }
 
      private:
-      File& file_;
+      LazyFile& lazy_;
       const unsigned depth_;
-      std::atomic<int>& waits_left_;
       std::vector<Transfer*> started_;
       bool ready_ = false;
     };
-    return std::make_unique<Queue>(inner_, depth, waits_left_);
+    return std::make_unique<Queue>(*this, depth);
   }
 
  protected:
@@ -484,9 +485,9 @@ class UnequalFile final : public File {
 struct MeetingJob : RecordingJob {
   MeetingJob(std::size_t pieces, UnequalFile& file, std::atomic<bool>& met)
       : RecordingJob(std::vector<int>(pieces, -1), &file, false), file_(file), met_(met) {}
-  void chain(std::span<ChainStep<Piece>> steps) {
+  void chain(std::span<ChainStep<Piece>> steps, const KeepMoving& keep_moving) {
     wait_until([&] { return file_.second_is_idle() || consuming_ > 0; });
-    RecordingJob::chain(steps);
+    RecordingJob::chain(steps, keep_moving);
   }
   void consume(Piece& piece, std::span<std::byte> memory) {
     if (++consuming_ == 2) met_ = true;
@@ -652,6 +653,70 @@ TEST(PipelineQueuesTest, AThreadComputesWhileItsQueueHasNoRoomForThePiece) {
   Pipeline(job, {.threads = 1, .piece_bytes = kPieceBytes, .queue_depth = kDepth}, kWorkBytes, &file).run();
   EXPECT_GE(stages_at_first_wait, 2) << "the first piece is read and produced before the thread waits";
   for (const auto& stage : job.stages()) EXPECT_EQ(stage, 5);
+}
+
+// Each piece belongs to one of three chains. Sees what happens during its chain stage.
+struct ObservingJob : RecordingJob {
+  ObservingJob(std::size_t pieces, LazyFile& file) : RecordingJob(chain_each(pieces), &file, false), file_(file) {}
+  void chain(std::span<ChainStep<Piece>> steps, const KeepMoving& keep_moving) {
+    const std::size_t begun = next_number();
+    if (breaks_.exchange(false)) file_.break_at_next_wait();
+    // The file completes nothing at each second look.
+    keep_moving();
+    keep_moving();
+    begun_meanwhile_ += next_number() - begun;
+    RecordingJob::chain(steps, {});
+  }
+  static std::vector<int> chain_each(std::size_t pieces) {
+    std::vector<int> chain_of(pieces);
+    for (std::size_t i = 0; i < pieces; ++i) chain_of[i] = static_cast<int>(i % 3);
+    return chain_of;
+  }
+
+  LazyFile& file_;
+  std::atomic<bool> breaks_ = false;  // once
+  std::atomic<std::size_t> begun_meanwhile_ = 0;
+};
+
+TEST(PipelineQueuesTest, TransfersProceedDuringTheChainStage) {
+  MemoryFile memory(std::vector<std::byte>(2 * kWorkBytes));
+  LazyFile file(memory);
+  ObservingJob job(50, file);
+  job.streams_max_ = 1;
+  Pipeline(job, {.threads = 1, .piece_bytes = kPieceBytes, .queue_depth = 2}, kWorkBytes, &file).run();
+  EXPECT_GT(job.begun_meanwhile_, 0U);
+  EXPECT_FALSE(job.out_of_order());
+  for (const auto& stage : job.stages()) EXPECT_EQ(stage, 5);
+}
+
+TEST(PipelineQueuesTest, AThreadWithTransfersInFlightWaitsForMoreStreams) {
+  RecordingJob* running = nullptr;
+  std::optional<int> stages_at_first_wait;
+  FirstPieceFirstFile file([&] {
+    if (!stages_at_first_wait) stages_at_first_wait = running->stages()[0];
+  });
+  RecordingJob job(ObservingJob::chain_each(20), &file, false);
+  running = &job;
+  job.streams_max_ = 5;
+  Pipeline(job, {.threads = 1, .piece_bytes = kPieceBytes, .queue_depth = 3}, kWorkBytes, &file).run();
+  EXPECT_EQ(stages_at_first_wait, 2) << "the first piece is read and produced, and not hashed by itself";
+  for (const auto& stage : job.stages()) EXPECT_EQ(stage, 5);
+}
+
+TEST(PipelineErrorsTest, AQueueThatBreaksDuringTheChainStageEndsTheRun) {
+  for (const unsigned threads : {1U, 2U}) {
+    MemoryFile memory(std::vector<std::byte>(2 * kWorkBytes));
+    LazyFile file(memory);
+    ObservingJob job(50, file);
+    job.breaks_ = true;
+    try {
+      Pipeline(job, {.threads = threads, .piece_bytes = kPieceBytes}, kWorkBytes, &file).run();
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kResource);
+    }
+    EXPECT_FALSE(job.out_of_order());
+  }
 }
 
 TEST(PipelineErrorsTest, TheFirstOfTwoTransfersThatFailIsTheError) {

@@ -130,8 +130,8 @@ class ScanJob {
     if (wants_crc32(*stream.expected())) piece.crc32 = crc32(0, plaintext);
   }
 
-  void chain(std::span<ChainStep<Piece>> steps) {
-    chain(steps, [&](std::size_t tensor, std::span<const std::byte> data) {
+  void chain(std::span<ChainStep<Piece>> steps, const KeepMoving& keep_moving) {
+    chain(steps, keep_moving, [&](std::size_t tensor, std::span<const std::byte> data) {
       if (!into_ || into_(tensor) == data.data()) return;
       destination_.touch({into_(tensor), data.size()});
       std::memcpy(into_(tensor), data.data(), data.size());
@@ -140,9 +140,9 @@ class ScanJob {
 
   // As above, and calls deliver(tensor, plaintext) for each small tensor that has data.
   template <typename Deliver>
-  void chain(std::span<ChainStep<Piece>> steps, const Deliver& deliver) {
+  void chain(std::span<ChainStep<Piece>> steps, const KeepMoving& keep_moving, const Deliver& deliver) {
     Hashing<Deliver> hashing{*this, deliver};
-    ChainStage(hashing, steps).run();
+    ChainStage(hashing, steps, keep_moving).run();
   }
 
   void consume(Piece& piece, std::span<std::byte>) {

@@ -243,7 +243,9 @@ class WriteJob {
   std::size_t streams_max() const { return lanes_.streams_max(); }
   std::size_t streams_wanted() const { return lanes_.streams_wanted(); }
 
-  void chain(std::span<ChainStep<Piece>> steps) { ChainStage(*this, steps).run(); }
+  void chain(std::span<ChainStep<Piece>> steps, const KeepMoving& keep_moving) {
+    ChainStage(*this, steps, keep_moving).run();
+  }
 
   // What ChainStage calls.
   struct Small {
