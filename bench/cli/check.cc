@@ -46,6 +46,25 @@ std::vector<std::string> named_or(const CheckOptions& options, std::vector<std::
   return options.io.empty() ? std::move(paths) : options.io;
 }
 
+// Makes one content for the paths through the page cache, and one for those that bypass it, when the first path of the
+// kind needs it.
+class ContentForPath {
+ public:
+  using Make = Workload (*)(const CheckOptions& options, std::string_view io);
+  ContentForPath(CheckGroup& group, Make make) : group_(group), make_(make) {}
+
+  SharedContent operator()(std::string_view io) {
+    SharedContent& content = contents_[is_direct(io)];
+    if (!content) content = group_.content(make_(group_.options(), io));
+    return content;
+  }
+
+ private:
+  CheckGroup& group_;
+  const Make make_;
+  std::map<bool, SharedContent> contents_;
+};
+
 // Item 1: raw transfers reach the throughput of fio with the same parameters.
 void raw_against_fio(CheckGroup& group) {
   // Twice the other checks' data: what fio reports is in milliseconds, and starting it takes longer than what it times.
@@ -70,14 +89,14 @@ void raw_against_fio(CheckGroup& group) {
 
 // Item 1: the codec adds almost no cost to its raw path.
 void codec_against_raw(CheckGroup& group) {
-  const auto content = group.content(large_tensors(group.options()));
-  const auto written = group.content(written_tensors(group.options()));
+  ContentForPath content_for(group, large_tensors), written_for(group, written_tensors);
   // uring-sqpoll needs a core of its own for the kernel, and reads of pwrite-dontcache from the cache are those of
   // pwrite, so both are measured only if they are named.
   for (const std::string& io :
        named_or(group.options(), {"pwrite", "buffered", "mmap", "direct", "uring", "uring-direct"})) {
     const IoSettings moving{.io = io};
     const Cache cache = cache_for(io);
+    const SharedContent content = content_for(io), written = written_for(io);
     // The page cache copies more slowly between places that differ within a cache line, and v4 places tensors anywhere:
     // raw transfers between the same places show what the codec adds.
     const auto as = [&](const FileFormat& stored) { return is_direct(io) ? std::nullopt : std::optional(stored); };
@@ -111,8 +130,7 @@ void steps_on_top(CheckGroup& group) {
   // Here, because which kernel is the best changes from second to second where others share the core: laps of some
   // milliseconds have to lie apart, between those of other ratios.
   lanes_against_libraries(group);
-  const auto content = group.content(large_tensors(group.options()));
-  const auto written = group.content(written_tensors(group.options()));
+  ContentForPath content_for(group, large_tensors), written_for(group, written_tensors);
   const auto ladder = std::make_shared<Ladder>(group.threads());
   const std::size_t crc32 = group.add(ceiling(ladder, Rung::kCrc32));
   const std::size_t sha256 = group.add(ceiling(ladder, Rung::kSha256Lanes));
@@ -120,6 +138,7 @@ void steps_on_top(CheckGroup& group) {
   for (const std::string& io : named_or(group.options(), {"buffered", "mmap", "direct", "uring-direct"})) {
     const IoSettings moving{.io = io};
     const Cache cache = cache_for(io);
+    const SharedContent content = content_for(io), written = written_for(io);
     const bool device = is_direct(io);
     const std::size_t read = group.add(raw_read(group.place(), content, moving, Target::kHugePages, cache));
     const std::size_t write = group.add(raw_write(group.place(), written, moving));

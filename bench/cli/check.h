@@ -29,7 +29,7 @@ nlohmann::json to_json(const RatioCheck& check);
 
 struct CheckOptions {
   std::string directory;
-  std::uint64_t scale_bytes = 128 << 20;  // of what is read; half of it is written
+  std::uint64_t scale_bytes = 128 << 20;  // of reads; see large_tensors and written_tensors
   std::size_t gpu_set_bytes = kGpuWorkingSetBytes;
   std::vector<std::string> items = {};  // empty: all
   std::vector<std::string> io = {};     // of items 1, 2 and 6; empty: six, four, and all

@@ -184,8 +184,12 @@ void CheckGroup::finish(const GroupDone& done) {
   place_.clear();
 }
 
-Workload large_tensors(const CheckOptions& options) { return even_workload(32, options.scale_bytes / 32); }
-Workload written_tensors(const CheckOptions& options) { return even_workload(32, options.scale_bytes / 64); }
+Workload large_tensors(const CheckOptions& options, std::string_view io) {
+  return even_workload(is_direct(io) ? 64 : 32, options.scale_bytes / 32);
+}
+Workload written_tensors(const CheckOptions& options, std::string_view io) {
+  return even_workload(is_direct(io) ? 128 : 32, options.scale_bytes / 64);
+}
 
 Cache cache_for(std::string_view io) { return is_direct(io) ? Cache::kDirect : Cache::kWarm; }
 
