@@ -14,11 +14,12 @@
 // nothing else to do.
 //
 // On an asynchronous path each thread keeps some transfers in flight and computes meanwhile, with a look at them every
-// half millisecond or so: a disk may report its transfers only when all of them are through, and idles until then. On a
-// path whose calls block, and where more of them than threads shall be in flight, there are workers for both: at most
-// `threads` of them compute at a time. If the system starts fewer threads than asked for, the remaining ones, at least
-// the calling thread, do all the work. Buffers are allocated once and reused; a piece costs a few short locks and no
-// allocation. The error at the lowest position wins: pieces before it are finished, later ones are dropped.
+// quarter of a millisecond or so: a disk may report its transfers only when all of them are through, and idles until
+// then. On a path whose calls block, and where more of them than threads shall be in flight, there are workers for
+// both: at most `threads` of them compute at a time. If the system starts fewer threads than asked for, the remaining
+// ones, at least the calling thread, do all the work. Buffers are allocated once and reused; a piece costs a few short
+// locks and no allocation. The error at the lowest position wins: pieces before it are finished, later ones are
+// dropped.
 #pragma once
 
 #include <algorithm>
@@ -125,7 +126,7 @@ inline std::size_t split_transfer(FileTransfers& transfers, std::size_t bytes) {
 }
 
 // Lets transfers proceed on an asynchronous path: completes what is through, and starts what is next. Empty on other
-// paths. A chain stage calls it every half millisecond or so, at any place where it has no lock.
+// paths. A chain stage calls it every quarter of a millisecond or so, where it has no lock.
 using KeepMoving = std::function<void()>;
 
 // A piece in the chain stage, which sets error if the piece has failed.
@@ -331,11 +332,17 @@ class Pipeline {
     return order[static_cast<std::size_t>(kind)];
   }
 
-  // Whether a thread leaves so few streams alone until its own transfers, which wake it, bring more: half as many take
-  // a core almost as long. In reads of encrypted tensors with SHA-256 by uring-direct, a core with two streams or more
-  // computes for 14 % less time.
-  bool waits_for_streams(std::size_t streams, const TransferQueue* queue) const {
-    return asynchronous_ && queue->in_flight() > 0 && !exhausted_ && 2 * streams < streams_wanted();
+  // Whether a thread leaves so few streams alone until its own reads, which wake it, bring more: half as many take a
+  // core almost as long. In reads of encrypted tensors with SHA-256 by uring-direct, a core with two streams or more
+  // computes for 14 % less time. coming: such reads.
+  bool waits_for_streams(std::size_t streams, std::size_t coming) const {
+    // With few slots no more may ever come together.
+    return coming > 0 && !exhausted_ && 2 * streams < std::min(streams_wanted(), slots_.size() / 2);
+  }
+  // Whether the slot's transfers are this queue's reads for the chain stage. Critical pieces go through it alone.
+  bool brings_streams(const Slot& s, const TransferQueue* queue) const {
+    return asynchronous_ && s.queue == queue && s.state == State::kReading && s.pending > 0 && s.piece.streams > 0 &&
+           !s.piece.is_critical;
   }
 
   // Chooses what this thread does next. The lock is held. room: whether the thread's queue accepts another transfer.
@@ -343,7 +350,7 @@ class Pipeline {
   Task choose(const TransferQueue* queue, bool room, bool only_moves = false) {
     const bool may_compute = !only_moves && computing_ < thread_count_;
     Task best, chain;
-    std::size_t streams = 0;
+    std::size_t streams = 0, coming = 0;
     Slot* free = nullptr;
     const auto consider = [this](Task& other, Kind kind, Slot& s) {
       const bool better = priority(kind) < priority(other.kind) || (kind == other.kind && precedes(s, *other.slot));
@@ -355,6 +362,7 @@ class Pipeline {
       if (kind != Kind::kNone && (kind == Kind::kWrite ? room : may_compute)) consider(best, kind, s);
       const Kind unfinished = room ? unfinished_move(s, queue) : Kind::kNone;
       if (unfinished != Kind::kNone) consider(best, unfinished, s);
+      if (brings_streams(s, queue)) ++coming;
       if (!may_compute || !may_chain(s)) continue;
       consider(chain, Kind::kChain, s);
       streams += s.piece.streams;
@@ -363,11 +371,12 @@ class Pipeline {
       if (!chain.slot->piece.is_critical && streams < streams_wanted()) chain.kind = Kind::kFewChains;
       // A critical chain ends last in any case.
       const bool is_urgent = chain.slot->piece.is_critical && best.kind == Kind::kProduce;
-      const bool waits = chain.kind == Kind::kFewChains && waits_for_streams(streams, queue);
+      const bool waits = chain.kind == Kind::kFewChains && waits_for_streams(streams, coming);
       if (!waits && (is_urgent || priority(chain.kind) < priority(best.kind))) best = chain;
     }
-    const bool may_begin =
-        free != nullptr && !holds_enough() && !exhausted_ && (room || !reads_) && (file_ != nullptr || may_compute);
+    // A piece that begins without transfers moves nothing.
+    const bool may_begin = free != nullptr && !holds_enough() && !exhausted_ && (room || (!reads_ && !only_moves)) &&
+                           (file_ != nullptr || may_compute);
     if (may_begin && priority(Kind::kRead) < priority(best.kind) && begin(*free)) return {Kind::kRead, free};
     return best;
   }
@@ -533,22 +542,21 @@ class Pipeline {
   void chain(Slot& first, TransferQueue* queue, std::unique_lock<std::mutex>& lock) {
     std::array<Slot*, kStepsMax> taken;
     std::array<ChainStep<typename Job::Piece>, kStepsMax> steps;
+    // A queue that breaks is no error of the steps.
+    std::exception_ptr broken;
+    const auto move_meanwhile = [&] {
+      try {
+        if (!broken) move_what_may(*queue);
+      } catch (...) {
+        broken = std::current_exception();
+      }
+    };
+    KeepMoving keep_moving;
+    if (asynchronous_) keep_moving = std::ref(move_meanwhile);  // allocates nothing
     const std::size_t count = take_chains(first, taken);
     for (std::size_t i = 0; i < count; ++i) {
       taken[i]->chaining = true;
       steps[i] = {&taken[i]->piece, memory_of(*taken[i]), {}};
-    }
-    // A queue that breaks is no error of the steps.
-    std::exception_ptr broken;
-    KeepMoving keep_moving;
-    if (asynchronous_) {
-      keep_moving = [&] {
-        try {
-          if (!broken) move_what_may(*queue);
-        } catch (...) {
-          broken = std::current_exception();
-        }
-      };
     }
     ++computing_;
     wake_another();

@@ -117,6 +117,19 @@ TEST_P(RingTest, CallsThatTheKernelRefusesAgainAndAgainAreMadeInPlace) {
   }
 }
 
+TEST_P(RingTest, PartsOfPagesAreWrittenWithoutTheRingWhereDirectIoHasNone) {
+  const auto file = create();
+  const Bytes content = random_bytes(96, 5);
+  const std::uint64_t before = in_place();
+  {
+    const RefusedCompletions refused(ECANCELED, kAll);
+    file->write_at(kRingOffset, std::span(content));
+    EXPECT_EQ(refused.met() > 0, file->transfer_align_bytes() == 1);
+    EXPECT_EQ(in_place() > before, file->transfer_align_bytes() == 1) << "counts what the ring could not do";
+  }
+  EXPECT_EQ(read(*file, kRingOffset, content.size()), content);
+}
+
 TEST_P(RingTest, OtherErrorsAreThoseOfTheFile) {
   for (const int error_number : {EIO, ENOSPC, EINVAL}) {
     const std::uint64_t before = in_place();

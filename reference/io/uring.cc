@@ -1,12 +1,9 @@
 // The io_uring path and its variants. Each queue has a ring of its own with many transfers in flight; single calls use
 // a ring from a pool, and wait.
 //   uring          uses the page cache
-//   uring-direct   bypasses it (O_DIRECT), as the direct path does, and like it makes single calls for parts of pages
-//   by
-//                  pread and pwrite
+//   uring-direct   bypasses it (O_DIRECT), as the direct path does; single writes of parts of pages are made by pwrite
 //   uring-sqpoll   the same, with a kernel thread that polls for submissions. One thread serves all queues of a file,
-//   and
-//                  keeps a core busy while there is work and shortly after. Single calls do not use it, since they
+//                  and keeps a core busy while there is work and shortly after. Single calls do not use it, since they
 //                  would also wait for that thread.
 // If the system refuses a ring for lack of memory, descriptors or kernel threads, or a ring repeatedly refuses a call,
 // transfers use pread and pwrite instead, and are counted (tzmark/shortage.h).
