@@ -48,17 +48,16 @@ std::vector<std::size_t> Confirming::subjects() const {
 // Returns false if there was no time for another lap.
 bool Confirming::lap(std::size_t number) {
   const std::vector<std::size_t> open = subjects();
-  while (sampler_.affordable(1) >= 2 * open.size()) {
+  while (sampler_.affordable(1) >= open.size()) {
     std::vector<std::size_t> order = open;
-    if (random_() % 2 == 1) std::ranges::reverse(order);
-    for (std::size_t i = order.size(); i-- > 0;) order.push_back(order[i]);
+    std::ranges::shuffle(order, random_);
     std::map<std::size_t, double> logs;
     std::vector<std::pair<std::size_t, TuneSample>> taken;
     bool is_disturbed = false;
     for (const std::size_t subject : order) {
       const auto sample = sampler_.take(subject, fmt::format("confirmation, lap {}", number));
       if (!sample) return false;
-      logs[subject] += std::log(sample->seconds_per_byte) / 2;
+      logs[subject] = std::log(sample->seconds_per_byte);
       is_disturbed = is_disturbed || sample->is_disturbed;
       taken.emplace_back(subject, *sample);
     }

@@ -1,5 +1,5 @@
-// Compares few settings on new files, in laps: all of them in one order, then in the reverse one, so that drift
-// cancels.
+// Compares few settings on new files, in laps: one sample of each, in random order. Ratios are decided by ranks, for
+// which many laps tell more than half as many with two samples each.
 #pragma once
 
 #include <cstddef>

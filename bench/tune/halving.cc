@@ -14,8 +14,8 @@ namespace tzmark::bench {
 namespace {
 
 constexpr std::size_t kFirstRung = 2;  // samples: fewer would tell nothing of the noise
-constexpr double kSearchEnd = 0.6;     // parts of the budget; the confirmation gets the rest
-constexpr double kLeastEnd = 0.7;
+constexpr double kSearchEnd = 0.55;    // parts of the budget; the confirmation gets the rest
+constexpr double kLeastEnd = 0.63;
 constexpr double kStartShare = 0.6;  // of the first rung; its climbing gets the rest
 constexpr double kKeepShare = 0.6;   // of each later rung
 constexpr std::size_t kFront = 3;    // settings whose neighbors are tried, besides the best of each path
