@@ -67,7 +67,7 @@ class ContentForPath {
 
 // Item 1: raw transfers reach the throughput of fio with the same parameters.
 void raw_against_fio(CheckGroup& group) {
-  // Twice the other checks' data: what fio reports is in milliseconds, and starting it takes longer than what it times.
+  // As much as other checks of these paths: starting fio takes longer than what it times.
   const auto content = group.content(even_workload(32, 2 * group.options().scale_bytes / 32));
   const auto paths = named_or(group.options(), {"direct", "uring-direct"});
   for (const char* io : {"direct", "uring-direct"}) {

@@ -102,7 +102,7 @@ struct SearchOptions {
   double indifference = kIndifference;   // smaller differences of rates do not matter
   std::uint64_t memory_limit_bytes = 0;  // the standard setting is only compared with if it is above it; 0: no limit
   std::size_t rung_samples_max = 128;    // of a setting in the search
-  std::size_t laps_max = 600;            // of the confirmation
+  std::size_t laps_max = 1'200;          // of the confirmation
   std::function<void(const SearchProgress&)> progress = {};  // before every sample; may be empty
   std::function<bool()> stop = {};                           // asked before every sample; may be empty
   std::function<std::chrono::steady_clock::time_point()> now = [] { return std::chrono::steady_clock::now(); };

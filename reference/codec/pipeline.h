@@ -375,7 +375,7 @@ class Pipeline {
       if (!waits && (is_urgent || priority(chain.kind) < priority(best.kind))) best = chain;
     }
     // A piece that begins without transfers moves nothing.
-    const bool may_begin = free != nullptr && !holds_enough() && !exhausted_ && (room || (!reads_ && !only_moves)) &&
+    const bool may_begin = free != nullptr && !holds_enough() && !exhausted_ && (reads_ ? room : !only_moves) &&
                            (file_ != nullptr || may_compute);
     if (may_begin && priority(Kind::kRead) < priority(best.kind) && begin(*free)) return {Kind::kRead, free};
     return best;

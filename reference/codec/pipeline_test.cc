@@ -691,33 +691,67 @@ TEST(PipelineQueuesTest, TransfersProceedDuringTheChainStage) {
   for (const auto& stage : job.stages()) EXPECT_EQ(stage, 5);
 }
 
-TEST(PipelineQueuesTest, AThreadWithTransfersInFlightWaitsForMoreStreams) {
-  RecordingJob* running = nullptr;
-  std::optional<int> stages_at_first_wait;
-  FirstPieceFirstFile file([&] {
-    if (!stages_at_first_wait) stages_at_first_wait = running->stages()[0];
-  });
-  RecordingJob job(ObservingJob::chain_each(20), &file, false);
-  running = &job;
-  job.streams_max_ = 5;
-  Pipeline(job, {.threads = 1, .piece_bytes = kPieceBytes, .queue_depth = 3}, kWorkBytes, &file).run();
-  EXPECT_EQ(stages_at_first_wait, 2) << "the first piece is read and produced, and not hashed by itself";
-  for (const auto& stage : job.stages()) EXPECT_EQ(stage, 5);
-}
-
-TEST(PipelineErrorsTest, AQueueThatBreaksDuringTheChainStageEndsTheRun) {
+TEST(PipelineQueuesTest, NoPieceWithoutReadsBeginsDuringTheChainStage) {
   MemoryFile memory(std::vector<std::byte>(2 * kWorkBytes));
   LazyFile file(memory);
   ObservingJob job(50, file);
-  job.breaks_ = true;
-  try {
-    Pipeline(job, {.threads = 1, .piece_bytes = kPieceBytes}, kWorkBytes, &file).run();
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kResource);
+  Pipeline(job, {.threads = 1, .piece_bytes = kPieceBytes, .reads = false}, kWorkBytes, &file).run();
+  EXPECT_EQ(job.begun_meanwhile_, 0U);
+  for (const auto& stage : job.stages()) EXPECT_EQ(stage, 5);
+}
+
+// All pieces but the first are critical.
+struct CriticalRestJob : RecordingJob {
+  using RecordingJob::RecordingJob;
+  bool next(Piece& piece, const Position* before) {
+    const bool found = RecordingJob::next(piece, before);
+    piece.is_critical = found && piece.number > 0;
+    return found;
   }
-  EXPECT_EQ(job.chains_, 1) << "the stage ends as if its queue had not broken, and no other begins";
-  EXPECT_FALSE(job.out_of_order());
+};
+
+// Returns the stages of the first piece when the thread first waits for a transfer of another.
+template <typename Job>
+int stages_before_the_first_wait(std::uint64_t work_bytes) {
+  RecordingJob* running = nullptr;
+  std::optional<int> stages;
+  FirstPieceFirstFile file([&] {
+    if (!stages) stages = running->stages()[0];
+  });
+  Job job(ObservingJob::chain_each(20), &file, false);
+  running = &job;
+  job.streams_max_ = 5;
+  Pipeline(job, {.threads = 1, .piece_bytes = kPieceBytes, .queue_depth = 3}, work_bytes, &file).run();
+  for (const auto& stage : job.stages()) EXPECT_EQ(stage, 5);
+  return stages.value_or(-1);
+}
+
+TEST(PipelineQueuesTest, AThreadWithReadsInFlightWaitsForMoreStreams) {
+  EXPECT_EQ(stages_before_the_first_wait<RecordingJob>(kWorkBytes), 2) << "read and produced, not hashed by itself";
+}
+
+TEST(PipelineQueuesTest, NoThreadWaitsForStreamsThatCannotCome) {
+  EXPECT_GE(stages_before_the_first_wait<RecordingJob>(2 * kPieceBytes), 3) << "there are too few slots";
+  EXPECT_GE(stages_before_the_first_wait<CriticalRestJob>(kWorkBytes), 3) << "the others are hashed alone";
+}
+
+TEST(PipelineErrorsTest, AQueueThatBreaksDuringTheChainStageEndsTheRun) {
+  for (const unsigned threads : {1U, 2U}) {
+    MemoryFile memory(std::vector<std::byte>(2 * kWorkBytes));
+    LazyFile file(memory);
+    ObservingJob job(50, file);
+    job.breaks_ = true;
+    try {
+      Pipeline(job, {.threads = threads, .piece_bytes = kPieceBytes}, kWorkBytes, &file).run();
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kResource);
+    }
+    if (threads == 1) {
+      EXPECT_EQ(job.chains_, 1) << "the stage ends as if its queue had not broken, and no other begins";
+    }
+    EXPECT_FALSE(job.out_of_order());
+  }
 }
 
 TEST(PipelineErrorsTest, TheFirstOfTwoTransfersThatFailIsTheError) {
