@@ -262,5 +262,20 @@ TEST_F(CheckGroupTest, WithoutAnyCandidateNothingIsMeasured) {
   EXPECT_THAT(check.note, HasSubstr("not"));
 }
 
+TEST(CheckContents, HaveMoreTensorsOfTheSameSizeForPathsThatBypassThePageCache) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  const CheckOptions options;
+  const auto expect = [](const Workload& workload, std::size_t tensors, std::uint64_t bytes) {
+    const TensorContent content(workload);
+    EXPECT_EQ(content.table().size(), tensors);
+    EXPECT_EQ(content.data_bytes(), bytes);
+  };
+  expect(large_tensors(options), 32, 128 * kMiB);
+  expect(large_tensors(options, "mmap"), 32, 128 * kMiB);
+  expect(large_tensors(options, "direct"), 64, 256 * kMiB);
+  expect(written_tensors(options, "mmap"), 32, 64 * kMiB);
+  expect(written_tensors(options, "uring-direct"), 128, 256 * kMiB);
+}
+
 }  // namespace
 }  // namespace tzmark::bench
