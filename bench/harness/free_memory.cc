@@ -2,13 +2,20 @@
 #include "harness/free_memory.h"
 
 #include <malloc.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <barrier>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <optional>
-#include <utility>
+#include <string>
+#include <thread>
+#include <vector>
 
+#include "harness/shortages.h"
 #include "harness/small_file.h"
 #include "tzmark/memory.h"
 
@@ -20,57 +27,95 @@ std::optional<std::uint64_t> touched_once_bytes;
 
 // Memory that the host keeps taking is not worth more time than this.
 constexpr int kTouchesMax = 4;
+// The lists of all cores together hold at most an eighth of the memory: MIN_PERCPU_PAGELIST_HIGH_FRACTION of Linux.
+constexpr std::uint64_t kListsFraction = 8;
 // The fastest touch so far, of memory that the host had not taken; 0 before the first one.
 double least_ns_per_byte = 0;
 
-// Maps, touches and unmaps new memory. Returns the time of the touch in nanoseconds.
-double touch_new_memory(std::uint64_t bytes) {
-  constexpr std::size_t kPageBytes = 4096;
-  const HostMemory memory(bytes);
-  const std::span<std::byte> all = memory.bytes();
-  const auto begin = std::chrono::steady_clock::now();
-  // volatile keeps the compiler from removing the stores.
-  for (std::size_t at = 0; at < all.size(); at += kPageBytes) *const_cast<volatile std::byte*>(&all[at]) = {};
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
+std::uint64_t meminfo_bytes(const std::string& text, const char* label) {
+  const auto value = labelled(text, label);
+  return value ? std::strtoull(value->c_str(), nullptr, 10) * 1024 : 0;
 }
 
-// What hold_memory keeps.
-struct Held {
-  std::shared_ptr<const void> memory;
-  std::uint64_t bytes = 0;
-};
-Held held;
+constexpr int kAnyCore = -1;
+
+// The cores that this process may run on.
+std::vector<int> own_cores() {
+  cpu_set_t allowed;
+  // Fails on machines with more than 1,024 cores.
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return {kAnyCore};
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
+  }
+  return cores;
+}
+
+void move_to(int core) {
+  if (core == kAnyCore) return;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  static_cast<void>(::sched_setaffinity(0, sizeof one, &one));
+}
+
+// Maps and touches that much new memory on each core at the same time, and then unmaps all of it. Returns the time that
+// the slowest core took in nanoseconds.
+double touch_new_memory(const std::vector<int>& cores, std::uint64_t bytes_each) {
+  constexpr std::size_t kPageBytes = 4096;
+  std::vector<double> elapsed_ns(cores.size());
+  std::vector<HostMemory> memory;
+  for (std::size_t i = 0; i < cores.size(); ++i) memory.emplace_back(bytes_each);
+  std::barrier all_have_touched(static_cast<std::ptrdiff_t>(cores.size()));
+  const auto touch = [&](std::size_t i) {
+    move_to(cores[i]);
+    const std::span<std::byte> all = memory[i].bytes();
+    const auto begin = std::chrono::steady_clock::now();
+    // volatile keeps the compiler from removing the stores.
+    for (std::size_t at = 0; at < all.size(); at += kPageBytes) *const_cast<volatile std::byte*>(&all[at]) = {};
+    elapsed_ns[i] = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
+    all_have_touched.arrive_and_wait();
+    memory[i] = HostMemory();  // freed on the core whose list is to have it
+  };
+  std::vector<std::jthread> threads;
+  try {
+    while (threads.size() < cores.size()) threads.emplace_back(touch, threads.size());
+  } catch (const std::exception&) {
+    const std::size_t missing = cores.size() - threads.size();
+    for (std::size_t i = 0; i < missing; ++i) all_have_touched.arrive_and_drop();
+    threads.clear();
+    throw missing_threads(missing);
+  }
+  threads.clear();
+  return *std::ranges::max_element(elapsed_ns);
+}
 
 }  // namespace
-
-void hold_memory(std::shared_ptr<const void> memory, std::uint64_t bytes) { held = {std::move(memory), bytes}; }
 
 MemoryTouchedOnce::MemoryTouchedOnce(std::uint64_t touched_bytes) { touched_once_bytes = touched_bytes; }
 MemoryTouchedOnce::~MemoryTouchedOnce() { touched_once_bytes.reset(); }
 
 void empty_heap() { static_cast<void>(::malloc_trim(0)); }
 
-std::uint64_t touch_free_memory(std::uint64_t bytes) {
-  const std::uint64_t freed_bytes = std::exchange(held, {}).bytes;
-  // A little more than before comes from what the operation has freed itself.
-  if (freed_bytes >= bytes - bytes / 16) return 0;
+bool touch_free_memory(std::uint64_t bytes) {
   if (touched_once_bytes) {
-    if (bytes <= *touched_once_bytes) return 0;
+    if (bytes <= *touched_once_bytes) return false;
     touched_once_bytes = bytes;
   }
-  const auto free = labelled(read_text("/proc/meminfo").value_or(""), "MemFree");
-  if (!free) return 0;
-  bytes = std::min<std::uint64_t>(bytes, std::strtoull(free->c_str(), nullptr, 10) * 1024 / 2);
-  for (int i = 0; i < kTouchesMax && bytes > 0; ++i) {
-    const double ns_per_byte = touch_new_memory(bytes) / static_cast<double>(bytes);
-    if (least_ns_per_byte == 0 || ns_per_byte < least_ns_per_byte) {
-      const bool is_first = least_ns_per_byte == 0;
-      least_ns_per_byte = ns_per_byte;
-      if (is_first) continue;
-    }
-    if (ns_per_byte <= 2 * least_ns_per_byte) break;
+  const std::string meminfo = read_text("/proc/meminfo").value_or("");
+  const std::vector<int> cores = own_cores();
+  const auto cores_of_machine = static_cast<std::uint64_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  const std::uint64_t list_bytes = meminfo_bytes(meminfo, "MemTotal") / kListsFraction / cores_of_machine;
+  const std::uint64_t bytes_each = std::min(bytes / cores.size() + std::min(bytes, list_bytes),
+                                            meminfo_bytes(meminfo, "MemFree") / 2 / cores.size());
+  if (bytes_each == 0) return false;
+  for (int i = 0; i < kTouchesMax; ++i) {
+    const double ns_per_byte = touch_new_memory(cores, bytes_each) / static_cast<double>(bytes_each);
+    const bool is_first = least_ns_per_byte == 0;
+    if (is_first || ns_per_byte < least_ns_per_byte) least_ns_per_byte = ns_per_byte;
+    if (!is_first && ns_per_byte <= 2 * least_ns_per_byte) break;
   }
-  return bytes;
+  return true;
 }
 
 }  // namespace tzmark::bench

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <thread>
 
-#include "harness/free_memory.h"
 #include "harness/page_cache.h"
 #include "subjects/ours.h"
 #include "testing/files/test_directory.h"
@@ -32,26 +31,6 @@ TEST(CacheState, WarmsAFileWhosePagesAreMarkedToBeDropped) {
     const std::jthread writeback([&] { file->sync(); });
     EXPECT_GE(make_cache_state(file_name, Cache::kWarm, kMarkedBytes), 0.98);
   }
-}
-
-// Codec and raw path alike, so that neither has the better memory.
-TEST(CacheState, ReadsKeepTheirMemoryForTheNextSampleAndWritesDoNot) {
-  const test::TestDirectory directory;
-  Workplace place(directory.name());
-  const auto content = std::make_shared<TensorContent>(even_workload(8, 1 << 20));
-  const std::uint64_t bytes = content->data_bytes();
-  const IoSettings moving{.io = "pwrite"};
-  const auto keeps = [&](std::unique_ptr<Subject> subject) {
-    subject->verify();
-    hold_memory(nullptr, 0);
-    static_cast<void>(subject->run());
-    return touch_free_memory(bytes) == 0;
-  };
-  EXPECT_TRUE(keeps(codec_read(place, content, {}, moving, {})));
-  EXPECT_TRUE(keeps(raw_read(place, content, moving, Target::kHugePages, Cache::kWarm)));
-  EXPECT_FALSE(keeps(codec_write(place, content, {}, moving)));
-  EXPECT_FALSE(keeps(raw_write(place, content, moving)));
-  EXPECT_FALSE(keeps(raw_read(place, content, moving, Target::kSink, Cache::kWarm)));
 }
 
 }  // namespace

@@ -141,8 +141,6 @@ class CodecRead final : public CodecSubject {
     watch.stop(sample);
     watch.stop_device(sample);
     if (const auto* const tensors = std::get_if<LoadedTensors>(&loaded.front())) see_pages(huge_share_of(*tensors));
-    if (description_.pages)
-      hold_memory(std::make_shared<const std::vector<Loaded>>(std::move(loaded)), description_.bytes);
     return sample;
   }
 
@@ -356,7 +354,7 @@ double make_cache_state(const std::string& file_name, Cache cache, std::uint64_t
   for (int attempt = 0; attempt < kWarmAttempts; ++attempt) {
     share = is_warm ? warm(file_name) : drop(file_name);
     // Last, because taking memory can cost the file its place in the page cache.
-    if (touch_free_memory(memory_bytes) > 0) share = resident_share(file_name);
+    if (touch_free_memory(memory_bytes)) share = resident_share(file_name);
     if (!is_warm || share >= kWarmShareMin) break;
   }
   if (is_warm && share < kWarmShareMin) {

@@ -182,8 +182,6 @@ class RawRead final : public RawSubject {
     watch.stop(sample);
     watch.stop_device(sample);
     see_pages(huge_share(target_ == Target::kSink ? slots_.bytes() : memory.bytes()));
-    if (target_ != Target::kSink)
-      hold_memory(std::make_shared<const HostMemory>(std::move(memory)), description_.bytes);
     return sample;
   }
 

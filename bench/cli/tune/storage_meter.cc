@@ -108,9 +108,8 @@ StorageMeter::Entry& StorageMeter::entry(const Setting& setting) {
 // What the codec holds besides the tensors, in a run that is not timed.
 void StorageMeter::measure_memory(Entry& entry) const {
   try {
-    // Memory that is touched or freed before the run would count as the codec's, or hide it.
+    // Memory that is touched before the run would count as the codec's.
     const MemoryTouchedOnce untimed(~std::uint64_t{0});
-    hold_memory(nullptr, 0);
     PeakMemory peak;
     static_cast<void>(entry.measured.subject->run());
     entry.measured.subject->remove_output();
