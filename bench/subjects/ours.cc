@@ -285,7 +285,7 @@ class CodecWrite final : public CodecSubject {
     if (options.encrypt) {
       options.encrypt->chunk_bytes = std::min<std::uint64_t>(options.encrypt->chunk_bytes, options.piece_bytes);
     }
-    return timed_write(place_, file_name_, description_.bytes, moving_.io, [&](File& file) {
+    return timed_write(place_, file_name_, description_.bytes, moving_, [&](File& file) {
       describe(file);
       write_tensors(file, content_->table(), *source_, options);
     });
@@ -324,13 +324,14 @@ std::uint64_t block_bytes(const File& file, const IoSettings& moving) {
   return suits != 0 ? suits : ReadOptions().piece_bytes;
 }
 
-Sample timed_write(const Workplace& place, const std::string& file_name, std::uint64_t bytes, const std::string& io,
+Sample timed_write(const Workplace& place, const std::string& file_name, std::uint64_t bytes, const IoSettings& moving,
                    const std::function<void(File&)>& fill) {
   std::filesystem::remove(file_name);
   touch_free_memory(bytes);
   Sample sample;
   const RunTimer watch(place.directory());
-  auto file = open_file(file_name, OpenMode::kCreate, io);
+  auto file = open_file(file_name, OpenMode::kCreate, moving.io);
+  if (moving.syncs) file->expect_sync();
   fill(*file);
   file.reset();
   watch.stop(sample);

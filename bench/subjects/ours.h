@@ -20,6 +20,9 @@ struct IoSettings {
   std::uint64_t block_bytes = 0;  // 0: what suits the path
   unsigned queue_depth = 0;       // over all threads; 0: the default of the path
   unsigned threads = 0;           // 0: one per core
+  // Writes are as fast as a program makes them that syncs its file: paths through the page cache begin to write to the
+  // device at once. Otherwise such writes take the time of the page cache alone, and all of the device's comes after.
+  bool syncs = true;
 };
 
 struct ReadSettings {
@@ -81,7 +84,7 @@ std::uint64_t block_bytes(const File& file, const IoSettings& moving);
 // close their files themselves: with a file system that flushes at the close, an fsync before it would hide its cost.
 void sync_written(const std::string& file_name, Sample& sample);
 // Times creating, filling and closing a file, and separately its fsync. Removes an old file of that name first.
-Sample timed_write(const Workplace& place, const std::string& file_name, std::uint64_t bytes, const std::string& io,
+Sample timed_write(const Workplace& place, const std::string& file_name, std::uint64_t bytes, const IoSettings& moving,
                    const std::function<void(File&)>& fill);
 
 // Brings the file into the given cache state, then touches as much free memory as the run takes, and returns the

@@ -252,7 +252,7 @@ class RawWrite final : public RawSubject {
 
   Sample run() override {
     content_->make_new_version();
-    return timed_write(place_, file_name_, description_.bytes, moving_.io, [&](File& file) {
+    return timed_write(place_, file_name_, description_.bytes, moving_, [&](File& file) {
       describe(file);
       file.reserve(as_ ? file_bytes_ : description_.bytes);
       // A write does not change the memory.
@@ -449,7 +449,7 @@ class DeviceWrite final : public DeviceSubject {
   Sample run() override {
     content_->make_new_version();
     memory_->copy_from_host(0, content_->bytes().first(description_.bytes));
-    return timed_write(place_, file_name_, description_.bytes, moving_.io, [&](File& file) {
+    return timed_write(place_, file_name_, description_.bytes, moving_, [&](File& file) {
       file.reserve(description_.bytes);
       move(file, Transfer::Kind::kWrite, latencies());
     });

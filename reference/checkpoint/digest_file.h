@@ -39,6 +39,7 @@ class DigestFile final : public File {
   std::size_t transfer_align_bytes() const override { return inner_.transfer_align_bytes(); }
   std::size_t memory_align_bytes() const override { return inner_.memory_align_bytes(); }
   void reserve(std::uint64_t bytes) override { inner_.reserve(bytes); }
+  void expect_sync() override { inner_.expect_sync(); }
 
   void note(std::uint64_t offset, ConstBuffer written);
 

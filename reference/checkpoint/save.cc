@@ -162,6 +162,7 @@ FileRecord PendingCheckpoint::write_tensors_file(const Directory& directory, con
   const std::string name = fmt::format("{}.{}", stem, safetensors ? "safetensors" : "tensors");
   const auto file = directory.create_file(name, options_.io_path);
   return with_context(directory.path(name), [&] {
+    file->expect_sync();
     DigestFile digesting(*file);
     const std::uint64_t file_bytes = write_format(digesting, tensors, source, options_);
     file->sync();

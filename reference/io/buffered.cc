@@ -33,6 +33,7 @@ class BufferedFile final : public File {
     return size_;
   }
   bool writes_take_turns() const override { return true; }
+  void expect_sync() override { sync_is_expected_ = true; }
 
  protected:
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
@@ -51,6 +52,19 @@ class BufferedFile final : public File {
 
   std::size_t write_some(std::uint64_t offset, ConstBuffer in) override {
     require_host_memory(in, io_path());
+    const std::size_t moved = write_to_stream(offset, in);
+    if (sync_is_expected_) begin_writeback(::fileno(stream_), offset, moved);
+    return moved;
+  }
+
+  void sync_all() override {
+    const std::lock_guard lock(mutex_);
+    flush();
+    sync_descriptor(::fileno(stream_));
+  }
+
+ private:
+  std::size_t write_to_stream(std::uint64_t offset, ConstBuffer in) {
     const std::lock_guard lock(mutex_);
     seek(offset, ErrorCode::kWriteFailed);
     std::size_t moved = 0;
@@ -62,13 +76,6 @@ class BufferedFile final : public File {
     return moved;
   }
 
-  void sync_all() override {
-    const std::lock_guard lock(mutex_);
-    flush();
-    sync_descriptor(::fileno(stream_));
-  }
-
- private:
   std::size_t read_written(std::uint64_t offset, MutableBuffer out) {
     flush();
     const ssize_t moved = uninterrupted(
@@ -98,6 +105,7 @@ class BufferedFile final : public File {
   mutable std::mutex mutex_;
   std::FILE* stream_ = nullptr;
   std::uint64_t size_ = 0;
+  bool sync_is_expected_ = false;
 };
 
 }  // namespace

@@ -103,6 +103,18 @@ void sync_descriptor(int fd) {
   if (uninterrupted([&] { return ::fsync(fd); }) != 0) throw_errno(ErrorCode::kSyncFailed, "fsync");
 }
 
+void begin_writeback(int fd, std::uint64_t offset, std::size_t bytes) {
+  // Less would divide what the file system allocates and the device gets.
+  constexpr std::size_t kLeastBytes = 256 << 10;
+  constexpr std::uint64_t kPageBytes = 4096;
+  if (bytes < kLeastBytes) return;
+  // A page that the next write changes would be written twice.
+  const std::uint64_t begin = (offset + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const std::uint64_t end = (offset + bytes) / kPageBytes * kPageBytes;
+  static_cast<void>(
+      ::sync_file_range(fd, static_cast<off_t>(begin), static_cast<off_t>(end - begin), SYNC_FILE_RANGE_WRITE));
+}
+
 bool reserve_room(int fd, std::uint64_t offset, std::uint64_t bytes) {
   if (bytes == 0) return true;
   const auto allocate = [&] { return ::fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)); };

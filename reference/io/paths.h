@@ -95,6 +95,9 @@ Descriptor open_again(int fd, const std::string& file_name, int flags);
 bool is_same_file(int fd, int other_fd);
 std::uint64_t descriptor_size(int fd);
 void sync_descriptor(int fd);
+// Begins to write the whole pages of a range to the device, unless the range is small. A failure is left for the sync
+// to report.
+void begin_writeback(int fd, std::uint64_t offset, std::size_t bytes);
 // Allocates a range, and grows the file to its end. Returns false, having changed nothing, if this file system cannot.
 bool reserve_room(int fd, std::uint64_t offset, std::uint64_t bytes);
 

@@ -30,6 +30,7 @@ class PwriteFile : public File {
   std::uint64_t size() const override { return size_.load(std::memory_order_relaxed); }
   // The kernel locks a file for each write through the page cache.
   bool writes_take_turns() const override { return true; }
+  void expect_sync() override { sync_is_expected_ = true; }
 
  protected:
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
@@ -49,6 +50,7 @@ class PwriteFile : public File {
     std::uint64_t size = size_.load(std::memory_order_relaxed);
     while (size < end && !size_.compare_exchange_weak(size, end, std::memory_order_relaxed)) {
     }
+    if (sync_is_expected_) begin_writeback(descriptor_.get(), offset, static_cast<std::size_t>(moved));
     return static_cast<std::size_t>(moved);
   }
 
@@ -60,6 +62,7 @@ class PwriteFile : public File {
  private:
   Descriptor descriptor_;
   std::atomic<std::uint64_t> size_;
+  bool sync_is_expected_ = false;
 };
 
 class DontcacheFile final : public PwriteFile {
@@ -68,6 +71,7 @@ class DontcacheFile final : public PwriteFile {
   explicit DontcacheFile(Descriptor descriptor) : PwriteFile(std::move(descriptor)) {}
 
   std::string_view io_path() const override { return "pwrite-dontcache"; }
+  void expect_sync() override {}  // the kernel begins by itself
 
   // Whether this file's system knows the flag, found by asking for its first byte.
   static bool is_taken_by(int fd) {

@@ -151,6 +151,21 @@ TEST_P(TransferTest, NeighboursShareBlocksWithoutHarm) {
   }
 }
 
+TEST_P(TransferTest, AnExpectedSyncChangesNoBytes) {
+  constexpr std::size_t kPieceBytes = 700'001;  // large enough to be written back at once
+  const Bytes content = random_bytes(8 * kPieceBytes, 11);
+  const auto [name, file] = create_named();
+  file->expect_sync();
+  on_four_threads([&, &target = *file](int thread) {
+    for (std::size_t piece = static_cast<std::size_t>(thread); piece < 8; piece += 4) {
+      target.write_at(piece * kPieceBytes, std::span(content).subspan(piece * kPieceBytes, kPieceBytes));
+    }
+  });
+  EXPECT_EQ(read(*file, 0, content.size()), content);
+  file->sync();
+  EXPECT_EQ(test::read_whole(name), content);
+}
+
 TEST_P(TransferTest, ReservedRoomIsFilled) {
   const Bytes content = random_bytes(300'001, 7);
   const auto [name, file] = create_named();

@@ -110,6 +110,7 @@ AtomicFile::State::State(std::shared_ptr<const Directory> opened, const std::str
     state.linked = true;
   }
   state.file = open_file(duplicate(state.descriptor), state.temporary_file_name, OpenMode::kModify, io_path);
+  state.file->expect_sync();
 }
 
 AtomicFile::~AtomicFile() = default;

@@ -74,6 +74,10 @@ class File {
   void write_at(std::uint64_t offset, ConstBuffer in);
   // Blocks until the content is durable: until it would survive a power failure.
   void sync();
+  // Announces sync(), before the first write: pwrite and buffered then give large writes to the device at once, so that
+  // it does not wait for the last one, and a write may take as long as the device does. Other paths ignore it: mmap
+  // would take longer, since the kernel has to protect each page again before it writes it.
+  virtual void expect_sync() {}
 
   // depth: the maximal number of transfers in flight; always 1 on a synchronous path.
   virtual std::unique_ptr<TransferQueue> make_queue(unsigned depth);
