@@ -12,6 +12,7 @@
 #include "harness/free_memory.h"
 #include "harness/page_cache.h"
 #include "tzmark/error.h"
+#include "tzmark/profile.h"
 #include "tzmark/threads.h"
 
 namespace tzmark::bench {
@@ -62,16 +63,24 @@ class CodecSubject : public Subject {
     description_.io_actual = file.io_path();
     description_.queue_depth = queue_depth(file, moving_);
     description_.is_default_block = moving_.block_bytes == 0;
-    // Whole messages, where there are some.
-    description_.block_bytes =
-        stored_.encrypted && moving_.block_bytes == 0 ? options().piece_bytes : block_bytes(file, moving_);
+    description_.block_bytes = block_bytes(file, moving_);
+    if (!stored_.encrypted) return;
+    // Whole messages, unless a block for reads is given.
+    const bool reads = description_.operation != FileOperation::kWrite;
+    if (!reads || moving_.block_bytes == 0) description_.block_bytes = options().piece_bytes;
+  }
+
+  // As a profile does.
+  template <typename Options>
+  void set_block(Options& options) const {
+    if (moving_.block_bytes != 0) apply(ProfileSettings{.block_bytes = moving_.block_bytes}, options);
   }
 
   ReadOptions options() const {
     ReadOptions options = read_options(stored_.encrypted);
     options.io_path = moving_.io;
     options.threads = moving_.threads;
-    if (moving_.block_bytes != 0) options.piece_bytes = options.part_bytes = moving_.block_bytes;
+    set_block(options);
     options.queue_depth = moving_.queue_depth;
     return options;
   }
@@ -279,12 +288,8 @@ class CodecWrite final : public CodecSubject {
     if (from_device_) copy_to_device();
     WriteOptions options = write_options(stored_);
     options.threads = moving_.threads;
-    if (moving_.block_bytes != 0) options.piece_bytes = options.part_bytes = moving_.block_bytes;
+    set_block(options);
     options.queue_depth = moving_.queue_depth;
-    // The codec encrypts whole pieces, so a message cannot be longer than one.
-    if (options.encrypt) {
-      options.encrypt->chunk_bytes = std::min<std::uint64_t>(options.encrypt->chunk_bytes, options.piece_bytes);
-    }
     return timed_write(place_, file_name_, description_.bytes, moving_, [&](File& file) {
       describe(file);
       write_tensors(file, content_->table(), *source_, options);

@@ -23,7 +23,7 @@ struct AppendOptions : InputOptions, OutputOptions {
 
   WriteOptions append_options() const {
     WriteOptions options = write_options();
-    apply_to_writing(saving(), options);
+    apply(saving(), options);
     return options;
   }
 };

@@ -73,8 +73,6 @@ struct OutputOptions {
   WriteOptions write_options() const;
 };
 
-// Applies settings of a profile, which never change the content of a file: a transfer holds a whole encrypted chunk.
-void apply_to_writing(const ProfileSettings& settings, WriteOptions& options);
 // Adds --profile, and calls action with the profile. Errors name its file.
 void add_profile(CLI::App& command, std::function<void(Profile)> action);
 

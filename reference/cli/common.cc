@@ -39,14 +39,6 @@ void InputOptions::add_io_to(CLI::App& command) {
   add_profile(command, [this](Profile profile) { profile_ = std::move(profile); });
 }
 
-void apply_to_writing(const ProfileSettings& settings, WriteOptions& options) {
-  const std::size_t piece_bytes = options.piece_bytes;
-  apply(settings, options);
-  if (!options.encrypt) return;
-  const std::uint64_t chunk_bytes = std::min<std::uint64_t>(options.encrypt->chunk_bytes, piece_bytes);
-  options.piece_bytes = std::max<std::size_t>(options.piece_bytes, chunk_bytes);
-}
-
 void add_profile(CLI::App& command, std::function<void(Profile)> action) {
   command.add_option_function<std::string>(
       "--profile",

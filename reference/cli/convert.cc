@@ -44,7 +44,7 @@ struct ConvertOptions : InputOptions, OutputOptions {
     options.shard_bytes_max = shard_bytes;
     options.verify_source = common.verify_source;
     options.threads = common.threads;
-    options.piece_bytes = common.piece_bytes;
+    options.piece_bytes = common.part_bytes != 0 ? common.part_bytes : common.piece_bytes;
     options.io_path = common.io_path;
     options.existing = common.existing;
     options.progress = common.progress;
@@ -68,7 +68,7 @@ struct ConvertOptions : InputOptions, OutputOptions {
     }
     options.index_bytes_min = index_bytes;
     options.detached_data = split;
-    apply_to_writing(saving(), options);
+    apply(saving(), options);
     options.existing = no_clobber ? AtomicFile::Existing::kRefuse : AtomicFile::Existing::kReplace;
     return options;
   }

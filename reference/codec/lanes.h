@@ -97,6 +97,11 @@ inline std::size_t part_bytes_for(const File& file, std::size_t piece_bytes, std
   return part_bytes == 0 ? piece_bytes : std::min(part_bytes, piece_bytes);
 }
 
+// Returns the most bytes of a run of small tensors: one transfer.
+inline std::size_t run_bytes_max(std::size_t piece_bytes, std::size_t part_bytes) {
+  return part_bytes == 0 ? piece_bytes : std::min(part_bytes, piece_bytes);
+}
+
 struct PartSizes {
   std::size_t part_bytes;
   // Of parts where each thread hashes several tensors: smaller, so that those of all lanes fit into the caches.

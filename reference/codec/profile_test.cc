@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "testing/files/tensors_files.h"
 #include "testing/files/test_directory.h"
 #include "tzmark/checkpoint.h"
 #include "tzmark/descriptor.h"
@@ -91,7 +92,7 @@ TEST(Profile, SetsOnlyWhatItNames) {
   reading.queue_depth = 7;
   apply(ProfileSettings{.io_path = "mmap", .block_bytes = 8192}, reading);
   EXPECT_EQ(reading.io_path, "mmap");
-  EXPECT_EQ(reading.piece_bytes, 8192u);
+  EXPECT_EQ(reading.piece_bytes, ReadOptions().piece_bytes) << "which a message of encryption needs";
   EXPECT_EQ(reading.part_bytes, 8192u);
   EXPECT_EQ(reading.queue_depth, 7u);
   EXPECT_EQ(reading.threads, 0u);
@@ -99,13 +100,36 @@ TEST(Profile, SetsOnlyWhatItNames) {
   WriteOptions writing;
   apply(cold, writing);
   EXPECT_EQ(writing.io_path, "uring-direct");
-  EXPECT_EQ(writing.piece_bytes, 1u << 20);
+  EXPECT_EQ(writing.piece_bytes, WriteOptions().piece_bytes);
+  EXPECT_EQ(writing.part_bytes, 1u << 20);
+  apply(ProfileSettings{.block_bytes = 8 << 20}, writing);
+  EXPECT_EQ(writing.piece_bytes, 8u << 20);
   EXPECT_EQ(writing.queue_depth, 32u);
   EXPECT_EQ(writing.threads, 4u);
   SafetensorsReadOptions safetensors;  // without queue_depth
   apply(cold, safetensors);
   EXPECT_EQ(safetensors.io_path, "uring-direct");
   EXPECT_EQ(safetensors.piece_bytes, 1u << 20);
+}
+
+// Blocks below the size of a message neither divide it nor have it read twice.
+TEST(Profile, ReadsEncryptedFilesOnceInSmallBlocks) {
+  test::Content content;
+  content.add({"large"}, "uint8", {5 << 20});
+  for (std::uint64_t i = 0; i < 40; ++i) content.add({"small", i}, "uint8", {20'000});
+  WriteOptions writing;
+  writing.encrypt = test::with_key();
+  const std::vector<std::byte> bytes = content.write(writing);
+  ReadOptions reading = test::key_options();
+  constexpr std::size_t kBlockBytes = 128 << 10;
+  apply(ProfileSettings{.block_bytes = kBlockBytes}, reading);
+  auto file = std::make_unique<test::CountingFile>(bytes);
+  const test::CountingFile& counted = *file;
+  const Reader reader(std::move(file), std::move(reading));
+  const std::uint64_t opened_bytes = counted.bytes_read();
+  reader.verify();
+  EXPECT_LE(counted.bytes_read() - opened_bytes, bytes.size() + (64 << 10));
+  EXPECT_LE(counted.largest_read_bytes(), kBlockBytes + (16 << 10));
 }
 
 TEST(Profile, IsReadFromADescriptor) {

@@ -64,6 +64,7 @@ class ScanJob {
       : state_(state),
         options_(options),
         piece_limit_(state.options.piece_bytes),
+        run_limit_(run_bytes_max(state.options.piece_bytes, state.options.part_bytes)),
         lanes_(first, end, state.pipeline_options().thread_count(), wants_sha256(options),
                {part_bytes_of(state), lane_part_bytes_of(state), ~std::size_t{0},
                 wants_sha256(options) ? streams_beside(state.data()) : 1},
@@ -302,7 +303,7 @@ class ScanJob {
   bool add_to(Run& run, std::size_t i) const {
     const TensorInfo tensor = info(i);
     const std::uint64_t header_end = tensor.header_offset + header_room(state_.index, state_.index.in_file_order(i));
-    return run.add(tensor.header_offset, header_end, tensor.data_offset, tensor.data_length, piece_limit_);
+    return run.add(tensor.header_offset, header_end, tensor.data_offset, tensor.data_length, run_limit_);
   }
 
   bool is_large(std::size_t i) const {
@@ -322,7 +323,7 @@ class ScanJob {
   bool is_read_to_destination(const TensorInfo& tensor) const {
     constexpr std::size_t kWorthATransferBytes = 64 << 10;
     // Leaves room for the reads of what lies between such tensors.
-    const std::size_t least = std::max(kWorthATransferBytes, piece_limit_ / (kTransfersOfPieceMax / 2 - 2));
+    const std::size_t least = std::max(kWorthATransferBytes, run_limit_ / (kTransfersOfPieceMax / 2 - 2));
     return into_ && !state_.index.header.encrypted && state_.data().memory_align_bytes() == 1 &&
            tensor.data_length >= least;
   }
@@ -382,7 +383,7 @@ class ScanJob {
 
   const ReaderState& state_;
   const ScanOptions options_;
-  const std::size_t piece_limit_;
+  const std::size_t piece_limit_, run_limit_;
   Lanes<LargeTensor> lanes_;
   HeaderPrefetch headers_;
   const std::function<void(const ScannedTensor&)> done_;

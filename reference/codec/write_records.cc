@@ -209,7 +209,7 @@ class WriteJob {
     piece.run = Run(plan_.layout());
     const auto add_to_run = [&](std::size_t i) {
       return piece.run.add(plan_[i].header_offset, plan_.header_end(i), plan_[i].data_offset,
-                           plan_.tensors()[i].data_length, options_.piece_bytes);
+                           plan_.tensors()[i].data_length, run_bytes_max(options_.piece_bytes, options_.part_bytes));
     };
     const auto open = [&](std::size_t i) {
       return std::make_shared<LargeRecord>(plan_, i, source_, options_, data_file_);

@@ -46,6 +46,8 @@ struct Profile {
 
 // Sets the options that the settings name. Call it before you set options of your own.
 // Options: ReadOptions, WriteOptions, and those of safetensors and checkpoints; an option that these lack is left out.
+// Where parts have a size of their own, a block below piece_bytes leaves that as it is: a piece holds a whole message
+// of encryption, and messages that are longer than a piece are read twice.
 template <typename Options>
 void apply(const ProfileSettings& settings, Options& options) {
   if (settings.io_path) options.io_path = *settings.io_path;
@@ -53,11 +55,13 @@ void apply(const ProfileSettings& settings, Options& options) {
   if constexpr (requires { options.queue_depth; }) {
     if (settings.queue_depth) options.queue_depth = *settings.queue_depth;
   }
-  if constexpr (requires { options.piece_bytes; }) {
-    if (settings.block_bytes) options.piece_bytes = *settings.block_bytes;
-  }
   if constexpr (requires { options.part_bytes; }) {
-    if (settings.block_bytes) options.part_bytes = *settings.block_bytes;
+    if (settings.block_bytes) {
+      options.part_bytes = *settings.block_bytes;
+      if (options.piece_bytes < options.part_bytes) options.piece_bytes = options.part_bytes;
+    }
+  } else if constexpr (requires { options.piece_bytes; }) {
+    if (settings.block_bytes) options.piece_bytes = *settings.block_bytes;
   }
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -60,29 +59,6 @@ inline Content all_dtypes() {
   content.add({"one"}, "bool", {1});
   return content;
 }
-
-// A file that counts what is read from it.
-class CountingFile final : public File {
- public:
-  explicit CountingFile(std::vector<std::byte> bytes) : inner_(std::move(bytes)) {}
-
-  std::string_view io_path() const override { return "counting"; }
-  std::uint64_t size() const override { return inner_.size(); }
-  std::uint64_t bytes_read() const { return bytes_read_; }
-
- protected:
-  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
-    inner_.read_at(offset, out);
-    bytes_read_ += out.size;
-    return out.size;
-  }
-  std::size_t write_some(std::uint64_t, ConstBuffer) override { throw Error(ErrorCode::kWriteFailed, "read only"); }
-  void sync_all() override {}
-
- private:
-  MemoryFile inner_;
-  std::atomic<std::uint64_t> bytes_read_ = 0;
-};
 
 // Hands calls on to a file that somebody else owns.
 class BorrowedFile final : public File {

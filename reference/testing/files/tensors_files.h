@@ -70,6 +70,34 @@ inline ReadOptions key_options() {
   return options;
 }
 
+// A file that counts what is read from it.
+class CountingFile final : public File {
+ public:
+  explicit CountingFile(std::vector<std::byte> bytes) : inner_(std::move(bytes)) {}
+
+  std::string_view io_path() const override { return "counting"; }
+  std::uint64_t size() const override { return inner_.size(); }
+  std::uint64_t bytes_read() const { return bytes_read_; }
+  std::size_t largest_read_bytes() const { return largest_read_bytes_; }
+
+ protected:
+  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
+    inner_.read_at(offset, out);
+    bytes_read_ += out.size;
+    std::size_t largest = largest_read_bytes_;
+    while (largest < out.size && !largest_read_bytes_.compare_exchange_weak(largest, out.size)) {
+    }
+    return out.size;
+  }
+  std::size_t write_some(std::uint64_t, ConstBuffer) override { throw Error(ErrorCode::kWriteFailed, "read only"); }
+  void sync_all() override {}
+
+ private:
+  MemoryFile inner_;
+  std::atomic<std::uint64_t> bytes_read_ = 0;
+  std::atomic<std::size_t> largest_read_bytes_ = 0;
+};
+
 // A file that another process changes while it is read: one byte is as it was at the first read, and other afterwards.
 class ChangingFile final : public File {
  public:
