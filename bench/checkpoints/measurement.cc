@@ -159,6 +159,7 @@ class Measuring {
     SafetensorsWriteOptions options;
     options.threads = options_.threads;
     const auto file = open_file(name, OpenMode::kCreate, options_.io_path);
+    file->expect_sync();  // as a checkpoint does
     write_safetensors(*file, content.table(), content.source(), options);
     file->sync();
     return std::string(file->io_path());

@@ -66,7 +66,8 @@ Parts parts_of(const RunDescription& of, const std::vector<Measured>& all) {
     }
   }
   parts.threads = threads;
-  parts.overlap = of.target == Target::kDevice || is_direct(of.io_actual) || of.cache == Cache::kCold;
+  parts.overlap =
+      of.target == Target::kDevice || is_direct(of.io_actual) || of.cache == Cache::kCold || of.device_beside;
   return parts;
 }
 

@@ -87,7 +87,7 @@ void raw_against_fio(CheckGroup& group) {
   }
 }
 
-// Without a sync in sight: a device beside the page cache would hide what the codec adds.
+// Without writeback during the write: a device beside the page cache would hide what the codec adds.
 IoSettings seen_by_the_page_cache(const std::string& io) { return {.io = io, .syncs = false}; }
 
 // Item 1: the codec adds almost no cost to its raw path.

@@ -9,14 +9,16 @@
 #include <barrier>
 #include <chrono>
 #include <cstdlib>
-#include <exception>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
-#include "harness/shortages.h"
+#include "harness/machine.h"
 #include "harness/small_file.h"
+#include "tzmark/error.h"
 #include "tzmark/memory.h"
 
 namespace tzmark::bench {
@@ -27,7 +29,8 @@ std::optional<std::uint64_t> touched_once_bytes;
 
 // Memory that the host keeps taking is not worth more time than this.
 constexpr int kTouchesMax = 4;
-// The lists of all cores together hold at most an eighth of the memory: MIN_PERCPU_PAGELIST_HIGH_FRACTION of Linux.
+// The lists of all cores of the machine together hold at most an eighth of its memory:
+// MIN_PERCPU_PAGELIST_HIGH_FRACTION of Linux, from 6.7 on. Older ones hold less.
 constexpr std::uint64_t kListsFraction = 8;
 // The fastest touch so far, of memory that the host had not taken; 0 before the first one.
 double least_ns_per_byte = 0;
@@ -38,6 +41,15 @@ std::uint64_t meminfo_bytes(const std::string& text, const char* label) {
 }
 
 constexpr int kAnyCore = -1;
+
+// Whether a cgroup limits the memory or the time of the cores.
+bool is_limited() {
+  static const bool limited = [] {
+    const nlohmann::json group = host_facts()["cgroup"];
+    return !group["memory_bytes"].is_null() || !group["cpu_cores"].is_null();
+  }();
+  return limited;
+}
 
 // The cores that this process may run on.
 std::vector<int> own_cores() {
@@ -80,11 +92,9 @@ double touch_new_memory(const std::vector<int>& cores, std::uint64_t bytes_each)
   std::vector<std::jthread> threads;
   try {
     while (threads.size() < cores.size()) threads.emplace_back(touch, threads.size());
-  } catch (const std::exception&) {
-    const std::size_t missing = cores.size() - threads.size();
-    for (std::size_t i = 0; i < missing; ++i) all_have_touched.arrive_and_drop();
-    threads.clear();
-    throw missing_threads(missing);
+  } catch (const std::system_error&) {
+    // The cores that are left out may make a run slow, and fail none.
+    for (std::size_t i = threads.size(); i < cores.size(); ++i) all_have_touched.arrive_and_drop();
   }
   threads.clear();
   return *std::ranges::max_element(elapsed_ns);
@@ -103,14 +113,20 @@ bool touch_free_memory(std::uint64_t bytes) {
     touched_once_bytes = bytes;
   }
   const std::string meminfo = read_text("/proc/meminfo").value_or("");
-  const std::vector<int> cores = own_cores();
+  const std::vector<int> cores = is_limited() ? std::vector{kAnyCore} : own_cores();
   const auto cores_of_machine = static_cast<std::uint64_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  const std::uint64_t list_bytes = meminfo_bytes(meminfo, "MemTotal") / kListsFraction / cores_of_machine;
+  const std::uint64_t list_bytes =
+      is_limited() ? 0 : meminfo_bytes(meminfo, "MemTotal") / kListsFraction / cores_of_machine;
   const std::uint64_t bytes_each = std::min(bytes / cores.size() + std::min(bytes, list_bytes),
                                             meminfo_bytes(meminfo, "MemFree") / 2 / cores.size());
   if (bytes_each == 0) return false;
   for (int i = 0; i < kTouchesMax; ++i) {
-    const double ns_per_byte = touch_new_memory(cores, bytes_each) / static_cast<double>(bytes_each);
+    double ns_per_byte = 0;
+    try {
+      ns_per_byte = touch_new_memory(cores, bytes_each) / static_cast<double>(bytes_each);
+    } catch (const Error&) {
+      return i > 0;  // a limit of this process; what the run needs may be below it
+    }
     const bool is_first = least_ns_per_byte == 0;
     if (is_first || ns_per_byte < least_ns_per_byte) least_ns_per_byte = ns_per_byte;
     if (!is_first && ns_per_byte <= 2 * least_ns_per_byte) break;

@@ -14,9 +14,9 @@ namespace tzmark::bench {
 
 // Touches new memory on all cores and gives it back, so that an operation which then takes that many bytes finds memory
 // that the host has not taken, whichever cores it runs on. Does so up to four times, until a touch takes at most twice
-// as long per byte as the fastest one so far. Touches about bytes, and on each core as much again, but at most an
-// eighth of the machine's memory for all cores together and half of the free memory, so that the page cache stays.
-// Returns whether it touched any.
+// as long per byte as the fastest one so far. Touches that many bytes, and on each core as much again, which is at most
+// its share of an eighth of the machine's memory; where a cgroup limits memory or cores, only that many bytes on one
+// core. In all at most half of the free memory, so that the page cache stays. Returns whether it touched any.
 bool touch_free_memory(std::uint64_t bytes);
 
 // Gives the free memory of the heap back to the kernel, so that a run finds the heap that a new process has. A process

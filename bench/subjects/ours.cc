@@ -64,9 +64,11 @@ class CodecSubject : public Subject {
     description_.queue_depth = queue_depth(file, moving_);
     description_.is_default_block = moving_.block_bytes == 0;
     description_.block_bytes = block_bytes(file, moving_);
+    const bool reads = description_.operation != FileOperation::kWrite;
+    description_.device_beside =
+        !reads && moving_.syncs && (file.io_path() == "pwrite" || file.io_path() == "buffered");
     if (!stored_.encrypted) return;
     // Whole messages, unless a block for reads is given.
-    const bool reads = description_.operation != FileOperation::kWrite;
     if (!reads || moving_.block_bytes == 0) description_.block_bytes = options().piece_bytes;
   }
 

@@ -74,6 +74,7 @@ struct RunDescription {
   std::optional<double> huge_share;  // the share of that memory in huge pages that was furthest from the request
   bool first_touch = false;          // latencies include the first touch of new memory
   Cache cache = Cache::kNone;
+  bool device_beside = false;  // a write through the page cache during which the device works already
   std::uint64_t bytes = 0;
   std::uint64_t tensors = 0;
   std::uint64_t largest_tensor_bytes = 0;

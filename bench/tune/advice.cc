@@ -197,7 +197,10 @@ void advise_huge_pages(const Probe& probe, const TaskAnswer& answer, std::vector
 
 // The kernel begins to write back when this much is dirty; a save below it leaves all of the work to fsync.
 void advise_dirty_limits(const Probe& probe, const TaskAnswer& answer, std::vector<Advice>& list) {
-  if (answer.task != "save" || probe.is_memory || bypasses_cache(answer.recommended.io)) return;
+  const std::string_view io = answer.recommended.io;
+  if (answer.task != "save" || probe.is_memory || bypasses_cache(io)) return;
+  // These give large writes to the device by themselves.
+  if (io == "pwrite" || io == "pwrite-dontcache" || io == "buffered") return;
   const auto background = probe.dirty.background_limit_bytes(probe.memory_bytes);
   constexpr std::uint64_t kWanted = 64 * kMebibyte;
   if (!background || *background <= kWanted || answer.bytes <= kWanted) return;

@@ -196,6 +196,7 @@ TEST(Advice, WriteBackOfBufferedSaves) {
   EXPECT_EQ(advice.command, "sudo sysctl vm.dirty_background_bytes=67108864");
   EXPECT_THAT(advice.why, HasSubstr("when 819 MiB are dirty: 819 MiB of this save wait"));
   EXPECT_EQ(tasks_of(advise_all(probe, "direct"), "write back"), Tasks{});
+  EXPECT_EQ(tasks_of(advise_all(probe, "pwrite"), "write back"), Tasks{}) << "which begins by itself";
   probe.is_memory = true;
   EXPECT_THAT(advise_all(probe, "uring"), IsEmpty());
 }

@@ -25,6 +25,13 @@ bool is_direct(const Setting& setting) {
          setting.io == "uring-sqpoll";
 }
 bool is_uring(const Setting& setting) { return setting.io.starts_with("uring"); }
+// Whether a save that is synced at its end gives its writes to the device at once.
+bool begins_writeback(const ExportedTask& task) {
+  return is_save(task) && task.is_synced && (task.setting.io == "pwrite" || task.setting.io == "buffered");
+}
+constexpr const char* kWritesBackLate =
+    "tzmark begins to write to the device at once (sync_file_range), which this program does not: it waits longer for "
+    "its sync.";
 
 // Transfers in flight at once, as jobs of one each or as threads with a queue.
 struct Shares {
@@ -127,6 +134,7 @@ Export fio_job(const ExportedTask& task) {
   add("mem_align", 2 * kMiB);
   if (is_save(task)) {
     add("end_fsync", task.is_synced ? 1 : 0);
+    if (begins_writeback(task)) text += "sync_file_range=write:1\n";
     add("fallocate", is_direct(setting) ? "native" : "none");
   } else if (is_cold(task)) {
     text += "invalidate=1\n";
@@ -167,6 +175,7 @@ Export elbencho_lines(const ExportedTask& task) {
   add_if(lost, is_uring(setting) && shares.depth > 1 && !is_direct(setting),
          "libaio waits in the submission of a transfer through the page cache: the queue depth has no effect.");
   add_if(lost, setting.io == "mmap", "elbencho maps the file with --mmap, which is not in the line.");
+  add_if(lost, begins_writeback(task), kWritesBackLate);
   add_if(lost, is_save(task) && task.is_synced,
          "--sync is a phase after the writes: add its time to theirs before you compare.");
   add_if(lost, setting.pages == Pages::kHuge, "It takes no huge pages.");
@@ -195,6 +204,7 @@ Export ior_lines(const ExportedTask& task) {
       "Each task of IOR is a process that moves a range of its own, one transfer at a time; tzmark's threads "
       "take blocks in turn.");
   add_if(lost, is_uring(setting), "IOR has no io_uring: each transfer in flight is a process.");
+  add_if(lost, begins_writeback(task), kWritesBackLate);
   add_if(lost, setting.pages == Pages::kHuge, "It takes no huge pages.");
   return {"ior", task.task, {}, std::move(text), std::move(lost)};
 }

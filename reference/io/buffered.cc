@@ -33,7 +33,7 @@ class BufferedFile final : public File {
     return size_;
   }
   bool writes_take_turns() const override { return true; }
-  void expect_sync() override { sync_is_expected_ = true; }
+  void expect_sync() override { writeback_.expect_sync(); }
 
  protected:
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
@@ -53,7 +53,7 @@ class BufferedFile final : public File {
   std::size_t write_some(std::uint64_t offset, ConstBuffer in) override {
     require_host_memory(in, io_path());
     const std::size_t moved = write_to_stream(offset, in);
-    if (sync_is_expected_) begin_writeback(::fileno(stream_), offset, moved);
+    writeback_.begin(::fileno(stream_), offset, moved);
     return moved;
   }
 
@@ -61,6 +61,7 @@ class BufferedFile final : public File {
     const std::lock_guard lock(mutex_);
     flush();
     sync_descriptor(::fileno(stream_));
+    writeback_.require_success();
   }
 
  private:
@@ -105,7 +106,7 @@ class BufferedFile final : public File {
   mutable std::mutex mutex_;
   std::FILE* stream_ = nullptr;
   std::uint64_t size_ = 0;
-  bool sync_is_expected_ = false;
+  Writeback writeback_;
 };
 
 }  // namespace

@@ -103,16 +103,30 @@ void sync_descriptor(int fd) {
   if (uninterrupted([&] { return ::fsync(fd); }) != 0) throw_errno(ErrorCode::kSyncFailed, "fsync");
 }
 
-void begin_writeback(int fd, std::uint64_t offset, std::size_t bytes) {
+void Writeback::begin(int fd, std::uint64_t offset, std::size_t bytes) {
   // Less would divide what the file system allocates and the device gets.
   constexpr std::size_t kLeastBytes = 256 << 10;
-  constexpr std::uint64_t kPageBytes = 4096;
-  if (bytes < kLeastBytes) return;
+  static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (!is_expected_ || bytes < kLeastBytes) return;
   // A page that the next write changes would be written twice.
-  const std::uint64_t begin = (offset + kPageBytes - 1) / kPageBytes * kPageBytes;
-  const std::uint64_t end = (offset + bytes) / kPageBytes * kPageBytes;
-  static_cast<void>(
-      ::sync_file_range(fd, static_cast<off_t>(begin), static_cast<off_t>(end - begin), SYNC_FILE_RANGE_WRITE));
+  const std::uint64_t begin = (offset + page_bytes - 1) / page_bytes * page_bytes;
+  const std::uint64_t end = (offset + bytes) / page_bytes * page_bytes;
+  if (::sync_file_range(fd, static_cast<off_t>(begin), static_cast<off_t>(end - begin), SYNC_FILE_RANGE_WRITE) == 0) {
+    return;
+  }
+  // With these the pages stay, and the sync writes them.
+  constexpr int kNotBegun[] = {ENOSYS, EPERM, EACCES, EINVAL, ESPIPE, EINTR, EAGAIN, ENOMEM};
+  const int error_number = errno;
+  int none = 0;
+  if (std::ranges::find(kNotBegun, error_number) == std::end(kNotBegun)) {
+    error_number_.compare_exchange_strong(none, error_number);
+  }
+}
+
+void Writeback::require_success() const {
+  if (error_number_ == 0) return;
+  errno = error_number_;
+  throw_errno(ErrorCode::kSyncFailed, "sync_file_range");
 }
 
 bool reserve_room(int fd, std::uint64_t offset, std::uint64_t bytes) {

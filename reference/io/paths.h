@@ -1,6 +1,7 @@
 // What each I/O path contributes to the registry, and the system calls that several of them share.
 #pragma once
 
+#include <atomic>
 #include <cerrno>
 #include <functional>
 #include <memory>
@@ -95,9 +96,23 @@ Descriptor open_again(int fd, const std::string& file_name, int flags);
 bool is_same_file(int fd, int other_fd);
 std::uint64_t descriptor_size(int fd);
 void sync_descriptor(int fd);
-// Begins to write the whole pages of a range to the device, unless the range is small. A failure is left for the sync
-// to report.
-void begin_writeback(int fd, std::uint64_t offset, std::size_t bytes);
+
+// Gives what is written to the page cache to the device at once, for a file that will be synced. Thread-safe, except
+// for expect_sync, which comes before the first write.
+class Writeback {
+ public:
+  void expect_sync() { is_expected_ = true; }
+  // After a write: begins to write its whole pages to the device, unless they are few.
+  void begin(int fd, std::uint64_t offset, std::size_t bytes);
+  // Throws TZE-ENV-004 if one of them failed: a file system may drop the pages that it finds no place for, and then an
+  // fsync tells of nothing.
+  void require_success() const;
+
+ private:
+  bool is_expected_ = false;
+  std::atomic<int> error_number_ = 0;
+};
+
 // Allocates a range, and grows the file to its end. Returns false, having changed nothing, if this file system cannot.
 bool reserve_room(int fd, std::uint64_t offset, std::uint64_t bytes);
 

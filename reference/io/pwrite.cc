@@ -30,7 +30,7 @@ class PwriteFile : public File {
   std::uint64_t size() const override { return size_.load(std::memory_order_relaxed); }
   // The kernel locks a file for each write through the page cache.
   bool writes_take_turns() const override { return true; }
-  void expect_sync() override { sync_is_expected_ = true; }
+  void expect_sync() override { writeback_.expect_sync(); }
 
  protected:
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
@@ -50,11 +50,14 @@ class PwriteFile : public File {
     std::uint64_t size = size_.load(std::memory_order_relaxed);
     while (size < end && !size_.compare_exchange_weak(size, end, std::memory_order_relaxed)) {
     }
-    if (sync_is_expected_) begin_writeback(descriptor_.get(), offset, static_cast<std::size_t>(moved));
+    writeback_.begin(descriptor_.get(), offset, static_cast<std::size_t>(moved));
     return static_cast<std::size_t>(moved);
   }
 
-  void sync_all() override { sync_descriptor(descriptor_.get()); }
+  void sync_all() override {
+    sync_descriptor(descriptor_.get());
+    writeback_.require_success();
+  }
 
   virtual ssize_t read_once(int fd, MutableBuffer out, off_t offset) { return ::pread(fd, out.data, out.size, offset); }
   virtual ssize_t write_once(int fd, ConstBuffer in, off_t offset) { return ::pwrite(fd, in.data, in.size, offset); }
@@ -62,7 +65,7 @@ class PwriteFile : public File {
  private:
   Descriptor descriptor_;
   std::atomic<std::uint64_t> size_;
-  bool sync_is_expected_ = false;
+  Writeback writeback_;
 };
 
 class DontcacheFile final : public PwriteFile {

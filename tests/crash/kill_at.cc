@@ -179,6 +179,11 @@ int fdatasync(int fd) {
   return ORIGINAL(fdatasync)(fd);
 }
 
+int sync_file_range(int fd, off64_t offset, off64_t length, unsigned flags) {
+  if (fails(__func__)) return -1;
+  return ORIGINAL(sync_file_range)(fd, offset, length, flags);
+}
+
 int open(const char* name, int flags, ...) {
   mode_t mode = 0;
   TAKE_MODE(mode, flags);

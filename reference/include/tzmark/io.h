@@ -76,7 +76,8 @@ class File {
   void sync();
   // Announces sync(), before the first write: pwrite and buffered then give large writes to the device at once, so that
   // it does not wait for the last one, and a write may take as long as the device does. Other paths ignore it: mmap
-  // would take longer, since the kernel has to protect each page again before it writes it.
+  // would take longer, since the kernel has to protect each page again before it writes it, and the others bypass the
+  // page cache, begin by themselves (pwrite-dontcache), or have no such call in their queue (uring).
   virtual void expect_sync() {}
 
   // depth: the maximal number of transfers in flight; always 1 on a synchronous path.

@@ -282,6 +282,13 @@ TZMARK_WRAP(int, fsync, int fd) { TZMARK_ASK(int, call_of_sync("fsync", fd), __r
 
 TZMARK_WRAP(int, fdatasync, int fd) { TZMARK_ASK(int, call_of_sync("fdatasync", fd), __real_fdatasync(fd)); }
 
+TZMARK_WRAP(int, sync_file_range, int fd, off64_t offset, off64_t bytes, unsigned flags) {
+  TZMARK_ASK(int,
+             call_with_range(call_of(Call::Kind::kHint, "sync_file_range", "begin to write", fd), offset,
+                             static_cast<std::size_t>(bytes)),
+             __real_sync_file_range(fd, offset, bytes, flags));
+}
+
 TZMARK_WRAP(int, rename, const char* from, const char* to) {
   TZMARK_ASK(int, call_with_names("rename", "rename", AT_FDCWD, from, AT_FDCWD, to), __real_rename(from, to));
 }

@@ -19,7 +19,8 @@ namespace tzmark::test {
 
 // One call that is about to happen. Paths are absolute; a file without a name has the one that /proc tells of it.
 struct Call {
-  enum class Kind { kLook, kLock, kRead, kWrite, kSync, kSyncDirectory, kChange };
+  // kHint: begins what may happen at any time, and makes nothing durable.
+  enum class Kind { kLook, kLock, kRead, kWrite, kSync, kSyncDirectory, kChange, kHint };
   Kind kind;
   std::string_view function;  // "renameat2"
   std::string what;           // for people: "rename /run/a /run/b"
