@@ -172,7 +172,8 @@ class Search {
     }
   }
 
-  // The chosen one, or the best, or else the standard setting, which nobody has to change for a gain that may be none.
+  // The chosen one or the best, if that is confirmed or at least likely to be faster by more than what is indifferent;
+  // else the standard setting, which nobody has to change for a gain that may be none.
   std::size_t faster_than_standard(const Confirming& confirming, std::size_t chosen) {
     if (!has_standard() || chosen == kStandard) return chosen;
     if (!sampler_.is_eligible(kStandard)) {
@@ -187,6 +188,15 @@ class Search {
     if (is_faster(*best_)) {
       result_.why = "it is the fastest; the cheaper tie was not confirmed to be faster than the standard setting";
       return *best_;
+    }
+    const auto is_likely = [&](std::size_t setting) {
+      const auto ratio = confirming.ratio(setting, kStandard);
+      return ratio && ratio->low > 0 && ratio->estimate > 1 + options_.indifference;
+    };
+    for (const std::size_t setting : {chosen, *best_}) {
+      if (!is_likely(setting)) continue;
+      result_.why = "it is likely to be faster than the standard setting, which there was no time to confirm";
+      return setting;
     }
     result_.why = "it is the standard setting, from which the best cannot be told apart";
     return kStandard;

@@ -309,6 +309,25 @@ TEST(TuneSearch, StopsInTheConfirmation) {
   EXPECT_EQ(result.recommended, result.standard);
 }
 
+// Three laps of four say by a quarter, and the fourth the reverse.
+TEST(TuneSearch, RecommendsWhatIsLikelyToBeFasterIfTheTimeEndsUndecided) {
+  FakeStorage storage;
+  std::size_t laps = 0;
+  storage.seconds_per_gb = [&](const Setting& setting) {
+    if (storage.renewed_at.empty() || setting != kStandard) return hill(setting);
+    return hill(kTop) * (laps++ % 4 == 3 ? 0.7 : 1.25);
+  };
+  SearchOptions options = options_for(storage);
+  options.stop = [&] { return !storage.renewed_at.empty() && storage.taken.size() >= storage.renewed_at[0] + 48; };
+  const SearchResult result = search_it(storage, options);
+  ASSERT_EQ(result.confirmation.size(), 1u);
+  EXPECT_LE(result.confirmation[0].ratio.low, 1);
+  EXPECT_NEAR(result.confirmation[0].ratio.estimate, 1.25, 0.05);
+  EXPECT_EQ(result.verdict, TuneVerdict::kUndecided);
+  EXPECT_EQ(result.settings[*result.recommended].setting, kTop);
+  EXPECT_LE(result.standard_loses->low, 0);
+}
+
 TEST(TuneSearch, KeepsToTheBudget) {
   for (const int budget_s : {1, 5, 20, 60}) {
     FakeStorage storage;
