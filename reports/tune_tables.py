@@ -52,7 +52,7 @@ def verdict(task: Json) -> str:
 
 
 def default_state(task: Json) -> str:
-    """Returns what the default is against the recommended setting: unknown, itself, slower, tie, faster, guess."""
+    """Returns unknown, itself, slower, likely, tie, faster or guess: the default against the recommended setting."""
     loses = task["default_loses"]
     if task["default"] is None or task["recommended"] is None:
         return "unknown"
@@ -64,6 +64,8 @@ def default_state(task: Json) -> str:
         return "guess"
     if loses["low"] > 0:
         return "slower"
+    if task["verdict"] == "undecided":
+        return "likely"
     return "faster" if loses["high"] < 0 else "tie"
 
 

@@ -247,6 +247,10 @@ class Words(unittest.TestCase):
         rows: tuple[tuple[Json, str], ...] = (
             ({}, "slower"),
             ({"default_loses": samples.interval(0.0)}, "tie"),
+            (
+                {"default_loses": samples.interval(0.0), "verdict": "undecided"},
+                "likely",
+            ),
             ({"default_loses": samples.interval(-0.1)}, "faster"),
             ({"default_loses": {"estimate": 0.1, "low": None, "high": None}}, "guess"),
             ({"default_loses": None}, "unknown"),

@@ -9,10 +9,10 @@
 #include <barrier>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -92,7 +92,7 @@ double touch_new_memory(const std::vector<int>& cores, std::uint64_t bytes_each)
   std::vector<std::jthread> threads;
   try {
     while (threads.size() < cores.size()) threads.emplace_back(touch, threads.size());
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     // The cores that are left out may make a run slow, and fail none.
     for (std::size_t i = threads.size(); i < cores.size(); ++i) all_have_touched.arrive_and_drop();
   }

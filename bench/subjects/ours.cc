@@ -63,13 +63,12 @@ class CodecSubject : public Subject {
     description_.io_actual = file.io_path();
     description_.queue_depth = queue_depth(file, moving_);
     description_.is_default_block = moving_.block_bytes == 0;
-    description_.block_bytes = block_bytes(file, moving_);
-    const bool reads = description_.operation != FileOperation::kWrite;
-    description_.device_beside =
-        !reads && moving_.syncs && (file.io_path() == "pwrite" || file.io_path() == "buffered");
-    if (!stored_.encrypted) return;
-    // Whole messages, unless a block for reads is given.
-    if (!reads || moving_.block_bytes == 0) description_.block_bytes = options().piece_bytes;
+    // Whole messages, where there are some and no block is given.
+    description_.block_bytes =
+        stored_.encrypted && moving_.block_bytes == 0 ? options().piece_bytes : block_bytes(file, moving_);
+    description_.device_beside = description_.operation == FileOperation::kWrite && moving_.syncs &&
+                                 (file.io_path() == "pwrite" || file.io_path() == "buffered") &&
+                                 *description_.block_bytes >= kWritebackBytesMin;
   }
 
   // As a profile does.
@@ -260,6 +259,10 @@ class CodecWrite final : public CodecSubject {
       description_.pages = Pages::kHuge;
     }
     description_.verification = verification_name(stored);
+    const std::size_t message_bytes = WriteOptions().piece_bytes;
+    if (stored.encrypted && moving.block_bytes != 0 && moving.block_bytes < message_bytes) {
+      description_.notes.push_back("encrypted data is written in whole messages of 2 MiB");
+    }
   }
 
   void prepare() override {

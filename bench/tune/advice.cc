@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "tune/exports.h"
+#include "tzmark/io.h"
 
 namespace tzmark::bench {
 namespace {
@@ -200,7 +201,8 @@ void advise_dirty_limits(const Probe& probe, const TaskAnswer& answer, std::vect
   const std::string_view io = answer.recommended.io;
   if (answer.task != "save" || probe.is_memory || bypasses_cache(io)) return;
   // These give large writes to the device by themselves.
-  if (io == "pwrite" || io == "pwrite-dontcache" || io == "buffered") return;
+  const bool is_large = answer.recommended.block_bytes >= kWritebackBytesMin;
+  if (io == "pwrite-dontcache" || (is_large && (io == "pwrite" || io == "buffered"))) return;
   const auto background = probe.dirty.background_limit_bytes(probe.memory_bytes);
   constexpr std::uint64_t kWanted = 64 * kMebibyte;
   if (!background || *background <= kWanted || answer.bytes <= kWanted) return;

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "tzmark/error.h"
+#include "tzmark/io.h"
 #include "tzmark/profile.h"
 
 namespace tzmark::bench {
@@ -27,7 +28,8 @@ bool is_direct(const Setting& setting) {
 bool is_uring(const Setting& setting) { return setting.io.starts_with("uring"); }
 // Whether a save that is synced at its end gives its writes to the device at once.
 bool begins_writeback(const ExportedTask& task) {
-  return is_save(task) && task.is_synced && (task.setting.io == "pwrite" || task.setting.io == "buffered");
+  return is_save(task) && task.is_synced && (task.setting.io == "pwrite" || task.setting.io == "buffered") &&
+         task.setting.block_bytes >= kWritebackBytesMin;
 }
 constexpr const char* kWritesBackLate =
     "tzmark begins to write to the device at once (sync_file_range), which this program does not: it waits longer for "

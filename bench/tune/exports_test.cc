@@ -45,6 +45,26 @@ std::string lost_text(const Export& of) {
   return text;
 }
 
+TEST(Exports, SavesBeginToWriteBackAsTzmarkDoes) {
+  ExportedTask save = exported("save", "pwrite");
+  const auto begins = [&] {
+    return export_of(save, "fio").text.find("\nsync_file_range=write:1\n") != std::string::npos;
+  };
+  save.is_synced = true;
+  EXPECT_TRUE(begins());
+  EXPECT_THAT(lost_text(export_of(save, "elbencho")), HasSubstr("sync_file_range"));
+  EXPECT_THAT(lost_text(export_of(save, "ior")), HasSubstr("sync_file_range"));
+  save.setting.block_bytes = 128 << 10;
+  EXPECT_FALSE(begins()) << "small writes wait";
+  save = exported("save", "mmap");
+  save.is_synced = true;
+  EXPECT_FALSE(begins());
+  save = exported("save", "pwrite");
+  save.is_synced = false;
+  EXPECT_FALSE(begins());
+  EXPECT_FALSE(lost_text(export_of(save, "elbencho")).find("sync_file_range") != std::string::npos);
+}
+
 TEST(Exports, EachSaysWhatIsLost) {
   for (const char* task : {"load-warm", "load-cold", "save"}) {
     std::vector<std::string> names;

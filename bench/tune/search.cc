@@ -194,8 +194,8 @@ class Search {
       return ratio && ratio->low > 0 && ratio->estimate > 1 + options_.indifference;
     };
     for (const std::size_t setting : {chosen, *best_}) {
-      if (!is_likely(setting)) continue;
-      result_.why = "it is likely to be faster than the standard setting, which there was no time to confirm";
+      if (!is_likely(setting) || !is_likely(*best_)) continue;
+      result_.why = "it is likely to be faster than the standard setting, which the confirmation left undecided";
       return setting;
     }
     result_.why = "it is the standard setting, from which the best cannot be told apart";

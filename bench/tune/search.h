@@ -68,7 +68,7 @@ struct SearchResult {
   // Nothing while unknown.
   std::optional<std::size_t> best;
   // The one with the least CPU seconds per byte among the ties, then with the least memory; the standard setting unless
-  // the confirmation shows that it is slower.
+  // the confirmation shows that it is slower, or that it is likely to be.
   std::optional<std::size_t> recommended;
   // The one with the least bytes in flight of those that reach 95 % of the best rate.
   std::optional<std::size_t> least_in_flight;

@@ -1,6 +1,8 @@
 // Opening an input of either format.
 #include "cli/source.h"
 
+#include <algorithm>
+
 #include "tzmark/safetensors.h"
 #include "tzmark/writer.h"
 
@@ -32,7 +34,11 @@ InputSource::InputSource(const InputOptions& options) : file_name_(options.file_
       file_bytes_ = reader->file_bytes();
       source_ = std::move(reader);
     } else {
-      auto reader = std::make_unique<Reader>(Reader::open(file_name_, options.read_options()));
+      ReadOptions reading = options.read_options();
+      // Its streams serve parts of any size: a long message is then authenticated once, and not decrypted for each
+      // part.
+      if (reading.part_bytes != 0) reading.piece_bytes = std::min(reading.piece_bytes, reading.part_bytes);
+      auto reader = std::make_unique<Reader>(Reader::open(file_name_, std::move(reading)));
       table_ = writable_table(*reader);
       file_bytes_ = reader->file_bytes();
       source_ = std::move(reader);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "codec/lanes.h"
 #include "codec/reader_state.h"
 #include "codec/undo_journal.h"
 #include "format/name_elements.h"
@@ -29,6 +30,8 @@ ReaderState::ReaderState(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadO
       keys(std::exchange(options.key, std::nullopt), options.key_derivation_limits),
       index(read_index(*file, data_file.get())) {
   pipeline_options().check();
+  // Only messages of encryption need pieces that are larger than parts.
+  if (!index.header.encrypted) options.piece_bytes = run_bytes_max(options.piece_bytes, options.part_bytes);
   if (keys.has_key() && !index.header.encrypted) {
     throw Error(ErrorCode::kCryptNotEncrypted, "a key was given for a file that is not encrypted",
                 offsetof(FileHeaderWire, feature_flags));

@@ -430,14 +430,16 @@ class WriteJob {
 void write_records(File& file, File& data_file, const WritePlan& plan, const TensorSource& source,
                    const WriteOptions& options) {
   WriteJob job(file, data_file, plan, source, options);
-  Pipeline(job,
-           {.threads = options.threads,
-            .piece_bytes = options.piece_bytes,
-            .part_bytes = job.lane_part_bytes(),
-            .queue_depth = options.queue_depth,
-            .reads = false,
-            .pins_memory = source.is_on_device()},
-           plan.file_bytes(), &data_file)
+  Pipeline(
+      job,
+      {.threads = options.threads,
+       // Only messages of encryption need pieces that are larger than parts.
+       .piece_bytes = options.encrypt ? options.piece_bytes : run_bytes_max(options.piece_bytes, options.part_bytes),
+       .part_bytes = job.lane_part_bytes(),
+       .queue_depth = options.queue_depth,
+       .reads = false,
+       .pins_memory = source.is_on_device()},
+      plan.file_bytes(), &data_file)
       .run();
   job.finish();
 }

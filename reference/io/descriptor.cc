@@ -104,10 +104,8 @@ void sync_descriptor(int fd) {
 }
 
 void Writeback::begin(int fd, std::uint64_t offset, std::size_t bytes) {
-  // Less would divide what the file system allocates and the device gets.
-  constexpr std::size_t kLeastBytes = 256 << 10;
   static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  if (!is_expected_ || bytes < kLeastBytes) return;
+  if (!is_expected_ || bytes < kWritebackBytesMin) return;
   // A page that the next write changes would be written twice.
   const std::uint64_t begin = (offset + page_bytes - 1) / page_bytes * page_bytes;
   const std::uint64_t end = (offset + bytes) / page_bytes * page_bytes;
@@ -115,7 +113,7 @@ void Writeback::begin(int fd, std::uint64_t offset, std::size_t bytes) {
     return;
   }
   // With these the pages stay, and the sync writes them.
-  constexpr int kNotBegun[] = {ENOSYS, EPERM, EACCES, EINVAL, ESPIPE, EINTR, EAGAIN, ENOMEM};
+  constexpr int kNotBegun[] = {ENOSYS, EOPNOTSUPP, EPERM, EACCES, EINVAL, ESPIPE, EINTR, EAGAIN, ENOMEM};
   const int error_number = errno;
   int none = 0;
   if (std::ranges::find(kNotBegun, error_number) == std::end(kNotBegun)) {

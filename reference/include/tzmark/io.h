@@ -109,6 +109,10 @@ class File {
   virtual void sync_all() = 0;
 };
 
+// What expect_sync announces concerns writes of so many bytes and more. Less would divide what the file system
+// allocates and the device gets.
+inline constexpr std::size_t kWritebackBytesMin = 256 << 10;
+
 enum class OpenMode {
   kRead,
   kCreate,  // must not exist; readable and writable
