@@ -24,6 +24,8 @@ constexpr double kEnoughOfPeak = 0.95;
 constexpr double kErrorsApart = 2;
 // Memory within 2 % counts as equal: allocators round.
 constexpr double kMemorySlack = 1.02;
+// A gain that counts although it is not confirmed. On a busy machine, gains of some percent were none.
+constexpr double kLikelyGain = 0.1;
 
 std::optional<double> median_or_nothing(std::vector<double> values) {
   if (values.empty()) return std::nullopt;
@@ -172,8 +174,8 @@ class Search {
     }
   }
 
-  // The chosen one or the best, if that is confirmed or at least likely to be faster by more than what is indifferent;
-  // else the standard setting, which nobody has to change for a gain that may be none.
+  // The chosen one or the best, if that is confirmed to be faster or at least likely to be so by much; else the
+  // standard setting, which nobody has to change for a gain that may be none.
   std::size_t faster_than_standard(const Confirming& confirming, std::size_t chosen) {
     if (!has_standard() || chosen == kStandard) return chosen;
     if (!sampler_.is_eligible(kStandard)) {
@@ -191,7 +193,7 @@ class Search {
     }
     const auto is_likely = [&](std::size_t setting) {
       const auto ratio = confirming.ratio(setting, kStandard);
-      return ratio && ratio->low > 0 && ratio->estimate > 1 + options_.indifference;
+      return ratio && ratio->low > 0 && ratio->estimate > 1 + kLikelyGain;
     };
     for (const std::size_t setting : {chosen, *best_}) {
       if (!is_likely(setting) || !is_likely(*best_)) continue;
