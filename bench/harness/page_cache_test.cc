@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "harness/test_tmpfs.h"
@@ -34,6 +35,20 @@ TEST_F(PageCache, DropsAndWarms) {
   EXPECT_EQ(resident_share(file_name_), 0);
   EXPECT_EQ(warm(file_name_), 1);
   EXPECT_EQ(resident_share(file_name_), 1);
+}
+
+TEST_F(PageCache, WarmsAnewFromTheDevice) {
+  if (lives_in_the_cache_) GTEST_SKIP() << "tmpfs has no pages elsewhere";
+  const auto blocks_read = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_inblock;
+  };
+  const auto before = blocks_read();
+  EXPECT_EQ(warm(file_name_), 1);
+  EXPECT_EQ(blocks_read(), before);  // what was written is still there
+  EXPECT_EQ(warm_anew(file_name_), 1);
+  EXPECT_GE(blocks_read() - before, static_cast<long>(kCachedBytes / 512));
 }
 
 TEST_F(PageCache, SeesAPart) {
@@ -69,7 +84,7 @@ TEST_F(PageCache, EmptyFileHasNone) {
 }
 
 TEST_F(PageCache, AbsentFileIsAnError) {
-  for (const auto call : {resident_share, drop, warm}) {
+  for (const auto call : {resident_share, drop, warm, warm_anew}) {
     try {
       call(directory_ / "absent");
       FAIL();

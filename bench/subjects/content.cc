@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "harness/page_cache.h"
 #include "tzmark/error.h"
 #include "tzmark/safetensors.h"
 
@@ -106,6 +107,7 @@ const std::string& Workplace::file(const std::shared_ptr<const TensorContent>& c
     const std::string name = new_name(".tensors");
     write_file(name, content->table(), content->source(), write_options(stored));
     Reader::open(name, read_options(stored.encrypted)).verify();
+    if (cache == Cache::kWarm) static_cast<void>(warm_anew(name));
     made = {name, version};
   }
   content->make_version(made.version);
@@ -120,6 +122,7 @@ const std::string& Workplace::raw_file(const std::shared_ptr<const TensorContent
     const auto file = open_file(name, OpenMode::kCreate);
     file->write_at(0, content->bytes());
     file->sync();
+    if (cache == Cache::kWarm) static_cast<void>(warm_anew(name));
     made = {name, version};
   }
   content->make_version(made.version);
@@ -133,6 +136,7 @@ const std::string& Workplace::safetensors_file(const std::shared_ptr<const Tenso
     const std::string name = new_name(".safetensors");
     const MemorySource source = content->source();
     write_safetensors(name, content->table(), source, {});
+    static_cast<void>(warm_anew(name));
     made = {name, version};
   }
   content->make_version(made.version);

@@ -72,8 +72,9 @@ class Workplace {
   // Returns a new file name.
   std::string new_name(std::string_view suffix);
   // Returns the name of a file with the content. The first call writes, syncs and verifies it by its hashes. Each cache
-  // state has a file of its own, so that no read finds what another one has done to the page cache. The content is
-  // made the version that the file holds. REQUIRES: it stores hashes or MACs.
+  // state has a file of its own, so that no read finds what another one has done to the page cache; the warm one is
+  // dropped from it and read once. The content is made the version that the file holds. REQUIRES: it stores hashes or
+  // MACs.
   const std::string& file(const std::shared_ptr<const TensorContent>& content, const FileFormat& stored,
                           Cache cache = Cache::kWarm);
   // The same for a file with the bytes of the content alone.

@@ -119,6 +119,7 @@ class CodecRead final : public CodecSubject {
     while (file_names_.size() < reading_.copies) {
       file_names_.push_back(place_.new_name(".copy"));
       std::filesystem::copy_file(file_names_.front(), file_names_.back());
+      if (reading_.cache == Cache::kWarm) static_cast<void>(warm_anew(file_names_.back()));
     }
   }
 
