@@ -2,10 +2,14 @@
 #include "tzmark/first_touch.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
 #include <thread>
 #include <vector>
 
@@ -44,6 +48,60 @@ TEST(FirstTouch, LeavesWhatWasWrittenAfterTheFirstTouch) {
   std::ranges::fill(memory.bytes(), std::byte{7});
   touch.touch(memory.bytes());
   EXPECT_EQ(std::ranges::count(memory.bytes(), std::byte{7}), kHugePageBytes);
+}
+
+// Makes the first touch of a huge page take as long as the test wants: a page without access raises a signal, whose
+// handler waits.
+class SlowPage {
+ public:
+  explicit SlowPage(std::byte* page) {
+    page_ = page;
+    is_touched = may_go = false;
+    EXPECT_EQ(::mprotect(page, kHugePageBytes, PROT_NONE), 0);
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      is_touched = true;
+      while (!may_go) ::sched_yield();
+      ::mprotect(page_, kHugePageBytes, PROT_READ | PROT_WRITE);
+    };
+    EXPECT_EQ(::sigaction(SIGSEGV, &action, &before_), 0);
+  }
+  ~SlowPage() { ::sigaction(SIGSEGV, &before_, nullptr); }
+  SlowPage(const SlowPage&) = delete;
+  SlowPage& operator=(const SlowPage&) = delete;
+
+  static inline std::atomic<bool> is_touched, may_go;
+
+ private:
+  static inline std::byte* page_ = nullptr;
+  struct sigaction before_ {};
+};
+
+TEST(FirstTouch, ClearsTheNextPageInsteadOfWaiting) {
+  const HostMemory memory(4 * kHugePageBytes, HostMemory::Pages::kSmall);
+  const std::span<std::byte> all = memory.bytes();
+  const std::size_t skip = kHugePageBytes - reinterpret_cast<std::uintptr_t>(all.data()) % kHugePageBytes;
+  const std::span<std::byte> pages = all.subspan(skip % kHugePageBytes).first(3 * kHugePageBytes);
+  FirstTouch touch(pages);
+  const SlowPage slow(pages.data());
+  std::atomic<bool> is_done = false;
+  std::jthread first([&] { touch.touch(pages.first(1)); });
+  while (!SlowPage::is_touched) std::this_thread::yield();
+  std::jthread second([&] {
+    touch.touch(pages.subspan(kHugePageBytes / 2, 1));
+    is_done = true;
+  });
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!is_present(&pages[2 * kHugePageBytes - 1]) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(is_present(&pages[2 * kHugePageBytes - 1])) << "the page after the part";
+  EXPECT_FALSE(is_present(&pages[3 * kHugePageBytes - 1])) << "the one after that";
+  EXPECT_FALSE(is_done) << "the part may not be written yet";
+  SlowPage::may_go = true;
+  first.join();
+  second.join();
+  EXPECT_TRUE(is_present(&pages[kHugePageBytes - 1]));
 }
 
 TEST(FirstTouch, LetsThreadsWriteToTheSamePage) {
