@@ -23,7 +23,7 @@ double warm(const std::string& file_name);
 // Drops the file's pages, and reads it. The page cache keeps what a program writes in pieces of about that program's
 // size, and copies small ones more slowly: with Linux 6.18 and ext4, reading what was written by 4 KiB takes 1.8 times
 // as long as what was written by 2 MiB. Afterwards the pieces are those of the kernel's readahead. Returns the share
-// that is then resident.
+// that is then resident. Where nothing can be dropped, the pieces stay as they were.
 double warm_anew(const std::string& file_name);
 
 }  // namespace tzmark::bench

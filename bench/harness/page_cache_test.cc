@@ -39,16 +39,18 @@ TEST_F(PageCache, DropsAndWarms) {
 
 TEST_F(PageCache, WarmsAnewFromTheDevice) {
   if (lives_in_the_cache_) GTEST_SKIP() << "tmpfs has no pages elsewhere";
-  const auto blocks_read = [] {
-    rusage usage{};
-    ::getrusage(RUSAGE_SELF, &usage);
-    return usage.ru_inblock;
+  const auto bytes_read_by = [&](auto call) {
+    rusage before{}, after{};
+    ::getrusage(RUSAGE_SELF, &before);
+    EXPECT_EQ(call(file_name_), 1);
+    ::getrusage(RUSAGE_SELF, &after);
+    return static_cast<std::size_t>(after.ru_inblock - before.ru_inblock) * 512;
   };
-  const auto before = blocks_read();
-  EXPECT_EQ(warm(file_name_), 1);
-  EXPECT_EQ(blocks_read(), before);  // what was written is still there
-  EXPECT_EQ(warm_anew(file_name_), 1);
-  EXPECT_GE(blocks_read() - before, static_cast<long>(kCachedBytes / 512));
+  // Less than the file, because other threads and page faults of the process count, too.
+  EXPECT_LT(bytes_read_by(warm), kCachedBytes / 2) << "what was written is still there";
+  ASSERT_EQ(drop(file_name_), 0);
+  if (bytes_read_by(warm) == 0) GTEST_SKIP() << "this file system does not account reads to the process";
+  EXPECT_GE(bytes_read_by(warm_anew), kCachedBytes - 1);
 }
 
 TEST_F(PageCache, SeesAPart) {

@@ -75,8 +75,7 @@ class Workplace {
   // state has a file of its own, so that no read finds what another one has done to the page cache; the warm one is
   // dropped from it and read once. The content is made the version that the file holds. REQUIRES: it stores hashes or
   // MACs.
-  const std::string& file(const std::shared_ptr<const TensorContent>& content, const FileFormat& stored,
-                          Cache cache = Cache::kWarm);
+  const std::string& file(const std::shared_ptr<const TensorContent>& content, const FileFormat& stored, Cache cache);
   // The same for a file with the bytes of the content alone.
   const std::string& raw_file(const std::shared_ptr<const TensorContent>& content, Cache cache);
   // The same for a safetensors file.

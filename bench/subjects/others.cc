@@ -168,7 +168,7 @@ class PeerSubject final : public Subject {
       description_.verified_first = is_tensors_;
       return;
     }
-    file_name_ = is_tensors_ ? place_.file(content_, stored_) : place_.safetensors_file(content_);
+    file_name_ = is_tensors_ ? place_.file(content_, stored_, Cache::kWarm) : place_.safetensors_file(content_);
     const Sample sample = run();
     static_cast<void>(sample);
     // The conformance suite checks the tensors of peers; here the peer must have read all bytes.

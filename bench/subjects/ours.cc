@@ -225,7 +225,7 @@ class CodecOpen final : public CodecSubject {
   }
 
   void verify() override {
-    file_name_ = place_.file(content_, stored_);
+    file_name_ = place_.file(content_, stored_, Cache::kWarm);
     describe(*open_file(file_name_, OpenMode::kRead, moving_.io));
     const Reader reader = Reader::open(file_name_, options());
     if (reader.tensors().size() != content_->table().size()) {

@@ -39,7 +39,7 @@ TEST_F(RawAsCodec, ReadsEveryTensorFromItsPlaceInTheFile) {
 }
 
 TEST_F(RawAsCodec, ChangedDataIsFound) {
-  const std::string name = place_.file(content_, FileFormat());
+  const std::string name = place_.file(content_, FileFormat(), Cache::kWarm);
   const auto raw = raw_read(place_, content_, moving_, Target::kHugePages, Cache::kWarm, FileFormat());
   raw->verify();
   const Reader reader = Reader::open(name, {});

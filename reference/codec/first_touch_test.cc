@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -57,16 +58,20 @@ class SlowPage {
   explicit SlowPage(std::byte* page) {
     page_ = page;
     is_touched = may_go = false;
-    EXPECT_EQ(::mprotect(page, kHugePageBytes, PROT_NONE), 0);
+    if (::mprotect(page, kHugePageBytes, PROT_NONE) != 0) throw std::runtime_error("mprotect");
     struct sigaction action {};
     action.sa_handler = [](int) {
       is_touched = true;
       while (!may_go) ::sched_yield();
       ::mprotect(page_, kHugePageBytes, PROT_READ | PROT_WRITE);
     };
-    EXPECT_EQ(::sigaction(SIGSEGV, &action, &before_), 0);
+    if (::sigaction(SIGSEGV, &action, &before_) != 0) throw std::runtime_error("sigaction");
   }
-  ~SlowPage() { ::sigaction(SIGSEGV, &before_, nullptr); }
+  ~SlowPage() {
+    may_go = true;
+    ::mprotect(page_, kHugePageBytes, PROT_READ | PROT_WRITE);
+    ::sigaction(SIGSEGV, &before_, nullptr);
+  }
   SlowPage(const SlowPage&) = delete;
   SlowPage& operator=(const SlowPage&) = delete;
 
@@ -83,19 +88,21 @@ TEST(FirstTouch, ClearsTheNextPageInsteadOfWaiting) {
   const std::size_t skip = kHugePageBytes - reinterpret_cast<std::uintptr_t>(all.data()) % kHugePageBytes;
   const std::span<std::byte> pages = all.subspan(skip % kHugePageBytes).first(3 * kHugePageBytes);
   FirstTouch touch(pages);
-  const SlowPage slow(pages.data());
   std::atomic<bool> is_done = false;
-  std::jthread first([&] { touch.touch(pages.first(1)); });
-  while (!SlowPage::is_touched) std::this_thread::yield();
-  std::jthread second([&] {
+  std::jthread first, second;
+  const SlowPage slow(pages.data());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto await = [&](auto condition) {
+    while (!condition() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    return condition();
+  };
+  first = std::jthread([&] { touch.touch(pages.first(1)); });
+  ASSERT_TRUE(await([] { return SlowPage::is_touched.load(); }));
+  second = std::jthread([&] {
     touch.touch(pages.subspan(kHugePageBytes / 2, 1));
     is_done = true;
   });
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!is_present(&pages[2 * kHugePageBytes - 1]) && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::yield();
-  }
-  EXPECT_TRUE(is_present(&pages[2 * kHugePageBytes - 1])) << "the page after the part";
+  EXPECT_TRUE(await([&] { return is_present(&pages[2 * kHugePageBytes - 1]); })) << "the page after the part";
   EXPECT_FALSE(is_present(&pages[3 * kHugePageBytes - 1])) << "the one after that";
   EXPECT_FALSE(is_done) << "the part may not be written yet";
   SlowPage::may_go = true;

@@ -155,7 +155,7 @@ class Tuning {
 
   // Paths that this file system and machine offer.
   void find_paths() {
-    const std::string name = place_.file(small_, {});
+    const std::string name = place_.file(small_, {}, Cache::kNone);
     for (const IoPath& path : io_paths()) {
       const bool is_named = std::ranges::find(options_.io, path.name) != options_.io.end();
       if (!is_named && (!options_.io.empty() || !path.variant_of.empty())) continue;
