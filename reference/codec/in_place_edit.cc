@@ -89,6 +89,7 @@ InPlaceEdit::~InPlaceEdit() {
 
 void InPlaceEdit::read() {
   file_ = locked_.open(io_path_);
+  file_->expect_sync();
   index_ = read_index(*file_);
   if (index_.layout != Layout::kV5Segments) {
     throw Error(ErrorCode::kUsage,
@@ -145,6 +146,7 @@ void InPlaceEdit::copy(std::uint64_t at, std::uint64_t bytes, const Segments& af
   InPlaceFile grown = InPlaceFile::create_beside(locked_, growing_name(locked_));
   try {
     const auto file = grown.open(io_path_);
+    file->expect_sync();
     const std::uint64_t file_bytes = locked_.size();
     copy_bytes(*file_, 0, *file, 0, at);
     copy_bytes(*file_, at, *file, at + bytes, file_bytes - at);

@@ -7,8 +7,10 @@
 #include <linux/falloc.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include "testing/disk/trace.h"
 #include "testing/files/tensors_files.h"
@@ -344,6 +346,33 @@ PowerLossScenario recovering(const Change& change, const std::function<bool(cons
 }
 
 bool syncs_file(const Call& call) { return call.kind == Call::Kind::kSync && call.path.ends_with(kName); }
+
+// Large writes of a change in place begin at once, so that its sync has little left to do.
+TEST(EarlyWriteback, OfAppendedDataAndOfACopyWithMoreRoom) {
+  constexpr std::uint64_t kBytes = 1 << 20, kPagesAtEnds = 2 * 4096;
+  const test::TestDirectory directory;
+  const std::string name = directory.name() + kName;
+  write_old(directory.name());
+  std::atomic<std::uint64_t> begun_bytes = 0;
+  const test::SystemCalls calls([&](const Call& call) -> Reply {
+    if (call.function == "sync_file_range") begun_bytes += call.bytes;
+    // No range can be inserted.
+    if (call.function == "fallocate") return Reply::failure(EOPNOTSUPP);
+    return true;
+  });
+  const auto append = [&](const std::string& tensor, std::uint64_t bytes) {
+    Content content;
+    content.add({tensor}, "uint8", {bytes});
+    WriteOptions options;
+    options.io_path = "pwrite";
+    return append_tensors(name, content.table, content.source(), std::move(options));
+  };
+  ASSERT_EQ(append("large", kBytes).times, 0U);
+  const std::uint64_t of_append = begun_bytes;
+  EXPECT_GE(of_append, kBytes - kPagesAtEnds);
+  ASSERT_GT(append(std::string(60'000, 'x'), 1).copied_bytes, kBytes);
+  EXPECT_GE(begun_bytes - of_append, kBytes - kPagesAtEnds);
+}
 
 // Without unnamed files, a killed process leaves its journal under a temporary name.
 TEST(UnfinishedJournalTest, IsListed) {
