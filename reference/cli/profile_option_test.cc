@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -69,6 +71,37 @@ TEST_F(ProfileOptionTest, KeepsTheChunksOfEncryptedFiles) {
   const std::string small = profile(R"("save": {"block_bytes": 4096}, "load-warm": {"block_bytes": 4096})");
   ASSERT_EQ(run({"convert", plain_, path("sealed"), "--encrypt-key-hex", key, "--profile", small}).status, 0);
   EXPECT_EQ(run({"verify", path("sealed"), "--key-hex", key, "--profile", small}).status, 0);
+}
+
+// Bytes that this process and those that it has waited for have read; 0 if the kernel does not count them.
+std::uint64_t bytes_read() {
+  std::ifstream counters("/proc/self/io");
+  std::string name;
+  std::uint64_t value = 0;
+  counters >> name >> value;
+  return name == "rchar:" ? value : 0;
+}
+
+TEST_F(ProfileOptionTest, ReadsNoWholeMessageForEachPart) {
+  constexpr std::uint64_t kBytes = 8 << 20;  // four messages
+  if (bytes_read() == 0) GTEST_SKIP() << "the kernel does not count the bytes that a process reads";
+  const std::string key(64, '5');
+  test::Content content;
+  content.add({"large"}, "uint8", {kBytes});
+  const std::string plain = write("large.tensors", content.write());
+  ASSERT_EQ(run({"convert", plain, path("sealed"), "--encrypt-key-hex", key}).status, 0);
+  const std::string small = profile(
+      R"("load-warm": {"block_bytes": 65536}, "load-cold": {"block_bytes": 65536}, "save": {"block_bytes": 65536})");
+  for (const Words& words : {Words{"verify", path("sealed")}, Words{"convert", path("sealed"), path("out")}}) {
+    Words with = words;
+    with.insert(with.end(), {"--key-hex", key, "--profile", small, "--io", "pwrite"});
+    const std::uint64_t before = bytes_read();
+    ASSERT_EQ(run(with).status, 0) << words[0];
+    const std::uint64_t of_command = bytes_read() - before;
+    EXPECT_GE(of_command, kBytes) << words[0];
+    // Once to authenticate, and parts that end inside of a block read it again.
+    EXPECT_LT(of_command, 4 * kBytes) << words[0];
+  }
 }
 
 TEST_F(ProfileOptionTest, IsTakenByCheckpoints) {
