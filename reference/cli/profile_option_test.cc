@@ -84,12 +84,13 @@ std::uint64_t bytes_read() {
 
 TEST_F(ProfileOptionTest, ReadsNoWholeMessageForEachPart) {
   constexpr std::uint64_t kBytes = 8 << 20;  // four messages
-  if (bytes_read() == 0) GTEST_SKIP() << "the kernel does not count the bytes that a process reads";
   const std::string key(64, '5');
   test::Content content;
   content.add({"large"}, "uint8", {kBytes});
   const std::string plain = write("large.tensors", content.write());
+  const std::uint64_t before_all = bytes_read();
   ASSERT_EQ(run({"convert", plain, path("sealed"), "--encrypt-key-hex", key}).status, 0);
+  if (bytes_read() - before_all < kBytes) GTEST_SKIP() << "the kernel does not count what child processes read";
   const std::string small = profile(
       R"("load-warm": {"block_bytes": 65536}, "load-cold": {"block_bytes": 65536}, "save": {"block_bytes": 65536})");
   for (const Words& words : {Words{"verify", path("sealed")}, Words{"convert", path("sealed"), path("out")}}) {

@@ -78,12 +78,16 @@ InPlaceEdit::InPlaceEdit(const std::string& file_name, std::string io_path)
 
 InPlaceEdit::~InPlaceEdit() {
   if (!begun_) return;
-  try {
-    // What it has not written yet must not come after the recovery.
-    file_.reset();
-    recover_locked(locked_);
-  } catch (...) {
-    // What went wrong first is on its way to the caller already.
+  // What it has not written yet must not come after the recovery.
+  file_.reset();
+  // The sync of the first attempt may report an earlier write that failed: all that matters is then written again.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    try {
+      recover_locked(locked_);
+      return;
+    } catch (...) {
+      // What went wrong first is on its way to the caller already.
+    }
   }
 }
 

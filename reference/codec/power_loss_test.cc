@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/falloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -347,9 +348,18 @@ PowerLossScenario recovering(const Change& change, const std::function<bool(cons
 
 bool syncs_file(const Call& call) { return call.kind == Call::Kind::kSync && call.path.ends_with(kName); }
 
+Growth append_one(const std::string& name, const std::string& tensor, std::uint64_t bytes) {
+  Content content;
+  content.add({tensor}, "uint8", {bytes});
+  WriteOptions options;
+  options.io_path = "pwrite";
+  return append_tensors(name, content.table, content.source(), std::move(options));
+}
+
 // Large writes of a change in place begin at once, so that its sync has little left to do.
 TEST(EarlyWriteback, OfAppendedDataAndOfACopyWithMoreRoom) {
-  constexpr std::uint64_t kBytes = 1 << 20, kPagesAtEnds = 2 * 4096;
+  constexpr std::uint64_t kBytes = 1 << 20;
+  const auto pages_at_ends = 2 * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const test::TestDirectory directory;
   const std::string name = directory.name() + kName;
   write_old(directory.name());
@@ -360,18 +370,32 @@ TEST(EarlyWriteback, OfAppendedDataAndOfACopyWithMoreRoom) {
     if (call.function == "fallocate") return Reply::failure(EOPNOTSUPP);
     return true;
   });
-  const auto append = [&](const std::string& tensor, std::uint64_t bytes) {
-    Content content;
-    content.add({tensor}, "uint8", {bytes});
-    WriteOptions options;
-    options.io_path = "pwrite";
-    return append_tensors(name, content.table, content.source(), std::move(options));
-  };
-  ASSERT_EQ(append("large", kBytes).times, 0U);
+  ASSERT_EQ(append_one(name, "large", kBytes).times, 0U);
   const std::uint64_t of_append = begun_bytes;
-  EXPECT_GE(of_append, kBytes - kPagesAtEnds);
-  ASSERT_GT(append(std::string(60'000, 'x'), 1).copied_bytes, kBytes);
-  EXPECT_GE(begun_bytes - of_append, kBytes - kPagesAtEnds);
+  EXPECT_GE(of_append, kBytes - pages_at_ends);
+  ASSERT_GT(append_one(name, std::string(60'000, 'x'), 1).copied_bytes, kBytes);
+  EXPECT_GE(begun_bytes - of_append, kBytes - pages_at_ends);
+}
+
+TEST(EarlyWriteback, ThatFailsIsUndone) {
+  const test::TestDirectory directory;
+  const std::string name = directory.name() + kName;
+  write_old(directory.name());
+  const test::Bytes before = test::read_whole(name);
+  int syncs = 0;
+  {
+    const test::SystemCalls calls([&](const Call& call) -> Reply {
+      if (call.function == "sync_file_range") return Reply::failure(EIO);
+      // The second one is that of the recovery, to which the kernel may report the same failure.
+      if (syncs_file(call) && ++syncs == 2) return Reply::failure(EIO);
+      return true;
+    });
+    EXPECT_EQ(test::error_of([&] { append_one(name, "large", 1 << 20); }), ErrorCode::kSyncFailed);
+  }
+  EXPECT_EQ(syncs, 3);
+  EXPECT_EQ(recover(name), Recovery::kNothing);
+  EXPECT_EQ(test::read_whole(name), before);
+  EXPECT_THAT(directory.entries(), ElementsAre(kName + 1));
 }
 
 // Without unnamed files, a killed process leaves its journal under a temporary name.
