@@ -20,10 +20,9 @@ double drop(const std::string& file_name);
 // short.
 double warm(const std::string& file_name);
 
-// Drops the file's pages, and reads it. The page cache keeps what a program writes in pieces of about that program's
-// size, and copies small ones more slowly: with Linux 6.18 and ext4, reading what was written by 4 KiB takes 1.8 times
-// as long as what was written by 2 MiB. Afterwards the pieces are those of the kernel's readahead. Returns the share
-// that is then resident. Where nothing can be dropped, the pieces stay as they were.
+// Drops the file's pages, and reads it. The kernel caches written data in blocks of about the size of each write, and
+// copies small blocks more slowly; docs/benchmarking.md has commands and figures. Afterwards the blocks are those of
+// the kernel's readahead, or as they were where nothing can be dropped. Returns the share that is then resident.
 double warm_anew(const std::string& file_name);
 
 }  // namespace tzmark::bench

@@ -80,7 +80,7 @@ InPlaceEdit::~InPlaceEdit() {
   if (!begun_) return;
   // What it has not written yet must not come after the recovery.
   file_.reset();
-  // The sync of the first attempt may report an earlier write that failed: all that matters is then written again.
+  // The sync of the first attempt may report an earlier write that failed; the second attempt writes everything again.
   for (int attempt = 0; attempt < 2; ++attempt) {
     try {
       recover_locked(locked_);

@@ -1,4 +1,5 @@
-// What is left of .tensors files if the power goes while they are written or changed.
+// What is left of .tensors files if the power goes while they are written or changed, and what becomes of early
+// writeback in changes in place.
 #include "testing/disk/power_loss.h"
 
 #include <fcntl.h>
