@@ -7,6 +7,7 @@ comparison with the raw path of the same run.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import exp, log, prod, sqrt
@@ -26,7 +27,7 @@ WINDOW = 7
 CLIP_SIGMAS = 2.5
 # The standard deviation of a normal distribution, in median absolute deviations.
 SIGMAS_PER_MAD = 1.4826
-# An interval in this many results around a change point is searched for steps of other series.
+# An interval in this many results of the environment around a change point is searched for steps of other series.
 NEIGHBOURS = 1
 CONFIDENCE = 0.95
 # Whose a change is.
@@ -147,8 +148,18 @@ def analyse(history: History, alpha: float, threshold: float) -> list[Analysed]:
             before, after = series.indexes[point - 1], series.indexes[point]
             made.changes.append(Change(point, before, after, effect(*sides)))
         analysed.append(made)
-    _attribute(analysed)
+    _attribute(analysed, _ranks(history.environment_of))
     return analysed
+
+
+def _ranks(environment_of: Sequence[int]) -> list[int]:
+    """Returns for each result how many of its environment are before it."""
+    seen: Counter[int] = Counter()
+    ranks = []
+    for environment in environment_of:
+        ranks.append(seen[environment])
+        seen[environment] += 1
+    return ranks
 
 
 def net_of_code(analysed: Analysed, first: Change) -> Effect:
@@ -170,7 +181,7 @@ def _is_of_machine(series: Series) -> bool:
     return series.subject != "codec"
 
 
-def _attribute(analysed: list[Analysed]) -> None:
+def _attribute(analysed: list[Analysed], ranks: Sequence[int]) -> None:
     references = [
         each for each in analysed if each.is_analysed and _is_of_machine(each.series)
     ]
@@ -183,7 +194,7 @@ def _attribute(analysed: list[Analysed]) -> None:
                 start, end = each.segments()[number][0], each.segments()[number + 1][1]
                 change.whose, change.why = _by_raw_path(each, change, start, end)
             else:
-                change.whose, change.why = _by_others(each, change, references)
+                change.whose, change.why = _by_others(each, change, references, ranks)
 
 
 def _by_raw_path(
@@ -202,7 +213,10 @@ def _by_raw_path(
 
 
 def _by_others(
-    analysed: Analysed, change: Change, references: list[Analysed]
+    analysed: Analysed,
+    change: Change,
+    references: list[Analysed],
+    ranks: Sequence[int],
 ) -> tuple[str, str]:
     """Attributes a step of a series without its own raw path by steps of raw paths, fio, peers and memcpy."""
     environment = analysed.series.environment
@@ -211,8 +225,8 @@ def _by_others(
         for other in reference.changes:
             if (
                 other.is_slower() == change.is_slower()
-                and other.before - NEIGHBOURS <= change.after
-                and change.before <= other.after + NEIGHBOURS
+                and ranks[other.before] - NEIGHBOURS <= ranks[change.after]
+                and ranks[change.before] <= ranks[other.after] + NEIGHBOURS
             ):
                 return MACHINE, f"{reference.series.name} changed with it"
     if not near:

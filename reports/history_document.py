@@ -27,8 +27,7 @@ def of(
     last: int,
 ) -> Json:
     count = sum(each.is_analysed for each in analysed)
-    recent = len(history.results) - last
-    series = [_series(each, history, analysed, threshold, recent) for each in analysed]
+    series = [_series(each, history, analysed, threshold, last) for each in analysed]
     return {
         "schema_version": VERSION,
         "kind": ANALYSIS_KIND,
@@ -79,15 +78,16 @@ def _series(
     history: History,
     analysed: list[Analysed],
     threshold: float,
-    recent: int,
+    last: int,
 ) -> Json:
-    """recent: the index of the first of the last results."""
     series = each.series
     members = [
         index
         for index, environment in enumerate(history.environment_of)
         if environment == series.environment
     ]
+    # Of its own environment: results of another machine say nothing about this one.
+    recent = members[-last:][0]
     notes = []
     if not each.is_analysed:
         notes.append(

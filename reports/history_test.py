@@ -176,6 +176,21 @@ class Planted(HistoryTest):
             self.assertLessEqual(abs(change["after"] - 35), 1)
             self.assertAlmostEqual(change["size"], -0.07, delta=0.02)
 
+    def test_the_last_results_are_those_of_the_environment(self) -> None:
+        """Newer results of another CPU do not make a regression older."""
+        documents = changed(steady(40), 35, "codec", 0.5)
+        for count in (10, 30):
+            others = steady(40 + count, 6)[40:]
+            for document in others:
+                document["machine"]["cpu"]["model"] = "another CPU"
+            analysis = self.analysis(documents + others, status=1)
+            self.assertEqual(len(analysis["environments"]), 2)
+            self.assertEqual(analysis["regressions"], 2)
+        # Newer results of its own do.
+        longer = changed(steady(50), 35, "codec", 0.5)
+        self.analysis(longer)
+        self.analysis(longer, "--last", 16, status=1)
+
     def test_a_regression_that_was_mended_does_not_fail(self) -> None:
         documents = changed(changed(steady(50), 30, "codec", 0.9), 41, "codec", 1 / 0.9)
         analysis = self.analysis(documents, "--last", 50)
@@ -251,6 +266,25 @@ class Attribution(HistoryTest):
         self.assertEqual(
             {each["whose"] for each in changes(blind, "codec")}, {"unknown"}
         )
+
+    def test_neighbours_are_results_of_the_same_environment(self) -> None:
+        """The codec's step is two results after the machine's, with results of another CPU between them."""
+        documents = changed(without_raw(steady(40)), 34, "ceiling", 0.8)
+        documents = changed(documents, 36, "codec", 0.8)
+        others = without_raw(steady(40, 6))
+        for document in others:
+            document["machine"]["cpu"]["model"] = "another CPU"
+            document["started_at"] = document["started_at"][:11] + "23:00:00Z"
+        for history_of in (documents, documents + others):
+            analysis = self.analysis(history_of)
+            (environment,) = {
+                series["environment"]
+                for series in analysis["series"]
+                if series["changes"]
+            }
+            found = changes(analysis, "codec")
+            self.assertEqual(len(found), 2, environment)
+            self.assertEqual({change["whose"] for change in found}, {"machine"})
 
     def test_most_results_decide_whether_the_ratio_is_used(self) -> None:
         documents = steady(20)
