@@ -187,14 +187,56 @@ def _attribute(analysed: list[Analysed], ranks: Sequence[int]) -> None:
     ]
     for each in analysed:
         for number, change in enumerate(each.changes):
-            if _is_of_machine(each.series):
+            start, end = each.segments()[number][0], each.segments()[number + 1][1]
+            if each.series.subject == "raw":
+                change.whose, change.why = _by_fio(each, change, start, end, analysed)
+            elif _is_of_machine(each.series):
                 change.whose = MACHINE
                 change.why = f"{each.series.subject}: measured without the codec"
             elif each.series.reference is not None:
-                start, end = each.segments()[number][0], each.segments()[number + 1][1]
                 change.whose, change.why = _by_raw_path(each, change, start, end)
             else:
                 change.whose, change.why = _by_others(each, change, references, ranks)
+
+
+def _by_fio(
+    analysed: Analysed, change: Change, start: int, end: int, all_of: list[Analysed]
+) -> tuple[str, str]:
+    """Attributes a step of a raw path, which runs the I/O layer of tzmark: the code's if fio kept its rate."""
+    series = analysed.series
+    first, last = series.indexes[start], series.indexes[end - 1]
+    # Half of the step, as a logarithm.
+    half = log(1 + change.effect.size) / 2
+    found: dict[str, str] = {}
+    for other in (each.series for each in all_of):
+        if other.subject != "fio" or other.environment != series.environment:
+            continue
+        if other.name.split()[1:2] != series.name.split()[1:2]:  # the operation
+            continue
+        sides = [
+            [rate for at, rate in zip(other.indexes, other.rates) if low <= at <= high]
+            for low, high in ((first, change.before), (change.after, last))
+        ]
+        if min(map(len, sides)) < 2:
+            continue
+        moved = effect(*(clip(side)[0] for side in sides))
+        size, low, high = (
+            log(1 + value) / half for value in (moved.size, moved.low, moved.high)
+        )
+        low, high = min(low, high), max(low, high)
+        if size >= 1 and low > 0:
+            found.setdefault(MACHINE, f"{other.name} changed with it")
+        elif high < 1:
+            found.setdefault(CODE, f"{other.name} kept its rate: the I/O layer changed")
+        else:
+            found.setdefault(UNKNOWN, f"{other.name} does not show whether it changed")
+    for whose in (MACHINE, CODE, UNKNOWN):
+        if whose in found:
+            return whose, found[whose]
+    return (
+        MACHINE,
+        "raw: measured without the codec; only fio could show that the I/O layer changed",
+    )
 
 
 def _by_raw_path(

@@ -267,6 +267,46 @@ class Attribution(HistoryTest):
             {each["whose"] for each in changes(blind, "codec")}, {"unknown"}
         )
 
+    def test_fio_shows_a_change_of_the_io_layer(self) -> None:
+        """Codec and raw path become slower alike; fio, which is another program, keeps its rate or does not."""
+        documents = steady(40)
+        for document in documents:
+            raws = [one for one in document["results"] if one["subject"] == "raw"]
+            for result in copy.deepcopy(raws):
+                result["id"] = result["id"].replace("raw", "fio", 1)
+                result["subject"] = "fio"
+                document["results"].append(result)
+        for subjects, whose, status in (
+            ("codec raw", "code", 1),
+            ("codec raw fio", "machine", 0),
+        ):
+            analysis = self.analysis(
+                changed(documents, 34, subjects, 0.8), status=status
+            )
+            found = changes(analysis, "raw")
+            self.assertEqual([one["whose"] for one in found], [whose] * 2, found)
+            self.assertEqual(changes(analysis, "codec"), [])
+        # With fio alone, it is the machine's.
+        analysis = self.analysis(changed(documents, 34, "fio", 0.8))
+        self.assertEqual(
+            [one["whose"] for one in changes(analysis, "fio")], ["machine"] * 2
+        )
+        # A gain that fio does not have is the code's as well.
+        analysis = self.analysis(changed(documents, 34, "codec raw", 1.3))
+        self.assertEqual(
+            [one["whose"] for one in changes(analysis, "raw")], ["code"] * 2
+        )
+        # fio with too much noise shows nothing.
+        noisy = copy.deepcopy(changed(documents, 34, "codec raw", 0.8))
+        for at, document in enumerate(noisy):
+            for result in document["results"]:
+                if result["subject"] == "fio":
+                    samples.scale(result, (0.5, 2)[at % 2])
+        analysis = self.analysis(noisy)
+        self.assertEqual(
+            {one["whose"] for one in changes(analysis, "raw")}, {"unknown"}
+        )
+
     def test_neighbours_are_results_of_the_same_environment(self) -> None:
         """The codec's step is two results after the machine's, with results of another CPU between them."""
         documents = changed(without_raw(steady(40)), 34, "ceiling", 0.8)
