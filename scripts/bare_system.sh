@@ -19,6 +19,9 @@ default_mirror() {
   printf '%s\n' "$mirror"
 }
 
+# mirror_answers SYSTEM: whether its package lists can be fetched anew.
+mirror_answers() { chroot "$1" apt-get -o APT::Update::Error-Mode=any update >/dev/null 2>&1; }
+
 # bare_system SYSTEM SUITE MIRROR COMPONENTS [PACKAGES]: makes the system, if it is not there complete, with further
 # packages, separated by commas.
 bare_system() {
@@ -26,7 +29,9 @@ bare_system() {
   local system=$1 mark=$1/.made-by-debootstrap
   if [ -f "$mark" ]; then return; fi
   rm -rf --one-file-system "${system:?}"
-  step "debootstrap" debootstrap --variant=minbase --components="$4" ${5:+--include="$5"} "$2" "$system" "$3"
+  # Everything that it does comes from the mirror.
+  (step "debootstrap" debootstrap --variant=minbase --components="$4" ${5:+--include="$5"} "$2" "$system" "$3") ||
+    fail 3 "cannot make a bare $2 from $3"
   # The new system uses the name servers and trusted certificates of this machine.
   cp -L /etc/resolv.conf "$system/etc/resolv.conf"
   mkdir -p "$system/usr/local/share/ca-certificates"

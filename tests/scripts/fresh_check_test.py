@@ -1,5 +1,6 @@
-"""How scripts/fresh-check takes its arguments; it checks nothing here."""
+"""How scripts/fresh-check takes its arguments, and what it says if a system cannot be made; it checks nothing here."""
 
+import os
 import subprocess
 import tempfile
 import unittest
@@ -23,6 +24,34 @@ class Arguments(unittest.TestCase):
                     f"{option} needs a value, and setup is a step", done.stderr
                 )
             self.assertEqual(list(Path(directory).iterdir()), [])
+
+    def test_a_system_that_cannot_be_made_is_the_environments(self) -> None:
+        """Status 3, which .ci/run takes for no failure of the commit, and not 1."""
+        mounts = subprocess.run(["unshare", "--mount", "true"], capture_output=True)
+        if os.geteuid() != 0 or mounts.returncode != 0:
+            self.skipTest("needs to be root, with the right to mount")
+        with tempfile.TemporaryDirectory() as directory:
+            tools, systems = Path(directory, "tools"), Path(directory, "systems")
+            tools.mkdir()
+            (tools / "debootstrap").write_text(
+                f'#!/bin/sh\necho "$*" >>{directory}/tried\nexit 1\n'
+            )
+            (tools / "debootstrap").chmod(0o755)
+            for suites, tried in (("trixie", 1), ("bookworm,trixie", 2)):
+                done = subprocess.run(
+                    [SCRIPT, "--suite", suites, "--mirror", "http://localhost:9/none"]
+                    + ["--dir", systems, "--way", "container", "setup"],
+                    env=os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"},
+                    capture_output=True,
+                    text=True,
+                )
+                self.assertEqual(done.returncode, 3, done.stderr)
+                # The first of several ends the check.
+                first = suites.partition(",")[0]
+                self.assertIn(f"cannot make a bare {first} from http://", done.stderr)
+                calls = Path(directory, "tried").read_text().splitlines()
+                self.assertEqual(len(calls), tried)
+                self.assertIn(f" {first} {systems}", calls[-1])
 
 
 if __name__ == "__main__":
