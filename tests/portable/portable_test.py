@@ -40,6 +40,80 @@ def glibc_files(program: Path) -> set[Path]:
     return {Path(word) for word in words if GLIBC.search(word)}
 
 
+def checkout(folder: Path, build: Path) -> Path:
+    """Makes what scripts/portable needs of a checkout."""
+    folder.mkdir()
+    (folder / "build").symlink_to(build)
+    (folder / "LICENSE").symlink_to(SOURCE / "LICENSE")
+    (folder / "scripts").symlink_to(SOURCE / "scripts")
+    return folder
+
+
+class FailureTest(unittest.TestCase):
+    """It makes all of the directory or nothing."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="tzmark-test-")
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.build = self.root / "build"
+        for part in ("bin", "libexec", "share/tzmark"):
+            (self.build / part).mkdir(parents=True)
+            for entry in (BUILD / part).iterdir():
+                (self.build / part / entry.name).symlink_to(entry)
+        (self.build / "tests").mkdir()
+        for name in ("gpu_test", "device_test"):
+            (self.build / "tests" / name).symlink_to(BUILD / "tests" / name)
+        self.here = checkout(self.root / "checkout", self.build)
+
+    def refused(self, *options: str, status: int) -> str:
+        done = subprocess.run(
+            ["scripts/portable", self.root / "out", *options],
+            cwd=self.here,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, status, done.stderr)
+        left = sorted(path.name for path in self.root.iterdir())
+        self.assertEqual(left, ["build", "checkout"])
+        return done.stderr
+
+    def test_parts_that_are_not_built(self) -> None:
+        """A build of the tools alone, such as that of scripts/run, may lack each of these."""
+        for part, options in (
+            ("share/tzmark/bench", ()),
+            ("share/tzmark/reports", ()),
+            ("share/tzmark/corpus", ("--corpus",)),
+            ("tests/gpu_test", ()),
+        ):
+            link = self.build / part
+            target = link.readlink()
+            link.unlink()
+            said = self.refused(*options, status=2)
+            self.assertRegex(said, rf"\Aportable: not built: {part}.*; scripts/test")
+            self.assertEqual(said.count("\n"), 1)
+            link.symlink_to(target)
+
+    def test_a_copy_that_fails(self) -> None:
+        """The file is a copy of a program that is none, so that strip fails after others are copied."""
+        (self.build / "tests/device_test").unlink()
+        (self.build / "tests/device_test").write_text("no program")
+        (self.build / "tests/device_test").chmod(0o755)
+        self.refused(status=1)
+
+    def test_a_directory_that_exists_stays(self) -> None:
+        (self.root / "out").mkdir()
+        done = subprocess.run(
+            ["scripts/portable", self.root / "out"],
+            cwd=self.here,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("exists already", done.stderr)
+        self.assertEqual(list((self.root / "out").iterdir()), [])
+
+
 class PortableTest(unittest.TestCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory(prefix="tzmark-test-")
@@ -47,11 +121,7 @@ class PortableTest(unittest.TestCase):
         self.root = Path(folder.name)
         self.folder = self.root / "tzmark"
         # From the build that this test belongs to, which need not be the checkout's own.
-        here = self.root / "checkout"
-        here.mkdir()
-        (here / "build").symlink_to(BUILD)
-        (here / "LICENSE").symlink_to(SOURCE / "LICENSE")
-        (here / "scripts").symlink_to(SOURCE / "scripts")
+        here = checkout(self.root / "checkout", BUILD)
         subprocess.run(
             ["scripts/portable", self.folder, "--corpus"], cwd=here, check=True
         )
