@@ -128,10 +128,13 @@ Export fio_job(const ExportedTask& task) {
   add("numjobs", shares.jobs);
   text += "thread\ngroup_reporting\n";
   add("direct", is_direct(setting) ? 1 : 0);
+  // fio 3.39 asks for the sync with the number of a registered buffer, which the kernel refuses.
+  const bool registers_buffers = is_uring(setting) && !(is_save(task) && task.is_synced);
   if (is_uring(setting)) {
     add("iodepth", shares.depth);
-    text += "iodepth_batch_complete_min=1\nfixedbufs\nregisterfiles\n";
+    text += "iodepth_batch_complete_min=1\nregisterfiles\n";
   }
+  if (registers_buffers) text += "fixedbufs\n";
   if (setting.io == "uring-sqpoll") text += "sqthread_poll\n";
   add("mem_align", 2 * kMiB);
   if (is_save(task)) {
@@ -149,6 +152,10 @@ Export fio_job(const ExportedTask& task) {
   add_if(lost, !where.empty(), "A job file cannot hold the name of the directory: run it there.");
   add_if(lost, !environment.empty(),
          "Only the environment in the first line gives fio huge pages: without it, direct transfers are slower.");
+  add_if(lost, is_uring(setting) && !registers_buffers,
+         "The job registers no buffers, because fio 3.39 fails to sync with them.");
+  add_if(lost, is_save(task),
+         "fio writes over a file that exists and leaves its size: delete tzmark-tune.fio of an earlier job first.");
   add_if(lost, setting.io == "pwrite-dontcache", "fio 3.33 has no RWF_DONTCACHE: the job leaves pages in the cache.");
   add_if(lost, setting.io == "buffered", "fio has no stdio: the job calls pread and pwrite.");
   add_if(lost, is_cold(task) && !is_direct(setting), "fio drops the pages of its own file only, before it starts.");
