@@ -113,7 +113,8 @@ json json_of(const ProfileSettings& settings) {
 }  // namespace
 
 ProfileSettings Profile::loading(const std::string& file_name) const {
-  if (!load_warm || !load_cold) return load_warm.value_or(load_cold.value_or(ProfileSettings()));
+  if (!load_cold) return load_warm.value_or(ProfileSettings());
+  if (!load_warm) return *load_cold;
   return file_name == "-" || is_cached(file_name).value_or(false) ? *load_warm : *load_cold;
 }
 
