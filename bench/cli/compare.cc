@@ -1,7 +1,7 @@
 // tzmark compare: tests whether the results of one build are slower than those of another.
 //
-// Exit status: 0 no regression; 1 a regression, or a result that some runs lack; 2 runs that are not comparable, or too
-// few to show a regression.
+// Exit status: 0 no regression; 1 a regression, a slow-down of which nothing shows whether it is the machine's, or a
+// result that some runs lack; 2 runs that are not comparable, or too few to show a regression.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr std::size_t kProcessesOfVagueFloor = 4;
 struct CompareOptions {
   std::vector<std::string> files;  // OLD and NEW; with --runs comma-separated lists
   std::vector<std::string> old_files, new_files;
-  bool runs = false, by_rate = false, force = false, allow_missing = false;
+  bool runs = false, by_rate = false, by_ratio = false, force = false, allow_missing = false;
   ComparisonRule rule;
   std::string floor_file, calibrate_file, json_file, markdown_file;
 };
@@ -160,7 +160,8 @@ void write_text(const std::string& file_name, const std::string& text) {
 void run(CompareOptions& options, int& status) {
   find_files(options);
   check_outputs(options);
-  ComparedRuns compared{load(options.old_files), load(options.new_files), options.rule, nullptr, options.by_rate};
+  ComparedRuns compared{load(options.old_files), load(options.new_files), options.rule, nullptr,
+                        options.by_rate,         options.by_ratio};
   std::vector<RunDocument> all = compared.before;
   all.insert(all.end(), compared.after.begin(), compared.after.end());
   compared.differences = differences_of(all);
@@ -185,7 +186,8 @@ void run(CompareOptions& options, int& status) {
   if (!compared.rows.empty()) say("{}", table_text(compared));
   if (!options.json_file.empty()) write_text(options.json_file, json_text(to_json(compared)));
   if (!options.markdown_file.empty()) write_text(options.markdown_file, markdown_text(compared));
-  if (compared.has_regression() || (!compared.missing.empty() && !options.allow_missing)) {
+  if (compared.has_regression() || compared.undecided_rows() > 0 ||
+      (!compared.missing.empty() && !options.allow_missing)) {
     status = 1;
   } else if (!options.force) {
     refuse_blind_rows(compared);
@@ -226,7 +228,12 @@ void add_compare(CLI::App& app, int& status) {
           ->add_option("--calibrate", options->calibrate_file,
                        "Write the floor of this machine, from runs of one build (--old), to this file")
           ->check(named);
-  command->add_flag("--by-rate", options->by_rate, "Judge rates, not their ratios to the raw path of the same run");
+  CLI::Option* by_rate =
+      command->add_flag("--by-rate", options->by_rate, "Judge rates, not their ratios to the raw path of the same run");
+  command
+      ->add_flag("--by-ratio", options->by_ratio,
+                 "Judge ratios to the raw path of the same run: what slows both down is the machine's")
+      ->excludes(by_rate);
   command->add_flag("--allow-missing", options->allow_missing, "Go on if some runs lack a result");
   command->add_flag("--force", options->force,
                     "Compare runs that differ in machine, workload or command, or are too few");

@@ -134,27 +134,48 @@ bool changed_with(const ComparedRow& row, const ComparedRow& reference) {
          std::abs(std::log(reference.rate.ratio)) >= std::abs(std::log(row.rate.ratio)) / 2;
 }
 
-// Sets the verdict. A ratio without a finding does not show that the machine did it, because noise of the raw path
-// hides changes of the code: without a change of the raw path, the rate is judged.
-void judge(ComparedRow& row, const ComparedRow* reference) {
-  const bool slower = row.rate.change == Change::kRegression;
-  const bool faster = row.rate.change == Change::kFaster;
-  const bool by_ratio = row.judged.change == Change::kRegression || (faster && row.judged.change == Change::kFaster);
-  const bool by_machine = !row.is_judged || (reference != nullptr && !by_ratio && changed_with(row, *reference));
-  if (by_machine && (slower || faster)) {
-    row.verdict = slower ? "machine slower" : "machine faster";
-    return;
-  }
-  if ((slower || faster) && !by_ratio) {
-    row.judged = row.rate;
-    row.reference.clear();
-  }
-  row.verdict = name_of(row.judged.change);
-}
-
 const ComparedRow* row_of(const std::vector<ComparedRow>& rows, const std::string& id) {
   const auto found = std::ranges::lower_bound(rows, id, {}, &ComparedRow::id);
   return found == rows.end() || found->id != id ? nullptr : &*found;
+}
+
+enum class Whose { kBuild, kMachine, kUnknown };
+
+// Returns whose a change of the rate is that no ratio shows. A raw path uses tzmark's own I/O layer, so that it tells
+// nothing about the machine unless fio did the same.
+Whose whose_change(const ComparedRow& row, const ComparedRow* reference, const ComparedRow* witness,
+                   const ComparedRuns& compared) {
+  if (!row.is_of_build) return Whose::kMachine;
+  if (compared.by_rate) return Whose::kBuild;
+  // Noise of the raw path hides changes of the code in the ratio: without a change of the raw path, the rate is judged.
+  const bool is_common = reference != nullptr ? changed_with(row, *reference) : !row.is_judged;
+  if (!is_common) return Whose::kBuild;
+  if (compared.by_ratio) return Whose::kMachine;
+  if (witness != nullptr) return changed_with(row, *witness) ? Whose::kMachine : Whose::kBuild;
+  // What the machine does meets both sides of runs in turn.
+  return compared.rule.paired ? Whose::kBuild : Whose::kUnknown;
+}
+
+void judge(ComparedRow& row, const ComparedRuns& compared) {
+  const bool slower = row.rate.change == Change::kRegression;
+  const bool faster = row.rate.change == Change::kFaster;
+  const bool by_ratio = !row.reference.empty() &&
+                        (row.judged.change == Change::kRegression || (faster && row.judged.change == Change::kFaster));
+  if ((slower || faster) && !by_ratio) {
+    const Whose whose =
+        whose_change(row, row_of(compared.rows, row.reference), row_of(compared.rows, row.witness), compared);
+    if (whose == Whose::kMachine) {
+      row.verdict = slower ? "machine slower" : "machine faster";
+      return;
+    }
+    row.judged = row.rate;
+    row.reference.clear();
+    if (whose == Whose::kUnknown && slower) {
+      row.verdict = kMachineOrBuild;
+      return;
+    }
+  }
+  row.verdict = name_of(row.judged.change);
 }
 
 std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
@@ -206,6 +227,11 @@ bool ComparedRuns::has_regression() const {
   return std::ranges::any_of(rows, [](const ComparedRow& row) { return row.verdict == name_of(Change::kRegression); });
 }
 
+std::size_t ComparedRuns::undecided_rows() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(rows, [](const ComparedRow& row) { return row.verdict == kMachineOrBuild; }));
+}
+
 std::size_t ComparedRuns::blind_rows() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(rows, [](const ComparedRow& row) { return row.is_judged && !row.judged.detectable; }));
@@ -238,6 +264,8 @@ void compare_documents(ComparedRuns& compared) {
                              values.rates.before.size(),
                              values.rates.after.size(),
                              before->is_judged() || !any_judged,
+                             before->is_of_build() || !any_judged,
+                             before->witness,
                              ""});
     tests.push_back(std::move(values.rates));
     if (use_reference) ratios.push_back(std::move(values.ratios));
@@ -251,7 +279,7 @@ void compare_documents(ComparedRuns& compared) {
     row.rate = found[i];
     row.judged = row.reference.empty() ? row.rate : *ratio++;
   }
-  for (ComparedRow& row : compared.rows) judge(row, row_of(compared.rows, row.reference));
+  for (ComparedRow& row : compared.rows) judge(row, compared);
 }
 
 std::string difference_text(const Difference& difference) {
@@ -272,6 +300,13 @@ std::vector<std::string> remarks_of(const ComparedRuns& compared) {
       remarks.push_back(fmt::format("the machine was busy at the start of {}: load {:.1f} on {:.0f} cores", run->file,
                                     run->load, run->cores));
     }
+  }
+  if (const std::size_t undecided = compared.undecided_rows(); undecided > 0) {
+    remarks.push_back(fmt::format(
+        "{} of {} rows are slower with the raw path, which is tzmark's own I/O layer, so this is the machine "
+        "or the build: run both builds in turn (bench --against, scripts/gate, or --paired), measure fio "
+        "with them (bench --fio), or take it for the machine's (--by-ratio)",
+        undecided, compared.rows.size()));
   }
   const std::size_t runs = std::min(compared.before.size(), compared.after.size());
   if (runs == 1) {
@@ -357,9 +392,11 @@ json to_json(const ComparedRuns& compared) {
 std::string markdown_text(const ComparedRuns& compared) {
   std::map<std::string, std::size_t> counts;
   for (const ComparedRow& row : compared.rows) ++counts[row.verdict];
-  std::string text = fmt::format("### tzmark compare: {}\n\n", compared.has_regression()  ? "regression"
-                                                               : compared.missing.empty() ? "no regression"
-                                                                                          : "results are missing");
+  std::string text =
+      fmt::format("### tzmark compare: {}\n\n", compared.has_regression()       ? "regression"
+                                                : compared.undecided_rows() > 0 ? "slower, by the machine or the build"
+                                                : compared.missing.empty()      ? "no regression"
+                                                                                : "results are missing");
   text +=
       fmt::format("{} and {} processes, {} rows:", compared.before.size(), compared.after.size(), compared.rows.size());
   for (const auto& [verdict, count] : counts) text += fmt::format(" {} {},", count, verdict);

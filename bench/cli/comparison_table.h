@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/floor_document.h"
@@ -10,6 +11,9 @@
 #include "harness/comparison.h"
 
 namespace tzmark::bench {
+
+// The verdict that fails because nothing shows whose a slow-down is.
+inline constexpr std::string_view kMachineOrBuild = "undecided";
 
 // A result that both sides have.
 struct ComparedRow {
@@ -20,8 +24,11 @@ struct ComparedRow {
   Comparison rate;                    // of the rates themselves
   Comparison judged;                  // of the ratio to the reference, or of the rates
   std::size_t old_runs = 0, new_runs = 0;
-  bool is_judged = true;  // false for references, which cannot fail
-  // "REGRESSION" and the like; "machine slower" or "machine faster" if the raw path changed with the rate.
+  bool is_judged = true;  // false for references
+  bool is_of_build = true;
+  std::string witness;  // a row of fio, which shows what the machine does; empty without one
+  // "REGRESSION" and the like; "machine slower" or "machine faster"; kMachineOrBuild if the rate is slower with that of
+  // the raw path, and nothing tells the machine from tzmark's I/O layer.
   std::string verdict;
 };
 
@@ -37,12 +44,14 @@ struct ComparedRuns {
   ComparisonRule rule;
   const FloorFile* floor = nullptr;  // may be null
   bool by_rate = false;              // ignore the raw path
+  bool by_ratio = false;             // what codec and raw path have in common is the machine's
   std::vector<Difference> differences = {};
   std::vector<MissingResult> missing = {};
   std::vector<ComparedRow> rows = {};  // by id
   std::size_t tests = 0;               // of rates and of ratios, among which claims are corrected
 
   bool has_regression() const;
+  std::size_t undecided_rows() const;
   // Judged rows that could not be a regression however slow they were.
   std::size_t blind_rows() const;
 };

@@ -130,6 +130,24 @@ std::string path_of(const std::string& id, const Series& series, const json& mem
   return path.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+// Returns what a result shares with the fio that tells a change of the machine from one of tzmark's I/O layer.
+std::string witness_key(const std::string& id, const Series& series) {
+  json key = {id.ends_with(kToDisk)};
+  for (const char* name : {"op", "io.actual", "cache"}) key.push_back(parameter(series, name));
+  return key.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+void find_witnesses(RunDocument& run) {
+  std::map<std::string, std::string> fios;  // ids by key
+  for (const auto& [id, series] : run.series) {
+    if (series.subject == "fio" && !series.rates.empty()) fios.emplace(witness_key(id, series), id);
+  }
+  for (auto& [id, series] : run.series) {
+    const auto found = fios.find(witness_key(id, series));
+    if (found != fios.end()) series.witness = found->second;
+  }
+}
+
 void find_references(RunDocument& run) {
   std::map<std::string, std::string> raws;  // ids by path
   for (const auto& [id, series] : run.series) {
@@ -161,6 +179,7 @@ void read_tzmark(RunDocument& run, const json& document) {
   run.cores = document["machine"].at("cpu").at("cores").get<double>();
   for (const json& result : document.at("results")) add_result(run, result);
   find_references(run);
+  find_witnesses(run);
   if (run.facts.contains("command --check") || run.facts.contains("command --duration")) {
     for (auto& [id, series] : run.series) series.shares_rounds = false;
   }
@@ -219,6 +238,10 @@ void add_differences(const std::string& prefix, const std::map<std::string, json
 }
 
 }  // namespace
+
+bool Series::is_of_build() const {
+  return is_judged() || subject == "raw" || (subject == "peer" && parameter(*this, "peer.name") == "tzmark-python");
+}
 
 json parse_file(const std::string& file) {
   // Results have 7 levels. What walks through them calls itself for each.

@@ -12,13 +12,16 @@ namespace tzmark::bench {
 struct Series {
   std::string subject;                  // "codec", "raw", ..., "benchmark" of Google Benchmark
   std::string reference;                // id of the raw path with the same parameters; empty without one
+  std::string witness;                  // id of fio with the same operation, I/O path and cache; empty without one
   std::map<std::size_t, double> rates;  // by round: bytes per second, or executions per second
   bool shares_rounds = true;            // with the raw path; in checks and long runs each subject counts its own
   std::string why_empty;
   std::map<std::string, nlohmann::json> parameters;
 
-  // The code that a verdict is on. The others are references: they show what the machine does.
+  // What a verdict is on. The others are references, relative to which it is judged.
   bool is_judged() const { return subject == "codec" || subject == "benchmark"; }
+  // Whether it runs the code of the build. fio and most peers do not: they show what the machine does.
+  bool is_of_build() const;
 };
 
 struct RunDocument {

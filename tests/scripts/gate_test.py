@@ -29,6 +29,18 @@ context = {"date": "2026-01-01T00:00:00+00:00", "host_name": "h", "executable": 
 pathlib.Path(os.environ["RESULT"]).write_text(json.dumps({"context": context, "benchmarks": runs}))
 """
 
+# A benchmark that writes a result of tzmark bench, whose codec and raw path take the time in that file, with noise.
+BENCH = """
+import json, os, pathlib, random
+mean = float(pathlib.Path("time").read_text())
+document = json.loads(pathlib.Path("../template.json").read_text())
+document["machine"]["load_average"] = [0, 0, 0]
+for result in document["results"]:
+    for sample in result["samples"]:
+        sample["elapsed_ns"] = round(mean * 1e6 * random.uniform(0.99, 1.01))
+pathlib.Path(os.environ["RESULT"]).write_text(json.dumps(document))
+"""
+
 
 class GateTest(unittest.TestCase):
     def setUp(self) -> None:
@@ -79,6 +91,24 @@ class GateTest(unittest.TestCase):
         self.assertIn(">REGRESSION</text>", plot)
         order = (self.folder / "order").read_text().split("\n")
         self.assertEqual(order[:4], ["old side", "new", "new", "old side"])
+
+    def test_a_slower_io_layer_fails(self) -> None:
+        """Codec and raw path of tzmark bench become slower alike, by their own I/O paths."""
+        (self.folder / "bench.py").write_text(BENCH)
+        subprocess.run(
+            [TZMARK, "bench", "--dir", self.folder / "scratch", "--rounds", "3"]
+            + ["--io", "pwrite", "--op", "read", "--verify", "none", "--scale", "1MiB"]
+            + ["--memory", "thp", "--json", self.folder / "template.json"],
+            check=True,
+            capture_output=True,
+        )
+        sides = (self.side("old", 100), self.side("new", 200))
+        command = ("--", sys.executable, "../bench.py")
+        done = self.gate("-o", "results", *sides, *command, status=1)
+        for subject in ("codec", "raw"):
+            self.assertRegex(done.stdout, f"{subject} read .* REGRESSION")
+        done = self.gate("--by-ratio", "-o", "passed", *sides, *command, status=0)
+        self.assertEqual(done.stdout.count("machine slower"), 2, done.stdout)
 
     def test_equal_sides_pass(self) -> None:
         self.run_gate(100, 100, 12, status=0)
