@@ -158,8 +158,7 @@ void Workplace::clear() {
   files_.clear();
   raw_files_.clear();
   safetensors_files_.clear();
-  for (const auto& entry : std::filesystem::directory_iterator(directory_.name()))
-    std::filesystem::remove_all(entry.path());
+  directory_.clear();
 }
 
 }  // namespace tzmark::bench

@@ -213,7 +213,7 @@ int run_against(const AgainstArguments& arguments, const fs::path& prefix, const
   say("{}", text_of(comparison, first, second, elapsed));
   if (findings) write_findings(arguments, first, comparison, *findings);
   if (!arguments.run.json_file.empty()) {
-    write_file(arguments.run.json_file, dump_lines(json_of(comparison, arguments, first, second, elapsed)));
+    write_output_file(arguments.run.json_file, dump_lines(json_of(comparison, arguments, first, second, elapsed)));
   }
   if (comparison.compared == 0) tell("no file was compared");
   return comparison.differing == 0 && comparison.compared > 0 ? 0 : 1;

@@ -62,8 +62,8 @@ void write_reports(const ConformArguments& arguments, const SuiteRun& run, const
   const std::string& json_file = arguments.run.json_file;
   const std::string& html_file = arguments.html_file;
   const std::string json = json_file.empty() && html_file.empty() ? "" : dump_lines(result_document(run));
-  if (!json_file.empty()) write_file(json_file, json);
-  if (!arguments.junit_file.empty()) write_file(arguments.junit_file, junit_report(run));
+  if (!json_file.empty()) write_output_file(json_file, json);
+  if (!arguments.junit_file.empty()) write_output_file(arguments.junit_file, junit_report(run));
   if (!html_file.empty()) make_page(prefix / "share/tzmark/reports/render.py", json, html_file, cancelled);
 }
 

@@ -279,6 +279,38 @@ class ConformTest(unittest.TestCase):
         jsonschema.validate(result, SCHEMA)
         return result
 
+    def test_reports_are_written_through_no_planted_link(self) -> None:
+        for option in ("--json", "--junit", "--html"):
+            with tempfile.TemporaryDirectory() as folder, self.subTest(option):
+                secret, report = Path(folder) / "secret", Path(folder) / "report"
+                secret.write_text("secret")
+                report.symlink_to(secret)
+                done = self.run_on_corpus(option, report)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(secret.read_text(), "secret")
+                self.assertFalse(report.is_symlink())
+                self.assertGreater(report.stat().st_size, 100)
+                self.assertEqual(set(os.listdir(folder)), {"secret", "report"})
+
+    def test_reports_go_to_devices_and_descriptors_and_read_fifos(self) -> None:
+        done = self.run_on_corpus("--json", "/dev/null", "--junit", "/dev/null")
+        self.assertEqual(done.returncode, 2, "two outputs of one name")
+        done = self.run_on_corpus("--json", "/dev/stdout", "--junit", "/dev/null")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('"schema_version"', done.stdout)
+        with tempfile.TemporaryDirectory() as folder:
+            fifo = Path(folder) / "fifo"
+            os.mkfifo(fifo)
+            reader = subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE)
+            done = self.run_on_corpus("--json", fifo)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            text, _ = reader.communicate(timeout=60)
+            self.assertIn("schema_version", json.loads(text))
+            # Without a reader it fails, and does not wait for ever.
+            done = self.run_on_corpus("--json", fifo)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn("no process reads this FIFO", done.stderr)
+
     def test_a_policy_requires_an_answer(self) -> None:
         self.name_choices()
         path = self.folder / "result.json"

@@ -289,7 +289,7 @@ int run_on_file(const FileArguments& arguments, const RunOptions& run, const fs:
   if (cancelled) throw EnvironmentError("stopped");
   Mask(assessment.item).hide_in(verdict.result);
   print_text(text_of(verdict, adapter));
-  if (!run.json_file.empty()) write_file(run.json_file, dump_lines(json_of(verdict, adapter, input)));
+  if (!run.json_file.empty()) write_output_file(run.json_file, dump_lines(json_of(verdict, adapter, input)));
   const Outcome outcome = verdict.result.outcome;
   if (outcome == Outcome::kSkipped) tell(fmt::format("{}: not judged: {}", arguments.file, verdict.result.reason));
   return outcome == Outcome::kPass || outcome == Outcome::kImplementationDefined ? 0 : 1;

@@ -114,7 +114,7 @@ int run_minimize(const MinimizeArguments& arguments, const fs::path& prefix, con
   };
   const mutation::Minimized minimized =
       mutation::minimize(file, to_model(secret), still_fails, {.elapsed_max = nanoseconds_of(arguments.time_seconds)});
-  write_file(out, model::text_of(minimized.file));
+  write_output_file(out, model::text_of(minimized.file));
   const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - began;
   const std::string repeat = repeat_command(arguments, adapter, *failure, out);
   const std::string cited_rule = failure->rule.empty() ? "" : " (" + failure->rule + ")";
@@ -134,7 +134,7 @@ int run_minimize(const MinimizeArguments& arguments, const fs::path& prefix, con
                        {"finished", minimized.finished},
                        {"elapsed_ns", elapsed.count()},
                        {"repeat", repeat}};
-  write_file(arguments.json_file, dump_lines(result));
+  write_output_file(arguments.json_file, dump_lines(result));
   return 0;
 }
 

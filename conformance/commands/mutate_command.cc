@@ -144,7 +144,7 @@ int run_mutate(const MutateArguments& arguments, const fs::path& prefix, const s
   if (!arguments.run.json_file.empty()) {
     Json document = result_document(run);
     document["mutation"] = json_report(report);
-    write_file(arguments.run.json_file, dump_lines(document));
+    write_output_file(arguments.run.json_file, dump_lines(document));
   }
   const mutation::PartScore all = report.score.all();
   return all.failed == 0 && all.invalid + all.valid + all.open > 0 ? 0 : 1;

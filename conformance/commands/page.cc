@@ -7,10 +7,13 @@
 #include <sstream>
 #include <string>
 
+#include "model/text.h"
 #include "runner/errors.h"
+#include "runner/file_content.h"
 #include "runner/json.h"
 #include "runner/process.h"
 #include "runner/scratch_file.h"
+#include "runner/scratch_folder.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -43,13 +46,17 @@ void make_page(const std::filesystem::path& renderer, const std::string& json, c
   const std::string python = chosen ? chosen : "python3";
   keep_python_from_current_directory();
   const ScratchFile result(json);
+  const ScratchFolder folder;
+  const std::filesystem::path page = folder.path() / "page.html";
   ProcessResult process;
   try {
-    process = run_process({python, "-B", renderer, "conformance", result.path(), "-o", html_file}, {}, cancelled);
+    process = run_process({python, "-B", renderer, "conformance", result.path(), "-o", page}, {}, cancelled);
   } catch (const EnvironmentError& error) {
     throw UnavailableError(fmt::format("no HTML page without Python: {}", error.what()));
   }
-  if (process.end == ProcessEnd::kExited && process.exit_status == 0) return;
+  if (process.end == ProcessEnd::kExited && process.exit_status == 0) {
+    return write_output_file(html_file, model::text_of(read_file(page)));
+  }
   const std::string reason = fmt::format("no HTML page: {}", one_line(process.stderr_tail, 1000));
   if (process.end == ProcessEnd::kExited && process.exit_status == kUnavailableStatus) throw UnavailableError(reason);
   throw EnvironmentError(reason);

@@ -65,16 +65,16 @@ Findings::Findings(const fs::path& directory)
 fs::path Findings::add(const Finding& finding) {
   const std::string path = finding.item.id + ".tensors";
   Json entry = entry_of(finding, path);
-  write_file(directory_ / path, {reinterpret_cast<const char*>(finding.bytes.data()), finding.bytes.size()});
+  write_output_file(directory_ / path, {reinterpret_cast<const char*>(finding.bytes.data()), finding.bytes.size()});
   if (finding.expected && may_be_read(finding.item.verdict)) {
     entry["expected"] = finding.item.id + ".json";
-    write_file(directory_ / (finding.item.id + ".json"), dump_lines(*finding.expected));
+    write_output_file(directory_ / (finding.item.id + ".json"), dump_lines(*finding.expected));
   }
   manifest_["cases"].push_back(entry);
-  write_file(directory_ / "manifest.json", dump_lines(manifest_));
+  write_output_file(directory_ / "manifest.json", dump_lines(manifest_));
   const Json described = {
       {"case", entry}, {"outcome", finding.outcome}, {"reason", finding.reason}, {"repeat", finding.repeat}};
-  write_file(directory_ / (finding.item.id + ".finding.json"), dump_lines(described));
+  write_output_file(directory_ / (finding.item.id + ".finding.json"), dump_lines(described));
   return directory_ / path;
 }
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <system_error>
+
 #include "runner/errors.h"
 #include "runner/explain.h"
 #include "runner/file_content.h"
@@ -81,7 +83,10 @@ Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& 
                              .key_hex = item.key_hex,
                              .passphrase = item.passphrase,
                              .feed = nullptr};
-  fs::remove_all(question.out);
+  std::error_code failed;
+  // In a kept folder, an earlier run has written it. A folder of this name is not ours to empty.
+  fs::remove(question.out, failed);
+  if (failed) throw EnvironmentError(fmt::format("{}: cannot be removed: {}", question.out.string(), failed.message()));
   Step step = adapter.ask(question, limits);
   const std::optional<Json> expected = load_expected(manifest, item);
   if (fs::symlink_status(question.out).type() == fs::file_type::not_found) {

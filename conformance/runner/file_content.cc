@@ -8,11 +8,11 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <system_error>
 #include <utility>
 
+#include "program/output_file.h"
 #include "runner/descriptor.h"
 #include "runner/errors.h"
 
@@ -67,13 +67,11 @@ std::vector<std::byte> read_named_file(const fs::path& path, std::uint64_t size_
 }
 
 void check_output_file(const fs::path& path) {
-  std::error_code none;
-  if (fs::is_directory(path, none)) throw not_writable(path, EISDIR);
-  if (::access(path.c_str(), W_OK) == 0) return;
-  if (errno != ENOENT) throw not_writable(path, errno);
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (!fs::exists(folder, none)) throw not_writable(path, ENOENT);
-  check_writable_folder(folder, path);
+  try {
+    tzmark::check_output_file(path);
+  } catch (const std::system_error& error) {
+    throw EnvironmentError(error.what());
+  }
 }
 
 void check_output_files(const std::vector<std::string>& outputs, const std::vector<std::string>& inputs) {
@@ -102,11 +100,24 @@ void check_output_folder(const fs::path& path) {
   check_writable_folder(folder, path);
 }
 
-void write_file(const std::filesystem::path& path, std::string_view content) {
-  std::ofstream file(path, std::ios::binary);
-  file << content;
-  file.close();
-  if (!file) throw EnvironmentError(fmt::format("{}: cannot be written", path.string()));
+void write_file(const fs::path& path, std::string_view content) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw not_writable(path, errno);
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!file.open()) throw not_writable(path, errno);
+  while (!content.empty()) {
+    const ssize_t written = ::write(file.get(), content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw not_writable(path, errno);
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void write_output_file(const fs::path& path, std::string_view content) {
+  try {
+    tzmark::write_output_file(path, content);
+  } catch (const std::system_error& error) {
+    throw EnvironmentError(error.what());
+  }
 }
 
 }  // namespace tzmark::conformance

@@ -22,8 +22,8 @@ std::vector<std::byte> read_file(const std::filesystem::path& path,
 std::vector<std::byte> read_named_file(const std::filesystem::path& path,
                                        std::uint64_t size_max_bytes = std::numeric_limits<std::uint64_t>::max());
 
-// Throws EnvironmentError if no file of this name can be written, so that a run is not lost that would end in one.
-// Creates nothing.
+// Throws EnvironmentError if write_output_file could not write the file, so that a run is not lost that would end in
+// one. Creates nothing.
 void check_output_file(const std::filesystem::path& path);
 // The same for several, of which empty names count for nothing. Throws UsageError if one of them is an input or
 // another output, by whatever name.
@@ -32,7 +32,10 @@ void check_output_files(const std::vector<std::string>& outputs, const std::vect
 // The same for a folder that need not exist yet, nor those above it.
 void check_output_folder(const std::filesystem::path& path);
 
-// Throws EnvironmentError if the file cannot be written.
+// Writes a new file in a folder of this program, in place of an old one. Throws EnvironmentError if it cannot be
+// written.
 void write_file(const std::filesystem::path& path, std::string_view content);
+// Writes a file that the user named for a result, by the rules of program/output_file.h. Throws EnvironmentError.
+void write_output_file(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace tzmark::conformance

@@ -93,86 +93,6 @@ bool look_below(const std::filesystem::path& folder, Visit visit) {
   return true;
 }
 
-class Removal {
- public:
-  Removal(std::filesystem::path folder, std::chrono::nanoseconds elapsed_max)
-      : folder_(std::move(folder)), deadline_(std::chrono::steady_clock::now() + elapsed_max) {
-    top_ = open_forbidden_listing(AT_FDCWD, folder_.c_str());
-    if (!top_) fail("");
-    // Where it may be listed, to change it may still be forbidden.
-    ::fchmod(::dirfd(top_.get()), S_IRWXU);
-    if (::fstat(::dirfd(top_.get()), &top_status_) != 0) fail("");
-  }
-
-  void run() {
-    // Folders in folders come up to the top, so each pass finds folders of the next depth there.
-    for (bool empty = false; !empty;) {
-      empty = true;
-      ::rewinddir(top_.get());
-      while (const char* const name = next_name(top_.get())) {
-        empty = false;
-        if (std::chrono::steady_clock::now() > deadline_) {
-          errno = EBUSY;
-          fail(name);
-        }
-        if (!remove(::dirfd(top_.get()), name)) remove_with_content(name);
-      }
-    }
-    if (::rmdir(folder_.c_str()) != 0) fail("");
-  }
-
- private:
-  [[noreturn]] void fail(std::string_view name) const {
-    throw EnvironmentError(fmt::format("{}{}{} cannot be removed: {}", folder_.string(), name.empty() ? "" : "/", name,
-                                       std::strerror(errno)));
-  }
-
-  // Returns false for a folder with something in it.
-  bool remove(int parent, const char* name) const {
-    if (::unlinkat(parent, name, 0) == 0) return true;
-    if (errno != EISDIR && errno != EPERM) fail(name);
-    if (::unlinkat(parent, name, AT_REMOVEDIR) == 0) return true;
-    if (errno != ENOTEMPTY && errno != EEXIST) fail(name);
-    return false;
-  }
-
-  void remove_with_content(const char* name) {
-    const std::string own_name = name;
-    // A folder may forbid its owner to look into it, and to change or move it.
-    ::fchmodat(::dirfd(top_.get()), own_name.c_str(), S_IRWXU, AT_SYMLINK_NOFOLLOW);
-    const Listing inner = open_listing(::dirfd(top_.get()), own_name.c_str());
-    struct stat status {};
-    if (!inner || ::fstat(::dirfd(inner.get()), &status) != 0) fail(own_name);
-    if (status.st_dev != top_status_.st_dev) {
-      errno = EXDEV;
-      fail(own_name);
-    }
-    while (const char* const inner_name = next_name(inner.get())) {
-      // What another process still adds is met by the next pass, which looks at the time.
-      if (std::chrono::steady_clock::now() > deadline_) return;
-      if (!remove(::dirfd(inner.get()), inner_name)) lift(::dirfd(inner.get()), inner_name);
-    }
-    // What the listing missed is still there in the next pass.
-    remove(::dirfd(top_.get()), own_name.c_str());
-  }
-
-  // Moves a folder to the top, under a name that is free there.
-  void lift(int parent, const char* name) {
-    ::fchmodat(parent, name, S_IRWXU, AT_SYMLINK_NOFOLLOW);
-    for (;;) {
-      const std::string lifted = fmt::format("lifted-{}", lifted_++);
-      if (::renameat(parent, name, ::dirfd(top_.get()), lifted.c_str()) == 0) return;
-      if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) fail(name);
-    }
-  }
-
-  std::filesystem::path folder_;
-  std::chrono::steady_clock::time_point deadline_;
-  Listing top_{nullptr, &::closedir};
-  struct stat top_status_ {};
-  std::uint64_t lifted_ = 0;
-};
-
 }  // namespace
 
 std::uint64_t disk_bytes_below(const std::filesystem::path& folder, std::uint64_t enough_bytes) {
@@ -195,10 +115,6 @@ void settle_files_below(const std::filesystem::path& folder) {
     ::close(fd);
     return true;
   });
-}
-
-void remove_folder(const std::filesystem::path& folder, std::chrono::nanoseconds elapsed_max) {
-  Removal(folder, elapsed_max).run();
 }
 
 }  // namespace tzmark::conformance

@@ -1,5 +1,5 @@
-// Measures and removes a folder in which an implementation under test may have written anything. Neither follows links,
-// nor runs out of descriptors or stack, however deep the folders are nested.
+// Measures a folder in which an implementation under test may have written anything. Neither follows links, nor runs
+// out of descriptors or stack, however deep the folders are nested.
 //
 // Thread-safety: one folder belongs to one thread.
 #pragma once
@@ -24,10 +24,5 @@ std::uint64_t disk_bytes_below(const std::filesystem::path& folder, std::uint64_
 // moment neither the waiting nor the allocated ones count. Skips what cannot be opened, links, and folders that are
 // nested too deep.
 void settle_files_below(const std::filesystem::path& folder);
-
-// Removes the folder and its contents. Throws EnvironmentError with the name that it failed on, also if it takes longer
-// than elapsed_max, as it does while another process keeps filling the folder.
-// REQUIRES: no other process changes what is in the folder.
-void remove_folder(const std::filesystem::path& folder, std::chrono::nanoseconds elapsed_max = std::chrono::minutes(1));
 
 }  // namespace tzmark::conformance

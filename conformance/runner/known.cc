@@ -52,7 +52,7 @@ void save_known(const std::filesystem::path& path, const std::vector<KnownFailur
     text += separator + (' ' + dump_line(entry));
     separator = ",\n";
   }
-  write_file(path, text + "\n]}\n");
+  write_output_file(path, text + "\n]}\n");
 }
 
 std::vector<std::string> apply_known(const std::vector<KnownFailure>& known, const Manifest& manifest,

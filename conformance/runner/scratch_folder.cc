@@ -2,22 +2,17 @@
 #include "runner/scratch_folder.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
-#include <cerrno>
-#include <cstring>
-#include <string>
 #include <system_error>
 
 #include "runner/console.h"
 #include "runner/errors.h"
-#include "runner/folder_tree.h"
 
 namespace tzmark::conformance {
 
 namespace fs = std::filesystem;
 
-ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) : kept_(kept.has_value()) {
+ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) {
   if (kept) {
     std::error_code error;
     fs::create_directories(*kept, error);
@@ -25,13 +20,21 @@ ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) : kept_(kept.h
     path_ = fs::canonical(*kept);
     return;
   }
-  std::string name = fs::temp_directory_path() / "tzmark-XXXXXX";
-  if (!::mkdtemp(name.data())) throw EnvironmentError(fmt::format("{}: {}", name, std::strerror(errno)));
-  path_ = name;
+  try {
+    made_.emplace(fs::temp_directory_path(), "tzmark-");
+    path_ = made_->path();
+  } catch (const std::system_error& error) {
+    throw EnvironmentError(error.what());
+  }
 }
 
 ScratchFolder::~ScratchFolder() {
-  if (!kept_) tell_failure_of([&] { remove_folder(path_); });
+  if (!made_) return;
+  try {
+    made_->remove();
+  } catch (const std::system_error& error) {
+    tell(error.what());
+  }
 }
 
 }  // namespace tzmark::conformance

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "program/made_directory.h"
+
 namespace tzmark::conformance {
 
 class ScratchFolder {
@@ -22,7 +24,7 @@ class ScratchFolder {
 
  private:
   std::filesystem::path path_;
-  bool kept_ = false;
+  std::optional<MadeDirectory> made_;  // none if it is kept
 };
 
 }  // namespace tzmark::conformance

@@ -81,6 +81,11 @@ BACKBONE = (
 # The programs and the library that people install. None of them links test doubles or the simulated training.
 PRODUCT = ("tzmark", "tzmark_reference", "tzmark-conform", "tzmark-bench")
 
+# What programs share with the suite: scratch directories and files of results. No code of the codec, and it links none.
+SHARED_TARGET = "tzmark_program_files"
+OPTIONS_TARGETS = frozenset({"tzmark_options", "tzmark_small_options"})
+SHARED_HEADERS = frozenset({"program/made_directory.h", "program/output_file.h"})
+
 # Folders under conformance/ that may use the reference: the adapter that puts it under test.
 REFERENCE_USERS = frozenset({"conformance/adapters/reference"})
 
@@ -177,8 +182,14 @@ def wrong_links(graph: Graph, folders: Mapping[str, str]) -> list[str]:
             wrong.append(f"{target} is of the product and must not link {other}")
     for target in sorted(filter(lambda name: judges(name, folders), graph)):
         for other in sorted(closure(graph, target)):
-            if folders.get(other, "").startswith("reference"):
+            is_reference = folders.get(other, "").startswith("reference")
+            if is_reference and other != SHARED_TARGET:
                 wrong.append(f"{target} judges the reference and must not link {other}")
+    for other in sorted(closure(graph, SHARED_TARGET)):
+        if other in folders and other not in OPTIONS_TARGETS:
+            wrong.append(
+                f"{SHARED_TARGET} is shared with the suite and must not link {other}"
+            )
     for target in sorted(graph):
         if folders.get(target, "").startswith(BENCH_STRANGERS):
             for other in sorted(closure(graph, target)):
@@ -216,6 +227,8 @@ def wrong_includes(path: Path, text: str) -> list[str]:
     folder = path.parent.as_posix()
     for included in re.findall(r'^#include ["<]([^">]+)[">]', text, re.MULTILINE):
         first = included.split("/")[0]
+        if included in SHARED_HEADERS and path.parts[0] in ("conformance", "bench"):
+            continue
         if path.parts[0] == "reference" and path.parts[1] in LAYERS:
             own = path.parts[1]
             if first in LAYERS and first != own and first not in LAYERS[own]:

@@ -70,6 +70,16 @@ class TheChecks(unittest.TestCase):
             "tzmark-conform judges the reference and must not link tzmark_bytes", wrong
         )
 
+    def test_what_the_judge_shares(self) -> None:
+        shared = {"tzmark_conformance_runner": {"tzmark_program_files"}}
+        folders = FOLDERS | {"tzmark_program_files": "reference"}
+        self.assertEqual(wrong_links(GOOD | shared, folders), [])
+        graph = GOOD | shared | {"tzmark_program_files": {"tzmark_bytes"}}
+        self.assertIn(
+            "tzmark_program_files is shared with the suite and must not link tzmark_bytes",
+            wrong_links(graph, folders),
+        )
+
     def test_the_measured_links_the_benchmark(self) -> None:
         for target in ("tzmark_codec", "tzmark_conformance_runner"):
             with self.subTest(target=target):
@@ -136,6 +146,9 @@ class TheChecks(unittest.TestCase):
             ("conformance/runner/a.cc", "tzmark/error.h", True),
             ("conformance/commands/a.cc", "bytes/cursor.h", True),
             ("conformance/adapters/reference/a.cc", "tzmark/error.h", False),
+            ("conformance/runner/a.cc", "program/made_directory.h", False),
+            ("conformance/runner/a.cc", "program/arguments.h", True),
+            ("bench/harness/a.cc", "program/made_directory.h", False),
             ("reference/codec/a.cc", "workloads/workload.h", True),
             ("conformance/runner/a.cc", "harness/statistics.h", True),
             ("bench/cli/a.cc", "harness/statistics.h", False),
