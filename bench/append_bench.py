@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reports"))
+
+import output_file  # noqa: E402
+from made_directory import MadeDirectory  # noqa: E402
 
 UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 BLOCKS = 10
@@ -310,7 +314,9 @@ def main() -> int:
     if options.appends < BLOCKS:
         parser.error(f"--appends is at least {BLOCKS}")
     try:
-        options.dir.mkdir(parents=True)
+        parent = options.dir.absolute().parent
+        parent.mkdir(parents=True, exist_ok=True)
+        made = MadeDirectory(parent, name=options.dir.name)
     except FileExistsError:
         parser.error(f"{options.dir} is there already, and would be removed")
     try:
@@ -319,9 +325,9 @@ def main() -> int:
         print(f"append_bench: {failed}", file=sys.stderr)
         return 1
     finally:
-        shutil.rmtree(options.dir)
+        made.remove()
     if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        output_file.write(options.json, json.dumps(result, indent=1) + "\n")
     return 0
 
 

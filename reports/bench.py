@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import bench_units as units
+import output_file
 from outcomes import Json
 from results import NotAResult
 
@@ -141,9 +142,8 @@ def output(files: list[Path], with_figures: bool = True) -> dict[str, bytes]:
 
 def write(folder: Path, written: dict[str, bytes]) -> None:
     """Writes the page last, so that it exists only with the files that it refers to."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in sorted(written, key=lambda name: name == "index.html"):
-        (folder / name).write_bytes(written[name])
+    order = sorted(written, key=lambda name: name == "index.html")
+    output_file.write_folder(folder, {name: written[name] for name in order})
 
 
 def arguments() -> argparse.Namespace:

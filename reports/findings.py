@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import output_file
 import results
 from outcomes import BY_NAME, SHADES, Json
 
@@ -490,9 +491,7 @@ def main() -> int:
         sections = read_groups(chosen.matrix.with_name("findings.json"))
         runs = runs_of(matrix)
         left = assign(sections, failures_of(matrix, runs))
-        chosen.output.write_text(
-            Page(matrix, runs, sections).text(left), encoding="utf-8"
-        )
+        output_file.write(chosen.output, Page(matrix, runs, sections).text(left))
     except StaleGroup as error:
         print(f"findings.py: {error}", file=sys.stderr)
         return 1

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import history_output
+import output_file
 import history_read
 import history_table
 from outcomes import Json
@@ -147,12 +148,12 @@ def run(chosen: argparse.Namespace) -> int:
     sys.stdout.flush()
     if chosen.json:
         text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-        history_output.write(chosen.json, text)
+        output_file.write(chosen.json, text)
     if chosen.html:
         import history_page
 
         page = history_page.page(made, chosen.directory.resolve().name)
-        history_output.write(chosen.html, page)
+        output_file.write(chosen.html, page)
     if made["regressions"]:
         return REGRESSION_STATUS
     return ENVIRONMENT_STATUS if any(s["error"] for s in made["skipped"]) else 0

@@ -1,11 +1,10 @@
-"""Writes the files of --json and --html: whole or not at all, and never over a result."""
+"""Looks at the files of --json and --html, which must never replace a result."""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 from history_read import ANALYSIS_KIND
@@ -53,38 +52,3 @@ def _is_analysis(path: Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(document, dict) and document.get("kind") == ANALYSIS_KIND
-
-
-def write(path: Path, text: str) -> None:
-    """Replaces the file at once and keeps its mode. Throws OSError with its name."""
-    content = text.encode("utf-8", errors="backslashreplace")
-    # A link stays a link.
-    target = os.path.realpath(path)
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        mode = None
-    if mode is not None and not (stat.S_ISREG(mode) and os.access(path, os.W_OK)):
-        # Pipes and devices cannot be replaced; of a directory or a read-only file, this throws the reason.
-        path.write_bytes(content)
-        return
-    if mode is None:
-        umask = os.umask(0)
-        os.umask(umask)
-        mode = 0o666 & ~umask
-    try:
-        created, temporary = tempfile.mkstemp(
-            prefix=".tzmark-history-", dir=os.path.dirname(target)
-        )
-        try:
-            with open(created, "wb") as file:
-                file.write(content)
-                os.fchmod(file.fileno(), stat.S_IMODE(mode))
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -785,15 +785,19 @@ class Files(HistoryTest):
         target.chmod(0o640)
         other = self.folder / "other"
         os.link(target, other)
-        link.symlink_to(target)
         for _ in range(2):
-            done = self.run_history(folder, "--json", link)
+            done = self.run_history(folder, "--json", target)
             self.assertEqual(done.returncode, 0, done.stderr)
         # The old file was not written to.
         self.assertEqual(other.read_text(), "old")
-        self.assertTrue(link.is_symlink())
         self.assertEqual(target.stat().st_mode & 0o7777, 0o640)
         json.loads(target.read_text())
+        # Nor is what a link leads to, which others may have put there.
+        link.symlink_to(other)
+        done = self.run_history(folder, "--json", link)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(other.read_text(), "old")
+        self.assertFalse(link.is_symlink())
         self.assertEqual([p.name for p in self.folder.glob(".*")], [])
         # What is not a file is written to.
         done = self.run_history(folder, "--json", "/dev/null", "--html", "/dev/null")

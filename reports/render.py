@@ -21,6 +21,7 @@ from typing import NoReturn
 
 import matrix
 import matrix_page
+import output_file
 import results
 import single_page
 from outcomes import Json
@@ -124,7 +125,7 @@ def main() -> None:
     chosen = arguments()
     try:
         text = output(chosen.command, chosen.results, chosen.relative_to)
-        chosen.output.write_text(text, encoding="utf-8")
+        output_file.write(chosen.output, text)
     except (OSError, results.NotAResult) as error:
         fail(ENVIRONMENT_STATUS, str(error))
 

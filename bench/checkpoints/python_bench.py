@@ -17,18 +17,21 @@ import os
 import platform
 import random
 import selectors
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+FOLDER = Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER.parent.parent / "reports"))
+
+import output_file  # noqa: E402
+from made_directory import MadeDirectory  # noqa: E402
+
 Json = dict[str, Any]
 
-FOLDER = Path(__file__).parent
 SAVERS = ("tzmark", "async_save", "torch.save synced", "torch.save")
 ANSWER_TIMEOUT_S = 300.0
 OUTCOMES = ("newest", "nothing yet", "unloadable", "older", "different")
@@ -140,8 +143,8 @@ def measure(options: argparse.Namespace, loops: "Loops", scratch: Path) -> list[
         order = list(loops.savers)
         chance.shuffle(order)
         for saver in order:
-            directory = scratch / "measured"
-            directory.mkdir()
+            made = MadeDirectory(scratch, name="measured")
+            directory = made.path
             os.sync()  # what the previous saver left in the page cache is not this one's
             loop = loops.start(options.state_mib)
             try:
@@ -166,7 +169,7 @@ def measure(options: argparse.Namespace, loops: "Loops", scratch: Path) -> list[
                 loop.expect("ended")
             finally:
                 loop.close()
-            shutil.rmtree(directory)
+            made.remove()
             content = {one["name"]: one for one in loaded["candidates"]}
             newest = content.get(loaded["newest"])
             if newest is None or newest["step"] != measured["last_step"]:
@@ -221,8 +224,8 @@ def strays(files: dict[str, int], content: list[Json]) -> Json:
 
 def trial(options: argparse.Namespace, loop: Loop, kill: Json, scratch: Path) -> Json:
     """Trains until the kill, then restarts and loads."""
-    directory = scratch / "killed"
-    directory.mkdir()
+    made = MadeDirectory(scratch, name="killed")
+    directory = made.path
     common = {
         "saver": kill["saver"],
         "directory": str(directory),
@@ -251,7 +254,7 @@ def trial(options: argparse.Namespace, loop: Loop, kill: Json, scratch: Path) ->
     content = {one["name"]: one for one in loaded["candidates"]}
     result, step = outcome(reported, loaded["newest"], content)
     after = entries(directory)
-    shutil.rmtree(directory)
+    made.remove()
     return {
         **kill,
         "reported_step": reported,
@@ -523,15 +526,13 @@ def arguments(words: list[str]) -> argparse.Namespace:
 
 def run(options: argparse.Namespace) -> Json:
     options.dir.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="tzmark-", dir=options.dir)).resolve()
-    try:
+    with MadeDirectory(options.dir.resolve()) as made:
+        scratch = made.path
         loops = Loops(options)
         share = options.kill_step_ms / options.step_ms
         options.kill_products = max(1, round(loops.products * share))
         rounds = measure(options, loops, scratch)
         kills = kill_all(options, loops, scratch) if options.kills else []
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return {
         "schema_version": 1,
         "kind": "checkpoint-python",
@@ -560,7 +561,7 @@ def main(words: list[str]) -> int:
     try:
         document = run(options)
         if options.json:
-            options.json.write_text(json.dumps(document, indent=1) + "\n")
+            output_file.write(options.json, json.dumps(document, indent=1) + "\n")
     except (EnvironmentFailure, OSError) as error:
         print(f"bench-checkpoint-python: {error}", file=sys.stderr)
         return 3

@@ -407,6 +407,38 @@ time.sleep(1)
         self.assertIn("rank_2", files)
         self.assertNotIn(".tzmark-session", os.listdir(self.directory))
 
+    def test_the_session_is_written_through_no_planted_file(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        secret = self.directory.parent / "secret"
+        secret.write_text("secret")
+        session = self.directory / ".tzmark-session"
+        for planted in (session, self.directory / ".tzmark-session.new"):
+            for plant in (
+                lambda: planted.symlink_to(secret),
+                lambda: os.mkfifo(planted),
+            ):
+                plant()
+                with tzmark.Checkpointer(
+                    self.directory, rank=0, world_size=1, barrier=lambda ok: ok
+                ):
+                    pass
+                self.assertEqual(secret.read_text(), "secret")
+                planted.unlink(missing_ok=True)
+                self.assertEqual(list(self.directory.glob(".tzmark-session*")), [])
+
+    def test_a_planted_session_is_not_read(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        session = self.directory / ".tzmark-session"
+        secret = self.directory.parent / "secret"
+        secret.write_text("secret")
+        for plant in (lambda: session.symlink_to(secret), lambda: os.mkfifo(session)):
+            plant()
+            with self.assertRaises(OSError):
+                tzmark.Checkpointer(
+                    self.directory, rank=1, world_size=2, barrier=lambda ok: ok
+                )
+            session.unlink()
+
     def test_a_rank_that_cannot_save_fails_that_save_alone(self) -> None:
         meeting = threading.Barrier(2)
         passed = [True, True]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import os
+import secrets
+import stat
 import threading
 import traceback
 import uuid
@@ -309,10 +312,7 @@ class Checkpointer:
         self._agree(None)
         problem, session = None, ""
         try:
-            with open(
-                os.path.join(self._parent, _SESSION_NAME.encode()), encoding="ascii"
-            ) as file:
-                session = file.read()
+            session = _read_session(os.path.join(self._parent, _SESSION_NAME.encode()))
         except (
             Exception
         ) as error:  # noqa: BLE001 - the other ranks must not wait forever
@@ -322,9 +322,17 @@ class Checkpointer:
 
     def _write_session(self, session: str) -> None:
         name = os.path.join(self._parent, _SESSION_NAME.encode())
-        with open(name + b".new", "w", encoding="ascii") as file:
-            file.write(session)
-        os.replace(name + b".new", name)
+        # Others may be able to write to the directory: nobody can guess this name, and no link is followed.
+        new = name + b"." + secrets.token_hex(16).encode()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        created = os.open(new, flags, 0o600)
+        try:
+            with open(created, "w", encoding="ascii") as file:
+                file.write(session)
+            os.replace(new, name)
+        except BaseException:
+            os.unlink(new)
+            raise
 
     def _agree(self, problem: Exception | None) -> None:
         ok = True if self._barrier is None else self._barrier(problem is None)
@@ -336,6 +344,15 @@ class Checkpointer:
             )
         if not ok:
             raise UsageError("another rank has failed", "CKP-006", code=856)
+
+
+def _read_session(name: bytes) -> str:
+    """Reads what another rank has written, follows no link, and does not wait for the other end of a FIFO."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(name, flags), encoding="ascii") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", os.fsdecode(name))
+        return file.read()
 
 
 def _make_directory(name: bytes) -> None:

@@ -18,6 +18,10 @@ from pathlib import Path
 import tensorizer
 import torch
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "reports"))
+
+import output_file  # noqa: E402
+
 
 def ours_ns(bench: Path, file: Path) -> int:
     """One open by the library, in nanoseconds."""
@@ -91,7 +95,7 @@ def main() -> int:
             "tensorizer_open_ns": upstream,
             "ratio": ratio,
         }
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+        output_file.write(arguments.json, json.dumps(result, indent=1) + "\n")
     return 0
 
 
