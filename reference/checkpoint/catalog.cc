@@ -155,7 +155,13 @@ CleanedCheckpoints clean_stale_checkpoints(const std::string& parent) {
       continue;
     }
     const auto locked = within.lock_directory(entry.name, Lock::kAlone);
-    if (!locked) continue;
+    if (!locked) {
+      // Saves and deletions in progress have closed theirs.
+      if (within.is_open_to_others(entry.name)) {
+        cleaned.kept.push_back(fmt::format("{}: not deleted: another process has locked it", name));
+      }
+      continue;
+    }
     if (const auto foreign = checkpoint::foreign_entry(*locked)) {
       cleaned.kept.push_back(fmt::format("{}: not deleted: it contains '{}', which no save writes", name, *foreign));
       continue;

@@ -1,17 +1,23 @@
 // Tests of finding, checking, keeping and clearing up checkpoints.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <filesystem>
+#include <mutex>
 #include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
 
 #include "checkpoint/names.h"
 #include "checkpoint/records.h"
 #include "os/directory.h"
 #include "testing/faults/system_calls.h"
 #include "testing/files/checkpoint_models.h"
+#include "testing/files/other_user.h"
 
 namespace tzmark {
 namespace {
@@ -459,6 +465,102 @@ TEST(CleanStale, MakesNoSaveFailWhileItHoldsTheNewDirectory) {
   checkpointer.wait();
   EXPECT_GE(locks, 3U);
   EXPECT_EQ(verify_checkpoint(directory / "a").step, 1U);
+}
+
+// Holds a lock of another process, for which the right to read is enough.
+class StrangersLock {
+ public:
+  StrangersLock(const std::string& directory, Lock lock) : directory_(directory) {
+    if (!try_lock(directory_.get(), lock)) throw std::runtime_error("cannot lock " + directory);
+  }
+
+ private:
+  const Directory directory_;
+};
+
+mode_t mode_of(const std::string& name) {
+  struct stat status {};
+  return ::stat(name.c_str(), &status) == 0 ? status.st_mode & 07777 : 0;
+}
+
+TEST(Locks, OfStrangersDoNotStopRetention) {
+  const test::TestDirectory directory;
+  CheckpointOptions options;
+  options.retention = {1, 0};
+  AsyncCheckpointer checkpointer(options);
+  save_steps(checkpointer, directory, {1});
+  const StrangersLock lock(directory / "step-1", Lock::kAlone);
+  save_steps(checkpointer, directory, {2});
+  EXPECT_THAT(directory.entries(), ElementsAre("latest", "step-2"));
+}
+
+TEST(Locks, OfStrangersDoNotStopAReplacement) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  checkpointer.save(directory / "a", small_model(1), {}, state_at(1));
+  checkpointer.wait();
+  const StrangersLock lock(directory / "a", Lock::kAlone);
+  checkpointer.save(directory / "a", small_model(2), {}, state_at(2));
+  checkpointer.wait();
+  EXPECT_EQ(verify_checkpoint(directory / "a").step, 2U);
+  EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
+}
+
+TEST(Locks, OfStrangersAreReportedByCleaning) {
+  const test::TestDirectory directory;
+  const std::string stale = marked(directory, "step-1", "dead");
+  std::filesystem::create_directory(stale);
+  {
+    const StrangersLock lock(stale, Lock::kShared);
+    const CleanedCheckpoints cleaned = clean_stale_checkpoints(directory.name());
+    EXPECT_THAT(cleaned.removed, testing::IsEmpty());
+    EXPECT_THAT(cleaned.kept, ElementsAre(stale + ": not deleted: another process has locked it"));
+    // That of a save in progress.
+    std::filesystem::permissions(stale, std::filesystem::perms(0700));
+    EXPECT_THAT(clean_stale_checkpoints(directory.name()).kept, testing::IsEmpty());
+  }
+  EXPECT_THAT(clean_stale_checkpoints(directory.name()).removed, ElementsAre(stale));
+}
+
+TEST(Locks, OthersCanOpenACheckpointOnlyWhenItIsComplete) {
+  const mode_t umask_before = ::umask(027);
+  const test::TestDirectory directory;
+  std::mutex mutex;
+  std::set<mode_t> modes;
+  {
+    const test::SystemCalls calls([&](const Call& call) {
+      if (call.kind != Call::Kind::kWrite) return true;
+      const std::lock_guard lock(mutex);
+      modes.insert(mode_of(std::filesystem::path(call.path).parent_path()));
+      return true;
+    });
+    AsyncCheckpointer checkpointer;
+    save_steps(checkpointer, directory, {1});
+  }
+  ::umask(umask_before);
+  EXPECT_THAT(modes, ElementsAre(0700U));
+  EXPECT_EQ(mode_of(directory / "step-1"), 0750U);
+  EXPECT_FALSE(std::filesystem::exists(directory / "step-1/rank_0"));
+}
+
+TEST(Locks, OthersCannotLockASaveInProgress) {
+  if (!test::can_be_other_user()) GTEST_SKIP() << test::kNoOtherUser;
+  const test::TestDirectory directory;
+  ASSERT_EQ(::chmod(directory.name().c_str(), 0755), 0);
+  unsigned refused = 0, opened = 0;
+  const test::SystemCalls calls([&](const Call& call) {
+    if (call.kind != Call::Kind::kSync || call.path.find("/step-1.tmp-") == std::string::npos) return true;
+    const std::string temporary = std::filesystem::path(call.path).parent_path();
+    if (temporary == directory.name()) return true;
+    const int result =
+        test::as_other_user([&] { return ::open(temporary.c_str(), O_RDONLY | O_DIRECTORY) < 0 ? 0 : 1; });
+    ++(result == 0 ? refused : opened);
+    return true;
+  });
+  AsyncCheckpointer checkpointer;
+  save_steps(checkpointer, directory, {1});
+  EXPECT_GT(refused, 2U);
+  EXPECT_EQ(opened, 0U);
 }
 
 TEST(Catalog, GoesOnWithoutWhatCannotBeRead) {

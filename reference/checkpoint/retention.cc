@@ -58,8 +58,9 @@ std::vector<CheckpointInfo> RetentionPolicy::doomed(const Directory& parent, con
 }
 
 void RetentionPolicy::remove_checkpoint(const Directory& parent, const std::string& name) {
-  // The lock keeps other processes from deleting the same files.
-  const auto locked = parent.lock_directory(name, Lock::kShared);
+  // The lock keeps other processes from deleting the same files. One that excludes it is held by a stranger: saves lock
+  // nothing but temporary names exclusively.
+  const auto locked = parent.lock_or_open_directory(name);
   if (!locked) return;
   if (const auto foreign = foreign_entry(*locked)) {
     warnings_.push_back(
@@ -69,6 +70,8 @@ void RetentionPolicy::remove_checkpoint(const Directory& parent, const std::stri
   const std::string temporary = temporary_name(name, new_save_id());
   parent.rename_no_replace(name, temporary);
   parent.sync();
+  // If that is refused, others may keep it from being cleaned up later.
+  static_cast<void>(locked->close_to_others());
   remove_content(*locked);
   parent.remove_directory(temporary);
 }

@@ -21,6 +21,8 @@ namespace {
 
 constexpr int kLockTriesMax = 100;
 constexpr std::chrono::milliseconds kLockPause{1};
+// Until it is committed: others could lock what they can open, and so stop the save or its cleaning.
+constexpr mode_t kClosedMode = 0700;
 
 std::uint64_t write_format(File& file, const TensorTable& tensors, const TensorSource& source,
                            const CheckpointOptions& options) {
@@ -73,7 +75,7 @@ void PendingCheckpoint::lock_temporary() {
       throw Error(ErrorCode::kFileLocked, fmt::format("{}: it is in use", parent_->path(temporary_)));
     }
     if (tries > 0) std::this_thread::sleep_for(kLockPause);
-    is_ours = parent_->make_directory(temporary_) || is_ours;
+    is_ours = parent_->make_directory(temporary_, kClosedMode) || is_ours;
     if (!is_ours && writer_ == Writer::kAlone) {
       throw Error(ErrorCode::kOpenFailed, fmt::format("{}: it exists already", parent_->path(temporary_)));
     }
@@ -218,6 +220,7 @@ void PendingCheckpoint::commit(std::uint64_t step, std::uint32_t world_size, std
   if (latest == Latest::kMoves) write_small_file(*own_, std::string(kLatestName), name_ + "\n");
   const CommitRecord record{save_id_, step, world_size, unix_now_ns(), std::move(written)};
   write_record(*own_, "", kCommitName, serialize_commit(record));
+  open_to_others();
   own_->sync();
   const bool replaces = take_name();
   if (latest == Latest::kMoves) {
@@ -225,6 +228,16 @@ void PendingCheckpoint::commit(std::uint64_t step, std::uint32_t world_size, std
     parent_->sync();
   }
   if (replaces) remove_replaced();
+}
+
+// Gives the checkpoint the permissions that any new directory gets here, by umask and ACL.
+void PendingCheckpoint::open_to_others() {
+  const std::string shown_by = rank_directory(0);
+  const bool is_made = own_->make_directory(shown_by);
+  if (!own_->give_mode_of(shown_by)) {
+    warning_ = fmt::format("{}: its owner alone can read it: its permissions cannot be changed", parent_->path(name_));
+  }
+  if (is_made) own_->remove_directory(shown_by);
 }
 
 void PendingCheckpoint::remove_replaced() {
@@ -260,7 +273,7 @@ bool PendingCheckpoint::take_name() {
   if (exchanges) {
     require_good_copy();
     // Unlocked, it would look stale under its temporary name.
-    old_ = parent_->lock_directory(name_, Lock::kShared);
+    old_ = parent_->lock_or_open_directory(name_);
     if (!old_) {
       throw Error(ErrorCode::kFileLocked, fmt::format("{}: another process is deleting it", parent_->path(name_)));
     }
@@ -272,6 +285,8 @@ bool PendingCheckpoint::take_name() {
   // Until the parent is synced, a loss of power may undo the exchange: both checkpoints have to stay.
   stays_ = true;
   parent_->sync();
+  // If that is refused, others may keep it from being cleaned up later.
+  if (exchanges) static_cast<void>(old_->close_to_others());
   return exchanges;
 }
 

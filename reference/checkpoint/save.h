@@ -74,6 +74,7 @@ class PendingCheckpoint {
   void lock_temporary();
   void require_good_copy();
   void require_replaceable(const Directory& existing) const;
+  void open_to_others();
   void remove_replaced();
   void remove_temporary();
   bool take_name();

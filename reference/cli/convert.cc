@@ -47,6 +47,7 @@ struct ConvertOptions : InputOptions, OutputOptions {
     options.piece_bytes = common.part_bytes != 0 ? common.part_bytes : common.piece_bytes;
     options.io_path = common.io_path;
     options.existing = common.existing;
+    options.names_wait = common.names_wait;
     options.progress = common.progress;
     return options;
   }
@@ -98,6 +99,10 @@ void run(const ConvertOptions& options) {
   ProgressLine progress("convert", options.progress);
   WriteOptions write_options = with_file_name(options.output, [&] { return options.convert_options(); });
   write_options.progress = progress.callback();
+  write_options.names_wait.notice = [&](const std::string& line) {
+    progress.clear();
+    tell(fmt::format("tzmark: {}: {}", options.output, line));
+  };
   const InputSource input(options);
   progress.expect(input.file_bytes());
   with_file_names(options.output, options.file_name, [&] { write_output(options, std::move(write_options), input); });

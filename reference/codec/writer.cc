@@ -3,11 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "codec/undo_journal.h"
 #include "codec/write_plan.h"
 #include "codec/write_records.h"
 #include "os/atomic_file.h"
 #include "os/name_changes.h"
+#include "os/names_lock.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -15,10 +18,12 @@ namespace {
 
 // Renames the head last, since it is useless without its data. Between the two renames the old data has a temporary
 // name: FORMAT.md, appendix A, says how to recover from a kill at that moment.
-void commit_pair(const std::shared_ptr<const Directory>& directory, AtomicFile& head, AtomicFile& data) {
+void commit_pair(const std::shared_ptr<const Directory>& directory, const NamesWait& wait, AtomicFile& head,
+                 AtomicFile& data) {
   data.finish();
   head.finish();
-  const NamesLock until_both_have_their_names(directory);
+  const std::array finished = {&data, &head};
+  const auto until_both_have_their_names = NamesLock::take_or_keep(directory, wait, finished);
   change_names(directory, [&](NameChanges& changes) {
     changes.place(data);
     changes.sync();
@@ -99,7 +104,7 @@ WriteResult write_file(const std::string& file_name, const TensorTable& tensors,
   const WriteResult result =
       write_tensors(output.file(), tensors, source, options, data_output ? &data_output->file() : nullptr);
   if (data_output) {
-    commit_pair(directory, output, *data_output);
+    commit_pair(directory, options.names_wait, output, *data_output);
   } else {
     output.commit();
   }

@@ -106,6 +106,10 @@ Descriptor Directory::open_file(const std::string& entry, int flags, Links links
   return open_at(get(), entry, flags | O_NONBLOCK | O_NOCTTY | (links == Links::kRefuse ? O_NOFOLLOW : 0));
 }
 
+Descriptor Directory::open_file_or_create(const std::string& entry, mode_t mode) const {
+  return open_at(get(), entry, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode);
+}
+
 Descriptor Directory::create(const std::string& entry, mode_t mode) const {
   Descriptor created = open_at(get(), entry, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
   if (created.get() < 0) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot create", path(entry)));
@@ -154,8 +158,8 @@ void Directory::forget_cached(const std::string& entry) const {
   static_cast<void>(::posix_fadvise(open_regular(entry).get(), 0, 0, POSIX_FADV_DONTNEED));
 }
 
-bool Directory::make_directory(const std::string& entry) const {
-  if (::mkdirat(get(), entry.c_str(), 0777) == 0) return true;
+bool Directory::make_directory(const std::string& entry, mode_t mode) const {
+  if (::mkdirat(get(), entry.c_str(), mode) == 0) return true;
   const int error_number = errno;
   struct stat status {};
   if (error_number == EEXIST && ::fstatat(get(), entry.c_str(), &status, 0) == 0 && S_ISDIR(status.st_mode)) {
@@ -169,18 +173,53 @@ Directory Directory::open_directory(const std::string& entry) const {
   return {path(entry), require_open(open_directory_at(get(), entry, O_NOFOLLOW), path(entry))};
 }
 
+// Returns nothing if another kind of entry has taken its name, or if this user may not open it for locking.
+std::optional<Directory> Directory::open_lockable(const std::string& entry) const {
+  Descriptor opened = open_at(get(), entry, O_NOFOLLOW | O_RDONLY | O_DIRECTORY);
+  const bool is_refused = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EACCES;
+  if (opened.get() < 0 && is_refused) return std::nullopt;
+  return Directory(path(entry), require_open(std::move(opened), path(entry)));
+}
+
+bool Directory::gets_lock(Lock lock) const {
+  if (try_lock(get(), lock)) return true;
+  if (errno == EWOULDBLOCK) return false;
+  throw_errno(ErrorCode::kUnavailable, fmt::format("{}: cannot lock the directory", name_));
+}
+
 std::optional<Directory> Directory::lock_directory(const std::string& entry, Lock lock) const {
-  Descriptor opened = open_directory_at(get(), entry, O_NOFOLLOW);
-  // The last two: another kind of entry has taken its name.
-  if (opened.get() < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)) return std::nullopt;
-  Directory locked(path(entry), require_open(std::move(opened), path(entry)));
-  if (!try_lock(locked.get(), lock)) {
-    if (errno == EWOULDBLOCK) return std::nullopt;
-    throw_errno(ErrorCode::kUnavailable, fmt::format("{}: cannot lock the directory", locked.name()));
-  }
+  std::optional<Directory> locked = open_lockable(entry);
   // The previous holder may have removed or renamed it.
-  if (!is_name_of(entry, locked.get())) return std::nullopt;
+  if (!locked || !locked->gets_lock(lock) || !is_name_of(entry, locked->get())) return std::nullopt;
   return locked;
+}
+
+std::optional<Directory> Directory::lock_or_open_directory(const std::string& entry) const {
+  std::optional<Directory> opened = open_lockable(entry);
+  if (opened) static_cast<void>(opened->gets_lock(Lock::kShared));
+  if (!opened || !is_name_of(entry, opened->get())) return std::nullopt;
+  return opened;
+}
+
+bool Directory::change_mode(mode_t mode) const {
+  // A file system without permissions gives all directories the same, and refuses to change them.
+  if (mode == (status_of(get()).st_mode & 07777) || ::fchmod(get(), mode) == 0) return true;
+  if (is_unsupported(errno) || errno == EPERM) return false;
+  throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot change its permissions", name_));
+}
+
+bool Directory::close_to_others() const { return change_mode(S_IRWXU); }
+
+bool Directory::give_mode_of(const std::string& entry) const {
+  struct stat status {};
+  if (::fstatat(get(), entry.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return change_mode(status.st_mode & 07777);
+  throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot read its status", path(entry)));
+}
+
+bool Directory::is_open_to_others(const std::string& entry) const {
+  struct stat status {};
+  return ::fstatat(get(), entry.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         (status.st_mode & (S_IRGRP | S_IROTH)) != 0;
 }
 
 void Directory::rename(const std::string& from, const Directory& to_directory, const std::string& to) const {

@@ -51,6 +51,8 @@ class Directory {
   // Opens a file without waiting for the other end of a FIFO. Returns an empty descriptor and leaves errno set if that
   // fails.
   Descriptor open_file(const std::string& entry, int flags, Links links = Links::kRefuse) const;
+  // Opens a file for reading and writing, or creates it. As above.
+  Descriptor open_file_or_create(const std::string& entry, mode_t mode) const;
   // Creates a file that must not exist, readable and writable.
   Descriptor create(const std::string& entry, mode_t mode) const;
   std::unique_ptr<File> create_file(const std::string& entry, std::string_view io_path) const;
@@ -65,12 +67,20 @@ class Directory {
   void forget_cached(const std::string& entry) const;
 
   // Returns false if there is such a directory, or a symbolic link to one.
-  bool make_directory(const std::string& entry) const;
+  bool make_directory(const std::string& entry, mode_t mode = 0777) const;
   Directory open_directory(const std::string& entry) const;
   // Opens and locks a directory until the result is destroyed or the process ends. The lock is advisory and moves with
-  // the directory when that is renamed. Returns nothing if another holder excludes this one, or if the directory lost
-  // its name before it was locked.
+  // the directory when that is renamed. Returns nothing if another holder excludes this one, if the directory lost its
+  // name before it was locked, or if this user may not open it.
+  // Anyone who may read a directory can lock it, so what must not be stopped is closed to others before.
   std::optional<Directory> lock_directory(const std::string& entry, Lock lock) const;
+  // The same with a shared lock, but where another holder excludes it, opens the directory without one.
+  std::optional<Directory> lock_or_open_directory(const std::string& entry) const;
+  // Lets its owner alone open this directory. Returns false where permissions cannot be changed.
+  bool close_to_others() const;
+  // Gives it the permissions of a directory in it. The same.
+  bool give_mode_of(const std::string& entry) const;
+  bool is_open_to_others(const std::string& entry) const;
 
   // Replaces what has the new name. It may be in another directory.
   void rename(const std::string& from, const std::string& to) const { rename(from, *this, to); }
@@ -96,6 +106,9 @@ class Directory {
  private:
   Directory(std::string name, Descriptor descriptor) : name_(std::move(name)), descriptor_(std::move(descriptor)) {}
   Descriptor open_regular(const std::string& entry) const;
+  std::optional<Directory> open_lockable(const std::string& entry) const;
+  bool gets_lock(Lock lock) const;
+  bool change_mode(mode_t mode) const;
 
   std::string name_;
   Descriptor descriptor_;

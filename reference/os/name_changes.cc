@@ -2,14 +2,11 @@
 #include "os/name_changes.h"
 
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include "os/atomic_file.h"
@@ -42,24 +39,6 @@ bool is_special(const Directory& directory, const std::string& name) {
 }
 
 }  // namespace
-
-NamesLock::NamesLock(std::shared_ptr<const Directory> directory) : directory_(std::move(directory)) {
-  using namespace std::chrono_literals;
-  constexpr auto kWait = 5s;
-  constexpr auto kPause = 20ms;
-  const auto deadline = std::chrono::steady_clock::now() + kWait;
-  while (!try_lock(directory_->get(), Lock::kAlone)) {
-    // NFS reports EBADF: it locks only what is open for writing.
-    if (is_unsupported(errno) || errno == EBADF || errno == ENOLCK) return;
-    if (errno != EWOULDBLOCK) throw_errno(ErrorCode::kOpenFailed, "cannot lock the directory");
-    if (std::chrono::steady_clock::now() >= deadline) {
-      throw Error(ErrorCode::kFileLocked, "another process is changing names in the directory: try again later");
-    }
-    std::this_thread::sleep_for(kPause);
-  }
-}
-
-NamesLock::~NamesLock() { ::flock(directory_->get(), LOCK_UN); }
 
 bool can_link(const AtomicFile& file) {
   const auto& state = AtomicFileIn::state(file);

@@ -63,19 +63,6 @@ class NameChanges {
   std::vector<std::string> removed_at_end_;
 };
 
-// An exclusive advisory lock on a directory, for processes that change several names in it. Waits some seconds, then
-// throws TZE-ENV-008. Has no effect on file systems that cannot lock directories (NFS).
-class NamesLock {
- public:
-  explicit NamesLock(std::shared_ptr<const Directory> directory);
-  NamesLock(const NamesLock&) = delete;
-  NamesLock& operator=(const NamesLock&) = delete;
-  ~NamesLock();
-
- private:
-  const std::shared_ptr<const Directory> directory_;
-};
-
 // Calls action with a NameChanges and undoes its changes if it throws. The error then names what could not be undone.
 template <typename Action>
 void change_names(std::shared_ptr<const Directory> directory, Action&& action) {

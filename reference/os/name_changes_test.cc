@@ -220,17 +220,6 @@ TEST_F(NameChangesTest, FindsOutWhatCanReplace) {
   EXPECT_EQ(room.entries(), names);
 }
 
-TEST_F(NameChangesTest, OneAtATime) {
-  const test::TestDirectory room;
-  const auto directory = std::make_shared<const Directory>(room.name());
-  const auto other = std::make_shared<const Directory>(room.name());
-  {
-    const NamesLock lock(directory);
-    EXPECT_EQ(caught([&] { const NamesLock refused(other); }).code, ErrorCode::kFileLocked);
-  }
-  const NamesLock lock(other);
-}
-
 // What a child process leaves that a signal ends.
 class SignalTest : public ::testing::Test {
  protected:

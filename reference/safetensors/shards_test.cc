@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <chrono>
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "os/name_changes.h"
+#include "os/names_lock.h"
 #include "safetensors/old_set.h"
 #include "safetensors/shard_index.h"
 #include "testing/caught.h"
@@ -300,16 +301,34 @@ TEST(Shards, ReplaceAModelThatAnotherWriterMadeMeanwhile) {
   }
 }
 
+// What took hours to write must not be lost because another process does not end.
 TEST(Shards, ReplaceAModelThatIsLocked) {
   const test::TestDirectory room;
   write(room, hundreds(3), 200);
-  const auto names = room.entries();
+  SafetensorsWriteOptions options;
+  options.names_wait.elapsed_max = std::chrono::milliseconds(100);
   {
-    const NamesLock lock(std::make_shared<const Directory>(room.name()));
-    EXPECT_EQ(error_of([&] { write(room, hundreds(4), 200); }), ErrorCode::kFileLocked);
-    EXPECT_EQ(room.entries(), names);
+    const NamesLock lock(std::make_shared<const Directory>(room.name()), options.names_wait);
+    EXPECT_EQ(error_of([&] { write(room, hundreds(4), 200, options); }), ErrorCode::kFileLocked);
   }
   expect_same_data(hundreds(3), SafetensorsReader::open(room / kIndex));
+  // As the error says.
+  for (const std::string& entry : room.entries()) {
+    const std::size_t mark = entry.find(".tmp-");
+    if (mark != std::string::npos) std::filesystem::rename(room / entry, room / entry.substr(0, mark));
+  }
+  expect_same_data(hundreds(4), SafetensorsReader::open(room / kIndex));
+}
+
+// Anyone who may read a directory can lock it.
+TEST(Shards, AreNotStoppedByALockOfTheDirectory) {
+  const test::TestDirectory room;
+  const Directory other(room.name());
+  ASSERT_TRUE(try_lock(other.get(), Lock::kAlone));
+  SafetensorsWriteOptions options;
+  options.names_wait.elapsed_max = std::chrono::milliseconds(100);
+  write(room, hundreds(4), 200, options);
+  expect_same_data(hundreds(4), SafetensorsReader::open(room / kIndex));
 }
 
 TEST(Shards, ReplaceAModelWhoseIndexIsDamaged) {

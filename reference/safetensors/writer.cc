@@ -13,6 +13,7 @@
 #include "codec/tensor_digest.h"
 #include "os/atomic_file.h"
 #include "os/name_changes.h"
+#include "os/names_lock.h"
 #include "safetensors/dtypes.h"
 #include "safetensors/header.h"
 #include "safetensors/old_set.h"
@@ -309,7 +310,10 @@ class ShardedOutput {
 
   // Renames all files. At any time the index names complete shards of a single model.
   void commit() {
-    const NamesLock until_all_have_their_names(directory_);
+    std::vector<AtomicFile*> finished;
+    for (const auto& shard : shards_) finished.push_back(shard.get());
+    finished.push_back(index_.get());
+    const auto until_all_have_their_names = NamesLock::take_or_keep(directory_, options_.names_wait, finished);
     // Another process may have replaced the model since the constructor read its index.
     old_files_ = safetensors::files_of_index(*directory_, names_.index);
     change_names(directory_, [&](NameChanges& changes) {

@@ -8,6 +8,7 @@
 // Errors: TZE-ENV rules with the file offset; TZE-AVL-001 for a path that is not available on this machine.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -174,6 +175,13 @@ class AtomicFile {
 
  private:
   std::unique_ptr<State> state_;
+};
+
+// How to wait for another process that changes names in a directory, where several files get their names together.
+struct NamesWait {
+  // After that, the new files keep their temporary names, and the call fails with TZE-ENV-008.
+  std::chrono::milliseconds elapsed_max = std::chrono::minutes(1);
+  std::function<void(const std::string& line)> notice;  // told once, after a second
 };
 
 // Installs handlers, for programs: when a signal (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGXFSZ) ends the

@@ -124,7 +124,8 @@ struct SafetensorsWriteOptions {
   std::size_t piece_bytes = 2 << 20;
   std::string io_path = "auto";
   AtomicFile::Existing existing = AtomicFile::Existing::kReplace;
-  Progress progress;  // bytes of tensor data
+  NamesWait names_wait = {};  // of the sharded form, whose files get their names together
+  Progress progress;          // bytes of tensor data
 };
 
 struct SafetensorsWriteResult {
