@@ -42,8 +42,7 @@ NextFile case_files(const Manifest& manifest, const std::vector<Case>& cases) {
       const Case& item = cases[next++];
       // The model knows only the .tensors format.
       if (item.operation != Operation::kRead || item.layout == "safetensors") continue;
-      check_case_file(manifest, item);
-      return ComparedFile{item.id, read_file(manifest.directory / item.path), {item.key_hex, item.passphrase}};
+      return ComparedFile{item.id, read_case_file(manifest, item), {item.key_hex, item.passphrase}};
     }
     return std::nullopt;
   };
@@ -186,7 +185,7 @@ void add_against_options(CLI::App& app, AgainstArguments& arguments) {
 int run_against(const AgainstArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
   const Manifest manifest = load_corpus(arguments.run.corpus, prefix);
   const InputModeOptions input = arguments.run.input(prefix);
-  check_input_modes(input, manifest.directory, cancelled);
+  check_input_modes(input, cancelled);
   const std::vector<Case> cases = select_cases(manifest, arguments.run.selection);
   check_output_files({arguments.run.json_file}, arguments.run.input_files(manifest));
   std::optional<mutation::Findings> findings;

@@ -7,6 +7,7 @@
 #include "runner/console.h"
 #include "runner/errors.h"
 #include "runner/process.h"
+#include "runner/scratch_folder.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -120,9 +121,12 @@ void add_run_options(CLI::App& app, RunOptions& options, const char* seed_text) 
   add_json_option(app, options.json_file);
 }
 
-void check_input_modes(const InputModeOptions& input, const fs::path& folder, const std::atomic<bool>& cancelled) {
+void check_input_modes(const InputModeOptions& input, const std::atomic<bool>& cancelled,
+                       const std::optional<fs::path>& folder) {
   if (std::ranges::find(input.modes, InputMode::kReadOnly) == input.modes.end()) return;
-  std::vector<std::string> command = read_only_prefix(input, folder);
+  // Where files to ask about are put.
+  const ScratchFolder temporary;
+  std::vector<std::string> command = read_only_prefix(input, folder.value_or(temporary.path()));
   command.push_back("true");
   const ProcessResult process = run_process(command, {}, cancelled);
   if (process.end == ProcessEnd::kExited && process.exit_status == 0) return;

@@ -72,7 +72,7 @@ void write_reports(const ConformArguments& arguments, const SuiteRun& run, const
 void add_conform_options(CLI::App& app, ConformArguments& arguments) {
   add_run_options(app, arguments.run, "seed of short reads and offsets (default: 20)");
   add_policy_options(app, arguments.run.policy);
-  app.add_option("--keep", arguments.kept, "keep specification, data and result of encode cases, one folder per case")
+  app.add_option("--keep", arguments.kept, "keep copies of specification, data and result of encode cases, one folder per case")
       ->type_name("DIR");
   CLI::Option* const known =
       app.add_option("--known", arguments.known_file, "list of expected failures; any difference from it fails the run")
@@ -103,9 +103,10 @@ int run_conform(const ConformArguments& arguments, const fs::path& prefix, const
     return 0;
   }
   const SuiteOptions options = suite_options(arguments, prefix);
-  check_input_modes(options.input, manifest.directory, cancelled);
+  check_input_modes(options.input, cancelled);
   check_outputs(arguments, manifest);
   const std::vector<KnownFailure> known = known_failures(arguments);
+  load_expected(manifest, cases);
   const Adapter adapter = arguments.run.adapter.start(prefix, cancelled);
   if (!arguments.repro_case.empty()) return print_repro(manifest, adapter, options.input, arguments.repro_case);
   warn_of_stale_exclusions(manifest, adapter.profile());

@@ -125,9 +125,15 @@ class ConformTest(unittest.TestCase):
         if verdict in ("valid", "integrity-failure", "implementation-defined"):
             (self.corpus / f"{case_id}.json").write_text(json.dumps(CONTENT))
             case["expected"] = f"{case_id}.json"
+            digest = hashlib.sha256(json.dumps(CONTENT).encode()).hexdigest()
+            case["expected_sha256"] = digest
         if verdict == "implementation-defined":
             case["open_choice"] = "Whether it is read."
         self.manifest["cases"].append(case)
+
+    def adapter(self, *options: str) -> str:
+        """The fake adapter, which answers about this corpus."""
+        return adapter("--corpus", str(self.corpus), *options)
 
     def save(self) -> None:
         (self.corpus / "manifest.json").write_text(json.dumps(self.manifest))
@@ -136,7 +142,9 @@ class ConformTest(unittest.TestCase):
         self, *options: str | Path, behaviours: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
         cases = [word for rule in behaviours for word in ("--case", rule)]
-        return conform("--corpus", self.corpus, "--adapter", adapter(*cases), *options)
+        return conform(
+            "--corpus", self.corpus, "--adapter", self.adapter(*cases), *options
+        )
 
     # Exit statuses and the last line.
 
@@ -194,7 +202,7 @@ class ConformTest(unittest.TestCase):
     def test_a_crash_shows_its_last_words(self) -> None:
         run = self.run_on_corpus(behaviours=("invalid=exception",))
         self.assertEqual(run.returncode, 1)
-        self.assertIn("stderr: ValueError: cannot unpack invalid.bin", run.stdout)
+        self.assertIn("stderr: ValueError: cannot unpack invalid", run.stdout)
 
     def test_no_case_ran(self) -> None:
         # Both are known, and no case is both.
@@ -226,6 +234,59 @@ class ConformTest(unittest.TestCase):
         run = conform("--corpus", self.corpus, "--adapter", "/nonexistent/adapter")
         self.assertEqual((run.returncode, "No such file" in run.stderr), (3, True))
 
+    def test_an_adapter_cannot_change_what_is_expected(self) -> None:
+        """Its wrong answer fails, and neither this run nor a later one takes it for the right one."""
+        run = self.run_on_corpus(behaviours=("valid=overwrite-expectation",))
+        self.assertEqual((run.returncode, run.stdout), (3, ""))
+        self.assertIn("valid.json has SHA-256 ", run.stderr)
+        self.assertIn("restore the corpus", run.stderr)
+        run = conform("corpus", "check", "--corpus", self.corpus)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("6 cases, 1 wrong", run.stdout)
+        self.assertEqual(self.run_on_corpus().returncode, 3)
+
+    def test_the_path_of_a_file_tells_nothing(self) -> None:
+        """An adapter without a reader, which judges by the path and by what lies above it, fails."""
+        judge = self.folder / "judge.py"
+        judge.write_text(
+            """import json, pathlib, sys
+if sys.argv[1] == "capabilities":
+    print(json.dumps({"protocol": 1, "name": "n", "version": "1", "commands": ["verify"],
+                      "reads": {"layouts": ["v1"], "shapes": ["pipe", "offset"]}}))
+    sys.exit(0)
+file = pathlib.Path(sys.argv[2])
+manifests = [up / "manifest.json" for up in file.parents if (up / "manifest.json").exists()]
+listed = [case for name in manifests for case in json.loads(name.read_text())["cases"]
+          if case["path"].endswith(file.name)]
+if listed or any(word in str(file) for word in ("invalid", "malformed")):
+    print(json.dumps({"rejected": {"rule": None, "offset": None, "message": "by its path"}}))
+    sys.exit(1)
+print(json.dumps({"verified": True}))
+"""
+        )
+        (self.corpus / "invalid").mkdir()
+        for case in self.manifest["cases"]:
+            path = f"invalid/{case['path']}"
+            shutil.move(self.corpus / case["path"], self.corpus / path)
+            case["path"] = path
+        self.save()
+        result = self.folder / "result.json"
+        modes = ["file", "pipe", "short-reads", "offset"]
+        modes += ["read-only"] if HAS_READ_ONLY else []
+        run = conform(
+            *("--corpus", self.corpus, "--json", result, "--shape", ",".join(modes)),
+            *("--adapter", shlex.join([sys.executable, "-I", str(judge)])),
+        )
+        self.assertEqual(run.returncode, 1, run.stderr)
+        answers = {
+            (step["shape"], step["answer"]["kind"])
+            for case in json.loads(result.read_text())["cases"]
+            for step in case["steps"]
+            if step["shape"] != "short-reads"
+        }
+        expected = {(mode, "accepted") for mode in modes if mode != "short-reads"}
+        self.assertEqual(answers, expected)
+
     def test_report_not_writable(self) -> None:
         (self.folder / "file").touch()
         for option in ("--json", "--junit", "--html", "--keep"):
@@ -241,7 +302,7 @@ class ConformTest(unittest.TestCase):
         self.assertEqual((run.returncode, run.stdout), (3, ""))
         for command in (
             ("mutate", "--count", "2"),
-            ("against", "--with", adapter()),
+            ("against", "--with", self.adapter()),
             ("minimize", self.corpus / "valid.bin"),
         ):
             run = conform(*command, "--json", self.folder / "none/file")
@@ -430,7 +491,7 @@ class ConformTest(unittest.TestCase):
                 ("conform",),
                 ("corpus", "list"),
                 ("mutate", "--count", "2"),
-                ("against", "--with", adapter()),
+                ("against", "--with", self.adapter()),
             ):
                 run = conform(*command, "--corpus", self.corpus, *words)
                 self.assertEqual((run.returncode, run.stdout), (2, ""), words)
@@ -464,7 +525,7 @@ class ConformTest(unittest.TestCase):
             "--corpus",
             self.corpus,
             "--adapter",
-            adapter("--profile", json.dumps(profile)),
+            self.adapter("--profile", json.dumps(profile)),
         )
         self.assertEqual(run.returncode, 0)
         self.assertIn("lacks 'telepathy'", run.stderr)
@@ -476,7 +537,10 @@ class ConformTest(unittest.TestCase):
             [
                 CONFORM,
                 *("--corpus", self.corpus),
-                *("--adapter", adapter("--case", f"{mark}=honest", "--case", "*=hang")),
+                *(
+                    "--adapter",
+                    self.adapter("--case", f"{mark}=honest", "--case", "*=hang"),
+                ),
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -562,7 +626,7 @@ class ConformTest(unittest.TestCase):
         }
         options = (
             *("--corpus", self.corpus),
-            *("--adapter", adapter("--profile", json.dumps(profile))),
+            *("--adapter", self.adapter("--profile", json.dumps(profile))),
             *("--json", self.folder / "result.json"),
         )
         for served, more in ((True, ()), (False, ("--one-shot",))):
@@ -588,7 +652,7 @@ class ConformTest(unittest.TestCase):
         run = conform(
             *("--corpus", self.corpus, "--jobs", "1"),
             *("--json", result, "--junit", junit, "--html", page, "--adapter"),
-            adapter(
+            self.adapter(
                 *("--profile", json.dumps(profile)),
                 *(word for each in behaviours for word in ("--case", each)),
             ),
@@ -729,7 +793,7 @@ esac
                 f"sh {shlex.quote(str(blind))}",
                 "no read of the file came by the library",
             ),
-            (self.moved_program(), adapter(), "that shortens them was not loaded"),
+            (self.moved_program(), self.adapter(), "that shortens them was not loaded"),
         ):
             run = subprocess.run(
                 [program, "--corpus", self.corpus, "--adapter", command]
@@ -822,7 +886,7 @@ esac
         helper.write_text("#!/bin/sh\necho 'no mount namespace' >&2\nexit 125\n")
         helper.chmod(0o755)
         run = subprocess.run(
-            [program, "--corpus", self.corpus, "--adapter", adapter()]
+            [program, "--corpus", self.corpus, "--adapter", self.adapter()]
             + ["--shape", "file,read-only"],
             capture_output=True,
             text=True,
@@ -1002,7 +1066,15 @@ esac
         (self.folder / "sitecustomize.py").write_text(f"open({str(mark)!r}, 'w')")
         page = self.folder / "page.html"
         run = subprocess.run(
-            [CONFORM, "--corpus", self.corpus, "--adapter", adapter(), "--html", page],
+            [
+                CONFORM,
+                "--corpus",
+                self.corpus,
+                "--adapter",
+                self.adapter(),
+                "--html",
+                page,
+            ],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": ":/none"},
             capture_output=True,
@@ -1014,7 +1086,7 @@ esac
     def test_html_without_python_or_jinja(self) -> None:
         options = (
             *("--corpus", self.corpus),
-            *("--adapter", adapter()),
+            *("--adapter", self.adapter()),
             *("--html", self.folder / "page.html"),
         )
         run = conform(*options, env={"TZMARK_PYTHON": "/nonexistent/python3"})

@@ -20,8 +20,10 @@ int check(const Manifest& manifest) {
   std::size_t wrong = 0;
   for (const Case& item : manifest.cases) {
     try {
-      check_case_file(manifest, item);
-      load_expected(manifest, item);
+      read_case_file(manifest, item);
+      std::vector<Case> alone = {item};
+      load_expected(manifest, alone);
+      expected_of(alone.front());
     } catch (const EnvironmentError& error) {
       say("{}\n", error.what());
       ++wrong;
@@ -49,7 +51,8 @@ void export_files(const Manifest& manifest, const fs::path& folder) {
   if (fs::exists(folder, error) && !fs::is_empty(folder, error)) {
     throw UsageError(fmt::format("{}: already exists and is not empty", folder.string()));
   }
-  for (const Case& item : manifest.cases) check_case_file(manifest, item);
+  for (const Case& item : manifest.cases) read_case_file(manifest, item);
+  check_unchanged(manifest, manifest.cases);
   for (const fs::path& file : files_of(manifest)) {
     fs::create_directories((folder / file).parent_path(), error);
     if (!error) fs::copy_file(manifest.directory / file, folder / file, error);

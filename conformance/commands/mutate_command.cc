@@ -115,7 +115,7 @@ int run_mutate(const MutateArguments& arguments, const fs::path& prefix, const s
   const std::vector<Case> cases = select_cases(manifest, arguments.run.selection);
   const Policies policies = arguments.run.policy.policies(manifest);
   const InputModeOptions input = arguments.run.input(prefix);
-  check_input_modes(input, manifest.directory, cancelled);
+  check_input_modes(input, cancelled);
   check_output_files({arguments.run.json_file}, arguments.run.input_files(manifest));
   const Adapter adapter = arguments.run.adapter.start(prefix, cancelled);
   warn_of_stale_exclusions(manifest, adapter.profile());

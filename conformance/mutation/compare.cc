@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
 #include "model/text.h"
 #include "mutation/assess.h"
 #include "mutation/minimize.h"
 #include "runner/difference.h"
-#include "runner/file_content.h"
-#include "runner/scratch_folder.h"
+#include "runner/sha256.h"
+#include "runner/staged_file.h"
 #include "runner/workers.h"
 
 namespace tzmark::conformance::mutation {
@@ -45,21 +46,21 @@ class Asking {
   // Puts the file where the questions after it find it.
   void stage_file(model::Bytes bytes) {
     bytes_ = bytes;
-    std::error_code none;
-    std::filesystem::remove(file_, none);
     // Another name for each, for implementations that remember what they read.
-    file_ = folder_.path() / fmt::format("{}.tensors", number_++);
-    write_file(file_, model::text_of(bytes));
+    file_.emplace(stage_.folder(), bytes_, ".tensors");
+    watched_.emplace(file_->path(), sha256_of(bytes_));
   }
 
   // Nothing if the input mode cannot be had for this implementation.
   std::optional<Answered> ask(const Adapter& adapter, const Way& way, const FileSecret& secret) {
     Feed feed;
     feed.bytes = bytes_;
-    Question question{way.command, file_, {}, secret.key_hex, secret.passphrase, nullptr};
+    // The other implementation may have changed it.
+    if (!watched_->is_as_before()) stage_file(bytes_);
+    Question question{way.command, file_->path(), {}, secret.key_hex, secret.passphrase, nullptr};
     if (way.command == Command::kStream) question.feed = &feed;
     const Limits limits = options_.limits.over(limits_for_file(bytes_.size()));
-    const Step step = stage_.ask(way.mode, question, folder_.path(), bytes_, adapter, limits);
+    const Step step = stage_.ask(way.mode, question, stage_.folder(), bytes_, adapter, limits);
     if (!step.untried.empty()) {
       untried_.emplace(way.mode, fmt::format("{}: {}", adapter.profile().name, step.untried));
       return std::nullopt;
@@ -74,11 +75,10 @@ class Asking {
 
  private:
   const AgainstOptions& options_;
-  ScratchFolder folder_;
   Stage stage_;
-  std::filesystem::path file_;
+  std::optional<StagedFile> file_;
+  std::optional<WatchedFile> watched_;
   model::Bytes bytes_;
-  std::size_t number_ = 0;
   std::map<InputMode, std::string> untried_;
 };
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
+#include <string>
 #include <system_error>
 
 #include "mutation/choices.h"
@@ -67,8 +69,10 @@ fs::path Findings::add(const Finding& finding) {
   Json entry = entry_of(finding, path);
   write_output_file(directory_ / path, {reinterpret_cast<const char*>(finding.bytes.data()), finding.bytes.size()});
   if (finding.expected && may_be_read(finding.item.verdict)) {
+    const std::string expected = dump_lines(*finding.expected);
     entry["expected"] = finding.item.id + ".json";
-    write_output_file(directory_ / (finding.item.id + ".json"), dump_lines(*finding.expected));
+    entry["expected_sha256"] = sha256_of(std::as_bytes(std::span(expected)));
+    write_output_file(directory_ / (finding.item.id + ".json"), expected);
   }
   manifest_["cases"].push_back(entry);
   write_output_file(directory_ / "manifest.json", dump_lines(manifest_));

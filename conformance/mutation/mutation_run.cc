@@ -9,10 +9,9 @@
 #include <unordered_set>
 
 #include "runner/explain.h"
-#include "runner/file_content.h"
-#include "runner/scratch_folder.h"
 #include "runner/sha256.h"
 #include "runner/stage.h"
+#include "runner/staged_file.h"
 #include "runner/workers.h"
 
 namespace tzmark::conformance::mutation {
@@ -66,25 +65,33 @@ class Asker {
       trial.judgement.reason = *reason;
       return;
     }
-    const std::filesystem::path file = folder_.path() / "mutated.tensors";
-    const auto& bytes = trial.mutated.bytes;
-    write_file(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    for (const InputMode mode : options_->suite.input.modes) {
-      for (const Command command : commands_in(mode, profile)) {
-        if (command != Command::kStream) ask(command, mode, file, trial);
-      }
-    }
+    ask_in_all_modes(trial);
     trial.judgement = judge_case(item, trial.steps);
     if (trial.steps.empty()) trial.judgement.reason = absence(options_->suite.input.modes.front());
   }
 
  private:
-  void ask(Command command, InputMode mode, const std::filesystem::path& file, Trial& trial) {
+  void ask_in_all_modes(Trial& trial) {
+    const auto& bytes = trial.mutated.bytes;
+    const StagedFile file(stage_.folder(), bytes, ".tensors");
+    WatchedFile watched(file.path(), sha256_of(bytes));
+    for (const InputMode mode : options_->suite.input.modes) {
+      for (const Command command : commands_in(mode, adapter_->profile())) {
+        if (command == Command::kStream) continue;
+        ask(command, mode, file.path(), watched, trial);
+        // An answer about a changed file says nothing about this one.
+        if (!watched.is_as_before()) return;
+      }
+    }
+  }
+
+  void ask(Command command, InputMode mode, const std::filesystem::path& file, WatchedFile& watched, Trial& trial) {
     const Case& item = trial.assessment.item;
     const auto& bytes = trial.mutated.bytes;
     const Question question{command, file, {}, item.key_hex, item.passphrase};
-    Step step = stage_.ask(mode, question, folder_.path(), bytes, *adapter_, item.limits);
+    Step step = stage_.ask(mode, question, stage_.folder(), bytes, *adapter_, item.limits);
     judge_step(item, trial.assessment.expected, adapter_->profile(), step);
+    if (!watched.is_as_before()) judge_changed_file(step);
     if (is_failure(step.outcome)) step.explanation = explain(item, step, bytes, trial.assessment.description);
     step.answer.document = Json();
     std::string().swap(step.process.stdout_text);
@@ -94,7 +101,6 @@ class Asker {
   const Adapter* adapter_;
   const MutationOptions* options_;
   Stage stage_;
-  ScratchFolder folder_;
 };
 
 // What a run keeps of each mutated file.

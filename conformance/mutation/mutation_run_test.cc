@@ -94,7 +94,8 @@ TEST_F(MutationRunTest, FindingsAreACorpus) {
   Findings findings(folder.path() / "found");
   findings.add(
       {trial.assessment.item, trial.mutated.bytes, trial.assessment.expected, "accepted-invalid", "why", "cmd"});
-  const Manifest manifest = load_manifest(findings.directory());
+  Manifest manifest = load_manifest(findings.directory());
+  load_expected(manifest, manifest.cases);
   ASSERT_EQ(manifest.cases.size(), 1u);
   const Adapter again = model({"TZR-REC-009"});
   const auto results = run_suite(manifest, manifest.cases, again, {}, kGoOn, [](std::size_t) {});

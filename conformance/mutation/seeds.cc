@@ -5,7 +5,6 @@
 
 #include "runner/errors.h"
 #include "runner/explain.h"
-#include "runner/file_content.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
@@ -14,8 +13,7 @@ namespace {
 constexpr std::uint64_t kSeedBytesMax = 16 << 10;
 
 Seed load_seed(const Manifest& manifest, const Case& item) {
-  check_case_file(manifest, item);
-  Seed seed{&item, read_file(manifest.directory / item.path), {}, {}, {}};
+  Seed seed{&item, read_case_file(manifest, item), {}, {}, {}};
   const model::Secret secret = secret_of(item);
   seed.description = model::describe(seed.bytes, secret);
   seed.draft = take_apart(seed.bytes, secret);

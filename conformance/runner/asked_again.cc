@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
-#include "runner/file_content.h"
 #include "runner/short_sequence.h"
+#include "runner/staged_file.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -48,14 +49,16 @@ std::string describe(const OnlyAfterEarlier& only_after) {
 
 }  // namespace
 
-Question question_of(const Manifest& manifest, const Case& item, Command command) {
+Question question_of(std::filesystem::path file, const Case& item, Command command) {
   return {.command = command,
-          .file = manifest.directory / item.path,
+          .file = std::move(file),
           .out = {},
           .key_hex = item.key_hex,
           .passphrase = item.passphrase,
           .feed = nullptr};
 }
+
+std::string_view suffix_of(const Case& item) { return item.layout == "safetensors" ? ".safetensors" : ".tensors"; }
 
 void AskedAgain::examine(const Case& item, Step& step, RandomValues& random_values, const Ask& ask) {
   if (!step.service) return;
@@ -98,8 +101,9 @@ Step AskedAgain::repeat(const Asked& asked, RandomValues& random_values) {
   if (asked.command == Command::kEncode) {
     return run_encode_case(manifest_, item, adapter_, limits, std::nullopt, random_values);
   }
-  const std::vector<std::byte> content = read_file(manifest_.directory / item.path);
-  return stage_.ask(asked.mode, question_of(manifest_, item, asked.command), manifest_.directory, content, adapter_,
+  const std::vector<std::byte> content = read_case_file(manifest_, item);
+  const StagedFile file(stage_.folder(), content, suffix_of(item));
+  return stage_.ask(asked.mode, question_of(file.path(), item, asked.command), stage_.folder(), content, adapter_,
                     limits);
 }
 
@@ -147,7 +151,7 @@ std::string AskedAgain::repeat_command(const std::vector<Asked>& questions) cons
     const bool secret = (item.key_hex || item.passphrase) && !secrets_are_public_;
     // Other input modes, and the data of a specification, need more than a line.
     if (secret || asked.command == Command::kEncode || asked.mode != InputMode::kFile) return "";
-    served.push_back(question_of(manifest_, item, asked.command));
+    served.push_back(question_of(manifest_.directory / item.path, item, asked.command));
   }
   return adapter_.served_shell_command(served);
 }

@@ -6,8 +6,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "runner/adapter.h"
@@ -67,7 +69,10 @@ class AskedAgain {
   std::vector<Asked> asked_;  // of processes that serve
 };
 
-// The question of a command about the file of a case.
-Question question_of(const Manifest& manifest, const Case& item, Command command);
+// The question of a command about a case, whose file is at this place.
+Question question_of(std::filesystem::path file, const Case& item, Command command);
+
+// The end of the name under which the file of a case is asked about.
+std::string_view suffix_of(const Case& item);
 
 }  // namespace tzmark::conformance

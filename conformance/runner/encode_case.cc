@@ -58,6 +58,33 @@ std::uint64_t data_bytes_of(const Json& specification) {
   return size_bytes;
 }
 
+Json specification_of(const Manifest& manifest, const Case& item) {
+  const std::vector<std::byte> text = read_case_file(manifest, item);
+  try {
+    return Json::parse(reinterpret_cast<const char*>(text.data()),
+                       reinterpret_cast<const char*>(text.data()) + text.size());
+  } catch (const Json::exception& error) {
+    throw EnvironmentError(fmt::format("case {}: {}: {}", item.id, item.path.string(), error.what()));
+  }
+}
+
+// Copies what an adapter wrote next to its specification, for people. The adapter itself worked in a place that does
+// not tell it the case.
+void keep(const Json& specification, const fs::path& out, const fs::path& to) {
+  const ScratchFolder folder(to);
+  write_specification(specification, folder.path());
+  const fs::path kept = folder.path() / out.filename();
+  std::error_code error;
+  // An earlier run has written it. A directory of this name is not ours to empty.
+  fs::remove(kept, error);
+  if (error) throw EnvironmentError(fmt::format("{}: cannot be removed: {}", kept.string(), error.message()));
+  // Only a file: a FIFO in its place would not end.
+  if (fs::is_regular_file(fs::symlink_status(out, error))) fs::copy_file(out, kept, error);
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw EnvironmentError(fmt::format("{}: {}", kept.string(), error.message()));
+  }
+}
+
 }  // namespace
 
 std::optional<std::string> RandomValues::take_nonce(const std::string& key_hex, const std::string& nonce,
@@ -75,20 +102,17 @@ std::optional<std::string> RandomValues::take_salt(const std::string& salt, cons
 
 Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const Limits& limits,
                      const std::optional<fs::path>& kept, RandomValues& random) {
-  const ScratchFolder folder(kept ? std::optional(*kept / item.id) : std::nullopt);
-  const Json specification = read_json(manifest.directory / item.path);
+  const ScratchFolder folder;
+  const Json specification = specification_of(manifest, item);
   const Question question = {.command = Command::kEncode,
                              .file = write_specification(specification, folder.path()),
                              .out = folder.path() / "out.tensors",
                              .key_hex = item.key_hex,
                              .passphrase = item.passphrase,
                              .feed = nullptr};
-  std::error_code failed;
-  // In a kept folder, an earlier run has written it. A folder of this name is not ours to empty.
-  fs::remove(question.out, failed);
-  if (failed) throw EnvironmentError(fmt::format("{}: cannot be removed: {}", question.out.string(), failed.message()));
   Step step = adapter.ask(question, limits);
-  const std::optional<Json> expected = load_expected(manifest, item);
+  if (kept) keep(specification, question.out, *kept / item.id);
+  const std::optional<Json> expected = expected_of(item);
   if (fs::symlink_status(question.out).type() == fs::file_type::not_found) {
     judge_encode_step(item, expected, adapter.profile(), nullptr, step);
     return step;

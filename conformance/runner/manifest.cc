@@ -5,8 +5,10 @@
 
 #include <array>
 #include <set>
+#include <stdexcept>
 
 #include "runner/errors.h"
+#include "runner/file_content.h"
 #include "runner/sha256.h"
 
 namespace tzmark::conformance {
@@ -15,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kSchemaVersion = 1;
+constexpr const char* kManifestName = "manifest.json";
 
 constexpr std::array<std::string_view, 6> kVerdictNames = {
     "valid", "malformed", "invalid", "authentication-failure", "integrity-failure", "implementation-defined"};
@@ -59,7 +62,12 @@ Case parse_case(const Json& entry, Operation operation) {
   item.key_hex = optional_field<std::string>(entry, "key_hex");
   item.passphrase = optional_field<std::string>(entry, "passphrase");
   if (item.key_hex && item.passphrase) throw EnvironmentError("both key_hex and passphrase");
-  if (const auto expected = optional_field<std::string>(entry, "expected")) item.expected = parse_path(*expected);
+  if (const auto expected = optional_field<std::string>(entry, "expected")) {
+    item.expected = parse_path(*expected);
+    // Without it, an answer that somebody changed would be taken for the expected one.
+    if (!entry.contains("expected_sha256")) throw EnvironmentError("'expected' without 'expected_sha256'");
+    item.expected_sha256 = entry.at("expected_sha256").get<std::string>();
+  }
   if (item.verdict == Verdict::kValid && !item.expected) throw EnvironmentError("a valid case without 'expected'");
   const Json& limits = entry.at("limits");
   item.limits.memory_max_bytes = limits.at("memory_bytes").get<std::uint64_t>();
@@ -100,6 +108,24 @@ std::map<std::string, Rule> load_rules(const fs::path& path) {
   return rules;
 }
 
+// A file of a case, if it is what the manifest says.
+std::vector<std::byte> read_corpus_file(const Manifest& manifest, const Case& item, const fs::path& name,
+                                        const std::string& expected_sha256) {
+  const fs::path file = manifest.directory / name;
+  if (!fs::exists(file)) throw EnvironmentError(fmt::format("case {}: {} is missing", item.id, file.string()));
+  std::vector<std::byte> content = read_file(file);
+  // Of the bytes that are used, for the file may change at any time.
+  const std::string sha256 = sha256_of(content);
+  if (sha256 == expected_sha256) return content;
+  throw EnvironmentError(fmt::format("case {}: {} has SHA-256 {}, but the manifest says {}: restore the corpus",
+                                     item.id, file.string(), sha256, expected_sha256));
+}
+
+std::string read_expected(const Manifest& manifest, const Case& item) {
+  const std::vector<std::byte> content = read_corpus_file(manifest, item, *item.expected, item.expected_sha256);
+  return {reinterpret_cast<const char*>(content.data()), content.size()};
+}
+
 }  // namespace
 
 std::string_view name_of(Verdict verdict) { return kVerdictNames[static_cast<std::size_t>(verdict)]; }
@@ -115,7 +141,7 @@ Verdict required_verdict(const Case& item) {
 std::string_view name_of(Operation operation) { return operation == Operation::kRead ? "read" : "encode"; }
 
 Manifest load_manifest(const fs::path& directory) {
-  const fs::path path = directory / "manifest.json";
+  const fs::path path = directory / kManifestName;
   if (!fs::exists(path))
     throw EnvironmentError(fmt::format("no corpus at {}: it has no manifest.json", directory.string()));
   Manifest manifest;
@@ -165,19 +191,34 @@ Json describe(const Case& item) {
           {"tier", item.tier},     {"rules", item.rules},       {"why", item.why}};
 }
 
-void check_case_file(const Manifest& manifest, const Case& item) {
-  const fs::path file = manifest.directory / item.path;
-  if (!fs::exists(file)) throw EnvironmentError(fmt::format("case {}: {} is missing", item.id, file.string()));
-  const std::string sha256 = sha256_of_file(file);
-  if (sha256 != item.sha256) {
-    throw EnvironmentError(fmt::format("case {}: {} has SHA-256 {}, but the manifest says {}", item.id, file.string(),
-                                       sha256, item.sha256));
+std::vector<std::byte> read_case_file(const Manifest& manifest, const Case& item) {
+  return read_corpus_file(manifest, item, item.path, item.sha256);
+}
+
+void load_expected(const Manifest& manifest, std::vector<Case>& cases) {
+  for (Case& item : cases) {
+    if (item.expected) item.expected_text = std::make_shared<const std::string>(read_expected(manifest, item));
   }
 }
 
-std::optional<Json> load_expected(const Manifest& manifest, const Case& item) {
+std::optional<Json> expected_of(const Case& item) {
   if (!item.expected) return std::nullopt;
-  return read_json(manifest.directory / *item.expected);
+  if (!item.expected_text) throw std::logic_error(item.id + ": the expected answer was not loaded");
+  try {
+    return Json::parse(*item.expected_text);
+  } catch (const Json::exception& error) {
+    throw EnvironmentError(fmt::format("case {}: {}: {}", item.id, item.expected->string(), error.what()));
+  }
+}
+
+void check_unchanged(const Manifest& manifest, const std::vector<Case>& cases) {
+  const fs::path path = manifest.directory / kManifestName;
+  if (sha256_of_file(path) != manifest.sha256) {
+    throw EnvironmentError(fmt::format("{} was changed during the run: restore the corpus", path.string()));
+  }
+  for (const Case& item : cases) {
+    if (item.expected) read_expected(manifest, item);
+  }
 }
 
 }  // namespace tzmark::conformance

@@ -3,9 +3,11 @@
 // Thread-safety: values; the functions may be called from several threads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -68,7 +70,9 @@ struct Case {
   Json origin;
   std::optional<std::string> key_hex;
   std::optional<std::string> passphrase;
-  std::optional<std::filesystem::path> expected;  // canonical JSON, below the corpus; always there for valid files
+  std::optional<std::filesystem::path> expected;     // canonical JSON, below the corpus; always there for valid files
+  std::string expected_sha256;                       // of that file, if there is one
+  std::shared_ptr<const std::string> expected_text;  // its content, once load_expected has read it
   Limits limits;
   std::optional<std::uint64_t> pipe_max_bytes;  // what a reader may take from an endless pipe before it rejects
   std::optional<std::string> open_choice;       // of implementation-defined cases: what the reader may choose
@@ -104,10 +108,18 @@ Manifest load_manifest(const std::filesystem::path& directory);
 // The members "layout" to "why" of a case, as the manifest and results have them.
 Json describe(const Case& item);
 
-// Throws EnvironmentError if the file of the case is missing or differs from the manifest.
-void check_case_file(const Manifest& manifest, const Case& item);
+// The file of a case, or its specification. Throws EnvironmentError if it is missing or differs from the manifest.
+std::vector<std::byte> read_case_file(const Manifest& manifest, const Case& item);
 
-// The expected canonical JSON, if the case has it. Throws EnvironmentError if it cannot be read.
-std::optional<Json> load_expected(const Manifest& manifest, const Case& item);
+// Reads the expected answers of cases into them. An adapter could overwrite the files, so this comes before its start.
+// Throws EnvironmentError if a file is missing or differs from the manifest.
+void load_expected(const Manifest& manifest, std::vector<Case>& cases);
+
+// The expected canonical JSON, if the case has it. Throws EnvironmentError if it is not JSON.
+// REQUIRES: load_expected has read it.
+std::optional<Json> expected_of(const Case& item);
+
+// Throws EnvironmentError if the manifest, or the expected answer of one of these cases, is no longer what was read.
+void check_unchanged(const Manifest& manifest, const std::vector<Case>& cases);
 
 }  // namespace tzmark::conformance

@@ -19,8 +19,9 @@ using ::testing::HasSubstr;
 std::string failure_of(TestCorpus& corpus) {
   corpus.save();
   try {
-    const Manifest manifest = load_manifest(corpus.directory());
-    check_case_file(manifest, manifest.cases.at(0));
+    Manifest manifest = load_manifest(corpus.directory());
+    read_case_file(manifest, manifest.cases.at(0));
+    load_expected(manifest, manifest.cases);
   } catch (const EnvironmentError& error) {
     return error.what();
   }
@@ -38,7 +39,8 @@ TEST(Manifest, ReadsEveryField) {
   corpus.add("two", "authentication-failure")["key_hex"] = "00ff";
   corpus.save();
 
-  const Manifest manifest = load_manifest(corpus.directory());
+  Manifest manifest = load_manifest(corpus.directory());
+  load_expected(manifest, manifest.cases);
   EXPECT_EQ(manifest.sha256, sha256_of_file(corpus.directory() / "manifest.json"));
   ASSERT_EQ(manifest.cases.size(), 2u);
   const Case& one = manifest.cases[0];
@@ -61,9 +63,9 @@ TEST(Manifest, ReadsEveryField) {
   EXPECT_EQ(one.limits.elapsed_max, std::chrono::milliseconds(1500));
   EXPECT_EQ(manifest.cases[1].verdict, Verdict::kAuthenticationFailure);
   EXPECT_EQ(manifest.cases[1].key_hex, "00ff");
-  EXPECT_EQ(load_expected(manifest, one)->at("data_version"), 1);
-  EXPECT_FALSE(load_expected(manifest, manifest.cases[1]));
-  EXPECT_NO_THROW(check_case_file(manifest, one));
+  EXPECT_EQ(expected_of(one)->at("data_version"), 1);
+  EXPECT_FALSE(expected_of(manifest.cases[1]));
+  EXPECT_EQ(read_case_file(manifest, one).size(), one.size_bytes);
 }
 
 TEST(Manifest, FindsAChangedFile) {
@@ -71,6 +73,29 @@ TEST(Manifest, FindsAChangedFile) {
   corpus.add("one", "valid");
   corpus.write("one.bin", "content of onf");
   EXPECT_THAT(failure_of(corpus), HasSubstr("but the manifest says"));
+}
+
+// Before a run, and at its end.
+TEST(Manifest, FindsAChangedExpectation) {
+  TestCorpus corpus;
+  corpus.add("one", "valid");
+  corpus.save();
+  Manifest manifest = load_manifest(corpus.directory());
+  load_expected(manifest, manifest.cases);
+  EXPECT_NO_THROW(check_unchanged(manifest, manifest.cases));
+  corpus.write("one.json", "{}");
+  EXPECT_EQ(expected_of(manifest.cases[0])->at("data_version"), 1) << "it was read again";
+  EXPECT_THROW(check_unchanged(manifest, manifest.cases), EnvironmentError);
+  EXPECT_THAT(failure_of(corpus), HasSubstr("one.json has SHA-256"));
+}
+
+TEST(Manifest, FindsThatItWasChangedItself) {
+  TestCorpus corpus;
+  corpus.add("one", "valid");
+  corpus.save();
+  const Manifest manifest = load_manifest(corpus.directory());
+  corpus.write("manifest.json", "{}");
+  EXPECT_THROW(check_unchanged(manifest, {}), EnvironmentError);
 }
 
 TEST(Manifest, FindsAMissingFile) {
@@ -103,6 +128,8 @@ TEST(Manifest, RefusesWhatItCannotUse) {
        },
        "both key_hex and passphrase"},
       {"valid without expectation", [](TestCorpus&, Json& entry) { entry.erase("expected"); }, "without 'expected'"},
+      {"expectation without digest", [](TestCorpus&, Json& entry) { entry.erase("expected_sha256"); },
+       "'expected' without 'expected_sha256'"},
       {"no time", [](TestCorpus&, Json& entry) { entry["limits"]["seconds"] = 0; }, "limits.seconds"},
       {"same id",
        [](TestCorpus& corpus, Json&) {

@@ -16,7 +16,6 @@
 #include "runner/file_content.h"
 #include "runner/odd_sizes.h"
 #include "runner/preload.h"
-#include "runner/scratch_folder.h"
 
 namespace tzmark::conformance {
 namespace {

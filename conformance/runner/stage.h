@@ -16,6 +16,7 @@
 #include "runner/manifest.h"
 #include "runner/preload.h"
 #include "runner/scratch_file.h"
+#include "runner/scratch_folder.h"
 #include "runner/shared_counts.h"
 
 namespace tzmark::conformance {
@@ -42,6 +43,9 @@ class Stage {
   // options has to outlive the object. Throws EnvironmentError if there is no place for temporary files.
   explicit Stage(const InputModeOptions& options);
 
+  // Of this user alone, and for the life of the object: where a file to ask about is put.
+  const std::filesystem::path& folder() const { return folder_.path(); }
+
   // Asks about a file below root with this content. Throws EnvironmentError as Adapter::ask does, and if this machine
   // cannot provide the input mode. REQUIRES: root is a folder.
   Step ask(InputMode mode, Question question, const std::filesystem::path& root, std::span<const std::byte> content,
@@ -53,6 +57,7 @@ class Stage {
   void shorten(const std::filesystem::path& file);
 
   const InputModeOptions& options_;
+  ScratchFolder folder_;
   ScratchFile count_file_;
   std::optional<Preload> short_reads_;  // made by the first question that needs it
 };

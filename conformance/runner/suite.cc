@@ -2,10 +2,8 @@
 #include "runner/suite.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <mutex>
 #include <set>
 
@@ -14,8 +12,7 @@
 #include "runner/encode_case.h"
 #include "runner/errors.h"
 #include "runner/explain.h"
-#include "runner/file_content.h"
-#include "runner/sha256.h"
+#include "runner/staged_file.h"
 #include "runner/workers.h"
 
 namespace tzmark::conformance {
@@ -28,40 +25,6 @@ std::vector<std::string> own_command(const Manifest& manifest, const Case& item,
   return {"tzmark", "conform", "--adapter", join_command(adapter.argv()), "--corpus", manifest.directory.string(),
           "--only", item.id};
 }
-
-// The file of a case, which the adapter must not change. Compares its status after each question, and its content only
-// if the status differs.
-class WatchedFile {
- public:
-  WatchedFile(const Manifest& manifest, const Case& item)
-      : path_(manifest.directory / item.path), sha256_(item.sha256), before_(status()) {}
-
-  bool is_as_before() {
-    const Status now = status();
-    if (now == before_) return true;
-    std::error_code none;
-    if (!fs::is_regular_file(fs::symlink_status(path_, none)) || sha256_of_file(path_) != sha256_) return false;
-    before_ = now;
-    return true;
-  }
-
- private:
-  // Device, inode, size, and when content and status were changed; zeros if there is none.
-  using Status = std::array<std::uint64_t, 7>;
-
-  Status status() const {
-    struct stat file {};
-    if (::lstat(path_.c_str(), &file) != 0) return {};
-    const auto number = [](auto value) { return static_cast<std::uint64_t>(value); };
-    return {number(file.st_dev),         number(file.st_ino),          number(file.st_size),
-            number(file.st_mtim.tv_sec), number(file.st_mtim.tv_nsec), number(file.st_ctim.tv_sec),
-            number(file.st_ctim.tv_nsec)};
-  }
-
-  fs::path path_;
-  std::string sha256_;
-  Status before_;
-};
 
 // The model knows the .tensors format alone.
 model::Description describe_read(std::span<const std::byte> file, const Case& item) {
@@ -93,22 +56,24 @@ struct FileQuestion {
   const Case& judged;  // the same, or with what this adapter may do instead
   const std::optional<Json>& expected;
   std::span<const std::byte> content;
+  std::filesystem::path file;
+  std::filesystem::path root;  // what the input mode read-only mounts
 };
 
 void ask_about(const FileQuestion& about, Worker& worker, std::vector<Step>& steps) {
-  const auto& [item, judged, expected, content] = about;
+  const auto& [item, judged, expected, content, name, root] = about;
   const Adapter& adapter = worker.adapter;
   const Limits limits = worker.options.limits.over(item.limits);
   // If the first bytes are reason enough to reject, the rest never ends.
   Feed feed = {.bytes = content, .endless = item.pipe_max_bytes.has_value()};
   if (item.pipe_max_bytes) feed.taken_max_bytes = *item.pipe_max_bytes;
-  WatchedFile file(worker.manifest, item);
+  WatchedFile file(name, item.sha256);
   for (const InputMode mode : worker.options.input.modes) {
     for (const Command command : commands_in(mode, adapter.profile())) {
-      Question question = question_of(worker.manifest, item, command);
+      Question question = question_of(name, item, command);
       if (command == Command::kStream) question.feed = &feed;
       const auto ask = [&](RandomValues&) {
-        Step asked = worker.stage.ask(mode, question, worker.manifest.directory, content, adapter, limits);
+        Step asked = worker.stage.ask(mode, question, root, content, adapter, limits);
         judge_step(judged, expected, adapter.profile(), asked);
         return asked;
       };
@@ -171,15 +136,15 @@ CaseResult judge_case_of(const Case& item, const Worker& worker,
 
 CaseResult run_case(const Case& item, Worker& worker) {
   // For skipped cases, too: a changed corpus must not be reported on.
-  check_case_file(worker.manifest, item);
+  const std::vector<std::byte> content = read_case_file(worker.manifest, item);
   return judge_case_of(item, worker, [&](const Case& judged, std::vector<Step>& steps) {
     if (item.operation == Operation::kEncode) {
       steps.push_back(ask_to_encode(item, worker));
       return;
     }
-    const std::optional<Json> expected = load_expected(worker.manifest, item);
-    const std::vector<std::byte> content = read_file(worker.manifest.directory / item.path);
-    ask_about({item, judged, expected, content}, worker, steps);
+    const std::optional<Json> expected = expected_of(item);
+    const StagedFile file(worker.stage.folder(), content, suffix_of(item));
+    ask_about({item, judged, expected, content, file.path(), worker.stage.folder()}, worker, steps);
   });
 }
 
@@ -286,6 +251,8 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
     if (result) finished.push_back(std::move(*result));
   }
   judge_ends_after_answers(adapter, finished);
+  // Later runs would be judged by what an adapter wrote there.
+  if (!cancelled) check_unchanged(manifest, cases);
   return finished;
 }
 
@@ -298,8 +265,8 @@ CaseResult run_file_case(const Manifest& manifest, const Case& item, std::span<c
     Worker worker(manifest, adapter, options, random_values, budget);
     results.push_back(judge_case_of(item, worker, [&](const Case& judged, std::vector<Step>& steps) {
       // The adapter may have changed it when it started.
-      check_case_file(manifest, item);
-      ask_about({item, judged, expected, content}, worker, steps);
+      read_case_file(manifest, item);
+      ask_about({item, judged, expected, content, manifest.directory / item.path, manifest.directory}, worker, steps);
     }));
   });
   judge_ends_after_answers(adapter, results);
@@ -317,7 +284,8 @@ std::string repro_command(const Manifest& manifest, const Case& item, const Adap
     own.insert(own.end(), {"--shape", std::string(name_of(step.mode)), "--seed", std::to_string(input.seed)});
     return join_command(own);
   }
-  return input_shell_command(step.mode, question_of(manifest, item, step.command), manifest, adapter, input);
+  return input_shell_command(step.mode, question_of(manifest.directory / item.path, item, step.command), manifest,
+                             adapter, input);
 }
 
 Decisive decisive_step(const CaseResult& result, const Profile& profile, const std::vector<InputMode>& modes) {

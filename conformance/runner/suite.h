@@ -49,8 +49,9 @@ struct CaseResult {
 };
 
 // Runs the commands that the adapter has on each case: decode, verify and stream in each input mode, or encode. The
-// results are in the order of the cases. Throws EnvironmentError if a file of the corpus differs from the manifest, or
-// a process cannot be started. If cancelled becomes true, leaves out unfinished cases. Calls progress after each case.
+// results are in the order of the cases. REQUIRES: load_expected has read the cases. Throws EnvironmentError if a file
+// of the corpus differs from the manifest, also at the end, or a process cannot be started. If cancelled becomes true,
+// leaves out unfinished cases. Calls progress after each case.
 std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Case>& cases, const Adapter& adapter,
                                   const SuiteOptions& options, const std::atomic<bool>& cancelled,
                                   const std::function<void(std::size_t done)>& progress);

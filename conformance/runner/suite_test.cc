@@ -8,6 +8,7 @@
 #include <signal.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <map>
 #include <thread>
 
@@ -24,12 +25,25 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+// The manifest of a corpus, with the answers that it expects.
+Manifest loaded(const TestCorpus& corpus) {
+  corpus.save();
+  Manifest manifest = load_manifest(corpus.directory());
+  load_expected(manifest, manifest.cases);
+  return manifest;
+}
+
+// The options of an adapter that answers about this corpus.
+std::vector<std::string> of(const TestCorpus& corpus, std::vector<std::string> options) {
+  options.insert(options.begin(), {"--corpus", corpus.directory().string()});
+  return options;
+}
+
 // The results by id. Options go to the adapter: which case misbehaves, and how.
 std::map<std::string, CaseResult> run(TestCorpus& corpus, std::vector<std::string> options,
                                       SuiteOptions suite_options = {.jobs = 2, .limits = {}, .kept = {}}) {
-  corpus.save();
-  const Manifest manifest = load_manifest(corpus.directory());
-  const Adapter adapter(fake_adapter(options), kNotCancelled);
+  const Manifest manifest = loaded(corpus);
+  const Adapter adapter(fake_adapter(of(corpus, std::move(options))), kNotCancelled);
   std::size_t last_done = 0;
   std::map<std::string, CaseResult> by_id;
   for (CaseResult& result : run_suite(manifest, manifest.cases, adapter, suite_options, kNotCancelled,
@@ -161,10 +175,9 @@ TEST(Suite, DiskIsLimited) {
 TEST(Suite, LimitsCannotBeBought) {
   TestCorpus corpus;
   for (const char* id : {"spike", "slow"}) corpus.add(id, "valid");
-  corpus.save();
-  const Manifest manifest = load_manifest(corpus.directory());
+  const Manifest manifest = loaded(corpus);
   const Adapter adapter(
-      fake_adapter({"--costly-start", "--case", "spike=spike-after-a-costly-start", "--case", "slow=hang"}),
+      fake_adapter(of(corpus, {"--costly-start", "--case", "spike=spike-after-a-costly-start", "--case", "slow=hang"})),
       kNotCancelled);
   EXPECT_GT(adapter.idle_rss_bytes(), 700u << 20);
   EXPECT_GT(adapter.idle_elapsed(), 4s);
@@ -217,9 +230,8 @@ const char* const kReadsOnly = R"({"protocol": 1, "name": "fake", "version": "1"
 TEST(Suite, OneRunAfterAnotherHasServicesOfItsOwn) {
   TestCorpus corpus;
   for (const char* id : {"a", "b", "c", "d"}) corpus.add(id, "valid");
-  corpus.save();
-  const Manifest manifest = load_manifest(corpus.directory());
-  const Adapter adapter(fake_adapter({"--profile", kServes}), kNotCancelled);
+  const Manifest manifest = loaded(corpus);
+  const Adapter adapter(fake_adapter(of(corpus, {"--profile", kServes})), kNotCancelled);
   SuiteOptions options;
   options.jobs = 2;
   // Threads of a later run have the ids of earlier ones, whose services die with them.
@@ -411,8 +423,7 @@ TEST(Suite, Stream) {
   corpus.add("late", "malformed")["limits"]["pipe_bytes"] = 65536;
   const std::string profile = R"({"protocol": 1, "name": "fake", "version": "1", "commands": ["stream"],
                                   "reads": {"layouts": ["v1"]}})";
-  const auto results =
-      run(corpus, {"--profile", profile, "--streamed-corpus", corpus.directory().string(), "--case", "late=read-on"});
+  const auto results = run(corpus, {"--profile", profile, "--case", "late=read-on"});
   EXPECT_EQ(results.at("right").outcome, Outcome::kPass) << results.at("right").reason;
   EXPECT_EQ(results.at("right").steps[0].process.stdin_taken_bytes, std::string("content of right").size());
   EXPECT_EQ(results.at("early").outcome, Outcome::kPass) << results.at("early").reason;
@@ -430,10 +441,7 @@ TEST(Suite, StreamInPieces) {
                                   "reads": {"layouts": ["v1"]}})";
   SuiteOptions options;
   options.input.modes = {InputMode::kFile, InputMode::kShortReads};
-  const auto results = run(
-      corpus,
-      {"--profile", profile, "--streamed-corpus", corpus.directory().string(), "--case", "hasty=refuse-after-one-read"},
-      options);
+  const auto results = run(corpus, {"--profile", profile, "--case", "hasty=refuse-after-one-read"}, options);
   EXPECT_EQ(results.at("right").outcome, Outcome::kPass) << results.at("right").reason;
   const CaseResult& hasty = results.at("hasty");
   EXPECT_THAT(hasty.reason, HasSubstr("stream (short-reads): rejected"));
@@ -624,9 +632,8 @@ TEST(Suite, ProfileExcuses) {
 TEST(Suite, ResultsAreInTheOrderOfTheCases) {
   TestCorpus corpus;
   for (int i = 0; i < 12; ++i) corpus.add(fmt::format("case-{}", i), "valid");
-  corpus.save();
-  const Manifest manifest = load_manifest(corpus.directory());
-  const Adapter adapter(fake_adapter({}), kNotCancelled);
+  const Manifest manifest = loaded(corpus);
+  const Adapter adapter(fake_adapter(of(corpus, {})), kNotCancelled);
   const auto results = run_suite(manifest, manifest.cases, adapter, {.jobs = 4, .limits = {}, .kept = {}},
                                  kNotCancelled, [](std::size_t) {});
   ASSERT_EQ(results.size(), 12u);
@@ -642,13 +649,32 @@ TEST(Suite, AChangedCorpusIsAnError) {
   EXPECT_THROW(run(corpus, {}), EnvironmentError);
 }
 
+TEST(Suite, AnAdapterThatOverwritesTheExpectationDoesNotPass) {
+  TestCorpus corpus;
+  corpus.add("one", "valid");
+  EXPECT_THROW(run(corpus, {"--case", "one=overwrite-expectation"}), EnvironmentError);
+}
+
+// The copies that adapters were asked about, and what they left there.
+TEST(Suite, LeavesNoFiles) {
+  TestCorpus corpus;
+  corpus.add("one", "valid");
+  TestCorpus place;
+  const char* const before = std::getenv("TMPDIR");
+  const std::string restored = before ? before : "";
+  ::setenv("TMPDIR", place.directory().c_str(), 1);
+  const auto results = run(corpus, {"--case", "one:decode=remove-file"});
+  before ? ::setenv("TMPDIR", restored.c_str(), 1) : ::unsetenv("TMPDIR");
+  EXPECT_EQ(results.at("one").outcome, Outcome::kWrongData);
+  EXPECT_TRUE(std::filesystem::is_empty(place.directory()));
+}
+
 TEST(Suite, CancellingEndsIt) {
   TestCorpus corpus;
   for (int i = 0; i < 20; ++i) corpus.add(fmt::format("case-{}", i), "valid");
-  corpus.save();
-  const Manifest manifest = load_manifest(corpus.directory());
+  const Manifest manifest = loaded(corpus);
   std::atomic<bool> cancelled = false;
-  const Adapter adapter(fake_adapter({"--case", "case-1[0-9]=hang"}), cancelled);
+  const Adapter adapter(fake_adapter(of(corpus, {"--case", "case-1[0-9]=hang"})), cancelled);
   std::jthread canceller([&] {
     std::this_thread::sleep_for(2s);
     cancelled = true;

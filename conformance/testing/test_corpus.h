@@ -66,6 +66,7 @@ class TestCorpus {
       write(id + ".json", R"({"data_version": 1, "layout": "v1", "encrypted": false,
                               "tensors": [{"path": ["a"], "shape": [2, 3], "module_index": 0}]})");
       entry["expected"] = id + ".json";
+      entry["expected_sha256"] = sha256_of_file(directory_ / (id + ".json"));
     }
     manifest_["cases"].push_back(entry);
     return manifest_["cases"].back();
@@ -101,7 +102,10 @@ class TestCorpus {
                   {"why", "A reason."},
                   {"origin", {{"recipe", "recipes/none.py"}, {"seed", 1}}},
                   {"limits", {{"memory_bytes", 64 << 20}, {"seconds", 10}}}};
-    if (verdict == "valid") entry["expected"] = "encoded.json";
+    if (verdict == "valid") {
+      entry["expected"] = "encoded.json";
+      entry["expected_sha256"] = sha256_of_file(directory_ / "encoded.json");
+    }
     manifest_["encode_cases"].push_back(entry);
   }
 

@@ -100,9 +100,16 @@ class Case:
             "key_hex": self.key_hex,
             "passphrase": self.passphrase,
             "expected": self.expected_path,
+            "expected_sha256": expected_digest(self),
             "limits": LIMITS,
         }
         return {key: value for key, value in fields.items() if value is not None}
+
+
+def expected_digest(case: Any) -> str | None:
+    """The SHA-256 of the expected decode of a case, if it has one."""
+    path = case.expected_path
+    return None if path is None else hashlib.sha256(case.outputs()[path]).hexdigest()
 
 
 def with_pipe_limit(entry: Json) -> Json:

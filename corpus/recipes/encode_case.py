@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from case import LIMITS, Json
+from case import LIMITS, Json, expected_digest
 from recipe import rule_ids
 from specification import OPAQUE_ITEM_BYTES, Specification
 
@@ -73,6 +73,7 @@ class EncodeCase:
             "key_hex": self.key_hex,
             "passphrase": self.passphrase,
             "expected": self.expected_path,
+            "expected_sha256": expected_digest(self),
             "limits": LIMITS if self.passphrase is None else PASSPHRASE_LIMITS,
         }
         return {key: value for key, value in fields.items() if value is not None}

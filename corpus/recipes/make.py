@@ -194,8 +194,11 @@ def broken_entries(manifest: Json) -> Iterator[str]:
             yield f"{case['id']}: {path} differs from the manifest in SHA-256 or size"
         if "expected" in case:
             named.add(case["expected"])
-            if case["expected"] not in files:
+            expected = files.get(case["expected"])
+            if expected is None:
                 yield f"{case['id']}: {case['expected']} is not there"
+            elif hashlib.sha256(expected).hexdigest() != case["expected_sha256"]:
+                yield f"{case['id']}: {case['expected']} differs from the manifest in SHA-256"
         base = case["origin"].get("base")
         if base is not None and base not in ids:
             yield f"{case['id']}: there is no base case {base}"

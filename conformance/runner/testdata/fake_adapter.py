@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""An adapter that implements nothing: it looks the right answer up in the manifest above the file.
+"""An adapter that implements nothing: it looks the right answer up in the manifest of the corpus, by the file's digest.
 
-usage: fake_adapter.py [--case PATTERN=BEHAVIOUR]... [--profile JSON] [--idle-bytes N] COMMAND [FILE [OUT]] [options]
+usage: fake_adapter.py [--corpus DIR] [--case PATTERN=BEHAVIOUR]... [--profile JSON] [--idle-bytes N]
+                       COMMAND [FILE [OUT]] [options]
 
 Where told, it misbehaves. PATTERN is matched against the id of the case, or against ID:COMMAND if it holds a colon.
 Without a match the answer is honest, so a run with a few misbehaving cases shows what the suite makes of each kind of
@@ -15,6 +16,7 @@ import atexit
 import contextlib
 import fcntl
 import fnmatch
+import hashlib
 import io
 import json
 import os
@@ -55,43 +57,41 @@ PROFILE: Json = {
 class Question:
     """One command for one file, with what the manifest says about it."""
 
-    def __init__(self, command: str, file: Path, key: Json, out: Path | None) -> None:
+    def __init__(
+        self, command: str, file: Path, key: Json, out: Path | None, corpus: Path
+    ) -> None:
         self.command = command
         self.file = file
         self.out = out
+        self.corpus = corpus
         if command == "encode":
             # Tests put the case into its specification.
             self.case: Json = json.loads(file.read_text())["case"]
             return
+        cases = json.loads((corpus / "manifest.json").read_text())["cases"]
         if command == "stream":
             # Tests give streamed files no key, and their content names them.
             first = os.read(0, 64)
             more = sys.stdin.buffer.read(max(64 - len(first), 0))
             name = (first + more).split(b"\0")[0].decode()
             self.came_at_once = len(first) >= len(name)
-            self.corpus = file
             self.case = next(
-                case
-                for case in json.loads((file / "manifest.json").read_text())["cases"]
-                if f"content of {case['id']}" == name
+                case for case in cases if f"content of {case['id']}" == name
             )
             return
-        self.corpus = next(
-            folder for folder in file.parents if (folder / "manifest.json").exists()
-        )
-        manifest = json.loads((self.corpus / "manifest.json").read_text())
-        path = str(file.relative_to(self.corpus))
-        # Knows the answer without it, but the suite counts reads of the file where they are short.
-        file.read_bytes()
+        # The path of the file does not tell.
+        sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
         # One file may be several cases, which open it with different keys.
         matches = [
             case
-            for case in manifest["cases"]
-            if case["path"] == path
+            for case in cases
+            if case["sha256"] == sha256
             and {name: case[name] for name in KEYS if name in case} == key
         ]
         if len(matches) != 1:
-            raise ValueError(f"{len(matches)} cases open {path} with {key}")
+            raise ValueError(
+                f"{len(matches)} cases have this content, opened with {key}"
+            )
         self.case = matches[0]
 
     def expected(self) -> Json:
@@ -163,7 +163,7 @@ def wrong_data(question: Question) -> NoReturn:
 
 def raise_exception(question: Question) -> NoReturn:
     """Exits with status 1, as every uncaught exception in Python does: not a rejection."""
-    raise ValueError(f"cannot unpack {question.file.name}")
+    raise ValueError(f"cannot unpack {question.case['id']}")
 
 
 def exit_in_usage(question: Question) -> NoReturn:
@@ -433,6 +433,14 @@ def wrong_once(question: Question) -> NoReturn:
     honest(question)
 
 
+def overwrite_expectation(question: Question) -> NoReturn:
+    """Writes its wrong answer over the one that the corpus expects, and gives it."""
+    document = question.expected()
+    document["tensors"][0]["shape"] = [4, 4]
+    (question.corpus / question.case["expected"]).write_text(json.dumps(document))
+    honest(question)
+
+
 def wrong_now_and_then(question: Question) -> NoReturn:
     """Answers wrongly every second time, whatever else it was asked."""
     mark = question.corpus / ".asked"
@@ -488,6 +496,7 @@ BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "wrong-after-one": wrong_after_one,
     "wrong-after-two": wrong_after_two,
     "wrong-once": wrong_once,
+    "overwrite-expectation": overwrite_expectation,
     "wrong-now-and-then": wrong_now_and_then,
     "caught": crash_and_go_on,
 }
@@ -504,13 +513,14 @@ def behave(question: Question, rules: list[str]) -> NoReturn:
     honest(question)
 
 
-def served(request: Json, rules: list[str]) -> str:
+def served(request: Json, rules: list[str], corpus: Path) -> str:
     """What a process that was started for this question would print, as the answer of one that serves."""
     question = Question(
         request["command"],
         Path(request.get("file") or request["spec"]),
         {name: request[name] for name in KEYS if name in request},
         Path(request["out"]) if "out" in request else None,
+        corpus,
     )
     output = io.StringIO()
     status: Any = None
@@ -538,14 +548,14 @@ def serve_alone(name: Path) -> None:
     time.sleep(1)
 
 
-def serve(profile: str, rules: list[str]) -> None:
+def serve(profile: str, rules: list[str], corpus: Path) -> None:
     for line in sys.stdin:
         request = json.loads(line)
         if request["command"] == "capabilities":
             capabilities = json.loads(profile)
             print(json.dumps({"id": request["id"], "capabilities": capabilities}))
         else:
-            print(served(request, rules))
+            print(served(request, rules, corpus))
         sys.stdout.flush()
 
 
@@ -554,6 +564,7 @@ def main() -> None:
     parser.add_argument(
         "--case", action="append", default=[], metavar="PATTERN=BEHAVIOUR"
     )
+    parser.add_argument("--corpus", type=Path, help="where the answers are")
     parser.add_argument("--profile", default=json.dumps(PROFILE))
     parser.add_argument(
         "--idle-bytes", type=int, default=0, help="memory to hold from the start"
@@ -572,7 +583,6 @@ def main() -> None:
         "command",
         choices=["capabilities", "decode", "verify", "stream", "encode", "serve"],
     )
-    parser.add_argument("--streamed-corpus", type=Path, help="where stream looks")
     parser.add_argument("--at-end", type=Path, help="what serve makes when stdin ends")
     parser.add_argument("--starts-once", type=Path, help="what serve makes first")
     parser.add_argument("--starts-later", type=Path, help="what the first serve makes")
@@ -604,7 +614,7 @@ def main() -> None:
                 sys.exit("the first process does not serve")
         if arguments.serves_alone:
             serve_alone(arguments.serves_alone)
-        serve(arguments.profile, arguments.case)
+        serve(arguments.profile, arguments.case, arguments.corpus)
         if arguments.at_end:
             arguments.at_end.touch()
         return
@@ -613,9 +623,10 @@ def main() -> None:
     behave(
         Question(
             arguments.command,
-            arguments.file or arguments.streamed_corpus,
+            arguments.file,
             key,
             arguments.out,
+            arguments.corpus,
         ),
         arguments.case,
     )

@@ -15,6 +15,7 @@ and fail.
 """
 
 import argparse
+import hashlib
 import json
 import sys
 from collections.abc import Iterable, Iterator
@@ -43,7 +44,7 @@ def outputs() -> dict[str, bytes]:
             found[name] = content
     files = [case for case in cases if case.is_one_file]
     calls = [case for case in cases if not case.is_one_file]
-    entries = [case.manifest_entry() for case in files]
+    entries = [with_digest(case.manifest_entry(), found) for case in files]
     manifest = {
         "schema_version": 1,
         "archives": [],
@@ -55,6 +56,14 @@ def outputs() -> dict[str, bytes]:
     found["calls.json"] = text_of({"cases": [case.call_entry() for case in calls]})
     found["rules.json"] = text_of(rules())
     return found
+
+
+def with_digest(entry: Json, files: dict[str, bytes]) -> Json:
+    """An entry of the manifest, with the SHA-256 of its expected decode if it has one."""
+    if "expected" not in entry:
+        return entry
+    digest = hashlib.sha256(files[entry["expected"]]).hexdigest()
+    return entry | {"expected_sha256": digest}
 
 
 def files_of(case: Case) -> Iterator[tuple[str, bytes]]:
