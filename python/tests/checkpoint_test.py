@@ -15,6 +15,7 @@ import time
 import unittest
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import tzmark
@@ -66,6 +67,59 @@ class Checkpoints(unittest.TestCase):
             self.assertTrue(torch.equal(a, b))
         else:
             self.assertEqual(a, b)
+
+    def nested(self, levels: int) -> Any:
+        """Returns a state of mappings, lists and tuples in turn, so many levels deep."""
+        value: Any = np.zeros(2, "f4")
+        for level in range(levels):
+            kinds = ({"a": value}, [value], (value,))
+            value = kinds[level % 3] if level + 1 < levels else {"a": value}
+        return value
+
+    def mappings(self, levels: int) -> Any:
+        """Returns a state of mappings alone, which take the most room in the structure."""
+        value: Any = np.zeros(2, "f4")
+        for _ in range(levels):
+            value = {"a": value}
+        return value
+
+    def test_nesting(self) -> None:
+        checkpointer = tzmark.Checkpointer(self.directory)
+        for step, make in enumerate((self.nested, self.mappings)):
+            checkpointer.save(make(100), step)
+            checkpointer.wait()
+            self.equal(checkpointer.load(step).state_dict, make(100))
+            for levels in (101, 900, 5000):
+                with self.assertRaisesRegex(
+                    tzmark.UsageError, r"state_dict\['a'\].* deeper than 100 levels"
+                ):
+                    checkpointer.save(make(levels), 10)
+        endless: Any = {}
+        endless["self"] = endless
+        with self.assertRaisesRegex(tzmark.UsageError, "contains itself"):
+            checkpointer.save(endless, 10)
+        checkpointer.close()
+
+    def test_a_stored_structure_that_is_nested_too_deep(self) -> None:
+        node = '{"m":"a","f":"np"}'
+        metadata = {}
+        for name, levels in (("shallow", 100), ("deep", 101), ("deeper", 100_000)):
+            metadata[name] = '{"l":[' * levels + node + "]}" * levels
+        metadata["arrays"] = "[" * 100_000
+        metadata["mappings"] = '{"d":[["a",' * 400 + node + "]]}" * 400
+        for name, text in metadata.items():
+            with self.subTest(name=name):
+                with mock.patch("json.dumps", return_value=text):
+                    with tzmark.Checkpointer(self.directory / name) as checkpointer:
+                        checkpointer.save({"a": np.zeros(2, "f4")}, 1)
+                with tzmark.Checkpointer(self.directory / name) as checkpointer:
+                    if name == "shallow":
+                        self.assertIsInstance(checkpointer.load(1).state_dict, list)
+                        continue
+                    with self.assertRaisesRegex(
+                        tzmark.FormatError, "CKP-003.*deeper than"
+                    ):
+                        checkpointer.load(1)
 
     def test_structure(self) -> None:
         state = {

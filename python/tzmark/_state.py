@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,12 @@ from ._tensors import convert, is_tensor, is_torch
 # members d (a mapping: pairs of key and node), l (a list), u (a tuple), v (a value), m and o (a tensor of the model and
 # of the optimizer, by name; f is the framework that it was a tensor of).
 STRUCTURE = "tzmark.structure"
+
+# How deep mappings, lists and tuples may be nested. Python's parser of JSON takes up to three of its own levels for each,
+# of the 1000 that it shares with all functions that are being called.
+DEPTH_MAX = 100
+_JSON_LEVELS = 3
+_SHOWN_MAX = 8
 
 Place = tuple[Any, ...]
 
@@ -28,7 +35,10 @@ class Flat:
 
 
 def flatten(state: Any) -> Flat:
-    """Returns the tensors of a state dict. Raises TypeError for a value that cannot be saved."""
+    """Returns the tensors of a state dict.
+
+    Raises TypeError for a value that cannot be saved, and UsageError for one that is nested too deep.
+    """
     flat = Flat()
     tree = _node(state, (), flat)
     flat.metadata[STRUCTURE] = json.dumps(tree, separators=(",", ":"))
@@ -38,6 +48,12 @@ def flatten(state: Any) -> Flat:
 def _node(value: Any, place: Place, flat: Flat) -> dict[str, Any]:
     if value is None or isinstance(value, (bool, int, float, str)):
         return {"v": value}
+    if len(place) >= DEPTH_MAX and isinstance(value, (Mapping, list, tuple)):
+        where = "".join(f"[{part!r}]" for part in place[:_SHOWN_MAX])
+        raise UsageError(
+            f"state_dict{where}... is nested deeper than {DEPTH_MAX} levels, or contains itself: a checkpoint holds at "
+            "most that many levels of mappings, lists and tuples"
+        )
     if isinstance(value, Mapping):
         return {
             "d": [
@@ -81,6 +97,31 @@ def _key(key: Any, place: Place) -> str | int | float | bool | None:
     )
 
 
+_TOO_DEEP = f"it is nested deeper than {DEPTH_MAX} levels"
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        # Otherwise, it is the program that has called so many functions.
+        if _nesting(text) > _JSON_LEVELS * DEPTH_MAX + _JSON_LEVELS:
+            raise ValueError(_TOO_DEEP) from None
+        raise
+
+
+def _nesting(text: str) -> int:
+    """Returns how deep the arrays and objects of a JSON text are nested."""
+    depth = deepest = 0
+    for token in re.finditer(r'"(?:[^"\\]|\\.)*"|[][{}]', text):
+        if token[0] in ("[", "{"):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token[0] in ("]", "}"):
+            depth -= 1
+    return deepest
+
+
 def unflatten(
     flat: Flat,
     metadata: dict[str, str],
@@ -100,15 +141,17 @@ def unflatten(
         return {"model": model, "optimizer": optimizer}
     used: set[tuple[str, str]] = set()
 
-    def build(node: dict[str, Any]) -> Any:
+    def build(node: dict[str, Any], depth: int) -> Any:
         if "v" in node:
             return node["v"]
+        if depth >= DEPTH_MAX and not {"d", "l", "u"}.isdisjoint(node):
+            raise ValueError(_TOO_DEEP)
         if "d" in node:
-            return {key: build(item) for key, item in node["d"]}
+            return {key: build(item, depth + 1) for key, item in node["d"]}
         if "l" in node:
-            return [build(item) for item in node["l"]]
+            return [build(item, depth + 1) for item in node["l"]]
         if "u" in node:
-            return tuple(build(item) for item in node["u"])
+            return tuple(build(item, depth + 1) for item in node["u"])
         sort = "m" if "m" in node else "o"
         name = node[sort]
         used.add((sort, name))
@@ -118,7 +161,7 @@ def unflatten(
         )
 
     try:
-        result = build(json.loads(text))
+        result = build(_parse(text), 0)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FormatError(
             f"{STRUCTURE} does not fit the tensors: {error!r}",
