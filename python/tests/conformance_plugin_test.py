@@ -64,6 +64,14 @@ class Crashing:
 
 class Nothing:
     PROFILE = PROFILE
+
+
+class Unable:
+    PROFILE = PROFILE
+
+    @staticmethod
+    def verify(file, key):
+        raise Unsupported("not built")
 """
 
 
@@ -95,6 +103,12 @@ class Plugin(unittest.TestCase):
             found[case.get("name", "")] = "skipped" if "skipped" in tags else verdict
         return found
 
+    def cases(self) -> dict[str, str]:
+        """Returns the verdicts of the cases, without that of the run as a whole."""
+        verdicts = self.verdicts()
+        self.assertIn("run", verdicts)
+        return {name: verdict for name, verdict in verdicts.items() if name != "run"}
+
     def command(self, *options: str, adapter: str = "") -> dict[str, str]:
         """Returns the verdicts of the command."""
         if not adapter:
@@ -117,7 +131,7 @@ class Plugin(unittest.TestCase):
     def test_same_verdicts_as_the_command(self) -> None:
         done = self.pytest("--tzmark-adapter", "adapter")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        verdicts = self.verdicts()
+        verdicts = self.cases()
         self.assertEqual(verdicts, self.command())
         self.assertIn("failed", verdicts.values())
         self.assertGreater(list(verdicts.values()).count("passed"), 300)
@@ -132,6 +146,37 @@ class Plugin(unittest.TestCase):
         self.assertEqual(self.verdicts()["name-utf8-latin-1"], "failed")
         self.assertEqual(self.verdicts()["index-kind-3"], "passed")
         self.assertLess(len(self.verdicts()), 10)
+
+    def test_a_run_in_which_nothing_ran_fails(self) -> None:
+        for more in ((), ("-k", "index-kind-0"), ("--deselect", "tzmark::run")):
+            done = self.pytest("--tzmark-adapter", "adapter:Unable", *more)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertEqual(set(self.cases().values()), {"skipped"})
+            self.assertEqual(self.verdicts()["run"], "failed")
+            self.assertIn("no case ran", done.stdout)
+
+    def test_max_skipped(self) -> None:
+        options = "--only index-kind-0 --only dtype-* --max-skipped"
+        for more, status in (("0", 1), ("100000", 0)):
+            done = self.pytest(
+                "--tzmark-adapter", "adapter", "--tzmark-options", f"{options} {more}"
+            )
+            verdicts = self.cases()
+            self.assertIn("skipped", verdicts.values())
+            self.assertEqual(done.returncode, status, done.stdout)
+            failed = "failed" if status else "passed"
+            self.assertEqual(self.verdicts()["run"], failed)
+        # A mode that the profile lacks counts for the command, and here.
+        lacks = "--only index-kind-0 --shape file,offset --max-skipped 0"
+        done = self.pytest("--tzmark-adapter", "adapter", "--tzmark-options", lacks)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("--max-skipped allows 0", done.stdout)
+
+    def test_own_tests_alone_need_no_run(self) -> None:
+        (self.directory / "test_own.py").write_text("def test_own(): pass\n")
+        done = self.pytest("--tzmark-adapter", "adapter:Unable", "-k", "test_own")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(self.verdicts(), {"test_own": "passed"})
 
     def test_known_failures(self) -> None:
         known = self.directory / "known.json"
@@ -163,7 +208,7 @@ class Plugin(unittest.TestCase):
             "--tzmark-adapter", "adapter", "--tzmark-options", "--only index-kind-0"
         )
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertEqual(self.verdicts(), {"index-kind-0": "passed"})
+        self.assertEqual(self.cases(), {"index-kind-0": "passed"})
 
     @unittest.skipUnless(TENSORIZER.exists(), "scripts/peers has not run")
     def test_tensorizer(self) -> None:
@@ -171,7 +216,7 @@ class Plugin(unittest.TestCase):
         adapter = SOURCE / "conformance/adapters/tensorizer-python/adapter.py"
         command = shlex.join([str(TENSORIZER), "-B", str(adapter)])
         self.pytest("--tzmark-adapter-command", command, "--tzmark-options", options)
-        verdicts = self.verdicts()
+        verdicts = self.cases()
         self.assertEqual(verdicts, self.command(*options.split(), adapter=command))
         self.assertIn("passed", verdicts.values())
 

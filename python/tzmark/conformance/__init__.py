@@ -13,7 +13,8 @@ All but one of the functions may be missing. key is ``{}``, or has ``key_hex`` o
 a file, ``Unsupported`` skips the case, and any other exception is a crash.
 
 ``pytest --tzmark-adapter package.module`` runs the suite with one test per case. The verdicts are those of
-``tzmark conform --adapter 'python3 -m tzmark.conformance.serve package.module'``, which it runs.
+``tzmark conform --adapter 'python3 -m tzmark.conformance.serve package.module'``, which it runs. One more test fails
+if no case ran, or more were skipped than ``--max-skipped`` allows.
 """
 
 from __future__ import annotations

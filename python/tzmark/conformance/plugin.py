@@ -1,7 +1,9 @@
 """The pytest plugin: runs the suite once on an adapter, and reports each case as a test, ``tzmark::CASE``.
 
 ``pytest --tzmark-adapter package.module`` is for an adapter in Python (see tzmark.conformance), and
-``--tzmark-adapter-command CMD`` for one in any language. -k selects cases; without a selection all run.
+``--tzmark-adapter-command CMD`` for one in any language. -k selects cases; without a selection all run. One more test,
+``tzmark::run``, has the rules of the command for a whole run: it fails if no case ran, or more were skipped than
+``--max-skipped`` of ``--tzmark-options`` allows.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from .._errors import UnavailableError
 # So many cases are named on the command line; more run all, and those that were not selected are not reported.
 _NAMED_MAX = 500
 _KNOWN_NAME = "known-failures"
+_RUN_NAME = "run"
 _REASON_MAX = 20
 
 
@@ -54,15 +58,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
-) -> None:
-    """Adds the cases to what was collected."""
+) -> Iterator[None]:
+    """Adds the cases to what was collected, and after the selection, the test of the run as a whole."""
+    suite = _suite_of(session, config)
+    if suite is not None:
+        items.extend(suite.collect())
+    yield
+    # Not before: what -k or --deselect leaves out must not take the rules of the run with it.
+    if suite is not None and any(type(item) is Case for item in items):
+        items.append(WholeRun.from_parent(suite, name=_RUN_NAME))
+
+
+def _suite_of(session: pytest.Session, config: pytest.Config) -> Suite | None:
+    """Returns the suite that the options ask for."""
     module, command = config.getoption("--tzmark-adapter"), config.getoption(
         "--tzmark-adapter-command"
     )
     if module is None and command is None:
-        return
+        return None
     if module is not None and command is not None:
         raise pytest.UsageError(
             "--tzmark-adapter and --tzmark-adapter-command exclude each other"
@@ -80,13 +96,7 @@ def pytest_collection_modifyitems(
     except UnavailableError as error:
         raise pytest.UsageError(str(error)) from error
     suite: Suite = Suite.from_parent(session, name="tzmark", nodeid="tzmark", run=run)
-    items.extend(suite.collect())
-
-
-# Before pytest's own, which takes away what -k does not select.
-pytest_collection_modifyitems = pytest.hookimpl(tryfirst=True)(
-    pytest_collection_modifyitems
-)
+    return suite
 
 
 class Run:
@@ -103,6 +113,8 @@ class Run:
             self._environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(places))
         self._cases: dict[str, dict[str, Any]] | None = None
         self.problems: list[str] = []
+        self.skipped_max: int | None = None
+        self.shapes: set[str] = set()
         self._failure: str | None = None
 
     def names(self) -> list[str]:
@@ -145,6 +157,8 @@ class Run:
                 raise SuiteError(self._failure)
             document = json.loads(result.read_text(encoding="utf-8"))
         self._cases = {case["id"]: case for case in document["cases"]}
+        self.skipped_max = document["options"]["skipped_max"]
+        self.shapes = {mode["shape"] for mode in document["shapes"]}
         self.problems = [
             json.dumps(one) if isinstance(one, dict) else str(one)
             for one in document["known_problems"]
@@ -194,9 +208,8 @@ class Case(pytest.Item):
         """Reports the result of the case."""
         suite = self.parent
         assert isinstance(suite, Suite)
-        selected = [item.name for item in self.session.items if isinstance(item, Case)]
         try:
-            result = suite.run.result(self.name, selected, len(suite.names))
+            result = suite.run.result(self.name, _selected(self), len(suite.names))
         except SuiteError:
             # All others would say the same.
             self.session.shouldfail = "the suite could not be run"
@@ -220,6 +233,43 @@ class Case(pytest.Item):
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Returns where the test is and its title."""
         return self.path, None, f"tzmark: {self.name}"
+
+
+def _selected(item: pytest.Item) -> list[str]:
+    """Returns the cases that this session reports."""
+    return [each.name for each in item.session.items if type(each) is Case]
+
+
+class WholeRun(Case):
+    """The rules that the command has for a run as a whole: some case ran, and no more were skipped than --max-skipped."""
+
+    def runtest(self) -> None:
+        """Fails if the cases of this session break one of them."""
+        suite = self.parent
+        assert isinstance(suite, Suite)
+        selected = _selected(self)
+        results = [
+            suite.run.result(name, selected, len(suite.names)) for name in selected
+        ]
+        if all(result["outcome"] == "skipped" for result in results):
+            raise CaseFailure("no case ran")
+        shapes = suite.run.shapes
+        skipped = sum(_skipped_something(result, shapes) for result in results)
+        if suite.run.skipped_max is not None and skipped > suite.run.skipped_max:
+            raise CaseFailure(
+                f"{skipped} cases were skipped, whole or in an input mode; "
+                f"--max-skipped allows {suite.run.skipped_max}"
+            )
+
+
+def _skipped_something(result: dict[str, Any], shapes: set[str]) -> bool:
+    """Returns whether a case, one of its questions, or one of the input modes of the run was skipped."""
+    steps = result["steps"]
+    if "skipped" in [result["outcome"], *(step["outcome"] for step in steps)]:
+        return True
+    # A mode that the profile does not have leaves no question.
+    asked = {step["shape"] for step in steps}
+    return result["operation"] != "encode" and not shapes <= asked
 
 
 class KnownFailures(Case):
