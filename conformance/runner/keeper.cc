@@ -14,6 +14,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -44,11 +45,30 @@ struct Notice {
 };
 
 // Marks what a program starts, so that nothing else is taken for it: this process may have children that it never
-// started, and processes that those leave behind come to it as well.
-constexpr std::string_view kMarkName = "TZMARK_KEEPER_FOLDER=";
+// started, and processes that those leave behind come to it as well. A limit on file locks, which Linux has not
+// enforced since 2.4.25, makes the mark: every process inherits it through fork, exec and changes of session and
+// environment, and without privileges none can raise it again.
+constexpr auto kMarkedLimit = RLIMIT_LOCKS;
 
-// In an exec and while it dies a process shows no variables, so that one without any is looked at again for this long.
-constexpr auto kExecElapsedMax = std::chrono::seconds(1);
+// A mark is below the limit of this process, so that those of a program that is this suite itself, as in its tests,
+// differ too. This many have to be left, so that a mark hardly ever repeats one that is in use.
+constexpr rlim_t kMarksLeast = rlim_t{1} << 20;
+
+rlim_t new_mark() {
+  rlimit own{};
+  if (::getrlimit(kMarkedLimit, &own) != 0) fail_call("getrlimit(RLIMIT_LOCKS)");
+  const rlim_t end = std::min(own.rlim_max, rlim_t{1} << 62);
+  if (end < 2 * kMarksLeast) {
+    throw EnvironmentError(fmt::format("the limit of file locks is {}: raise it (ulimit -x unlimited)", end));
+  }
+  thread_local std::mt19937_64 random{std::random_device()()};
+  return std::uniform_int_distribution<rlim_t>(end / 2, end - 1)(random);
+}
+
+bool has_mark(pid_t pid, rlim_t mark) {
+  rlimit limit{};
+  return ::prlimit(pid, kMarkedLimit, nullptr, &limit) == 0 && limit.rlim_max == mark;
+}
 
 // The children of this process that are not strays: the keepers that run, and what was there before the first of them.
 struct Keepers {
@@ -101,6 +121,7 @@ struct Execution {
   char* const* argv;
   char* const* environment;
   Keeper::Streams streams;
+  rlim_t mark;
 };
 
 // What follows, up to the end of the keeper, runs after a fork in a process of several threads, where only
@@ -121,6 +142,8 @@ struct Execution {
   sigset_t no_signals;
   ::sigemptyset(&no_signals);
   ::sigprocmask(SIG_SETMASK, &no_signals, nullptr);
+  const rlimit mark = {execution.mark, execution.mark};
+  if (::setrlimit(kMarkedLimit, &mark) != 0) tell_error(error_fd);
   const Keeper::Streams& streams = execution.streams;
   if (::dup2(streams.in, STDIN_FILENO) >= 0 && ::dup2(streams.out, STDOUT_FILENO) >= 0 &&
       ::dup2(streams.err, STDERR_FILENO) >= 0) {
@@ -205,45 +228,31 @@ void kill_own_children(const char* children_file) {
   keep(program, parent, "/proc/thread-self/children", 0);
 }
 
-bool shows_no_variables(pid_t pid) {
-  std::ifstream variables(fmt::format("/proc/{}/environ", pid));
-  return !variables.is_open() || variables.peek() == std::ifstream::traits_type::eof();
-}
-
-struct Strays {
-  std::vector<pid_t> marked;
-  bool undecided = false;  // whether a child may still get its mark
-};
-
 // Kills and reaps the processes that the keeper with this mark left, and reaps ended ones. Returns those that have not
 // ended yet.
-Strays end_strays_once(const std::string& mark) {
-  Strays strays;
+std::vector<pid_t> end_strays_once(rlim_t mark) {
+  std::vector<pid_t> strays;
   const std::lock_guard lock(keepers().mutex);
   for (const pid_t pid : children_of(::getpid())) {
     if (keepers().pids.contains(pid)) continue;
     const auto foreign = keepers().foreign.find(pid);
     if (foreign != keepers().foreign.end() && foreign->second == start_time_of(pid)) continue;
-    // Ended processes have no variables, and only this process can reap them.
+    // Only this process can reap them.
     if (::waitpid(pid, nullptr, WNOHANG | __WALL) == pid) continue;
-    if (has_variable(pid, mark)) {
-      kill_below(pid);
-      ::kill(pid, SIGKILL);
-      strays.marked.push_back(pid);
-    } else {
-      strays.undecided = strays.undecided || shows_no_variables(pid);
-    }
+    if (!has_mark(pid, mark)) continue;
+    kill_below(pid);
+    ::kill(pid, SIGKILL);
+    strays.push_back(pid);
   }
   return strays;
 }
 
-void end_strays(const std::string& mark, Clock::time_point deadline) {
-  const auto decided = Clock::now() + kExecElapsedMax;
+void end_strays(rlim_t mark, Clock::time_point deadline) {
   for (;;) {
-    const auto [marked, undecided] = end_strays_once(mark);
-    if (marked.empty() && (!undecided || Clock::now() > decided)) return;
-    if (!marked.empty() && Clock::now() > deadline) {
-      throw EnvironmentError(fmt::format("the adapter left processes that cannot be killed: {}", names_of(marked)));
+    const std::vector<pid_t> strays = end_strays_once(mark);
+    if (strays.empty()) return;
+    if (Clock::now() > deadline) {
+      throw EnvironmentError(fmt::format("the adapter left processes that cannot be killed: {}", names_of(strays)));
     }
     std::this_thread::sleep_for(kPassInterval);
   }
@@ -254,8 +263,8 @@ void end_strays(const std::string& mark, Clock::time_point deadline) {
 Keeper::Keeper(const std::vector<std::string>& argv, const Streams& streams,
                const std::filesystem::path& temporary_folder) {
   prepare_this_process();
-  mark_ = std::string(kMarkName) + temporary_folder.string();
-  const std::vector<std::string> environment = environment_with({"TMPDIR=" + temporary_folder.string(), mark_});
+  mark_ = new_mark();
+  const std::vector<std::string> environment = environment_with({"TMPDIR=" + temporary_folder.string()});
   const std::vector<char*> words = pointers_to(argv);
   const std::vector<char*> variables = pointers_to(environment);
   Pipe notices;
@@ -265,7 +274,7 @@ Keeper::Keeper(const std::vector<std::string>& argv, const Streams& streams,
     const std::lock_guard lock(keepers().mutex);
     pid_ = ::fork();
     if (pid_ == 0) {
-      become_keeper({words.data(), variables.data(), streams}, parent, notices.write_end.get(),
+      become_keeper({words.data(), variables.data(), streams, mark_}, parent, notices.write_end.get(),
                     start_error.write_end.get());
     }
     if (pid_ > 0) keepers().pids.insert(pid_);

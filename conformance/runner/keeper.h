@@ -4,13 +4,15 @@
 // that the program starts leaves the tree below the keeper, whatever groups and sessions it makes, and concurrent
 // programs stay apart. The keeper waits for each of these processes and ends when none is left. It reports how the
 // program ended through a pipe; the report of a killed keeper is ignored. It holds wrong implementations, not hostile
-// ones: the program runs as the same user, and could kill this process too. An environment variable marks the processes
-// that a killed keeper leaves. Other children of this process are left alone.
+// ones: the program runs as the same user, and could kill this process too. A resource limit that has no effect marks
+// the processes that a killed keeper leaves, in whatever environment they run. Other children of this process are left
+// alone.
 //
 // Thread-safety: one object belongs to one thread at a time; several may exist at once. Keeper, program and all that is
 // below die with the thread that started them, however it ends.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -62,7 +64,7 @@ class Keeper {
   void give_up();
   bool reap(int& status);
 
-  std::string mark_;  // a variable of all that it starts
+  rlim_t mark_ = 0;  // a limit of all that it starts
   pid_t pid_ = -1;
   bool all_gone_ = false;  // the keeper said so
   bool ended_ = false;

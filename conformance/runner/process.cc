@@ -25,6 +25,7 @@
 #include "runner/odd_sizes.h"
 #include "runner/process_tree.h"
 #include "runner/scratch_folder.h"
+#include "runner/unlinked_files.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -181,7 +182,7 @@ class Child {
   std::uint64_t rss_bytes() const { return keeper_->ended() ? 0 : largest_below(keeper_->pid(), "VmRSS:"); }
 
   std::uint64_t temporary_bytes(std::uint64_t enough_bytes) const {
-    return disk_bytes_below(temporary_.path(), enough_bytes);
+    return with_folders(recent_unlinked_bytes(), {}, enough_bytes);
   }
 
   bool ready() const {
@@ -213,23 +214,47 @@ class Child {
     result_.rss_peak_bytes = std::max(result_.rss_peak_bytes, largest_below(keeper_->pid(), "VmHWM:"));
   }
 
+  // Of the files without a name; none before the start and after the end.
+  std::uint64_t unlinked_bytes() const {
+    unlinked_bytes_ = keeper_ && !keeper_->ended() ? unlinked_bytes_below(keeper_->pid()) : 0;
+    unlinked_seen_ = Clock::now();
+    return unlinked_bytes_;
+  }
+
+  // The same, but as the last look saw it if that was a moment ago: between an answer and the next question, nobody
+  // needs to look three times.
+  std::uint64_t recent_unlinked_bytes() const {
+    return Clock::now() - unlinked_seen_ < kSampleIntervalMin ? unlinked_bytes_ : unlinked_bytes();
+  }
+
+  // Files without a name first: one that is unlinked meanwhile must not count twice.
   std::uint64_t disk_bytes(const ProcessLimits& limits, std::uint64_t enough_bytes) const {
-    const std::uint64_t bytes = disk_bytes_below(temporary_.path(), enough_bytes);
-    if (limits.out_folder.empty() || bytes > enough_bytes) return bytes;
-    const std::uint64_t out_bytes = disk_bytes_below(limits.out_folder, enough_bytes - bytes);
-    return out_bytes == kTooDeep ? kTooDeep : bytes + out_bytes;
+    return with_folders(unlinked_bytes(), limits, enough_bytes);
+  }
+
+  std::uint64_t with_folders(std::uint64_t bytes, const ProcessLimits& limits, std::uint64_t enough_bytes) const {
+    for (const std::filesystem::path& folder : {temporary_.path(), limits.out_folder}) {
+      if (folder.empty() || bytes > enough_bytes) continue;
+      const std::uint64_t inside_bytes = disk_bytes_below(folder, enough_bytes - bytes);
+      if (inside_bytes == kTooDeep) return kTooDeep;
+      bytes += inside_bytes;
+    }
+    return bytes;
   }
 
   // What lies there already does not count.
   void begin_disk(const ProcessLimits& limits) {
-    disk_before_bytes_ = std::min(disk_bytes(limits, kTooDeep - 1), kTooDeep - 1);
+    disk_before_bytes_ = std::min(with_folders(recent_unlinked_bytes(), limits, kTooDeep - 1), kTooDeep - 1);
     next_disk_look_ = Clock::now() + kDiskIntervalMin;
   }
 
   void note_disk(const ProcessLimits& limits) {
     const auto began = Clock::now();
     const std::uint64_t growth_max_bytes = std::min(limits.disk_max_bytes, kTooDeep - 1 - disk_before_bytes_);
-    const std::uint64_t bytes = disk_bytes(limits, disk_before_bytes_ + growth_max_bytes);
+    const std::uint64_t enough_bytes = disk_before_bytes_ + growth_max_bytes;
+    std::uint64_t bytes = disk_bytes(limits, enough_bytes);
+    // A file that got a name meanwhile (O_TMPFILE, linkat) counted twice.
+    if (bytes > enough_bytes) bytes = std::min(bytes, disk_bytes(limits, enough_bytes));
     const std::uint64_t grown_bytes = bytes == kTooDeep ? kTooDeep : bytes - std::min(bytes, disk_before_bytes_);
     result_.disk_peak_bytes = std::max(result_.disk_peak_bytes, grown_bytes);
     // As for memory, however many files there are.
@@ -410,6 +435,8 @@ class Child {
   Clock::time_point next_memory_look_;
   Clock::time_point next_disk_look_;
   std::uint64_t disk_before_bytes_ = 0;
+  mutable std::uint64_t unlinked_bytes_ = 0;  // as last seen
+  mutable Clock::time_point unlinked_seen_;
   std::string line_;
   std::string_view unsent_;
   std::size_t searched_bytes_ = 0;

@@ -5,8 +5,8 @@
 // it is (keeper.h), so that nothing of it outlives the call.
 //
 // The child has a temporary folder of its own, which TMPDIR names and which is removed with all that is in it after the
-// child's end. What lies there is looked at from time to time, and once more at the end. Files that lie elsewhere, or
-// have no name any more, are not bounded.
+// child's end. What lies there, and what is open without a name, is looked at from time to time, and once more at the
+// end. Files that lie elsewhere are not bounded.
 //
 // Memory is the resident memory of the largest process below the child: a sum would count what parent and child share
 // twice. It is sampled while the child runs, and the kernel's own peak is looked at when it has ended, because an
@@ -34,7 +34,7 @@ namespace tzmark::conformance {
 struct ProcessLimits {
   std::chrono::nanoseconds elapsed_max = std::chrono::hours(1);
   std::uint64_t rss_max_bytes = std::numeric_limits<std::uint64_t>::max();
-  // What the temporary folder and out_folder may grow by (folder_tree.h).
+  // What the temporary folder, out_folder (folder_tree.h) and the files without a name (unlinked_files.h) may grow by.
   std::uint64_t disk_max_bytes = std::numeric_limits<std::uint64_t>::max();
   std::filesystem::path out_folder = {};  // where else it is asked to write; empty if nowhere
   std::size_t stdout_max_bytes = 64u << 20;
@@ -107,7 +107,7 @@ class Server {
   // Resident memory of its largest process right now; 0 if it has ended.
   std::uint64_t rss_bytes() const;
 
-  // What lies in its temporary folder; no more than enough_bytes are counted.
+  // What lies in its temporary folder, and what it has open without a name; no more than enough_bytes are counted.
   std::uint64_t disk_bytes(std::uint64_t enough_bytes) const;
 
   // Whether it is running, and has written nothing unrequested.

@@ -8,8 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <thread>
 
@@ -158,6 +160,32 @@ TEST_F(ProcessTest, AnUnobservedEndIsLost) {
       "os.kill(os.getppid(), signal.SIGKILL)\n");
   EXPECT_EQ(result.end, ProcessEnd::kLost);
   EXPECT_FALSE(is_alive(std::stoi(result.stdout_text)));
+}
+
+// Daemons that a killed keeper leaves: in a session of their own, and without the environment that they were started
+// in.
+TEST_F(ProcessTest, EndsDaemonsOfAKilledKeeper) {
+  const ProcessResult result = python(
+      "import os, signal, subprocess\n"
+      "keeper = os.getppid()\n"
+      "read, write = os.pipe()\n"
+      "if os.fork() == 0:\n"
+      "  os.setsid()\n"
+      "  if os.fork() == 0:\n"
+      "    daemon = subprocess.Popen(['/bin/sleep', '600'], env={}, start_new_session=True)\n"
+      "    print(os.getpid(), daemon.pid, flush=True)\n"
+      "    os.write(write, b'x')\n"
+      "    os.execve('/bin/sleep', ['sleep', '600'], {})\n"
+      "  os._exit(0)\n"
+      "os.read(read, 1)\n"
+      "os.kill(keeper, signal.SIGKILL)\n");
+  EXPECT_EQ(result.end, ProcessEnd::kLost);
+  std::istringstream pids(result.stdout_text);
+  pid_t parent = 0;
+  pid_t child = 0;
+  ASSERT_TRUE(pids >> parent >> child) << result.stderr_tail;
+  EXPECT_FALSE(is_alive(parent));
+  EXPECT_FALSE(is_alive(child));
 }
 
 // A forged notice ends the run at once, so that the keeper may live to tell how the program was killed.
@@ -425,6 +453,60 @@ TEST_F(ProcessTest, RunsInSeveralThreads) {
   }
   threads.clear();
   EXPECT_EQ(right, 80);
+}
+
+// Writes 64 MiB to a file without a name, and tells when it is there.
+constexpr const char* const kUnlinkedFile =
+    "import os, sys, tempfile, time\n"
+    "file = tempfile.TemporaryFile()\n"
+    "for piece in range(64): file.write(bytes(1 << 20))\n"
+    "file.flush(); os.fsync(file.fileno())\n"
+    "print('written', flush=True)\n";
+
+TEST_F(ProcessTest, FilesWithoutANameCount) {
+  const std::string wait = std::string(kUnlinkedFile) + "time.sleep(600)\n";
+  const ProcessResult result = python(wait, {.elapsed_max = 60s, .disk_max_bytes = 32u << 20});
+  EXPECT_EQ(result.end, ProcessEnd::kDiskBroken);
+  EXPECT_GT(result.disk_peak_bytes, 32u << 20);
+  EXPECT_LE(result.disk_peak_bytes, 65u << 20) << "a file counted twice";
+}
+
+// One that several processes have open counts once, and one in memory not at all.
+TEST_F(ProcessTest, FilesWithoutANameCountOnce) {
+  const ProcessResult result = python(std::string(kUnlinkedFile) +
+                                          "memory = os.memfd_create('m'); os.write(memory, bytes(8 << 20))\n"
+                                          "copy = os.dup(file.fileno())\n"
+                                          "if os.fork() == 0: time.sleep(0.5)\n"
+                                          "else: os.wait()\n",
+                                      {.elapsed_max = 60s, .disk_max_bytes = 68u << 20});
+  EXPECT_EQ(result.end, ProcessEnd::kExited) << result.stderr_tail;
+  EXPECT_GE(result.disk_peak_bytes, 64u << 20);
+}
+
+// What this process has open was there before.
+TEST_F(ProcessTest, InheritedFilesWithoutANameDoNotCount) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> own(std::tmpfile(), &std::fclose);
+  ASSERT_TRUE(own);
+  const std::string content(8 << 20, 'x');
+  ASSERT_EQ(std::fwrite(content.data(), 1, content.size(), own.get()), content.size());
+  ASSERT_EQ(std::fflush(own.get()), 0);
+  const ProcessResult result = shell("sleep 0.3", {.elapsed_max = 60s, .disk_max_bytes = 1u << 20});
+  EXPECT_EQ(result.end, ProcessEnd::kExited);
+}
+
+TEST_F(ProcessTest, ServerCountsFilesWithoutANameFromTheQuestion) {
+  Server server({python_program(), "-c",
+                 "import os, sys, tempfile\n"
+                 "file = tempfile.TemporaryFile()\n"
+                 "for line in sys.stdin:\n"
+                 "  for piece in range(int(line)): file.write(bytes(1 << 20))\n"
+                 "  file.flush(); os.fsync(file.fileno())\n"
+                 "  print('answer', flush=True)\n"},
+                kNotCancelled);
+  EXPECT_EQ(server.exchange("64", {.disk_max_bytes = 128u << 20}).end, ProcessEnd::kAnswered);
+  EXPECT_EQ(server.exchange("0", {.disk_max_bytes = 32u << 20}).end, ProcessEnd::kAnswered);
+  EXPECT_GE(server.disk_bytes(1u << 30), 64u << 20);
+  EXPECT_EQ(server.exchange("64", {.disk_max_bytes = 32u << 20}).end, ProcessEnd::kDiskBroken);
 }
 
 // A shell script that serves; every case is one line in and what it does with it.

@@ -62,12 +62,6 @@ std::string start_time_of(pid_t pid) {
   return field;
 }
 
-bool has_variable(pid_t pid, std::string_view setting) {
-  const std::string variables = read_small(AT_FDCWD, fmt::format("/proc/{}/environ", pid).c_str());
-  return (std::string(1, '\0') + variables).find(std::string(1, '\0') + std::string(setting) + '\0') !=
-         std::string::npos;
-}
-
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> children;
   const std::unique_ptr<DIR, int (*)(DIR*)> tasks(::opendir(fmt::format("/proc/{}/task", pid).c_str()), &::closedir);

@@ -7,7 +7,6 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace tzmark::conformance {
@@ -17,9 +16,6 @@ void require_children_lists();
 
 // The start time of a process, which distinguishes it from a later one with its id. Empty if the process is gone.
 std::string start_time_of(pid_t pid);
-
-// Whether the process was started with this variable of that value, "NAME=value".
-bool has_variable(pid_t pid, std::string_view setting);
 
 // Empty if the process is gone.
 std::vector<pid_t> children_of(pid_t pid);

@@ -1,0 +1,63 @@
+// What processes keep on disk in files without a name; see unlinked_files.h.
+#include "runner/unlinked_files.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cctype>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "runner/process_tree.h"
+
+namespace tzmark::conformance {
+namespace {
+
+constexpr std::uint64_t kStatBlockBytes = 512;
+
+// Bytes on disk by device and inode, so that several descriptors of a file count once.
+using Files = std::map<std::pair<dev_t, ino_t>, std::uint64_t>;
+
+bool is_in_memory(int descriptors, const char* name) {
+  std::array<char, 16> target;
+  const ssize_t got = ::readlinkat(descriptors, name, target.data(), target.size());
+  const std::string_view begin(target.data(), got < 0 ? 0 : static_cast<std::size_t>(got));
+  return begin.starts_with("/memfd:") || begin.starts_with("/dev/shm/");
+}
+
+void add_unlinked_of(const std::string& process, Files& files) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> descriptors(::opendir(("/proc/" + process + "/fd").c_str()), &::closedir);
+  if (!descriptors) return;
+  while (const dirent* const entry = ::readdir(descriptors.get())) {
+    if (!std::isdigit(static_cast<unsigned char>(entry->d_name[0]))) continue;
+    struct stat status {};
+    // Follows the link to the open file, and never waits for a FIFO.
+    if (::fstatat(::dirfd(descriptors.get()), entry->d_name, &status, 0) != 0) continue;
+    if (!S_ISREG(status.st_mode) || status.st_nlink != 0) continue;
+    if (is_in_memory(::dirfd(descriptors.get()), entry->d_name)) continue;
+    files[{status.st_dev, status.st_ino}] = static_cast<std::uint64_t>(status.st_blocks) * kStatBlockBytes;
+  }
+}
+
+}  // namespace
+
+std::uint64_t unlinked_bytes_below(pid_t pid) {
+  Files files;
+  for_each_below(pid, [&](pid_t each) { add_unlinked_of(std::to_string(each), files); });
+  if (files.empty()) return 0;
+  // A shell's here-document, for example, that programs inherit from this process.
+  Files own;
+  add_unlinked_of("self", own);
+  std::uint64_t bytes = 0;
+  for (const auto& [identity, file_bytes] : files) {
+    if (!own.contains(identity)) bytes += file_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace tzmark::conformance

@@ -1,0 +1,18 @@
+// What processes keep on disk in files without a name: unlinked while they are open, or made with O_TMPFILE.
+//
+// Thread-safety: pure functions of what the system says at the moment.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+namespace tzmark::conformance {
+
+// Bytes on disk of the files without a name that the processes below this one have open, each file once, wherever it
+// is. Files in memory (memfd, /dev/shm) and those that this process has open itself do not count, nor does what only a
+// mapping keeps: it counts as memory. What starts, ends or is opened meanwhile may be missed, and so are processes
+// whose descriptors this user may not list.
+std::uint64_t unlinked_bytes_below(pid_t pid);
+
+}  // namespace tzmark::conformance
