@@ -117,9 +117,15 @@ std::string_view rung_name(Rung rung) {
   return "secretbox-lanes";
 }
 
-Ladder::Ladder(unsigned threads, std::size_t working_set_bytes) {
+std::size_t working_set_bytes(unsigned threads, const CgroupLimits& limits) {
+  if (!limits.memory_bytes) return kWorkingSetBytes;
+  const std::uint64_t pieces = *limits.memory_bytes / 8 / threads / kPieceBytes;
+  return std::clamp(static_cast<std::size_t>(pieces) * kPieceBytes, kPieceBytes, kWorkingSetBytes);
+}
+
+Ladder::Ladder(unsigned threads, std::size_t set_bytes) {
   if (::sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium cannot be initialized");
-  for (unsigned i = 0; i < threads; ++i) working_sets_.emplace_back(working_set_bytes);
+  for (unsigned i = 0; i < threads; ++i) working_sets_.emplace_back(set_bytes);
 }
 
 double Ladder::measure(Rung rung, std::chrono::nanoseconds time) {

@@ -41,6 +41,17 @@ std::string name_of_test(const testing::TestParamInfo<Rung>& test) {
 
 INSTANTIATE_TEST_SUITE_P(All, EveryRung, testing::ValuesIn(kRungs), name_of_test);
 
+TEST(Ceilings, TakeAPartOfTheMemoryThatACgroupAllows) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  const auto limited = [](std::uint64_t bytes) {
+    return CgroupLimits{.cpu_cores = {}, .memory_bytes = bytes, .memory_left_bytes = bytes};
+  };
+  EXPECT_EQ(working_set_bytes(64, {}), kWorkingSetBytes);
+  EXPECT_EQ(working_set_bytes(2, limited(2048 * kMiB)), kWorkingSetBytes);
+  EXPECT_EQ(working_set_bytes(2, limited(400 * kMiB)), 24 * kMiB);
+  EXPECT_EQ(working_set_bytes(64, limited(400 * kMiB)), 2 * kMiB);
+}
+
 TEST(Ceilings, FewerThreadsThanAskedForAreAnError) {
   for (const int limit : {0, 1}) {
     const test::ThreadLimit few(limit);

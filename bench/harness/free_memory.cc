@@ -10,13 +10,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "harness/machine.h"
+#include "harness/cgroup.h"
 #include "harness/small_file.h"
 #include "tzmark/error.h"
 #include "tzmark/memory.h"
@@ -45,8 +44,8 @@ constexpr int kAnyCore = -1;
 // Whether a cgroup limits the memory or the time of the cores.
 bool is_limited() {
   static const bool limited = [] {
-    const nlohmann::json group = host_facts()["cgroup"];
-    return !group["memory_bytes"].is_null() || !group["cpu_cores"].is_null();
+    const CgroupLimits limits = cgroup_limits();
+    return limits.memory_bytes || limits.cpu_cores;
   }();
   return limited;
 }

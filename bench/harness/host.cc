@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "harness/cgroup.h"
 #include "harness/machine.h"
 #include "harness/or_null.h"
 #include "harness/small_file.h"
@@ -71,69 +72,9 @@ json mitigations(const fs::path& root) {
   return found.empty() ? json() : found;
 }
 
-// Returns the path of the cgroup that a controller has for this process; "" is that of version 2.
-std::optional<std::string> cgroup_of(const std::string& self_cgroup, std::string_view controller) {
-  std::istringstream lines(self_cgroup);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    std::istringstream names(line.substr(first + 1, second - first - 1));
-    if (controller.empty() && second == first + 1) return line.substr(second + 1);
-    for (std::string name; std::getline(names, name, ',');) {
-      if (!controller.empty() && name == controller) return line.substr(second + 1);
-    }
-  }
-  return {};
-}
-
-// Keeps the smaller of a limit and that of a cgroup, for each cgroup from this one to the root of the hierarchy.
-template <typename LimitOf>
-void lower_to(std::optional<double>& limit, const fs::path& hierarchy, const std::string& group,
-              const LimitOf& limit_of) {
-  for (fs::path at = fs::path(group).relative_path();; at = at.parent_path()) {
-    if (const std::optional<double> its = limit_of(hierarchy / at)) limit = std::min(limit.value_or(*its), *its);
-    if (at.empty()) return;
-  }
-}
-
 json cgroup(const fs::path& root) {
-  const std::string self = read_text(root / "proc/self/cgroup").value_or("");
-  const fs::path mounted = root / "sys/fs/cgroup";
-  std::optional<double> cores;
-  std::optional<double> memory_bytes;
-  const auto quota = [](const std::string& text) -> std::optional<double> {
-    std::istringstream words(text);
-    double time = 0;
-    double period = 0;
-    if (!(words >> time >> period) || time <= 0 || period <= 0) return {};
-    return time / period;
-  };
-  const auto bytes = [](const fs::path& file) -> std::optional<double> {
-    constexpr double kNoLimit = 0x1p60;  // version 1 has a number near 2^63
-    const auto number = read_number(file);
-    if (!number || static_cast<double>(*number) >= kNoLimit) return {};
-    return static_cast<double>(*number);
-  };
-  if (const auto group = cgroup_of(self, "")) {
-    for (const fs::path& hierarchy : {mounted, mounted / "unified"}) {
-      lower_to(cores, hierarchy, *group,
-               [&](const fs::path& at) { return quota(read_value(at / "cpu.max").value_or("")); });
-      lower_to(memory_bytes, hierarchy, *group, [&](const fs::path& at) { return bytes(at / "memory.max"); });
-    }
-  }
-  if (const auto group = cgroup_of(self, "cpu")) {
-    lower_to(cores, mounted / "cpu", *group, [&](const fs::path& at) {
-      return quota(read_value(at / "cpu.cfs_quota_us").value_or("") + " " +
-                   read_value(at / "cpu.cfs_period_us").value_or(""));
-    });
-  }
-  if (const auto group = cgroup_of(self, "memory")) {
-    lower_to(memory_bytes, mounted / "memory", *group,
-             [&](const fs::path& at) { return bytes(at / "memory.limit_in_bytes"); });
-  }
-  return {{"cpu_cores", or_null(cores)},
-          {"memory_bytes", memory_bytes ? json(static_cast<std::uint64_t>(*memory_bytes)) : json()}};
+  const CgroupLimits limits = cgroup_limits(root);
+  return {{"cpu_cores", or_null(limits.cpu_cores)}, {"memory_bytes", or_null(limits.memory_bytes)}};
 }
 
 json vm_settings(const fs::path& root) {
