@@ -74,7 +74,7 @@ void CheckGroup::against_steps(std::string item, std::string name, Index a, Inde
 CheckGroup::Index CheckGroup::best_of(const std::vector<Index>& among) const {
   return *std::ranges::max_element(among, {}, [&](Index i) {
     const Measured& m = measured_[i];
-    return m.why.empty() ? median_interval(m.durable_rates()).median : -1.0;
+    return m.why.empty() && !m.samples.empty() ? median_interval(m.durable_rates()).median : -1.0;
   });
 }
 
@@ -102,6 +102,7 @@ void CheckGroup::choose_best() {
   for (unsigned round = 0; round < kChoosingRounds; ++round) {
     std::ranges::shuffle(candidates, random);
     for (const Index i : candidates) {
+      if (options_.contests.is_stopped()) break;
       if (options_.contests.progress) options_.contests.progress("choose the best: " + id(i));
       take_choosing_sample(measured_[i]);
     }
@@ -111,21 +112,9 @@ void CheckGroup::choose_best() {
   }
 }
 
-void CheckGroup::verify(Measured& measured) const {
-  try {
-    verify_subject(measured, options_.contests.progress);
-  } catch (const Error& error) {
-    // Wrong bytes may be those of our own writer or reader, which the others use too.
-    const bool is_wrong = error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile;
-    if (is_wrong || !is_of_others(measured)) throw;
-    measured.has_failed = true;
-    measured.why = error.what();
-  }
-}
-
 void CheckGroup::run(std::chrono::nanoseconds budget, LapFilter& filter) {
   const auto begin = options_.contests.now();
-  for (Measured& measured : measured_) verify(measured);
+  verify_subjects(measured_, options_.contests.progress, options_.contests.stop);
   choose_best();
   std::vector<Contest> contests;
   for (const Entry& entry : entries_) contests.push_back(entry.contest);
@@ -137,6 +126,8 @@ void CheckGroup::run(std::chrono::nanoseconds budget, LapFilter& filter) {
     conclude(entries_[i]);
   }
   entries_.clear();
+  if (!options_.contests.is_stopped()) return;
+  for (Measured& measured : measured_) note_interruption(measured);
 }
 
 void CheckGroup::conclude(Entry& entry) {

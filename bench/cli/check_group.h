@@ -64,7 +64,6 @@ class CheckGroup {
     std::vector<Index> ours = {}, theirs = {};
   };
 
-  void verify(Measured& measured) const;
   void choose_best();
   void take_choosing_sample(Measured& measured) const;
   Index best_of(const std::vector<Index>& among) const;

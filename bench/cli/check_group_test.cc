@@ -161,7 +161,35 @@ TEST_F(CheckGroupTest, OurPythonModuleIsNoneOfTheOthers) {
   latest_->description().peer = {{"name", kPythonModule}};
   latest_->end();
   group_.ratio("9", "against safetensors", ours, add("peer", 20), 0.9);
-  EXPECT_THROW(decide(), Error);
+  group_.ratio("1", "codec against raw", add("codec", 20), add("raw", 20), 0.7);
+  const std::vector<RatioCheck> checks = decide();
+  EXPECT_EQ(checks[0].verdict, BoundVerdict::kFail);
+  EXPECT_THAT(checks[0].note, HasSubstr("the peer has ended"));
+  EXPECT_EQ(checks[1].verdict, BoundVerdict::kPass) << "its failure is its own";
+}
+
+TEST_F(CheckGroupTest, AnInterruptionKeepsWhatIsDecided) {
+  const auto codec = add("codec", 20);
+  const auto raw = add("raw", 20);
+  options_.contests.stop = [this, begin = machine_.now] { return machine_.now - begin > std::chrono::seconds(2); };
+  group_.ratio("1", "decided", codec, raw, 0.7);
+  group_.ratio("1", "open", codec, raw, 1);
+  const std::vector<RatioCheck> checks = decide();
+  EXPECT_EQ(checks[0].verdict, BoundVerdict::kPass);
+  EXPECT_GT(checks[1].ratio.pairs, 0U);
+  EXPECT_LT(checks[1].ratio.pairs, 100U);
+}
+
+TEST_F(CheckGroupTest, AnInterruptionBeforeTheFirstLapMeasuresNothing) {
+  const auto ours = add("ours", 20);
+  options_.contests.stop = [] { return true; };
+  group_.best_ratio({.item = "4", .name = "best", .required = 1}, {ours}, {add("peer", 30), add("other", 30)});
+  group_.run(std::chrono::minutes(60), filter_);
+  group_.finish([](const auto&, const std::vector<Measured>& measured, const std::vector<RatioCheck>& checks) {
+    for (const Measured& one : measured) EXPECT_THAT(one.why, HasSubstr("interrupted"));
+    EXPECT_EQ(checks.front().ratio.pairs, 0U);
+    EXPECT_EQ(checks.front().verdict, BoundVerdict::kUndecided);
+  });
 }
 
 TEST_F(CheckGroupTest, OurPythonModuleThatFailsInALapFails) {

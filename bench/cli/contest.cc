@@ -95,7 +95,9 @@ class Scheduler {
     }
   }
 
-  std::chrono::nanoseconds rest() const { return end_ - options_.now(); }
+  std::chrono::nanoseconds rest() const {
+    return options_.is_stopped() ? std::chrono::nanoseconds(0) : end_ - options_.now();
+  }
 
   // What the first subject of a contest is compared with, or itself if that is no subject.
   static std::size_t shared_subject(const Contest& contest) {

@@ -47,8 +47,11 @@ struct ContestOptions {
   double zone = kIndifference;
   std::uint64_t seed = 1;
   std::function<void(const std::string& what)> progress = {};  // receives what is done next; may be empty
+  std::function<bool()> stop = {};                             // asked before each lap; ends all of them; may be empty
   std::function<bool(const Disturbance&)> is_disturbed = bench::is_disturbed;
   std::function<std::chrono::steady_clock::time_point()> now = [] { return std::chrono::steady_clock::now(); };
+
+  bool is_stopped() const { return stop && stop(); }
 };
 
 // Runs some laps of each open contest in turn until each is decided or the budget is spent. When it does not suffice

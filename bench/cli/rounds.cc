@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <new>
 #include <numeric>
 #include <random>
 
@@ -14,15 +16,33 @@
 namespace tzmark::bench {
 namespace {
 
-// Runs a step of a subject. A missing path or peer ends the subject and is reported; anything else is thrown.
+// Runs a step of a subject. What goes wrong ends the subject alone and is reported; only wrong bytes are thrown.
 template <typename Step>
 void run_step(Measured& measured, const Step& step) {
+  const auto leave_out = [&](const char* why, bool has_failed) {
+    measured.why = why;
+    measured.has_failed = has_failed;
+    measured.samples.clear();
+  };
   try {
     step(measured);
   } catch (const Error& error) {
-    if (error.error_class() != ErrorClass::kUnavailable) throw;
-    measured.why = error.what();
-    measured.samples.clear();
+    if (means_wrong_bytes(error)) throw Error(error.code(), measured.description().id() + ": " + error.message());
+    leave_out(error.what(), error.error_class() != ErrorClass::kUnavailable);
+  } catch (const std::bad_alloc&) {
+    leave_out("out of memory", true);
+  } catch (const std::exception& error) {
+    leave_out(error.what(), true);
+  }
+}
+
+bool is_stopped(const std::function<bool()>& stop) { return stop && stop(); }
+
+// Removes what an interrupted round has measured, except if there is nothing else.
+void keep_finished_rounds(std::vector<Measured>& subjects, unsigned finished) {
+  for (Measured& measured : subjects) {
+    if (finished > 0 && measured.samples.size() > finished) measured.samples.resize(finished);
+    note_interruption(measured);
   }
 }
 
@@ -38,24 +58,29 @@ std::vector<double> rates_of(const Measured& measured, bool durable) {
 
 }  // namespace
 
+bool means_wrong_bytes(const Error& error) {
+  return error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile;
+}
+
+void note_interruption(Measured& measured) {
+  if (measured.samples.empty() && measured.why.empty()) measured.why = "interrupted before it was measured";
+}
+
 std::vector<double> Measured::rates() const { return rates_of(*this, false); }
 std::vector<double> Measured::durable_rates() const { return rates_of(*this, true); }
 
 void verify_subject(Measured& measured, const std::function<void(const std::string& what)>& progress) {
   if (!measured.why.empty()) return;
   if (progress) progress("verify " + measured.description().id());
-  run_step(measured, [](Measured& m) {
-    try {
-      m.subject->verify();
-    } catch (const Error& error) {
-      if (error.error_class() == ErrorClass::kUnavailable) throw;
-      throw Error(error.code(), m.description().id() + ": " + error.message());
-    }
-  });
+  run_step(measured, [](Measured& m) { m.subject->verify(); });
 }
 
-void verify_subjects(std::vector<Measured>& subjects, const std::function<void(const std::string& what)>& progress) {
-  for (Measured& measured : subjects) verify_subject(measured, progress);
+void verify_subjects(std::vector<Measured>& subjects, const std::function<void(const std::string& what)>& progress,
+                     const std::function<bool()>& stop) {
+  for (Measured& measured : subjects) {
+    if (is_stopped(stop)) return;
+    verify_subject(measured, progress);
+  }
 }
 
 void take_sample(Measured& measured) {
@@ -79,7 +104,7 @@ bool try_sample(Measured& measured) {
       take_sample(measured);
       return true;
     } catch (const Error& error) {
-      if (error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile) throw;
+      if (means_wrong_bytes(error)) throw;
       const bool is_failure = error.error_class() != ErrorClass::kUnavailable;
       if (is_failure && ++tries < kTries) continue;
       measured.has_failed = is_failure;
@@ -89,8 +114,8 @@ bool try_sample(Measured& measured) {
   return false;
 }
 
-void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options) {
-  verify_subjects(subjects, options.progress);
+unsigned run_rounds(std::vector<Measured>& subjects, const RoundOptions& options) {
+  verify_subjects(subjects, options.progress, options.stop);
   std::vector<std::size_t> order(subjects.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::mt19937_64 random(options.seed);
@@ -99,6 +124,10 @@ void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options) {
     std::ranges::shuffle(order, random);
     for (std::size_t i = 0; i < order.size(); ++i) {
       Measured& measured = subjects[order[i]];
+      if (is_stopped(options.stop)) {
+        keep_finished_rounds(subjects, round);
+        return round;
+      }
       if (!measured.why.empty()) continue;
       if (options.progress) {
         options.progress(fmt::format("round {} of {}, {} of {}: {}", round + 1, options.rounds, i + 1, order.size(),
@@ -108,6 +137,7 @@ void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options) {
       if (measured.why.empty()) measured.samples.back().position = position++;
     }
   }
+  return options.rounds;
 }
 
 }  // namespace tzmark::bench

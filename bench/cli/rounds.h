@@ -13,6 +13,7 @@
 #include "harness/statistics.h"
 #include "harness/steady_state.h"
 #include "subjects/subject.h"
+#include "tzmark/error.h"
 
 namespace tzmark::bench {
 
@@ -41,28 +42,37 @@ struct RoundOptions {
   unsigned rounds = 7;
   std::uint64_t seed = 1;
   // Receives what is done next, for a person to read. May be empty.
-  std::function<void(const std::string& what)> progress;
+  std::function<void(const std::string& what)> progress = {};
+  // Asked before each step, which is a sample at most; ends the rounds. May be empty.
+  std::function<bool()> stop = {};
 };
 
-// Verifies a subject, unless it is left out already. If it needs something that this machine lacks, it is left out from
-// there on, with the reason in why. Any other error is thrown: a subject that moves wrong bytes is never timed.
+// Whether an error says that wrong bytes were moved. It ends every measurement: such a subject is never timed.
+bool means_wrong_bytes(const Error& error);
+
+// Verifies a subject, unless it is left out already. If it fails or needs something that this machine lacks, it is left
+// out from there on, with the reason in why, and has_failed if it failed. Throws for wrong bytes.
 void verify_subject(Measured& measured, const std::function<void(const std::string& what)>& progress);
-// Verifies all of them.
-void verify_subjects(std::vector<Measured>& subjects, const std::function<void(const std::string& what)>& progress);
+// Verifies all of them, as long as stop, which may be empty, returns false.
+void verify_subjects(std::vector<Measured>& subjects, const std::function<void(const std::string& what)>& progress,
+                     const std::function<bool()>& stop = {});
 
 // Runs the subject once and appends the sample. Throws what the subject throws.
 void take_sample(Measured& measured);
 
-// The same, but a subject that needs something this machine lacks loses its samples, and its why gives the reason.
+// The same, but a subject that fails or needs something this machine lacks loses its samples, as in verify_subject.
 void take_sample_if_available(Measured& measured);
 
 // The same, but a failure is tried again: one failed transfer must not end the comparison of all others. Returns false
-// and sets why if the subject cannot run, or has_failed too if it failed three times in a row. Throws for wrong bytes
-// (TZE-ENV-005).
+// and sets why if the subject cannot run, or has_failed too if it failed three times in a row. Throws for wrong bytes.
 bool try_sample(Measured& measured);
 
-// Verifies each subject, then runs the rounds. A subject that needs something this machine lacks is left out from there
-// on, and its why gives the reason. Any other error is thrown: a subject that moves wrong bytes is never timed.
-void run_rounds(std::vector<Measured>& subjects, const RoundOptions& options);
+// Verifies each subject, then runs the rounds, and returns how many of them were finished. A subject that fails or
+// needs something that this machine lacks is left out from there on, and its why gives the reason. Throws for wrong
+// bytes. A round that stop ends does not count, unless it is the first: then each subject keeps the sample that it has.
+unsigned run_rounds(std::vector<Measured>& subjects, const RoundOptions& options);
+
+// States that a subject without samples was not reached before an interruption.
+void note_interruption(Measured& measured);
 
 }  // namespace tzmark::bench

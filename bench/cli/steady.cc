@@ -91,7 +91,7 @@ void run_long(Measured& measured, const LongRunOptions& options, const std::stri
   LongRun& run = measured.long_run.emplace();
   std::size_t stride = 1;
   for (auto begin = Clock::now(); Clock::now() - begin < options.duration;) {
-    if (options.stop && options.stop()) return;
+    if (options.stop && options.stop()) break;
     take_sample_if_available(measured);
     if (!measured.why.empty()) {
       measured.long_run.reset();
@@ -117,6 +117,8 @@ void run_long(Measured& measured, const LongRunOptions& options, const std::stri
       stride *= 2;
     }
   }
+  if (run.operations.empty()) measured.long_run.reset();
+  note_interruption(measured);
 }
 
 std::uint64_t busy_ns(const LongRun& run) {
@@ -154,12 +156,13 @@ std::string row_of(const Measured& measured) {
 }  // namespace
 
 void run_for(std::vector<Measured>& subjects, const LongRunOptions& options) {
-  verify_subjects(subjects, options.progress);
+  verify_subjects(subjects, options.progress, options.stop);
   const auto is_ceiling = [](const Measured& m) { return m.description().subject == "ceiling"; };
   const auto count = subjects.size() - static_cast<std::size_t>(std::ranges::count_if(subjects, is_ceiling));
   std::size_t number = 0;
   for (Measured& measured : subjects) {
     if (!is_ceiling(measured)) ++number;
+    if (options.stop && options.stop()) note_interruption(measured);
     if (!measured.why.empty()) continue;
     if (!is_ceiling(measured)) {
       run_long(measured, options, fmt::format("{} of {}: ", number, count));

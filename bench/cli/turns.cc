@@ -10,6 +10,7 @@
 #include <optional>
 #include <random>
 
+#include "cli/rounds.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -59,7 +60,10 @@ class Turns {
     return line.why.empty() && line.verdict == ChangeVerdict::kUndecided && !line.ratio.exhausted();
   }
 
-  std::chrono::nanoseconds rest() const { return begin_ + options_.budget - options_.now(); }
+  std::chrono::nanoseconds rest() const {
+    if (options_.stop && options_.stop()) return std::chrono::nanoseconds(0);
+    return begin_ + options_.budget - options_.now();
+  }
   bool coin() { return random_() % 2 == 1; }
 
   void run_pair(std::size_t number, const std::vector<std::size_t>& open) {
@@ -138,7 +142,7 @@ class Turns {
       try {
         return process.sample(i);
       } catch (const Error& error) {
-        if (error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile) throw;
+        if (means_wrong_bytes(error)) throw;
         if (error.error_class() == ErrorClass::kUnavailable || ++line.failures == kTries) line.why = error.message();
         if (!line.why.empty() || !process.is_running()) return {};
       }

@@ -61,6 +61,7 @@ struct TurnOptions {
   std::function<void(const std::string& what)> progress = {};  // receives what is done next; may be empty
   std::function<std::string(std::size_t line)> name_of;        // for progress; may be empty only if that is
   std::function<void()> before_pair = {};                      // called when no process runs; may be empty
+  std::function<bool()> stop = {};                             // asked before each lap; ends all; may be empty
   std::function<bool(const Disturbance&)> is_disturbed = bench::is_disturbed;
   std::function<std::chrono::steady_clock::time_point()> now = [] { return std::chrono::steady_clock::now(); };
 };

@@ -64,7 +64,7 @@ json answer(std::vector<Measured>& lines, const json& request) {
   } catch (const Error& error) {
     answer = {{"failed", error.message()},
               {"unavailable", error.error_class() == ErrorClass::kUnavailable},
-              {"wrong", error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile}};
+              {"wrong", means_wrong_bytes(error)}};
   }
   answer["line"] = line;
   return answer;

@@ -27,7 +27,12 @@ void require_mincore(const std::string& file_name, int fd) {
 }
 
 std::uint64_t resident_pages(int fd, std::uint64_t offset, std::size_t bytes, std::size_t page_bytes) {
-  void* window = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset));
+  // Private, because FUSE refuses shared mappings of files that it opens with direct_io. mincore sees the same pages.
+  void* window = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, static_cast<off_t>(offset));
+  if (window == MAP_FAILED && errno == ENODEV) {
+    throw Error(ErrorCode::kUnavailable,
+                "the file system cannot map files into memory, so the state of the page cache cannot be told");
+  }
   if (window == MAP_FAILED) throw errno_error(ErrorCode::kReadFailed, "mmap", offset);
   std::vector<unsigned char> pages((bytes + page_bytes - 1) / page_bytes);
   const int result = ::mincore(window, bytes, pages.data());
@@ -63,20 +68,21 @@ Descriptor open_readable(const std::string& file_name) {
 
 double resident_share(const std::string& file_name) { return share_of(open_readable(file_name).get()); }
 
-double drop(const std::string& file_name) {
-  const Descriptor fd = open_readable(file_name);
-  if (::fsync(fd.get()) != 0) throw errno_error(ErrorCode::kSyncFailed, "fsync");
+double drop_pages(int fd) {
+  if (::fsync(fd) != 0) throw errno_error(ErrorCode::kSyncFailed, "fsync");
   double share = 1;
   // The first call may skip pages that another CPU has not yet added to its list.
   for (int attempt = 0; attempt < 3 && share > 0; ++attempt) {
-    if (const int error = ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED); error != 0) {
+    if (const int error = ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); error != 0) {
       errno = error;
       throw errno_error(ErrorCode::kReadFailed, "posix_fadvise");
     }
-    share = share_of(fd.get());
+    share = share_of(fd);
   }
   return share;
 }
+
+double drop(const std::string& file_name) { return drop_pages(open_readable(file_name).get()); }
 
 double warm(const std::string& file_name) {
   const Descriptor fd = open_readable(file_name);

@@ -2,8 +2,8 @@
 //
 // A share is the part of the file's pages, 0 to 1, that mincore reports as resident; 0 for an empty file. On file
 // systems that keep data in the page cache alone (tmpfs) nothing can be dropped, which the returned share shows.
-// Thread-safe. Errors: TZE-ENV rules; TZE-AVL-001 if this user neither owns the file nor may write it, because mincore
-// then reports every page as resident.
+// Thread-safe. Errors: TZE-ENV rules; TZE-AVL-001 if the file system maps no files, or if this user neither owns the
+// file nor may write it, because mincore then reports every page as resident.
 #pragma once
 
 #include <string>
@@ -15,6 +15,8 @@ double resident_share(const std::string& file_name);
 // Syncs the file, because dirty pages cannot be dropped, and drops its pages. Returns the share that remains: pages
 // that are mapped or in use elsewhere.
 double drop(const std::string& file_name);
+// The same of an open file. REQUIRES: this user owns the file or may write it.
+double drop_pages(int fd);
 
 // Reads the whole file, unless all of it is resident. Returns the share that is then resident, less than 1 if memory is
 // short.

@@ -315,6 +315,18 @@ class CodecWrite final : public CodecSubject {
   std::unique_ptr<TensorSource> source_;
 };
 
+// Why a file is not in the page cache although it was just read.
+std::string why_not_warm(const std::string& file_name, double share) {
+  if (warm(file_name) >= kWarmShareMin && resident_share(file_name) < kWarmShareMin) {
+    return fmt::format(
+        "the file system drops {} from the page cache when it is opened (as FUSE does without keep_cache), so no warm "
+        "read can be timed",
+        file_name);
+  }
+  return fmt::format("only {:.0f} % of {} stays in the page cache, so no warm read can be timed", share * 100,
+                     file_name);
+}
+
 }  // namespace
 
 bool is_direct(std::string_view io) {
@@ -365,14 +377,12 @@ double make_cache_state(const std::string& file_name, Cache cache, std::uint64_t
   // Pages that were written with RWF_DONTCACHE go when their writeback ends; read once more, they stay.
   for (int attempt = 0; attempt < kWarmAttempts; ++attempt) {
     share = is_warm ? warm(file_name) : drop(file_name);
-    // Last, because taking memory can cost the file its place in the page cache.
-    if (touch_free_memory(memory_bytes)) share = resident_share(file_name);
+    // Last, because taking memory can cost the file its place in the page cache. A warm file must also be one when the
+    // run opens it.
+    if (touch_free_memory(memory_bytes) || is_warm) share = resident_share(file_name);
     if (!is_warm || share >= kWarmShareMin) break;
   }
-  if (is_warm && share < kWarmShareMin) {
-    throw Error(ErrorCode::kResource,
-                fmt::format("only {:.0f} % of {} fits into the page cache", share * 100, file_name));
-  }
+  if (is_warm && share < kWarmShareMin) throw Error(ErrorCode::kUnavailable, why_not_warm(file_name, share));
   if (!is_warm && share > kColdShareMax) {
     throw Error(
         ErrorCode::kUnavailable,
