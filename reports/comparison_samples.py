@@ -192,6 +192,8 @@ def against() -> Json:
         "seed": 1,
         "budget_s": 600,
         "conditions": {"laps": 720, "disturbed_laps": 12, "was_busy": False},
+        "is_complete": True,
+        "warnings": ["16 MiB of data instead of 64 MiB: a cgroup limits memory"],
         "rows": rows,
     }
 

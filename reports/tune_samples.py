@@ -466,6 +466,7 @@ def document(seed: int = 1, **storage: object) -> Json:
         "warnings": [
             "this is a virtual machine (QEMU Standard PC): cold means its own page cache"
         ],
+        "skipped": [{"task": "save", "reason": "model not measured: no memory"}],
         "machine": bench_samples.machine(directory="/data/my models", **storage),
         "io_paths": bench_samples.paths(),
         "probe": probe(),

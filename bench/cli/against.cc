@@ -6,16 +6,21 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <csignal>
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "cli/bench_commands.h"
+#include "cli/data_size.h"
 #include "cli/result_document.h"
 #include "cli/run_program.h"
 #include "cli/turns.h"
 #include "cli/worker.h"
+#include "harness/cgroup.h"
+#include "harness/interruption.h"
 #include "harness/machine.h"
 #include "harness/or_null.h"
 #include "harness/statistics.h"
@@ -54,7 +59,7 @@ std::vector<std::string> worker_options(const BenchOptions& options) {
 }
 
 // A few lines that cover what releases change: a buffered and a direct path, with and without hashes.
-BenchOptions with_defaults(BenchOptions options) {
+BenchOptions with_defaults(BenchOptions options, std::string& note) {
   constexpr std::uint64_t kScaleBytes = 64 << 20;
   if (options.fio || options.peers || options.check) {
     throw Error(ErrorCode::kUsage, "--against compares builds of tzmark alone, without --fio, --peers and --check");
@@ -62,7 +67,10 @@ BenchOptions with_defaults(BenchOptions options) {
   if (options.format != "text" || !options.items.empty() || options.limits_laps) {
     throw Error(ErrorCode::kUsage, "--against excludes --format, --items and --rounds");
   }
-  if (options.scale_bytes == 0) options.scale_bytes = kScaleBytes;
+  // A process of each build holds its data.
+  DataSize size = data_size(options.scale_bytes, kScaleBytes, {.needed = 4, .comfortable = 8}, cgroup_limits());
+  options.scale_bytes = size.bytes;
+  note = std::move(size.note);
   if (options.memory == "auto") options.memory = "thp";
   if (options.verifications.empty()) options.verifications = {"none", "both"};
   if (options.io.empty()) {
@@ -219,7 +227,8 @@ json to_json(const TurnLine& line, const std::string& old_id, const std::string&
 }  // namespace
 
 void run_against(const BenchOptions& given, const std::vector<std::string>& command, int& status) {
-  BenchOptions options = with_defaults(given);
+  std::string note;  // on the size of the data
+  BenchOptions options = with_defaults(given, note);
   std::optional<AtomicFile> file;
   if (!options.json_file.empty()) file.emplace(options.json_file);
   // All files are below a directory of this process, so that nothing stays of a worker that was killed.
@@ -239,15 +248,19 @@ void run_against(const BenchOptions& given, const std::vector<std::string>& comm
   const std::size_t count = new_build.facts().lines.size();
   std::vector<TurnLine> lines(count, TurnLine(kAlpha / static_cast<double>(count)));
   ContestConditions conditions;
+  int signal = 0;
   {
     const RoundProgress progress(options.progress);
+    const Interruption interruption;
     conditions = run_in_turn([&] { return old_build.start(); }, [&] { return new_build.start(); }, lines,
                              {.budget = std::chrono::seconds(options.budget_s),
                               .effect = options.effect,
                               .seed = options.seed,
                               .progress = progress.callback(),
                               .name_of = [&](std::size_t i) { return new_build.id(i); },
-                              .before_pair = [&] { place.clear(); }});
+                              .before_pair = [&] { place.clear(); },
+                              .stop = [] { return Interruption::number() != 0; }});
+    signal = Interruption::number();
   }
   // First, so that a closed standard output loses no result.
   json rows = json::array();
@@ -260,28 +273,46 @@ void run_against(const BenchOptions& given, const std::vector<std::string>& comm
   document["seed"] = options.seed;
   document["budget_s"] = options.budget_s;
   document["conditions"] = to_json(conditions);
+  document["is_complete"] = signal == 0;
+  document["warnings"] = json::array();
+  if (!note.empty()) document["warnings"].push_back(note);
   document["rows"] = std::move(rows);
   if (file) commit_json(*file, document);
 
   say("old: {} {}, commit {}\nnew: {} {}, commit {}\n", old_build.program(), old_build.facts().version,
       old_build.facts().commit, new_build.program(), new_build.facts().version, new_build.facts().commit);
   if (old_build.facts().program == new_build.facts().program) say("both are the same program\n");
+  if (!note.empty()) say("note: {}\n", note);
   say("{}", conditions_text(conditions));
   for (std::size_t i = 0; i < count; ++i) {
     if (old_build.id(i) != new_build.id(i)) say("the old build runs '{}' as '{}'\n", new_build.id(i), old_build.id(i));
   }
   say("{}all intervals together hold with {:.0f} %\n", table_of(lines, new_build), 100 * (1 - kAlpha));
 
+  if (signal != 0) {
+    say("note: interrupted: only what was measured until then is here\n");
+    // The caller, a shell for example, learns by which signal the program ended. The files go first.
+    static_cast<void>(::raise(signal));
+    return;
+  }
   const auto regressed = [](const TurnLine& line) { return line.verdict == ChangeVerdict::kSlower; };
   if (std::ranges::any_of(lines, regressed)) {
     status = 1;
     return;
   }
   const auto is_open = [](const TurnLine& line) { return line.verdict == ChangeVerdict::kUndecided; };
-  if (const auto open = std::ranges::count_if(lines, is_open); open > 0) {
+  const auto is_unmeasured = [&](const TurnLine& line) { return is_open(line) && !line.why.empty(); };
+  const auto unmeasured = std::ranges::count_if(lines, is_unmeasured);
+  if (const auto open = std::ranges::count_if(lines, is_open) - unmeasured; open > 0) {
     throw Error(
         ErrorCode::kUsage,
         fmt::format("{} of {} lines are not decided: raise --budget or --effect, or name fewer paths", open, count));
+  }
+  if (unmeasured > 0) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{} of {} lines could not be measured, for the reasons in the table: leave them out by "
+                            "--io, --op or --cache",
+                            unmeasured, count));
   }
 }
 

@@ -2,23 +2,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "cli/against.h"
 #include "cli/bench_commands.h"
 #include "cli/bench_profile.h"
 #include "cli/bounds.h"
 #include "cli/check.h"
+#include "cli/data_size.h"
 #include "cli/google_document.h"
 #include "cli/matrix.h"
 #include "cli/result_document.h"
 #include "cli/run_program.h"
 #include "cli/steady.h"
 #include "cli/worker.h"
+#include "harness/ceilings.h"
+#include "harness/cgroup.h"
+#include "harness/interruption.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -64,10 +70,13 @@ void print_results(const std::vector<Measured>& measured) {
   }
 }
 
-// The documents that a run fills. google: only if that format was chosen.
+// The documents that a run fills, and how it ends once they are out. google: only if that format was chosen.
 struct Output {
   Document document;
   std::optional<GoogleDocument> google;
+  unsigned rounds = 0;                          // finished
+  int signal = 0;                               // that ended it
+  std::optional<Error> problem = std::nullopt;  // of the subjects
 
   void add(const std::vector<Measured>& measured) {
     document.add(measured);
@@ -75,14 +84,50 @@ struct Output {
   }
 };
 
+bool is_ours(const Measured& measured) {
+  const std::string& subject = measured.description().subject;
+  return subject == "codec" || subject == "raw";
+}
+
+// A subject that failed, a path chosen by name of which nothing could be measured, or a run without any result. What
+// this machine lacks otherwise is a line of the result.
+std::optional<Error> problem_of(const std::vector<Measured>& all, const BenchOptions& options) {
+  const auto first_line = [&](ErrorCode code, std::size_t count, const Measured& first) {
+    return Error(code, fmt::format("{} of {} could not be measured; the first is {}: {}", count, all.size(),
+                                   first.description().id(), first.why));
+  };
+  const auto failed = std::ranges::find(all, true, &Measured::has_failed);
+  if (failed != all.end()) {
+    const auto count = std::ranges::count(all, true, &Measured::has_failed);
+    return first_line(ErrorCode::kResource, static_cast<std::size_t>(count), *failed);
+  }
+  // By the requested path, because only a subject that was verified knows the actual one.
+  std::map<std::string, std::pair<std::size_t, const Measured*>> paths;  // measured subjects, and one that is not
+  for (const Measured& m : all) {
+    if (m.description().subject == "ceiling" || (!options.io.empty() && !is_ours(m))) continue;
+    auto& [count, missing] = paths[options.io.empty() ? "" : m.description().io_requested];
+    m.samples.empty() ? static_cast<void>(missing = &m) : static_cast<void>(++count);
+  }
+  for (const auto& [io, path] : paths) {
+    const auto& [count, missing] = path;
+    if (count > 0 || missing == nullptr) continue;
+    return Error(ErrorCode::kUnavailable, io.empty() ? fmt::format("nothing could be measured: {}", missing->why)
+                                                     : fmt::format("I/O path {}: {}", io, missing->why));
+  }
+  return {};
+}
+
 void run_matrix(const BenchOptions& options, Output& output) {
   Workplace place(options.directory);
   const SharedContent content = matrix_content(options);
   std::vector<Measured> measured = matrix_subjects(options, place, content);
   {
     const RoundProgress progress(options.progress);
+    const Interruption interruption;
+    const auto stop = [] { return Interruption::number() != 0; };
     if (options.duration_s == 0) {
-      run_rounds(measured, {.rounds = options.rounds, .seed = options.seed, .progress = progress.callback()});
+      output.rounds = run_rounds(
+          measured, {.rounds = options.rounds, .seed = options.seed, .progress = progress.callback(), .stop = stop});
     } else {
       const nlohmann::json& l3_bytes = output.document.machine()["l3_bytes"];
       note_caches(measured, options.cache == "warm",
@@ -90,14 +135,17 @@ void run_matrix(const BenchOptions& options, Output& output) {
       run_for(measured, {.duration = std::chrono::seconds(options.duration_s),
                          .ceiling_samples = options.rounds,
                          .directory = options.directory,
-                         .progress = progress.callback()});
+                         .progress = progress.callback(),
+                         .stop = stop});
       output.document.add_duration(options.duration_s);
     }
+    output.signal = Interruption::number();
   }
-  // A path chosen by name must run on this file system; the default set leaves out what does not.
-  for (const Measured& m : measured) {
-    const bool ours = m.description().subject == "codec" || m.description().subject == "raw";
-    if (ours && !options.io.empty() && !m.why.empty()) throw Error(ErrorCode::kUnavailable, m.why);
+  output.problem = problem_of(measured, options);
+  if (output.signal != 0) {
+    const std::string when =
+        options.duration_s == 0 ? fmt::format(" after {} of {} rounds", output.rounds, options.rounds) : "";
+    output.document.add_interruption(fmt::format("interrupted{}: only what was measured until then is here", when));
   }
   output.document.add_workload(content->workload());
   output.add(measured);
@@ -110,24 +158,32 @@ void run_all_checks(const BenchOptions& options, Output& output, int& status) {
   ContestConditions conditions;
   {
     const RoundProgress progress(options.progress);
-    CheckOptions checks{.directory = options.directory, .items = options.items};
+    output.rounds = options.rounds;
+    CheckOptions checks{.items = options.items};
     if (options.names_workload) checks.workload = options.workload;
     if (!options.io.empty()) checks.io = chosen_paths(options.io);
     if (std::ranges::find(checks.io, "gpudirect") != checks.io.end()) {
       throw Error(ErrorCode::kUsage, "--io: items 1, 2 and 6 are of host memory; item 7 measures gpudirect");
     }
-    if (options.scale_bytes != 0) checks.scale_bytes = options.scale_bytes;
+    checks.scale_bytes = options.scale_bytes;
     checks.gpu_set_bytes = options.gpu_set_bytes;
     checks.contests.budget = std::chrono::seconds(options.budget_s);
     checks.contests.seed = options.seed;
     checks.contests.progress = progress.callback();
+    checks.contests.stop = [] { return Interruption::number() != 0; };
     if (options.limits_laps) checks.contests.laps_max = options.rounds;
-    conditions = run_checks(checks, [&](const auto& workloads, const auto& measured, const auto& concluded) {
+    Workplace place(options.directory);
+    const Interruption interruption;
+    conditions = run_checks(place, checks, [&](const auto& workloads, const auto& measured, const auto& concluded) {
       for (const Workload& workload : workloads) output.document.add_workload(workload);
       output.add(measured);
       output.document.add(concluded);
       all.insert(all.end(), concluded.begin(), concluded.end());
     });
+    output.signal = Interruption::number();
+  }
+  if (output.signal != 0) {
+    output.document.add_interruption("interrupted: only what was decided until then is here");
   }
   output.document.add(conditions);
   std::ranges::stable_sort(all, {}, &RatioCheck::item);
@@ -139,11 +195,34 @@ void run_all_checks(const BenchOptions& options, Output& output, int& status) {
   if (std::ranges::any_of(all, failed)) status = 1;
 }
 
+// Of the workload. The checks read files of eight times as much, and hold several sets of tensors.
+constexpr std::uint64_t kMatrixBytes = 256 << 20, kCheckedBytes = 128 << 20;
+
+DataCopies copies_of(const BenchOptions& options) {
+  if (options.check) return {.needed = 10, .comfortable = 26};
+  // Each of the four processes of the peers holds the tensors that it writes, and one those that it has read.
+  if (options.peers) return {.needed = 7, .comfortable = 10};
+  return {};
+}
+
+// Working sets that a limit makes smaller may fit into a cache.
+std::string note_on_ceilings(const BenchOptions& options) {
+  const CgroupLimits limits = cgroup_limits();
+  const unsigned threads = thread_count(std::ranges::max(options.threads));
+  const std::size_t bytes = working_set_bytes(threads, limits);
+  if (options.no_ceilings || bytes == kWorkingSetBytes) return "";
+  return fmt::format("ceilings work on {} MiB per thread instead of {} MiB: {}", bytes >> 20, kWorkingSetBytes >> 20,
+                     limit_text(limits));
+}
+
 void run(BenchOptions options, const std::vector<std::string>& command, int& status) {
   if (options.list_io) return list_io();
   if (options.directory.empty()) throw Error(ErrorCode::kUsage, "--dir names the directory whose storage is measured");
-  if (options.is_worker) return serve_samples(options);
   if (!options.against.empty()) return run_against(options, command, status);
+  const DataSize size =
+      data_size(options.scale_bytes, options.check ? kCheckedBytes : kMatrixBytes, copies_of(options), cgroup_limits());
+  options.scale_bytes = size.bytes;
+  if (options.is_worker) return serve_samples(options);
   std::optional<AtomicFile> file;
   if (!options.json_file.empty()) file.emplace(options.json_file);
   if (options.verifications.empty()) options.verifications = {"none"};
@@ -151,13 +230,21 @@ void run(BenchOptions options, const std::vector<std::string>& command, int& sta
   std::error_code ignored;
   std::filesystem::create_directories(options.directory, ignored);
   Output output{Document(command, options.directory), {}};
+  if (!size.note.empty()) output.document.add_note(size.note);
+  if (const std::string note = note_on_ceilings(options); !note.empty()) output.document.add_note(note);
   if (options.format == "google") output.google.emplace(command);
   options.check ? run_all_checks(options, output, status) : run_matrix(options, output);
   if (!output.google) {
     for (const std::string& warning : output.document.warnings()) say("note: {}\n", warning);
   }
-  if (file) commit_json(*file, output.document.finish(options.duration_s == 0 ? options.rounds : 0, options.seed));
+  if (file) commit_json(*file, output.document.finish(output.rounds, options.seed));
   if (output.google) print(json_text(output.google->finish()));
+  // The caller, a shell for example, learns by which signal the program ended.
+  if (output.signal != 0) {
+    static_cast<void>(::raise(output.signal));
+    return;
+  }
+  if (output.problem) throw Error(*output.problem);
 }
 
 std::string workload_names() {

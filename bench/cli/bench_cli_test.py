@@ -565,6 +565,94 @@ class BenchTest(unittest.TestCase):
                 self.assertEqual(run.wait(60), -number)
             self.assertEqual(os.listdir(place), [])
 
+    def interrupt(
+        self, word: str, *words: str | Path, kind: str = "bench"
+    ) -> tuple[str, dict[str, Any]]:
+        """Sends SIGINT when the progress shows the word; returns what was printed and the result."""
+        result = self.directory / "result.json"
+        place = self.directory / "place"
+        with subprocess.Popen(
+            [TZMARK, "bench", "--dir", place, "--progress", "--json", result, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as run:
+            seen = ""
+            while word not in seen:
+                character = run.stderr.read(1)
+                self.assertTrue(character, seen)
+                seen += character
+            run.send_signal(signal.SIGINT)
+            output, _ = run.communicate(timeout=120)
+        self.assertEqual(run.returncode, -signal.SIGINT)
+        self.assertEqual(os.listdir(place), [])
+        document = json.loads(result.read_text())
+        schema = SOURCE / f"reports/schema/{kind}.schema.json"
+        jsonschema.validate(document, json.loads(schema.read_text()))
+        self.assertFalse(document["is_complete"])
+        result.unlink()
+        return output, document
+
+    def test_the_first_signal_keeps_the_finished_rounds(self) -> None:
+        little = ("--workload", "mixed", "--scale", "1MiB", "--io", "pwrite")
+        output, document = self.interrupt("round 4 of", *little, "--rounds", "2000")
+        rounds = document["rounds"]
+        self.assertGreaterEqual(rounds, 3)
+        self.assertLess(rounds, 2000)
+        for said in (output, " ".join(document["warnings"])):
+            self.assertIn(f"interrupted after {rounds} of 2000 rounds", said)
+        for result in document["results"]:
+            self.assertEqual(len(result["samples"]), rounds, result["id"])
+        self.assertIn("codec read", output)
+        # Where no round is finished, the others say why they have nothing.
+        _, document = self.interrupt("verify codec", *little, "--rounds", "2000")
+        self.assertTrue(document["skipped"])
+        for one in document["skipped"]:
+            self.assertIn("interrupted", one["reason"])
+        google, _ = self.interrupt(
+            "round 2 of", *little, "--rounds", "2000", "--format", "google"
+        )
+        self.assertTrue(json.loads(google)["benchmarks"])
+
+    def test_the_first_signal_keeps_long_runs_checks_and_builds(self) -> None:
+        little = ("--workload", "mixed", "--scale", "1MiB", "--io", "pwrite")
+        _, document = self.interrupt("2 of 60 s", *little, "--duration", "60s")
+        measured = [one for one in document["results"] if one["samples"]]
+        self.assertEqual(len(measured), 1)
+        self.assertGreater(measured[0]["steady"]["operations"], 0)
+        words = ("--check", "--items", "1,6", "--scale", "8MiB", "--io", "pwrite")
+        output, document = self.interrupt("lap 3", *words)
+        verdicts = {one["item"]: one["verdict"] for one in document["checks"]}
+        self.assertEqual(verdicts["6"], "pass")
+        self.assertIn("interrupted", output)
+        output, document = self.interrupt(
+            "processes 2", *little, "--against", TZMARK, kind="bench-against"
+        )
+        laps = [row["processes"] + row["disturbed_laps"] for row in document["rows"]]
+        self.assertGreater(sum(laps), 0)
+        self.assertIn("interrupted", output)
+
+    def test_two_signals_leave_no_files(self) -> None:
+        """Whichever threads get them, and also if the second one comes while the first one removes the files."""
+        place = self.directory / "place"
+        for number in (signal.SIGHUP, signal.SIGINT) * 5:
+            with subprocess.Popen(
+                [TZMARK, "bench", "--dir", place, "--scale", "64MiB"]
+                + ["--rounds", "1000"],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            ) as run:
+                while run.poll() is None and len(list(place.glob("*/*"))) < 2:
+                    time.sleep(0.01)
+                run.send_signal(number)
+                run.send_signal(number)
+                if number == signal.SIGINT:
+                    time.sleep(0.25)
+                    run.send_signal(number)
+                    run.send_signal(number)
+                self.assertEqual(run.wait(60), -number)
+            self.assertEqual(os.listdir(place), [])
+
     def test_a_signal_that_is_ignored_stays_so(self) -> None:
         place = self.directory / "place"
         with subprocess.Popen(

@@ -28,7 +28,6 @@ struct RatioCheck {
 nlohmann::json to_json(const RatioCheck& check);
 
 struct CheckOptions {
-  std::string directory;
   std::uint64_t scale_bytes = 128 << 20;  // of reads; see large_tensors and written_tensors
   std::size_t gpu_set_bytes = kGpuWorkingSetBytes;
   std::vector<std::string> items = {};  // empty: all
@@ -37,11 +36,12 @@ struct CheckOptions {
   ContestOptions contests = {};         // the budget is that of all checks together
 };
 
-// Runs the groups of subjects one after another and compares them. Calls done after each group with its workloads,
-// measurements and checks. A group may use what those before it left of the budget. Returns what the machine was like.
+// Runs the groups of subjects one after another, unless the contests are stopped, and compares them. Calls done after
+// each group with its workloads, measurements and checks. A group may use what those before it left of the budget.
+// Returns what the machine was like.
 using GroupDone =
     std::function<void(const std::vector<Workload>&, const std::vector<Measured>&, const std::vector<RatioCheck>&)>;
-ContestConditions run_checks(const CheckOptions& options, const GroupDone& done);
+ContestConditions run_checks(Workplace& place, const CheckOptions& options, const GroupDone& done);
 
 // Formats a table: item, name, ratio with its interval, laps, required ratio, verdict.
 std::string check_table(const std::vector<RatioCheck>& checks);

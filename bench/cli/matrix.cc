@@ -252,9 +252,7 @@ std::vector<Measured> matrix_subjects(const BenchOptions& options, Workplace& pl
 }
 
 SharedContent matrix_content(const BenchOptions& options) {
-  constexpr std::uint64_t kScaleBytes = 256 << 20;
-  return std::make_shared<TensorContent>(
-      make_workload(options.workload, options.scale_bytes != 0 ? options.scale_bytes : kScaleBytes));
+  return std::make_shared<TensorContent>(make_workload(options.workload, options.scale_bytes));
 }
 
 }  // namespace tzmark::bench

@@ -18,7 +18,7 @@ std::vector<Measured> matrix_subjects(const BenchOptions& options, Workplace& pl
 // name, kUnavailable for a named one that this machine lacks.
 std::vector<std::string> chosen_paths(const std::vector<std::string>& named);
 
-// The tensors that they move.
+// The tensors that they move. REQUIRES: a scale.
 SharedContent matrix_content(const BenchOptions& options);
 
 }  // namespace tzmark::bench

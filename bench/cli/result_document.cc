@@ -8,6 +8,7 @@
 #include <ctime>
 #include <iterator>
 #include <stdexcept>
+#include <utility>
 
 #include "cli/bounds.h"
 #include "cli/steady.h"
@@ -195,8 +196,10 @@ Document::Document(std::vector<std::string> command, std::string directory) {
            {"io_paths", io_path_facts()},
            {"workloads", json::array()},
            {"results", json::array()},
+           {"skipped", json::array()},
            {"ceilings", json::array()},
-           {"checks", json::array()}};
+           {"checks", json::array()},
+           {"is_complete", true}};
   add(ContestConditions());
 }
 
@@ -218,6 +221,7 @@ void Document::add(const std::vector<Measured>& measured) {
     const std::string id = m.description().id();
     if (!ids_.insert(id).second) throw std::logic_error("two results are named '" + id + "'");
     json_["results"].push_back(to_json(m, measured));
+    if (m.samples.empty()) json_["skipped"].push_back({{"id", id}, {"reason", m.why}, {"has_failed", m.has_failed}});
   }
   for (const CeilingRate& rung : ceilings_of(measured)) {
     json_["ceilings"].push_back({{"rung", rung.rung},
@@ -229,6 +233,11 @@ void Document::add(const std::vector<Measured>& measured) {
 
 void Document::add(const std::vector<RatioCheck>& checks) {
   for (const RatioCheck& check : checks) json_["checks"].push_back(to_json(check));
+}
+
+void Document::add_interruption(std::string note) {
+  json_["is_complete"] = false;
+  add_note(std::move(note));
 }
 
 void Document::add(const ContestConditions& conditions) { json_["conditions"] = to_json(conditions); }
@@ -247,7 +256,7 @@ std::vector<std::string> cold_read_warnings(const json& machine) {
 }
 
 std::vector<std::string> Document::warnings() const {
-  std::vector<std::string> texts;
+  std::vector<std::string> texts = notes_;
   const json& machine = json_["machine"];
   const auto mib = [](const json& bytes) { return bytes.get<std::uint64_t>() >> 20; };
   for (const json& workload : json_["workloads"]) {

@@ -56,10 +56,15 @@ class Document {
   const nlohmann::json& machine() const { return json_["machine"]; }
   // What a reader of the figures has to know: that data is small, or that a cache is out of reach.
   std::vector<std::string> warnings() const;
+  // Adds a warning. Before warnings().
+  void add_note(std::string note) { notes_.push_back(std::move(note)); }
+  // States that a signal ended the run.
+  void add_interruption(std::string note);
   // REQUIRES: not called before.
   nlohmann::json finish(unsigned rounds, std::uint64_t seed);
 
  private:
+  std::vector<std::string> notes_;
   nlohmann::json json_;
   std::set<std::string> ids_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

@@ -21,15 +21,22 @@ namespace {
 
 constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
 
-// What the handler removes; null while there is none.
+// What the handler removes; null while there is none, or while its object removes it.
 std::atomic<const MadeDirectory*> made_directory = nullptr;
+// A signal that came while its object removed the files.
+std::atomic<int> late_signal = 0;
 std::array<struct sigaction, kSignals.size()> actions_before{};
 
 extern "C" void remove_directory_and_go_on(int number) {
   const int errno_before = errno;
   const MadeDirectory* const made = made_directory.exchange(nullptr);
+  // Another thread is removing the files, and then ends the process or passes this signal on.
+  if (made == nullptr) {
+    late_signal = number;
+    return;
+  }
   // Other threads may create files until the process ends.
-  for (int attempts = 0; made != nullptr && attempts < 10; ++attempts) {
+  for (int attempts = 0; attempts < 10; ++attempts) {
     remove_content(made->get(), std::chrono::seconds(10));
     if (remove_empty(made->parent(), made->entry().c_str(), made->get()) != ENOTEMPTY) break;
   }
@@ -85,12 +92,13 @@ RemovedDirectory::RemovedDirectory(const std::string& parent) {
 
 RemovedDirectory::~RemovedDirectory() {
   made_directory = nullptr;
-  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &actions_before[i], nullptr);
   try {
     made_->remove();
   } catch (const std::system_error& error) {
     ::dprintf(STDERR_FILENO, "tzmark: %s\n", error.what());
   }
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &actions_before[i], nullptr);
+  if (const int number = late_signal.exchange(0); number != 0) static_cast<void>(::raise(number));
 }
 
 void RemovedDirectory::clear() const {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "harness/disks.h"
 #include "harness/errno_error.h"
@@ -54,6 +55,15 @@ void add_device(json& facts, const std::string& directory) {
   facts.update(disk_facts(std::filesystem::path("/sys/class/block") / (disks.empty() ? "-" : disks.front())));
 }
 
+// Nothing where the file system does not report its size, as ramfs and many mounts of FUSE: their zeros do not say that
+// they are full.
+std::optional<std::uint64_t> free_bytes(const std::string& directory) {
+  struct statvfs room {};
+  if (::statvfs(directory.c_str(), &room) != 0) throw errno_error(ErrorCode::kReadFailed, directory);
+  if (room.f_blocks == 0) return {};
+  return static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
+}
+
 }  // namespace
 
 json disk_facts(const std::filesystem::path& disk) {
@@ -73,12 +83,10 @@ json disk_facts(const std::filesystem::path& disk) {
 
 json storage_facts(const std::string& directory) {
   const auto mount = mount_of(directory);
-  struct statvfs room {};
-  if (::statvfs(directory.c_str(), &room) != 0) throw errno_error(ErrorCode::kReadFailed, directory);
   json facts = {{"directory", directory},
                 {"file_system", mount ? json(mount->file_system) : json()},
                 {"mount_options", mount ? json(mount->options) : json()},
-                {"free_bytes", static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize}};
+                {"free_bytes", or_null(free_bytes(directory))}};
   add_device(facts, directory);
   add_alignment(facts, directory);
   return facts;

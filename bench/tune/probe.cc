@@ -15,6 +15,7 @@
 #include "harness/errno_error.h"
 #include "harness/machine.h"
 #include "harness/or_null.h"
+#include "harness/page_cache.h"
 #include "harness/small_file.h"
 #include "tzmark/descriptor.h"
 #include "tzmark/io.h"
@@ -52,6 +53,25 @@ Descriptor created_file(const std::string& directory) {
   if (named.get() < 0) throw_not_writable(directory, errno);
   ::unlink(name.c_str());
   return named;
+}
+
+// Whether a file of the directory stays in the page cache whatever is done, as on tmpfs. Found out by trying: an
+// overlay does not say what it lies on.
+bool keeps_files_in_memory(const std::string& directory, int file) {
+  constexpr std::size_t kTriedBytes = 256 << 10;
+  const std::vector<char> bytes(kTriedBytes);
+  for (std::size_t at = 0; at < bytes.size();) {
+    const ssize_t written = ::pwrite(file, bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_not_writable(directory, errno);
+    at += static_cast<std::size_t>(written);
+  }
+  try {
+    return drop_pages(file) > 0.5;
+  } catch (const Error& error) {
+    if (error.error_class() != ErrorClass::kUnavailable) throw;
+    return false;  // it cannot be told; loads that need a state find out
+  }
 }
 
 // The number of the device below a directory: of btrfs and others, which invent theirs, that of the mounted device.
@@ -240,7 +260,6 @@ void add_system_facts(Probe& probe, const fs::path& root, dev_t device) {
   const fs::path sys = root / "sys";
   const std::string type = probe.mount ? probe.mount->file_system : "";
   probe.is_network = is_network_file_system(type);
-  probe.is_memory = type == "tmpfs" || type == "ramfs";
   probe.disks = disks_below(sys, major(device), minor(device));
   const fs::path disk = sys / "class/block" / (probe.disks.empty() ? "-" : probe.disks.front());
   probe.disk = disk_facts(disk);
@@ -269,12 +288,13 @@ Probe probe_storage(const std::string& directory) {
   const dev_t device = device_of(directory, probe.mount);
   const Descriptor file = created_file(probe.directory);
   add_system_facts(probe, "/", device);
+  probe.is_memory = keeps_files_in_memory(probe.directory, file.get());
   // Since Linux 6.6 tmpfs accepts the flag and ignores it.
   probe.takes_direct = !probe.is_memory && ::fcntl(file.get(), F_SETFL, O_DIRECT) == 0;
   const json storage = storage_facts(directory);
   probe.direct_align_bytes = value_of<std::uint64_t>(storage, "direct_offset_align_bytes");
   probe.direct_memory_align_bytes = value_of<std::uint64_t>(storage, "direct_memory_align_bytes");
-  probe.free_bytes = storage.at("free_bytes");
+  probe.free_bytes = value_of<std::uint64_t>(storage, "free_bytes");
   const auto paths = io_paths();
   const auto path = std::ranges::find(paths, "gpudirect", &IoPath::name);
   const std::string why = path == paths.end() ? "not in this build" : path->why_unavailable();
@@ -284,11 +304,11 @@ Probe probe_storage(const std::string& directory) {
 }
 
 void require_room(const Probe& probe, std::uint64_t bytes) {
-  if (probe.free_bytes >= bytes) return;
+  if (probe.free_bytes.value_or(bytes) >= bytes) return;
   const auto mebibytes = [](std::uint64_t count) { return (count + (1 << 20) - 1) >> 20; };
   throw Error(ErrorCode::kWriteFailed,
               fmt::format("{}: the file system is too full: {} MiB are free, the test files need {} MiB",
-                          probe.directory, probe.free_bytes >> 20, mebibytes(bytes)));
+                          probe.directory, *probe.free_bytes >> 20, mebibytes(bytes)));
 }
 
 json to_json(const Probe& probe) {
@@ -302,7 +322,7 @@ json to_json(const Probe& probe) {
           {"raid", raid_text(probe)},
           {"direct_align_bytes", or_null(probe.direct_align_bytes)},
           {"direct_memory_align_bytes", or_null(probe.direct_memory_align_bytes)},
-          {"free_bytes", probe.free_bytes},
+          {"free_bytes", or_null(probe.free_bytes)},
           {"huge_pages", or_null(probe.huge_pages)},
           {"numa_node", or_null(probe.numa_node)},
           {"numa_nodes", or_null(probe.numa_nodes)},

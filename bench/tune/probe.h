@@ -39,7 +39,7 @@ struct Probe {
   std::string directory;  // absolute
   std::optional<Mount> mount;
   bool is_network = false;  // the file system is on another machine (nfs, lustre, cifs, ceph, gpfs, FUSE of such)
-  bool is_memory = false;   // tmpfs, ramfs: no device, no direct I/O, no cold cache
+  bool is_memory = false;  // files stay in the page cache (tmpfs, ramfs, an overlay of these): no device, no cold cache
   std::vector<std::string> disks;                // whole ones, as in disks.h
   nlohmann::json disk;                           // disk_facts of the first; the disks of an array are usually equal
   std::vector<std::string> schedulers_offered;   // by the kernel for the first disk
@@ -48,8 +48,8 @@ struct Probe {
   std::vector<RaidLayer> raid;                   // outermost first
   // As the kernel states them for a file of the directory (statx); 0 = no direct I/O.
   std::optional<std::uint64_t> direct_align_bytes, direct_memory_align_bytes;
-  bool takes_direct = false;  // a file of the directory can be opened with O_DIRECT
-  std::uint64_t free_bytes = 0;
+  bool takes_direct = false;                  // a file of the directory can be opened with O_DIRECT
+  std::optional<std::uint64_t> free_bytes;    // unknown if the file system does not report its size
   std::optional<std::uint64_t> memory_bytes;  // of the machine, or of the cgroup if that is less
   // Of transparent huge pages: /sys/kernel/mm/transparent_hugepage/{enabled,defrag,shmem_enabled}
   std::optional<std::string> huge_pages, huge_pages_defrag, huge_pages_shmem;
@@ -62,11 +62,12 @@ struct Probe {
   std::vector<std::string> warnings;  // sentences: what cannot be measured here
 };
 
-// Creates an unnamed file in the directory to ask for its alignment. Errors: TZE-ENV-001 if there is no such directory;
+// Creates an unnamed file in the directory to ask for its alignment and to try whether the page cache can be dropped.
+// Errors: TZE-ENV-001 if there is no such directory;
 // TZE-ENV-003 if it cannot be written to, with the reason: read-only file system, no permission.
 Probe probe_storage(const std::string& directory);
 
-// Throws TZE-ENV-003 if the file system has less free room than that; the text has both numbers.
+// Throws TZE-ENV-003 if the file system is known to have less free room than that; the text has both numbers.
 void require_room(const Probe& probe, std::uint64_t bytes);
 
 // The member `probe` of the result document.

@@ -9,10 +9,10 @@
 
 #include "cli/tune/device_load.h"
 #include "cli/tune/export_files.h"
-#include "cli/tune/interruption.h"
 #include "cli/tune/named_workload.h"
 #include "cli/tune/storage_meter.h"
 #include "cli/tune/tune_summary.h"
+#include "harness/interruption.h"
 #include "subjects/content.h"
 #include "testing/files/test_directory.h"
 #include "tzmark/error.h"

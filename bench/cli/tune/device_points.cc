@@ -74,6 +74,9 @@ void measure_device_points(Workplace& place, const Probe& probe, const TensorCon
   load.block_bytes = kBlockBytes;
   load.threads = thread_count(0);
   std::vector<unsigned> depths(std::begin(kDepths), std::end(kDepths));
+  if (limits.in_flight_bytes_max != 0) {
+    std::erase_if(depths, [&](unsigned depth) { return depth * kBlockBytes > limits.in_flight_bytes_max; });
+  }
   std::size_t points = 0;
   for (std::size_t i = 0; i < depths.size(); ++i) {
     const std::uint64_t in_flight = depths[i] * kBlockBytes;

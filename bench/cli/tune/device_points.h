@@ -18,6 +18,7 @@ namespace tzmark::bench {
 struct DeviceLimits {
   double codec_rate = 0;             // bytes per second; the file is what it writes in half a second
   std::uint64_t file_bytes_max = 0;  // what the storage has room for; one version of the content is written in any case
+  std::uint64_t in_flight_bytes_max = 0;  // 0: no limit
   std::chrono::steady_clock::time_point end;
 };
 

@@ -16,11 +16,11 @@
 #include "cli/result_document.h"
 #include "cli/run_program.h"
 #include "cli/tune/export_files.h"
-#include "cli/tune/interruption.h"
 #include "cli/tune/tune_document.h"
 #include "cli/tune/tune_options.h"
 #include "cli/tune/tune_run.h"
 #include "cli/tune/tune_summary.h"
+#include "harness/interruption.h"
 #include "harness/machine.h"
 #include "tune/exports.h"
 #include "tzmark/error.h"
@@ -30,14 +30,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Makes the directory where there is none, as tzmark bench does.
 void require_directory(const std::string& name) {
   std::error_code error;
-  const auto status = std::filesystem::status(name, error);
-  if (!std::filesystem::exists(status)) {
-    throw Error(ErrorCode::kOpenFailed, fmt::format("there is no directory {}", name));
-  }
-  if (!std::filesystem::is_directory(status)) {
-    throw Error(ErrorCode::kOpenFailed, fmt::format("{} is not a directory", name));
+  std::filesystem::create_directories(name, error);
+  std::error_code ignored;
+  if (const auto status = std::filesystem::status(name, ignored); !std::filesystem::is_directory(status)) {
+    throw Error(ErrorCode::kOpenFailed, std::filesystem::exists(status)
+                                            ? fmt::format("{} is not a directory", name)
+                                            : fmt::format("cannot make the directory {}: {}", name, error.message()));
   }
   // Otherwise the exports would refuse it when everything is measured.
   static_cast<void>(shell_quoted(std::filesystem::canonical(name).native()));
@@ -83,7 +84,7 @@ void run(const TuneOptions& options, const std::vector<std::string>& command) {
       outcome.warnings.emplace_back("interrupted: only what was measured until then is here");
     } catch (const std::exception& error) {
       // What was measured until then is kept, if something was. std::filesystem throws errors of its own.
-      if (outcome.tasks.empty() || outcome.tasks.front().recommended() == nullptr) throw;
+      if (std::ranges::none_of(outcome.tasks, [](const TaskOutcome& t) { return t.recommended() != nullptr; })) throw;
       failure = std::current_exception();
       outcome.warnings.push_back(error.what());
     }

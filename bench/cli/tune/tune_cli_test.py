@@ -312,12 +312,17 @@ class Refusals(TuneTest):
             with self.subTest(arguments=arguments):
                 self.refused(2, *arguments)
 
+    def test_makes_a_missing_directory(self) -> None:
+        made = self.scratch / "not" / "there"
+        self.tune(made, "--budget", "1s", *LITTLE, "--goal", "save")
+        self.assertEqual(os.listdir(made), [])
+
     def test_no_directory(self) -> None:
-        self.assertIn("no directory", self.refused(3, self.directory / "none"))
-        self.assertEqual(os.listdir(self.directory), [])
         file = self.scratch / "file"
         file.touch()
         self.assertIn("not a directory", self.refused(3, file))
+        refused = self.refused(3, file / "below")
+        self.assertRegex(refused, "cannot make the directory .*Not a directory")
 
     def test_a_path_that_is_not_there(self) -> None:
         message = self.refused(4, self.directory, *LITTLE, "--io", "gpudirect")

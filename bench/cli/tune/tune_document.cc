@@ -125,6 +125,10 @@ json tune_document(const TuneOutcome& outcome, const TuneOptions& options, const
                    const std::string& started_at, const json& machine, std::chrono::nanoseconds elapsed) {
   json tasks = json::array();
   for (const TaskOutcome& found : outcome.tasks) tasks.push_back(task_json(found));
+  json skipped = json::array();
+  for (const SkippedTask& one : outcome.skipped) {
+    skipped.push_back({{"task", name_of(one.task)}, {"reason", one.reason}});
+  }
   json advice = json::array();
   for (const AdviceOutcome& one : outcome.advice) {
     advice.push_back({{"what", one.advice.what},
@@ -161,6 +165,7 @@ json tune_document(const TuneOutcome& outcome, const TuneOptions& options, const
             {"bytes", outcome.bytes},
             {"tensors", outcome.tensors}}},
           {"tasks", std::move(tasks)},
+          {"skipped", std::move(skipped)},
           {"advice", std::move(advice)},
           {"model", model_json(outcome)},
           {"exports", std::move(exports)}};

@@ -66,11 +66,18 @@ struct TaskOutcome {
   }
 };
 
+// A task, or a part of one, that could not be measured here.
+struct SkippedTask {
+  TuneTask task = TuneTask::kLoadCold;
+  std::string reason;
+};
+
 struct TuneOutcome {
   std::string workload_name, workload_label;
   std::uint64_t bytes = 0, tensors = 0;
   Probe probe;
   std::vector<TaskOutcome> tasks;
+  std::vector<SkippedTask> skipped;
   std::vector<AdviceOutcome> advice;
   std::vector<PredictionOutcome> predictions;
   std::vector<Export> exports;

@@ -5,18 +5,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <random>
 #include <set>
 #include <thread>
 
+#include "cli/data_size.h"
+#include "cli/rounds.h"
 #include "cli/steady.h"
 #include "cli/tune/device_points.h"
-#include "cli/tune/interruption.h"
 #include "cli/tune/named_workload.h"
 #include "cli/tune/storage_meter.h"
 #include "cli/tune/sustained.h"
 #include "harness/ceilings.h"
-#include "harness/small_file.h"
+#include "harness/cgroup.h"
+#include "harness/interruption.h"
 #include "subjects/content.h"
 #include "subjects/ours.h"
 #include "tune/budget.h"
@@ -37,29 +40,18 @@ constexpr std::uint64_t kCheckedBytes = 8 * kMib;
 constexpr std::uint64_t kPilotBytes = 32 * kMib;
 // Files of one size that exist at the same time: for each cache state and for raw transfers, old and new ones.
 constexpr std::uint64_t kFiles = 10;
-// Copies of the data in memory: tensors, loaded ones, the page cache, and the workloads of the model.
-constexpr std::uint64_t kCopiesInMemory = 10;
+// Copies of the data in memory: tensors, loaded ones, the page cache, and the workloads of the model, which have four
+// times as many bytes together.
+constexpr DataCopies kCopiesInMemory = {.needed = 6, .comfortable = 10};
 // A prediction whose upper bound is so many times the predicted time is not one.
 constexpr double kTellingWidth = 2;
 constexpr std::uint64_t kContentBytesMax = std::uint64_t{4} << 30;
 
-std::uint64_t memory_available() {
-  const auto text = labelled(read_text("/proc/meminfo").value_or(""), "MemAvailable");
-  return text ? std::strtoull(text->c_str(), nullptr, 10) * 1024 : 0;
-}
-
-std::vector<TuneTask> tasks_of(const TuneOptions& options, const Probe& probe, std::vector<std::string>& warnings) {
+std::vector<TuneTask> tasks_of(const TuneOptions& options) {
   std::vector<TuneTask> tasks;
   if (options.goal != "save") {
     if (options.cache != "cold") tasks.push_back(TuneTask::kLoadWarm);
-    if (options.cache != "warm" && probe.is_memory) {
-      const std::string why = fmt::format("{} is on {}, which keeps files in memory: there is no cold load to tune",
-                                          options.directory, probe.mount ? probe.mount->file_system : "tmpfs");
-      if (options.cache == "cold") throw Error(ErrorCode::kUnavailable, why);
-      warnings.push_back(why);
-    } else if (options.cache != "warm") {
-      tasks.push_back(TuneTask::kLoadCold);
-    }
+    if (options.cache != "warm") tasks.push_back(TuneTask::kLoadCold);
   }
   if (options.goal != "load") tasks.push_back(TuneTask::kSave);
   return tasks;
@@ -77,12 +69,17 @@ class Tuning {
 
   void run() {
     const Interruption interruption;
-    std::vector<TuneTask> tasks = tasks_of(options_, outcome_.probe, outcome_.warnings);
+    if (!pilot_.note.empty()) outcome_.warnings.push_back(pilot_.note);
+    std::vector<TuneTask> tasks = tasks_of(options_);
     make_contents(tasks);
     find_paths();
     bool is_complete = true;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-      run_task(tasks[i], phase_times(left(), tasks.size() - i));
+      try {
+        run_task(tasks[i], phase_times(left(), tasks.size() - i));
+      } catch (const Error& error) {
+        skip(tasks[i], error);
+      }
       is_complete = is_complete && outcome_.tasks.back().search.is_complete;
       place_.clear();
     }
@@ -93,6 +90,7 @@ class Tuning {
                       filter_.disturbed_samples(), filter_.samples()));
     }
     if (options_.sustain_s > 0) sustain();
+    if (failure_) std::rethrow_exception(failure_);
     outcome_.is_complete = is_complete;
   }
 
@@ -107,16 +105,60 @@ class Tuning {
     progress_(fmt::format("{} s left: {}", (left() + 999ms) / 1s, what));
   }
 
+  // Leaves out a task, or the rest of it, so that the others go on. REQUIRES: called while the error is handled.
+  void skip(TuneTask task, const Error& error) {
+    if (means_wrong_bytes(error)) throw;
+    outcome_.skipped.push_back({task, error.message()});
+    if (error.error_class() == ErrorClass::kUnavailable) {
+      outcome_.warnings.push_back(fmt::format("{}: not measured: {}", name_of(task), error.message()));
+    } else if (!failure_) {
+      // Its text becomes a warning when it ends the run.
+      failure_ = std::current_exception();
+    }
+  }
+
+  // Runs a step of each task. Tasks that cannot run here are left out, except those that were asked for by name.
+  template <typename Step>
+  void for_each_possible(std::vector<TuneTask>& tasks, const Step& try_task) {
+    std::erase_if(tasks, [&](TuneTask task) {
+      try {
+        try_task(task);
+        return false;
+      } catch (const Error& error) {
+        const bool is_named = task != TuneTask::kSave && options_.cache != "both";
+        if (is_named && error.error_class() == ErrorClass::kUnavailable) throw;
+        skip(task, error);
+        return true;
+      }
+    });
+    if (!tasks.empty()) return;
+    if (failure_) std::rethrow_exception(failure_);
+    throw Error(ErrorCode::kUnavailable, outcome_.skipped.front().reason);
+  }
+
+  // Whether the default setting can be measured in the state of the page cache that the task needs.
+  void find_standard(TuneTask task) {
+    step("preparing");
+    if (task == TuneTask::kLoadCold && outcome_.probe.is_memory) {
+      const std::optional<Mount>& mount = outcome_.probe.mount;
+      throw Error(ErrorCode::kUnavailable,
+                  fmt::format("{} is on {}, which keeps files in memory: there is no cold load to tune",
+                              options_.directory, mount ? mount->file_system : "a file system"));
+    }
+    standards_[task] = default_setting(place_, small_, task);
+  }
+
   // Chooses the amount of data by what the default setting moves in each task.
   void make_contents(std::vector<TuneTask>& tasks) {
     step("preparing");
     small_ = std::make_shared<TensorContent>(make_workload(options_.workload, scale_at_most(kCheckedBytes)));
     if (options_.scale_bytes != 0) {
       content_ = std::make_shared<TensorContent>(make_workload(options_.workload, options_.scale_bytes));
-      for (const TuneTask task : tasks) standards_[task] = default_setting(place_, small_, task);
+      for_each_possible(tasks, [&](TuneTask task) { find_standard(task); });
     } else {
       choose_content(tasks);
     }
+    limit_bytes_in_flight();
     outcome_.workload_name = options_.workload;
     outcome_.workload_label = content_->workload().label();
     outcome_.bytes = content_->data_bytes();
@@ -124,28 +166,42 @@ class Tuning {
     place_.clear();
   }
 
-  std::uint64_t scale_at_most(std::uint64_t bytes) const {
-    return options_.scale_bytes == 0 ? bytes : std::min(bytes, options_.scale_bytes);
-  }
+  std::uint64_t scale_at_most(std::uint64_t bytes) const { return std::min(bytes, pilot_.bytes); }
 
   void choose_content(std::vector<TuneTask>& tasks) {
-    content_ = std::make_shared<TensorContent>(make_workload(options_.workload, kPilotBytes));
+    content_ = std::make_shared<TensorContent>(make_workload(options_.workload, pilot_.bytes));
     std::vector<double> rates;
-    for (const TuneTask task : tasks) {
-      step("preparing");
-      standards_[task] = default_setting(place_, small_, task);
+    for_each_possible(tasks, [&](TuneTask task) {
+      find_standard(task);
       StorageMeter meter(place_, content_, small_, filter_, meter_options(task));
       // The first one also pays for what is not there yet.
       static_cast<void>(meter.sample(standards_[task]));
       rates.push_back(1 / meter.sample(standards_[task]).seconds_per_byte);
-    }
+    });
     const std::uint64_t room =
-        std::min({kContentBytesMax, memory_available() / kCopiesInMemory, outcome_.probe.free_bytes / kFiles});
+        std::min({kContentBytesMax, memory_left_bytes().value_or(0) / kCopiesInMemory.comfortable, room_per_file()});
     const auto [slowest, fastest] = std::ranges::minmax(rates);
-    const std::uint64_t bytes =
-        sample_bytes(left() / static_cast<long>(tasks.size()), slowest, fastest, std::max(room, kSampleBytesMin));
+    const std::uint64_t bytes = sample_bytes(left() / static_cast<long>(tasks.size()), slowest, fastest,
+                                             std::max(room, std::min(kSampleBytesMin, pilot_.bytes)));
     content_ = std::make_shared<TensorContent>(make_workload(options_.workload, bytes));
   }
+
+  // Where a cgroup limits memory, deep queues of large blocks would end the run.
+  void limit_bytes_in_flight() {
+    const CgroupLimits limits = cgroup_limits();
+    if (!limits.memory_bytes) return;
+    const std::uint64_t left = limits.memory_left_bytes.value_or(*limits.memory_bytes);
+    const std::uint64_t held = kCopiesInMemory.needed * content_->data_bytes();
+    const std::uint64_t allowed = std::max((left - std::min(left, held)) / 4, kMib);
+    in_flight_that_fits_ = allowed;
+    if (options_.memory_limit_bytes != 0 && options_.memory_limit_bytes <= allowed) return;
+    in_flight_bytes_max_ = allowed;
+    outcome_.warnings.push_back(
+        fmt::format("settings with more than {} MiB in flight are not tried: {}", allowed / kMib, limit_text(limits)));
+  }
+
+  // Of the room on the storage; without bound where that is unknown.
+  std::uint64_t room_per_file() const { return outcome_.probe.free_bytes.value_or(~std::uint64_t{0}) / kFiles; }
 
   MeterOptions meter_options(TuneTask task) {
     return {.task = task, .verification = options_.verification, .standard = standards_[task], .check = [] {
@@ -181,7 +237,7 @@ class Tuning {
     space.paths = paths_;
     space.cores = thread_count(0);
     space.align_bytes = std::max<std::uint64_t>(1, outcome_.probe.direct_align_bytes.value_or(1));
-    space.memory_limit_bytes = options_.memory_limit_bytes;
+    space.memory_limit_bytes = in_flight_bytes_max_;
     space.workload_bytes = content_->data_bytes();
     space.standard = standards_[task];
     std::vector<Setting> settings = settings_of(space);
@@ -200,15 +256,28 @@ class Tuning {
     try {
       search(meter, found, times.search);
       if (found.recommended() != nullptr) {
-        find_ceiling(meter, found, begin + times.ceilings);
-        try_advice(meter, found, begin + times.advice);
-        fit_model(meter, found, begin + times.model);
+        run_part(task, "ceilings", [&] { find_ceiling(meter, found, begin + times.ceilings); });
+        run_part(task, "advice", [&] { try_advice(meter, found, begin + times.advice); });
+        run_part(task, "model", [&] { fit_model(meter, found, begin + times.model); });
       }
     } catch (...) {
       found.elapsed = Clock::now() - begin;
       throw;
     }
     found.elapsed = Clock::now() - begin;
+  }
+
+  // A part after the search, whose answer stands without it.
+  template <typename Part>
+  void run_part(TuneTask task, std::string_view name, const Part& part) {
+    try {
+      part();
+    } catch (const Error& error) {
+      if (error.error_class() != ErrorClass::kUnavailable) throw;
+      const std::string why = fmt::format("{} not measured: {}", name, error.message());
+      outcome_.skipped.push_back({task, why});
+      outcome_.warnings.push_back(fmt::format("{}: {}", name_of(task), why));
+    }
   }
 
   void search(StorageMeter& meter, TaskOutcome& found, nanoseconds budget) {
@@ -264,7 +333,10 @@ class Tuning {
     if (!rates.is_warm) {
       measure_device_points(
           place_, outcome_.probe, *content_, found.task,
-          {.codec_rate = rates.codec, .file_bytes_max = outcome_.probe.free_bytes / kFiles, .end = end},
+          {.codec_rate = rates.codec,
+           .file_bytes_max = room_per_file(),
+           .in_flight_bytes_max = in_flight_that_fits_,
+           .end = end},
           [&](std::uint64_t in_flight) {
             step(in_flight == 0 ? what : fmt::format("{}, {} MiB in flight", what, in_flight / kMib));
           },
@@ -491,9 +563,13 @@ class Tuning {
   TuneOutcome& outcome_;
   const Clock::time_point budget_end_;
   Workplace place_;
+  const DataSize pilot_ = data_size(options_.scale_bytes, kPilotBytes, kCopiesInMemory, cgroup_limits());
+  std::uint64_t in_flight_bytes_max_ = options_.memory_limit_bytes;  // of settings; 0: no limit
+  std::uint64_t in_flight_that_fits_ = 0;  // into the memory that a cgroup allows; 0: no limit
   SharedContent content_, small_;
   std::map<TuneTask, Setting> standards_;
   std::vector<TunePath> paths_;
+  std::exception_ptr failure_;  // the first one that is no lack of this machine
   BusyFilter filter_;
   Clock::time_point shown_;
 };

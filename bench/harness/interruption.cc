@@ -1,5 +1,5 @@
 // The handler only stores and restores; see interruption.h.
-#include "cli/tune/interruption.h"
+#include "harness/interruption.h"
 
 #include <signal.h>
 #include <time.h>
