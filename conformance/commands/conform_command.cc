@@ -72,7 +72,8 @@ void write_reports(const ConformArguments& arguments, const SuiteRun& run, const
 void add_conform_options(CLI::App& app, ConformArguments& arguments) {
   add_run_options(app, arguments.run, "seed of short reads and offsets (default: 20)");
   add_policy_options(app, arguments.run.policy);
-  app.add_option("--keep", arguments.kept, "keep copies of specification, data and result of encode cases, one folder per case")
+  app.add_option("--keep", arguments.kept,
+                 "keep copies of specification, data and result of encode cases, one folder per case")
       ->type_name("DIR");
   CLI::Option* const known =
       app.add_option("--known", arguments.known_file, "list of expected failures; any difference from it fails the run")

@@ -8,6 +8,7 @@ so two runs give the same bytes.
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import importlib
 import json
@@ -79,11 +80,38 @@ def manifest_of(cases: list[Case | EncodeCase]) -> Json:
         "archives": upstream["archives"],
         "open_choices": open_choices(),
         "cases": sorted(
-            map(with_pipe_limit, [*map(with_text, upstream["cases"]), *entries]),
+            map(with_pipe_limit, [*upstream_entries(upstream), *entries]),
             key=id_of,
         ),
         "encode_cases": sorted(encode_entries, key=id_of),
     }
+
+
+def upstream_entries(upstream: Json) -> Iterator[Json]:
+    """The entries of upstream's files, with the digests of their expected decodes, which lie in the archives."""
+    files: dict[str, bytes | None] = {}
+    for archive in upstream["archives"]:
+        files |= archive_files(archive["path"])
+    for entry in map(with_text, upstream["cases"]):
+        whole: Json = {}
+        for key, value in entry.items():
+            whole[key] = value
+            if key == "expected":
+                digest = hashlib.sha256(files[value] or b"").hexdigest()
+                whole["expected_sha256"] = digest
+        yield whole
+
+
+@functools.cache
+def archive_files(path: str) -> dict[str, bytes | None]:
+    """The files of an archive of the corpus, by their paths when it is unpacked; None for what is not a plain file."""
+    folder = path.rpartition("/")[0]
+    with tarfile.open(CORPUS / path) as tar:
+        streams = {
+            f"{folder}/{member.name}": tar.extractfile(member)
+            for member in tar.getmembers()
+        }
+        return {name: stream and stream.read() for name, stream in streams.items()}
 
 
 def id_of(entry: Json) -> str:
@@ -157,16 +185,11 @@ def unpacked_files(manifest: Json) -> tuple[dict[str, bytes], list[str]]:
             continue
         if hashlib.sha256(path.read_bytes()).hexdigest() != archive["sha256"]:
             problems.append(f"{archive['path']}: SHA-256 differs from the manifest")
-        folder = archive["path"].rpartition("/")[0]
-        with tarfile.open(path) as tar:
-            for member in tar.getmembers():
-                stream = tar.extractfile(member)
-                if stream is None:
-                    problems.append(
-                        f"{archive['path']}: {member.name} is not a plain file"
-                    )
-                else:
-                    files[f"{folder}/{member.name}"] = stream.read()
+        for name, content in archive_files(archive["path"]).items():
+            if content is None:
+                problems.append(f"{archive['path']}: {name} is not a plain file")
+            else:
+                files[name] = content
     return files, problems
 
 

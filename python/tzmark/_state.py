@@ -16,8 +16,8 @@ from ._tensors import convert, is_tensor, is_torch
 # of the optimizer, by name; f is the framework that it was a tensor of).
 STRUCTURE = "tzmark.structure"
 
-# How deep mappings, lists and tuples may be nested. Python's parser of JSON takes up to three of its own levels for each,
-# of the 1000 that it shares with all functions that are being called.
+# How deep mappings, lists and tuples may be nested. Python's parser of JSON takes up to three of its own levels for
+# each, of the 1000 that it shares with all functions that are being called.
 DEPTH_MAX = 100
 _JSON_LEVELS = 3
 _SHOWN_MAX = 8

@@ -241,7 +241,7 @@ def _selected(item: pytest.Item) -> list[str]:
 
 
 class WholeRun(Case):
-    """The rules that the command has for a run as a whole: some case ran, and no more were skipped than --max-skipped."""
+    """The rules of the command for a run as a whole: some case ran, and no more were skipped than --max-skipped."""
 
     def runtest(self) -> None:
         """Fails if the cases of this session break one of them."""
