@@ -5,15 +5,19 @@
 // implementations differ, or an implementation does not fail on the file to minimize; 2 invalid usage; 3 the
 // environment failed (corpus missing or changed, adapter not startable, report not writable); 4 this machine cannot
 // make the HTML page, or does not support an input mode.
+#include <fmt/format.h>
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <string>
 #include <string_view>
+#include <system_error>
 
 #include "commands/against_command.h"
 #include "commands/annotate_command.h"
@@ -25,6 +29,7 @@
 #include "commands/page.h"
 #include "runner/console.h"
 #include "runner/errors.h"
+#include "runner/json.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -47,15 +52,37 @@ void cancel_on_signals() {
   for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
 }
 
+// A write beyond the limit of file sizes then fails with an error. Not SIG_IGN, which adapters would inherit.
+void outlive_file_size_limit() {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGXFSZ, &action, nullptr);
+}
+
+// The library's own text for a temporary directory that does not exist names a function of C++.
+std::string message_of(const std::exception& error) {
+  if (const auto* const failed = dynamic_cast<const fs::filesystem_error*>(&error)) {
+    std::error_code problem;
+    static_cast<void>(fs::temp_directory_path(problem));
+    if (problem) {
+      return fmt::format("no temporary file in {}: {}; set TMPDIR to a directory that can be written",
+                         failed->path1().string(), problem.message());
+    }
+  }
+  return problem_of(error);
+}
+
 int run_guarded(const std::function<int(const fs::path& prefix)>& command) {
   cancel_on_signals();
+  outlive_file_size_limit();
   try {
     open_standard_streams();
     // The program is in libexec/tzmark, and finds what was installed with it relative to its own path.
     return command(fs::canonical("/proc/self/exe").parent_path().parent_path().parent_path());
   } catch (const std::exception& error) {
     if (cancelled) return 128 + cancelling_signal;
-    tell(error.what());
+    tell(message_of(error));
     if (dynamic_cast<const UsageError*>(&error)) return 2;
     return dynamic_cast<const UnavailableError*>(&error) ? 4 : 3;
   }

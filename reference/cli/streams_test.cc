@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -121,6 +122,40 @@ TEST_F(StreamsTest, FailsIfOutputCannotBeWritten) {
       EXPECT_THAT(result.err, HasSubstr("tzmark: error TZE-ENV-003: cannot write to standard output: ")) << words[0];
     }
   }
+}
+
+// The signal of the limit would end the process without a word.
+TEST_F(StreamsTest, NamesTheLimitOfFileSizes) {
+  const auto limited = [] {
+    const rlimit bytes_max{1000, 1000};
+    ::setrlimit(RLIMIT_FSIZE, &bytes_max);
+  };
+  test::Content content;
+  content.add({"large"}, "uint8", {100'000});
+  const std::string large = write("large", content.write());
+  const auto expect_limit = [](const Result& result) {
+    EXPECT_EQ(result.status, 3);
+    EXPECT_THAT(result.err,
+                ::testing::EndsWith("File too large: this process may write files of at most 1000 bytes (ulimit -f, "
+                                    "RLIMIT_FSIZE)\n"));
+  };
+  for (const char* const io : {"auto", "pwrite", "buffered", "mmap", "direct", "uring"}) {
+    SCOPED_TRACE(io);
+    const Result result = run({"convert", large, path("limited"), "--io", io}, "/dev/null", limited);
+    if (result.status == 4) continue;
+    expect_limit(result);
+    EXPECT_FALSE(fs::exists(path("limited")));
+  }
+  expect_limit(run({"convert", large, "-"}, "/dev/null", limited));
+  expect_limit(run({"extract", large, "large"}, "/dev/null", limited));
+}
+
+TEST_F(StreamsTest, NamesAMissingTemporaryDirectory) {
+  const auto nowhere = [] { ::setenv("TMPDIR", "/nowhere", 1); };
+  const Result result = run({"verify", "-"}, good_, nowhere);
+  EXPECT_EQ(result.status, 3);
+  EXPECT_THAT(result.err, HasSubstr("no temporary file in /nowhere, which TMPDIR names: "));
+  EXPECT_THAT(result.err, HasSubstr("No such file or directory; set TMPDIR to a directory that can be written"));
 }
 
 TEST_F(StreamsTest, WaitsForNonBlockingPipes) {

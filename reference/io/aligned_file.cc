@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 namespace tzmark {
 namespace {
@@ -148,8 +147,7 @@ std::size_t AlignedFile::write_some(std::uint64_t offset, ConstBuffer in) {
 Error move_error(std::string_view io_path, Transfer::Kind kind, int error_number, std::uint64_t offset) {
   const bool reads = kind == Transfer::Kind::kRead;
   return {reads ? ErrorCode::kReadFailed : ErrorCode::kWriteFailed,
-          fmt::format("{} {}: {}", io_path, reads ? "read" : "write", std::generic_category().message(error_number)),
-          offset};
+          fmt::format("{} {}: {}", io_path, reads ? "read" : "write", error_text(error_number)), offset};
 }
 
 }  // namespace tzmark

@@ -1,6 +1,7 @@
 // System calls around file descriptors.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,8 +14,18 @@
 
 namespace tzmark {
 
+std::string error_text(int error_number) {
+  std::string text = std::generic_category().message(error_number);
+  rlimit limit{};
+  if (error_number != EFBIG || ::getrlimit(RLIMIT_FSIZE, &limit) != 0) return text;
+  return limit.rlim_cur == RLIM_INFINITY
+             ? text + ": more than the file system can hold in one file"
+             : fmt::format("{}: this process may write files of at most {} bytes (ulimit -f, RLIMIT_FSIZE)", text,
+                           limit.rlim_cur);
+}
+
 void throw_errno(ErrorCode code, const std::string& what, std::optional<std::uint64_t> offset) {
-  throw Error(code, fmt::format("{}: {}", what, std::generic_category().message(errno)), offset);
+  throw Error(code, fmt::format("{}: {}", what, error_text(errno)), offset);
 }
 
 Error early_end(std::uint64_t missing_bytes, std::uint64_t offset) {

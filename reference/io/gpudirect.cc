@@ -46,7 +46,7 @@ class RegisteredFile {
 // libcufile also sets errno to its own error numbers.
 std::string errno_text(int number) {
   if (number == 0) return "unknown error";
-  return number > 5000 ? cufile_error_text(number) : std::generic_category().message(number);
+  return number > 5000 ? cufile_error_text(number) : error_text(number);
 }
 
 // Returns the result of cuFileRead or cuFileWrite, or throws its error.

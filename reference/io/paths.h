@@ -15,6 +15,9 @@
 
 namespace tzmark {
 
+// Returns the text of an error number. That of EFBIG, a file that is too large, names the limit that was met.
+std::string error_text(int error_number);
+
 // Throws TZE-ENV-00x with the text of errno.
 [[noreturn]] void throw_errno(ErrorCode code, const std::string& what, std::optional<std::uint64_t> offset = {});
 

@@ -1,6 +1,9 @@
 // Files that are opened or created by name, and files without a name.
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "io/stream.h"
@@ -35,8 +38,14 @@ std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std
 std::unique_ptr<File> temporary_file() {
   const char* const from_environment = ::getenv("TMPDIR");
   const bool is_set = from_environment != nullptr && *from_environment != '\0';
-  const auto directory = std::make_shared<const Directory>(is_set ? from_environment : "/tmp");
-  return open_file(create_unnamed(directory, "tzmark", 0600), directory->name(), OpenMode::kModify, "pwrite");
+  const std::string name = is_set ? from_environment : "/tmp";
+  try {
+    const auto directory = std::make_shared<const Directory>(name);
+    return open_file(create_unnamed(directory, "tzmark", 0600), directory->name(), OpenMode::kModify, "pwrite");
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("no temporary file in {}: {}; set TMPDIR to a directory that can be written",
+                                          is_set ? name + ", which TMPDIR names" : name, error.message()));
+  }
 }
 
 std::unique_ptr<File> spool(int descriptor) {

@@ -35,7 +35,7 @@ struct Slot {
 
 std::array<Slot, kSlots> slots;
 // The signals that end a process, except for those that a fault in the program raises.
-constexpr std::array kHandled = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGXFSZ};
+constexpr std::array kHandled = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU};
 
 constexpr int kEnding = std::numeric_limits<int>::min();
 std::atomic<int> changes = 0;  // in progress; negative once the process is ending
@@ -91,6 +91,17 @@ extern "C" void remove_and_end(int number) {
   errno = errno_before;
 }
 
+// A write beyond the limit of file sizes fails with EFBIG, which says more than the end of the process.
+extern "C" void outlive(int) {}
+
+// Signals that nohup ignores stay ignored.
+void handle(int number, const struct sigaction& handler) {
+  struct sigaction before {};
+  if (::sigaction(number, nullptr, &before) == 0 && before.sa_handler == SIG_DFL) {
+    ::sigaction(number, &handler, nullptr);
+  }
+}
+
 }  // namespace
 
 TemporaryName::TemporaryName(std::shared_ptr<const Directory> directory, std::string name)
@@ -139,12 +150,10 @@ void remove_temporary_files_at_signals() {
   handler.sa_flags = SA_RESTART;
   ::sigemptyset(&handler.sa_mask);
   for (const int number : kHandled) ::sigaddset(&handler.sa_mask, number);
-  for (const int number : kHandled) {
-    struct sigaction before {};
-    // Signals that nohup ignores stay ignored.
-    if (::sigaction(number, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
-    ::sigaction(number, &handler, nullptr);
-  }
+  for (const int number : kHandled) handle(number, handler);
+  // Not SIG_IGN, which the programs that this process starts would inherit.
+  handler.sa_handler = outlive;
+  handle(SIGXFSZ, handler);
 }
 
 }  // namespace tzmark

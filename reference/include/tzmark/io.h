@@ -184,9 +184,10 @@ struct NamesWait {
   std::function<void(const std::string& line)> notice;  // told once, after a second
 };
 
-// Installs handlers, for programs: when a signal (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGXFSZ) ends the
-// process, they remove temporary files first. Signals that are ignored or already handled stay so. A signal is deferred
-// while several names change.
+// Installs handlers, for programs: when a signal (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU) ends the process,
+// they remove temporary files first. Signals that are ignored or already handled stay so. A signal is deferred while
+// several names change. SIGXFSZ does not end the process: the write beyond the limit fails, and its error names the
+// limit.
 void remove_temporary_files_at_signals();
 
 // Creates a file without a name in TMPDIR, or /tmp; it is deleted with the File.
