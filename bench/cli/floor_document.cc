@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "harness/json_problem.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -80,7 +81,7 @@ FloorFile::FloorFile(const std::string& file) {
       if (!row.at("ratio_spread").is_null()) add(ratio_spreads_, id, row["ratio_spread"]);
     }
   } catch (const json::exception& error) {
-    throw Error(ErrorCode::kReadFailed, fmt::format("{}: is not a floor file: {}", file, error.what()));
+    throw Error(ErrorCode::kReadFailed, fmt::format("{}: is not a floor file: {}", file, json_problem(error)));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <string_view>
 
+#include "harness/json_problem.h"
 #include "harness/statistics.h"
 #include "tzmark/error.h"
 
@@ -273,7 +274,7 @@ RunDocument load_run(const std::string& file) {
       return run;
     }
   } catch (const json::exception& error) {
-    refuse(file, error.what());
+    refuse(file, json_problem(error));
   } catch (const std::out_of_range&) {
     refuse(file, "unknown time unit");
   }

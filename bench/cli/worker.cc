@@ -13,6 +13,7 @@
 #include "cli/matrix.h"
 #include "cli/result_document.h"
 #include "harness/errno_error.h"
+#include "harness/json_problem.h"
 #include "harness/peer.h"
 #include "program/standard_streams.h"
 #include "tzmark/version.h"
@@ -107,7 +108,7 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& argv) {
               .measuring_core = hello.at("measuring_core"),
               .lines = hello.at("lines")};
   } catch (const json::exception& error) {
-    throw Error(ErrorCode::kUnavailable, fmt::format("{} is no worker: {}", argv.front(), error.what()));
+    throw Error(ErrorCode::kUnavailable, fmt::format("{} is no worker: {}", argv.front(), json_problem(error)));
   } catch (const Error& error) {
     throw Error(ErrorCode::kUnavailable,
                 fmt::format("{} cannot be measured in turn: {}", argv.front(), error.message()));
@@ -147,7 +148,7 @@ TurnSample WorkerProcess::sample(std::size_t line) {
                             .steal_ns = disturbance.at("steal_ns")}};
   } catch (const json::exception& error) {
     throw Error(ErrorCode::kResource,
-                fmt::format("{} answered {:.200}: {}", facts_.program, reply.dump(), error.what()));
+                fmt::format("{} answered {:.200}: {}", facts_.program, reply.dump(), json_problem(error)));
   }
 }
 

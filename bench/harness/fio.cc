@@ -11,6 +11,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "harness/json_problem.h"
 #include "harness/process.h"
 #include "harness/small_file.h"
 #include "tzmark/error.h"
@@ -194,7 +195,7 @@ FioResult parse_fio(std::string_view output, const FioJob& job) {
     result.rate = static_cast<double>(result.bytes) / (static_cast<double>(result.elapsed_ns) / 1e9);
     return result;
   } catch (const json::exception& error) {
-    throw Error(failure_of(operation), fmt::format("cannot parse the result of fio: {}", error.what()));
+    throw Error(failure_of(operation), fmt::format("cannot parse the result of fio: {}", json_problem(error)));
   }
 }
 

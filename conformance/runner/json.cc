@@ -35,7 +35,7 @@ class LimitCheck : public Json::json_sax_t {
   }
 
   bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
-    throw std::runtime_error(error.what());
+    throw std::runtime_error(problem_of(error));
   }
 
  private:
@@ -63,13 +63,20 @@ class LimitCheck : public Json::json_sax_t {
 
 }  // namespace
 
+std::string problem_of(const std::exception& error) {
+  constexpr std::string_view kBegin = "[json.exception.";
+  const std::string_view text = error.what();
+  const std::size_t end = text.find("] ");
+  return std::string(text.starts_with(kBegin) && end != text.npos ? text.substr(end + 2) : text);
+}
+
 Json parse_untrusted_json(std::string_view text) {
   try {
     LimitCheck check;
     Json::sax_parse(text, &check);
     return Json::parse(text);
   } catch (const Json::exception& error) {
-    throw std::runtime_error(error.what());
+    throw std::runtime_error(problem_of(error));
   }
 }
 
@@ -79,7 +86,7 @@ Json read_json(const std::filesystem::path& path) {
   try {
     return Json::parse(file);
   } catch (const Json::exception& error) {
-    throw EnvironmentError(fmt::format("{}: {}", path.string(), error.what()));
+    throw EnvironmentError(fmt::format("{}: {}", path.string(), problem_of(error)));
   }
 }
 

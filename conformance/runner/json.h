@@ -3,6 +3,7 @@
 // Thread-safety: pure functions and values.
 #pragma once
 
+#include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,6 +20,9 @@ using Json = nlohmann::ordered_json;
 inline constexpr int kJsonDepthMax = 32;
 inline constexpr std::size_t kJsonMembersMax = 256;      // of one object
 inline constexpr std::size_t kJsonValuesMax = 4u << 20;  // of the document, objects and arrays included
+
+// The text of an exception, without the names and numbers that the JSON library gives its own: "type must be ...".
+std::string problem_of(const std::exception& error);
 
 // Parses one document, in linear time. Throws std::runtime_error with the reason if the text is not one, or exceeds the
 // limits.

@@ -9,6 +9,7 @@
 
 #include "runner/errors.h"
 #include "runner/file_content.h"
+#include "runner/json.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -39,7 +40,7 @@ std::vector<KnownFailure> load_known(const std::filesystem::path& file) {
       }
     }
   } catch (const Json::exception& error) {
-    throw EnvironmentError(fmt::format("{}: {}", file.string(), error.what()));
+    throw EnvironmentError(fmt::format("{}: {}", file.string(), problem_of(error)));
   }
   return known;
 }

@@ -103,7 +103,7 @@ std::map<std::string, Rule> load_rules(const fs::path& path) {
                    rule.at("text").get<std::string>(), rule.at("section").get<std::string>()};
     }
   } catch (const Json::exception& error) {
-    throw EnvironmentError(fmt::format("{}: {}", path.string(), error.what()));
+    throw EnvironmentError(fmt::format("{}: {}", path.string(), problem_of(error)));
   }
   return rules;
 }
@@ -159,7 +159,7 @@ Manifest load_manifest(const fs::path& directory) {
       try {
         manifest.open_choices[name] = parse_choice(entry);
       } catch (const std::exception& error) {
-        throw EnvironmentError(fmt::format("{}: open choice '{}': {}", path.string(), name, error.what()));
+        throw EnvironmentError(fmt::format("{}: open choice '{}': {}", path.string(), name, problem_of(error)));
       }
     }
   }
@@ -170,7 +170,7 @@ Manifest load_manifest(const fs::path& directory) {
       try {
         manifest.cases.push_back(parse_case(entry, operation));
       } catch (const std::exception& error) {
-        throw EnvironmentError(fmt::format("{}: {}", place, error.what()));
+        throw EnvironmentError(fmt::format("{}: {}", place, problem_of(error)));
       }
       const std::string& id = manifest.cases.back().id;
       const auto& choice = manifest.cases.back().choice_name;

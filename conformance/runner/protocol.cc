@@ -10,6 +10,7 @@
 
 #include "runner/errors.h"
 #include "runner/folder_tree.h"
+#include "runner/json.h"
 #include "runner/limits.h"
 
 namespace tzmark::conformance {
@@ -100,7 +101,7 @@ Answer read_accepted(Command command, std::string_view stdout_text) {
   try {
     answer.document = parse_untrusted_json(stdout_text);
   } catch (const std::exception& error) {
-    return no_answer(fmt::format("exit status 0, but stdout is not one JSON document: {}", error.what()));
+    return no_answer(fmt::format("exit status 0, but stdout is not one JSON document: {}", problem_of(error)));
   }
   return answer;
 }
@@ -111,7 +112,7 @@ Answer read_rejected(std::string_view stdout_text) {
   try {
     return {AnswerKind::kRejected, {}, parse_rejection(*rejected), {}, false};
   } catch (const std::exception& error) {
-    return no_answer(fmt::format("exit status 1 with a malformed rejection: {}", error.what()));
+    return no_answer(fmt::format("exit status 1 with a malformed rejection: {}", problem_of(error)));
   }
 }
 
@@ -166,7 +167,7 @@ Profile read_profile(const Read& read) {
     if (reads || document.contains("reads")) profile.reads = parse_abilities(document, "reads", kReaderMayOmit);
     if (writes || document.contains("writes")) profile.writes = parse_abilities(document, "writes", kWriterMayOmit);
   } catch (const std::exception& error) {
-    throw EnvironmentError(fmt::format("the adapter's capabilities: {}", error.what()));
+    throw EnvironmentError(fmt::format("the adapter's capabilities: {}", problem_of(error)));
   }
   return profile;
 }
@@ -262,7 +263,7 @@ Answer read_served_answer(Command command, std::uint64_t id, const ProcessResult
     if (name == "crashed") return {AnswerKind::kNone, {}, {}, value.get<std::string>(), true};
     return no_answer(fmt::format("answered {}, which is no answer to {}", compact_dump(line, 100), name_of(command)));
   } catch (const std::exception& error) {
-    return no_answer(fmt::format("a line that is no answer: {}", error.what()));
+    return no_answer(fmt::format("a line that is no answer: {}", problem_of(error)));
   }
 }
 
@@ -271,7 +272,7 @@ Profile read_served_profile(std::uint64_t id, const ProcessResult& process) {
   try {
     return profile_of(parse_served_line(id, process.stdout_text).at("capabilities"));
   } catch (const std::exception& error) {
-    throw EnvironmentError(fmt::format("serve: {}", error.what()));
+    throw EnvironmentError(fmt::format("serve: {}", problem_of(error)));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "runner/errors.h"
 #include "runner/file_content.h"
+#include "runner/json.h"
 #include "runner/sha256.h"
 
 namespace tzmark::conformance {
@@ -62,7 +63,7 @@ fs::path write_specification(const Json& specification, const fs::path& folder) 
               {"length", data.at("length")}};
     }
   } catch (const Json::exception& error) {
-    throw EnvironmentError(fmt::format("a specification of the corpus: {}", error.what()));
+    throw EnvironmentError(fmt::format("a specification of the corpus: {}", problem_of(error)));
   } catch (const std::out_of_range&) {
     throw EnvironmentError("a specification of the corpus names data that it lacks");
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "bytes/json_problem.h"
 #include "nlohmann/json.hpp"
 #include "tzmark/error.h"
 
@@ -52,7 +53,7 @@ auto with_json(std::string_view text, ErrorCode code, Action&& action) {
   try {
     return action(Json::parse(text));
   } catch (const Json::exception& error) {
-    throw Error(code, error.what());
+    throw Error(code, json_problem(error));
   }
 }
 
@@ -81,12 +82,22 @@ inline std::string string_member(const Json& object, const char* key, ErrorCode 
   return value.get<std::string>();
 }
 
+// Converts a member to a container. The library's text does not say which member is at fault.
+template <typename Value>
+Value container_member(const Json& object, const char* key, ErrorCode code) {
+  try {
+    return member(object, key, code).get<Value>();
+  } catch (const Json::exception& error) {
+    throw Error(code, fmt::format("{}: {}", key, json_problem(error)));
+  }
+}
+
 // Serializes with indentation. Throws kUsage for text that is not UTF-8.
 inline std::string serialize(const Json& json) {
   try {
     return json.dump(2) + "\n";
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::kUsage, error.what());
+    throw Error(ErrorCode::kUsage, json_problem(error));
   }
 }
 

@@ -85,6 +85,26 @@ TEST(ShardingJson, RefusesWhatDoesNotFitTogether) {
   }
 }
 
+TEST(Records, SayWhatIsWrongInTheWordsOfTheirFiles) {
+  const auto message_of = [](const auto& parse) {
+    try {
+      parse();
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(message_of([] { parse_state(R"({"step": 1, "metadata": {"a": 5}})"); }),
+            "metadata: type must be string, but is number");
+  EXPECT_EQ(
+      message_of([] { parse_sharding(R"({"world_size": 1, "strategy": "TensorParallel", "owned_params": [1]})"); }),
+      "owned_params: type must be string, but is number");
+  EXPECT_THAT(message_of([] { parse_state("{"); }), testing::StartsWith("parse error at line 1"));
+  TrainingState state;
+  state.metadata["a"] = "\xff";
+  EXPECT_EQ(message_of([&] { serialize_state(state); }), "invalid UTF-8 byte at index 0: 0xFF");
+}
+
 CommitRecord some_commit() {
   return {"id-1",
           5,

@@ -57,7 +57,9 @@ Json sharding_json(const Sharding& sharding) {
 Sharding sharding_of(const Json& json) {
   Sharding sharding;
   parse_strategy(member(json, "strategy", kCode), sharding);
-  if (json.contains("owned_params")) sharding.owned_params = json["owned_params"].get<std::vector<std::string>>();
+  if (json.contains("owned_params")) {
+    sharding.owned_params = container_member<decltype(sharding.owned_params)>(json, "owned_params", kCode);
+  }
   if (json.contains("split_dims")) {
     if (!json["split_dims"].is_object()) throw Error(kCode, "split_dims is not an object");
     for (const auto& [name, dimension] : json["split_dims"].items()) {

@@ -28,7 +28,7 @@ TrainingState parse_state(std::string_view text) {
       if (!json["learning_rate"].is_number()) throw Error(kCode, "learning_rate is not a number");
       state.learning_rate = json["learning_rate"].get<double>();
     }
-    if (json.contains("metadata")) state.metadata = json["metadata"].get<std::map<std::string, std::string>>();
+    if (json.contains("metadata")) state.metadata = container_member<decltype(state.metadata)>(json, "metadata", kCode);
     return state;
   });
 }

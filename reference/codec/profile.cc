@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "bytes/json_problem.h"
 #include "io/page_cache.h"
 #include "io/stream.h"
 #include "tzmark/descriptor.h"
@@ -46,7 +47,7 @@ json parse_strictly(std::string_view text) {
   try {
     return json::parse(text, check);
   } catch (const json::exception& error) {
-    refuse(error.what());
+    refuse(json_problem(error));
   }
 }
 
