@@ -9,6 +9,7 @@
 
 #include "testing/faults/system_calls.h"
 #include "testing/files/checkpoint_models.h"
+#include "tzmark/safetensors.h"
 
 namespace tzmark {
 namespace {
@@ -204,6 +205,7 @@ TEST(Consolidate, UnitesWhatZeroHasPartitioned) {
   ASSERT_EQ(out.model.size(), 3U);
   EXPECT_EQ(content_of(out.model).at("layer.2"), test::random_bytes(102 * 3 * 4, 2));
   EXPECT_EQ(out.optimizer.size(), 4U);
+  EXPECT_EQ(SafetensorsReader::open(directory / "out/model.safetensors").metadata(), torch_metadata());
   auto conflict = partitions();
   conflict[2].model.add("layer.0", "float32", {100, 3}, 99);
   EXPECT_THAT(consolidation_error(conflict, by(Strategy::kZeroPartitioned)),

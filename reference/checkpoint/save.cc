@@ -28,6 +28,7 @@ std::uint64_t write_format(File& file, const TensorTable& tensors, const TensorS
                            const CheckpointOptions& options) {
   if (options.format == CheckpointOptions::Format::kSafetensors) {
     SafetensorsWriteOptions write;
+    write.metadata = torch_metadata();
     write.threads = options.threads;
     write.piece_bytes = options.piece_bytes;
     return write_safetensors(file, tensors, source, write);

@@ -19,6 +19,7 @@ namespace {
 struct AppendOptions : InputOptions, OutputOptions {
   std::string target;
   std::vector<std::string> raw;  // NAME DTYPE SHAPE FILE, repeated
+  bool drop_metadata = false;
   bool show_growth = false;
 
   WriteOptions append_options() const {
@@ -97,6 +98,9 @@ void run(const AppendOptions& options) {
   Growth growth;
   if (options.raw.empty()) {
     const InputSource input(options);
+    if (!options.drop_metadata) {
+      with_file_name(options.file_name, [&] { require_no_lost_metadata(input.metadata(), kDropMetadataAdvice); });
+    }
     growth = with_file_names(options.target, options.file_name, [&] {
       return append_tensors(options.target, input.table(), input, std::move(write_options));
     });
@@ -136,6 +140,9 @@ void add_append(CLI::App& app) {
   options->OutputOptions::add_to(
       *command, "INPUT",
       {.key_file = "File with the key of FILE, if encrypted", .passphrase_file = "File with the passphrase of FILE"});
+  command->add_flag("--drop-metadata", options->drop_metadata,
+                    "Leave out the metadata of INPUT. FILE has none, so that the command refuses any but "
+                    "\"format\": \"pt\" without this");
   command->add_flag("--show-growth", options->show_growth, "Print the cost of making room, as JSON");
   command->callback([options] { run(*options); });
 }

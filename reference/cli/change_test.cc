@@ -172,6 +172,64 @@ TEST_F(ChangeTest, ConvertsSafetensorsThereAndBack) {
   EXPECT_EQ(run({"append", file_, path("m.safetensors")}).status, 2) << "the names are taken";
 }
 
+class MetadataTest : public ChangeTest {
+ protected:
+  MetadataTest() {
+    EXPECT_EQ(run({"edit", file_, "--rename", R"(["layers",0,"bias"])", "bias"}).status, 0);
+    EXPECT_EQ(run({"convert", file_, lora(), "--metadata", "rank=16", "--metadata", "note=a=b"}).status, 0);
+  }
+  std::string lora() const { return path("lora.safetensors"); }
+  json metadata_of(const std::string& name) const { return json::parse(run({"dump", name}).out).at("metadata"); }
+};
+
+TEST_F(MetadataTest, SaysThatTensorsFilesAreOfPytorch) {
+  EXPECT_EQ(metadata_of(lora()), json({{"format", "pt"}, {"note", "a=b"}, {"rank", "16"}}));
+  ASSERT_EQ(run({"convert", file_, path("pt.safetensors")}).status, 0);
+  EXPECT_EQ(metadata_of(path("pt.safetensors")), json({{"format", "pt"}}));
+  const Result back = run({"convert", path("pt.safetensors"), path("back")});
+  EXPECT_EQ(back.status, 0) << back.err;
+  ASSERT_EQ(run({"convert", file_, path("flax.safetensors"), "--metadata", "format=flax"}).status, 0);
+  EXPECT_EQ(metadata_of(path("flax.safetensors")), json({{"format", "flax"}}));
+  ASSERT_EQ(run({"convert", file_, path("none.safetensors"), "--drop-metadata"}).status, 0);
+  EXPECT_EQ(metadata_of(path("none.safetensors")), json::object());
+}
+
+TEST_F(MetadataTest, IsNeverLostSilently) {
+  const Result refused = run({"convert", lora(), path("lora.tensors")});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(refused.err, "tzmark: " + lora() +
+                             ": error TZE-USE-001: the metadata 'note', 'rank' would be lost, because a .tensors file "
+                             "has none: --drop-metadata leaves it out\n");
+  EXPECT_FALSE(fs::exists(path("lora.tensors")));
+  EXPECT_EQ(run({"convert", lora(), "-"}).status, 2);
+  EXPECT_EQ(run({"convert", lora(), path("lora.tensors"), "--drop-metadata"}).status, 0);
+  EXPECT_EQ(run({"verify", path("lora.tensors")}).status, 0);
+  // A format that the other direction would not write is lost as well.
+  ASSERT_EQ(run({"convert", file_, path("flax.safetensors"), "--metadata", "format=flax"}).status, 0);
+  EXPECT_THAT(run({"convert", path("flax.safetensors"), path("x.tensors")}).err, HasSubstr("'format' would be lost"));
+
+  ASSERT_EQ(run({"edit", file_, "--rename", "bias", "b2", "--rename", "b", "b3", "--rename", "a.weight", "a2"}).status,
+            0);
+  const Result append = run({"append", file_, lora()});
+  EXPECT_EQ(append.status, 2);
+  EXPECT_THAT(append.err, HasSubstr(lora() + ": error TZE-USE-001: the metadata 'note', 'rank' would be lost"));
+  EXPECT_EQ(run({"append", file_, lora(), "--drop-metadata"}).status, 0);
+}
+
+TEST_F(MetadataTest, IsKeptAmongSafetensors) {
+  ASSERT_EQ(run({"convert", lora(), path("s.safetensors"), "--shard-bytes", "16", "--metadata", "rank=32"}).status, 0);
+  const json wanted = {{"format", "pt"}, {"note", "a=b"}, {"rank", "32"}};
+  EXPECT_EQ(metadata_of(path("s.safetensors.index.json")), wanted);
+  ASSERT_EQ(run({"convert", lora(), path("d.safetensors"), "--drop-metadata", "--metadata", "a="}).status, 0);
+  EXPECT_EQ(metadata_of(path("d.safetensors")), json({{"a", ""}}));
+  ASSERT_EQ(run({"convert", path("d.safetensors"), path("e.safetensors")}).status, 0);
+  EXPECT_EQ(metadata_of(path("e.safetensors")), json({{"a", ""}})) << "nothing is added to another file's metadata";
+  const Result no_value = run({"convert", lora(), path("x.safetensors"), "--metadata", "rank"});
+  EXPECT_EQ(no_value.status, 2);
+  EXPECT_THAT(no_value.err, HasSubstr("--metadata: 'rank' is not of the form KEY=VALUE"));
+  EXPECT_THAT(run({"convert", file_, path("x.tensors"), "--metadata", "a=b"}).err, HasSubstr("for safetensors only"));
+}
+
 TEST_F(ChangeTest, RejectsWhatSafetensorsCannotHold) {
   const Result structured = run({"convert", file_, path("m.safetensors")});
   EXPECT_EQ(structured.status, 2);

@@ -69,6 +69,13 @@ TEST_F(CheckpointCliTest, SavesListsAndVerifies) {
   }
 }
 
+TEST_F(CheckpointCliTest, SaysThatTensorsAreOfPytorch) {
+  ASSERT_EQ(simulate(2).status, 0);
+  for (const char* const name : {"/model.safetensors", "/optimizer.safetensors"}) {
+    EXPECT_THAT(run({"dump", step(2) + name}).out, HasSubstr(R"("metadata": {"format":"pt"})")) << name;
+  }
+}
+
 TEST_F(CheckpointCliTest, VerifyTellsDamagedFromMissing) {
   ASSERT_EQ(simulate(4).status, 0);
   flip_last_byte(step(4) + "/optimizer.safetensors");

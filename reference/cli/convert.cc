@@ -3,7 +3,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bytes/pieces.h"
@@ -29,10 +31,26 @@ struct ConvertOptions : InputOptions, OutputOptions {
   std::uint64_t memlimit = 256 << 20;
   std::uint64_t index_bytes = 0;
   std::uint64_t shard_bytes = 0;
+  std::vector<std::string> metadata;  // KEY=VALUE
+  bool drop_metadata = false;
   bool split = false;
   bool no_clobber = false;
 
   bool writes_safetensors() const { return is_safetensors_name(output); }
+
+  // The metadata to write: that of the input, with what --metadata gives. A .tensors file implies that of PyTorch.
+  std::map<std::string, std::string> output_metadata(const InputSource& input) const {
+    std::map<std::string, std::string> entries;
+    if (!drop_metadata) entries = is_safetensors() ? input.metadata() : torch_metadata();
+    for (const std::string& entry : metadata) {
+      const std::size_t sign = entry.find('=');
+      if (sign == std::string::npos) {
+        throw Error(ErrorCode::kUsage, fmt::format("--metadata: '{}' is not of the form KEY=VALUE", entry));
+      }
+      entries.insert_or_assign(entry.substr(0, sign), entry.substr(sign + 1));
+    }
+    return entries;
+  }
 
   // Takes over the options that also apply to safetensors, and rejects the others.
   SafetensorsWriteOptions safetensors_options(const WriteOptions& common, const InputSource& input) const {
@@ -40,7 +58,7 @@ struct ConvertOptions : InputOptions, OutputOptions {
       throw Error(ErrorCode::kUsage, "a safetensors file has no layout, key, index or detached data");
     }
     SafetensorsWriteOptions options;
-    options.metadata = input.metadata();
+    options.metadata = output_metadata(input);
     options.shard_bytes_max = shard_bytes;
     options.verify_source = common.verify_source;
     options.threads = common.threads;
@@ -60,6 +78,9 @@ struct ConvertOptions : InputOptions, OutputOptions {
     }
     if (shard_bytes != 0 && !writes_safetensors()) {
       throw Error(ErrorCode::kUsage, "--shard-bytes is for safetensors only");
+    }
+    if (!metadata.empty() && !writes_safetensors()) {
+      throw Error(ErrorCode::kUsage, "--metadata is for safetensors only: a .tensors file has no metadata");
     }
     if (layout != "auto") {
       options.layout = layout_from_name(layout);
@@ -85,7 +106,12 @@ void print_file(File& file) {
 void write_output(const ConvertOptions& options, WriteOptions write_options, const InputSource& input) {
   if (options.writes_safetensors()) {
     write_safetensors(options.output, input.table(), input, options.safetensors_options(write_options, input));
-  } else if (options.output == "-") {
+    return;
+  }
+  if (!options.drop_metadata) {
+    with_file_name(options.file_name, [&] { require_no_lost_metadata(input.metadata(), kDropMetadataAdvice); });
+  }
+  if (options.output == "-") {
     if (options.split) throw Error(ErrorCode::kUsage, "detached data takes two files, and standard output is one");
     const auto file = temporary_file();
     write_tensors(*file, input.table(), input, write_options);
@@ -132,6 +158,14 @@ void add_convert(CLI::App& app) {
                     "OUT.data");
   add_size(*command, "--shard-bytes", options->shard_bytes,
            "With safetensors: write shards of at most this much data, and an index");
+  command
+      ->add_option("--metadata", options->metadata,
+                   "With safetensors: add this entry to the metadata, or replace it; KEY=VALUE, repeatable")
+      ->type_size(1)
+      ->allow_extra_args(false);
+  command->add_flag("--drop-metadata", options->drop_metadata,
+                    "Leave out the metadata of FILE. A .tensors file has none, so that the command refuses any but "
+                    "\"format\": \"pt\" without this");
   command->add_flag("--no-clobber", options->no_clobber, "Fail if OUT exists");
   command->callback([options] { run(*options); });
 }

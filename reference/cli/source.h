@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "cli/commands.h"
 #include "tzmark/reader.h"
@@ -28,6 +29,9 @@ class InputSource final : public TensorSource {
   std::map<std::string, std::string> metadata_;
   std::uint64_t file_bytes_ = 0;
 };
+
+// How to convert metadata that a .tensors file cannot hold.
+inline constexpr std::string_view kDropMetadataAdvice = "--drop-metadata leaves it out";
 
 // Hash mismatches are errors of the input although the writer finds them. All other Errors of a writer are errors of
 // the output, since the input throws FileErrors.

@@ -300,7 +300,8 @@ TensorTable SafetensorsReader::tensor_table() const {
     const SafetensorsTensor tensor = (*this)[i];
     if (tensor.torch_dtype.empty()) {
       throw Error(ErrorCode::kUsage,
-                  fmt::format("'{}' is of dtype {}, which .tensors files cannot hold", tensor.name, tensor.dtype));
+                  fmt::format("'{}' is of dtype {}, which is read but not converted: PyTorch has no such type",
+                              tensor.name, tensor.dtype));
     }
     table.add({std::string(tensor.name)}, Kind::kStateDict, dtype_from_name(tensor.torch_dtype), tensor.shape);
   }

@@ -114,6 +114,14 @@ class SafetensorsReader final : public TensorSource {
 // tensor, path, dtype (null if torch has none), wire_dtype, shape, data_length and sha256. Reads all data.
 std::string canonical_json(const SafetensorsReader& reader);
 
+// What safetensors files of PyTorch say about themselves: "format" is "pt". Several loaders refuse a file without it.
+// A .tensors file, whose types are PyTorch's, implies it.
+std::map<std::string, std::string> torch_metadata();
+
+// Throws kUsage if metadata would be lost in a .tensors file, which has none: any but torch_metadata(). advice: what
+// the user can do, as the end of the message.
+void require_no_lost_metadata(const std::map<std::string, std::string>& metadata, std::string_view advice);
+
 struct SafetensorsWriteOptions {
   std::map<std::string, std::string> metadata;  // __metadata__, in every shard
   // 0: one file. Otherwise the sharded form, with at most this many bytes of data per shard; a larger tensor gets a
