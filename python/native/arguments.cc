@@ -25,7 +25,30 @@ bool truth_of(PyObject* object) {
   return value == 1;
 }
 
+// Python's text for a number that does not fit says neither which one nor what fits.
+std::uint64_t position_of(PyObject* element, PyObject* name) {
+  const std::uint64_t value = PyLong_AsUnsignedLongLong(element);
+  if (value == static_cast<std::uint64_t>(-1) && PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_OverflowError, "the name %R has the integer %R: from 0 to 2^64 - 1 is possible", name, element);
+    throw PythonError{};
+  }
+  return value;
+}
+
 }  // namespace
+
+std::string utf8_of(PyObject* object) {
+  if (PyUnicode_Check(object) == 0) {
+    PyErr_Format(PyExc_TypeError, "a str is wanted, not %R", object);
+    throw PythonError{};
+  }
+  if (const Ref encoded(PyUnicode_AsUTF8String(object)); encoded) return std::string(view_of_bytes(encoded.get()));
+  if (PyErr_ExceptionMatches(PyExc_UnicodeEncodeError) == 0) throw PythonError{};
+  PyErr_Clear();
+  const Ref words = own(PyObject_ASCII(object));
+  throw Error(ErrorCode::kUsage, utf8_of(words.get()) + " has half of a surrogate pair, which UTF-8 cannot encode");
+}
 
 std::optional<KeySource> key_source(PyObject* key, PyObject* passphrase) {
   if (key != Py_None && passphrase != Py_None) {
@@ -57,7 +80,7 @@ Verification verification(const char* name) {
 Path path_of(PyObject* name) {
   if (PyUnicode_Check(name)) return {utf8_of(name)};
   if (!PyTuple_Check(name)) {
-    PyErr_SetString(PyExc_TypeError, "the name of a tensor is a str, or a tuple of str and int");
+    PyErr_Format(PyExc_TypeError, "the name of a tensor is a str, or a tuple of str and int, not %R", name);
     throw PythonError{};
   }
   Path path;
@@ -65,10 +88,10 @@ Path path_of(PyObject* name) {
     PyObject* const element = PyTuple_GetItem(name, i);
     if (PyUnicode_Check(element)) {
       path.emplace_back(utf8_of(element));
-    } else if (PyLong_Check(element)) {
-      path.emplace_back(number_of(element));
+    } else if (PyLong_Check(element) != 0 && PyBool_Check(element) == 0) {
+      path.emplace_back(position_of(element, name));
     } else {
-      PyErr_SetString(PyExc_TypeError, "an element of a structured name is a str or an int");
+      PyErr_Format(PyExc_TypeError, "an element of a structured name is a str or an int: %R", name);
       throw PythonError{};
     }
   }

@@ -99,11 +99,8 @@ inline std::string_view view_of_bytes(PyObject* object) {
   check(PyBytes_AsStringAndSize(object, &data, &size));
   return {data, static_cast<std::size_t>(size)};
 }
-// A copy of a str in UTF-8.
-inline std::string utf8_of(PyObject* object) {
-  const Ref encoded = own(PyUnicode_AsUTF8String(object));
-  return std::string(view_of_bytes(encoded.get()));
-}
+// A copy of a str in UTF-8. Raises TypeError for other objects, and throws kUsage for half of a surrogate pair.
+std::string utf8_of(PyObject* object);
 inline std::uint64_t number_of(PyObject* object) {
   const std::uint64_t value = PyLong_AsUnsignedLongLong(object);
   if (value == static_cast<std::uint64_t>(-1) && PyErr_Occurred() != nullptr) throw PythonError{};

@@ -52,6 +52,17 @@ void add_tensor(Content& content, PyObject* row) {
   content.bytes += bytes;
 }
 
+// A rule of the format that the arguments break is an error of the call: no file is at fault.
+template <typename Action>
+void about_arguments(Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    if (error.error_class() != ErrorClass::kFile) throw;
+    throw Error(ErrorCode::kUsage, std::string(error.rule()) + ": " + error.message());
+  }
+}
+
 // An empty name means memory.
 struct Output {
   std::string file_name;
@@ -86,7 +97,7 @@ void write_to(Output& output, const TensorTable& table, const TensorSource& sour
     }
     return;
   }
-  if (!options.metadata.empty()) throw Error(ErrorCode::kUsage, "a .tensors file has no metadata");
+  require_no_lost_metadata(options.metadata, "write a safetensors file, or leave it out");
   if (options.shard_bytes != 0) throw Error(ErrorCode::kUsage, "shards are for safetensors only");
   options.write.progress = progress;
   if (output.file_name.empty()) {
@@ -131,6 +142,20 @@ class NamedSource final : public TensorSource {
   const TensorSource& source_;
 };
 
+// Adds the metadata of the source to what is given. A .tensors file implies that of PyTorch.
+void add_metadata(OutputOptions& options, const Output& output, const OpenModel& model, const std::string& file_name) {
+  const auto metadata = model.is_safetensors() ? model.safetensors().metadata() : torch_metadata();
+  if (output.is_safetensors) {
+    options.metadata.insert(metadata.begin(), metadata.end());
+    return;
+  }
+  try {
+    require_no_lost_metadata(metadata, "drop_metadata=True leaves it out");
+  } catch (const Error& error) {
+    throw FileError{file_name, error};
+  }
+}
+
 bool is_hash_error(const Error& error) {
   return error.code() == ErrorCode::kHashNone || error.code() == ErrorCode::kHashCrc32 ||
          error.code() == ErrorCode::kHashSha256;
@@ -158,12 +183,15 @@ PyObject* write(PyObject*, PyObject* arguments) {
     output.is_safetensors = is_safetensors != 0;
     OutputOptions options(dict);
     Content content;
-    for (Py_ssize_t i = 0; i < PyList_Size(tensors); ++i) add_tensor(content, PyList_GetItem(tensors, i));
+    about_arguments([&] {
+      for (Py_ssize_t i = 0; i < PyList_Size(tensors); ++i) add_tensor(content, PyList_GetItem(tensors, i));
+    });
     Meter meter;
     const MemorySource source(std::move(content.data));
     const bool derives = options.write.encrypt && std::holds_alternative<Passphrase>(options.write.encrypt->key);
     run_blocking({.meter = meter, .total_bytes = content.bytes, .progress = progress, .may_wait = derives}, [&] {
-      write_to(output, content.table, source, options, [&](std::uint64_t bytes) { meter.add(bytes); });
+      about_arguments(
+          [&] { write_to(output, content.table, source, options, [&](std::uint64_t bytes) { meter.add(bytes); }); });
     });
     if (file != Py_None) return none();
     const auto bytes = output.memory.content();
@@ -174,9 +202,9 @@ PyObject* write(PyObject*, PyObject* arguments) {
 PyObject* convert(PyObject*, PyObject* arguments) {
   PyObject *reader = nullptr, *dict = nullptr, *progress = nullptr;
   const char* file_name = nullptr;
-  int is_safetensors = 0, verify_source = 1;
-  if (PyArg_ParseTuple(arguments, "OyppO!O:convert", &reader, &file_name, &is_safetensors, &verify_source, &PyDict_Type,
-                       &dict, &progress) == 0) {
+  int is_safetensors = 0, verify_source = 1, drop_metadata = 0;
+  if (PyArg_ParseTuple(arguments, "OypppO!O:convert", &reader, &file_name, &is_safetensors, &verify_source,
+                       &drop_metadata, &PyDict_Type, &dict, &progress) == 0) {
     return nullptr;
   }
   return guarded(file_name, [&] {
@@ -188,10 +216,7 @@ PyObject* convert(PyObject*, PyObject* arguments) {
     output.is_safetensors = is_safetensors != 0;
     OutputOptions options(dict);
     options.write.verify_source = verify_source != 0;
-    if (output.is_safetensors && model->is_safetensors()) {
-      const auto metadata = model->safetensors().metadata();
-      options.metadata.insert(metadata.begin(), metadata.end());
-    }
+    if (drop_metadata == 0) add_metadata(options, output, *model, file_name_of(reader));
     const NamedSource source(file_name_of(reader), model->source());
     Meter& meter = model->meter();
     run_blocking({.meter = meter, .total_bytes = model->file_bytes(), .progress = progress, .may_wait = true}, [&] {

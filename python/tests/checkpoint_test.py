@@ -533,7 +533,7 @@ time.sleep(1)
                 (0, 1, "EnvironmentFailure"),
                 (0, 3, "EnvironmentFailure"),
                 (1, 1, "TypeError"),
-                (1, 3, "UnicodeEncodeError"),
+                (1, 3, "UsageError"),
             ],
         )
         committed = [name for name in self.steps() if ".tmp-" not in name]

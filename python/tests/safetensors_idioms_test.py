@@ -6,6 +6,7 @@ with slices, as for tensor-parallel loading; save_model and load_model.
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 import unittest
 from pathlib import Path
@@ -20,10 +21,16 @@ except ImportError:
     torch = None
 try:
     import safetensors.numpy
+
+    if torch is not None:
+        import safetensors.torch
+        import tzmark.torch
 except ImportError:
     safetensors = None
 
 NAMES = ("model.safetensors", "model.tensors")
+# The calls of safetensors.torch and safetensors.numpy, without those that its own modules use.
+API = ("save", "save_file", "load", "load_file", "save_model", "load_model")
 
 
 class Idioms(unittest.TestCase):
@@ -101,6 +108,163 @@ class Idioms(unittest.TestCase):
             load_model(Larger(), path)
         missing, _ = load_model(Larger(), path, strict=False)
         self.assertEqual(sorted(missing), ["d.bias", "d.weight"])
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_every_call_for_torch(self) -> None:
+        import tzmark.torch as module
+
+        class Tied(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.embedding = torch.nn.Embedding(4, 2)
+                self.head = torch.nn.Linear(2, 4)
+                self.head.weight = self.embedding.weight
+
+        model, tensors = Tied(), {"w": torch.ones(2, 3), "b": torch.zeros(3)}
+        metadata = {"format": "pt"}
+        for name in NAMES:
+            with self.subTest(name):
+                path = self.directory / name
+                kind = path.suffix.removeprefix(".")
+                data = module.save(tensors, metadata, format=kind)
+                module.save_file(tensors, path, metadata)
+                self.assertEqual(data, path.read_bytes())
+                for loaded in (
+                    module.load(data),
+                    module.load_file(path),
+                    module.load_file(str(path), "cpu", backend="mmap"),
+                ):
+                    self.assertEqual(sorted(loaded), ["b", "w"])
+                    self.assertTrue(torch.equal(loaded["w"], tensors["w"]))
+                with tzmark.safe_open(path, framework="pt", backend="pread") as f:
+                    self.assertEqual(f.keys(), ["b", "w"])
+                    self.assertEqual(sorted(f.get_tensors()), sorted(f.offset_keys()))
+                    self.assertTrue(torch.equal(f.get_tensor("w"), tensors["w"]))
+                    self.assertEqual(f.get_slice("w").get_shape(), [2, 3])
+                    f.metadata()
+                module.save_model(model, str(path), metadata, force_contiguous=True)
+                for backend in (None, "mmap"):
+                    other = Tied()
+                    self.assertEqual(
+                        module.load_model(
+                            other, path, strict=True, device="cpu", backend=backend
+                        ),
+                        ([], []),
+                    )
+                    for key, value in model.state_dict().items():
+                        self.assertTrue(torch.equal(other.state_dict()[key], value))
+        for call in (module.load_file, tzmark.numpy.load_file):
+            with self.assertRaises(tzmark.UsageError):
+                call(path, backend="carrier pigeon")
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_names_of_shared_tensors(self) -> None:
+        from tzmark.torch import load_file, save_model
+
+        class Tied(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.a = torch.nn.Linear(2, 2, bias=False)
+                self.b = torch.nn.Linear(2, 2, bias=False)
+                self.b.weight = self.a.weight
+
+        model = Tied()
+        plain, single = (self.directory / name for name in ("m.tensors", NAMES[0]))
+        save_model(model, plain)
+        loaded = load_file(plain)
+        self.assertEqual(sorted(loaded), ["a.weight", "b.weight"])
+        for value in loaded.values():
+            self.assertTrue(torch.equal(value, model.a.weight))
+        save_model(model, single)
+        self.assertEqual(list(load_file(single)), ["a.weight"])
+        wanted = {"b.weight": "a.weight", "format": "pt"}
+        self.assertEqual(tzmark.inspect(single).metadata, wanted)
+        save_model(model, single, {"b.weight": "mine", "format": "other"})
+        wanted = {"b.weight": "mine", "format": "other"}
+        self.assertEqual(tzmark.inspect(single).metadata, wanted)
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_modules_that_cannot_be_saved(self) -> None:
+        from tzmark.torch import load_model, save_model
+
+        class WithState(torch.nn.Module):
+            def get_extra_state(self) -> dict[str, int]:
+                return {"a": 1}
+
+        path = self.directory / NAMES[0]
+        module = torch.nn.Linear(2, 3)
+        module.weight.data = torch.ones(2, 3).t()
+        with self.assertRaisesRegex(tzmark.UsageError, "'weight' is not contiguous"):
+            save_model(module, path, force_contiguous=False)
+        with self.assertRaisesRegex(TypeError, "'_extra_state' is a dict"):
+            save_model(WithState(), path)
+        for call in (save_model, load_model):
+            with self.assertRaisesRegex(TypeError, "a module is wanted, not a dict"):
+                call({}, path)
+        self.assertFalse(path.exists())
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_files_of_torch_say_so(self) -> None:
+        import tzmark.torch as module
+
+        tensors = {"w": torch.ones(2)}
+        path = self.directory / NAMES[0]
+        for metadata, wanted in (
+            (None, {"format": "pt"}),
+            ({"rank": "16"}, {"format": "pt", "rank": "16"}),
+            ({"format": "flax"}, {"format": "flax"}),
+        ):
+            module.save_file(tensors, path, metadata)
+            self.assertEqual(tzmark.inspect(path).metadata, wanted)
+            self.assertEqual(module.save(tensors, metadata), path.read_bytes())
+        module.save_model(torch.nn.Linear(1, 1), path)
+        self.assertEqual(tzmark.inspect(path).metadata, {"format": "pt"})
+        tzmark.numpy.save_file({"w": np.ones(2)}, path)
+        self.assertEqual(tzmark.inspect(path).metadata, {})
+
+    @unittest.skipIf(safetensors is None, "safetensors is not installed")
+    def test_calls_have_the_parameters_of_safetensors(self) -> None:
+        modules = [(safetensors.numpy, tzmark.numpy)]
+        if torch is not None:
+            modules.append((safetensors.torch, tzmark.torch))
+        checked = set()
+        for theirs, ours in modules:
+            for name in API:
+                call = getattr(theirs, name, None)
+                if call is None:
+                    continue
+                checked.add(name)
+                wanted = list(inspect.signature(call).parameters)
+                found = list(inspect.signature(getattr(ours, name)).parameters)
+                self.assertEqual(found[: len(wanted)], wanted, name)
+        self.assertGreaterEqual(checked, {"save", "save_file", "load", "load_file"})
+        for name in dir(safetensors.safe_open):
+            if not name.startswith("__"):
+                self.assertTrue(hasattr(tzmark.safe_open, name), name)
+
+    def test_every_call_for_numpy(self) -> None:
+        tensors = {"w": np.ones((2, 3), "f4"), "b": np.zeros(3, "f4")}
+        module = tzmark.numpy
+        for name in NAMES:
+            with self.subTest(name):
+                path = self.directory / name
+                kind = path.suffix.removeprefix(".")
+                data = module.save(tensors, None, format=kind)
+                module.save_file(tensors, str(path), metadata={})
+                self.assertEqual(data, path.read_bytes())
+                for loaded in (
+                    module.load(data),
+                    module.load_file(path),
+                    module.load_file(path, backend="pread"),
+                ):
+                    self.assertEqual(sorted(loaded), ["b", "w"])
+                    np.testing.assert_array_equal(loaded["w"], tensors["w"])
+                with tzmark.safe_open(path, framework="numpy") as f:
+                    self.assertEqual(f.keys(), ["b", "w"])
+                    self.assertEqual(sorted(f.get_tensors()), sorted(f.offset_keys()))
+                    np.testing.assert_array_equal(f.get_tensor("w"), tensors["w"])
+                    self.assertEqual(f.get_slice("w").get_shape(), [2, 3])
+                    self.assertIsNone(f.metadata())
 
     def test_numpy(self) -> None:
         from tzmark.numpy import load, load_file, save, save_file

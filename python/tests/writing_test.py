@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import tempfile
 import unittest
 from pathlib import Path
@@ -127,7 +128,7 @@ class Writing(unittest.TestCase):
         tensors = {"a": np.arange(100.0), "b": np.ones((3, 4), "i2")}
         names = [self.directory / f"{i}.safetensors" for i in (1, 2)]
         tzmark.save_file(tensors, names[0], {"format": "np", "words": "é"})
-        tzmark.convert(names[0], self.path)
+        tzmark.convert(names[0], self.path, drop_metadata=True)
         self.check(tensors, self.path)
         tzmark.convert(names[0], names[1])
         with tzmark.open(names[1]) as reader:
@@ -135,6 +136,36 @@ class Writing(unittest.TestCase):
         tzmark.convert(self.path, names[1], shard_bytes=400, metadata={"x": "y"})
         shards = self.directory / "2.safetensors.index.json"
         self.check(tensors, shards)
+
+    def test_metadata_is_never_lost_silently(self) -> None:
+        tensors = {"a": np.arange(100.0)}
+        lora, pt, back = (self.directory / f"{n}.safetensors" for n in "lpb")
+        tzmark.save_file(tensors, lora, {"format": "pt", "rank": "16"})
+        with self.assertRaises(tzmark.UsageError) as caught:
+            tzmark.convert(lora, self.path)
+        self.assertEqual(caught.exception.file, str(lora))
+        self.assertEqual(
+            caught.exception.message,
+            "the metadata 'rank' would be lost, because a .tensors file has none: drop_metadata=True leaves it out",
+        )
+        self.assertFalse(self.path.exists())
+        tzmark.convert(lora, self.path, drop_metadata=True)
+        self.check(tensors, self.path)
+        with self.assertRaises(tzmark.UsageError):
+            tzmark.save_file(tensors, self.path, {"rank": "16"})
+        # What a .tensors file implies goes there and back.
+        tzmark.save_file(tensors, self.path, {"format": "pt"})
+        tzmark.save_file(tensors, pt, {"format": "pt"})
+        tzmark.convert(pt, self.path)
+        tzmark.convert(self.path, back)
+        self.assertEqual(back.read_bytes(), pt.read_bytes())
+        for options, wanted in (
+            ({"metadata": {"format": "np", "a": "b"}}, {"format": "np", "a": "b"}),
+            ({"drop_metadata": True}, {}),
+            ({"drop_metadata": True, "metadata": {"a": "b"}}, {"a": "b"}),
+        ):
+            tzmark.convert(self.path, back, **options)
+            self.assertEqual(tzmark.inspect(back).metadata, wanted)
 
     def test_errors_of_a_conversion_name_the_file(self) -> None:
         tzmark.save_file({"w": np.arange(1000.0)}, self.path)
@@ -240,6 +271,193 @@ class Writing(unittest.TestCase):
         for wrong in (base.to_sparse(), meta, wrapped(base), nested):
             with self.assertRaises(tzmark.UsageError):
                 tzmark.save_file({"w": wrong}, self.path)
+
+
+class Mistakes(unittest.TestCase):
+    """An error says which argument is wrong, what it is, and what to do."""
+
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+
+    def check(self, error: type[Exception], text: str, call: Any) -> None:
+        with self.subTest(text), self.assertRaises(error) as caught:
+            call()
+        self.assertIn(text, str(caught.exception))
+        self.assertNotIn("built-in operation", str(caught.exception))
+
+    def test_metadata(self) -> None:
+        tensors = {"w": np.ones(2)}
+        half = "has half of a surrogate pair"
+        for metadata, error, text in (
+            ({"rank": 16}, TypeError, "metadata['rank'] is 16, not a string"),
+            ({"rank": None}, TypeError, "metadata['rank'] is None, not a string"),
+            ({"rank": b"16"}, TypeError, "metadata['rank'] is b'16', not a string"),
+            ({16: "rank"}, TypeError, "metadata has the key 16, which is not a string"),
+            (["rank"], TypeError, "metadata is ['rank'], not a mapping"),
+            (16, TypeError, "metadata is 16, not a mapping"),
+            ({"rank": "\ud800"}, tzmark.UsageError, half),
+            ({"\ud800": "16"}, tzmark.UsageError, half),
+        ):
+            for name in ("a.safetensors", "a.tensors"):
+                self.check(
+                    error,
+                    text,
+                    lambda: tzmark.save_file(tensors, self.directory / name, metadata),
+                )
+            self.check(error, text, lambda: tzmark.save(tensors, metadata))
+            with tzmark.Checkpointer(self.directory / "run") as checkpointer:
+                self.check(
+                    error, text, lambda: checkpointer.save({}, 1, metadata=metadata)
+                )
+        with tzmark.Checkpointer(self.directory / "run") as checkpointer:
+            self.check(
+                tzmark.UsageError,
+                "'tzmark.structure' is reserved",
+                lambda: checkpointer.save({}, 1, metadata={"tzmark.structure": "{}"}),
+            )
+            self.check(
+                TypeError,
+                "step is '1', not an integer",
+                lambda: checkpointer.save({}, "1"),
+            )
+            self.check(
+                TypeError,
+                "epoch is 1.5, not an integer",
+                lambda: checkpointer.save({}, 1, epoch=1.5),
+            )
+            self.check(
+                TypeError, "step is 'x', not an integer", lambda: checkpointer.load("x")
+            )
+            self.check(
+                tzmark.UsageError,
+                "step is -1, and must not be negative",
+                lambda: checkpointer.load(-1),
+            )
+
+    def test_arguments(self) -> None:
+        one = {"w": np.ones(2)}
+        file = self.directory / "a.tensors"
+        tzmark.save_file(one, file)
+        for arguments, error, text in (
+            ({"layout": 5}, TypeError, "layout is 5, not a string"),
+            ({"io": 5}, TypeError, "io is 5, not a string"),
+            ({"kind": None}, TypeError, "kind is None, not a string"),
+            ({"key": 5}, TypeError, "key is a int, not bytes or hex digits"),
+            ({"passphrase": 5}, TypeError, "passphrase is a int, not a string"),
+            ({"passphrase": "\ud800"}, tzmark.UsageError, "the passphrase is not"),
+            ({"shard_bytes": "5"}, TypeError, "shard_bytes is '5', not an integer"),
+        ):
+            self.check(error, text, lambda: tzmark.save_file(one, file, **arguments))
+        tzmark.save_file(one, file, key=bytearray(32))
+        self.assertEqual(list(tzmark.load_file(file, key=memoryview(bytes(32)))), ["w"])
+        for arguments, error, text in (
+            ({"profile": 5}, TypeError, "profile is 5, not a string"),
+            ({"io": 5}, TypeError, "io is 5, not a string"),
+            ({"key": 5}, TypeError, "key is a int, not bytes or hex digits"),
+        ):
+            self.check(error, text, lambda: tzmark.open(file, **arguments))
+        for data in (5, [1], "abc", None):
+            self.check(TypeError, "not the bytes of a file", lambda: tzmark.load(data))
+
+    def test_names_and_tensors(self) -> None:
+        array = np.ones(2)
+        for tensors, error, text in (
+            (None, TypeError, "a mapping from names to tensors is wanted"),
+            (array, TypeError, "a mapping from names to tensors is wanted"),
+            ([array], TypeError, "a mapping from names to tensors is wanted"),
+            ("abc", TypeError, "a mapping from names to tensors is wanted"),
+            ({1: array}, TypeError, "a tuple of str and int, not 1"),
+            ({b"a": array}, TypeError, "a tuple of str and int, not b'a'"),
+            ({("a", True): array}, TypeError, "is a str or an int: ('a', True)"),
+            ({("a", -1): array}, OverflowError, "the name ('a', -1) has the integer"),
+            ({("a", 2**64): array}, OverflowError, "from 0 to 2^64 - 1 is possible"),
+            ({"\ud800": array}, tzmark.UsageError, "has half of a surrogate pair"),
+            ({}, tzmark.UsageError, "a file holds at least one tensor"),
+            ({"a": array, ("a",): array}, tzmark.UsageError, "has the same path"),
+            ({"w": np.array(["text"])}, tzmark.UsageError, "'w' is of dtype str128"),
+            ({"w": np.ones(1, "g")}, tzmark.UsageError, "'w' is of dtype float128"),
+            ({"w": np.ones(1, "V2")}, tzmark.UsageError, "'w' has the raw type |V2"),
+            (
+                {"w": np.ones(1, [("a", "f4")])},
+                tzmark.UsageError,
+                "'w' has the structured type",
+            ),
+        ):
+            self.check(
+                error,
+                text,
+                lambda: tzmark.save_file(tensors, self.directory / "a.tensors"),
+            )
+        self.assertEqual(os.listdir(self.directory), [])
+
+    @unittest.skipIf(ml_dtypes is None, "ml_dtypes is not installed")
+    def test_types_of_ml_dtypes(self) -> None:
+        # It is installed: advice to install it would be wrong.
+        for name in ("int4", "uint4"):
+            values = np.zeros(2, getattr(ml_dtypes, name))
+            for file in ("a.tensors", "a.safetensors"):
+                with self.assertRaises(tzmark.UsageError) as caught:
+                    tzmark.save_file({"w": values}, self.directory / file)
+                self.assertIn(
+                    f"'w' is of dtype {name}, which neither format has",
+                    str(caught.exception),
+                )
+        with self.assertRaises(tzmark.UsageError) as caught:
+            tzmark.save_file({"w": np.ones(1, "V2")}, self.directory / "a.tensors")
+        self.assertNotIn("install", str(caught.exception))
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_tensors_of_torch(self) -> None:
+        base = torch.ones(2, 3)
+        lazy = torch.nn.LazyLinear(2)
+        quantized = torch.quantize_per_tensor(base, 0.1, 0, torch.qint8)
+        for tensors, error, text in (
+            ({"w": base.to_sparse()}, tzmark.UsageError, "sparse tensor (sparse_coo)"),
+            ({"w": quantized}, tzmark.UsageError, "'w' is of dtype qint8"),
+            (dict(lazy.named_parameters()), tzmark.UsageError, "has no shape yet"),
+            (lazy, TypeError, "not a LazyLinear: pass its state_dict()"),
+        ):
+            self.check(
+                error,
+                text,
+                lambda: tzmark.save_file(tensors, self.directory / "a.tensors"),
+            )
+        if torch.backends.mkldnn.is_available():
+            dense = base.to_mkldnn()
+            self.check(
+                tzmark.UsageError,
+                "'w' is in the layout mkldnn, whose memory has no defined order: save to_dense()",
+                lambda: tzmark.save_file({"w": dense}, self.directory / "a.tensors"),
+            )
+        tzmark.save_file({"w": np.ones(1, "c16")}, self.directory / "a.tensors")
+
+    def test_the_limit_of_file_sizes_is_named(self) -> None:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        try:
+            for name in ("a.tensors", "a.safetensors"):
+                self.check(
+                    tzmark.EnvironmentFailure,
+                    "File too large: this process may write files of at most 1000 bytes (ulimit -f, RLIMIT_FSIZE)",
+                    lambda: tzmark.save_file(
+                        {"w": np.ones(1000)}, self.directory / name
+                    ),
+                )
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        self.assertEqual(os.listdir(self.directory), [])
+
+    def test_only_a_missing_file_is_missing(self) -> None:
+        one = {"w": np.ones(1)}
+        with self.assertRaises(tzmark.EnvironmentFailure) as caught:
+            tzmark.save_file(one, self.directory / ("x" * 300 + ".tensors"))
+        self.assertNotIsInstance(caught.exception, FileNotFoundError)
+        with self.assertRaises(FileNotFoundError):
+            tzmark.save_file(one, self.directory / "nothing" / "x.tensors")
+        with self.assertRaises(FileNotFoundError):
+            tzmark.open(self.directory / "nothing")
 
 
 class Numbers(unittest.TestCase):

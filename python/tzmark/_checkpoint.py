@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from . import _tzmark
 from ._errors import Error, UsageError
-from ._state import Flat, flatten, unflatten
+from ._reader import whole_number
+from ._save import strings
+from ._state import STRUCTURE, Flat, flatten, unflatten
 from ._tensors import describe, framework_name
 
 if TYPE_CHECKING:
@@ -179,10 +181,13 @@ class Checkpointer:
                     self._barrier,
                 )
             try:
-                if step < 0 or epoch < 0:
-                    raise UsageError("a step and an epoch are not negative")
+                step = whole_number("step", step)
+                epoch = whole_number("epoch", epoch)
                 flat = flatten(state_dict)
-                words = {**dict(metadata or {}), **flat.metadata}
+                words = strings(metadata)
+                if STRUCTURE in words:
+                    raise UsageError(f"the metadata {STRUCTURE!r} is reserved")
+                words.update(flat.metadata)
                 model, alive = describe(flat.model, "state_dict")
                 optimizer, more = describe(flat.optimizer, "state_dict")
                 name = os.path.join(self._parent, b"step-%08d" % step)
@@ -229,6 +234,7 @@ class Checkpointer:
         self, step: int, *, framework: str | None = None, flat: bool = False
     ) -> Checkpoint:
         """Loads the checkpoint of a step, as ``load_latest`` does. Raises MissingFileError if there is none."""
+        step = whole_number("step", step)
         self.wait()
         return self._load(
             os.path.join(self._parent, b"step-%08d" % step), framework, flat

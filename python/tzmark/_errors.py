@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Any
 
@@ -90,6 +91,11 @@ def make(
     chosen = _CLASSES[kind]
     if code == _NO_SUCH_TENSOR:
         chosen = TensorNotFoundError
-    elif code == _OPEN_FAILED and file is not None and not os.path.lexists(file):
+    elif (
+        code == _OPEN_FAILED
+        and os.strerror(errno.ENOENT) in message
+        and file is not None
+        and not os.path.lexists(file)
+    ):
         chosen = MissingFileError
     return chosen(message, rule, offset, file, code)

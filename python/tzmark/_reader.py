@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _tzmark
-from ._errors import TensorNotFoundError, UsageError
+from ._errors import TensorNotFoundError, UnavailableError, UsageError
 from ._tensors import SAFETENSORS_NAMES, convert, framework_name
 
 Name = Union[str, tuple[Union[str, int], ...]]
@@ -27,8 +28,14 @@ def is_safetensors_name(name: bytes) -> bool:
 
 def key_bytes(key: bytes | str | None) -> bytes | None:
     """Returns the 32 bytes of a key: as they are, or from 64 hex digits."""
-    if key is None or isinstance(key, bytes):
-        return key
+    if key is None:
+        return None
+    if not isinstance(key, (str, bytes, bytearray, memoryview)):
+        raise TypeError(f"key is a {type(key).__name__}, not bytes or hex digits")
+    if len(key) == 0:
+        raise UsageError("the key is empty")
+    if not isinstance(key, str):
+        return bytes(key)
     try:
         return bytes.fromhex(key)
     except ValueError:
@@ -37,7 +44,38 @@ def key_bytes(key: bytes | str | None) -> bytes | None:
 
 def passphrase_bytes(passphrase: bytes | str | None) -> bytes | None:
     """Returns a passphrase in UTF-8."""
-    return passphrase.encode() if isinstance(passphrase, str) else passphrase
+    if passphrase is None or isinstance(passphrase, bytes):
+        return passphrase
+    if not isinstance(passphrase, str):
+        raise TypeError(f"passphrase is a {type(passphrase).__name__}, not a string")
+    try:
+        return passphrase.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the passphrase is not valid Unicode: {error}") from None
+
+
+def check_backend(backend: str | None) -> None:
+    """Accepts what safetensors calls the backend of a read, which changes nothing here."""
+    if backend not in (None, "mmap", "pread"):
+        raise UsageError(f'the backend is "mmap" or "pread", not {backend!r}')
+
+
+def require_text(**arguments: object) -> None:
+    """Raises TypeError for an argument that is not a string, with its name."""
+    for name, value in arguments.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name} is {value!r:.80}, not a string")
+
+
+def whole_number(name: str, value: object) -> int:
+    """Returns an argument as an int. Raises TypeError if it is none, UsageError if it is negative."""
+    try:
+        number = operator.index(value)  # type: ignore[call-overload]
+    except TypeError:
+        raise TypeError(f"{name} is {value!r:.80}, not an integer") from None
+    if number < 0:
+        raise UsageError(f"{name} is {number}, and must not be negative")
+    return int(number)
 
 
 def _checks(verify: Verify) -> str:
@@ -111,7 +149,7 @@ class Reader(Mapping[Name, Any]):
 
     def __getitem__(self, name: Name) -> Any:
         """Reads a tensor, in its shape. Raises TensorNotFoundError, a KeyError, if there is none of that name."""
-        return self._convert(self.buffer(name))
+        return self._convert(name, self.buffer(name))
 
     def __iter__(self) -> Iterator[Name]:
         return iter(self._names)
@@ -202,7 +240,8 @@ class Reader(Mapping[Name, Any]):
         """
         buffers = self._file.load(self._verify, self._huge_pages, self._progress)
         return {
-            name: self._convert(buffer) for name, buffer in zip(self._names, buffers)
+            name: self._convert(name, buffer)
+            for name, buffer in zip(self._names, buffers)
         }
 
     def get_slice(self, name: Name) -> Slice:
@@ -237,8 +276,14 @@ class Reader(Mapping[Name, Any]):
         dtype, stored, shape, size, meta, kind, _ = self._file.describe(number)
         return TensorInfo(self._names[number], dtype, stored, shape, size, meta, kind)
 
-    def _convert(self, buffer: _tzmark.Buffer) -> Any:
-        return convert(buffer, self._framework, self._device)
+    def _convert(self, name: Name, buffer: _tzmark.Buffer) -> Any:
+        try:
+            return convert(buffer, self._framework, self._device)
+        except UnavailableError as error:
+            stored = self.info(name).stored_dtype
+            raise UnavailableError(
+                f"{name!r} is of dtype {stored!r}: {error.message}", error.rule
+            ) from None
 
 
 def _plain(name: Any) -> Any:
@@ -285,7 +330,7 @@ class Slice:
         )
         reader = self._reader
         buffer = reader._file.read_slice(self._number, begin, end, reader._progress)
-        tensor = reader._convert(buffer)
+        tensor = reader._convert(self._info.name, buffer)
         if reader._framework == "pt":
             # torch has no negative steps.
             axis = 0
@@ -360,10 +405,9 @@ def _open_file(
     other = b"" if data_file is None else os.fsencode(data_file)
     if data_file is not None and not other:
         raise UsageError("the name of the data file is empty")
+    require_text(io=io, profile=profile)
     if not io:
         raise UsageError("the I/O path is empty")
-    if key is not None and len(key) == 0:
-        raise UsageError("the key is empty")
     is_safetensors = (
         is_safetensors_name(name) if data is None else not data.startswith(b"|TZR|")
     )
@@ -463,8 +507,9 @@ def load(
     verify: Verify = True,
 ) -> dict[Name, Any]:
     """Reads all tensors from the bytes of a file of either format. The tensors do not share memory with the bytes."""
-    if not isinstance(data, bytes):
-        data = bytes(data)
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"data is a {type(data).__name__}, not the bytes of a file")
+    data = bytes(data)
     file = _open_file(None, data, key, passphrase, "auto", 0, "spec", None)
     with Reader(file, framework, device, verify) as reader:
         return reader.load()
@@ -503,7 +548,7 @@ class safe_open:  # noqa: N801 - the name that safetensors' users know
     """Opens a file as ``safetensors.safe_open`` does: ``with safe_open(name, framework="pt", device="cpu") as f``.
 
     Takes .tensors files, too; ``key``, ``passphrase``, ``io``, ``verify``, ``progress`` and ``mapped`` are those of
-    ``tzmark.open``.
+    ``tzmark.open``. backend: accepted and without effect, see ``tzmark.torch.load_file``.
     """
 
     def __init__(
@@ -518,7 +563,9 @@ class safe_open:  # noqa: N801 - the name that safetensors' users know
         verify: Verify = True,
         progress: Progress | None = None,
         mapped: bool = False,
+        backend: str | None = None,
     ) -> None:
+        check_backend(backend)
         place = f"cuda:{device}" if isinstance(device, int) else device
         self._reader = open(
             filename,
@@ -563,6 +610,10 @@ class safe_open:  # noqa: N801 - the name that safetensors' users know
     def get_tensor(self, name: Name) -> Any:
         """Reads a tensor."""
         return self._reader[name]
+
+    def get_tensors(self) -> dict[Name, Any]:
+        """Reads all tensors, in file order."""
+        return self._reader.load()
 
     def get_slice(self, name: Name) -> Slice:
         """Returns a tensor of which only the parts that are indexed are read."""

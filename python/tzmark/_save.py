@@ -15,6 +15,8 @@ from ._reader import (
     key_bytes,
     open,
     passphrase_bytes,
+    require_text,
+    whole_number,
 )
 from ._tensors import describe
 
@@ -34,6 +36,26 @@ def _format_is_safetensors(format: str | None, name: bytes | None) -> bool:
     return format == "safetensors"
 
 
+def strings(metadata: object) -> dict[str, str]:
+    """Returns metadata as a dict. Raises TypeError for anything but strings by string."""
+    try:
+        entries = dict(metadata or {})  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"metadata is {metadata!r:.80}, not a mapping from strings to strings"
+        ) from None
+    for key, value in entries.items():
+        if not isinstance(key, str):
+            raise TypeError(
+                f"metadata has the key {key!r:.80}, which is not a string: use str(key)"
+            )
+        if not isinstance(value, str):
+            raise TypeError(
+                f"metadata[{key!r}] is {value!r:.80}, not a string: use str(value), or json.dumps(value)"
+            )
+    return entries
+
+
 def _options(
     metadata: Mapping[str, str] | None,
     layout: str | None,
@@ -46,14 +68,15 @@ def _options(
     replace: bool,
     shard_bytes: int | None,
 ) -> dict[str, Any]:
+    require_text(io=io)
+    if layout is not None:
+        require_text(layout=layout)
     if not io:
         raise UsageError("the I/O path is empty")
-    if key is not None and len(key) == 0:
-        raise UsageError("the key is empty")
-    if shard_bytes is not None and shard_bytes < 1:
+    if shard_bytes is not None and whole_number("shard_bytes", shard_bytes) == 0:
         raise UsageError("a shard has at least 1 byte")
     return {
-        "metadata": dict(metadata or {}),
+        "metadata": strings(metadata),
         "layout": layout,
         "crc32": crc32,
         "sha256": sha256,
@@ -91,7 +114,8 @@ def save_file(
 
     tensors: numpy arrays, torch tensors or arrays with DLPack, by name; a tuple of strings and integers is a structured
     name. Data that is not contiguous in host memory is copied first.
-    metadata: strings by string, for safetensors. shard_bytes: the most data in bytes of each file of a sharded
+    metadata: strings by string, for safetensors; a .tensors file has none, and {"format": "pt"} alone is accepted for it
+    because its types are those of PyTorch. shard_bytes: the most data in bytes of each file of a sharded
     safetensors model. layout: of a .tensors file; None is the lowest that can hold the content. crc32, sha256: the
     hashes that a .tensors file stores. key or passphrase: encrypts, see ``tzmark.open``. replace: False refuses to
     replace a file. kind: "parameter", "buffer" or "state_dict". progress: see ``tzmark.open``.
@@ -114,6 +138,7 @@ def save_file(
         replace,
         shard_bytes,
     )
+    require_text(kind=kind)
     rows, alive = describe(tensors, kind)
     _tzmark.write(name, rows, _format_is_safetensors(format, name), options, progress)
     del alive
@@ -135,6 +160,7 @@ def save(
     options = _options(
         metadata, layout, crc32, sha256, key, passphrase, "auto", 0, True, None
     )
+    require_text(kind=kind)
     rows, alive = describe(tensors, kind)
     result = _tzmark.write(
         None, rows, _format_is_safetensors(format, None), options, None
@@ -154,6 +180,7 @@ def convert(
     encrypt_passphrase: bytes | str | None = None,
     verify: bool = True,
     metadata: Mapping[str, str] | None = None,
+    drop_metadata: bool = False,
     format: str | None = None,
     layout: str | None = None,
     crc32: bool = True,
@@ -169,7 +196,9 @@ def convert(
     """Copies a file to another layout or format, chosen by the names as in ``open`` and ``save_file``.
 
     key, passphrase: of the source; encrypt_key, encrypt_passphrase: of the target. verify: checks the hashes that the
-    source stores. Metadata of a safetensors file is kept in another one. The data is streamed, so memory does not
+    source stores. metadata: added to that of the source, for safetensors. drop_metadata: leaves out that of the source.
+    Without it, metadata other than {"format": "pt"} cannot be converted to .tensors; in the other direction, that entry
+    is written. The data is streamed, so memory does not
     depend on the size of the file. Errors are those of ``open`` and ``save_file``; ``Error.file`` names the file.
     """
     name = os.fsencode(target)
@@ -200,6 +229,7 @@ def convert(
             name,
             _format_is_safetensors(format, name),
             verify,
+            drop_metadata,
             options,
             progress,
         )

@@ -6,7 +6,7 @@ import functools
 import importlib
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _tzmark
@@ -43,6 +43,9 @@ SAFETENSORS_NAMES = {
     "float8_e4m3fnuz": "F8_E4M3FNUZ",
     "float8_e5m2fnuz": "F8_E5M2FNUZ",
 }
+# What .tensors files hold besides, and types of 8-bit floats that only torch or ml_dtypes knows.
+_OTHER_NAMES = ("complex128", "complex32", "bits8")
+_EIGHT_BIT_FLOAT = "float8_"
 
 
 def framework_name(framework: str) -> str:
@@ -99,7 +102,8 @@ def to_torch(buffer: _tzmark.Buffer, device: str = "cpu") -> Any:
     dtype = getattr(torch, buffer.dtype, None) if buffer.dtype is not None else None
     if not isinstance(dtype, torch.dtype):
         raise UnavailableError(
-            f"torch {torch.__version__} has no dtype {buffer.dtype}", "TZE-AVL-001"
+            f"torch {torch.__version__} has no such type; numpy has its bytes",
+            "TZE-AVL-001",
         )
     if buffer.meta:
         try:
@@ -143,14 +147,40 @@ def describe(
     tensors: Mapping[Any, Any] | Iterable[tuple[Any, Any]], kind: str
 ) -> tuple[list[Row], list[object]]:
     """Returns what a writer needs of each tensor, and objects that keep the memory alive."""
-    pairs = tensors.items() if isinstance(tensors, Mapping) else tensors
     rows: list[Row] = []
     alive: list[object] = []
-    for name, value in pairs:
+    for name, value in _pairs(tensors):
         dtype, shape, address, size, owner = memory_of(value, name)
+        _require_dtype(dtype, name)
         rows.append((name, kind, dtype, shape, address, size))
         alive.append(owner)
     return rows, alive
+
+
+def _pairs(tensors: Any) -> Iterator[tuple[Any, Any]]:
+    """The names and tensors of a mapping, or of an iterable of pairs."""
+    wanted = "a mapping from names to tensors is wanted, not"
+    pairs = tensors.items() if isinstance(tensors, Mapping) else tensors
+    if is_tensor(pairs) or isinstance(pairs, str) or not hasattr(pairs, "__iter__"):
+        advice = ": pass its state_dict()" if hasattr(tensors, "state_dict") else ""
+        raise TypeError(f"{wanted} a {type(tensors).__name__}{advice}")
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"{wanted} a {type(tensors).__name__} of {pair!r:.80}")
+        yield pair[0], pair[1]
+
+
+def _require_dtype(dtype: str, name: object) -> None:
+    """Raises UsageError for a type that no file holds, with the name of the tensor."""
+    if (
+        dtype in SAFETENSORS_NAMES
+        or dtype in _OTHER_NAMES
+        or dtype.startswith(_EIGHT_BIT_FLOAT)
+    ):
+        return
+    raise UsageError(
+        f"{name!r} is of dtype {dtype}, which neither format has: convert it to a type that they have"
+    )
 
 
 def is_torch(value: object) -> bool:
@@ -192,8 +222,17 @@ def _memory_of_torch(
             f"{name!r} is a nested tensor, which has no single shape: save its parts, unbind()"
         )
     if value.layout != torch.strided:
+        layout = str(value.layout).removeprefix("torch.")
+        if layout.startswith("sparse"):
+            raise UsageError(
+                f"{name!r} is a sparse tensor ({layout}): save its values and indices, or to_dense()"
+            )
         raise UsageError(
-            f"{name!r} is a sparse tensor: save its values and indices, or to_dense()"
+            f"{name!r} is in the layout {layout.lstrip('_')}, whose memory has no defined order: save to_dense()"
+        )
+    if isinstance(value, torch.nn.parameter.UninitializedTensorMixin):
+        raise UsageError(
+            f"{name!r} has no shape yet: run the lazy module once before it is saved"
         )
     if value.device.type == "meta":
         raise UsageError(f"{name!r} is on the meta device and has no data")
@@ -227,9 +266,14 @@ def _memory_of_array(
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
     dtype = array.dtype.name
-    if array.dtype.kind == "V" and not dtype.startswith(_OPAQUE):
+    if array.dtype.names is not None:
         raise UsageError(
-            f"{name!r} has the raw type {array.dtype}: install ml_dtypes, or view it as a type"
+            f"{name!r} has the structured type {array.dtype}: save each of its fields"
+        )
+    if dtype.startswith("void"):
+        install = "" if _ml_dtypes() else "install ml_dtypes, and "
+        raise UsageError(
+            f"{name!r} has the raw type {array.dtype}: {install}view it as a type, such as bfloat16 of ml_dtypes"
         )
     address = array.__array_interface__["data"][0] if array.nbytes else 0
     return dtype, tuple(array.shape), address, array.nbytes, array

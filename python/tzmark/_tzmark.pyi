@@ -110,6 +110,7 @@ def convert(
     file: bytes,
     is_safetensors: bool,
     verify_source: bool,
+    drop_metadata: bool,
     options: dict[str, Any],
     progress: _Progress | None,
     /,

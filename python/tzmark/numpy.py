@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
 
 def save(
-    tensor_dict: Mapping[Any, Any], metadata: Mapping[str, str] | None = None
+    tensor_dict: Mapping[Any, Any],
+    metadata: Mapping[str, str] | None = None,
+    *,
+    format: str = "safetensors",
 ) -> bytes:
-    """Returns the bytes of a safetensors file with these arrays."""
-    return _save.save(tensor_dict, metadata)
+    """Returns the bytes of a file with these arrays, of the format "safetensors" or "tensors"."""
+    return _save.save(tensor_dict, metadata, format=format)
 
 
 def save_file(
@@ -32,6 +35,7 @@ def load(data: bytes) -> dict[Name, Any]:
     return _reader.load(data)
 
 
-def load_file(filename: Path) -> dict[Name, Any]:
-    """Returns the arrays in a file: ``tzmark.load_file``."""
+def load_file(filename: Path, *, backend: str | None = None) -> dict[Name, Any]:
+    """Returns the arrays in a file: ``tzmark.load_file``. backend: see ``tzmark.torch.load_file``."""
+    _reader.check_backend(backend)
     return _reader.load_file(filename)
