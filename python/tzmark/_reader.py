@@ -67,10 +67,10 @@ def require_text(**arguments: object) -> None:
             raise TypeError(f"{name} is {value!r:.80}, not a string")
 
 
-def whole_number(name: str, value: object) -> int:
+def whole_number(name: str, value: Any) -> int:
     """Returns an argument as an int. Raises TypeError if it is none, UsageError if it is negative."""
     try:
-        number = operator.index(value)  # type: ignore[call-overload]
+        number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} is {value!r:.80}, not an integer") from None
     if number < 0:

@@ -36,10 +36,10 @@ def _format_is_safetensors(format: str | None, name: bytes | None) -> bool:
     return format == "safetensors"
 
 
-def strings(metadata: object) -> dict[str, str]:
+def strings(metadata: Any) -> dict[str, str]:
     """Returns metadata as a dict. Raises TypeError for anything but strings by string."""
     try:
-        entries = dict(metadata or {})  # type: ignore[call-overload]
+        entries: dict[str, str] = dict(metadata or {})
     except (TypeError, ValueError):
         raise TypeError(
             f"metadata is {metadata!r:.80}, not a mapping from strings to strings"
@@ -114,8 +114,8 @@ def save_file(
 
     tensors: numpy arrays, torch tensors or arrays with DLPack, by name; a tuple of strings and integers is a structured
     name. Data that is not contiguous in host memory is copied first.
-    metadata: strings by string, for safetensors; a .tensors file has none, and {"format": "pt"} alone is accepted for it
-    because its types are those of PyTorch. shard_bytes: the most data in bytes of each file of a sharded
+    metadata: strings by string, for safetensors; a .tensors file has none, and accepts only {"format": "pt"}, which its
+    types imply. shard_bytes: the most data in bytes of each file of a sharded
     safetensors model. layout: of a .tensors file; None is the lowest that can hold the content. crc32, sha256: the
     hashes that a .tensors file stores. key or passphrase: encrypts, see ``tzmark.open``. replace: False refuses to
     replace a file. kind: "parameter", "buffer" or "state_dict". progress: see ``tzmark.open``.
