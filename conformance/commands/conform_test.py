@@ -233,6 +233,12 @@ class ConformTest(unittest.TestCase):
         self.assertEqual((run.returncode, "no corpus" in run.stderr), (3, True))
         run = conform("--corpus", self.corpus, "--adapter", "/nonexistent/adapter")
         self.assertEqual((run.returncode, "No such file" in run.stderr), (3, True))
+        run = conform(
+            *("--corpus", self.corpus, "--adapter", adapter()),
+            env={"TMPDIR": "/nowhere"},
+        )
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("no temporary file in /nowhere, which TMPDIR names", run.stderr)
 
     def test_an_adapter_cannot_change_what_is_expected(self) -> None:
         """Its wrong answer fails, and neither this run nor a later one takes it for the right one."""

@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -62,12 +63,14 @@ void outlive_file_size_limit() {
 
 // The library's own text for a temporary directory that does not exist names a function of C++.
 std::string message_of(const std::exception& error) {
-  if (const auto* const failed = dynamic_cast<const fs::filesystem_error*>(&error)) {
+  if (dynamic_cast<const fs::filesystem_error*>(&error) != nullptr) {
     std::error_code problem;
     static_cast<void>(fs::temp_directory_path(problem));
-    if (problem) {
-      return fmt::format("no temporary file in {}: {}; set TMPDIR to a directory that can be written",
-                         failed->path1().string(), problem.message());
+    const char* const name = std::getenv("TMPDIR");
+    if (problem && name != nullptr) {
+      return fmt::format(
+          "no temporary file in {}, which TMPDIR names: {}; set TMPDIR to a directory that can be written", name,
+          problem.message());
     }
   }
   return problem_of(error);

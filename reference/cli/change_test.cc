@@ -227,6 +227,7 @@ TEST_F(MetadataTest, IsKeptAmongSafetensors) {
   const Result no_value = run({"convert", lora(), path("x.safetensors"), "--metadata", "rank"});
   EXPECT_EQ(no_value.status, 2);
   EXPECT_THAT(no_value.err, HasSubstr("--metadata: 'rank' is not of the form KEY=VALUE"));
+  EXPECT_EQ(run({"convert", lora(), path("x.safetensors"), "--metadata", "=v"}).status, 2);
   EXPECT_THAT(run({"convert", file_, path("x.tensors"), "--metadata", "a=b"}).err, HasSubstr("for safetensors only"));
 }
 

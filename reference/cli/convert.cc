@@ -44,7 +44,7 @@ struct ConvertOptions : InputOptions, OutputOptions {
     if (!drop_metadata) entries = is_safetensors() ? input.metadata() : torch_metadata();
     for (const std::string& entry : metadata) {
       const std::size_t sign = entry.find('=');
-      if (sign == std::string::npos) {
+      if (sign == std::string::npos || sign == 0) {
         throw Error(ErrorCode::kUsage, fmt::format("--metadata: '{}' is not of the form KEY=VALUE", entry));
       }
       entries.insert_or_assign(entry.substr(0, sign), entry.substr(sign + 1));
