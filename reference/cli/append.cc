@@ -99,9 +99,9 @@ void run(const AppendOptions& options) {
   if (options.raw.empty()) {
     const InputSource input(options);
     if (!options.drop_metadata) {
-      with_file_name(options.file_name, [&] { require_no_lost_metadata(input.metadata(), kDropMetadataAdvice); });
+      with_file_name(input.file_name(), [&] { require_no_lost_metadata(input.metadata(), kDropMetadataAdvice); });
     }
-    growth = with_file_names(options.target, options.file_name, [&] {
+    growth = with_file_names(options.target, input.file_name(), [&] {
       return append_tensors(options.target, input.table(), input, std::move(write_options));
     });
   } else {
@@ -129,7 +129,8 @@ void add_append(CLI::App& app) {
       "xfs), otherwise the file is copied. After a crash, the next append or edit recovers from FILE.tzmark-intent.");
   command->add_option("FILE", options->target, "v5-segments file to add to")->required();
   options->InputOptions::add_to(*command, InputOptions::Keys::kAccepted, "INPUT",
-                                "A .tensors or safetensors file: add all of its tensors", /*required=*/false);
+                                "A model to add all tensors of: a file, an index of shards, or their directory",
+                                /*required=*/false);
   CLI::Option* const raw =
       command
           ->add_option("--raw", options->raw,

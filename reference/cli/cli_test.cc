@@ -86,6 +86,13 @@ TEST_F(CliTest, RefusesAForcedKernelThatIsNotThere) {
   }
 }
 
+// A safetensors file with one tensor.
+std::string small_safetensors() {
+  std::string header = R"({"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  header.resize(56, ' ');
+  return std::string("\x38\0\0\0\0\0\0\0", 8) + header + "x";
+}
+
 // Makes commands load this library as libcuda during its lifetime.
 class CudaLibrary {
  public:
@@ -124,7 +131,9 @@ TEST_F(CliTest, VerifyLoadsIntoGpuMemory) {
   }
   EXPECT_EQ(run({"verify", "--compute", "host", good}).status, 2);
   EXPECT_EQ(run({"verify", "--device", "--structure-only", good}).status, 2);
-  EXPECT_EQ(run({"verify", "--device", path("x.safetensors")}).status, 2);
+  const std::string safetensors = write("x.safetensors", small_safetensors());
+  EXPECT_EQ(run({"verify", safetensors}).status, 0);
+  EXPECT_EQ(run({"verify", "--device", safetensors}).status, 2);
 }
 
 TEST_F(CliTest, ErrorsAreOneLineWithFileRuleAndByte) {
@@ -137,6 +146,92 @@ TEST_F(CliTest, ErrorsAreOneLineWithFileRuleAndByte) {
     EXPECT_EQ(result.out, "");
     EXPECT_EQ(result.err, "tzmark: " + name + ": error TZR-HDR-003 at byte 5: data version 6 is not one of 1 to 5\n");
   }
+}
+
+TEST_F(CliTest, SaysWhatAForeignFileIs) {
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 548105171\n";
+  for (const std::string file : {"m.tensors", "m.safetensors", "m"}) {
+    const std::string name = write(file, pointer);
+    const std::string rule = file == "m.safetensors" ? "ST-002" : "TZR-HDR-002";
+    const std::string format = file == "m.safetensors" ? "safetensors" : ".tensors";
+    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"verify", name},
+                                                                                       {"dump", name},
+                                                                                       {"inspect", name},
+                                                                                       {"extract", name, "w"},
+                                                                                       {"convert", name, path("o")}}) {
+      const Result result = run(words);
+      EXPECT_EQ(result.status, 1) << words[0];
+      EXPECT_EQ(result.err, "tzmark: " + name + ": error " + rule + " at byte 0: this is not a " + format +
+                                " file; it looks like a Git LFS pointer to a file of 548105171 bytes: run `git lfs "
+                                "pull` in its repository\n");
+    }
+  }
+  // The target and the input of append, and standard input.
+  const std::string name = path("m");
+  EXPECT_THAT(run({"edit", name, "--drop", "w"}).err, HasSubstr("Git LFS pointer"));
+  EXPECT_THAT(run({"append", name, write("good", test::three_tensors().write())}).err, HasSubstr("Git LFS pointer"));
+  EXPECT_THAT(run({"verify", "-"}, name).err, HasSubstr("tzmark: -: error TZR-HDR-002 at byte 0: "));
+  EXPECT_THAT(run({"verify", "-"}).err, HasSubstr("error TZR-HDR-001 at byte 0: the file is empty"));
+}
+
+TEST_F(CliTest, TheContentTellsTheFormat) {
+  const std::string expected = run({"dump", write("s.safetensors", small_safetensors())}).out;
+  EXPECT_THAT(expected, HasSubstr("\"format\": \"safetensors\""));
+  for (const char* name : {"4d7a2146", "s.SAFETENSORS", "s.tensors"}) {
+    const std::string file = write(name, small_safetensors());
+    EXPECT_EQ(run({"dump", file}).out, expected) << name;
+    EXPECT_THAT(run({"inspect", file}).out, HasSubstr(": safetensors, 1 tensors"));
+    EXPECT_EQ(run({"extract", file, "w"}).out, "x");
+    EXPECT_EQ(run({"convert", file, path("out")}).status, 0);
+    EXPECT_THAT(run({"verify", path("out")}).out, HasSubstr(": 1 tensors, v1"));
+    EXPECT_EQ(run({"inspect", "--bytes", file}).status, 2);
+  }
+  EXPECT_EQ(run({"dump", "-"}, path("s.safetensors")).out, expected);
+  EXPECT_EQ(run({"extract", "-", "w"}, path("s.safetensors")).out, "x");
+  EXPECT_EQ(run({"dump", write("t.safetensors", test::three_tensors().write())}).out,
+            run({"dump", write("t.tensors", test::three_tensors().write())}).out);
+  // What is written is chosen by the name, in upper case, too.
+  ASSERT_EQ(run({"convert", path("s.safetensors"), path("upper.SAFETENSORS")}).status, 0);
+  EXPECT_EQ(slurp(path("upper.SAFETENSORS")), slurp(path("s.safetensors")));
+}
+
+TEST_F(CliTest, ADirectoryIsItsModel) {
+  fs::create_directory(path("model"));
+  const std::string inside = write("model/model.safetensors", small_safetensors());
+  EXPECT_EQ(run({"dump", path("model")}).out, run({"dump", inside}).out);
+  const Result verified = run({"verify", path("model")});
+  EXPECT_EQ(verified.status, 0) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr(inside + ": 1 tensors"));
+  EXPECT_EQ(run({"convert", path("model"), path("out.tensors")}).status, 0);
+  EXPECT_EQ(run({"extract", path("model"), "w"}).out, "x");
+  write("model/other.safetensors", std::string());
+  write("model/model.tensors", std::string());
+  const Result several = run({"verify", path("model")});
+  EXPECT_EQ(several.status, 2);
+  EXPECT_EQ(several.err, "tzmark: " + path("model") +
+                             ": error TZE-USE-001: the directory contains 3 models: give the file to read, one of "
+                             "model.safetensors, model.tensors, other.safetensors\n");
+  fs::create_directory(path("nothing"));
+  EXPECT_THAT(run({"inspect", path("nothing")}).err,
+              HasSubstr("/nothing: error TZE-ENV-001: the directory contains no"));
+}
+
+TEST_F(CliTest, VerifiesSeveralFiles) {
+  auto damaged = test::three_tensors().write();
+  const std::string good = write("model-rank-0.tensors", damaged);
+  damaged[damaged.size() - 9] ^= std::byte{1};
+  const std::string bad = write("model-rank-1.tensors", damaged);
+  const std::string last = write("s.safetensors", small_safetensors());
+  const Result all = run({"verify", good, bad, path("missing"), last});
+  EXPECT_EQ(all.status, 3) << "the highest";
+  EXPECT_EQ(all.out, run({"verify", good}).out + run({"verify", last}).out);
+  EXPECT_EQ(all.err, run({"verify", bad}).err + run({"verify", path("missing")}).err);
+  EXPECT_EQ(run({"verify", bad, good}).status, 1);
+  EXPECT_EQ(run({"verify", good, last, "--quiet"}).out, "");
+  EXPECT_EQ(run({"verify", good, "--structure-only", last}).status, 0);
+  EXPECT_EQ(run({"verify", "-", last}, good).status, 0);
+  EXPECT_EQ(run({"verify", "-", "-"}, good).status, 2);
+  EXPECT_EQ(run({"verify", good, last, "--data-file", bad}).status, 2);
 }
 
 // Runs a command with a pipe as its output, and calls between_reads after its first byte.

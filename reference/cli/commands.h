@@ -10,6 +10,7 @@
 #include "tzmark/crypto.h"
 #include "tzmark/edit.h"
 #include "tzmark/error.h"
+#include "tzmark/model_file.h"
 #include "tzmark/profile.h"
 #include "tzmark/reader.h"
 #include "tzmark/safetensors.h"
@@ -76,7 +77,27 @@ struct OutputOptions {
 // Adds --profile, and calls action with the profile. Errors name its file.
 void add_profile(CLI::App& command, std::function<void(Profile)> action);
 
-// The options of a command that opens a file: its name, I/O path and key. The name tells whether it is safetensors.
+// What a command that reads a model says of its argument.
+inline constexpr const char* kModelDescription =
+    "A .tensors or safetensors file, an index of shards, or a directory with one model; - = standard input";
+
+// Ends the command with this exit status, when its errors have been reported.
+struct Failed {
+  int status;
+};
+
+// Prints an error of a file on stderr, as the end of a command does, and returns its exit status. REQUIRES: called by a
+// handler of an exception.
+int report_current_exception(const std::string& who = "");
+
+// An open model, in one of the readers.
+struct OpenInput {
+  std::string file_name;  // of the file; the argument may be its directory
+  std::optional<Reader> tensors;
+  std::optional<SafetensorsReader> safetensors;
+};
+
+// The options of a command that opens a file: its name, I/O path and key. Its content tells whether it is safetensors.
 struct InputOptions {
   std::string file_name;
   std::string data_file_name;
@@ -92,21 +113,27 @@ struct InputOptions {
   void add_to(CLI::App& command, Keys keys, const std::string& positional, const std::string& description,
               bool required);
 
+  // The same without the positional argument.
+  void add_reading_to(CLI::App& command, Keys keys, const std::string& positional);
   // Parts of the above, for commands that take only these.
   void add_io_to(CLI::App& command);
   void add_keys_to(CLI::App& command);
 
-  bool is_safetensors() const;
-  SafetensorsReader open_safetensors(ProgressLine* line = nullptr) const;
-  ReadOptions read_options() const;
-  // Reports progress on the line, if there is one.
-  Reader open(ProgressLine* line = nullptr) const;
+  ReadOptions read_options() const { return read_options(key_options.source()); }
+  // key: what key_options.source() has returned, since a pipe with a key can be read only once.
+  ReadOptions read_options(std::optional<KeySource> key) const;
+  // Opens the file, or the only model of a directory. Errors name the file.
+  ModelFile open_model_file() const;
+  // The same, with its reader. Reports progress on the line, if there is one.
+  OpenInput open(ProgressLine* line = nullptr) const;
+  OpenInput open(ReadOptions options, ProgressLine* line = nullptr) const;
 
   // The settings of the profile for reading the file, or for writing; those of --io and --threads win.
   ProfileSettings loading() const;
   ProfileSettings saving() const;
 
  private:
+  SafetensorsReader open_safetensors(ModelFile model, bool has_key, ProgressLine* line) const;
   ProfileSettings with_given(ProfileSettings settings) const;
 
   std::optional<Profile> profile_;

@@ -10,15 +10,28 @@
 #include "program/standard_streams.h"
 
 namespace tzmark::cli {
+namespace {
+
+// Standard input has no name that its files could lie next to.
+template <typename AnyReader, typename Options>
+AnyReader open_as(ModelFile model, Options options) {
+  if (model.file_name == "-") return AnyReader(std::move(model.file), std::move(options));
+  return AnyReader::open(std::move(model.file), model.file_name, std::move(options));
+}
+
+}  // namespace
 
 void InputOptions::add_to(CLI::App& command, Keys keys) {
-  add_to(command, keys, "FILE", "A .tensors file, or NAME.safetensors or its index; - = standard input",
-         /*required=*/true);
+  add_to(command, keys, "FILE", kModelDescription, /*required=*/true);
 }
 
 void InputOptions::add_to(CLI::App& command, Keys keys, const std::string& positional, const std::string& description,
                           bool required) {
   command.add_option(positional, file_name, description)->required(required);
+  add_reading_to(command, keys, positional);
+}
+
+void InputOptions::add_reading_to(CLI::App& command, Keys keys, const std::string& positional) {
   add_io_to(command);
   command.add_option("--data-file", data_file_name,
                      "Data of " + positional + ", where that has detached data (an extension of tzmark)");
@@ -70,37 +83,50 @@ void InputOptions::add_keys_to(CLI::App& command) {
        .passphrase_file = "File with the passphrase of an encrypted file"});
 }
 
-ReadOptions InputOptions::read_options() const {
+ReadOptions InputOptions::read_options(std::optional<KeySource> key) const {
   ReadOptions options;
-  options.key = key_options.source();
+  options.key = std::move(key);
   options.data_file_name = data_file_name;
   apply(loading(), options);
   return options;
 }
 
-bool InputOptions::is_safetensors() const { return is_safetensors_name(file_name); }
+ModelFile InputOptions::open_model_file() const {
+  return with_file_name(file_name,
+                        [&] { return tzmark::open_model_file(file_name, loading().io_path.value_or("auto")); });
+}
 
-SafetensorsReader InputOptions::open_safetensors(ProgressLine* line) const {
-  if (key_options.source()) {
+SafetensorsReader InputOptions::open_safetensors(ModelFile model, bool has_key, ProgressLine* line) const {
+  if (has_key) {
     throw Error(ErrorCode::kCryptNotEncrypted, "a key was given, but safetensors files are not encrypted");
   }
   SafetensorsReadOptions options;
   options.profile = *safetensors_profile_from_name(safetensors_profile);
   apply(loading(), options);
   if (line != nullptr) options.progress = line->callback();
-  SafetensorsReader reader = SafetensorsReader::open(file_name, std::move(options));
+  SafetensorsReader reader = open_as<SafetensorsReader>(std::move(model), std::move(options));
   if (line != nullptr) line->expect(reader.data_bytes());
   return reader;
 }
 
-Reader InputOptions::open(ProgressLine* line) const {
-  return with_file_name(file_name, [&] {
-    ReadOptions options = read_options();
+OpenInput InputOptions::open(ProgressLine* line) const {
+  return open(with_file_name(file_name, [&] { return read_options(); }), line);
+}
+
+OpenInput InputOptions::open(ReadOptions options, ProgressLine* line) const {
+  ModelFile model = open_model_file();
+  OpenInput input;
+  input.file_name = model.file_name;
+  with_file_name(input.file_name, [&] {
+    if (model.format == ModelFormat::kSafetensors) {
+      input.safetensors = open_safetensors(std::move(model), options.key.has_value(), line);
+      return;
+    }
     if (line != nullptr) options.progress = line->callback();
-    Reader reader = Reader::open(file_name, std::move(options));
-    if (line != nullptr) line->expect(reader.file_bytes());
-    return reader;
+    input.tensors = open_as<Reader>(std::move(model), std::move(options));
+    if (line != nullptr) line->expect(input.tensors->file_bytes());
   });
+  return input;
 }
 
 void KeyOptions::add_to(CLI::App& command, const std::string& prefix, const Summaries& summaries) {

@@ -131,7 +131,7 @@ void run(const ConvertOptions& options) {
   };
   const InputSource input(options);
   progress.expect(input.file_bytes());
-  with_file_names(options.output, options.file_name, [&] { write_output(options, std::move(write_options), input); });
+  with_file_names(options.output, input.file_name(), [&] { write_output(options, std::move(write_options), input); });
 }
 
 }  // namespace

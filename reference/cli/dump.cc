@@ -14,9 +14,9 @@ void add_dump(CLI::App& app) {
   options->add_to(*command);
   command->callback([options] {
     ProgressLine progress("dump", options->progress);
-    const std::string json = with_file_name(options->file_name, [&] {
-      return options->is_safetensors() ? canonical_json(options->open_safetensors(&progress))
-                                       : canonical_json(options->open(&progress));
+    const OpenInput input = options->open(&progress);
+    const std::string json = with_file_name(input.file_name, [&] {
+      return input.safetensors ? canonical_json(*input.safetensors) : canonical_json(*input.tensors);
     });
     progress.clear();
     print(json);

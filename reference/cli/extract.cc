@@ -19,7 +19,7 @@ constexpr std::size_t kBlockBytes = 2 << 20;
 
 // The requested tensor, and its open file.
 struct Found {
-  std::unique_ptr<TensorSource> source;
+  OpenInput input;
   std::unique_ptr<TensorStream> stream;
   std::uint64_t data_length = 0;
 };
@@ -28,26 +28,25 @@ struct Found {
   throw Error(ErrorCode::kNoSuchTensor, fmt::format("there is no tensor '{}'", name));
 }
 
-Found find_tensor(const InputOptions& options, const std::string& name) {
-  if (options.is_safetensors()) {
-    auto reader = std::make_unique<SafetensorsReader>(options.open_safetensors());
-    const auto tensor = reader->find(name);
+void find_tensor(Found& found, const std::string& name) {
+  if (found.input.safetensors) {
+    const SafetensorsReader& reader = *found.input.safetensors;
+    const auto tensor = reader.find(name);
     if (!tensor) throw_no_tensor(name);
-    Found found{nullptr, reader->open(*tensor), (*reader)[*tensor].data_length()};
-    found.source = std::move(reader);
-    return found;
+    found.stream = reader.open(*tensor);
+    found.data_length = reader[*tensor].data_length();
+    return;
   }
-  auto reader = std::make_unique<Reader>(Reader::open(options.file_name, options.read_options()));
-  auto tensor = reader->find(Path{name});
-  if (!tensor) tensor = reader->find(parse_path(name));
+  const Reader& reader = *found.input.tensors;
+  auto tensor = reader.find(Path{name});
+  if (!tensor) tensor = reader.find(parse_path(name));
   if (!tensor) throw_no_tensor(name);
-  const TensorInfo info = reader->tensors()[*tensor];
+  const TensorInfo info = reader.tensors()[*tensor];
   if (info.meta()) {
     throw Error(ErrorCode::kNoSuchTensor, fmt::format("'{}' is a meta tensor and has no data", name));
   }
-  Found found{nullptr, reader->open(*tensor), info.data_length};
-  found.source = std::move(reader);
-  return found;
+  found.stream = reader.open(*tensor);
+  found.data_length = info.data_length;
 }
 
 // Reads a tensor in order, and passes every block to sink.
@@ -99,18 +98,20 @@ void add_extract(CLI::App& app) {
   command->add_option("-o,--output", options->output, "Output file; - = standard output")->capture_default_str();
   command->add_flag("--no-verify", options->no_verify, "Skip verifying the hashes of the tensor");
   command->callback([options] {
-    const Found found = with_file_name(options->file_name, [&] { return find_tensor(*options, options->name); });
+    Found found{options->open(), nullptr};
+    const std::string& file_name = found.input.file_name;
+    with_file_name(file_name, [&] { find_tensor(found, options->name); });
     TensorStream& stream = *found.stream;
     const bool verify = !options->no_verify && stream.expected() != nullptr;
     if (options->output == "-") {
-      with_file_name(options->file_name, [&] { print_tensor(stream, found.data_length, verify); });
+      with_file_name(file_name, [&] { print_tensor(stream, found.data_length, verify); });
       return;
     }
     auto output = with_file_name(options->output, [&] {
       return std::make_unique<AtomicFile>(options->output, options->saving().io_path.value_or(options->io_path));
     });
     std::uint64_t position = 0;
-    with_file_name(options->file_name, [&] {
+    with_file_name(file_name, [&] {
       stream_tensor(stream, found.data_length, verify, [&](std::span<const std::byte> data) {
         with_file_name(options->output, [&] { output->file().write_at(position, data); });
         position += data.size();

@@ -109,14 +109,18 @@ void print_safetensors(const std::string& file_name, const SafetensorsReader& re
 
 // Becomes the program that shares no code with the codec: it also reads files that the codec refuses.
 [[noreturn]] void show_bytes(const InputOptions& options, bool unfolded) {
-  // A file that cannot be opened is reported like that of every other command.
-  if (options.file_name != "-") {
-    with_file_name(options.file_name,
-                   [&] { open_file(options.file_name, OpenMode::kRead, options.read_options().io_path); });
+  std::string file_name = options.file_name;
+  // A file that cannot be opened is reported like that of every other command. Standard input is left to the program.
+  if (file_name != "-") {
+    const ModelFile model = options.open_model_file();
+    file_name = model.file_name;
+    if (model.format == ModelFormat::kSafetensors) {
+      throw FileError{file_name, Error(ErrorCode::kUsage, "--bytes is for .tensors files only")};
+    }
   }
   std::vector<std::string> words = {"annotate"};
   if (unfolded) words.emplace_back("--unfolded");
-  words.insert(words.end(), {"--", options.file_name});
+  words.insert(words.end(), {"--", file_name});
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -137,16 +141,13 @@ void add_inspect(CLI::App& app) {
                     "Show every byte with the field that it belongs to, also of broken files");
   command->add_flag("--unfolded", options->unfolded, "With --bytes: show long data in full");
   command->callback([options] {
-    if (options->is_safetensors()) {
-      return with_file_name(options->file_name, [&] {
-        if (options->bytes) throw Error(ErrorCode::kUsage, "--bytes is for .tensors files only");
-        print_safetensors(options->file_name, options->open_safetensors());
-      });
-    }
     if (options->bytes) show_bytes(*options, options->unfolded);
-    const Reader reader = options->open();
-    print_summary(options->file_name, reader);
-    with_file_name(options->file_name, [&] { print_table(reader); });
+    const OpenInput input = options->open();
+    with_file_name(input.file_name, [&] {
+      if (input.safetensors) return print_safetensors(input.file_name, *input.safetensors);
+      print_summary(input.file_name, *input.tensors);
+      print_table(*input.tensors);
+    });
   });
 }
 

@@ -34,10 +34,11 @@ int run_app(CLI::App& app, int argc, char** argv, const std::string& who) {
   return run_guarded(run, who);
 }
 
-int run_guarded(const std::function<int()>& action, const std::string& who) {
+int report_current_exception(const std::string& who) {
   try {
-    open_standard_streams();
-    return action();
+    throw;
+  } catch (const Failed& failed) {
+    return failed.status;
   } catch (const FileError& error) {
     const bool both = !who.empty() && !error.file_name.empty();
     return report(who + (both ? ": " : "") + error.file_name, error.error);
@@ -48,6 +49,15 @@ int run_guarded(const std::function<int()>& action, const std::string& who) {
   } catch (const std::exception& error) {
     tell(fmt::format("tzmark: {}error: {}", who.empty() ? "" : who + ": ", error.what()));
     return kExitEnvironment;
+  }
+}
+
+int run_guarded(const std::function<int()>& action, const std::string& who) {
+  try {
+    open_standard_streams();
+    return action();
+  } catch (...) {
+    return report_current_exception(who);
   }
 }
 

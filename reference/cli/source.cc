@@ -23,32 +23,32 @@ class NamingStream final : public TensorStream {
   std::unique_ptr<TensorStream> stream_;
 };
 
+OpenInput open_for_streams(const InputOptions& options) {
+  ReadOptions reading = with_file_name(options.file_name, [&] { return options.read_options(); });
+  // Streams serve parts of any size: a long message is then authenticated once, and not decrypted for each part.
+  if (reading.part_bytes != 0) reading.piece_bytes = std::min(reading.piece_bytes, reading.part_bytes);
+  return options.open(std::move(reading));
+}
+
 }  // namespace
 
-InputSource::InputSource(const InputOptions& options) : file_name_(options.file_name) {
-  with_file_name(file_name_, [&] {
-    if (options.is_safetensors()) {
-      auto reader = std::make_unique<SafetensorsReader>(options.open_safetensors());
-      table_ = reader->tensor_table();
-      metadata_ = reader->metadata();
-      file_bytes_ = reader->file_bytes();
-      source_ = std::move(reader);
+InputSource::InputSource(const InputOptions& options) : input_(open_for_streams(options)) {
+  with_file_name(file_name(), [&] {
+    if (input_.safetensors) {
+      table_ = input_.safetensors->tensor_table();
+      metadata_ = input_.safetensors->metadata();
+      file_bytes_ = input_.safetensors->file_bytes();
     } else {
-      ReadOptions reading = options.read_options();
-      // Its streams serve parts of any size: a long message is then authenticated once, and not decrypted for each
-      // part.
-      if (reading.part_bytes != 0) reading.piece_bytes = std::min(reading.piece_bytes, reading.part_bytes);
-      auto reader = std::make_unique<Reader>(Reader::open(file_name_, std::move(reading)));
-      table_ = writable_table(*reader);
-      file_bytes_ = reader->file_bytes();
-      source_ = std::move(reader);
+      table_ = writable_table(*input_.tensors);
+      file_bytes_ = input_.tensors->file_bytes();
     }
   });
 }
 
 std::unique_ptr<TensorStream> InputSource::open(std::size_t tensor) const {
-  return with_file_name(file_name_, [&]() -> std::unique_ptr<TensorStream> {
-    return std::make_unique<NamingStream>(file_name_, source_->open(tensor));
+  return with_file_name(file_name(), [&]() -> std::unique_ptr<TensorStream> {
+    auto stream = input_.safetensors ? input_.safetensors->open(tensor) : input_.tensors->open(tensor);
+    return std::make_unique<NamingStream>(file_name(), std::move(stream));
   });
 }
 

@@ -20,11 +20,11 @@ class InputSource final : public TensorSource {
   const TensorTable& table() const { return table_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }  // of safetensors
   std::uint64_t file_bytes() const { return file_bytes_; }
+  const std::string& file_name() const { return input_.file_name; }
   std::unique_ptr<TensorStream> open(std::size_t tensor) const override;
 
  private:
-  std::string file_name_;
-  std::unique_ptr<TensorSource> source_;
+  OpenInput input_;
   TensorTable table_;
   std::map<std::string, std::string> metadata_;
   std::uint64_t file_bytes_ = 0;

@@ -10,6 +10,7 @@
 #include "bytes/cursor.h"
 #include "bytes/utf8.h"
 #include "codec/detached_data.h"
+#include "codec/foreign_file.h"
 #include "codec/header_reading.h"
 #include "format/name_tree.h"
 #include "tzmark/error.h"
@@ -408,7 +409,10 @@ Index read_index(File& file, File* data_file) {
   const auto head =
       std::span(head_bytes).first(static_cast<std::size_t>(std::min<std::uint64_t>(head_bytes.size(), sizes.headers)));
   file.read_at(0, head);
-  const FileHeader header = decode_file_header(head.first(std::min(head.size(), kFileHeaderBytes)));
+  const FileHeader header = describing_foreign(
+      file, ReadAs::kTensors,
+      [](ErrorCode code) { return code == ErrorCode::kHeaderTruncated || code == ErrorCode::kHeaderMagic; },
+      [&] { return decode_file_header(head.first(std::min(head.size(), kFileHeaderBytes))); });
   if (header.detached_data != (data_file != nullptr)) {
     if (!header.detached_data) throw Error(ErrorCode::kUsage, "a data file was given, but the file contains its data");
     throw Error(ErrorCode::kHeaderFlags,
@@ -421,7 +425,11 @@ Index read_index(File& file, File* data_file) {
   Index index;
   index.header = header;
   if (by_content) {
-    if (header.detached_data) check_detached_data(header, *data_file);
+    if (header.detached_data) {
+      describing_foreign(
+          *data_file, ReadAs::kDetachedData, [](ErrorCode code) { return code == ErrorCode::kDetachedDataFile; },
+          [&] { check_detached_data(header, *data_file); });
+    }
     read_segments(file, sizes, head, index);
   } else {
     index.layout = header.flagged_dims ? Layout::kV5FlaggedDims : static_cast<Layout>(header.data_version);

@@ -57,6 +57,10 @@ Reader& Reader::operator=(Reader&&) noexcept = default;
 Reader Reader::open(const std::string& file_name, ReadOptions options) {
   if (file_name == "-") return Reader(spool(STDIN_FILENO), std::move(options));
   auto file = open_file(file_name, OpenMode::kRead, options.io_path);
+  return open(std::move(file), file_name, std::move(options));
+}
+
+Reader Reader::open(std::unique_ptr<File> file, const std::string& file_name, ReadOptions options) {
   require_no_undo_journal(file_name);
   std::unique_ptr<File> data_file;
   if (!options.data_file_name.empty()) {
@@ -73,6 +77,7 @@ const TensorTable& Reader::tensors() const { return state_->index.tensors; }
 std::uint64_t Reader::file_bytes() const {
   return state_->file->size() + (state_->data_file ? state_->data_file->size() : 0);
 }
+const std::optional<FileVersion>& Reader::data_file_version() const { return state_->data().version(); }
 std::uint64_t Reader::index_begin() const { return state_->index.begin; }
 std::uint64_t Reader::index_length() const { return state_->index.length; }
 std::uint64_t Reader::index_used() const { return state_->index.used; }

@@ -105,6 +105,13 @@ bool is_same_file(int fd, int other_fd) {
   return ::fstat(fd, &a) == 0 && ::fstat(other_fd, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+FileVersion file_version(int descriptor) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) throw_errno(ErrorCode::kOpenFailed, "fstat");
+  return {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size),
+          std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
+
 std::uint64_t descriptor_size(int fd) {
   // A seek to the end knows the size of block devices too, which fstat does not.
   const off_t end = ::lseek(fd, 0, SEEK_END);

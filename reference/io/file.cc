@@ -89,7 +89,10 @@ const PathOfDescriptor& usable_path(std::string_view io_path) {
 std::unique_ptr<File> open_file(Descriptor descriptor, const std::string& file_name, OpenMode mode,
                                 std::string_view io_path) {
   let_wait(descriptor.get());
-  return usable_path(io_path).open({std::move(descriptor), file_name, mode});
+  const FileVersion version = file_version(descriptor.get());
+  auto file = usable_path(io_path).open({std::move(descriptor), file_name, mode});
+  file->set_version(version);
+  return file;
 }
 
 void copy_bytes(File& from, std::uint64_t from_offset, File& to, std::uint64_t to_offset, std::uint64_t bytes) {

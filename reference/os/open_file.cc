@@ -32,7 +32,7 @@ std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std
   if (mode == OpenMode::kCreate) {
     return Directory::of(file_name).create_file(name_in_directory(file_name), path.name);
   }
-  return path.open({open_descriptor(file_name, mode), file_name, mode});
+  return open_file(open_descriptor(file_name, mode), file_name, mode, path.name);
 }
 
 std::unique_ptr<File> temporary_file() {

@@ -3,16 +3,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
-#include <list>
 #include <mutex>
 
 #include "bytes/cursor.h"
 #include "bytes/digest.h"
+#include "codec/foreign_file.h"
 #include "io/paths.h"
 #include "safetensors/dtypes.h"
 #include "safetensors/header.h"
 #include "safetensors/pass.h"
+#include "safetensors/shard_files.h"
 #include "safetensors/shard_index.h"
 #include "tzmark/error.h"
 
@@ -20,12 +22,10 @@ namespace tzmark {
 
 using safetensors::Header;
 using safetensors::Listing;
+using safetensors::ShardFiles;
 using safetensors::ShardIndex;
 
 namespace {
-
-// A model may have more shards than a process may open at a time.
-constexpr std::size_t kOpenShardsMax = 8;
 
 // Runs action. The message of an Error then begins with the name of the shard; it is empty in a model of one file.
 template <typename Action>
@@ -41,37 +41,34 @@ std::string read_text(File& file, std::uint64_t offset, std::uint64_t length) {
 
 class ShardStream final : public TensorStream {
  public:
-  ShardStream(std::shared_ptr<File> file, std::string shard, std::uint64_t begin, std::uint64_t length)
-      : file_(std::move(file)), shard_(std::move(shard)), begin_(begin), length_(length) {}
+  // name: of the shard, for errors.
+  ShardStream(ShardFiles& files, std::size_t shard, std::string name, std::uint64_t begin, std::uint64_t length)
+      : files_(files), shard_(shard), name_(std::move(name)), begin_(begin), length_(length) {}
 
   void read(std::uint64_t offset, MutableBuffer out) override {
     check_range(offset, out.size, length_);
     if (out.size == 0) return;
-    about_shard(shard_, [&] { file_->read_at(begin_ + offset, out); });
+    about_shard(name_, [&] { files_.with(shard_, [&](File& file) { file.read_at(begin_ + offset, out); }); });
   }
 
  private:
-  const std::shared_ptr<File> file_;
-  const std::string shard_;
+  ShardFiles& files_;
+  const std::size_t shard_;
+  const std::string name_;
   const std::uint64_t begin_, length_;
 };
 
 }  // namespace
 
 struct SafetensorsReader::State {
-  SafetensorsReadOptions options;
+  explicit State(SafetensorsReadOptions o) : options(std::move(o)), files(options.io_path) {}
+
+  const SafetensorsReadOptions options;
   bool sharded = false;
-  std::string folder;  // of the shards, with its last slash
   std::vector<SafetensorsShard> shards;
   std::vector<Listing> listings;          // of each shard
   std::vector<std::size_t> first_tensor;  // of each shard, then the total number
-  std::shared_ptr<File> only_file;        // of a model that is not sharded
-  std::mutex mutex;                       // of what follows
-  struct OpenShard {
-    std::size_t shard;
-    std::shared_ptr<File> file;
-  };
-  std::list<OpenShard> open_shards;  // most recently used first
+  ShardFiles files;
 
   // The name at the beginning of errors in a shard.
   std::string error_name(std::size_t shard) const { return sharded ? shards[shard].file_name : std::string(); }
@@ -85,8 +82,15 @@ struct SafetensorsReader::State {
     return listings[shard][tensor - first_tensor[shard]];
   }
 
-  // Reads the header and adds the shard.
+  // Reads the header of a file, and adds it as a shard.
   void add(File& file, const std::string& file_name) {
+    const auto is_beginning = [](ErrorCode code) {
+      return code >= ErrorCode::kStTruncated && code <= ErrorCode::kStHeaderStart;
+    };
+    describing_foreign(file, ReadAs::kSafetensors, is_beginning, [&] { add_header(file, file_name); });
+  }
+
+  void add_header(File& file, const std::string& file_name) {
     const std::uint64_t file_bytes = file.size();
     std::array<std::byte, safetensors::kLengthBytes> length{};
     const auto available = static_cast<std::size_t>(std::min<std::uint64_t>(length.size(), file_bytes));
@@ -96,35 +100,19 @@ struct SafetensorsReader::State {
     Header header = safetensors::parse_header(text, file_bytes, options.profile);
     if (first_tensor.empty()) first_tensor.push_back(0);
     first_tensor.push_back(first_tensor.back() + header.listing.size());
-    shards.push_back({file_name, file_bytes, length.size() + header_bytes, std::move(header.metadata)});
+    shards.push_back({file_name, file_bytes, length.size() + header_bytes, std::move(header.metadata), file.version()});
     listings.push_back(std::move(header.listing));
   }
 
-  std::shared_ptr<File> file_of(std::size_t shard) {
-    if (only_file) return only_file;
-    const std::lock_guard lock(mutex);
-    const auto found = std::ranges::find(open_shards, shard, &OpenShard::shard);
-    if (found != open_shards.end()) {
-      open_shards.splice(open_shards.begin(), open_shards, found);
-      return found->file;
-    }
-    std::shared_ptr<File> file = open_file(folder + shards[shard].file_name, OpenMode::kRead, options.io_path);
-    if (file->size() != shards[shard].file_bytes) {
-      throw Error(ErrorCode::kFileChanged,
-                  fmt::format("the size changed from {} to {} bytes", shards[shard].file_bytes, file->size()));
-    }
-    if (open_shards.size() == kOpenShardsMax) open_shards.pop_back();
-    open_shards.push_front({shard, file});
-    return file;
-  }
-
-  // Opens all shards, and compares them with the index.
-  void add_shards(const ShardIndex& index) {
+  // Opens all shards, and compares them with the index. folder: of the shards, with its last slash.
+  void add_shards(const ShardIndex& index, const std::string& folder) {
     sharded = true;
     std::vector<std::uint32_t> mapped(index.files().size());
     for (const ShardIndex::Tensor& tensor : index.tensors()) ++mapped[tensor.file];
-    for (const std::string& file_name : index.files()) {
-      about_shard(file_name, [&] { add(*open_file(folder + file_name, OpenMode::kRead, options.io_path), file_name); });
+    for (const std::string& file_name : index.files()) files.add(folder + file_name);
+    for (std::size_t shard = 0; shard < index.files().size(); ++shard) {
+      const std::string& file_name = index.files()[shard];
+      about_shard(file_name, [&] { files.with(shard, [&](File& file) { add(file, file_name); }); });
     }
     for (const ShardIndex::Tensor& tensor : index.tensors()) {
       if (listings[tensor.file].find(index.name(tensor))) continue;
@@ -219,39 +207,46 @@ std::optional<SafetensorsProfile> safetensors_profile_from_name(std::string_view
   return std::nullopt;
 }
 
-bool is_safetensors_name(std::string_view file_name) {
-  return file_name.ends_with(safetensors::kSuffix) || file_name.ends_with(safetensors::kShardIndexSuffix);
-}
-
 SafetensorsReader::SafetensorsReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 SafetensorsReader::~SafetensorsReader() = default;
 SafetensorsReader::SafetensorsReader(SafetensorsReader&&) noexcept = default;
 SafetensorsReader& SafetensorsReader::operator=(SafetensorsReader&&) noexcept = default;
 
 SafetensorsReader::SafetensorsReader(std::unique_ptr<File> file, SafetensorsReadOptions options)
-    : state_(std::make_unique<State>()) {
-  state_->options = std::move(options);
-  state_->only_file = std::move(file);
-  state_->add(*state_->only_file, "");
+    : state_(std::make_unique<State>(std::move(options))) {
+  state_->files.add(std::move(file));
+  state_->files.with(0, [&](File& only) { state_->add(only, ""); });
 }
 
 SafetensorsReader SafetensorsReader::open(const std::string& file_name, SafetensorsReadOptions options) {
   if (file_name == "-") return SafetensorsReader(spool(STDIN_FILENO), std::move(options));
-  std::unique_ptr<File> file = open_file(file_name, OpenMode::kRead, options.io_path);
-  const std::filesystem::path path(file_name);
-  if (path.extension() != ".json") {
+  auto file = open_file(file_name, OpenMode::kRead, options.io_path);
+  return open(std::move(file), file_name, std::move(options));
+}
+
+SafetensorsReader SafetensorsReader::open(std::unique_ptr<File> file, const std::string& file_name,
+                                          SafetensorsReadOptions options) {
+  const std::string last_part = std::filesystem::path(file_name).filename().string();
+  if (!safetensors::is_shard_index(*file, file_name)) {
     SafetensorsReader reader(std::move(file), std::move(options));
-    reader.state_->shards.front().file_name = path.filename().string();
+    reader.state_->shards.front().file_name = last_part;
     return reader;
   }
   if (file->size() > safetensors::kShardIndexBytesMax) {
     throw Error(ErrorCode::kStShardIndex, fmt::format("an index of {} bytes exceeds the maximum of {}", file->size(),
                                                       safetensors::kShardIndexBytesMax));
   }
-  auto state = std::make_unique<State>();
-  state->options = std::move(options);
-  state->folder = file_name.substr(0, file_name.size() - path.filename().string().size());
-  state->add_shards(ShardIndex(read_text(*file, 0, file->size())));
+  auto state = std::make_unique<State>(std::move(options));
+  const ShardIndex index = describing_foreign(
+      *file, ReadAs::kShardIndex, [](ErrorCode code) { return code == ErrorCode::kStShardIndex; },
+      [&] { return ShardIndex(read_text(*file, 0, file->size())); });
+  state->add_shards(index, file_name.substr(0, file_name.size() - last_part.size()));
+  // A writer replaces the index before it replaces a shard that the index names. If the index is still the same, the
+  // shards that were opened are those of one model.
+  if (file->version() && file_version(open_descriptor(file_name, OpenMode::kRead).get()) != *file->version()) {
+    throw Error(ErrorCode::kFileChanged,
+                "the index was replaced or changed while its shards were opened: open the model again");
+  }
   return SafetensorsReader(std::move(state));
 }
 
@@ -311,10 +306,13 @@ TensorTable SafetensorsReader::tensor_table() const {
 std::unique_ptr<TensorStream> SafetensorsReader::open(std::size_t tensor) const {
   const std::size_t shard = state_->shard_of(tensor);
   const Listing::Tensor& record = state_->record(tensor);
-  std::string name = state_->error_name(shard);
-  auto file = about_shard(name, [&] { return state_->file_of(shard); });
-  return std::make_unique<ShardStream>(std::move(file), std::move(name),
+  return std::make_unique<ShardStream>(state_->files, shard, state_->error_name(shard),
                                        state_->shards[shard].data_begin + record.begin, record.end - record.begin);
+}
+
+void SafetensorsReader::read_shard(std::size_t shard, std::uint64_t offset, MutableBuffer out) const {
+  about_shard(state_->error_name(shard),
+              [&] { state_->files.with(shard, [&](File& file) { file.read_at(offset, out); }); });
 }
 
 void SafetensorsReader::read(std::size_t tensor, MutableBuffer out) const {

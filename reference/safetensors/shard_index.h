@@ -1,4 +1,4 @@
-// The index of a sharded model, model.safetensors.index.json, which maps tensors to files. No system calls.
+// The index of a sharded model, model.safetensors.index.json, which maps tensors to files.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tzmark/io.h"
 
 namespace tzmark::safetensors {
 
@@ -40,6 +42,9 @@ class ShardIndex {
   std::vector<Tensor> tensors_;
   std::string names_;
 };
+
+// Returns whether a file is an index: by its content or, if that begins like no model, by a name that ends in .json.
+bool is_shard_index(File& file, std::string_view file_name);
 
 // Serializes an index: the total size as metadata, then the map.
 std::string serialize_shard_index(std::uint64_t total_bytes, const std::map<std::string_view, std::string_view>& files);

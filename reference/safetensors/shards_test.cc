@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "os/names_lock.h"
 #include "safetensors/old_set.h"
@@ -143,7 +146,11 @@ TEST(Shards, FewAreOpenAtATime) {
   const std::size_t before = open_descriptors();
   const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
   EXPECT_EQ(reader.shards().size(), 60U);
-  EXPECT_EQ(open_descriptors(), before);
+  EXPECT_EQ(open_descriptors(), before + 8);
+  // Streams hold no file, so any number may be open.
+  std::vector<std::unique_ptr<TensorStream>> streams;
+  for (std::size_t i = 0; i < reader.size(); ++i) streams.push_back(reader.open(i));
+  EXPECT_EQ(open_descriptors(), before + 8);
   expect_same_data(content, reader);
   reader.verify();
   expect_same_data(content, reader);
@@ -184,6 +191,116 @@ TEST(Shards, OfLargeTensorsAreNotAllOpenAtATime) {
     ++count;
   });
   EXPECT_EQ(count, 60u);
+}
+
+// With each path: those of io_uring need several descriptors per file.
+TEST(Shards, MoreThanFilesMayBeOpenAreReadOnEveryPath) {
+  const test::TestDirectory room;
+  Content content;
+  for (int i = 0; i < 300; ++i) content.add({"layers." + std::to_string(i)}, "uint8", {10'000});
+  write(room, content, 10'000);
+  const FileLimit limit(64);
+  for (const IoPath& path : io_paths()) {
+    if (!path.why_unavailable().empty()) continue;
+    SCOPED_TRACE(path.name);
+    SafetensorsReadOptions options;
+    options.io_path = path.name;
+    options.threads = 8;
+    options.piece_bytes = 4096;
+    const auto reader = SafetensorsReader::open(room / kIndex, options);
+    EXPECT_EQ(reader.shards().size(), 300U);
+    reader.verify();
+    expect_same_data(content, reader);
+  }
+}
+
+// With few descriptors, so that every shard is opened again.
+TEST(Shards, OneThatWasReplacedIsAnErrorAndNoMixture) {
+  const auto opened = [](const test::TestDirectory& room) {
+    const FileLimit limit(24);
+    return SafetensorsReader::open(room / kIndex);
+  };
+  const auto wrong = [](const SafetensorsReader& reader) -> std::string {
+    try {
+      reader.verify();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const std::string second = "model-00002-of-00020.safetensors";
+  {
+    // By one with the same size and time, as a copy with its attributes has.
+    const test::TestDirectory room;
+    write(room, hundreds(20), 100);
+    const SafetensorsReader reader = opened(room);
+    EXPECT_EQ(wrong(reader), "no error");
+    const auto time = std::filesystem::last_write_time(room / second);
+    auto bytes = test::read_whole(room / second);
+    bytes.back() ^= std::byte{1};
+    test::write_whole(room / "other", bytes);
+    std::filesystem::last_write_time(room / "other", time);
+    std::filesystem::rename(room / "other", room / second);
+    EXPECT_THAT(wrong(reader), ::testing::AllOf(HasSubstr("TZE-ENV-005: " + second + ": the file was replaced"),
+                                                HasSubstr("open the model again")));
+  }
+  {
+    // By its own new content, in place.
+    const test::TestDirectory room;
+    write(room, hundreds(20), 100);
+    const SafetensorsReader reader = opened(room);
+    const auto bytes = test::read_whole(room / second);
+    test::write_whole(room / second, bytes);
+    std::filesystem::last_write_time(room / second,
+                                     std::filesystem::last_write_time(room / second) + std::chrono::seconds(1));
+    EXPECT_THAT(wrong(reader), HasSubstr("TZE-ENV-005: " + second));
+  }
+  {
+    // The whole model, by our writer.
+    const test::TestDirectory room;
+    write(room, hundreds(20), 100);
+    const SafetensorsReader reader = opened(room);
+    write(room, hundreds(20), 100);
+    EXPECT_THAT(wrong(reader), HasSubstr("TZE-ENV-005"));
+    expect_same_data(hundreds(20), opened(room));
+  }
+}
+
+TEST(Shards, AnIndexThatWasReplacedWhileItsShardsWereOpenedIsAnError) {
+  const test::TestDirectory room;
+  write(room, hundreds(4), 200);
+  auto index = open_file(room / kIndex, OpenMode::kRead);
+  write(room, hundreds(4), 200);
+  try {
+    SafetensorsReader::open(std::move(index), room / kIndex);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("TZE-ENV-005: the index was replaced"));
+  }
+}
+
+// Many threads, more shards than may be open: each waits for a file and gets it.
+TEST(Shards, ThreadsWaitForAFileWhileTooManyAreInUse) {
+  const test::TestDirectory room;
+  const Content content = hundreds(40);
+  write(room, content, 100);
+  const FileLimit limit(open_descriptors() + 16);
+  const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
+  std::atomic<int> right = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < 16; ++t) {
+      threads.emplace_back([&, t] {
+        for (std::size_t i = 0; i < 400; ++i) {
+          const std::size_t tensor = (i * 7 + t * 3) % 40;
+          std::vector<std::byte> data(100);
+          reader.read(content.table[tensor].name, std::span(data));
+          right += data == content.data[tensor] ? 1 : 0;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(right, 16 * 400);
 }
 
 TEST(Shards, BecomeTensorsFilesAndComeBack) {

@@ -13,6 +13,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,6 +61,18 @@ class TransferQueue {
   TransferQueue() = default;
 };
 
+// Which file it is, and in which state. Another file differs in one of these, and so does the same one when it has been
+// written to.
+struct FileVersion {
+  std::uint64_t device, inode, bytes;
+  std::int64_t modified_ns;
+
+  friend bool operator==(const FileVersion&, const FileVersion&) = default;
+};
+
+// Throws TZE-ENV-001 if the system cannot tell.
+FileVersion file_version(int descriptor);
+
 class File {
  public:
   virtual ~File() = default;
@@ -69,6 +82,9 @@ class File {
   // The name of the I/O path in use, as in the registry ("pwrite").
   virtual std::string_view io_path() const = 0;
   virtual std::uint64_t size() const = 0;
+  // What the file was when open_file opened it; none for files that it did not open.
+  const std::optional<FileVersion>& version() const { return version_; }
+  void set_version(const FileVersion& version) { version_ = version; }
 
   // Fills out from offset on. Throws TZE-ENV-005 if the file is shorter.
   void read_at(std::uint64_t offset, MutableBuffer out);
@@ -108,6 +124,9 @@ class File {
   virtual std::size_t read_some(std::uint64_t offset, MutableBuffer out) = 0;
   virtual std::size_t write_some(std::uint64_t offset, ConstBuffer in) = 0;
   virtual void sync_all() = 0;
+
+ private:
+  std::optional<FileVersion> version_;
 };
 
 // What expect_sync announces concerns writes of so many bytes and more. Less would divide what the file system

@@ -115,6 +115,8 @@ class Reader final : public TensorSource {
   Reader(std::unique_ptr<File> file, std::unique_ptr<File> data_file, ReadOptions options);
   // "-" first copies standard input to a temporary file. Throws TZE-ENV-007 if an in-place edit was interrupted.
   static Reader open(const std::string& file_name, ReadOptions options = {});
+  // The same for a file that is open already, under this name.
+  static Reader open(std::unique_ptr<File> file, const std::string& file_name, ReadOptions options = {});
   ~Reader() override;
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;
@@ -125,6 +127,8 @@ class Reader final : public TensorSource {
   Layout layout() const;
   const TensorTable& tensors() const;
   std::uint64_t file_bytes() const;  // including detached data
+  // What the file with the data was when it was opened; none if it was not opened by name.
+  const std::optional<FileVersion>& data_file_version() const;
   std::uint64_t index_begin() const;
   std::uint64_t index_length() const;
   std::uint64_t index_used() const;  // without the zeros after the last entry

@@ -36,7 +36,8 @@ enum class SafetensorsProfile : std::uint8_t {
 std::string_view safetensors_profile_name(SafetensorsProfile profile);  // "spec", "library"
 std::optional<SafetensorsProfile> safetensors_profile_from_name(std::string_view name);
 
-// Returns whether a file name is that of a safetensors model: NAME.safetensors, or NAME.safetensors.index.json.
+// Returns whether a file name is that of a safetensors model: NAME.safetensors, or NAME.safetensors.index.json, in
+// upper or lower case. tzmark/model_file.h tells the format of an existing file.
 bool is_safetensors_name(std::string_view file_name);
 
 struct SafetensorsReadOptions {
@@ -65,14 +66,19 @@ struct SafetensorsShard {
   std::uint64_t file_bytes;
   std::uint64_t data_begin;  // after the length and the header
   std::map<std::string, std::string> metadata;
+  std::optional<FileVersion> version;  // of the file that was opened
 };
 
 class SafetensorsReader final : public TensorSource {
  public:
   explicit SafetensorsReader(std::unique_ptr<File> file, SafetensorsReadOptions options = {});
-  // A name that ends in .json is that of an index: opens all of its shards, but keeps only a few open at a time.
+  // Opens a file, or all shards of an index, which is known by its content or by a name that ends in .json. Keeps only
+  // a few shards open at a time; one that was replaced or changed before it is opened again is an error, TZE-ENV-005.
   // "-" first copies standard input to a temporary file.
   static SafetensorsReader open(const std::string& file_name, SafetensorsReadOptions options = {});
+  // The same for a file that is open already, under this name.
+  static SafetensorsReader open(std::unique_ptr<File> file, const std::string& file_name,
+                                SafetensorsReadOptions options = {});
   ~SafetensorsReader() override;
   SafetensorsReader(SafetensorsReader&&) noexcept;
   SafetensorsReader& operator=(SafetensorsReader&&) noexcept;
@@ -98,6 +104,8 @@ class SafetensorsReader final : public TensorSource {
   void read(std::size_t tensor, MutableBuffer out) const;
   // Throws TZE-USE-002 if there is no tensor of that name.
   void read(std::string_view name, MutableBuffer out) const;
+  // Reads bytes of the file of a shard. Throws TZE-ENV-005 if they are not all there.
+  void read_shard(std::size_t shard, std::uint64_t offset, MutableBuffer out) const;
 
   // Reads all data once. Calls done once per tensor, in any order, one call at a time.
   void scan(const std::function<void(std::size_t tensor, const std::array<std::byte, 32>& sha256)>& done) const;
