@@ -20,7 +20,7 @@ Error call_failed(const char* call, ErrorCode code = ErrorCode::kOpenFailed) {
 
 }  // namespace
 
-FileMapping::FileMapping(const std::string& file_name) {
+FileMapping::FileMapping(const std::string& file_name, const std::optional<FileVersion>& version) {
   // Not blocking, because a FIFO that has no writer would.
   const Descriptor file(::open(file_name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) throw call_failed("open");
@@ -28,6 +28,9 @@ FileMapping::FileMapping(const std::string& file_name) {
   if (::fstat(file.get(), &status) != 0) throw call_failed("fstat");
   if (!S_ISREG(status.st_mode)) {
     throw Error(ErrorCode::kUnavailable, "only a regular file can be mapped; without mapped=True it is copied");
+  }
+  if (version && file_version(file.get()) != *version) {
+    throw Error(ErrorCode::kFileChanged, "the file was replaced or changed since it was opened: open it again");
   }
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ == 0) return;

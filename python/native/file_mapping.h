@@ -6,16 +6,20 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
+
+#include "tzmark/io.h"
 
 namespace tzmark::py {
 
 // For any number of threads.
 class FileMapping {
  public:
-  // Throws TZE-ENV-001 if the file cannot be opened or mapped, and TZE-AVL-001 if it is not a regular file.
-  explicit FileMapping(const std::string& file_name);
+  // version: what the file must be. Throws TZE-ENV-005 if it is another one, TZE-ENV-001 if it cannot be opened or
+  // mapped, and TZE-AVL-001 if it is not a regular file.
+  FileMapping(const std::string& file_name, const std::optional<FileVersion>& version);
   ~FileMapping();
   FileMapping(const FileMapping&) = delete;
   FileMapping& operator=(const FileMapping&) = delete;

@@ -154,11 +154,17 @@ TensorMemory with_aligned_data(TensorMemory memory) {
   return copied(std::move(memory));
 }
 
-OpenModel::OpenModel(OpenOptions options)
-    : file_name_(options.file_name),
-      data_(options.data),
+ModelFile find_model(const OpenOptions& options) {
+  if (!options.file_name.empty()) return open_model_file(options.file_name, options.read.io_path);
+  ModelFile model;
+  model.file = std::make_unique<ReadOnlyMemoryFile>(options.data);
+  model.format = model_format(*model.file, "");
+  return model;
+}
+
+OpenModel::OpenModel(OpenOptions options, ModelFile model)
+    : file_name_(model.file_name),
       io_path_(options.read.io_path),
-      data_file_name_(options.read.data_file_name.empty() ? options.file_name : options.read.data_file_name),
       is_mapped_(options.mapped),
       threads_(options.read.threads != 0 ? options.read.threads : core_count()),
       has_passphrase_(options.read.key && std::holds_alternative<Passphrase>(*options.read.key)),
@@ -171,7 +177,10 @@ OpenModel::OpenModel(OpenOptions options)
   if (is_mapped_ && (in_memory || file_name_ == "-")) {
     throw Error(ErrorCode::kUsage, "mapped=True needs the name of a file");
   }
-  if (options.is_safetensors) {
+  // A copy of standard input has no name that other files could lie next to.
+  const bool is_named = !in_memory && file_name_ != "-";
+  data_file_name_ = options.read.data_file_name.empty() ? file_name_ : options.read.data_file_name;
+  if (model.format == ModelFormat::kSafetensors) {
     if (options.read.key) {
       throw Error(ErrorCode::kCryptNotEncrypted, "a key was given, but safetensors files are not encrypted");
     }
@@ -180,12 +189,12 @@ OpenModel::OpenModel(OpenOptions options)
     read.io_path = io_path_;
     read.threads = options.read.threads;
     read.progress = progress;
-    safetensors_ = in_memory ? SafetensorsReader(std::make_unique<ReadOnlyMemoryFile>(data_), std::move(read))
-                             : SafetensorsReader::open(file_name_, std::move(read));
+    safetensors_ = is_named ? SafetensorsReader::open(std::move(model.file), file_name_, std::move(read))
+                            : SafetensorsReader(std::move(model.file), std::move(read));
   } else {
     options.read.progress = progress;
-    tensors_ = in_memory ? Reader(std::make_unique<ReadOnlyMemoryFile>(data_), std::move(options.read))
-                         : Reader::open(file_name_, std::move(options.read));
+    tensors_ = is_named ? Reader::open(std::move(model.file), file_name_, std::move(options.read))
+                        : Reader(std::move(model.file), std::move(options.read));
     if (is_mapped_ && tensors_->header().encrypted) {
       throw Error(ErrorCode::kUsage, "mapped=True excludes encrypted files: decryption needs memory of its own");
     }
@@ -266,11 +275,15 @@ std::shared_ptr<const FileMapping> OpenModel::mapping(std::size_t shard) const {
   const std::lock_guard lock(mappings_mutex_);
   std::shared_ptr<const FileMapping>& mapping = mappings_[shard];
   if (!mapping) {
-    mapping = std::make_shared<FileMapping>(safetensors_ ? shard_name(shard) : data_file_name_);
-    if (safetensors_ && mapping->bytes().size() != safetensors_->shards()[shard].file_bytes) {
-      const std::string name = safetensors_->shards()[shard].file_name;
-      mapping.reset();
-      throw Error(ErrorCode::kFileChanged, name + ": the size changed since the file was opened");
+    if (safetensors_) {
+      const SafetensorsShard& info = safetensors_->shards()[shard];
+      try {
+        mapping = std::make_shared<FileMapping>(shard_name(shard), info.version);
+      } catch (const Error& error) {
+        throw Error(error.code(), info.file_name + ": " + error.message(), error.offset());
+      }
+    } else {
+      mapping = std::make_shared<FileMapping>(data_file_name_, tensors_->data_file_version());
     }
   }
   return mapping;
@@ -333,18 +346,8 @@ std::string OpenModel::shard_name(std::size_t shard) const {
   return file_name_.substr(0, file_name_.rfind('/') + 1) + safetensors_->shards()[shard].file_name;
 }
 
-std::unique_ptr<File> OpenModel::open_shard(std::size_t shard) const {
-  if (file_name_.empty()) return std::make_unique<ReadOnlyMemoryFile>(data_);
-  const SafetensorsShard& info = safetensors_->shards()[shard];
-  std::unique_ptr<File> file = open_file(shard_name(shard), OpenMode::kRead, io_path_);
-  if (file->size() != info.file_bytes) {
-    throw Error(ErrorCode::kFileChanged, info.file_name + ": the size changed since the file was opened");
-  }
-  return file;
-}
-
 // Reads in pieces on several threads, so that a read ends soon after it is cancelled.
-void OpenModel::read_pieces(File& file, std::uint64_t offset, std::span<std::byte> out) const {
+void OpenModel::read_pieces(std::size_t shard, std::uint64_t offset, std::span<std::byte> out) const {
   std::atomic<std::uint64_t> next = 0;
   const std::size_t pieces = (out.size() + kPieceBytes - 1) / kPieceBytes;
   run_on_threads(static_cast<unsigned>(std::min<std::size_t>(threads_, pieces)), [&] {
@@ -356,7 +359,7 @@ void OpenModel::read_pieces(File& file, std::uint64_t offset, std::span<std::byt
     // A fault at the end of a huge page makes the kernel clear it forward, as the read then fills it: 1.3 times as fast
     // on Zen 4 as a fault at its start, after which it is cleared backward.
     piece[length - 1] = {};
-    file.read_at(offset + at, piece.first(length));
+    safetensors_->read_shard(shard, offset + at, piece.first(length));
     meter_->add(length);
     return true;
   });
@@ -370,8 +373,7 @@ std::vector<TensorMemory> OpenModel::load_safetensors(HostMemory::Pages pages) c
     const SafetensorsShard& info = safetensors_->shards()[shard];
     // The data has neither holes nor overlaps and ends where the file does, so the file is read as it is.
     const Allocation all = allocate(info.file_bytes - info.data_begin, pages);
-    const std::unique_ptr<File> file = open_shard(shard);
-    read_pieces(*file, info.data_begin, all.bytes);
+    read_pieces(shard, info.data_begin, all.bytes);
     for (; tensor < size() && (*safetensors_)[tensor].shard == shard; ++tensor) {
       TensorMemory memory = describe(tensor);
       memory.data = all.bytes.data() + (*safetensors_)[tensor].begin;
@@ -397,8 +399,7 @@ TensorMemory OpenModel::read(std::size_t tensor, Verification verify) const {
     tensors_->read(tensor, all.bytes, verify);
   } else if (!all.bytes.empty()) {
     const SafetensorsTensor info = (*safetensors_)[tensor];
-    const std::unique_ptr<File> file = open_shard(info.shard);
-    read_pieces(*file, safetensors_->shards()[info.shard].data_begin + info.begin, all.bytes);
+    read_pieces(info.shard, safetensors_->shards()[info.shard].data_begin + info.begin, all.bytes);
   }
   memory.data = all.bytes.data();
   memory.owner = all.owner;

@@ -13,6 +13,7 @@
 #include "blocking.h"
 #include "file_mapping.h"
 #include "memory.h"
+#include "tzmark/model_file.h"
 #include "tzmark/reader.h"
 #include "tzmark/safetensors.h"
 
@@ -21,7 +22,6 @@ namespace tzmark::py {
 struct OpenOptions {
   std::string file_name;            // empty: data is given
   std::span<const std::byte> data;  // outlives the model
-  bool is_safetensors = false;
   SafetensorsProfile profile = SafetensorsProfile::kSpec;
   bool mapped = false;  // tensors are views of the file, for which they must be neither encrypted nor verified
   ReadOptions read;
@@ -37,14 +37,20 @@ struct ModelTensor {
   std::string kind;  // "parameter", "buffer" or "state_dict"
 };
 
+// Opens the file or the data of the options, and tells its format.
+ModelFile find_model(const OpenOptions& options);
+
 // Thread-safe. Calls count on the meter and throw Cancelled as it says.
 class OpenModel {
  public:
-  explicit OpenModel(OpenOptions options);
+  // model: what find_model returns for the options.
+  OpenModel(OpenOptions options, ModelFile model);
 
   std::size_t size() const;
   ModelTensor operator[](std::size_t tensor) const;
   std::uint64_t file_bytes() const;
+  // Of the file that is open: that in a directory if a directory was given.
+  const std::string& file_name() const { return file_name_; }
   // Whether tensors are views of the file, so that reading one takes no time.
   bool is_mapped() const { return is_mapped_; }
   bool is_safetensors() const { return safetensors_.has_value(); }
@@ -68,18 +74,16 @@ class OpenModel {
 
  private:
   std::vector<TensorMemory> load_safetensors(HostMemory::Pages pages) const;
-  std::unique_ptr<File> open_shard(std::size_t shard) const;
   TensorMemory describe(std::size_t tensor) const;
   std::string shard_name(std::size_t shard) const;
   // The mapping of a shard, or of the file with the data of the tensors. Made at first use and kept.
   std::shared_ptr<const FileMapping> mapping(std::size_t shard) const;
   // The tensor as a view of its mapping, or a copy if its data is not aligned.
   TensorMemory map(std::size_t tensor) const;
-  void read_pieces(File& file, std::uint64_t offset, std::span<std::byte> out) const;
+  void read_pieces(std::size_t shard, std::uint64_t offset, std::span<std::byte> out) const;
 
   std::shared_ptr<Meter> meter_ = std::make_shared<Meter>();
   std::string file_name_;
-  std::span<const std::byte> data_;
   std::string io_path_;
   std::string data_file_name_;  // the file that is mapped, unless it is a safetensors file
   bool is_mapped_ = false;

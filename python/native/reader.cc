@@ -53,23 +53,16 @@ std::size_t tensor_of(const OpenModel& model, Py_ssize_t tensor) {
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   const char* file_name = nullptr;
   PyObject *data = nullptr, *key = nullptr, *passphrase = nullptr;
-  int is_safetensors = 0, mapped = 0;
+  int mapped = 0;
   const char *io = nullptr, *profile = nullptr, *data_file = nullptr;
   unsigned threads = 0;
-  static char* names[] = {const_cast<char*>("file"),
-                          const_cast<char*>("data"),
-                          const_cast<char*>("is_safetensors"),
-                          const_cast<char*>("key"),
-                          const_cast<char*>("passphrase"),
-                          const_cast<char*>("io"),
-                          const_cast<char*>("data_file"),
-                          const_cast<char*>("profile"),
-                          const_cast<char*>("threads"),
-                          const_cast<char*>("mapped"),
-                          nullptr};
-  if (PyArg_ParseTupleAndKeywords(arguments, keywords, "yOpOOsysO&p:Reader", names, &file_name, &data, &is_safetensors,
-                                  &key, &passphrase, &io, &data_file, &profile, convert_unsigned, &threads,
-                                  &mapped) == 0) {
+  static char* names[] = {const_cast<char*>("file"),    const_cast<char*>("data"),
+                          const_cast<char*>("key"),     const_cast<char*>("passphrase"),
+                          const_cast<char*>("io"),      const_cast<char*>("data_file"),
+                          const_cast<char*>("profile"), const_cast<char*>("threads"),
+                          const_cast<char*>("mapped"),  nullptr};
+  if (PyArg_ParseTupleAndKeywords(arguments, keywords, "yOOOsysO&p:Reader", names, &file_name, &data, &key, &passphrase,
+                                  &io, &data_file, &profile, convert_unsigned, &threads, &mapped) == 0) {
     return nullptr;
   }
   return guarded(file_name, [&] {
@@ -84,7 +77,6 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     } else if (options.file_name.empty()) {
       throw Error(ErrorCode::kUsage, "the file name is empty");
     }
-    options.is_safetensors = is_safetensors != 0;
     const auto known = safetensors_profile_from_name(profile);
     if (!known) throw Error(ErrorCode::kUsage, "the profile is \"spec\" or \"library\"");
     options.profile = *known;
@@ -95,8 +87,16 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     options.mapped = mapped != 0;
     // An index may be long, and a network file system slow; there is nothing to cancel, but signals are seen.
     Meter meter;
-    run_blocking({.meter = meter, .total_bytes = 0},
-                 [&] { state->model = std::make_shared<OpenModel>(std::move(options)); });
+    run_blocking({.meter = meter, .total_bytes = 0}, [&] {
+      ModelFile model = find_model(options);
+      // Errors name the file in a directory.
+      state->file_name = model.file_name;
+      try {
+        state->model = std::make_shared<OpenModel>(std::move(options), std::move(model));
+      } catch (const Error& error) {
+        throw FileError{state->file_name, error};
+      }
+    });
     Ref self = own(reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc))(type, 0));
     reinterpret_cast<ReaderObject*>(self.get())->state = state.release();
     return self;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import gzip
+import io
 import json
 import multiprocessing
 import os
@@ -16,6 +18,7 @@ import tempfile
 import threading
 import time
 import unittest
+import zipfile
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -189,8 +192,137 @@ class Reading(unittest.TestCase):
         path = self.directory / "model.safetensors"
         reader = tzmark.open(path, mapped=True)
         os.truncate(path, path.stat().st_size - 1)
-        with self.assertRaisesRegex(tzmark.EnvironmentFailure, "size changed"):
+        with self.assertRaisesRegex(tzmark.EnvironmentFailure, "replaced or changed"):
             reader.load()
+
+    def test_a_mapping_is_of_the_file_that_was_opened(self) -> None:
+        for name in ("plain.tensors", "model.safetensors"):
+            path = self.directory / name
+            with self.subTest(name):
+                reader = tzmark.open(path, mapped=True, verify=False)
+                copy = self.directory / "copy"
+                copy.write_bytes(path.read_bytes())
+                os.utime(copy, ns=(0, path.stat().st_mtime_ns))
+                copy.replace(path)
+                with self.assertRaises(tzmark.EnvironmentFailure) as caught:
+                    reader["w"]
+                self.assertEqual(caught.exception.rule, "TZE-ENV-005")
+                # A new reader maps the new file.
+                again = tzmark.open(path, mapped=True, verify=False)
+                np.testing.assert_array_equal(again["w"], self.tensors["w"])
+
+    def test_the_content_tells_the_format(self) -> None:
+        for name, layout in (
+            ("plain.tensors", None),
+            ("model.safetensors", "safetensors"),
+        ):
+            content = (self.directory / name).read_bytes()
+            for other in ("4d7a2146", "a.SAFETENSORS", "a.safetensors", "a.tensors"):
+                path = self.directory / other
+                path.write_bytes(content)
+                with self.subTest(name, other=other), tzmark.open(path) as reader:
+                    self.assertEqual(reader.layout == "safetensors", layout is not None)
+                    np.testing.assert_array_equal(reader["w"], self.tensors["w"])
+            np.testing.assert_array_equal(tzmark.load(content)["w"], self.tensors["w"])
+
+    def test_a_suffix_in_upper_case_is_that_of_the_format(self) -> None:
+        path = self.directory / "b.SAFETENSORS"
+        tzmark.save_file({"w": self.tensors["w"]}, path)
+        self.assertEqual(tzmark.inspect(path).layout, "safetensors")
+        self.assertNotEqual(path.read_bytes()[:5], b"|TZR|")
+
+    def test_a_directory_is_its_model(self) -> None:
+        directory = self.directory / "model"
+        directory.mkdir()
+        with self.assertRaisesRegex(tzmark.EnvironmentFailure, "contains no model"):
+            tzmark.open(directory)
+        weights = {f"w{i}": np.full(100, i, "u1") for i in range(5)}
+        tzmark.save_file(weights, directory / "model.safetensors", shard_bytes=200)
+        for mapped in (False, True):
+            loaded = tzmark.load_file(directory, mapped=mapped)
+            self.assertEqual(
+                {name: one[0] for name, one in loaded.items()},
+                {f"w{i}": i for i in range(5)},
+            )
+        tzmark.verify(directory)
+        tzmark.convert(directory, self.directory / "from.tensors")
+        # Errors name the file in it.
+        shard = directory / "model-00001-of-00003.safetensors"
+        shard.write_bytes(
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 77\n"
+        )
+        with self.assertRaises(tzmark.FormatError) as caught:
+            tzmark.open(directory)
+        self.assertEqual(
+            caught.exception.file, str(directory / "model.safetensors.index.json")
+        )
+        self.assertRegex(
+            str(caught.exception),
+            "ST-002 at byte 0: model-00001.*Git LFS pointer to a file of 77 bytes",
+        )
+
+    def test_says_what_a_foreign_file_is(self) -> None:
+        pickled = pickle.dumps({"w": [1.0]}, protocol=2)
+        contents = {
+            b"": "is empty",
+            b"version https://git-lfs.github.com/spec/v1\nsize 1\n": "Git LFS pointer",
+            b"<!DOCTYPE html>": "web page",
+            pickled: "a Python pickle",
+            pickle.dumps({"w": [1.0]}, protocol=5): "a Python pickle",
+        }
+        zipped = io.BytesIO()
+        with zipfile.ZipFile(zipped, "w") as archive:
+            archive.writestr("archive/data.pkl", pickled)
+        contents[zipped.getvalue()] = "a checkpoint of torch.save"
+        zipped = io.BytesIO()
+        np.savez(zipped, w=self.tensors["w"])
+        contents[zipped.getvalue()] = "an .npz file"
+        contents[gzip.compress(b"x")] = "a gzip file"
+        if torch is not None:
+            for new in (True, False):
+                saved = io.BytesIO()
+                torch.save(
+                    {"w": torch.ones(3)}, saved, _use_new_zipfile_serialization=new
+                )
+                contents[saved.getvalue()] = "a checkpoint of torch.save"
+        for content, expected in contents.items():
+            for name, rule in (
+                ("x.safetensors", "ST-00[12]"),
+                ("x.tensors", "TZR-HDR-00[12]"),
+                ("x", "TZR-HDR-00[12]"),
+            ):
+                path = self.directory / name
+                path.write_bytes(content)
+                with self.subTest(expected, name=name), self.assertRaises(
+                    tzmark.FormatError
+                ) as caught:
+                    tzmark.open(path)
+                self.assertRegex(caught.exception.rule, rule)
+                self.assertEqual(caught.exception.offset, 0)
+                self.assertIn(expected, caught.exception.message)
+            with self.subTest(expected), self.assertRaisesRegex(
+                tzmark.FormatError, expected
+            ):
+                tzmark.load(content)
+
+    def test_many_shards_are_read_with_few_descriptors(self) -> None:
+        weights = {f"w{i:03}": np.full(100, i % 256, "u1") for i in range(300)}
+        index = self.directory / "many.safetensors.index.json"
+        tzmark.save_file(weights, self.directory / "many.safetensors", shard_bytes=100)
+        old = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, old[1]))
+        try:
+            for mapped in (False, True):
+                with tzmark.open(index, mapped=mapped) as reader:
+                    self.assertEqual(
+                        [one[0] for one in reader.load().values()],
+                        [i % 256 for i in range(300)],
+                    )
+                    self.assertEqual(reader["w299"][0], 299 % 256)
+                    self.assertEqual(reader.get_slice("w123")[5:7].tolist(), [123, 123])
+                    reader.verify()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, old)
 
     def test_memory_is_freed_with_the_last_array(self) -> None:
         def resident() -> int:

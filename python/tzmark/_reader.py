@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def is_safetensors_name(name: bytes) -> bool:
     """Whether a file name is that of a safetensors file, or of the index of several."""
-    return name.endswith((b".safetensors", b".safetensors.index.json"))
+    return name.lower().endswith((b".safetensors", b".safetensors.index.json"))
 
 
 def key_bytes(key: bytes | str | None) -> bytes | None:
@@ -408,13 +408,9 @@ def _open_file(
     require_text(io=io, profile=profile)
     if not io:
         raise UsageError("the I/O path is empty")
-    is_safetensors = (
-        is_safetensors_name(name) if data is None else not data.startswith(b"|TZR|")
-    )
     return _tzmark.Reader(
         name,
         data,
-        is_safetensors,
         key_bytes(key),
         passphrase_bytes(passphrase),
         io,
@@ -441,8 +437,9 @@ def open(  # noqa: A001 - as in the standard library's modules for formats
     data_file: Path | None = None,
     mapped: bool = False,
 ) -> Reader:
-    """Opens a .tensors file, or a safetensors file or index by its name, and checks its structure.
+    """Opens a model and checks its structure: a .tensors or safetensors file, an index of shards, or their directory.
 
+    The content tells the format, not the name. A directory must contain one model, or one that is named "model".
     key: 32 bytes or 64 hex digits; passphrase: text or UTF-8. Only one of them, and only for an encrypted file.
     io: an I/O path of ``tzmark.io_paths()``, which is used or the call fails; "auto" is the first one available.
     verify: True checks every stored hash, and fails for a tensor without any; "crc32" checks only CRC32; False checks

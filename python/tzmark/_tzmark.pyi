@@ -34,7 +34,6 @@ class Reader:
         cls,
         file: bytes,
         data: bytes | None,
-        is_safetensors: bool,
         key: bytes | None,
         passphrase: bytes | None,
         io: str,
