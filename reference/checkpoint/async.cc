@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bytes/threads.h"
+#include "checkpoint/line.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/save_task.h"
 #include "checkpoint/snapshot.h"
@@ -64,13 +65,20 @@ void CheckpointOptions::check() const {
 }
 
 AsyncCheckpointer::AsyncCheckpointer(CheckpointOptions options)
-    : options_(std::move(options)), pool_(std::make_unique<SnapshotPool>()) {
+    : options_(std::move(options)),
+      pool_(std::make_unique<SnapshotPool>()),
+      line_(std::make_unique<checkpoint::Line>()) {
   options_.check();
   retention_ = std::make_unique<checkpoint::RetentionPolicy>(options_.retention, options_.threads);
 }
 
 AsyncCheckpointer::~AsyncCheckpointer() {
   if (writing_.valid()) writing_.wait();
+}
+
+void AsyncCheckpointer::continue_from(const std::string& save_id) {
+  if (writing_.valid()) writing_.wait();
+  line_->continue_from(save_id);
 }
 
 void AsyncCheckpointer::reserve(std::uint64_t bytes) {
@@ -152,7 +160,7 @@ SaveTimes AsyncCheckpointer::run(SaveTask task) {
     throw;
   }
   times_.copy_ns = watch.lap_ns();
-  writing_ = start([this, task = std::move(task)]() mutable { return task.write(options_, *retention_); });
+  writing_ = start([this, task = std::move(task)]() mutable { return task.write(options_, *line_, *retention_); });
   times_.submit_ns = watch.lap_ns();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   return times_;

@@ -26,6 +26,7 @@ CheckpointInfo info_of(const std::string& directory, const checkpoint::CommitRec
   info.committed_unix_ns = commit.committed_unix_ns;
   info.file_count = commit.files.size();
   for (const checkpoint::FileRecord& file : commit.files) info.file_bytes += file.digest.bytes;
+  info.origin = commit.origin;
   return info;
 }
 

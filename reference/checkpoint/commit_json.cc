@@ -1,9 +1,13 @@
 // commit.json and the manifests of ranks: who wrote what.
 #include <algorithm>
+#include <charconv>
 #include <set>
+#include <span>
+#include <utility>
 
 #include "bytes/cursor.h"
 #include "bytes/digest.h"
+#include "bytes/utf8.h"
 #include "checkpoint/json.h"
 #include "checkpoint/names.h"
 #include "checkpoint/records.h"
@@ -72,6 +76,63 @@ void check_own_digest(Json json, ErrorCode code) {
   if (digest_of(json) != stated) throw Error(code, "its content is not what its own digest says");
 }
 
+// JSON is UTF-8, and names of directories are any bytes: one that is not UTF-8 is recorded in hex.
+constexpr const char* kNameHex = "name_hex";
+
+std::string name_from_hex(const std::string& hex, ErrorCode code) {
+  std::string name;
+  for (std::size_t at = 0; at < hex.size(); at += 2) {
+    unsigned byte = 0;
+    const char* const begin = hex.data() + at;
+    const char* const end = hex.data() + std::min(at + 2, hex.size());
+    const auto [stop, error] = std::from_chars(begin, end, byte, 16);
+    if (error != std::errc() || stop != begin + 2) throw Error(code, fmt::format("{} is not hex digits", kNameHex));
+    name += static_cast<char>(byte);
+  }
+  return name;
+}
+
+void add_origin(Json& json, const CheckpointOrigin& origin) {
+  if (origin.sequence == 0) return;
+  const bool is_text = !find_invalid_utf8(origin.name);
+  json[is_text ? "name" : kNameHex] = is_text ? origin.name : to_hex(std::as_bytes(std::span(origin.name)));
+  json["sequence"] = origin.sequence;
+  json["parent"] = origin.parent;
+  json["run"] = origin.run;
+  json["line"] = Json::array();
+  for (const RunPart& part : origin.line) {
+    json["line"].push_back({{"run", part.run}, {"last_sequence", part.last_sequence}});
+  }
+  json["host"] = origin.host;
+  json["pid"] = origin.pid;
+}
+
+std::uint64_t sequence_of(const Json& object, const char* key, ErrorCode code) {
+  const auto sequence = unsigned_member<std::uint64_t>(object, key, code);
+  if (sequence == 0 || sequence > kSequenceMax) {
+    throw Error(code, fmt::format("{} is not a number from 1 to {}", key, kSequenceMax));
+  }
+  return sequence;
+}
+
+CheckpointOrigin origin_of(const Json& json, ErrorCode code) {
+  CheckpointOrigin origin;
+  if (!json.contains("sequence")) return origin;
+  origin.sequence = sequence_of(json, "sequence", code);
+  origin.name = json.contains(kNameHex) ? name_from_hex(string_member(json, kNameHex, code), code)
+                                        : string_member(json, "name", code);
+  origin.parent = string_member(json, "parent", code);
+  origin.run = string_member(json, "run", code);
+  const Json& line = member(json, "line", code);
+  if (!line.is_array()) throw Error(code, "line is not a list");
+  for (const Json& part : line) {
+    origin.line.push_back({string_member(part, "run", code), sequence_of(part, "last_sequence", code)});
+  }
+  origin.host = string_member(json, "host", code);
+  origin.pid = unsigned_member<std::uint64_t>(json, "pid", code);
+  return origin;
+}
+
 std::string serialize_with_digest(Json json) {
   json[kOwnDigest] = hex(digest_of(json));
   return serialize(json);
@@ -87,12 +148,14 @@ void check_record(std::string_view text) {
 }
 
 std::string serialize_commit(const CommitRecord& record) {
-  return serialize_with_digest({{"version", kVersion},
-                                {"save_id", record.save_id},
-                                {"step", record.step},
-                                {"world_size", record.world_size},
-                                {"committed_unix_ns", record.committed_unix_ns},
-                                {"files", files_json(record.files)}});
+  Json json = {{"version", kVersion},
+               {"save_id", record.save_id},
+               {"step", record.step},
+               {"world_size", record.world_size},
+               {"committed_unix_ns", record.committed_unix_ns},
+               {"files", files_json(record.files)}};
+  add_origin(json, record.origin);
+  return serialize_with_digest(std::move(json));
 }
 
 CommitRecord parse_commit(std::string_view text) {
@@ -100,10 +163,12 @@ CommitRecord parse_commit(std::string_view text) {
   return with_json(text, kCode, [](const Json& json) {
     check_version(json, kCode);
     check_own_digest(json, kCode);
-    return CommitRecord{string_member(json, "save_id", kCode), unsigned_member<std::uint64_t>(json, "step", kCode),
+    return CommitRecord{string_member(json, "save_id", kCode),
+                        unsigned_member<std::uint64_t>(json, "step", kCode),
                         unsigned_member<std::uint32_t>(json, "world_size", kCode),
                         unsigned_member<std::uint64_t>(json, "committed_unix_ns", kCode),
-                        files_of(member(json, "files", kCode), kCode)};
+                        files_of(member(json, "files", kCode), kCode),
+                        origin_of(json, kCode)};
   });
 }
 

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "checkpoint/line.h"
 #include "checkpoint/merge.h"
 #include "checkpoint/names.h"
 #include "checkpoint/save.h"
@@ -168,10 +169,11 @@ void consolidate_checkpoint(const std::string& directory, const std::string& out
   require_another_parent(directory, out_directory);
   const checkpoint::StoredCheckpoint stored(Directory(directory), from);
   const MergedCheckpoint merged(stored);
+  checkpoint::Line line;
   PendingCheckpoint pending(out_directory, checkpoint::new_save_id(), to, checkpoint::Writer::kAlone);
   auto written = pending.write({&merged.model().table, &merged.model().source, &merged.optimizer().table,
                                 &merged.optimizer().source, &merged.state()});
-  pending.commit(merged.state().step, 0, std::move(written), checkpoint::Latest::kStays);
+  pending.commit(merged.state().step, 0, std::move(written), checkpoint::Latest::kStays, line);
 }
 
 void reshard_checkpoint(const std::string& directory, const std::string& out_directory, std::uint32_t world_size,
@@ -183,6 +185,7 @@ void reshard_checkpoint(const std::string& directory, const std::string& out_dir
   const MergedCheckpoint merged(stored);
   const Reshard reshard(merged, world_size);
   reshard.check();
+  checkpoint::Line line;
   PendingCheckpoint pending(out_directory, checkpoint::new_save_id(), to, checkpoint::Writer::kFirstRank);
   for (std::uint32_t rank = 0; rank < world_size; ++rank) {
     Share model, optimizer;
@@ -192,7 +195,7 @@ void reshard_checkpoint(const std::string& directory, const std::string& out_dir
                        reshard.sharding(rank));
   }
   pending.commit(merged.state().step, world_size, pending.gather(world_size, merged.state().step),
-                 checkpoint::Latest::kStays);
+                 checkpoint::Latest::kStays, line);
 }
 
 }  // namespace tzmark

@@ -16,6 +16,9 @@ namespace tzmark::checkpoint {
 // A limit that no valid file reaches, so that a damaged or hostile one costs little memory.
 inline constexpr std::uint64_t kRecordBytesMax = std::uint64_t{64} << 20;
 
+// The highest sequence number: JSON of other programs has no larger exact integers.
+inline constexpr std::uint64_t kSequenceMax = (std::uint64_t{1} << 53) - 1;
+
 // Throws TZE-ENV-006 for a record that is too large for readers.
 void check_record(std::string_view text);
 
@@ -54,6 +57,7 @@ struct CommitRecord {
   std::uint32_t world_size = 0;  // 0: not sharded
   std::uint64_t committed_unix_ns = 0;
   std::vector<FileRecord> files;  // all except commit.json
+  CheckpointOrigin origin = {};
 };
 std::string serialize_commit(const CommitRecord& record);
 CommitRecord parse_commit(std::string_view text);  // throws CKP-001

@@ -110,7 +110,8 @@ CommitRecord some_commit() {
           5,
           2,
           123456789,
-          {{"rank_0/model.safetensors", {17, 0x995dc9bbdf1939fa}}, {"sharding_meta.json", {2, 3}}}};
+          {{"rank_0/model.safetensors", {17, 0x995dc9bbdf1939fa}}, {"sharding_meta.json", {2, 3}}},
+          {"step-5", 7, "id-0", "run-b", {{"run-a", 3}}, "host", 42}};
 }
 
 TEST(CommitJson, ComesBackAsItWas) {
@@ -120,7 +121,38 @@ TEST(CommitJson, ComesBackAsItWas) {
   EXPECT_EQ(read.world_size, record.world_size);
   EXPECT_EQ(read.committed_unix_ns, record.committed_unix_ns);
   EXPECT_EQ(read.files, record.files);
+  EXPECT_EQ(read.origin, record.origin);
   EXPECT_THAT(serialize_commit(record), testing::HasSubstr("995dc9bbdf1939fa"));
+}
+
+TEST(CommitJson, RecordsNamesOfAnyBytes) {
+  CommitRecord record = some_commit();
+  record.origin.name = "a\xff\x01";
+  const std::string text = serialize_commit(record);
+  EXPECT_THAT(text, testing::HasSubstr(R"("name_hex": "61ff01")"));
+  EXPECT_EQ(parse_commit(text).origin, record.origin);
+}
+
+// As older releases wrote it.
+TEST(CommitJson, NeedsNoPlaceAmongTheOthers) {
+  CommitRecord record = some_commit();
+  record.origin = {};
+  const std::string text = serialize_commit(record);
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("sequence")));
+  EXPECT_EQ(parse_commit(text).origin, CheckpointOrigin());
+  EXPECT_EQ(parse_commit(text).files, record.files);
+}
+
+TEST(CommitJson, RefusesAWrongPlaceAmongTheOthers) {
+  const auto refused = [](auto&& change) {
+    CommitRecord record = some_commit();
+    change(record.origin);
+    return caught([&] { parse_commit(serialize_commit(record)); }) == failure(ErrorCode::kCheckpointUncommitted);
+  };
+  EXPECT_FALSE(refused([](CheckpointOrigin&) {}));
+  EXPECT_FALSE(refused([](CheckpointOrigin& origin) { origin.sequence = kSequenceMax; }));
+  EXPECT_TRUE(refused([](CheckpointOrigin& origin) { origin.sequence = kSequenceMax + 1; }));
+  EXPECT_TRUE(refused([](CheckpointOrigin& origin) { origin.line[0].last_sequence = 0; }));
 }
 
 // With a parser that is quadratic in the length of a list, these take minutes each.

@@ -216,14 +216,15 @@ std::vector<FileRecord> PendingCheckpoint::gather(std::uint32_t world_size, std:
 }
 
 void PendingCheckpoint::commit(std::uint64_t step, std::uint32_t world_size, std::vector<FileRecord> written,
-                               Latest latest) {
+                               Latest latest, Line& line) {
   // Created in the checkpoint, `latest` is synced with the other files, and removed with them if the save fails.
   if (latest == Latest::kMoves) write_small_file(*own_, std::string(kLatestName), name_ + "\n");
-  const CommitRecord record{save_id_, step, world_size, unix_now_ns(), std::move(written)};
+  const CommitRecord record{save_id_, step, world_size, unix_now_ns(), std::move(written), line.next(*parent_, name_)};
   write_record(*own_, "", kCommitName, serialize_commit(record));
   open_to_others();
   own_->sync();
   const bool replaces = take_name();
+  line.committed(record);
   if (latest == Latest::kMoves) {
     own_->rename(std::string(kLatestName), *parent_, std::string(kLatestName));
     parent_->sync();

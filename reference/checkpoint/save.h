@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/line.h"
 #include "checkpoint/records.h"
 #include "os/directory.h"
 #include "tzmark/checkpoint.h"
@@ -50,8 +51,8 @@ class PendingCheckpoint {
   std::vector<FileRecord> gather(std::uint32_t world_size, std::uint64_t step);
 
   // Makes the checkpoint durable under its name, moves `latest`, and removes the checkpoint that it replaces.
-  // world_size: 0 if it is not sharded.
-  void commit(std::uint64_t step, std::uint32_t world_size, std::vector<FileRecord> written, Latest latest);
+  // world_size: 0 if it is not sharded. line: of the run that saves.
+  void commit(std::uint64_t step, std::uint32_t world_size, std::vector<FileRecord> written, Latest latest, Line& line);
 
   // Removes what this rank has written, and the temporary directory if it is empty then: for saves that failed on any
   // rank before the commit. Throws nothing; clean_stale_checkpoints removes the rest.

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "checkpoint/names.h"
 #include "tzmark/error.h"
 
@@ -29,12 +31,13 @@ void SaveTask::with_content(Action&& action) const {
   action({&model.table, &model_source, &optimizer.table, &optimizer_source, &state});
 }
 
-SaveTask::Parent SaveTask::write_alone(const CheckpointOptions& options, WriteReport& report, Stopwatch& watch) const {
+SaveTask::Parent SaveTask::write_alone(const CheckpointOptions& options, checkpoint::Line& line, WriteReport& report,
+                                       Stopwatch& watch) const {
   PendingCheckpoint pending(directory, checkpoint::new_save_id(), options, checkpoint::Writer::kAlone);
   with_content([&](const checkpoint::Content& content) {
     auto written = pending.write(content);
     report.drain_ns = watch.lap_ns();
-    pending.commit(state.step, 0, std::move(written), checkpoint::Latest::kMoves);
+    pending.commit(state.step, 0, std::move(written), checkpoint::Latest::kMoves, line);
   });
   report.file_bytes = pending.written_bytes();
   if (!pending.warning().empty()) report.warnings.push_back(pending.warning());
@@ -42,7 +45,8 @@ SaveTask::Parent SaveTask::write_alone(const CheckpointOptions& options, WriteRe
   return pending.parent();
 }
 
-SaveTask::Parent SaveTask::write_shard(const CheckpointOptions& options, WriteReport& report, Stopwatch& watch) const {
+SaveTask::Parent SaveTask::write_shard(const CheckpointOptions& options, checkpoint::Line& line, WriteReport& report,
+                                       Stopwatch& watch) const {
   std::optional<PendingCheckpoint> pending;
   std::exception_ptr own_error;
   const auto attempt = [&](auto&& action) {
@@ -68,7 +72,8 @@ SaveTask::Parent SaveTask::write_shard(const CheckpointOptions& options, WriteRe
     if (!all && pending) pending->abandon();
     if (all && first) {
       all = attempt([&] {
-        pending->commit(state.step, world_size, pending->gather(world_size, state.step), checkpoint::Latest::kMoves);
+        pending->commit(state.step, world_size, pending->gather(world_size, state.step), checkpoint::Latest::kMoves,
+                        line);
       });
     }
     all = group.agree(all);
@@ -91,12 +96,15 @@ SaveTask::Parent SaveTask::write_shard(const CheckpointOptions& options, WriteRe
   return pending->parent();
 }
 
-WriteReport SaveTask::write(const CheckpointOptions& options, checkpoint::RetentionPolicy& retention) const {
+WriteReport SaveTask::write(const CheckpointOptions& options, checkpoint::Line& line,
+                            checkpoint::RetentionPolicy& retention) const {
   WriteReport report;
   report.snapshot_bytes = model.bytes() + optimizer.bytes();
   Stopwatch watch;
-  const Parent parent = sharding ? write_shard(options, report, watch) : write_alone(options, report, watch);
+  const Parent parent =
+      sharding ? write_shard(options, line, report, watch) : write_alone(options, line, report, watch);
   if (rank == 0) {
+    for (std::string& warning : line.take_warnings()) report.warnings.push_back(std::move(warning));
     try {
       for (std::string& warning : retention.apply(*parent, checkpoint::place_of(directory).name)) {
         report.warnings.push_back(std::move(warning));

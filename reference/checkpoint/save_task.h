@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/line.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/save.h"
 #include "checkpoint/snapshot.h"
@@ -24,14 +25,17 @@ struct SaveTask {
   // Throws kUsage for a save that must fail whatever its tensors are.
   void check() const;
   // Writes the files, commits, and applies retention.
-  WriteReport write(const CheckpointOptions& options, checkpoint::RetentionPolicy& retention) const;
+  WriteReport write(const CheckpointOptions& options, checkpoint::Line& line,
+                    checkpoint::RetentionPolicy& retention) const;
 
  private:
   using Parent = std::shared_ptr<const Directory>;
 
   // Return the directory that contains the checkpoint.
-  Parent write_alone(const CheckpointOptions& options, WriteReport& report, checkpoint::Stopwatch& watch) const;
-  Parent write_shard(const CheckpointOptions& options, WriteReport& report, checkpoint::Stopwatch& watch) const;
+  Parent write_alone(const CheckpointOptions& options, checkpoint::Line& line, WriteReport& report,
+                     checkpoint::Stopwatch& watch) const;
+  Parent write_shard(const CheckpointOptions& options, checkpoint::Line& line, WriteReport& report,
+                     checkpoint::Stopwatch& watch) const;
   template <typename Action>
   void with_content(Action&& action) const;
 };

@@ -30,8 +30,9 @@ namespace tzmark {
 class SnapshotPool;
 struct SaveTask;
 namespace checkpoint {
+class Line;
 class RetentionPolicy;
-}
+}  // namespace checkpoint
 
 // A tensor in host or device memory. data must have the size that shape and dtype give. The caller synchronizes streams
 // that compute device memory before save. Copies from the device use pinned memory, or pageable memory where the system
@@ -147,6 +148,10 @@ class AsyncCheckpointer {
   AsyncCheckpointer(const AsyncCheckpointer&) = delete;
   AsyncCheckpointer& operator=(const AsyncCheckpointer&) = delete;
 
+  // Makes the next save the successor of a checkpoint: call it with LoadedCheckpoint::save_id after a program has
+  // continued from that. An empty id, and the state without any call, is a new start. Waits for the write in flight.
+  void continue_from(const std::string& save_id);
+
   // Allocates and populates memory for snapshots, so that the first save does not have to.
   void reserve(std::uint64_t bytes);
 
@@ -181,6 +186,7 @@ class AsyncCheckpointer {
 
   CheckpointOptions options_;
   std::unique_ptr<SnapshotPool> pool_;
+  std::unique_ptr<checkpoint::Line> line_;
   std::unique_ptr<checkpoint::RetentionPolicy> retention_;
   SaveTimes times_;
   WriteReport report_;
@@ -218,6 +224,28 @@ LoadedCheckpoint load_checkpoint(const std::string& directory, const CheckpointR
 LoadedCheckpoint load_distributed_checkpoint(const std::string& directory, std::uint32_t rank, std::uint32_t world_size,
                                              const CheckpointReadOptions& options = {});
 
+// Saves of one run, up to one of them.
+struct RunPart {
+  std::string run;
+  std::uint64_t last_sequence = 0;
+
+  friend bool operator==(const RunPart&, const RunPart&) = default;
+};
+
+// The place of a checkpoint among those of its directory, as its commit.json records it. Checkpoints of releases that
+// recorded none have sequence 0.
+struct CheckpointOrigin {
+  std::string name;            // of the directory that was committed; copies under other names keep it
+  std::uint64_t sequence = 0;  // higher than all in the directory before
+  std::string parent;          // save id of the checkpoint from which this one continues; empty: none
+  std::string run;             // the saves of one checkpointer since it started or last continued from a checkpoint
+  std::vector<RunPart> line;   // the runs from which this one continues
+  std::string host;            // of the process that committed
+  std::uint64_t pid = 0;
+
+  friend bool operator==(const CheckpointOrigin&, const CheckpointOrigin&) = default;
+};
+
 struct CheckpointInfo {
   enum class Status : std::uint8_t {
     kCommitted,    // commit.json is valid; verify_checkpoint checks the files
@@ -235,6 +263,7 @@ struct CheckpointInfo {
   std::uint64_t committed_unix_ns = 0;
   std::uint64_t file_bytes = 0;
   std::size_t file_count = 0;
+  CheckpointOrigin origin;
 };
 
 // Lists the checkpoints in a directory, committed ones last and in the order of their steps. Throws TZE-ENV rules if
