@@ -129,6 +129,7 @@ OutputOptions::OutputOptions(PyObject* dict) {
   write.io_path = utf8_of(member(dict, "io"));
   if (convert_unsigned(member(dict, "threads"), &write.threads) == 0) throw PythonError{};
   write.existing = truth_of(member(dict, "replace")) ? AtomicFile::Existing::kReplace : AtomicFile::Existing::kRefuse;
+  if (truth_of(member(dict, "require_durable"))) write.durability = Durability::kRequired;
   shard_bytes = number_of(member(dict, "shard_bytes"));
   PyObject* const entries = member(dict, "metadata");
   PyObject *key = nullptr, *value = nullptr;

@@ -238,6 +238,7 @@ PyObject* wait(PyObject* self, PyObject*) {
     set(result, "drain_ns", number(report.drain_ns));
     set(result, "commit_ns", number(report.commit_ns));
     set(result, "retention_ns", number(report.retention_ns));
+    set(result, "names_durable", truth(report.names_durable));
     Ref warnings = own(PyList_New(0));
     for (const std::string& warning : report.warnings) append(warnings, text(warning));
     set(result, "warnings", warnings);
@@ -279,20 +280,16 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   std::uint64_t keep_latest = 0, keep_every = 0, memory_limit = 0;
   const char *format = nullptr, *io = nullptr;
   PyObject* layout = nullptr;
-  int sha256 = 1;
+  int sha256 = 1, require_durable = 0;
   unsigned threads = 0;
-  static char* names[] = {const_cast<char*>("keep_latest"),
-                          const_cast<char*>("keep_every"),
-                          const_cast<char*>("format"),
-                          const_cast<char*>("layout"),
-                          const_cast<char*>("sha256"),
-                          const_cast<char*>("io"),
-                          const_cast<char*>("threads"),
-                          const_cast<char*>("memory_limit_bytes"),
-                          nullptr};
-  if (PyArg_ParseTupleAndKeywords(arguments, keywords, "O&O&sOpsO&O&:Checkpointer", names, convert_u64, &keep_latest,
+  static char* names[] = {const_cast<char*>("keep_latest"),     const_cast<char*>("keep_every"),
+                          const_cast<char*>("format"),          const_cast<char*>("layout"),
+                          const_cast<char*>("sha256"),          const_cast<char*>("io"),
+                          const_cast<char*>("threads"),         const_cast<char*>("memory_limit_bytes"),
+                          const_cast<char*>("require_durable"), nullptr};
+  if (PyArg_ParseTupleAndKeywords(arguments, keywords, "O&O&sOpsO&O&p:Checkpointer", names, convert_u64, &keep_latest,
                                   convert_u64, &keep_every, &format, &layout, &sha256, &io, convert_unsigned, &threads,
-                                  convert_u64, &memory_limit) == 0) {
+                                  convert_u64, &memory_limit, &require_durable) == 0) {
     return nullptr;
   }
   return guarded({}, [&] {
@@ -311,6 +308,7 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     options.io_path = io;
     options.threads = threads;
     options.memory_limit_bytes = memory_limit;
+    if (require_durable != 0) options.durability = Durability::kRequired;
     options.retention.keep_latest = static_cast<std::size_t>(keep_latest);
     options.retention.keep_every = keep_every;
     auto state = std::make_unique<State>(std::move(options));

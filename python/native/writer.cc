@@ -81,30 +81,31 @@ SafetensorsWriteOptions safetensors_options(OutputOptions& options, const Progre
   write.threads = options.write.threads;
   write.io_path = options.write.io_path;
   write.existing = options.write.existing;
+  write.durability = options.write.durability;
   write.progress = progress;
   return write;
 }
 
-void write_to(Output& output, const TensorTable& table, const TensorSource& source, OutputOptions& options,
+// Returns whether the names are durable; true for memory.
+bool write_to(Output& output, const TensorTable& table, const TensorSource& source, OutputOptions& options,
               const Progress& progress) {
   if (output.is_safetensors) {
     const SafetensorsWriteOptions write = safetensors_options(options, progress);
     if (output.file_name.empty()) {
       if (write.shard_bytes_max != 0) throw Error(ErrorCode::kUsage, "shards need a file name");
       write_safetensors(output.memory, table, source, write);
-    } else {
-      write_safetensors(output.file_name, table, source, write);
+      return true;
     }
-    return;
+    return write_safetensors(output.file_name, table, source, write).names_durable;
   }
   require_no_lost_metadata(options.metadata, "write a safetensors file, or leave it out");
   if (options.shard_bytes != 0) throw Error(ErrorCode::kUsage, "shards are for safetensors only");
   options.write.progress = progress;
   if (output.file_name.empty()) {
     write_tensors(output.memory, table, source, options.write);
-  } else {
-    write_file(output.file_name, table, source, options.write);
+    return true;
   }
+  return write_file(output.file_name, table, source, options.write).names_durable;
 }
 
 // Errors of the source name the file that it reads.
@@ -156,6 +157,9 @@ void add_metadata(OutputOptions& options, const Output& output, const OpenModel&
   }
 }
 
+// Returns None, or why the names are not durable.
+Ref reason_unless(bool names_durable) { return names_durable ? none() : text(std::string(why_name_is_not_durable())); }
+
 bool is_hash_error(const Error& error) {
   return error.code() == ErrorCode::kHashNone || error.code() == ErrorCode::kHashCrc32 ||
          error.code() == ErrorCode::kHashSha256;
@@ -189,11 +193,14 @@ PyObject* write(PyObject*, PyObject* arguments) {
     Meter meter;
     const MemorySource source(std::move(content.data));
     const bool derives = options.write.encrypt && std::holds_alternative<Passphrase>(options.write.encrypt->key);
+    bool names_durable = false;
     run_blocking({.meter = meter, .total_bytes = content.bytes, .progress = progress, .may_wait = derives}, [&] {
-      about_arguments(
-          [&] { write_to(output, content.table, source, options, [&](std::uint64_t bytes) { meter.add(bytes); }); });
+      about_arguments([&] {
+        names_durable =
+            write_to(output, content.table, source, options, [&](std::uint64_t bytes) { meter.add(bytes); });
+      });
     });
-    if (file != Py_None) return none();
+    if (file != Py_None) return reason_unless(names_durable);
     const auto bytes = output.memory.content();
     return py::bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   });
@@ -219,17 +226,18 @@ PyObject* convert(PyObject*, PyObject* arguments) {
     if (drop_metadata == 0) add_metadata(options, output, *model, file_name_of(reader));
     const NamedSource source(file_name_of(reader), model->source());
     Meter& meter = model->meter();
+    bool names_durable = false;
     run_blocking({.meter = meter, .total_bytes = model->file_bytes(), .progress = progress, .may_wait = true}, [&] {
       try {
         const Progress tell = [&](std::uint64_t bytes) { meter.add(bytes); };
-        write_to(output, model->writable_table(), source, options, tell);
+        names_durable = write_to(output, model->writable_table(), source, options, tell);
       } catch (const Error& error) {
         // The writer itself compares the hashes that the source stores.
         if (is_hash_error(error)) throw FileError{file_name_of(reader), error};
         throw;
       }
     });
-    return none();
+    return reason_unless(names_durable);
   });
 }
 

@@ -50,8 +50,9 @@ class WriteReport:
     """What a background write did; zeros if nothing was written.
 
     Bytes: of the snapshot, and of the files of this rank. Nanoseconds: until the files were durable, then until the
-    checkpoint was, then for verifying and deleting old ones. ``warnings`` says what was not deleted, and which older
-    checkpoints are damaged.
+    checkpoint was, then for verifying and deleting old ones. ``names_durable`` is False where the file system has no
+    fsync of directories, so that a loss of power may undo the names. ``warnings`` says that, what was not deleted, and
+    which older checkpoints are damaged.
     """
 
     snapshot_bytes: int
@@ -59,6 +60,7 @@ class WriteReport:
     drain_ns: int
     commit_ns: int
     retention_ns: int
+    names_durable: bool
     warnings: tuple[str, ...]
 
 
@@ -81,7 +83,8 @@ class Checkpointer:
     keep_latest: how many verified checkpoints are kept; older ones are deleted after the new one has been read back
     and verified. 0 keeps all. keep_every: also keeps steps that are a multiple of it.
     format: "safetensors" or "tensors"; layout and sha256 are for the latter. threads: for copying and writing; 0 = one
-    per core. memory_limit_bytes: for the copy and the buffers; a save that cannot fit is refused.
+    per core. memory_limit_bytes: for the copy and the buffers; a save that cannot fit is refused. require_durable: a
+    save fails, before it writes anything, where names cannot be made durable.
 
     Several ranks: rank, world_size, and ``barrier(ok)``, which waits until every rank has called it and returns whether
     all passed True. It is called by the constructor, and later from a background thread, so it needs a communicator
@@ -104,6 +107,7 @@ class Checkpointer:
         io: str = "auto",
         threads: int = 0,
         memory_limit_bytes: int = 0,
+        require_durable: bool = False,
         rank: int | None = None,
         world_size: int | None = None,
         barrier: Callable[[bool], bool] | None = None,
@@ -143,6 +147,7 @@ class Checkpointer:
             io,
             threads,
             memory_limit_bytes,
+            require_durable,
         )
         self._session = self._begin()
         _open.add(self)
@@ -362,7 +367,7 @@ def _read_session(name: bytes) -> str:
 
 
 def _make_directory(name: bytes) -> None:
-    """Makes a directory and the missing ones above it, durable."""
+    """Makes a directory and the missing ones above it, durable where the file system has fsync of directories."""
     path = os.path.abspath(name)
     missing = []
     while not os.path.isdir(path):
@@ -370,11 +375,23 @@ def _make_directory(name: bytes) -> None:
         path = os.path.dirname(path)
     for one in reversed(missing):
         os.makedirs(one, exist_ok=True)
-        above = os.open(os.path.dirname(one), os.O_RDONLY | os.O_DIRECTORY)
+        _sync_directory(os.path.dirname(one))
+
+
+# What an attempt to sync a directory answers where nobody can ask for that. A save then says so.
+_CANNOT_SYNC = (errno.EACCES, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+def _sync_directory(name: bytes) -> None:
+    try:
+        opened = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(above)
+            os.fsync(opened)
         finally:
-            os.close(above)
+            os.close(opened)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
 
 
 def _close_all() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,7 @@ def _options(
     threads: int,
     replace: bool,
     shard_bytes: int | None,
+    require_durable: bool = False,
 ) -> dict[str, Any]:
     require_text(io=io)
     if layout is not None:
@@ -89,7 +91,13 @@ def _options(
         "threads": threads,
         "replace": replace,
         "shard_bytes": shard_bytes or 0,
+        "require_durable": require_durable,
     }
+
+
+def _warn_unless_durable(name: bytes, reason: bytes | str | None) -> None:
+    if isinstance(reason, str):
+        warnings.warn(f"{os.fsdecode(name)}: complete, but {reason}", stacklevel=3)
 
 
 def save_file(
@@ -108,6 +116,7 @@ def save_file(
     replace: bool = True,
     shard_bytes: int | None = None,
     kind: str = "state_dict",
+    require_durable: bool = False,
     progress: Progress | None = None,
 ) -> None:
     """Writes tensors to a file: safetensors if its name ends in .safetensors, otherwise .tensors.
@@ -120,7 +129,9 @@ def save_file(
     hashes that a .tensors file stores. key or passphrase: encrypts, see ``tzmark.open``. replace: False refuses to
     replace a file. kind: "parameter", "buffer" or "state_dict". progress: see ``tzmark.open``.
 
-    The file appears under its name complete and synced, or not at all. Raises UsageError for what the format cannot
+    The file appears under its name complete and synced, or not at all. On a file system without fsync of directories
+    the name cannot be made durable: a warning says so, or with require_durable UnavailableError is raised before
+    anything is written. Raises UsageError for what the format cannot
     hold, EnvironmentFailure if writing fails.
     """
     name = os.fsencode(filename)
@@ -137,10 +148,14 @@ def save_file(
         threads,
         replace,
         shard_bytes,
+        require_durable,
     )
     require_text(kind=kind)
     rows, alive = describe(tensors, kind)
-    _tzmark.write(name, rows, _format_is_safetensors(format, name), options, progress)
+    reason = _tzmark.write(
+        name, rows, _format_is_safetensors(format, name), options, progress
+    )
+    _warn_unless_durable(name, reason)
     del alive
 
 
@@ -166,7 +181,7 @@ def save(
         None, rows, _format_is_safetensors(format, None), options, None
     )
     del alive
-    assert result is not None
+    assert isinstance(result, bytes)
     return result
 
 
@@ -191,6 +206,7 @@ def convert(
     shard_bytes: int | None = None,
     profile: str = "spec",
     data_file: Path | None = None,
+    require_durable: bool = False,
     progress: Progress | None = None,
 ) -> None:
     """Copies a file to another layout or format, chosen by the names as in ``open`` and ``save_file``.
@@ -198,8 +214,8 @@ def convert(
     key, passphrase: of the source; encrypt_key, encrypt_passphrase: of the target. verify: checks the hashes that the
     source stores. metadata: added to that of the source, for safetensors. drop_metadata: leaves out that of the source.
     Without it, metadata other than {"format": "pt"} cannot be converted to .tensors; in the other direction, that entry
-    is written. The data is streamed, so memory does not
-    depend on the size of the file. Errors are those of ``open`` and ``save_file``; ``Error.file`` names the file.
+    is written. The data is streamed, so memory does not depend on the size of the file. require_durable: as in
+    ``save_file``. Errors are those of ``open`` and ``save_file``; ``Error.file`` names the file.
     """
     name = os.fsencode(target)
     options = _options(
@@ -213,6 +229,7 @@ def convert(
         threads,
         replace,
         shard_bytes,
+        require_durable,
     )
     reader = open(
         source,
@@ -224,7 +241,7 @@ def convert(
         data_file=data_file,
     )
     with reader:
-        _tzmark.convert(
+        reason = _tzmark.convert(
             reader._file,
             name,
             _format_is_safetensors(format, name),
@@ -233,6 +250,7 @@ def convert(
             options,
             progress,
         )
+    _warn_unless_durable(name, reason)
 
 
 __all__ = ["Name", "convert", "save", "save_file"]

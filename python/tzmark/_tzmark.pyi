@@ -79,6 +79,7 @@ class Checkpointer:
         io: str,
         threads: int,
         memory_limit_bytes: int,
+        require_durable: bool,
     ) -> Checkpointer: ...
     def save(
         self,
@@ -103,7 +104,7 @@ def write(
     options: dict[str, Any],
     progress: _Progress | None,
     /,
-) -> bytes | None: ...
+) -> bytes | str | None: ...
 def convert(
     reader: Reader,
     file: bytes,
@@ -113,7 +114,7 @@ def convert(
     options: dict[str, Any],
     progress: _Progress | None,
     /,
-) -> None: ...
+) -> str | None: ...
 def load_checkpoint(
     directory: bytes,
     rank: int,

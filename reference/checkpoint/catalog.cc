@@ -169,7 +169,7 @@ CleanedCheckpoints clean_stale_checkpoints(const std::string& parent) {
     }
     // It may be an old checkpoint whose successor's name is not durable yet. A sync makes durable the temporary names
     // of those directories only that were locked before it.
-    within.sync();
+    static_cast<void>(within.sync());
     checkpoint::remove_content(*locked);
     within.remove_directory(entry.name);
     cleaned.removed.push_back(name);

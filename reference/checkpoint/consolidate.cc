@@ -163,8 +163,8 @@ void require_another_parent(const std::string& directory, const std::string& out
 
 }  // namespace
 
-void consolidate_checkpoint(const std::string& directory, const std::string& out_directory,
-                            const CheckpointReadOptions& from, const CheckpointOptions& to) {
+WriteReport consolidate_checkpoint(const std::string& directory, const std::string& out_directory,
+                                   const CheckpointReadOptions& from, const CheckpointOptions& to) {
   to.check();
   require_another_parent(directory, out_directory);
   const checkpoint::StoredCheckpoint stored(Directory(directory), from);
@@ -174,10 +174,11 @@ void consolidate_checkpoint(const std::string& directory, const std::string& out
   auto written = pending.write({&merged.model().table, &merged.model().source, &merged.optimizer().table,
                                 &merged.optimizer().source, &merged.state()});
   pending.commit(merged.state().step, 0, std::move(written), checkpoint::Latest::kStays, line);
+  return pending.report();
 }
 
-void reshard_checkpoint(const std::string& directory, const std::string& out_directory, std::uint32_t world_size,
-                        const CheckpointReadOptions& from, const CheckpointOptions& to) {
+WriteReport reshard_checkpoint(const std::string& directory, const std::string& out_directory, std::uint32_t world_size,
+                               const CheckpointReadOptions& from, const CheckpointOptions& to) {
   checkpoint::check_world_size(world_size);
   to.check();
   require_another_parent(directory, out_directory);
@@ -196,6 +197,7 @@ void reshard_checkpoint(const std::string& directory, const std::string& out_dir
   }
   pending.commit(merged.state().step, world_size, pending.gather(world_size, merged.state().step),
                  checkpoint::Latest::kStays, line);
+  return pending.report();
 }
 
 }  // namespace tzmark

@@ -114,6 +114,31 @@ TEST(PowerLoss, LeavesTheNewCheckpointOrTheOneBeforeAtEveryCallAndNeedsEverySync
   EXPECT_GT(states, 700U);
 }
 
+TEST(WithoutSyncOfDirectories, SavesAndSaysThatNamesAreNotDurable) {
+  for (const int error_number : {EINVAL, EOPNOTSUPP}) {
+    for (const Scenario& scenario : scenarios()) {
+      const test::TestDirectory directory(test::fastest_directory());
+      save_old(scenario, directory.name());
+      const test::SystemCalls faults([&](const Call& call) -> test::Reply {
+        return call.kind == Call::Kind::kSyncDirectory ? test::Reply::failure(error_number) : true;
+      });
+      AsyncCheckpointer checkpointer(scenario.options);
+      checkpointer.save(directory / (scenario.new_name + 1), small_model(2), small_optimizer(2), state_at(2));
+      const WriteReport report = checkpointer.wait();
+      EXPECT_FALSE(report.names_durable);
+      EXPECT_THAT(report.warnings, ElementsAre(testing::HasSubstr("cannot be made durable here")));
+      EXPECT_EQ(what_stays_wrong(directory.name(), true), "");
+
+      Scenario strict = scenario;
+      strict.options.durability = Durability::kRequired;
+      const auto before = directory.entries();
+      EXPECT_THAT(test::message_of([&] { save(strict, directory / "strict", 3); }),
+                  testing::HasSubstr("durability is required"));
+      EXPECT_EQ(directory.entries(), before);
+    }
+  }
+}
+
 // The call of this number fails, or all from there on.
 struct Fault {
   int error_number;

@@ -69,7 +69,8 @@ void RetentionPolicy::remove_checkpoint(const Directory& parent, const std::stri
   }
   const std::string temporary = temporary_name(name, new_save_id());
   parent.rename_no_replace(name, temporary);
-  parent.sync();
+  // Where names cannot be made durable, the save has said so.
+  static_cast<void>(parent.sync());
   // If that is refused, others may keep it from being cleaned up later.
   static_cast<void>(locked->close_to_others());
   remove_content(*locked);

@@ -57,6 +57,7 @@ PendingCheckpoint::PendingCheckpoint(const std::string& directory, std::string s
       writer_(writer),
       parent_(std::make_shared<const Directory>(place_of(directory).parent)) {
   check_save_id(save_id_);
+  if (options_.durability == Durability::kRequired) parent_->require_sync();
   const EntryKind existing = parent_->kind(name_);
   if (existing != EntryKind::kNone && options_.existing == CheckpointOptions::Existing::kRefuse) {
     throw Error(ErrorCode::kOpenFailed, fmt::format("{}: it exists already", directory));
@@ -144,7 +145,7 @@ void PendingCheckpoint::write_rank(std::uint32_t rank, std::uint32_t world_size,
     }
   }
   write_record(directory, prefix, kManifestName, serialize_manifest(manifest));
-  directory.sync();
+  sync(directory);
 }
 
 std::vector<FileRecord> PendingCheckpoint::write_content(const Directory& directory, const std::string& prefix,
@@ -222,12 +223,12 @@ void PendingCheckpoint::commit(std::uint64_t step, std::uint32_t world_size, std
   const CommitRecord record{save_id_, step, world_size, unix_now_ns(), std::move(written), line.next(*parent_, name_)};
   write_record(*own_, "", kCommitName, serialize_commit(record));
   open_to_others();
-  own_->sync();
+  sync(*own_);
   const bool replaces = take_name();
   line.committed(record);
   if (latest == Latest::kMoves) {
     own_->rename(std::string(kLatestName), *parent_, std::string(kLatestName));
-    parent_->sync();
+    sync(*parent_);
   }
   if (replaces) remove_replaced();
 }
@@ -240,6 +241,17 @@ void PendingCheckpoint::open_to_others() {
     warning_ = fmt::format("{}: its owner alone can read it: its permissions cannot be changed", parent_->path(name_));
   }
   if (is_made) own_->remove_directory(shown_by);
+}
+
+WriteReport PendingCheckpoint::report() const {
+  WriteReport report;
+  report.file_bytes = written_bytes_;
+  report.names_durable = names_durable_;
+  if (!names_durable_ && writer_ != Writer::kOtherRank) {
+    report.warnings.push_back(fmt::format("{}: complete, but {}", parent_->path(name_), why_name_is_not_durable()));
+  }
+  if (!warning_.empty()) report.warnings.push_back(warning_);
+  return report;
 }
 
 void PendingCheckpoint::remove_replaced() {
@@ -286,7 +298,7 @@ bool PendingCheckpoint::take_name() {
   }
   // Until the parent is synced, a loss of power may undo the exchange: both checkpoints have to stay.
   stays_ = true;
-  parent_->sync();
+  sync(*parent_);
   // If that is refused, others may keep it from being cleaned up later.
   if (exchanges) static_cast<void>(old_->close_to_others());
   return exchanges;

@@ -61,9 +61,8 @@ class PendingCheckpoint {
   // Makes the destructor remove nothing: for a first rank that does not know whether the others have failed.
   void leave() { stays_ = true; }
 
-  std::uint64_t written_bytes() const { return written_bytes_; }
-  // Returns what commit could not remove, as a sentence; empty if nothing.
-  const std::string& warning() const { return warning_; }
+  // Returns the bytes that were written, whether the names are durable, and what the caller should know. Times are 0.
+  WriteReport report() const;
   const std::shared_ptr<const Directory>& parent() const { return parent_; }
 
  private:
@@ -72,6 +71,7 @@ class PendingCheckpoint {
   FileRecord write_record(const Directory& directory, const std::string& prefix, std::string_view name,
                           const std::string& text);
   std::vector<FileRecord> write_content(const Directory& directory, const std::string& prefix, const Content& content);
+  void sync(const Directory& directory) { names_durable_ = directory.sync() && names_durable_; }
   void lock_temporary();
   void require_good_copy();
   void require_replaceable(const Directory& existing) const;
@@ -90,7 +90,8 @@ class PendingCheckpoint {
   std::optional<Directory> old_;  // the replaced checkpoint, locked until it is removed
   std::string own_rank_;          // made by write_rank
   bool stays_ = false;            // the destructor removes nothing
-  std::string warning_;
+  std::string warning_;           // what commit could not remove
+  bool names_durable_ = true;
   std::uint64_t written_bytes_ = 0;
 };
 

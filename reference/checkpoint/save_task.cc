@@ -13,6 +13,16 @@ namespace tzmark {
 using checkpoint::PendingCheckpoint;
 using checkpoint::Stopwatch;
 
+namespace {
+
+void add(WriteReport written, WriteReport& report) {
+  report.file_bytes = written.file_bytes;
+  report.names_durable = written.names_durable;
+  report.warnings = std::move(written.warnings);
+}
+
+}  // namespace
+
 void SaveTask::check() const {
   checkpoint::place_of(directory);
   checkpoint::serialize_state(state);
@@ -39,8 +49,7 @@ SaveTask::Parent SaveTask::write_alone(const CheckpointOptions& options, checkpo
     report.drain_ns = watch.lap_ns();
     pending.commit(state.step, 0, std::move(written), checkpoint::Latest::kMoves, line);
   });
-  report.file_bytes = pending.written_bytes();
-  if (!pending.warning().empty()) report.warnings.push_back(pending.warning());
+  add(pending.report(), report);
   report.commit_ns = watch.lap_ns();
   return pending.parent();
 }
@@ -83,10 +92,7 @@ SaveTask::Parent SaveTask::write_shard(const CheckpointOptions& options, checkpo
     if (!own_error) throw;
   }
   report.commit_ns = watch.lap_ns();
-  if (pending) {
-    report.file_bytes = pending->written_bytes();
-    if (!pending->warning().empty()) report.warnings.push_back(pending->warning());
-  }
+  if (pending) add(pending->report(), report);
   if (own_error) std::rethrow_exception(own_error);
   if (!all) {
     throw Error(ErrorCode::kCheckpointPeer, fmt::format("{}: another rank has failed, so the checkpoint may not be "

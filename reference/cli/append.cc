@@ -111,11 +111,14 @@ void run(const AppendOptions& options) {
         about_target([&] { return append_tensors(options.target, source.table(), source, std::move(write_options)); });
   }
   progress.clear();
+  tell_not_durable(options.target, growth.names_durable);
   tell_lost_owner(options.target, growth);
   if (options.show_growth) {
-    print(fmt::format(R"({{"growths": {}, "inserted_bytes": {}, "copied_bytes": {}, "elapsed_ns": {}}})"
+    print(fmt::format(R"({{"growths": {}, "inserted_bytes": {}, "copied_bytes": {}, "elapsed_ns": {}, )"
+                      R"("names_durable": {}}})"
                       "\n",
-                      growth.times, growth.inserted_bytes, growth.copied_bytes, growth.elapsed_ns));
+                      growth.times, growth.inserted_bytes, growth.copied_bytes, growth.elapsed_ns,
+                      growth.names_durable));
   }
 }
 

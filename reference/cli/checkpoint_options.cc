@@ -27,6 +27,7 @@ void add_write_options(CLI::App& command, CheckpointOptions& options) {
   add_profile(command, [&options](const Profile& profile) { apply(profile.saving(), options); });
   command.add_option("--io", options.io_path, "I/O path: auto, or one listed by tzmark bench --list-io")
       ->capture_default_str();
+  add_require_durable(command, options.durability);
   command.add_option("--threads", options.threads, "Threads that copy and write; 0 = one per core")
       ->check(CLI::Range(0U, CheckpointOptions::kThreadsMax))
       ->capture_default_str();

@@ -1,9 +1,12 @@
 // tzmark checkpoint consolidate and reshard: convert a sharded checkpoint for one process, or for other ranks.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/checkpoint_commands.h"
 #include "cli/commands.h"
+#include "program/standard_streams.h"
 
 namespace tzmark::cli {
 namespace {
@@ -23,6 +26,10 @@ struct ReshardOptions {
   }
 };
 
+void tell_warnings(const WriteReport& report) {
+  for (const std::string& warning : report.warnings) tell(fmt::format("tzmark: warning: {}", warning));
+}
+
 }  // namespace
 
 void add_checkpoint_consolidate(CLI::App& group) {
@@ -30,7 +37,8 @@ void add_checkpoint_consolidate(CLI::App& group) {
   CLI::App* command = group.add_subcommand("consolidate", "Merge the shards of all ranks into one checkpoint");
   options->add_to(*command);
   command->callback([options] {
-    consolidate_checkpoint(find_checkpoint(options->directory), options->output, options->reading, options->writing);
+    tell_warnings(consolidate_checkpoint(find_checkpoint(options->directory), options->output, options->reading,
+                                         options->writing));
   });
 }
 
@@ -42,8 +50,8 @@ void add_checkpoint_reshard(CLI::App& group) {
       ->required()
       ->check(CLI::Range(1U, kWorldSizeMax));
   command->callback([options] {
-    reshard_checkpoint(find_checkpoint(options->directory), options->output, options->world_size, options->reading,
-                       options->writing);
+    tell_warnings(reshard_checkpoint(find_checkpoint(options->directory), options->output, options->world_size,
+                                     options->reading, options->writing));
   });
 }
 

@@ -69,6 +69,7 @@ struct OutputOptions {
   KeyOptions encrypt_keys;
   std::uint64_t chunk_bytes = kDefaultChunkBytes;
   bool no_crc32 = false, no_sha256 = false, no_verify = false;
+  Durability durability = Durability::kIfPossible;
 
   void add_to(CLI::App& command, const std::string& input, const KeyOptions::Summaries& summaries);
   WriteOptions write_options() const;
@@ -141,6 +142,10 @@ struct InputOptions {
   const CLI::Option* threads_option_ = nullptr;
 };
 
+// Adds --require-durable.
+void add_require_durable(CLI::App& command, Durability& durability);
+// Warns that a file was written, and that a loss of power may undo that; nothing if names_durable.
+void tell_not_durable(const std::string& file_name, bool names_durable);
 // Reports on stderr that a file, which was copied to grow, could not keep its owner or group.
 void tell_lost_owner(const std::string& file_name, const Growth& growth);
 

@@ -157,6 +157,7 @@ void OutputOptions::add_to(CLI::App& command, const std::string& input, const Ke
   command.add_flag("--no-crc32", no_crc32, "Write no CRC32");
   command.add_flag("--no-sha256", no_sha256, "Write no SHA-256");
   command.add_flag("--no-verify", no_verify, "Skip verifying the hashes of " + input);
+  add_require_durable(command, durability);
 }
 
 WriteOptions OutputOptions::write_options() const {
@@ -164,6 +165,7 @@ WriteOptions OutputOptions::write_options() const {
   options.crc32 = !no_crc32;
   options.sha256 = !no_sha256;
   options.verify_source = !no_verify;
+  options.durability = durability;
   if (auto key = encrypt_keys.source()) options.encrypt = EncryptOptions{std::move(*key), chunk_bytes};
   return options;
 }
@@ -188,6 +190,17 @@ Path parse_path(const std::string& name) {
   } catch (const Error&) {
     return {name};  // a plain name may begin with a bracket
   }
+}
+
+void add_require_durable(CLI::App& command, Durability& durability) {
+  command.add_flag_callback(
+      "--require-durable", [&durability] { durability = Durability::kRequired; },
+      "Fail before writing where a new name cannot be made durable (no fsync of directories: FUSE, 9p, some NFS)");
+}
+
+void tell_not_durable(const std::string& file_name, bool names_durable) {
+  if (names_durable) return;
+  tell(fmt::format("tzmark: {}: warning: complete, but {}", printable(file_name), why_name_is_not_durable()));
 }
 
 void tell_lost_owner(const std::string& file_name, const Growth& growth) {

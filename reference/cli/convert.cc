@@ -66,6 +66,7 @@ struct ConvertOptions : InputOptions, OutputOptions {
     options.io_path = common.io_path;
     options.existing = common.existing;
     options.names_wait = common.names_wait;
+    options.durability = common.durability;
     options.progress = common.progress;
     return options;
   }
@@ -103,10 +104,11 @@ void print_file(File& file) {
   });
 }
 
-void write_output(const ConvertOptions& options, WriteOptions write_options, const InputSource& input) {
+// Returns whether the names are durable.
+bool write_output(const ConvertOptions& options, WriteOptions write_options, const InputSource& input) {
   if (options.writes_safetensors()) {
-    write_safetensors(options.output, input.table(), input, options.safetensors_options(write_options, input));
-    return;
+    return write_safetensors(options.output, input.table(), input, options.safetensors_options(write_options, input))
+        .names_durable;
   }
   if (!options.drop_metadata) {
     with_file_name(options.file_name, [&] { require_no_lost_metadata(input.metadata(), kDropMetadataAdvice); });
@@ -116,9 +118,9 @@ void write_output(const ConvertOptions& options, WriteOptions write_options, con
     const auto file = temporary_file();
     write_tensors(*file, input.table(), input, write_options);
     print_file(*file);
-  } else {
-    write_file(options.output, input.table(), input, write_options);
+    return true;
   }
+  return write_file(options.output, input.table(), input, write_options).names_durable;
 }
 
 void run(const ConvertOptions& options) {
@@ -131,7 +133,10 @@ void run(const ConvertOptions& options) {
   };
   const InputSource input(options);
   progress.expect(input.file_bytes());
-  with_file_names(options.output, input.file_name(), [&] { write_output(options, std::move(write_options), input); });
+  const bool names_durable = with_file_names(options.output, input.file_name(),
+                                             [&] { return write_output(options, std::move(write_options), input); });
+  progress.clear();
+  tell_not_durable(options.output, names_durable);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ struct EditCommand : InputOptions {
   std::vector<std::string> drops;
   bool recover = false;
   bool restored = false;
+  Durability durability = Durability::kIfPossible;
 
   std::vector<TensorEdit> edits() const {
     std::vector<TensorEdit> list;
@@ -77,6 +78,7 @@ void add_edit(CLI::App& app) {
       ->add_flag("--restored", options->restored,
                  "Also recover a file that was copied or restored together with its journal, and so has another inode")
       ->needs("--recover");
+  add_require_durable(*command, options->durability);
   command->callback([options] {
     with_file_name(options->file_name, [&] {
       const std::vector<TensorEdit> edits = options->edits();
@@ -91,9 +93,11 @@ void add_edit(CLI::App& app) {
       EditOptions edit;
       edit.key = std::move(read.key);
       edit.io_path = read.io_path;
+      edit.durability = options->durability;
       edit.progress = progress.callback();
       const Growth growth = edit_tensors(options->file_name, edits, std::move(edit));
       progress.clear();
+      tell_not_durable(options->file_name, growth.names_durable);
       tell_lost_owner(options->file_name, growth);
     });
   });

@@ -89,6 +89,7 @@ void add_extract(CLI::App& app) {
     std::string name;
     std::string output = "-";
     bool no_verify = false;
+    Durability durability = Durability::kIfPossible;
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("extract", "Write the raw bytes of one tensor");
@@ -97,6 +98,7 @@ void add_extract(CLI::App& app) {
       *command->add_option("NAME", options->name, R"(Name, or path such as '["layers",0,"weight"]')")->required());
   command->add_option("-o,--output", options->output, "Output file; - = standard output")->capture_default_str();
   command->add_flag("--no-verify", options->no_verify, "Skip verifying the hashes of the tensor");
+  add_require_durable(*command, options->durability);
   command->callback([options] {
     Found found{options->open(), nullptr};
     const std::string& file_name = found.input.file_name;
@@ -108,7 +110,8 @@ void add_extract(CLI::App& app) {
       return;
     }
     auto output = with_file_name(options->output, [&] {
-      return std::make_unique<AtomicFile>(options->output, options->saving().io_path.value_or(options->io_path));
+      return std::make_unique<AtomicFile>(options->output, options->saving().io_path.value_or(options->io_path),
+                                          AtomicFile::Existing::kReplace, options->durability);
     });
     std::uint64_t position = 0;
     with_file_name(file_name, [&] {
@@ -117,7 +120,7 @@ void add_extract(CLI::App& app) {
         position += data.size();
       });
     });
-    with_file_name(options->output, [&] { output->commit(); });
+    tell_not_durable(options->output, with_file_name(options->output, [&] { return output->commit(); }));
   });
 }
 

@@ -67,7 +67,7 @@ void check_key(const InPlaceEdit& edit, const WritePlan& plan) {
 
 Growth append_tensors(const std::string& file_name, const TensorTable& tensors, const TensorSource& source,
                       WriteOptions options) {
-  InPlaceEdit edit(file_name, options.io_path);
+  InPlaceEdit edit(file_name, options.io_path, options.durability);
   if (edit.index().header.encrypted != options.encrypt.has_value()) {
     throw Error(ErrorCode::kUsage, options.encrypt ? "an encryption key was given for a file that is not encrypted"
                                                    : "the file is encrypted, and no encryption key was given");

@@ -168,7 +168,7 @@ void replace(File& file, std::uint64_t begin, std::uint64_t old_end, File& conte
 }  // namespace
 
 Growth edit_tensors(const std::string& file_name, const std::vector<TensorEdit>& edits, EditOptions options) {
-  InPlaceEdit edit(file_name, options.io_path);
+  InPlaceEdit edit(file_name, options.io_path, options.durability);
   ReadOptions read;
   read.key = std::move(options.key);
   read.key_derivation_limits = options.key_derivation_limits;

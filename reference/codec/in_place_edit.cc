@@ -67,11 +67,30 @@ std::vector<std::string> unfinished_files(const std::string& file_name) {
   return found;
 }
 
-InPlaceEdit::InPlaceEdit(const std::string& file_name, std::string io_path)
+namespace {
+
+// Removes a file that this process has created. Closes it first: FUSE renames an open file instead, which not all of
+// its file systems can.
+void remove_unfinished(InPlaceFile created) noexcept {
+  try {
+    if (!created.is_named()) return;
+    const auto directory = created.shared_directory();
+    const std::string name = created.name();
+    { const InPlaceFile closed = std::move(created); }
+    directory->remove_file(name);
+  } catch (const Error&) {
+    // The caller is already throwing an error. unfinished_files lists what stays.
+  }
+}
+
+}  // namespace
+
+InPlaceEdit::InPlaceEdit(const std::string& file_name, std::string io_path, Durability durability)
     : io_path_(std::move(io_path)), locked_(lock_for_change(file_name)) {
   if (locked_.name_count() > 1) {
     throw Error(ErrorCode::kUsage, "the file has other names (hard links), under which a change would not be seen");
   }
+  if (durability == Durability::kRequired) locked_.directory().require_sync();
   recover_locked(locked_);
   read();
 }
@@ -133,9 +152,9 @@ void InPlaceEdit::make_room(Segment segment, std::uint64_t content_end) {
 void InPlaceEdit::insert(std::uint64_t at, std::uint64_t bytes, const Segments& after) {
   const auto section = encode_layout_section(after);
   begun_ = true;
-  write_insert_journal(locked_, *file_, at, bytes, kFileHeaderBytes, section);
+  note(write_insert_journal(locked_, *file_, at, bytes, kFileHeaderBytes, section));
   if (!locked_.insert(at, bytes)) {
-    remove_undo_journal(locked_);
+    note(remove_undo_journal(locked_));
     begun_ = false;
     return copy(at, bytes, after);
   }
@@ -161,10 +180,10 @@ void InPlaceEdit::copy(std::uint64_t at, std::uint64_t bytes, const Segments& af
     grown.replace(locked_);
     growth_.copied_bytes += file_bytes;
   } catch (...) {
-    if (grown.is_named()) grown.directory().remove_file(grown.name());
+    remove_unfinished(std::move(grown));
     throw;
   }
-  grown.directory().sync();
+  note(grown.directory().sync());
   locked_ = std::move(grown);
 }
 
@@ -172,7 +191,7 @@ void InPlaceEdit::begin(std::vector<ByteRange> ranges, std::uint64_t file_bytes_
   ranges.push_back({0, kFileHeaderBytes});
   ranges.push_back({index_.begin - sizeof(std::uint64_t), sizeof(std::uint64_t)});
   begun_ = true;
-  write_overwrite_journal(locked_, *file_, std::move(ranges), file_bytes_max);
+  note(write_overwrite_journal(locked_, *file_, std::move(ranges), file_bytes_max));
 }
 
 void InPlaceEdit::write_head(std::uint64_t tensor_count, std::uint64_t total_data_bytes, std::uint64_t index_length) {
@@ -185,7 +204,7 @@ void InPlaceEdit::write_head(std::uint64_t tensor_count, std::uint64_t total_dat
 
 void InPlaceEdit::commit() {
   file_->sync();
-  remove_undo_journal(locked_);
+  note(remove_undo_journal(locked_));
   begun_ = false;
   // The lock binds only those who ask for it: what was written may have lost its name to another file.
   locked_.require_named();

@@ -17,7 +17,7 @@ class InPlaceEdit {
  public:
   enum class Segment { kMetadata, kHeaders };
 
-  InPlaceEdit(const std::string& file_name, std::string io_path);
+  InPlaceEdit(const std::string& file_name, std::string io_path, Durability durability);
   // Undoes a change that was begun and not committed. If that fails too, the journal stays for the next one.
   ~InPlaceEdit();
   InPlaceEdit(const InPlaceEdit&) = delete;
@@ -46,6 +46,7 @@ class InPlaceEdit {
  private:
   void read();
   void insert(std::uint64_t at, std::uint64_t bytes, const Segments& after);
+  void note(bool is_durable) { growth_.names_durable = growth_.names_durable && is_durable; }
   void copy(std::uint64_t at, std::uint64_t bytes, const Segments& after);
 
   const std::string io_path_;

@@ -228,7 +228,8 @@ TEST_F(RecoveryTest, FinishesWhereRoomWasMade) {
   {
     const InPlaceFile locked(name_);
     const auto file = open_file(name_, OpenMode::kRead);
-    write_insert_journal(locked, *file, at, 2 * kSegmentEndUnit, kFileHeaderBytes, encode_layout_section(segments));
+    EXPECT_TRUE(write_insert_journal(locked, *file, at, 2 * kSegmentEndUnit, kFileHeaderBytes,
+                                     encode_layout_section(segments)));
   }
   Bytes grown = bytes();
   grown.insert(grown.begin() + static_cast<std::ptrdiff_t>(at), 2 * kSegmentEndUnit, std::byte{0});
@@ -248,7 +249,7 @@ TEST_F(RecoveryTest, RoomThatWasNotMade) {
   const auto intend = [&] {
     const InPlaceFile locked(name_);
     const auto file = open_file(name_, OpenMode::kRead);
-    write_insert_journal(locked, *file, kSegmentEndUnit, kSegmentEndUnit, kFileHeaderBytes, section);
+    EXPECT_TRUE(write_insert_journal(locked, *file, kSegmentEndUnit, kSegmentEndUnit, kFileHeaderBytes, section));
   };
   intend();
   EXPECT_EQ(recover(name_), Recovery::kUndone);
@@ -290,7 +291,7 @@ class RefusedRecoveryTest : public EditTest {
     const std::uint64_t at = after.headers_end;
     after.headers_end += kRoomBytes;
     after.data_begin += kRoomBytes;
-    write_insert_journal(locked, *file, at, kRoomBytes, kFileHeaderBytes, encode_layout_section(after));
+    EXPECT_TRUE(write_insert_journal(locked, *file, at, kRoomBytes, kFileHeaderBytes, encode_layout_section(after)));
     at_ = at;
   }
 

@@ -9,7 +9,6 @@
 #include <climits>
 #include <cstddef>
 #include <filesystem>
-#include <optional>
 #include <system_error>
 
 #include "bytes/pieces.h"
@@ -30,11 +29,10 @@ class UndoJournalWriter {
       : locked_(locked),
         directory_(locked.directory()),
         name_(undo_journal_name(locked)),
-        descriptor_(directory_.create_without_name(kPrivate)) {
-    if (descriptor_.get() < 0) {
-      temporary_.emplace(locked.shared_directory(), temporary_name_for(temporary_journal_stem(locked.name())));
-      descriptor_ = directory_.create(temporary_->name(), kPrivate);
-    }
+        temporary_(locked.shared_directory(), temporary_name_for(temporary_journal_stem(locked.name()))),
+        descriptor_(create_without_name(directory_, temporary_, kPrivate)),
+        has_temporary_name_(descriptor_.get() < 0) {
+    if (has_temporary_name_) descriptor_ = directory_.create(temporary_.name(), kPrivate);
     file_ = open_file(duplicate(descriptor_), name_, OpenMode::kModify);
   }
 
@@ -47,20 +45,21 @@ class UndoJournalWriter {
   void structure(const T& value) {
     bytes(std::as_bytes(std::span(&value, 1)));
   }
-  void finish() {
+  // Returns whether the name is durable.
+  [[nodiscard]] bool finish() {
     const Sha256Digest digest = digest_.finish();
     file_->write_at(position_, std::span<const std::byte>(digest));
     file_->sync();
-    if (temporary_) {
-      directory_.rename_file_no_replace(temporary_->name(), name_);
-      temporary_->release();
+    if (has_temporary_name_) {
+      directory_.rename_file_no_replace(temporary_.name(), name_);
+      temporary_.release();
     } else if (!directory_.give_name(descriptor_.get(), name_)) {
       throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot create", name_));
     }
     // After the name, as a process may not link a file that it has given away. Only its owner may write to it; if that
     // is not the file's owner, recovery is up to the user who began the change.
     locked_.give_attributes_to(descriptor_.get(), 0755);
-    directory_.sync();
+    return directory_.sync();
   }
 
  private:
@@ -69,8 +68,9 @@ class UndoJournalWriter {
   const InPlaceFile& locked_;
   const Directory& directory_;
   const std::string name_;
-  std::optional<TemporaryName> temporary_;  // where a file cannot be without a name
+  TemporaryName temporary_;
   Descriptor descriptor_;
+  const bool has_temporary_name_;  // where a file cannot be without a name
   std::unique_ptr<File> file_;
   Sha256 digest_;
   std::uint64_t position_ = 0;
@@ -174,7 +174,7 @@ std::string undo_journal_file_name(const std::string& file_name) {
   return resolved_file_name(file_name) + std::string(kSuffix);
 }
 
-void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<ByteRange> ranges,
+bool write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<ByteRange> ranges,
                              std::uint64_t file_bytes_max) {
   for (ByteRange& range : ranges) {
     range.length = range.offset >= file.size() ? 0 : std::min(range.length, file.size() - range.offset);
@@ -192,10 +192,10 @@ void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<
       journal.bytes(piece);
     });
   }
-  journal.finish();
+  return journal.finish();
 }
 
-void write_insert_journal(const InPlaceFile& locked, File& file, std::uint64_t at, std::uint64_t insert_bytes,
+bool write_insert_journal(const InPlaceFile& locked, File& file, std::uint64_t at, std::uint64_t insert_bytes,
                           std::uint64_t offset, std::span<const std::byte> bytes) {
   const std::array ranges = {ByteRange{offset, bytes.size()}, first_probe(file, at), last_probe(file, at)};
   UndoJournalHeaderWire header = header_of(UndoJournalKind::kInsert, locked, ranges);
@@ -214,7 +214,7 @@ void write_insert_journal(const InPlaceFile& locked, File& file, std::uint64_t a
     journal.structure(probe);
     journal.bytes(found);
   }
-  journal.finish();
+  return journal.finish();
 }
 
 bool has_undo_journal(const std::string& file_name) {
@@ -238,11 +238,11 @@ void require_no_undo_journal(const std::string& file_name) {
                   undo_journal_file_name(file_name)));
 }
 
-void remove_undo_journal(const InPlaceFile& locked) {
+bool remove_undo_journal(const InPlaceFile& locked) {
   if (!locked.directory().remove_file(undo_journal_name(locked))) {
     throw Error(ErrorCode::kWriteFailed, fmt::format("{}: another process has removed it", undo_journal_name(locked)));
   }
-  locked.directory().sync();
+  return locked.directory().sync();
 }
 
 }  // namespace tzmark

@@ -66,18 +66,19 @@ std::string undo_journal_name(const InPlaceFile& locked);  // in its directory
 std::string temporary_journal_stem(const std::string& name);
 
 // Saves the file's bytes of the ranges, as far as it has them. file_bytes_max: how large the change makes the file.
-// Who may read the file may read what is saved of it.
-void write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<ByteRange> ranges,
-                             std::uint64_t file_bytes_max);
+// Who may read the file may read what is saved of it. Returns whether the journal's name is durable, as do those below.
+[[nodiscard]] bool write_overwrite_journal(const InPlaceFile& locked, File& file, std::vector<ByteRange> ranges,
+                                           std::uint64_t file_bytes_max);
 // Room of insert_bytes is to be made at a position, and then bytes are to be written at offset.
-void write_insert_journal(const InPlaceFile& locked, File& file, std::uint64_t at, std::uint64_t insert_bytes,
-                          std::uint64_t offset, std::span<const std::byte> bytes);
+[[nodiscard]] bool write_insert_journal(const InPlaceFile& locked, File& file, std::uint64_t at,
+                                        std::uint64_t insert_bytes, std::uint64_t offset,
+                                        std::span<const std::byte> bytes);
 
 // Whether anything has the journal's name, trusted or not.
 bool has_undo_journal(const std::string& file_name);
 // Throws TZE-ENV-007, and says what to do, if anything has the journal's name.
 void require_no_undo_journal(const std::string& file_name);
-void remove_undo_journal(const InPlaceFile& locked);
+[[nodiscard]] bool remove_undo_journal(const InPlaceFile& locked);
 
 // Undoes or finishes what an undo journal tells of, and removes it.
 Recovery recover_locked(InPlaceFile& locked, RecoverOptions options = {});

@@ -43,7 +43,7 @@ class UndoJournalTest : public EditTest {
     const InPlaceFile locked(name_);
     const auto file = locked.open();
     const std::uint64_t size = file->size();
-    write_overwrite_journal(locked, *file, {{0, 100}, {4'000, 200}}, size + 1'000);
+    EXPECT_TRUE(write_overwrite_journal(locked, *file, {{0, 100}, {4'000, 200}}, size + 1'000));
     for (const std::uint64_t at : {std::uint64_t{10}, std::uint64_t{4'100}, size}) {
       file->write_at(at, std::span<const std::byte>(Bytes(50, std::byte{7})));
     }

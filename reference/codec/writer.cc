@@ -18,13 +18,13 @@ namespace {
 
 // Renames the head last, since it is useless without its data. Between the two renames the old data has a temporary
 // name: FORMAT.md, appendix A, says how to recover from a kill at that moment.
-void commit_pair(const std::shared_ptr<const Directory>& directory, const NamesWait& wait, AtomicFile& head,
+bool commit_pair(const std::shared_ptr<const Directory>& directory, const NamesWait& wait, AtomicFile& head,
                  AtomicFile& data) {
   data.finish();
   head.finish();
   const std::array finished = {&data, &head};
   const auto until_both_have_their_names = NamesLock::take_or_keep(directory, wait, finished);
-  change_names(directory, [&](NameChanges& changes) {
+  return change_names(directory, [&](NameChanges& changes) {
     changes.place(data);
     changes.sync();
     changes.commit(head);
@@ -90,7 +90,7 @@ WriteResult write_tensors(File& file, const TensorTable& tensors, const TensorSo
 WriteResult write_file(const std::string& file_name, const TensorTable& tensors, const TensorSource& source,
                        const WriteOptions& options) {
   require_no_undo_journal(file_name);
-  const auto directory = std::make_shared<const Directory>(Directory::of(file_name));
+  const auto directory = directory_for(file_name, options.durability);
   AtomicFileIn output(directory, file_name, options.io_path, options.existing);
   std::optional<AtomicFileIn> data_output;
   if (options.detached_data) {
@@ -101,13 +101,10 @@ WriteResult write_file(const std::string& file_name, const TensorTable& tensors,
                   "data file: remove it first, or write to another name");
     }
   }
-  const WriteResult result =
+  WriteResult result =
       write_tensors(output.file(), tensors, source, options, data_output ? &data_output->file() : nullptr);
-  if (data_output) {
-    commit_pair(directory, options.names_wait, output, *data_output);
-  } else {
-    output.commit();
-  }
+  result.names_durable =
+      data_output ? commit_pair(directory, options.names_wait, output, *data_output) : output.commit();
   return result;
 }
 

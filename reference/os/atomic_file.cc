@@ -78,11 +78,28 @@ void give_attributes(const Directory& directory, const std::string& name, const 
   if (narrowed != mode && ::fchmod(fd, narrowed) != 0) throw_errno(ErrorCode::kWriteFailed, "fchmod");
 }
 
+// Returns the attributes of a new file. A umask cannot be read without changing it, so an empty file shows what umask
+// and directory give a new one.
+Attributes attributes_of_new_file(const std::shared_ptr<const Directory>& directory, const std::string& name) {
+  constexpr mode_t kMode = 0666;
+  const Descriptor unnamed = directory->create_without_name(kMode);
+  if (unnamed.get() >= 0) return Attributes::of(unnamed.get());
+  // It is closed before it is removed: FUSE renames an open file instead, which not all of its file systems can.
+  const TemporaryName temporary(directory, temporary_name_for(name));
+  return Attributes::of(directory->create(temporary.name(), kMode).get());
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(const std::string& final_name, std::string_view io_path, Existing existing)
-    : state_(std::make_unique<State>(std::make_shared<const Directory>(Directory::of(final_name)), final_name, io_path,
-                                     existing)) {}
+std::shared_ptr<const Directory> directory_for(const std::string& final_name, Durability durability) {
+  auto directory = std::make_shared<const Directory>(Directory::of(final_name));
+  if (durability == Durability::kRequired) directory->require_sync();
+  return directory;
+}
+
+AtomicFile::AtomicFile(const std::string& final_name, std::string_view io_path, Existing existing,
+                       Durability durability)
+    : state_(std::make_unique<State>(directory_for(final_name, durability), final_name, io_path, existing)) {}
 
 AtomicFile::AtomicFile(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
@@ -95,15 +112,14 @@ AtomicFile::State::State(std::shared_ptr<const Directory> opened, const std::str
     throw Error(ErrorCode::kOpenFailed, "the file exists already");
   }
   static_cast<void>(find_replaced(*state.directory, state.name));
-  // A umask cannot be read without changing it, so an empty file shows what umask and directory give a new one.
-  state.default_attributes = Attributes::of(create_unnamed(state.directory, state.name, 0666).get());
+  state.default_attributes = attributes_of_new_file(state.directory, state.name);
 
   // Only its owner can open it until finish sets the attributes.
   constexpr mode_t mode = S_IRUSR | S_IWUSR;
   state.temporary_file_name = temporary_name_for(final_name);
   state.temporary.emplace(state.directory, name_in_directory(state.temporary_file_name));
   // libcufile looks up the names of its files.
-  if (io_path != "gpudirect") state.descriptor = state.directory->create_without_name(mode);
+  if (io_path != "gpudirect") state.descriptor = create_without_name(*state.directory, *state.temporary, mode);
   if (state.descriptor.get() < 0) {
     const SignalsDeferred until_it_is_open;
     state.descriptor = state.directory->create(state.temporary->name(), mode);
@@ -135,10 +151,10 @@ void AtomicFile::finish() {
   state.descriptor = Descriptor();
 }
 
-void AtomicFile::commit() {
+bool AtomicFile::commit() {
   // The order matters: content, name, directory.
   finish();
-  change_names(state_->directory, [&](NameChanges& changes) { changes.commit(*this); });
+  return change_names(state_->directory, [&](NameChanges& changes) { changes.commit(*this); });
 }
 
 }  // namespace tzmark

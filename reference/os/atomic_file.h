@@ -27,6 +27,9 @@ struct AtomicFile::State {
   std::unique_ptr<File> file;
 };
 
+// Opens the directory of a file. Throws TZE-AVL-001 if durability is required and cannot be had there.
+std::shared_ptr<const Directory> directory_for(const std::string& final_name, Durability durability);
+
 // An atomic file in an open directory, which is that of final_name.
 class AtomicFileIn final : public AtomicFile {
  public:

@@ -139,6 +139,57 @@ TEST_F(AtomicFileTest, HasATemporaryNameWhereItNeedsOne) {
   }
 }
 
+// A security policy can forbid links where files without a name exist.
+TEST_F(AtomicFileTest, HasATemporaryNameWhereLinksAreRefused) {
+  for (const int error_number : {EACCES, EPERM}) {
+    const test::RefusedCall refused(test::RefusedCall::Call::kLink, error_number);
+    for (const Existing existing : {Existing::kRefuse, Existing::kReplace}) {
+      AtomicFile output(name_, "auto", existing);
+      EXPECT_THAT(directory_.entries(), ElementsAre(testing::StartsWith("out.tmp-")));
+      write_and_commit(output);
+      EXPECT_THAT(directory_.entries(), ElementsAre("out"));
+      EXPECT_EQ(test::read_whole(name_), content_);
+      std::filesystem::remove(name_);
+    }
+  }
+}
+
+TEST_F(AtomicFileTest, SaysThatTheNameIsNotDurableWhereDirectoriesCannotBeSynced) {
+  for (const int error_number : {EINVAL, EOPNOTSUPP, ENOSYS}) {
+    const test::RefusedCall refused(test::RefusedCall::Call::kSyncDirectory, error_number);
+    EXPECT_EQ(caught([&] { AtomicFile(name_, "auto", Existing::kReplace, Durability::kRequired); }),
+              failure(ErrorCode::kUnavailable));
+    EXPECT_THAT(directory_.entries(), IsEmpty());
+    AtomicFile output(name_);
+    output.file().write_at(0, std::span(content_));
+    EXPECT_FALSE(output.commit());
+    EXPECT_EQ(test::read_whole(name_), content_);
+    std::filesystem::remove(name_);
+  }
+  AtomicFile output(name_, "auto", Existing::kReplace, Durability::kRequired);
+  output.file().write_at(0, std::span(content_));
+  EXPECT_TRUE(output.commit());
+}
+
+TEST_F(AtomicFileTest, FailsIfTheSyncOfTheDirectoryFails) {
+  const test::RefusedCall refused(test::RefusedCall::Call::kSyncDirectory, EIO);
+  EXPECT_EQ(caught([&] { AtomicFile(name_, "auto", Existing::kReplace, Durability::kRequired); }),
+            failure(ErrorCode::kSyncFailed));
+  AtomicFile output(name_);
+  EXPECT_EQ(caught([&] { write_and_commit(output); }), failure(ErrorCode::kSyncFailed));
+}
+
+TEST_F(AtomicFileTest, LeavesNothingWhereNothingCanBeRenamed) {
+  for (const int error_number : {EPERM, ENOSYS, EOPNOTSUPP, EXDEV}) {
+    const test::RefusedCall refused(test::RefusedCall::Call::kRename, error_number);
+    {
+      AtomicFile output(name_);
+      EXPECT_THAT(test::message_of([&] { write_and_commit(output); }), testing::HasSubstr("cannot rename"));
+    }
+    EXPECT_THAT(directory_.entries(), IsEmpty());
+  }
+}
+
 TEST_F(AtomicFileTest, KeepsTheModeOfWhatItReplaces) {
   const test::RefusedCall refused(test::RefusedCall::Call::kOpenWithoutName, EOPNOTSUPP);
   test::write_whole(name_, earlier_);

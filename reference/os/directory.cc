@@ -138,6 +138,12 @@ bool Directory::give_name(int fd, const std::string& entry) const {
   return ::linkat(AT_FDCWD, path_of_descriptor(fd).c_str(), get(), entry.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
+bool Directory::can_give_name(int fd, const std::string& entry) const {
+  if (!give_name(fd, entry)) return false;
+  remove_file(entry);
+  return true;
+}
+
 Descriptor Directory::open_regular(const std::string& entry) const {
   Descriptor file = open_file(entry, O_RDONLY);
   if (file.get() < 0) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot open", path(entry)));
@@ -286,8 +292,21 @@ void Directory::remove_directory(const std::string& entry) const {
   throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot remove it", path(entry)));
 }
 
-void Directory::sync() const {
-  with_context(name_.empty() ? "." : name_, [&] { sync_descriptor(get()); });
+bool Directory::sync() const {
+  if (uninterrupted([&] { return ::fsync(get()); }) == 0) return true;
+  // EBADF: opened without the right to read it. Other errors say that something was lost.
+  if (is_unsupported(errno) || errno == EBADF) return false;
+  throw_errno(ErrorCode::kSyncFailed, fmt::format("{}: fsync", name_.empty() ? "." : name_));
+}
+
+void Directory::require_sync() const {
+  if (sync()) return;
+  throw Error(ErrorCode::kUnavailable, fmt::format("{}: durability is required, and {}", name_.empty() ? "." : name_,
+                                                   why_name_is_not_durable()));
+}
+
+std::string_view why_name_is_not_durable() {
+  return "the name cannot be made durable here (no fsync of this directory): a loss of power may undo the change";
 }
 
 std::string name_in_directory(const std::string& file_name) {
@@ -298,9 +317,9 @@ bool is_unsupported(int error_number) {
   return error_number == EINVAL || error_number == ENOSYS || error_number == EOPNOTSUPP;
 }
 
-// vfat answers EPERM, others EMLINK.
+// vfat answers EPERM, security policies EACCES, others EMLINK.
 bool is_link_unsupported(int error_number) {
-  return is_unsupported(error_number) || error_number == EPERM || error_number == EMLINK;
+  return is_unsupported(error_number) || error_number == EPERM || error_number == EACCES || error_number == EMLINK;
 }
 
 bool try_lock(int fd, Lock lock) {

@@ -61,6 +61,9 @@ class Directory {
   Descriptor create_without_name(mode_t mode) const;
   // Gives such a file a name that nothing has. Returns false and leaves errno set if that fails.
   bool give_name(int fd, const std::string& entry) const;
+  // Returns whether give_name would succeed, by trying it: a security policy may forbid links where files without a
+  // name exist. The file is lost.
+  bool can_give_name(int fd, const std::string& entry) const;
   // Opens a regular file. Throws TZE-ENV-001 for anything else.
   std::unique_ptr<File> read_file(const std::string& entry, std::string_view io_path) const;
   // Asks the system to drop what it has cached of a synced file, so that the next read comes from the device.
@@ -100,8 +103,11 @@ class Directory {
   // Returns whether there was a file to remove.
   bool remove_file(const std::string& entry) const;
   void remove_directory(const std::string& entry) const;  // which is empty
-  // Makes created, renamed and removed names durable.
-  void sync() const;
+  // Makes created, renamed and removed names durable. Returns false where nobody can ask for that: on file systems
+  // without fsync of directories (FUSE, 9p, some NFS), and in a directory that this process may not read.
+  [[nodiscard]] bool sync() const;
+  // Throws TZE-AVL-001 where sync returns false.
+  void require_sync() const;
 
  private:
   Directory(std::string name, Descriptor descriptor) : name_(std::move(name)), descriptor_(std::move(descriptor)) {}

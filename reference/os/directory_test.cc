@@ -42,7 +42,7 @@ TEST_F(DirectoryTest, KeepsItsFilesWhateverItsNameLeadsTo) {
   directory.rename("file", "other");
   EXPECT_FALSE(directory.is_name_of("file", created.get()));
   EXPECT_TRUE(directory.is_name_of("other", created.get()));
-  directory.sync();
+  EXPECT_TRUE(directory.sync());
   EXPECT_TRUE(fs::exists(around_ / "moved/other"));
   EXPECT_TRUE(directory.remove_file("other"));
   EXPECT_FALSE(directory.has("other"));
@@ -70,7 +70,7 @@ TEST_F(DirectoryTest, IsThereOrAnError) {
   EXPECT_EQ(caught([&] { Directory(around_ / "none"); }), failure(ErrorCode::kOpenFailed));
   write_whole(around_ / "file", content_);
   EXPECT_EQ(caught([&] { Directory(around_ / "file"); }), failure(ErrorCode::kOpenFailed));
-  EXPECT_EQ(caught([] { Directory::of("name without a directory").sync(); }), test::Caught{});
+  EXPECT_EQ(caught([] { EXPECT_TRUE(Directory::of("name without a directory").sync()); }), test::Caught{});
   EXPECT_FALSE(Directory(around_.name()).has(std::string(1000, 'n')));
   EXPECT_EQ(caught([&] { Directory(around_.name()).rename("none", "other"); }), failure(ErrorCode::kWriteFailed));
   EXPECT_EQ(name_in_directory(around_ / "file"), "file");

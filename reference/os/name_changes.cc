@@ -126,7 +126,7 @@ void NameChanges::replace_by_link(AtomicFile& file, Change& change) {
     refuse_to_lose();
   }
   // The file system may keep the new name below and lose the old file's, unless that is durable first.
-  directory_->sync();
+  sync();
   if (!directory_->try_rename(AtomicFileIn::state(file).temporary->name(), change.name)) {
     throw_errno(ErrorCode::kWriteFailed, "cannot replace the file");
   }
@@ -149,7 +149,9 @@ void NameChanges::commit(AtomicFile& last) {
     const std::string& temporary = state.temporary->name();
     if (state.existing == AtomicFile::Existing::kReplace) {
       if (is_special(*directory_, state.name)) refuse_special_entry();
-      if (!directory_->try_rename(temporary, state.name)) refuse_name();
+      if (!directory_->try_rename(temporary, state.name)) {
+        throw_errno(ErrorCode::kWriteFailed, "cannot rename the finished file to this name");
+      }
     } else if (!directory_->try_rename_no_replace(temporary, state.name)) {
       refuse_name();
     }
@@ -160,7 +162,7 @@ void NameChanges::commit(AtomicFile& last) {
   // The caller's message names a single file; one of several is named here.
   changes_.empty() ? give_name() : with_context(state.name, give_name);
   std::vector<Change> changes = std::exchange(changes_, {});
-  directory_->sync();
+  sync();
   for (Change& change : changes) {
     if (change.kind == Change::Kind::kNamed) continue;
     removed_at_end_.push_back(std::move(change.kind == Change::Kind::kLinked ? change.name : change.temporary));
@@ -169,7 +171,7 @@ void NameChanges::commit(AtomicFile& last) {
     with_context("the new files are complete, but an old file could not be removed",
                  [&] { directory_->remove_file(name); });
   }
-  if (!removed_at_end_.empty()) directory_->sync();
+  if (!removed_at_end_.empty()) sync();
 }
 
 bool NameChanges::is_taken_back(const Change& change) {
@@ -177,7 +179,8 @@ bool NameChanges::is_taken_back(const Change& change) {
     case Change::Kind::kNone:
       return true;
     case Change::Kind::kNamed:
-      return directory_->try_rename(change.name, change.temporary);
+      // Where it got its name by a link, it may not be possible to rename it.
+      return ::unlinkat(directory_->get(), change.name.c_str(), 0) == 0;
     case Change::Kind::kExchanged:
       return directory_->try_exchange(change.temporary, change.name);
     case Change::Kind::kReplaced:
@@ -201,7 +204,7 @@ std::string NameChanges::take_back() {
       continue;
     }
     // The temporary name belongs to the new file again.
-    if (change.kind == Change::Kind::kNamed || change.kind == Change::Kind::kExchanged) {
+    if (change.kind == Change::Kind::kExchanged) {
       ::unlinkat(directory_->get(), change.temporary.c_str(), 0);
     }
   }

@@ -29,7 +29,9 @@ class NameChanges {
   // Gives a finished file, not placed yet, a second name that commit removes.
   void link(const AtomicFile& file, const std::string& name);
   // Makes the changes so far durable.
-  void sync() { directory_->sync(); }
+  void sync() { names_durable_ = directory_->sync() && names_durable_; }
+  // Returns whether the file system made them durable whenever it was asked to.
+  bool names_durable() const { return names_durable_; }
   // Makes commit remove an old file after all other changes.
   void remove_at_end(std::string name) { removed_at_end_.push_back(std::move(name)); }
   // Gives the last file its name by one rename; after that nothing is undone. Throws if an old file cannot be removed
@@ -59,16 +61,19 @@ class NameChanges {
 
   const SignalsDeferred deferred_;
   const std::shared_ptr<const Directory> directory_;
+  bool names_durable_ = true;
   std::vector<Change> changes_;
   std::vector<std::string> removed_at_end_;
 };
 
 // Calls action with a NameChanges and undoes its changes if it throws. The error then names what could not be undone.
+// Returns whether the changes are durable.
 template <typename Action>
-void change_names(std::shared_ptr<const Directory> directory, Action&& action) {
+bool change_names(std::shared_ptr<const Directory> directory, Action&& action) {
   NameChanges changes(std::move(directory));
   try {
     action(changes);
+    return changes.names_durable();
   } catch (const Error& error) {
     const std::string remains = changes.take_back();
     if (remains.empty()) throw;

@@ -125,14 +125,21 @@ std::string temporary_name_for(const std::string& name) {
   return fmt::format("{}.tmp-{:08x}", name, random());
 }
 
+Descriptor create_without_name(const Directory& directory, const TemporaryName& temporary, mode_t mode) {
+  const Descriptor probe = directory.create_without_name(mode);
+  if (probe.get() < 0 || !directory.can_give_name(probe.get(), temporary.name())) return Descriptor();
+  return directory.create_without_name(mode);
+}
+
 Descriptor create_unnamed(const std::shared_ptr<const Directory>& directory, const std::string& name, mode_t mode) {
   Descriptor created = directory->create_without_name(mode);
   if (created.get() >= 0) return created;
   const TemporaryName temporary(directory, temporary_name_for(name));
   const SignalsDeferred until_it_has_no_name;
-  created = directory->create(temporary.name(), mode);
+  // If it cannot be removed while it is open, it is closed before the name removes it.
+  Descriptor named = directory->create(temporary.name(), mode);
   directory->remove_file(temporary.name());
-  return created;
+  return named;
 }
 
 SignalsDeferred::SignalsDeferred() {

@@ -249,10 +249,10 @@ SafetensorsWriteResult write_one(const std::string& file_name, const TensorTable
   }
   const Plan plan(tensors, options, 0);
   const ShardPlan& shard = plan.shards().front();
-  AtomicFile output(file_name, options.io_path, options.existing);
+  AtomicFile output(file_name, options.io_path, options.existing, options.durability);
   write_shard(output.file(), shard, tensors, source, options);
-  output.commit();
-  return {{file_name}, shard.file_bytes};
+  const bool is_durable = output.commit();
+  return {{file_name}, shard.file_bytes, is_durable};
 }
 
 // The names of a set of shards and its index, all in one folder.
@@ -286,7 +286,7 @@ class ShardedOutput {
       : names_(names),
         plan_(plan),
         options_(options),
-        directory_(std::make_shared<const Directory>(Directory::of(names.folder + names.index))),
+        directory_(directory_for(names.folder + names.index, options.durability)),
         index_(make_file(names.index)) {
     for (const std::string& name : names_.shards) refuse_existing(name);
     old_files_ = safetensors::files_of_index(*directory_, names_.index);
@@ -308,15 +308,16 @@ class ShardedOutput {
     write_index(*index_, names_.shards);
   }
 
-  // Renames all files. At any time the index names complete shards of a single model.
-  void commit() {
+  // Renames all files. At any time the index names complete shards of a single model. Returns whether the names are
+  // durable.
+  bool commit() {
     std::vector<AtomicFile*> finished;
     for (const auto& shard : shards_) finished.push_back(shard.get());
     finished.push_back(index_.get());
     const auto until_all_have_their_names = NamesLock::take_or_keep(directory_, options_.names_wait, finished);
     // Another process may have replaced the model since the constructor read its index.
     old_files_ = safetensors::files_of_index(*directory_, names_.index);
-    change_names(directory_, [&](NameChanges& changes) {
+    return change_names(directory_, [&](NameChanges& changes) {
       // The old index must never name new shards: a temporary index names them while they are renamed.
       if (old_set_is_in_the_way()) place_under_other_names(changes);
       for (const auto& shard : shards_) changes.place(*shard);
@@ -399,7 +400,7 @@ SafetensorsWriteResult write_sharded(const std::string& file_name, const TensorT
   result.file_bytes += plan.serialize_index(names.shards).size();
   ShardedOutput output(names, plan, options);
   output.write(tensors, source);
-  output.commit();
+  result.names_durable = output.commit();
   return result;
 }
 

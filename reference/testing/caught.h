@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <ostream>
+#include <string>
 
 #include "tzmark/error.h"
 
@@ -36,6 +37,17 @@ inline Caught caught(const std::function<void()>& action) {
     action();
   } catch (const Error& error) {
     return {error.code(), error.offset()};
+  }
+  return {};
+}
+
+// The message of the Error that an action throws; empty if it throws none.
+template <typename Action>
+std::string message_of(Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.message();
   }
   return {};
 }

@@ -22,6 +22,7 @@
 
 #include "tzmark/buffer.h"
 #include "tzmark/format.h"
+#include "tzmark/io.h"
 #include "tzmark/memory.h"
 
 namespace tzmark {
@@ -115,6 +116,7 @@ struct CheckpointOptions {
   // written, and one that cannot fit throws TZE-ENV-006 before it copies anything.
   std::uint64_t memory_limit_bytes = 0;
   Existing existing = Existing::kExchange;
+  Durability durability = Durability::kIfPossible;  // kRequired: fails before anything is written
   Retention retention;
 
   // Throws kUsage for invalid options. Called by everything that writes checkpoints.
@@ -135,6 +137,9 @@ struct WriteReport {
   std::uint64_t drain_ns = 0;      // until the last file of this rank was durable
   std::uint64_t commit_ns = 0;     // then until the checkpoint and `latest` were durable
   std::uint64_t retention_ns = 0;  // verifying and deleting
+  // Of the first rank: whether a loss of power cannot undo the names. false: the file system has no fsync of
+  // directories.
+  bool names_durable = false;
   // Sentences: what was not deleted, and which older checkpoints failed verification. Not errors.
   std::vector<std::string> warnings;
 };
@@ -292,9 +297,9 @@ CleanedCheckpoints clean_stale_checkpoints(const std::string& parent);
 //   Replicated       takes rank 0's tensors; all ranks must be equal
 //   ZeroPartitioned  takes all tensors; those of several ranks must be equal. Resharded by bytes
 //   TensorParallel   joined or cut along split_dims, as are optimizer tensors NAME.ANYTHING of the shape of NAME
-void consolidate_checkpoint(const std::string& directory, const std::string& out_directory,
-                            const CheckpointReadOptions& from = {}, const CheckpointOptions& to = {});
-void reshard_checkpoint(const std::string& directory, const std::string& out_directory, std::uint32_t world_size,
-                        const CheckpointReadOptions& from = {}, const CheckpointOptions& to = {});
+WriteReport consolidate_checkpoint(const std::string& directory, const std::string& out_directory,
+                                   const CheckpointReadOptions& from = {}, const CheckpointOptions& to = {});
+WriteReport reshard_checkpoint(const std::string& directory, const std::string& out_directory, std::uint32_t world_size,
+                               const CheckpointReadOptions& from = {}, const CheckpointOptions& to = {});
 
 }  // namespace tzmark

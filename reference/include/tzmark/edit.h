@@ -48,6 +48,9 @@ struct Growth {
   std::uint64_t inserted_bytes = 0;  // inserted by the file system, without moving data
   std::uint64_t copied_bytes = 0;    // copied because the file system could not insert
   std::uint64_t elapsed_ns = 0;      // total, including syncs
+  // false: the file system has no fsync of directories, so a loss of power in the middle of the edit could not be
+  // recovered from.
+  bool names_durable = true;
   bool owner_kept = true;  // false: the copy has a new owner or group, as the caller could not set the old one
 };
 
@@ -68,6 +71,7 @@ struct EditOptions {
   std::optional<KeySource> key;  // a new name or kind requires new hashes, for which the data is decrypted
   KeyDerivationLimits key_derivation_limits;
   std::string io_path = "auto";
+  Durability durability = Durability::kIfPossible;
   Progress progress;  // bytes of data that are read
 };
 

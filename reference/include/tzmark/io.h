@@ -158,6 +158,13 @@ std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std
 // Copies bytes from one file to another in pieces. REQUIRES: the ranges do not overlap if both are the same file.
 void copy_bytes(File& from, std::uint64_t from_offset, File& to, std::uint64_t to_offset, std::uint64_t bytes);
 
+// Whether to write where the durability of a name cannot be asked for: on file systems without fsync of directories
+// (FUSE, 9p, some NFS). The result then says so. An error of fsync is always an error.
+enum class Durability : std::uint8_t { kIfPossible, kRequired };
+
+// Returns the end of a sentence, for a warning about a result that says so.
+std::string_view why_name_is_not_durable();
+
 // A file that appears under its name complete, or not at all. It is written without a name, or under a temporary one
 // (NAME.tmp- and eight hex digits) if the file system or the path requires it, then synced and renamed, and the
 // directory is synced. If it is destroyed without commit, it leaves nothing behind; a process that is killed may leave
@@ -169,13 +176,13 @@ void copy_bytes(File& from, std::uint64_t from_offset, File& to, std::uint64_t t
 // not followed. Only a regular file is replaced.
 //
 // Thread-safety: for one thread at a time, except for file(). Errors: TZE-ENV rules; TZE-AVL-001 if kRefuse is asked
-// for and the file system cannot rename without replacing.
+// for and the file system cannot rename without replacing, or if kRequired is asked for and cannot be had.
 class AtomicFile {
  public:
   enum class Existing { kReplace, kRefuse };
 
   explicit AtomicFile(const std::string& final_name, std::string_view io_path = "auto",
-                      Existing existing = Existing::kReplace);
+                      Existing existing = Existing::kReplace, Durability durability = Durability::kIfPossible);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -184,8 +191,8 @@ class AtomicFile {
   File& file();
   // Syncs and closes the file. Only the rename remains.
   void finish();
-  // Finishes the file, renames it, and syncs the directory.
-  void commit();
+  // Finishes the file, renames it, and syncs the directory. Returns whether the name is durable.
+  bool commit();
 
  protected:
   struct State;

@@ -141,12 +141,14 @@ struct SafetensorsWriteOptions {
   std::string io_path = "auto";
   AtomicFile::Existing existing = AtomicFile::Existing::kReplace;
   NamesWait names_wait = {};  // of the sharded form, whose files get their names together
-  Progress progress;          // bytes of tensor data
+  Durability durability = Durability::kIfPossible;
+  Progress progress;  // bytes of tensor data
 };
 
 struct SafetensorsWriteResult {
   std::vector<std::string> file_names;  // the index last, if there is one
   std::uint64_t file_bytes;             // of all of them
+  bool names_durable = false;           // whether a loss of power cannot undo the new names
 };
 
 // Writes a model. Throws ST-018, before it writes anything, for what a safetensors file cannot hold: meta tensors,

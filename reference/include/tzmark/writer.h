@@ -37,12 +37,14 @@ struct WriteOptions {
   std::string io_path = "auto";
   AtomicFile::Existing existing = AtomicFile::Existing::kReplace;
   NamesWait names_wait = {};  // of detached data, whose two files get their names together
+  Durability durability = Durability::kIfPossible;
   Progress progress;
 };
 
 struct WriteResult {
   Layout layout;
-  std::uint64_t file_bytes;  // including detached data
+  std::uint64_t file_bytes;    // including detached data
+  bool names_durable = false;  // of write_file: whether a loss of power cannot undo the new names
 };
 
 // Returns the lowest layout that can hold the tensors; of data version 5, the released one. reason, if given, receives

@@ -28,7 +28,7 @@ struct Plan {
 };
 
 Plan plan;
-std::array<std::atomic<int>, 11> refused{};
+std::array<std::atomic<int>, 13> refused{};
 std::atomic<int> refused_rings = 0;
 std::atomic<unsigned> refused_ring_flags = 0;
 
@@ -140,6 +140,10 @@ bool is_of(const Call& call, RefusedCall::Call kind) {
       return function == "renameat2" && (call.flags & RENAME_EXCHANGE) == 0;
     case RefusedCall::Call::kLink:
       return function == "linkat";
+    case RefusedCall::Call::kRename:
+      return function.starts_with("renameat");
+    case RefusedCall::Call::kSyncDirectory:
+      return call.kind == Call::Kind::kSyncDirectory;
     case RefusedCall::Call::kChangeOwner:
       return function == "fchown";
     case RefusedCall::Call::kRegisterBuffers:

@@ -92,7 +92,9 @@ class RefusedCall {
     kExchange,      // renameat2 with RENAME_EXCHANGE
     kRenameToFree,  // renameat2 with RENAME_NOREPLACE
     kLink,          // linkat
-    kChangeOwner,   // fchown
+    kRename,        // with and without flags
+    kSyncDirectory,
+    kChangeOwner,  // fchown
   };
   RefusedCall(Call call, int error_number);
   RefusedCall(const RefusedCall&) = delete;

@@ -88,17 +88,6 @@ inline std::map<std::string, std::pair<std::string, std::vector<std::uint64_t>>>
   return all;
 }
 
-// The message of the Error that an action throws; empty if it throws none.
-template <typename Action>
-std::string message_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return {};
-}
-
 // Ranks that are threads of one process.
 class ThreadGroup {
  public:

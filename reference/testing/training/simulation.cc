@@ -60,7 +60,7 @@ void make_durable_directory(const std::string& name) {
   std::filesystem::path path = name;
   if (!path.has_filename()) path = path.parent_path();  // it ends in a slash
   const Directory parent = Directory::of(path);
-  if (parent.make_directory(path.filename())) parent.sync();
+  if (parent.make_directory(path.filename())) static_cast<void>(parent.sync());  // a save says so
 }
 
 class Simulation {

@@ -52,7 +52,8 @@ json to_json(const SimulatedSave& save) {
           {"drain_ns", save.report.drain_ns},
           {"commit_ns", save.report.commit_ns},
           {"retention_ns", save.report.retention_ns},
-          {"file_bytes", save.report.file_bytes}};
+          {"file_bytes", save.report.file_bytes},
+          {"names_durable", save.report.names_durable}};
 }
 
 json machine_facts() {
