@@ -239,6 +239,7 @@ PyObject* wait(PyObject* self, PyObject*) {
     set(result, "commit_ns", number(report.commit_ns));
     set(result, "retention_ns", number(report.retention_ns));
     set(result, "names_durable", truth(report.names_durable));
+    set(result, "commit", text(std::string(commit_method_name(report.commit))));
     Ref warnings = own(PyList_New(0));
     for (const std::string& warning : report.warnings) append(warnings, text(warning));
     set(result, "warnings", warnings);
@@ -278,18 +279,24 @@ PyObject* reserve(PyObject* self, PyObject* arguments) {
 
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   std::uint64_t keep_latest = 0, keep_every = 0, memory_limit = 0;
-  const char *format = nullptr, *io = nullptr;
+  const char *format = nullptr, *io = nullptr, *commit = nullptr;
   PyObject* layout = nullptr;
   int sha256 = 1, require_durable = 0;
   unsigned threads = 0;
-  static char* names[] = {const_cast<char*>("keep_latest"),     const_cast<char*>("keep_every"),
-                          const_cast<char*>("format"),          const_cast<char*>("layout"),
-                          const_cast<char*>("sha256"),          const_cast<char*>("io"),
-                          const_cast<char*>("threads"),         const_cast<char*>("memory_limit_bytes"),
-                          const_cast<char*>("require_durable"), nullptr};
-  if (PyArg_ParseTupleAndKeywords(arguments, keywords, "O&O&sOpsO&O&p:Checkpointer", names, convert_u64, &keep_latest,
+  static char* names[] = {const_cast<char*>("keep_latest"),
+                          const_cast<char*>("keep_every"),
+                          const_cast<char*>("format"),
+                          const_cast<char*>("layout"),
+                          const_cast<char*>("sha256"),
+                          const_cast<char*>("io"),
+                          const_cast<char*>("threads"),
+                          const_cast<char*>("memory_limit_bytes"),
+                          const_cast<char*>("require_durable"),
+                          const_cast<char*>("commit"),
+                          nullptr};
+  if (PyArg_ParseTupleAndKeywords(arguments, keywords, "O&O&sOpsO&O&ps:Checkpointer", names, convert_u64, &keep_latest,
                                   convert_u64, &keep_every, &format, &layout, &sha256, &io, convert_unsigned, &threads,
-                                  convert_u64, &memory_limit, &require_durable) == 0) {
+                                  convert_u64, &memory_limit, &require_durable, &commit) == 0) {
     return nullptr;
   }
   return guarded({}, [&] {
@@ -306,6 +313,9 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     }
     options.sha256 = sha256 != 0;
     options.io_path = io;
+    const auto method = commit_method_from_name(commit);
+    if (!method) throw Error(ErrorCode::kUsage, "commit is \"auto\", \"rename\" or \"marker\"");
+    options.commit = *method;
     options.threads = threads;
     options.memory_limit_bytes = memory_limit;
     if (require_durable != 0) options.durability = Durability::kRequired;

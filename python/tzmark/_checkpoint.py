@@ -52,7 +52,7 @@ class WriteReport:
     Bytes: of the snapshot, and of the files of this rank. Nanoseconds: until the files were durable, then until the
     checkpoint was, then for verifying and deleting old ones. ``names_durable`` is False where the file system has no
     fsync of directories, so that a loss of power may undo the names. ``warnings`` says that, what was not deleted, and
-    which older checkpoints are damaged.
+    which older checkpoints are damaged. ``commit``: "rename" or "marker", as was used; "auto" if nothing was written.
     """
 
     snapshot_bytes: int
@@ -61,6 +61,7 @@ class WriteReport:
     commit_ns: int
     retention_ns: int
     names_durable: bool
+    commit: str
     warnings: tuple[str, ...]
 
 
@@ -85,6 +86,8 @@ class Checkpointer:
     format: "safetensors" or "tensors"; layout and sha256 are for the latter. threads: for copying and writing; 0 = one
     per core. memory_limit_bytes: for the copy and the buffers; a save that cannot fit is refused. require_durable: a
     save fails, before it writes anything, where names cannot be made durable.
+    commit: "rename" writes under a temporary name; "marker" writes under the final one and commit.json last, for mounts
+    of object stores that cannot rename directories; "auto" finds out.
 
     Several ranks: rank, world_size, and ``barrier(ok)``, which waits until every rank has called it and returns whether
     all passed True. It is called by the constructor, and later from a background thread, so it needs a communicator
@@ -108,6 +111,7 @@ class Checkpointer:
         threads: int = 0,
         memory_limit_bytes: int = 0,
         require_durable: bool = False,
+        commit: str = "auto",
         rank: int | None = None,
         world_size: int | None = None,
         barrier: Callable[[bool], bool] | None = None,
@@ -148,6 +152,7 @@ class Checkpointer:
             threads,
             memory_limit_bytes,
             require_durable,
+            commit,
         )
         self._session = self._begin()
         _open.add(self)

@@ -80,6 +80,7 @@ class Checkpointer:
         threads: int,
         memory_limit_bytes: int,
         require_durable: bool,
+        commit: str,
     ) -> Checkpointer: ...
     def save(
         self,

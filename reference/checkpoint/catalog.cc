@@ -9,6 +9,7 @@
 
 #include "checkpoint/names.h"
 #include "checkpoint/removal.h"
+#include "checkpoint/unfinished.h"
 #include "io/paths.h"
 
 namespace tzmark {
@@ -27,6 +28,7 @@ CheckpointInfo info_of(const std::string& directory, const checkpoint::CommitRec
   info.file_count = commit.files.size();
   for (const checkpoint::FileRecord& file : commit.files) info.file_bytes += file.digest.bytes;
   info.origin = commit.origin;
+  info.commit = commit.method;
   return info;
 }
 
@@ -41,6 +43,11 @@ std::optional<CheckpointInfo> look_at(const Directory& parent, const std::string
     return info;
   }
   const Directory directory = parent.open_directory(name);
+  if (checkpoint::marker_of(directory, name) == checkpoint::Marker::kUnfinished) {
+    info.status = CheckpointInfo::Status::kTemporary;
+    info.problem = "unfinished save or deletion, without a rename";
+    return info;
+  }
   const auto has = [&](std::string_view entry) { return directory.kind(std::string(entry)) == EntryKind::kFile; };
   if (has(checkpoint::kCommitName)) {
     try {
@@ -113,6 +120,27 @@ CheckpointInfo verify(const StoredCheckpoint& stored) {
   return info_of(stored.directory(), *stored.commit());
 }
 
+namespace {
+
+// Removes a directory with a marked temporary name. Returns false if a process works on it.
+bool clean_temporary(const Directory& parent, const std::string& name) {
+  const auto locked = parent.lock_directory(name, Lock::kAlone);
+  if (!locked) {
+    // Saves and deletions in progress have closed theirs.
+    if (!parent.is_open_to_others(name)) return false;
+    throw Error(ErrorCode::kFileLocked,
+                fmt::format("{}: not deleted: another process has locked it", parent.path(name)));
+  }
+  // It may be an old checkpoint whose successor's name is not durable yet. A sync makes durable the temporary names of
+  // those directories only that were locked before it. Where directories cannot be synced, the save has said so.
+  static_cast<void>(parent.sync());
+  remove_content(*locked);
+  parent.remove_directory(name);
+  return true;
+}
+
+}  // namespace
+
 }  // namespace checkpoint
 
 std::vector<CheckpointInfo> list_checkpoints(const std::string& parent) { return checkpoint::list(Directory(parent)); }
@@ -130,6 +158,8 @@ std::optional<std::string> read_latest_checkpoint(const std::string& parent) {
   const std::string latest(checkpoint::kLatestName);
   if (!within.has(latest)) return std::nullopt;
   std::string name = read_small_file(within, latest, kLatestBytesMax);
+  // Where files cannot be renamed, it is written in place, and a save can die in between.
+  if (name.empty()) return std::nullopt;
   if (name.ends_with('\n')) name.pop_back();
   const std::string directory = fmt::format("{}/{}", parent, name);
   try {
@@ -149,30 +179,21 @@ CleanedCheckpoints clean_stale_checkpoints(const std::string& parent) {
   const Directory within(parent);
   CleanedCheckpoints cleaned;
   for (const DirectoryEntry& entry : within.list()) {
-    if (entry.kind != EntryKind::kDirectory || !checkpoint::is_temporary_name(entry.name)) continue;
+    if (entry.kind != EntryKind::kDirectory) continue;
     const std::string name = within.path(entry.name);
-    if (!checkpoint::is_marked_name(entry.name)) {
+    if (checkpoint::is_temporary_name(entry.name) && !checkpoint::is_marked_name(entry.name)) {
       cleaned.kept.push_back(fmt::format("{}: not deleted: its name lacks the mark of a save", name));
       continue;
     }
-    const auto locked = within.lock_directory(entry.name, Lock::kAlone);
-    if (!locked) {
-      // Saves and deletions in progress have closed theirs.
-      if (within.is_open_to_others(entry.name)) {
-        cleaned.kept.push_back(fmt::format("{}: not deleted: another process has locked it", name));
-      }
-      continue;
+    try {
+      const bool is_removed = checkpoint::is_temporary_name(entry.name)
+                                  ? checkpoint::clean_temporary(within, entry.name)
+                                  : checkpoint::clean_unfinished(within, entry.name);
+      if (is_removed) cleaned.removed.push_back(name);
+    } catch (const Error& error) {
+      // One that cannot be removed must not keep a program from starting.
+      cleaned.kept.push_back(error.message());
     }
-    if (const auto foreign = checkpoint::foreign_entry(*locked)) {
-      cleaned.kept.push_back(fmt::format("{}: not deleted: it contains '{}', which no save writes", name, *foreign));
-      continue;
-    }
-    // It may be an old checkpoint whose successor's name is not durable yet. A sync makes durable the temporary names
-    // of those directories only that were locked before it.
-    static_cast<void>(within.sync());
-    checkpoint::remove_content(*locked);
-    within.remove_directory(entry.name);
-    cleaned.removed.push_back(name);
   }
   return cleaned;
 }

@@ -133,6 +133,14 @@ CheckpointOrigin origin_of(const Json& json, ErrorCode code) {
   return origin;
 }
 
+// Older releases recorded none, and renamed.
+CommitMethod method_of(const Json& json, ErrorCode code) {
+  if (!json.contains("commit")) return CommitMethod::kRename;
+  const auto method = commit_method_from_name(string_member(json, "commit", code));
+  if (!method || *method == CommitMethod::kAuto) throw Error(code, "commit is neither rename nor marker");
+  return *method;
+}
+
 std::string serialize_with_digest(Json json) {
   json[kOwnDigest] = hex(digest_of(json));
   return serialize(json);
@@ -153,6 +161,7 @@ std::string serialize_commit(const CommitRecord& record) {
                {"step", record.step},
                {"world_size", record.world_size},
                {"committed_unix_ns", record.committed_unix_ns},
+               {"commit", commit_method_name(record.method)},
                {"files", files_json(record.files)}};
   add_origin(json, record.origin);
   return serialize_with_digest(std::move(json));
@@ -168,7 +177,8 @@ CommitRecord parse_commit(std::string_view text) {
                         unsigned_member<std::uint32_t>(json, "world_size", kCode),
                         unsigned_member<std::uint64_t>(json, "committed_unix_ns", kCode),
                         files_of(member(json, "files", kCode), kCode),
-                        origin_of(json, kCode)};
+                        origin_of(json, kCode),
+                        method_of(json, kCode)};
   });
 }
 

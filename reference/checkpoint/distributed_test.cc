@@ -272,6 +272,33 @@ std::string what_two_ranks_miss(const std::string& directory, bool newest_only) 
   return {};
 }
 
+TEST(SaveDistributed, CommitsByAMarker) {
+  for (const bool fails : {false, true}) {
+    const test::TestDirectory directory;
+    CheckpointOptions options;
+    options.commit = CommitMethod::kMarker;
+    ThreadGroup group("id-1", 3);
+    Ranks ranks(3, options);
+    ranks.save_rank(0, directory / "a", 5, group.group());
+    ranks.save_rank(1, directory / "a", 5, group.group());
+    if (fails) {
+      ranks[2].decline(group.group());
+    } else {
+      ranks.save_rank(2, directory / "a", 5, group.group());
+    }
+    const std::vector<std::string> messages = ranks.wait();
+    if (fails) {
+      EXPECT_THAT(messages, testing::Contains(HasSubstr("another rank has failed")));
+      EXPECT_THAT(directory.entries(), testing::IsEmpty());
+      continue;
+    }
+    EXPECT_THAT(messages, ElementsAre("", "", ""));
+    EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
+    EXPECT_EQ(verify_checkpoint(directory / "a").commit, CommitMethod::kMarker);
+    EXPECT_EQ(test::content_of(load_distributed_checkpoint(directory / "a", 2, 3).model), model_of(2, 5).content());
+  }
+}
+
 TEST(SaveDistributed, LosesNothingWhenThePowerGoesAtAnyCall) {
   CheckpointOptions options;
   options.threads = 1;
@@ -281,10 +308,13 @@ TEST(SaveDistributed, LosesNothingWhenThePowerGoesAtAnyCall) {
     ranks.save(directory, step, group);
     EXPECT_THAT(ranks.wait(), ElementsAre("", ""));
   };
-  for (const std::string new_name : {"/old", "/new"}) {
+  for (const auto& [new_name, commit] : {std::pair<std::string, CommitMethod>{"/old", CommitMethod::kRename},
+                                         {"/new", CommitMethod::kRename},
+                                         {"/new", CommitMethod::kMarker}}) {
+    options.commit = commit;
     test::PowerLossScenario scenario;
     scenario.prepare = [&](const std::string& directory) { save(directory + "/old", 1); };
-    scenario.change = [&](const std::string& directory) { save(directory + new_name, 2); };
+    scenario.change = [&, name = new_name](const std::string& directory) { save(directory + name, 2); };
     scenario.makes_names_durable = false;
     scenario.judge = [](const std::string& directory, const test::Outcome& outcome) {
       return what_two_ranks_miss(directory, outcome.is_finished);

@@ -37,6 +37,11 @@ std::vector<Scenario> scenarios() {
     all.push_back({"/old", options});
     options.retention.keep_latest = 1;
     all.push_back({"/new", options});
+    if (format == CheckpointOptions::Format::kTensors) continue;
+    options.commit = CommitMethod::kMarker;
+    all.push_back({"/new", options});
+    options.retention.keep_latest = 0;
+    all.push_back({"/new", options});
   }
   return all;
 }
@@ -139,6 +144,128 @@ TEST(WithoutSyncOfDirectories, SavesAndSaysThatNamesAreNotDurable) {
   }
 }
 
+bool renames_directory(const Call& call, std::string_view ending = "") {
+  return call.function.starts_with("renameat") && std::filesystem::is_directory(call.path) &&
+         call.path.ends_with(ending);
+}
+
+// As gcsfuse, mountpoint-s3 and others do.
+TEST(WithoutRenameOfDirectories, CommitsByAMarker) {
+  for (const int error_number : {EMFILE, ENOSYS, EXDEV}) {
+    const test::TestDirectory directory(test::fastest_directory());
+    const test::SystemCalls faults([&](const Call& call) -> test::Reply {
+      return renames_directory(call) ? test::Reply::failure(error_number) : true;
+    });
+    CheckpointOptions options;
+    options.retention.keep_latest = 1;
+    AsyncCheckpointer checkpointer(options);
+    for (const std::uint64_t step : {1, 2, 3}) {
+      const std::string name = directory / ("step-" + std::to_string(step));
+      checkpointer.save(name, small_model(step), small_optimizer(step), state_at(step));
+      const WriteReport report = checkpointer.wait();
+      EXPECT_EQ(report.commit, CommitMethod::kMarker);
+      EXPECT_THAT(report.warnings, IsEmpty());
+      EXPECT_EQ(verify_checkpoint(name).commit, CommitMethod::kMarker);
+    }
+    EXPECT_THAT(directory.entries(), ElementsAre("latest", "step-3"));
+    EXPECT_EQ(read_latest_checkpoint(directory.name()), directory / "step-3");
+
+    checkpointer.save(directory / "step-3", small_model(4), {}, state_at(4));
+    EXPECT_THAT(test::message_of([&] { checkpointer.wait(); }), testing::HasSubstr("existing checkpoint kept"));
+    EXPECT_EQ(verify_checkpoint(directory / "step-3").step, 3U);
+
+    options.commit = CommitMethod::kRename;
+    AsyncCheckpointer renaming(options);
+    renaming.save(directory / "step-5", small_model(5), {}, state_at(5));
+    EXPECT_THAT(test::message_of([&] { renaming.wait(); }), testing::HasSubstr("cannot rename"));
+    EXPECT_THAT(directory.entries(), ElementsAre("latest", "step-3"));
+  }
+}
+
+TEST(WithoutAnyRename, WritesLatestInItsPlace) {
+  const test::TestDirectory directory(test::fastest_directory());
+  const test::SystemCalls faults([&](const Call& call) -> test::Reply {
+    return call.function.starts_with("renameat") ? test::Reply::failure(ENOSYS) : true;
+  });
+  AsyncCheckpointer checkpointer;
+  for (const std::uint64_t step : {1, 2}) {
+    checkpointer.save(directory / ("step-" + std::to_string(step)), small_model(step), {}, state_at(step));
+    EXPECT_THAT(checkpointer.wait().warnings, IsEmpty());
+  }
+  EXPECT_EQ(read_latest_checkpoint(directory.name()), directory / "step-2");
+  EXPECT_THAT(directory.entries(), ElementsAre("latest", "step-1", "step-2"));
+  test::write_whole(directory / "latest", {});
+  EXPECT_EQ(read_latest_checkpoint(directory.name()), std::nullopt);
+}
+
+// Checkpoints that are older than the container lie in a lower layer of an overlay.
+TEST(InALowerLayer, CheckpointsAreDeletedInPlaceAndNotReplaced) {
+  const test::TestDirectory directory(test::fastest_directory());
+  const Scenario scenario = scenarios()[0];
+  save_old(scenario, directory.name());
+  const test::SystemCalls faults([&](const Call& call) -> test::Reply {
+    return renames_directory(call, "/old") || renames_directory(call, "/rewound") ? test::Reply::failure(EXDEV) : true;
+  });
+  const auto before = directory.entries();
+  EXPECT_THAT(test::message_of([&] { save(scenario, directory / "old", 2); }),
+              testing::AllOf(testing::HasSubstr("existing checkpoint kept"), testing::HasSubstr("delete it first")));
+  EXPECT_EQ(directory.entries(), before);
+  EXPECT_EQ(verify_checkpoint(directory / "old").step, 1U);
+
+  CheckpointOptions options = scenario.options;
+  options.retention.keep_latest = 1;
+  AsyncCheckpointer checkpointer(options);
+  checkpointer.save(directory / "new", small_model(2), {}, state_at(2));
+  const WriteReport report = checkpointer.wait();
+  EXPECT_EQ(report.commit, CommitMethod::kRename);
+  EXPECT_THAT(report.warnings, IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(directory / "old"));
+}
+
+TEST(Cleaning, FailsNoSave) {
+  for (const bool replaces : {false, true}) {
+    const test::TestDirectory directory(test::fastest_directory());
+    CheckpointOptions options = scenarios()[0].options;
+    options.retention.keep_latest = 1;
+    AsyncCheckpointer checkpointer(options);
+    checkpointer.save(directory / "old", small_model(1), {}, state_at(1));
+    checkpointer.wait();
+    std::atomic<bool> is_committed = false;
+    const test::SystemCalls faults([&](const Call& call) -> test::Reply {
+      if (call.path.ends_with("/latest") && call.function.starts_with("renameat")) is_committed = true;
+      return is_committed && call.function == "unlinkat" ? test::Reply::failure(EROFS) : true;
+    });
+    checkpointer.save(directory / (replaces ? "old" : "new"), small_model(2), {}, state_at(2));
+    EXPECT_THAT(checkpointer.wait().warnings, ElementsAre(testing::HasSubstr("not deleted")));
+    EXPECT_EQ(find_newest_checkpoint(directory.name())->step, 2U);
+    // Nor a start.
+    EXPECT_THAT(clean_stale_checkpoints(directory.name()).kept, ElementsAre(testing::HasSubstr("cannot remove")));
+  }
+}
+
+TEST(Unfinished, IsRemovedAtTheNextStartAndCopiesOfItAreNot) {
+  const test::TestDirectory directory(test::fastest_directory());
+  CheckpointOptions options = scenarios()[0].options;
+  options.commit = CommitMethod::kMarker;
+  {
+    const test::SystemCalls faults([&](const Call& call) -> test::Reply {
+      if (call.path.ends_with("/commit.json")) throw std::runtime_error("it dies");
+      return true;
+    });
+    AsyncCheckpointer checkpointer(options);
+    checkpointer.save(directory / "new", small_model(1), {}, state_at(1));
+    EXPECT_NE(test::message_of([&] { checkpointer.wait(); }), "");
+  }
+  EXPECT_EQ(list_checkpoints(directory.name()).at(0).status, CheckpointInfo::Status::kTemporary);
+  CheckpointReadOptions any;
+  any.commit = CheckpointReadOptions::Commit::kNotRequired;
+  EXPECT_EQ(test::caught([&] { load_checkpoint(directory / "new", any); }),
+            test::failure(ErrorCode::kCheckpointUncommitted));
+  std::filesystem::copy(directory / "new", directory / "copy");
+  EXPECT_THAT(clean_stale_checkpoints(directory.name()).removed, ElementsAre(directory / "new"));
+  EXPECT_THAT(directory.entries(), ElementsAre("copy"));
+}
+
 // The call of this number fails, or all from there on.
 struct Fault {
   int error_number;
@@ -171,7 +298,9 @@ TEST(Fault, OfAnyCallIsReportedAndLeavesTheNewCheckpointOrTheOneBefore) {
         // A cache that is not dropped is read instead of the device.
         ASSERT_TRUE(is_told || through || (met.starts_with("forget ") && !fault.lasts)) << met;
         ASSERT_EQ(what_stays_wrong(directory.name(), !is_told), "") << "call " << at;
-        save(scenario, directory / (scenario.new_name + 1), 2);
+        // Without a rename, a checkpoint that a failed save has committed after all cannot be replaced.
+        const bool replaces = scenario.options.commit != CommitMethod::kMarker;
+        save(scenario, directory / (replaces ? scenario.new_name + 1 : "newer"), 2);
         ASSERT_EQ(what_is_wrong(directory.name(), true), "") << "call " << at << ", after the next save";
       }
       EXPECT_GE(at, 30U);
@@ -225,7 +354,8 @@ TEST(Fault, LeavesNoTemporaryFilesBehind) {
     {
       const test::SystemCalls faults([&](const Call& call) -> test::Reply {
         if (calls++ == at) return test::Reply::failure(ENOSPC);
-        exchanged = exchanged || call.what.starts_with("exchange ");
+        // A save tries before whether names can be exchanged.
+        exchanged = exchanged || (call.what.starts_with("exchange ") && call.new_path.ends_with("/a"));
         return true;
       });
       AsyncCheckpointer checkpointer(options);

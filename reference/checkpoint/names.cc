@@ -78,7 +78,7 @@ bool is_marked_name(std::string_view name) {
 bool is_own_file_name(std::string_view name, bool in_rank) {
   constexpr std::array<std::string_view, 5> kEverywhere = {kStateName, "model.safetensors", "model.tensors",
                                                            "optimizer.safetensors", "optimizer.tensors"};
-  constexpr std::array<std::string_view, 3> kAtTheTop = {kCommitName, kShardingName, kLatestName};
+  constexpr std::array<std::string_view, 4> kAtTheTop = {kCommitName, kShardingName, kLatestName, kUnfinishedName};
   if (std::ranges::find(kEverywhere, name) != kEverywhere.end()) return true;
   return in_rank ? name == kManifestName : std::ranges::find(kAtTheTop, name) != kAtTheTop.end();
 }
@@ -93,3 +93,20 @@ bool is_rank_directory_name(std::string_view name) {
 }
 
 }  // namespace tzmark::checkpoint
+
+namespace tzmark {
+namespace {
+
+constexpr std::array<std::string_view, 3> kCommitMethods = {"auto", "rename", "marker"};
+
+}  // namespace
+
+std::string_view commit_method_name(CommitMethod method) { return kCommitMethods[static_cast<std::size_t>(method)]; }
+
+std::optional<CommitMethod> commit_method_from_name(std::string_view name) {
+  const auto found = std::ranges::find(kCommitMethods, name);
+  if (found == kCommitMethods.end()) return std::nullopt;
+  return static_cast<CommitMethod>(found - kCommitMethods.begin());
+}
+
+}  // namespace tzmark

@@ -12,6 +12,7 @@ inline constexpr std::string_view kStateName = "training_state.json";
 inline constexpr std::string_view kShardingName = "sharding_meta.json";
 inline constexpr std::string_view kManifestName = "manifest.json";
 inline constexpr std::string_view kLatestName = "latest";
+inline constexpr std::string_view kUnfinishedName = "tzmark-unfinished";  // checkpoint/unfinished.h
 inline constexpr std::string_view kModel = "model";
 inline constexpr std::string_view kOptimizer = "optimizer";
 inline constexpr std::string_view kTemporaryMark = ".tmp-";

@@ -58,6 +58,7 @@ struct CommitRecord {
   std::uint64_t committed_unix_ns = 0;
   std::vector<FileRecord> files;  // all except commit.json
   CheckpointOrigin origin = {};
+  CommitMethod method = CommitMethod::kRename;
 };
 std::string serialize_commit(const CommitRecord& record);
 CommitRecord parse_commit(std::string_view text);  // throws CKP-001

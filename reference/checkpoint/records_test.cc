@@ -111,7 +111,8 @@ CommitRecord some_commit() {
           2,
           123456789,
           {{"rank_0/model.safetensors", {17, 0x995dc9bbdf1939fa}}, {"sharding_meta.json", {2, 3}}},
-          {"step-5", 7, "id-0", "run-b", {{"run-a", 3}}, "host", 42}};
+          {"step-5", 7, "id-0", "run-b", {{"run-a", 3}}, "host", 42},
+          CommitMethod::kMarker};
 }
 
 TEST(CommitJson, ComesBackAsItWas) {
@@ -122,6 +123,7 @@ TEST(CommitJson, ComesBackAsItWas) {
   EXPECT_EQ(read.committed_unix_ns, record.committed_unix_ns);
   EXPECT_EQ(read.files, record.files);
   EXPECT_EQ(read.origin, record.origin);
+  EXPECT_EQ(read.method, record.method);
   EXPECT_THAT(serialize_commit(record), testing::HasSubstr("995dc9bbdf1939fa"));
 }
 

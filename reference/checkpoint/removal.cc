@@ -19,7 +19,7 @@ bool is_rank(const DirectoryEntry& entry) {
 
 void remove_own_files(const Directory& directory, bool in_rank) {
   for (const DirectoryEntry& entry : directory.list()) {
-    if (is_own_file(entry, in_rank)) directory.remove_file(entry.name);
+    if (is_own_file(entry, in_rank) && entry.name != kUnfinishedName) directory.remove_file(entry.name);
   }
 }
 
@@ -45,6 +45,10 @@ void remove_content(const Directory& directory) {
     if (is_rank(entry)) remove_rank(directory, entry.name);
   }
   remove_own_files(directory, false);
+  // It says to whom the rest belongs, so it goes last.
+  if (!directory.has(std::string(kUnfinishedName))) return;
+  static_cast<void>(directory.sync());
+  directory.remove_file(std::string(kUnfinishedName));
 }
 
 void remove_rank(const Directory& checkpoint, const std::string& name) {

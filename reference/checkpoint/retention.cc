@@ -4,12 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/load.h"
 #include "checkpoint/names.h"
+#include "checkpoint/probe.h"
 #include "checkpoint/removal.h"
+#include "checkpoint/unfinished.h"
+#include "io/paths.h"
 #include "tzmark/error.h"
 
 namespace tzmark::checkpoint {
@@ -68,7 +72,10 @@ void RetentionPolicy::remove_checkpoint(const Directory& parent, const std::stri
     return;
   }
   const std::string temporary = temporary_name(name, new_save_id());
-  parent.rename_no_replace(name, temporary);
+  if (!parent.try_rename_no_replace(name, temporary)) {
+    if (is_rename_refused(errno)) return remove_in_place(parent, *locked, name);
+    throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it", locked->name()));
+  }
   // Where names cannot be made durable, the save has said so.
   static_cast<void>(parent.sync());
   // If that is refused, others may keep it from being cleaned up later.
@@ -80,7 +87,13 @@ void RetentionPolicy::remove_checkpoint(const Directory& parent, const std::stri
 std::vector<std::string> RetentionPolicy::apply(const Directory& parent, const std::string& newest) {
   if (retention_.keep_latest == 0) return {};
   warnings_.clear();
-  std::vector<CheckpointInfo> committed = list(parent);
+  std::vector<CheckpointInfo> committed;
+  try {
+    committed = list(parent);
+  } catch (const Error& error) {
+    // The new checkpoint is durable; older ones can be deleted after another save.
+    return {fmt::format("older checkpoints are not deleted: {}", error.message())};
+  }
   for (const CheckpointInfo& info : committed) {
     if (info.status == CheckpointInfo::Status::kUnreadable) {
       warnings_.push_back(
@@ -95,9 +108,18 @@ std::vector<std::string> RetentionPolicy::apply(const Directory& parent, const s
                   [&](const CheckpointInfo& info) { return stays(info, newest); })) {
     return std::exchange(warnings_, {});
   }
-  verified_.insert(verify(StoredCheckpoint(parent.open_directory(newest), reading_)).save_id);
+  try {
+    verified_.insert(verify(StoredCheckpoint(parent.open_directory(newest), reading_)).save_id);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: older checkpoints kept: the new one failed verification: {}",
+                                          parent.path(newest), error.message()));
+  }
   for (const CheckpointInfo& info : doomed(parent, newest, std::move(committed))) {
-    remove_checkpoint(parent, name_of(info));
+    try {
+      remove_checkpoint(parent, name_of(info));
+    } catch (const Error& error) {
+      warnings_.push_back(fmt::format("{}: not deleted: {}", info.directory, error.message()));
+    }
   }
   return std::exchange(warnings_, {});
 }

@@ -15,7 +15,7 @@ class RetentionPolicy {
   RetentionPolicy(const Retention& retention, unsigned threads);
 
   // newest: the name of the checkpoint just committed. It is verified before anything is deleted, and kept; if that
-  // throws, nothing is deleted. Returns warnings.
+  // throws, nothing is deleted. Returns warnings, also about what cannot be listed or deleted.
   std::vector<std::string> apply(const Directory& parent, const std::string& newest);
 
  private:

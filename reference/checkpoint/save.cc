@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -12,7 +13,9 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/load.h"
 #include "checkpoint/names.h"
+#include "checkpoint/probe.h"
 #include "checkpoint/removal.h"
+#include "checkpoint/unfinished.h"
 #include "io/paths.h"
 #include "tzmark/safetensors.h"
 
@@ -53,20 +56,91 @@ PendingCheckpoint::PendingCheckpoint(const std::string& directory, std::string s
     : options_(options),
       name_(place_of(directory).name),
       save_id_(std::move(save_id)),
-      temporary_(temporary_name(name_, save_id_)),
       writer_(writer),
-      parent_(std::make_shared<const Directory>(place_of(directory).parent)) {
+      parent_(std::make_shared<const Directory>(place_of(directory).parent)),
+      method_(chosen_method()),
+      temporary_(renames() ? temporary_name(name_, save_id_) : name_) {
+  if (!renames()) {
+    claim_name();
+    return;
+  }
+  require_absent_or_replaceable();
+  lock_temporary();
+}
+
+CommitMethod PendingCheckpoint::chosen_method() const {
   check_save_id(save_id_);
   if (options_.durability == Durability::kRequired) parent_->require_sync();
+  if (options_.commit != CommitMethod::kAuto) return options_.commit;
+  return can_rename_directories(*parent_, name_) ? CommitMethod::kRename : CommitMethod::kMarker;
+}
+
+void PendingCheckpoint::require_absent_or_replaceable() const {
   const EntryKind existing = parent_->kind(name_);
   if (existing != EntryKind::kNone && options_.existing == CheckpointOptions::Existing::kRefuse) {
-    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: it exists already", directory));
+    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: it exists already", parent_->path(name_)));
   }
   if (existing != EntryKind::kNone && existing != EntryKind::kDirectory) {
-    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: only a directory can be replaced", directory));
+    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: only a directory can be replaced", parent_->path(name_)));
   }
-  if (existing == EntryKind::kDirectory) require_replaceable(parent_->open_directory(name_));
-  lock_temporary();
+  if (existing != EntryKind::kDirectory) return;
+  require_replaceable(parent_->open_directory(name_));
+  if (writer_ != Writer::kOtherRank) require_exchangeable(*parent_, name_);
+}
+
+// Makes the directory, or joins the other ranks in it. Removes what a save that died has left under this name.
+void PendingCheckpoint::claim_name() {
+  const std::string text = unfinished_text(name_, save_id_);
+  for (int tries = 0; tries < kLockTriesMax; ++tries) {
+    if (tries > 0) std::this_thread::sleep_for(kLockPause);
+    parent_->make_directory(name_);
+    own_ = parent_->lock_directory(name_, Lock::kShared);
+    if (!own_) continue;
+    if (read_unfinished(*own_) == text) {
+      // No file of this rank may be durable without the marker.
+      sync(*own_);
+      return;
+    }
+    if (own_->list().empty() && try_mark(text)) return;
+    own_.reset();
+    // The other ranks may be about to write the marker.
+    if (!clean_unfinished(*parent_, name_) && parent_->kind(name_) == EntryKind::kDirectory) {
+      const Directory existing = parent_->open_directory(name_);
+      if (!existing.list().empty() && marker_of(existing, name_) == Marker::kNone) refuse_existing(existing);
+    }
+  }
+  throw Error(ErrorCode::kFileLocked, fmt::format("{}: another process saves it", parent_->path(name_)));
+}
+
+// Returns false if another rank does it at the same time.
+bool PendingCheckpoint::try_mark(const std::string& text) {
+  const std::string marker(kUnfinishedName);
+  try {
+    write_small_file(*own_, marker, text);
+    sync(*own_);
+    return true;
+  } catch (const Error&) {
+    if (own_->has(marker)) {
+      if (writer_ == Writer::kAlone) {
+        own_->remove_file(marker);
+      } else if (read_unfinished(*own_) != text) {
+        return false;
+      }
+    }
+    if (own_->list().empty()) parent_->remove_directory(name_);
+    throw;
+  }
+}
+
+void PendingCheckpoint::refuse_existing(const Directory& existing) const {
+  if (options_.existing == CheckpointOptions::Existing::kRefuse) {
+    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: it exists already", existing.name()));
+  }
+  require_replaceable(existing);
+  throw Error(ErrorCode::kUnavailable,
+              fmt::format("{}: existing checkpoint kept: without renaming directories (commit by marker) none can be "
+                          "replaced: save under another name, or delete it first",
+                          existing.name()));
 }
 
 // Until it is locked, a cleaning process may take the new directory for a stale one, lock it, and remove it.
@@ -97,6 +171,7 @@ void PendingCheckpoint::lock_temporary() {
 void PendingCheckpoint::abandon() noexcept {
   try {
     if (!own_rank_.empty()) remove_rank(*own_, std::exchange(own_rank_, {}));
+    if (!renames() && own_->list().size() == 1) own_->remove_file(std::string(kUnfinishedName));
     parent_->remove_directory(temporary_);
   } catch (...) {
     // Other ranks have not removed theirs yet, or the disk refuses.
@@ -114,6 +189,7 @@ PendingCheckpoint::~PendingCheckpoint() {
 }
 
 void PendingCheckpoint::remove_temporary() {
+  if (!renames()) return remove_in_place(*parent_, *own_, name_);
   remove_content(*own_);
   parent_->remove_directory(temporary_);
 }
@@ -220,14 +296,18 @@ void PendingCheckpoint::commit(std::uint64_t step, std::uint32_t world_size, std
                                Latest latest, Line& line) {
   // Created in the checkpoint, `latest` is synced with the other files, and removed with them if the save fails.
   if (latest == Latest::kMoves) write_small_file(*own_, std::string(kLatestName), name_ + "\n");
-  const CommitRecord record{save_id_, step, world_size, unix_now_ns(), std::move(written), line.next(*parent_, name_)};
+  const CommitRecord record{save_id_, step, world_size, unix_now_ns(), std::move(written), line.next(*parent_, name_),
+                            method_};
+  // Without a rename, commit.json makes all others valid.
+  if (!renames()) sync(*own_);
   write_record(*own_, "", kCommitName, serialize_commit(record));
-  open_to_others();
+  if (renames()) open_to_others();
   sync(*own_);
-  const bool replaces = take_name();
+  const bool replaces = renames() && take_name();
+  if (!renames()) keep_name();
   line.committed(record);
   if (latest == Latest::kMoves) {
-    own_->rename(std::string(kLatestName), *parent_, std::string(kLatestName));
+    move_latest();
     sync(*parent_);
   }
   if (replaces) remove_replaced();
@@ -243,10 +323,35 @@ void PendingCheckpoint::open_to_others() {
   if (is_made) own_->remove_directory(shown_by);
 }
 
+// Makes the name durable, which the directory had from the start.
+void PendingCheckpoint::keep_name() {
+  stays_ = true;
+  sync(*parent_);
+  try {
+    own_->remove_file(std::string(kUnfinishedName));
+  } catch (const Error& error) {
+    warning_ = fmt::format("{}: complete, but its marker stays until the next start: {}", parent_->path(name_),
+                           error.message());
+  }
+}
+
+void PendingCheckpoint::move_latest() {
+  const std::string latest(kLatestName);
+  if (own_->try_rename(latest, *parent_, latest)) return;
+  if (renames() || !is_rename_refused(errno)) {
+    throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it", own_->path(latest)));
+  }
+  // Where files cannot be renamed either, a reader may find none for a moment.
+  parent_->remove_file(latest);
+  write_small_file(*parent_, latest, name_ + "\n");
+  own_->remove_file(latest);
+}
+
 WriteReport PendingCheckpoint::report() const {
   WriteReport report;
   report.file_bytes = written_bytes_;
   report.names_durable = names_durable_;
+  report.commit = method_;
   if (!names_durable_ && writer_ != Writer::kOtherRank) {
     report.warnings.push_back(fmt::format("{}: complete, but {}", parent_->path(name_), why_name_is_not_durable()));
   }
@@ -254,13 +359,19 @@ WriteReport PendingCheckpoint::report() const {
   return report;
 }
 
+// The new checkpoint is durable, so a failure is a warning. The next start removes what stays.
 void PendingCheckpoint::remove_replaced() {
-  if (const auto foreign = foreign_entry(*old_)) {
-    warning_ = fmt::format("{}: the replaced checkpoint is not deleted: it contains '{}', which no save writes",
-                           parent_->path(temporary_), *foreign);
-  } else {
-    remove_content(*old_);
-    parent_->remove_directory(temporary_);
+  try {
+    if (const auto foreign = foreign_entry(*old_)) {
+      warning_ = fmt::format("{}: the replaced checkpoint is not deleted: it contains '{}', which no save writes",
+                             parent_->path(temporary_), *foreign);
+    } else {
+      remove_content(*old_);
+      parent_->remove_directory(temporary_);
+    }
+  } catch (const Error& error) {
+    warning_ =
+        fmt::format("{}: the replaced checkpoint is not deleted: {}", parent_->path(temporary_), error.message());
   }
   old_.reset();
 }

@@ -72,20 +72,29 @@ class PendingCheckpoint {
                           const std::string& text);
   std::vector<FileRecord> write_content(const Directory& directory, const std::string& prefix, const Content& content);
   void sync(const Directory& directory) { names_durable_ = directory.sync() && names_durable_; }
+  CommitMethod chosen_method() const;
+  bool renames() const { return method_ == CommitMethod::kRename; }
+  void refuse_existing(const Directory& existing) const;
+  void require_absent_or_replaceable() const;
   void lock_temporary();
+  void claim_name();
+  bool try_mark(const std::string& text);
   void require_good_copy();
   void require_replaceable(const Directory& existing) const;
   void open_to_others();
   void remove_replaced();
   void remove_temporary();
   bool take_name();
+  void keep_name();
+  void move_latest();
 
   const CheckpointOptions& options_;
   const std::string name_;
   const std::string save_id_;
-  const std::string temporary_;
   const Writer writer_;
   const std::shared_ptr<const Directory> parent_;
+  const CommitMethod method_;
+  const std::string temporary_;   // the name until the commit: that of the checkpoint if there is no rename
   std::optional<Directory> own_;  // the temporary directory; its lock shows that the save is alive
   std::optional<Directory> old_;  // the replaced checkpoint, locked until it is removed
   std::string own_rank_;          // made by write_rank

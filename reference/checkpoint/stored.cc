@@ -77,6 +77,10 @@ StoredCheckpoint::StoredCheckpoint(Directory directory, const CheckpointReadOpti
   if (has_file(std::string(kCommitName))) {
     const std::string text = read_small_file(directory_, std::string(kCommitName), kRecordBytesMax);
     commit_ = with_context(commit, [&] { return parse_commit(text); });
+  } else if (has_file(std::string(kUnfinishedName))) {
+    throw Error(
+        ErrorCode::kCheckpointUncommitted,
+        fmt::format("{}: incomplete: it is being saved or deleted, or that was interrupted", directory_.name()));
   } else if (options_.commit == CheckpointReadOptions::Commit::kRequired) {
     throw Error(ErrorCode::kCheckpointUncommitted, fmt::format("{}: there is no such file", commit));
   }

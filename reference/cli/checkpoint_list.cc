@@ -55,6 +55,7 @@ json to_json(const CheckpointInfo& info) {
   entry["committed_unix_ns"] = info.committed_unix_ns;
   entry["file_bytes"] = info.file_bytes;
   entry["file_count"] = info.file_count;
+  entry["commit"] = commit_method_name(info.commit);
   return entry;
 }
 

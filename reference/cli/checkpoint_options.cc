@@ -27,6 +27,13 @@ void add_write_options(CLI::App& command, CheckpointOptions& options) {
   add_profile(command, [&options](const Profile& profile) { apply(profile.saving(), options); });
   command.add_option("--io", options.io_path, "I/O path: auto, or one listed by tzmark bench --list-io")
       ->capture_default_str();
+  command
+      .add_option_function<std::string>(
+          "--commit", [&options](const std::string& name) { options.commit = *commit_method_from_name(name); },
+          "rename = write under a temporary name; marker = under the final one, for file systems that cannot rename "
+          "directories; auto = find out")
+      ->check(CLI::IsMember({"auto", "rename", "marker"}))
+      ->default_str("auto");
   add_require_durable(command, options.durability);
   command.add_option("--threads", options.threads, "Threads that copy and write; 0 = one per core")
       ->check(CLI::Range(0U, CheckpointOptions::kThreadsMax))

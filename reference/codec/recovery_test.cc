@@ -377,7 +377,7 @@ TEST_F(RefusedRecoveryTest, FilesWithTwoNamesAreNotChanged) {
 // Segments that end anywhere grow to where segments end.
 TEST_F(RefusedRecoveryTest, GrowthEndsAtMultiplesOfTheBlock) {
   {
-    InPlaceEdit edit(name_, "auto");
+    InPlaceEdit edit(name_, "auto", Durability::kIfPossible);
     for (int i = 0; i < 3; ++i) {
       edit.make_room(InPlaceEdit::Segment::kMetadata, edit.index().segments.metadata_end + 1);
       edit.make_room(InPlaceEdit::Segment::kHeaders, edit.index().segments.headers_end + 5000);

@@ -120,7 +120,11 @@ std::uint64_t descriptor_size(int fd) {
 }
 
 void sync_descriptor(int fd) {
-  if (uninterrupted([&] { return ::fsync(fd); }) != 0) throw_errno(ErrorCode::kSyncFailed, "fsync");
+  if (!try_sync_descriptor(fd)) throw_errno(ErrorCode::kSyncFailed, "fsync");
+}
+
+bool try_sync_descriptor(int fd) {
+  return uninterrupted([&] { return ::fsync(fd); }) == 0;
 }
 
 void Writeback::begin(int fd, std::uint64_t offset, std::size_t bytes) {

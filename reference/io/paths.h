@@ -99,6 +99,8 @@ Descriptor open_again(int fd, const std::string& file_name, int flags);
 bool is_same_file(int fd, int other_fd);
 std::uint64_t descriptor_size(int fd);
 void sync_descriptor(int fd);
+// Returns false and leaves errno set instead.
+bool try_sync_descriptor(int fd);
 
 // Gives what is written to the page cache to the device at once, for a file that will be synced. Thread-safe, except
 // for expect_sync, which comes before the first write.

@@ -139,7 +139,10 @@ bool Directory::give_name(int fd, const std::string& entry) const {
 }
 
 bool Directory::can_give_name(int fd, const std::string& entry) const {
-  if (!give_name(fd, entry)) return false;
+  if (!give_name(fd, entry)) {
+    if (is_link_unsupported(errno)) return false;
+    throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot give a file this name", path(entry)));
+  }
   remove_file(entry);
   return true;
 }
@@ -229,7 +232,7 @@ bool Directory::is_open_to_others(const std::string& entry) const {
 }
 
 void Directory::rename(const std::string& from, const Directory& to_directory, const std::string& to) const {
-  if (::renameat(get(), from.c_str(), to_directory.get(), to.c_str()) == 0) return;
+  if (try_rename(from, to_directory, to)) return;
   throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it to {}", path(from), to_directory.path(to)));
 }
 
@@ -253,8 +256,8 @@ void Directory::exchange(const std::string& a, const std::string& b) const {
               fmt::format("{}: cannot exchange names with {}", path(a), path(b)));
 }
 
-bool Directory::try_rename(const std::string& from, const std::string& to) const {
-  return ::renameat(get(), from.c_str(), get(), to.c_str()) == 0;
+bool Directory::try_rename(const std::string& from, const Directory& to_directory, const std::string& to) const {
+  return ::renameat(get(), from.c_str(), to_directory.get(), to.c_str()) == 0;
 }
 
 bool Directory::try_rename_no_replace(const std::string& from, const std::string& to) const {
@@ -293,7 +296,7 @@ void Directory::remove_directory(const std::string& entry) const {
 }
 
 bool Directory::sync() const {
-  if (uninterrupted([&] { return ::fsync(get()); }) == 0) return true;
+  if (try_sync_descriptor(get())) return true;
   // EBADF: opened without the right to read it. Other errors say that something was lost.
   if (is_unsupported(errno) || errno == EBADF) return false;
   throw_errno(ErrorCode::kSyncFailed, fmt::format("{}: fsync", name_.empty() ? "." : name_));

@@ -1,8 +1,8 @@
 // Asynchronous checkpoints of a training run. reference/CHECKPOINTS.md specifies the files.
 //
 // save copies the tensors to host memory, returns, and writes in the background. A checkpoint is a directory that
-// appears under its name only after every byte of it is durable. One save is in flight at a time; the memory of the
-// copy is allocated once and reused.
+// appears under its name only after every byte of it is durable; where directories cannot be renamed, its commit.json
+// does. One save is in flight at a time; the memory of the copy is allocated once and reused.
 //
 // Thread-safety: an AsyncCheckpointer is for one thread at a time. The free functions may be called from any thread.
 // Ownership: tensors passed to save are views, used until it returns. A LoadedCheckpoint owns its tensors' bytes.
@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tzmark/buffer.h"
@@ -89,19 +90,32 @@ struct SaveGroup {
 // deletion, the new one and those counted as the latest are read from the device and verified. An AsyncCheckpointer
 // verifies each checkpoint once; later it checks that all files exist with their sizes. A checkpoint that fails does
 // not count, and is kept while it is newer than those that do. Checkpoints with files that no save writes are not
-// deleted. If deleting fails, the error says that the new checkpoint is durable; of several ranks, only rank 0 throws
-// it.
+// deleted. What cannot be deleted is a warning, since the new checkpoint is durable. If that one fails verification,
+// nothing is deleted and the save fails; of several ranks, only rank 0 throws that error.
 struct Retention {
   std::size_t keep_latest = 0;   // verified ones, by step; 0: all
   std::uint64_t keep_every = 0;  // also those whose step is a multiple; 0: none
 };
+
+// How a checkpoint becomes valid. Both keep the promise that it is complete or absent.
+enum class CommitMethod : std::uint8_t {
+  kAuto,    // kRename where directories can be renamed, which each save tries with one of its own; otherwise kMarker
+  kRename,  // it is written under a temporary name and then gets its own
+  // It is written under its own name, and commit.json, written last, makes it valid: for mounts of object stores, where
+  // directories cannot be renamed. An existing checkpoint cannot be replaced. Other programs may see files of an
+  // incomplete one.
+  kMarker,
+};
+std::string_view commit_method_name(CommitMethod method);  // "auto", "rename", "marker"
+std::optional<CommitMethod> commit_method_from_name(std::string_view name);
 
 struct CheckpointOptions {
   enum class Format : std::uint8_t { kSafetensors, kTensors };
   enum class Existing : std::uint8_t {
     // An old checkpoint of that name is replaced in one step, after the new one has been read from the device and
     // verified; if that fails, the old one is kept and the save fails. A directory with other files and no commit.json
-    // is not replaced. An old checkpoint with other files is kept under a temporary name.
+    // is not replaced. An old checkpoint with other files is kept under a temporary name. Where the two names cannot be
+    // exchanged, as in a lower layer of an overlay, the save fails before it writes anything.
     kExchange,
     kRefuse,
   };
@@ -116,6 +130,7 @@ struct CheckpointOptions {
   // written, and one that cannot fit throws TZE-ENV-006 before it copies anything.
   std::uint64_t memory_limit_bytes = 0;
   Existing existing = Existing::kExchange;
+  CommitMethod commit = CommitMethod::kAuto;        // the same for all ranks
   Durability durability = Durability::kIfPossible;  // kRequired: fails before anything is written
   Retention retention;
 
@@ -140,6 +155,7 @@ struct WriteReport {
   // Of the first rank: whether a loss of power cannot undo the names. false: the file system has no fsync of
   // directories.
   bool names_durable = false;
+  CommitMethod commit = CommitMethod::kAuto;  // the one that was used
   // Sentences: what was not deleted, and which older checkpoints failed verification. Not errors.
   std::vector<std::string> warnings;
 };
@@ -255,7 +271,7 @@ struct CheckpointInfo {
   enum class Status : std::uint8_t {
     kCommitted,    // commit.json is valid; verify_checkpoint checks the files
     kUncommitted,  // looks like a checkpoint without a valid commit.json
-    kTemporary,    // of a save in progress or one that died, or being deleted
+    kTemporary,    // of a save in progress or one that died, or being deleted; with kMarker, under its own name
     kUnreadable,   // cannot be read, so its state is unknown
   };
   std::string directory;  // including the parent
@@ -268,6 +284,7 @@ struct CheckpointInfo {
   std::uint64_t committed_unix_ns = 0;
   std::uint64_t file_bytes = 0;
   std::size_t file_count = 0;
+  CommitMethod commit = CommitMethod::kRename;
   CheckpointOrigin origin;
 };
 
@@ -283,10 +300,11 @@ CheckpointInfo verify_checkpoint(const std::string& directory, const CheckpointR
 
 struct CleanedCheckpoints {
   std::vector<std::string> removed;  // directories
-  std::vector<std::string> kept;     // sentences: temporary directories that were not deleted, and why
+  std::vector<std::string> kept;     // sentences: what was not deleted, and why
 };
-// Deletes what interrupted saves and deletions have left: directories with a marked temporary name that no process has
-// locked, and that contain only files that saves write. Called by one rank when a program starts.
+// Deletes what interrupted saves and deletions have left: directories with a marked temporary name, or with a marker in
+// them (CommitMethod::kMarker), that no process has locked, and that contain only files that saves write. Called by one
+// rank when a program starts.
 CleanedCheckpoints clean_stale_checkpoints(const std::string& parent);
 
 // Merges a sharded checkpoint to one that is not sharded, or reshards it to another number of ranks. Streams tensors,

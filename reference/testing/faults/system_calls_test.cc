@@ -40,7 +40,7 @@ TEST_F(SystemCallsTest, AreDescribedWithWholePaths) {
   opened_.rename("a", "b");
   ASSERT_EQ(::linkat(opened_.get(), "b", opened_.get(), "c", 0), 0);
   ASSERT_EQ(::renameat2(opened_.get(), "b", AT_FDCWD, (directory_ / "c").c_str(), RENAME_EXCHANGE), 0);
-  opened_.sync();
+  EXPECT_TRUE(opened_.sync());
   ASSERT_TRUE(opened_.has("c"));
   ASSERT_TRUE(opened_.remove_file("c"));
   ASSERT_EQ(::mkdir((directory_ / "d").c_str(), 0700), 0);

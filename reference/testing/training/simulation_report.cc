@@ -53,7 +53,8 @@ json to_json(const SimulatedSave& save) {
           {"commit_ns", save.report.commit_ns},
           {"retention_ns", save.report.retention_ns},
           {"file_bytes", save.report.file_bytes},
-          {"names_durable", save.report.names_durable}};
+          {"names_durable", save.report.names_durable},
+          {"commit", commit_method_name(save.report.commit)}};
 }
 
 json machine_facts() {
