@@ -667,7 +667,7 @@ TEST(Catalog, PassesOverWhatIsGoneByNow) {
 
 TEST(Catalog, RefusesALatestThatNamesNoCheckpoint) {
   const test::TestDirectory directory;
-  for (const char* name : {".", "..", "a/b", "", "a/", "latest", "a.tmp-1"}) {
+  for (const char* name : {".", "..", "a/b", "\n", "a/", "latest", "a.tmp-1"}) {
     test::write_whole(directory / "latest", std::as_bytes(std::span(std::string_view(name))));
     EXPECT_EQ(caught([&] { read_latest_checkpoint(directory.name()); }), failure(ErrorCode::kCheckpointUncommitted))
         << name;

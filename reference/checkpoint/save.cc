@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -23,7 +24,8 @@ namespace tzmark::checkpoint {
 namespace {
 
 constexpr int kLockTriesMax = 100;
-constexpr std::chrono::milliseconds kLockPause{1};
+constexpr std::chrono::milliseconds kLockPause{1}, kPauseMax{128};
+constexpr std::chrono::milliseconds kMarkerWait{60'000};
 // Until it is committed: others could lock what they can open, and so stop the save or its cleaning.
 constexpr mode_t kClosedMode = 0700;
 
@@ -91,8 +93,11 @@ void PendingCheckpoint::require_absent_or_replaceable() const {
 // Makes the directory, or joins the other ranks in it. Removes what a save that died has left under this name.
 void PendingCheckpoint::claim_name() {
   const std::string text = unfinished_text(name_, save_id_);
-  for (int tries = 0; tries < kLockTriesMax; ++tries) {
-    if (tries > 0) std::this_thread::sleep_for(kLockPause);
+  // Another rank may be writing the marker, which takes as long as a sync on this file system does.
+  const auto wait = writer_ == Writer::kAlone ? kLockTriesMax * kLockPause : kMarkerWait;
+  const auto deadline = std::chrono::steady_clock::now() + wait;
+  for (auto pause = kLockPause; std::chrono::steady_clock::now() < deadline; pause = std::min(2 * pause, kPauseMax)) {
+    if (pause != kLockPause) std::this_thread::sleep_for(pause);
     parent_->make_directory(name_);
     own_ = parent_->lock_directory(name_, Lock::kShared);
     if (!own_) continue;
@@ -119,15 +124,13 @@ bool PendingCheckpoint::try_mark(const std::string& text) {
     write_small_file(*own_, marker, text);
     sync(*own_);
     return true;
-  } catch (const Error&) {
-    if (own_->has(marker)) {
-      if (writer_ == Writer::kAlone) {
-        own_->remove_file(marker);
-      } else if (read_unfinished(*own_) != text) {
-        return false;
-      }
-    }
-    if (own_->list().empty()) parent_->remove_directory(name_);
+  } catch (const Error& error) {
+    const std::vector<DirectoryEntry> entries = own_->list();
+    const bool has_marker = entries.size() == 1 && entries.front().name == marker;
+    if (error.code() == ErrorCode::kOpenFailed && own_->has(marker)) return false;
+    // Other ranks that have seen it and written more keep it.
+    if (has_marker) own_->remove_file(marker);
+    if (has_marker || entries.empty()) parent_->remove_directory(name_);
     throw;
   }
 }

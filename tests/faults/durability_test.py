@@ -149,7 +149,7 @@ class DurabilityTest(unittest.TestCase):
             self.tzmark("checkpoint", "verify", where / "run")
 
     def test_python_without_fsync_of_directories(self) -> None:
-        if not (BUILD / "python" / "tzmark").is_dir():
+        if not [*(BUILD / "python" / "tzmark").glob("_tzmark*.so")]:
             self.skipTest("built without the Python module")
         program = (
             "import sys, warnings, numpy, tzmark\n"
