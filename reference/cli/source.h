@@ -21,6 +21,7 @@ class InputSource final : public TensorSource {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }  // of safetensors
   std::uint64_t file_bytes() const { return file_bytes_; }
   const std::string& file_name() const { return input_.file_name; }
+  bool is_safetensors() const { return input_.safetensors.has_value(); }
   std::unique_ptr<TensorStream> open(std::size_t tensor) const override;
 
  private:
