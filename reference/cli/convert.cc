@@ -41,7 +41,7 @@ struct ConvertOptions : InputOptions, OutputOptions {
   // The metadata to write: that of the input, with what --metadata gives. A .tensors file implies that of PyTorch.
   std::map<std::string, std::string> output_metadata(const InputSource& input) const {
     std::map<std::string, std::string> entries;
-    if (!drop_metadata) entries = is_safetensors() ? input.metadata() : torch_metadata();
+    if (!drop_metadata) entries = input.is_safetensors() ? input.metadata() : torch_metadata();
     for (const std::string& entry : metadata) {
       const std::size_t sign = entry.find('=');
       if (sign == std::string::npos || sign == 0) {
