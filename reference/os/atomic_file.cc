@@ -86,7 +86,9 @@ Attributes attributes_of_new_file(const std::shared_ptr<const Directory>& direct
   if (unnamed.get() >= 0) return Attributes::of(unnamed.get());
   // It is closed before it is removed: FUSE renames an open file instead, which not all of its file systems can.
   const TemporaryName temporary(directory, temporary_name_for(name));
-  return Attributes::of(directory->create(temporary.name(), kMode).get());
+  Attributes attributes = Attributes::of(directory->create(temporary.name(), kMode).get());
+  directory->remove_file(temporary.name());
+  return attributes;
 }
 
 }  // namespace
