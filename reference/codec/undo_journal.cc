@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <climits>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "bytes/pieces.h"
@@ -29,10 +31,8 @@ class UndoJournalWriter {
       : locked_(locked),
         directory_(locked.directory()),
         name_(undo_journal_name(locked)),
-        temporary_(locked.shared_directory(), temporary_name_for(temporary_journal_stem(locked.name()))),
-        descriptor_(create_without_name(directory_, temporary_, kPrivate)),
-        has_temporary_name_(descriptor_.get() < 0) {
-    if (has_temporary_name_) descriptor_ = directory_.create(temporary_.name(), kPrivate);
+        descriptor_(directory_.create_without_name(kPrivate)) {
+    if (descriptor_.get() < 0) create_temporary();
     file_ = open_file(duplicate(descriptor_), name_, OpenMode::kModify);
   }
 
@@ -50,11 +50,14 @@ class UndoJournalWriter {
     const Sha256Digest digest = digest_.finish();
     file_->write_at(position_, std::span<const std::byte>(digest));
     file_->sync();
-    if (has_temporary_name_) {
-      directory_.rename_file_no_replace(temporary_.name(), name_);
-      temporary_.release();
-    } else if (!directory_.give_name(descriptor_.get(), name_)) {
-      throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot create", name_));
+    const bool is_named = !temporary_ && directory_.give_name(descriptor_.get(), name_);
+    if (!is_named && !temporary_) {
+      if (!is_link_unsupported(errno)) throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot create", name_));
+      copy_to_temporary();
+    }
+    if (!is_named) {
+      directory_.rename_file_no_replace(temporary_->name(), name_);
+      temporary_->release();
     }
     // After the name, as a process may not link a file that it has given away. Only its owner may write to it; if that
     // is not the file's owner, recovery is up to the user who began the change.
@@ -65,12 +68,24 @@ class UndoJournalWriter {
  private:
   static constexpr mode_t kPrivate = 0600;
 
+  void create_temporary() {
+    temporary_.emplace(locked_.shared_directory(), temporary_name_for(temporary_journal_stem(locked_.name())));
+    descriptor_ = directory_.create(temporary_->name(), kPrivate);
+  }
+  // Where files without a name exist and a security policy forbids to link them.
+  void copy_to_temporary() {
+    const auto unnamed = std::move(file_);
+    create_temporary();
+    file_ = open_file(duplicate(descriptor_), name_, OpenMode::kModify);
+    copy_bytes(*unnamed, 0, *file_, 0, unnamed->size());
+    file_->sync();
+  }
+
   const InPlaceFile& locked_;
   const Directory& directory_;
   const std::string name_;
-  TemporaryName temporary_;
+  std::optional<TemporaryName> temporary_;  // where a file cannot be without a name
   Descriptor descriptor_;
-  const bool has_temporary_name_;  // where a file cannot be without a name
   std::unique_ptr<File> file_;
   Sha256 digest_;
   std::uint64_t position_ = 0;

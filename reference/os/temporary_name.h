@@ -31,8 +31,9 @@ class TemporaryName {
   bool released_ = false;
 };
 
-// Creates a file that gets the temporary name later, by Directory::give_name, so that no kill leaves it behind. Where
-// that is not possible, returns an empty descriptor; the caller then creates the file under its temporary name.
+// Creates a file that gets the temporary name later, by Directory::give_name, so that no kill leaves its content
+// behind. Where that is not possible, as a trial with an empty file shows, returns an empty descriptor; the caller then
+// creates the file under its temporary name.
 Descriptor create_without_name(const Directory& directory, const TemporaryName& temporary, mode_t mode);
 
 // Returns a name for a temporary file that will be called `name`: NAME.tmp-XXXXXXXX.

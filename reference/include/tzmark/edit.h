@@ -95,7 +95,7 @@ struct RecoverOptions {
 Recovery recover(const std::string& file_name, RecoverOptions options = {});
 
 // Returns what edits left next to the file when they were killed: incomplete copies, FILE.tzmark-grow- and 16
-// hexadecimal digits, and on file systems without unnamed files (O_TMPFILE) incomplete journals,
+// hexadecimal digits, and where files without a name (O_TMPFILE) do not exist or cannot be linked incomplete journals,
 // FILE.tzmark-intent.tmp- and 8. No call opens or removes them, since only their names identify them; delete them if no
 // edit is running.
 std::vector<std::string> unfinished_files(const std::string& file_name);
