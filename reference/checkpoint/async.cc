@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bytes/threads.h"
+#include "checkpoint/claim.h"
 #include "checkpoint/line.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/save_task.h"
@@ -59,6 +60,15 @@ void CheckpointOptions::check() const {
   if (retention.keep_latest == 0 && retention.keep_every != 0) {
     throw Error(ErrorCode::kUsage, "keep_every needs keep_latest, as without it all checkpoints are kept");
   }
+  if (retention.keep_latest == 0 && (!retention.protect.empty() || retention.keep)) {
+    throw Error(ErrorCode::kUsage, "protect and keep need keep_latest, as without it all checkpoints are kept");
+  }
+  for (const std::string& name : retention.protect) {
+    if (name.empty() || name.find('/') != std::string::npos) {
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("'{}' is no name of a checkpoint to protect: names have no parent", name));
+    }
+  }
   if (layout && format != CheckpointOptions::Format::kTensors) {
     throw Error(ErrorCode::kUsage, "a layout needs the .tensors format");
   }
@@ -69,6 +79,7 @@ AsyncCheckpointer::AsyncCheckpointer(CheckpointOptions options)
       pool_(std::make_unique<SnapshotPool>()),
       line_(std::make_unique<checkpoint::Line>()) {
   options_.check();
+  claims_ = std::make_unique<checkpoint::Claims>(options_.exclusive);
   retention_ = std::make_unique<checkpoint::RetentionPolicy>(options_.retention, options_.threads);
 }
 
@@ -79,6 +90,16 @@ AsyncCheckpointer::~AsyncCheckpointer() {
 void AsyncCheckpointer::continue_from(const std::string& save_id) {
   if (writing_.valid()) writing_.wait();
   line_->continue_from(save_id);
+}
+
+std::string AsyncCheckpointer::claim(const std::string& parent) {
+  if (writing_.valid()) writing_.wait();
+  return claims_->hold(parent);
+}
+
+void AsyncCheckpointer::release() {
+  if (writing_.valid()) writing_.wait();
+  claims_->release();
 }
 
 void AsyncCheckpointer::reserve(std::uint64_t bytes) {
@@ -160,7 +181,9 @@ SaveTimes AsyncCheckpointer::run(SaveTask task) {
     throw;
   }
   times_.copy_ns = watch.lap_ns();
-  writing_ = start([this, task = std::move(task)]() mutable { return task.write(options_, *line_, *retention_); });
+  writing_ = start([this, task = std::move(task)]() mutable {
+    return task.write(options_, {*claims_, *line_, *retention_});
+  });
   times_.submit_ns = watch.lap_ns();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   return times_;

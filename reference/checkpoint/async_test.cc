@@ -41,7 +41,7 @@ TEST(AsyncCheckpointer, WritesTheFilesOfACheckpointAndReadsThemBack) {
   AsyncCheckpointer checkpointer;
   checkpointer.save(directory / "a", model, optimizer, state_at(7));
   const WriteReport report = checkpointer.wait();
-  EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
+  EXPECT_THAT(test::entries_of(directory), ElementsAre("a", "latest"));
   std::vector<std::string> files;
   for (const DirectoryEntry& entry : Directory(directory / "a").list()) files.push_back(entry.name);
   EXPECT_THAT(files, ElementsAre("commit.json", "model.safetensors", "optimizer.safetensors", "training_state.json"));
@@ -61,7 +61,7 @@ TEST(AsyncCheckpointer, WritesNoFileForAnEmptyOptimizerAndLeavesNoOldOne) {
   EXPECT_FALSE(std::filesystem::exists(directory / "a/optimizer.safetensors"));
   EXPECT_TRUE(load_checkpoint(directory / "a").optimizer.empty());
   expect_checkpoint(directory / "a", small_model(2), state_at(2));
-  EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
+  EXPECT_THAT(test::entries_of(directory), ElementsAre("a", "latest"));
 }
 
 TEST(AsyncCheckpointer, KeepsTheBytesOfEveryDtypeInEveryFormat) {
@@ -261,7 +261,7 @@ TEST(AsyncCheckpointer, RefusesWhatMakesNoSense) {
   for (const char* name : {"latest", "x.tmp-1", "..", "."}) {
     EXPECT_EQ(save(name, small_model(1)), failure(ErrorCode::kUsage)) << name;
   }
-  EXPECT_TRUE(directory.entries().empty());
+  EXPECT_TRUE(test::entries_of(directory).empty());
   CheckpointOptions options;
   options.layout = Layout::kV4;
   EXPECT_EQ(caught([&] { AsyncCheckpointer refused(options); }), failure(ErrorCode::kUsage));
@@ -282,7 +282,7 @@ TEST(AsyncCheckpointer, CommitsNoRecordThatNoReaderTakes) {
   state.metadata["note"] = std::string((std::size_t{64} << 20) + 1, 'a');
   checkpointer.save(directory / "a", small_model(1), {}, state);
   EXPECT_EQ(caught([&] { checkpointer.wait(); }), failure(ErrorCode::kResource));
-  EXPECT_TRUE(directory.entries().empty());
+  EXPECT_TRUE(test::entries_of(directory).empty());
 }
 
 TEST(AsyncCheckpointer, KeepsTheOldCheckpointIfTheNewOneIsNotWholeOnDisk) {
@@ -302,7 +302,7 @@ TEST(AsyncCheckpointer, KeepsTheOldCheckpointIfTheNewOneIsNotWholeOnDisk) {
   EXPECT_THAT(test::message_of([&] { checkpointer.wait(); }),
               HasSubstr("existing checkpoint kept: the replacement failed verification"));
   expect_checkpoint(directory / "a", small_model(1), state_at(1));
-  EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
+  EXPECT_THAT(test::entries_of(directory), ElementsAre("a", "latest"));
 }
 
 TEST(LoadCheckpoint, FollowsALink) {
@@ -325,7 +325,7 @@ TEST(AsyncCheckpointer, RefusesADirectoryThatIsThereIfItIsToldTo) {
   checkpointer.save(directory / "a", small_model(2), {}, state_at(2));
   EXPECT_EQ(caught([&] { checkpointer.wait(); }), failure(ErrorCode::kOpenFailed));
   expect_checkpoint(directory / "a", small_model(1), state_at(1));
-  EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
+  EXPECT_THAT(test::entries_of(directory), ElementsAre("a", "latest"));
 }
 
 TEST(AsyncCheckpointer, CopiesDeviceMemoryToPinnedMemory) {

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "checkpoint/line.h"
 #include "checkpoint/names.h"
 #include "checkpoint/removal.h"
 #include "checkpoint/unfinished.h"
@@ -29,6 +30,7 @@ CheckpointInfo info_of(const std::string& directory, const checkpoint::CommitRec
   for (const checkpoint::FileRecord& file : commit.files) info.file_bytes += file.digest.bytes;
   info.origin = commit.origin;
   info.commit = commit.method;
+  info.is_original = commit.origin.sequence != 0 && commit.origin.name == name_in_directory(directory);
   return info;
 }
 
@@ -66,6 +68,13 @@ std::optional<CheckpointInfo> look_at(const Directory& parent, const std::string
   return info;
 }
 
+// Newer ones come last. Without a sequence number, the step tells more than the clock: machines disagree on the time. A
+// copy is older than its original.
+auto order_of(const CheckpointInfo& info) {
+  return std::tuple(info.status == CheckpointInfo::Status::kCommitted, info.origin.sequence,
+                    info.origin.sequence == 0 ? info.step : 0, info.committed_unix_ns, info.is_original);
+}
+
 // An unreadable checkpoint must not hide the others. Throws if the error is not its own, such as too many open files.
 std::optional<CheckpointInfo> look_at_or_say_why(const Directory& parent, const std::string& name) {
   try {
@@ -92,9 +101,10 @@ std::vector<CheckpointInfo> list(const Directory& parent) {
     if (entry.kind != EntryKind::kDirectory) continue;
     if (auto info = look_at_or_say_why(parent, entry.name)) found.push_back(std::move(*info));
   }
-  std::ranges::stable_sort(found, {}, [](const CheckpointInfo& info) {
-    return std::tuple(info.status == CheckpointInfo::Status::kCommitted, info.step, info.committed_unix_ns);
-  });
+  std::ranges::stable_sort(found, {}, order_of);
+  if (found.empty()) return found;
+  const CheckpointOrigin newest = found.back().origin;
+  for (CheckpointInfo& info : found) info.is_on_line = is_on_line(newest, info.origin);
   return found;
 }
 
@@ -149,6 +159,47 @@ std::optional<CheckpointInfo> find_newest_checkpoint(const std::string& parent) 
   auto found = list_checkpoints(parent);
   if (found.empty() || found.back().status != CheckpointInfo::Status::kCommitted) return std::nullopt;
   return std::move(found.back());
+}
+
+CheckpointCandidates list_checkpoint_candidates(const std::string& parent) {
+  CheckpointCandidates candidates;
+  for (CheckpointInfo& info : list_checkpoints(parent)) {
+    if (info.status == CheckpointInfo::Status::kCommitted) {
+      candidates.checkpoints.push_back(std::move(info));
+    } else if (info.status != CheckpointInfo::Status::kTemporary) {
+      candidates.passed_over.push_back(fmt::format("passed over {}: {}", info.directory, info.problem));
+    }
+  }
+  std::ranges::reverse(candidates.checkpoints);
+  std::ranges::stable_partition(candidates.checkpoints, [](const CheckpointInfo& info) { return info.is_on_line; });
+  return candidates;
+}
+
+IntactCheckpoint find_intact_checkpoint(const std::string& parent, const CheckpointReadOptions& options) {
+  CheckpointCandidates candidates = list_checkpoint_candidates(parent);
+  IntactCheckpoint result{std::nullopt, std::move(candidates.passed_over)};
+  const Directory within(parent);
+  for (const CheckpointInfo& info : candidates.checkpoints) {
+    try {
+      verify_checkpoint(info.directory, options);
+      result.found = info;
+      return result;
+    } catch (const Error& error) {
+      const bool is_own = error.error_class() == ErrorClass::kFile || error.code() == ErrorCode::kOpenFailed ||
+                          error.code() == ErrorCode::kReadFailed;
+      if (!is_own) throw;
+      // Throws for an error that is not the checkpoint's own, such as too many open files.
+      static_cast<void>(within.again());
+      result.passed_over.push_back(fmt::format("passed over {}: {}", info.directory, error.message()));
+    }
+  }
+  if (!candidates.checkpoints.empty()) {
+    // A message has room for one reason: that of the newest.
+    throw Error(ErrorCode::kCheckpointDamaged,
+                fmt::format("{}: none of {} checkpoints is intact; {}", parent, candidates.checkpoints.size(),
+                            result.passed_over[result.passed_over.size() - candidates.checkpoints.size()]));
+  }
+  return result;
 }
 
 std::optional<std::string> read_latest_checkpoint(const std::string& parent) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "checkpoint/names.h"
 #include "checkpoint/records.h"
 #include "os/directory.h"
+#include "testing/disk/power_loss.h"
 #include "testing/faults/system_calls.h"
 #include "testing/files/checkpoint_models.h"
 #include "testing/files/other_user.h"
@@ -52,6 +54,14 @@ void damage(const std::string& checkpoint) {
   test::write_whole(checkpoint + "/model.safetensors", bytes);
 }
 
+// The names of directories.
+std::vector<std::string> checkpoints(const test::TestDirectory& directory) {
+  std::vector<std::string> names = test::entries_of(directory);
+  std::erase_if(names, [&](const std::string& name) { return !std::filesystem::is_directory(directory / name); });
+  return names;
+}
+
+// In the order of their commits.
 std::vector<std::uint64_t> committed_steps(const test::TestDirectory& directory) {
   std::vector<std::uint64_t> steps;
   for (const CheckpointInfo& info : list_checkpoints(directory.name())) {
@@ -60,15 +70,146 @@ std::vector<std::uint64_t> committed_steps(const test::TestDirectory& directory)
   return steps;
 }
 
-TEST(Catalog, FindsTheHighestStepWhateverTheOrderAndTheNames) {
+TEST(Catalog, FindsTheOneCommittedLastWhateverItsStepAndName) {
   const test::TestDirectory directory;
   EXPECT_FALSE(find_newest_checkpoint(directory.name()));
   EXPECT_FALSE(read_latest_checkpoint(directory.name()));
   AsyncCheckpointer checkpointer;
   save_steps(checkpointer, directory, {9, 100, 20});
-  EXPECT_THAT(committed_steps(directory), ElementsAre(9, 20, 100));
-  EXPECT_EQ(find_newest_checkpoint(directory.name())->directory, directory / "step-100");
+  EXPECT_THAT(committed_steps(directory), ElementsAre(9, 100, 20));
+  EXPECT_EQ(find_newest_checkpoint(directory.name())->directory, directory / "step-20");
   EXPECT_EQ(read_latest_checkpoint(directory.name()), directory / "step-20");
+  // Another program does not know the first one's numbers.
+  AsyncCheckpointer other;
+  save_steps(other, directory, {10});
+  EXPECT_EQ(find_newest_checkpoint(directory.name())->step, 10U);
+  EXPECT_EQ(read_latest_checkpoint(directory.name()), directory / "step-10");
+  // Of a checkpoint and its copy, the original is the newest.
+  std::filesystem::copy(directory / "step-10", directory / "zzz");
+  EXPECT_EQ(find_newest_checkpoint(directory.name())->directory, directory / "step-10");
+  std::filesystem::remove_all(directory / "step-10");
+  EXPECT_EQ(find_newest_checkpoint(directory.name())->directory, directory / "zzz");
+  EXPECT_FALSE(find_newest_checkpoint(directory.name())->is_original);
+}
+
+template <typename Change>
+void change_commit(const std::string& checkpoint, Change&& change) {
+  const test::Bytes bytes = test::read_whole(checkpoint + "/commit.json");
+  auto record = checkpoint::parse_commit({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  change(record.origin);
+  const std::string text = checkpoint::serialize_commit(record);
+  test::write_whole(checkpoint + "/commit.json", std::as_bytes(std::span(text)));
+}
+
+// As a release left it that recorded no order.
+void forget_order(const std::string& checkpoint) {
+  change_commit(checkpoint, [](CheckpointOrigin& origin) { origin = {}; });
+}
+
+TEST(Catalog, OrdersCheckpointsOfOlderReleasesByStepAndBeforeAllOthers) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  save_steps(checkpointer, directory, {30, 10, 20, 5});
+  for (const std::uint64_t step : {30, 10, 20}) forget_order(directory / step_name(step));
+  EXPECT_THAT(committed_steps(directory), ElementsAre(10, 20, 30, 5));
+  std::filesystem::remove_all(directory / "step-5");
+  EXPECT_EQ(find_newest_checkpoint(directory.name())->step, 30U);
+  EXPECT_EQ(load_checkpoint(directory / "step-30").state.step, 30U);
+  AsyncCheckpointer next;
+  next.continue_from(find_newest_checkpoint(directory.name())->save_id);
+  save_steps(next, directory, {31});
+  const CheckpointInfo newest = find_newest_checkpoint(directory.name()).value();
+  EXPECT_EQ(newest.step, 31U);
+  EXPECT_EQ(newest.origin.parent, load_checkpoint(directory / "step-30").save_id);
+}
+
+// 10, 20 and 30, from which a program continues at 20.
+TEST(Catalog, TellsTheLineOfTheNewestFromWhatItsRunLeft) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer before;
+  save_steps(before, directory, {10, 20, 30});
+  for (const CheckpointInfo& info : list_checkpoints(directory.name())) EXPECT_TRUE(info.is_on_line) << info.step;
+  AsyncCheckpointer after;
+  after.continue_from(load_checkpoint(directory / "step-20").save_id);
+  save_steps(after, directory, {21});
+  std::map<std::uint64_t, bool> on_line;
+  for (const CheckpointInfo& info : list_checkpoints(directory.name())) on_line[info.step] = info.is_on_line;
+  EXPECT_EQ(on_line, (std::map<std::uint64_t, bool>{{10, true}, {20, true}, {21, true}, {30, false}}));
+  const CheckpointInfo newest = find_newest_checkpoint(directory.name()).value();
+  EXPECT_EQ(newest.origin.name, "step-21");
+  EXPECT_EQ(newest.origin.sequence, 4U);
+  EXPECT_EQ(newest.origin.parent, load_checkpoint(directory / "step-20").save_id);
+  EXPECT_EQ(newest.origin.pid, static_cast<std::uint64_t>(::getpid()));
+  // The same checkpointer goes back once more, to before its own saves.
+  after.continue_from(load_checkpoint(directory / "step-10").save_id);
+  save_steps(after, directory, {11, 12});
+  on_line.clear();
+  for (const CheckpointInfo& info : list_checkpoints(directory.name())) on_line[info.step] = info.is_on_line;
+  EXPECT_EQ(on_line,
+            (std::map<std::uint64_t, bool>{{10, true}, {11, true}, {12, true}, {20, false}, {21, false}, {30, false}}));
+}
+
+TEST(Catalog, NamesAProcessThatCommittedSinceTheLastSave) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer, other;
+  save_steps(checkpointer, directory, {1});
+  save_steps(other, directory, {2});
+  change_commit(directory / "step-2", [](CheckpointOrigin& origin) { origin.host = "host-a", ++origin.pid; });
+  checkpointer.save(directory / "step-3", small_model(3), {}, state_at(3));
+  EXPECT_THAT(checkpointer.wait().warnings, ElementsAre(HasSubstr("step-2: committed by process")));
+  checkpointer.save(directory / "step-4", small_model(4), {}, state_at(4));
+  EXPECT_THAT(checkpointer.wait().warnings, ElementsAre());
+}
+
+// 22 and 21 continue from 20, which a program took up again after 30.
+TEST(Catalog, FindsTheNewestIntactCheckpointOfTheLineFirst) {
+  const test::TestDirectory directory;
+  EXPECT_FALSE(find_intact_checkpoint(directory.name()).found);
+  AsyncCheckpointer before;
+  save_steps(before, directory, {10, 20, 30});
+  AsyncCheckpointer after;
+  after.continue_from(load_checkpoint(directory / "step-20").save_id);
+  save_steps(after, directory, {21, 22});
+  std::filesystem::create_directory(directory / "half");
+  test::write_whole(directory / "half/training_state.json", test::Bytes(1));
+  std::size_t passed_over = 1;
+  for (const std::uint64_t step : {22, 21, 20, 10, 30}) {
+    const IntactCheckpoint intact = find_intact_checkpoint(directory.name());
+    ASSERT_TRUE(intact.found);
+    EXPECT_EQ(intact.found->step, step);
+    EXPECT_EQ(intact.passed_over.size(), passed_over++);
+    EXPECT_THAT(intact.passed_over, testing::Contains(HasSubstr("passed over " + (directory / "half: there is no"))));
+    damage(directory / step_name(step));
+  }
+  EXPECT_EQ(caught([&] { find_intact_checkpoint(directory.name()); }), failure(ErrorCode::kCheckpointDamaged));
+  EXPECT_THAT(test::message_of([&] { find_intact_checkpoint(directory.name()); }),
+              HasSubstr("none of 5 checkpoints is intact; passed over " + (directory / "step-22: ")));
+}
+
+TEST(Catalog, PassesOverNothingForWantOfDescriptors) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  save_steps(checkpointer, directory, {1, 2});
+  bool is_listed = false;
+  const test::SystemCalls calls([&](const Call& call) -> test::Reply {
+    is_listed = is_listed || call.path.ends_with("model.safetensors");
+    return is_listed && call.function == "openat" ? test::Reply::failure(EMFILE) : true;
+  });
+  EXPECT_EQ(caught([&] { find_intact_checkpoint(directory.name()); }), failure(ErrorCode::kOpenFailed));
+}
+
+// A run without checkpoints would otherwise stay in every later commit.
+TEST(Catalog, RecordsNoRunsThatAreGone) {
+  const test::TestDirectory directory;
+  CheckpointOptions options;
+  options.retention.keep_latest = 2;
+  for (std::uint64_t step = 1; step <= 20; ++step) {
+    AsyncCheckpointer checkpointer(options);
+    if (step > 1) checkpointer.continue_from(find_newest_checkpoint(directory.name())->save_id);
+    save_steps(checkpointer, directory, {step});
+  }
+  EXPECT_THAT(committed_steps(directory), ElementsAre(19, 20));
+  EXPECT_LE(find_newest_checkpoint(directory.name())->origin.line.size(), 2U);
 }
 
 TEST(Catalog, ListsWhatIsNotCommittedWithTheReason) {
@@ -185,30 +326,168 @@ TEST(Catalog, FindsWhatWasDamagedOnItsWayToTheDisk) {
 TEST(Retention, KeepsTheLatestAndEveryMultiple) {
   const test::TestDirectory directory;
   CheckpointOptions options;
-  options.retention = {2, 30};
+  options.retention.keep_latest = 2;
+  options.retention.keep_every = 30;
   AsyncCheckpointer checkpointer(options);
   save_steps(checkpointer, directory, {10, 20, 30, 40, 50, 60, 70});
   EXPECT_THAT(committed_steps(directory), ElementsAre(30, 60, 70));
-  EXPECT_THAT(directory.entries(), ElementsAre("latest", "step-30", "step-60", "step-70"));
+  EXPECT_THAT(test::entries_of(directory), ElementsAre("latest", "step-30", "step-60", "step-70"));
 }
 
-TEST(Retention, NeverDeletesTheOneJustWrittenOrTheNewest) {
+TEST(Retention, CountsTheOnesCommittedLastWhateverTheirSteps) {
   const test::TestDirectory directory;
   CheckpointOptions options;
-  options.retention = {1, 0};
+  options.retention.keep_latest = 1;
   AsyncCheckpointer checkpointer(options);
   save_steps(checkpointer, directory, {50});
   save_steps(checkpointer, directory, {10});
-  EXPECT_THAT(committed_steps(directory), ElementsAre(10, 50));
+  EXPECT_THAT(committed_steps(directory), ElementsAre(10));
   save_steps(checkpointer, directory, {20});
-  EXPECT_THAT(committed_steps(directory), ElementsAre(20, 50));
+  EXPECT_THAT(committed_steps(directory), ElementsAre(20));
+}
+
+// Otherwise each new checkpoint would be deleted by the next one, and a restart would load what was given up.
+TEST(Retention, KeepsTheProgressOfARunThatWentBack) {
+  const test::TestDirectory directory;
+  CheckpointOptions options;
+  options.retention.keep_latest = 2;
+  {
+    AsyncCheckpointer before;
+    save_steps(before, directory, {10, 20, 30});
+  }
+  AsyncCheckpointer after(options);
+  after.continue_from(load_checkpoint(directory / "step-20").save_id);
+  after.save(directory / "step-21", small_model(21), {}, state_at(21));
+  EXPECT_THAT(after.wait().warnings, ElementsAre(HasSubstr("step-30: not deleted, as all of its run")));
+  EXPECT_THAT(committed_steps(directory), ElementsAre(20, 30, 21));
+  after.save(directory / "step-22", small_model(22), {}, state_at(22));
+  EXPECT_THAT(after.wait().warnings, ElementsAre());
+  EXPECT_THAT(committed_steps(directory), ElementsAre(30, 21, 22));
+  save_steps(after, directory, {23});
+  EXPECT_THAT(committed_steps(directory), ElementsAre(30, 22, 23));
+  EXPECT_EQ(find_newest_checkpoint(directory.name())->step, 23U);
+  EXPECT_EQ(read_latest_checkpoint(directory.name()), directory / "step-23");
+  // Within one checkpointer.
+  after.continue_from(load_checkpoint(directory / "step-22").save_id);
+  save_steps(after, directory, {24});
+  EXPECT_THAT(committed_steps(directory), ElementsAre(30, 22, 23, 24));
+  save_steps(after, directory, {25});
+  EXPECT_THAT(committed_steps(directory), ElementsAre(30, 23, 24, 25));
+}
+
+// Copies, renamed checkpoints and those of other runs stay.
+TEST(Retention, DeletesOnlyWhatThisRunSavedUnderThisName) {
+  const test::TestDirectory directory;
+  {
+    AsyncCheckpointer other;
+    save_steps(other, directory, {1, 2});
+    forget_order(directory / "step-1");
+  }
+  CheckpointOptions options;
+  options.retention.keep_latest = 1;
+  AsyncCheckpointer checkpointer(options);
+  save_steps(checkpointer, directory, {3, 4});
+  std::filesystem::copy(directory / "step-4", directory / "best");
+  std::filesystem::rename(directory / "step-4", directory / "kept");
+  save_steps(checkpointer, directory, {5, 6});
+  std::filesystem::copy(directory / "step-6", directory / "step-4");
+  save_steps(checkpointer, directory, {7});
+  EXPECT_THAT(checkpoints(directory), ElementsAre("best", "kept", "step-1", "step-2", "step-4", "step-7"));
+  for (const std::string& name : checkpoints(directory)) verify_checkpoint(directory / name);
+}
+
+TEST(Retention, DeletesNothingThatTookAName) {
+  const test::TestDirectory directory;
+  CheckpointOptions options;
+  options.retention.keep_latest = 1;
+  AsyncCheckpointer checkpointer(options);
+  save_steps(checkpointer, directory, {1});
+  AsyncCheckpointer other;
+  save_steps(other, directory, {9});
+  // In place of the checkpoint when it was listed already.
+  bool is_verified = false, swapped = false;
+  const test::SystemCalls calls([&](const Call& call) {
+    is_verified = is_verified || (call.kind == Call::Kind::kRead && call.path.ends_with("step-2/model.safetensors"));
+    if (swapped || !is_verified || call.what != "open " + (directory / "step-1")) return true;
+    std::filesystem::remove_all(directory / "step-1");
+    std::filesystem::rename(directory / "step-9", directory / "step-1");
+    return swapped = true;
+  });
+  checkpointer.save(directory / "step-2", small_model(2), {}, state_at(2));
+  checkpointer.wait();
+  EXPECT_TRUE(swapped);
+  EXPECT_THAT(checkpoints(directory), ElementsAre("step-1", "step-2"));
+  EXPECT_EQ(verify_checkpoint(directory / "step-1").step, 9U);
+}
+
+TEST(Retention, KeepsWhatIsProtectedAndWhatTheCallerKeeps) {
+  const test::TestDirectory directory;
+  CheckpointOptions options;
+  options.retention.keep_latest = 1;
+  options.retention.protect = {"step-1", "best"};
+  std::uint64_t best = 2;
+  bool fails = false;
+  options.retention.keep = [&](const CheckpointInfo& info, const TrainingState& state) {
+    if (fails) throw std::runtime_error("no metric");
+    EXPECT_EQ(info.step, state.step);
+    EXPECT_EQ(state.metadata.at("run"), "a");
+    return info.step == best;
+  };
+  AsyncCheckpointer checkpointer(options);
+  save_steps(checkpointer, directory, {1, 2, 3, 4});
+  EXPECT_THAT(committed_steps(directory), ElementsAre(1, 2, 4));
+  // Those between them were deleted, and it still belongs to the run.
+  best = 4;
+  save_steps(checkpointer, directory, {5, 6});
+  EXPECT_THAT(committed_steps(directory), ElementsAre(1, 4, 6));
+  fails = true;
+  checkpointer.save(directory / "step-7", small_model(7), {}, state_at(7));
+  EXPECT_THROW(checkpointer.wait(), std::runtime_error);
+  EXPECT_THAT(committed_steps(directory), ElementsAre(1, 4, 6, 7));
+}
+
+// As when another run or a person deletes the same checkpoints.
+TEST(Retention, TakesAbsenceForSuccessAtEveryCall) {
+  unsigned at = 0;
+  for (bool through = false; !through; ++at) {
+    const test::TestDirectory directory(test::fastest_directory());
+    CheckpointOptions options;
+    options.threads = 1;
+    options.retention.keep_latest = 2;
+    AsyncCheckpointer checkpointer(options);
+    save_steps(checkpointer, directory, {1, 2});
+    unsigned calls = 0;
+    const test::SystemCalls calls_of_others([&](const Call&) {
+      if (calls++ != at) return true;
+      for (const char* name : {"step-1", "step-2"}) std::filesystem::remove_all(directory / name);
+      return true;
+    });
+    checkpointer.save(directory / "step-3", small_model(3), small_optimizer(3), state_at(3));
+    EXPECT_THAT(checkpointer.wait().warnings, ElementsAre()) << "call " << at;
+    through = calls <= at;
+    const std::vector<std::string> left = checkpoints(directory);
+    EXPECT_EQ(left, through ? (std::vector<std::string>{"step-2", "step-3"}) : std::vector<std::string>{"step-3"});
+  }
+  EXPECT_GT(at, 40U);
+}
+
+TEST(Retention, RefusesNamesThatProtectNothing) {
+  for (const char* name : {"", "run/step-1", "step-1/"}) {
+    CheckpointOptions options;
+    options.retention.keep_latest = 1;
+    options.retention.protect = {name};
+    EXPECT_EQ(caught([&] { options.check(); }), failure(ErrorCode::kUsage)) << name;
+  }
+  CheckpointOptions options;
+  options.retention.protect = {"step-1"};
+  EXPECT_EQ(caught([&] { options.check(); }), failure(ErrorCode::kUsage));
 }
 
 TEST(Retention, DeletesNothingIfTheNewOneIsNotWholeOnDisk) {
   const test::TestDirectory directory;
   bool damages = false;
   CheckpointOptions options;
-  options.retention = {1, 0};
+  options.retention.keep_latest = 1;
   const test::SystemCalls calls([&](const Call& call) {
     if (damages && call.kind == Call::Kind::kSync && call.path.ends_with("model.safetensors")) {
       test::write_whole(call.path, test::Bytes(50));
@@ -235,9 +514,10 @@ TEST(Retention, CountsOnlyCheckpointsThatAreWhole) {
   for (const bool same_process : {false, true}) {
     const test::TestDirectory directory;
     CheckpointOptions options;
-    options.retention = {2, 0};
+    options.retention.keep_latest = 2;
     AsyncCheckpointer before, checkpointer(options);
     save_steps(before, directory, {1, 2, 3, 4, 5});
+    checkpointer.continue_from(find_newest_checkpoint(directory.name())->save_id);
     for (const int step : {3, 4, 5}) damages(directory / step_name(static_cast<std::uint64_t>(step)), step - 3);
     checkpointer.save(directory / "step-6", small_model(6), {}, state_at(6));
     EXPECT_EQ(checkpointer.wait().warnings.size(), 3U);
@@ -249,6 +529,7 @@ TEST(Retention, CountsOnlyCheckpointsThatAreWhole) {
       damages(directory / "step-6", 0);
     }
     AsyncCheckpointer fresh(options);
+    fresh.continue_from(find_newest_checkpoint(directory.name())->save_id);
     AsyncCheckpointer& next = same_process ? checkpointer : fresh;
     next.save(directory / "step-7", small_model(7), {}, state_at(7));
     EXPECT_THAT(next.wait().warnings, testing::Contains(HasSubstr("step-6: kept, and not counted by retention: ")));
@@ -263,7 +544,7 @@ TEST(Retention, ReadsEachCheckpointOnce) {
   std::map<std::string, int> reads;
   CheckpointOptions options;
   options.threads = 1;
-  options.retention = {2, 0};
+  options.retention.keep_latest = 2;
   const test::SystemCalls calls([&](const Call& call) {
     if (call.kind == Call::Kind::kRead && call.path.ends_with("model.safetensors")) ++reads[call.path];
     return true;
@@ -278,7 +559,7 @@ TEST(Retention, ReadsEachCheckpointOnce) {
 TEST(Retention, DeletesNoCheckpointWithFilesThatNoSaveWrites) {
   const test::TestDirectory directory;
   CheckpointOptions options;
-  options.retention = {1, 0};
+  options.retention.keep_latest = 1;
   AsyncCheckpointer checkpointer(options);
   save_steps(checkpointer, directory, {1});
   test::write_whole(directory / "step-1/notes.txt", test::Bytes(10));
@@ -296,7 +577,7 @@ TEST(Replacing, KeepsDirectoriesThatAreNoCheckpoints) {
   checkpointer.save(directory / "photos", small_model(1), {}, state_at(1));
   EXPECT_THAT(test::message_of([&] { checkpointer.wait(); }),
               HasSubstr("photos: not replaced: it is not a checkpoint"));
-  EXPECT_THAT(directory.entries(), ElementsAre("photos"));
+  EXPECT_THAT(test::entries_of(directory), ElementsAre("photos"));
   EXPECT_TRUE(std::filesystem::exists(directory / "photos/cat.jpg"));
 }
 
@@ -309,7 +590,7 @@ TEST(Replacing, KeepsAnOldCheckpointWithOtherFilesUnderItsTemporaryName) {
   checkpointer.save(directory / "last", small_model(2), {}, state_at(2));
   EXPECT_THAT(checkpointer.wait().warnings, ElementsAre(HasSubstr("not deleted: it contains 'notes.txt'")));
   EXPECT_EQ(verify_checkpoint(directory / "last").step, 2U);
-  const auto entries = directory.entries();
+  const auto entries = test::entries_of(directory);
   ASSERT_EQ(entries.size(), 3U);
   EXPECT_TRUE(checkpoint::is_marked_name(entries[1])) << entries[1];
   EXPECT_TRUE(std::filesystem::exists(directory / entries[1] + "/notes.txt"));
@@ -334,7 +615,7 @@ TEST(CleanStale, RemovesWhatDeadSavesLeftAndNothingElse) {
     EXPECT_THAT(clean_stale_checkpoints(directory.name()).removed, ElementsAre(dead));
   }
   EXPECT_THAT(clean_stale_checkpoints(directory.name()).removed, ElementsAre(alive));
-  EXPECT_THAT(directory.entries(), ElementsAre("latest", "mine", "notes.tmp-1", "step-1"));
+  EXPECT_THAT(test::entries_of(directory), ElementsAre("latest", "mine", "notes.tmp-1", "step-1"));
   EXPECT_EQ(verify_checkpoint(directory / "step-1").step, 1U);
 }
 
@@ -353,7 +634,7 @@ TEST(CleanStale, LeavesAloneWhatNoSaveMakesAndSaysSo) {
   const std::string link = marked(directory, "link", "1");
   std::filesystem::create_directory(link);
   std::filesystem::create_symlink(directory / "elsewhere", link + "/model.safetensors");
-  const auto before = directory.entries();
+  const auto before = test::entries_of(directory);
   const CleanedCheckpoints cleaned = clean_stale_checkpoints(directory.name());
   EXPECT_THAT(cleaned.removed, ElementsAre());
   ASSERT_EQ(cleaned.kept.size(), foreign.size() + 1);
@@ -361,7 +642,7 @@ TEST(CleanStale, LeavesAloneWhatNoSaveMakesAndSaysSo) {
     EXPECT_THAT(cleaned.kept[i], HasSubstr("contains '" + foreign[i] + "'"));
     EXPECT_TRUE(std::filesystem::exists(marked(directory, "a" + std::to_string(i), "1") + "/optimizer.tensors"));
   }
-  EXPECT_EQ(directory.entries(), before);
+  EXPECT_EQ(test::entries_of(directory), before);
 }
 
 // People and other programs use such names too.
@@ -379,10 +660,10 @@ TEST(CleanStale, LeavesAloneWhatHasNoMark) {
   const std::string dead = marked(directory, "step-3", "dead");
   std::filesystem::create_directory(dead);
   std::filesystem::copy(dead, dead.substr(0, dead.rfind("step-3")) + "kept-" + dead.substr(dead.rfind("step-3")));
-  const std::size_t count = directory.entries().size();
+  const std::size_t count = test::entries_of(directory).size();
   const CleanedCheckpoints cleaned = clean_stale_checkpoints(directory.name());
   EXPECT_THAT(cleaned.removed, ElementsAre(dead));
-  EXPECT_EQ(directory.entries().size(), count - 1);
+  EXPECT_EQ(test::entries_of(directory).size(), count - 1);
   EXPECT_THAT(cleaned.kept, testing::Contains(HasSubstr("empty.tmp-1: not deleted: its name lacks the mark")));
   for (const CheckpointInfo& info : list_checkpoints(directory.name())) {
     if (info.status == CheckpointInfo::Status::kCommitted) continue;
@@ -456,7 +737,7 @@ TEST(CleanStale, MakesNoSaveFailWhileItHoldsTheNewDirectory) {
   unsigned locks = 0;
   std::optional<Directory> cleaner;
   const test::SystemCalls calls([&](const Call& call) {
-    if (call.kind != Call::Kind::kLock) return true;
+    if (call.kind != Call::Kind::kLock || call.path.ends_with(".tzmark-writer")) return true;
     if (++locks == 1) cleaner = Directory::of(call.path).lock_directory(name_in_directory(call.path), Lock::kAlone);
     if (locks == 3) cleaner.reset();
     return true;

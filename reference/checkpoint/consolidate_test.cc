@@ -54,7 +54,7 @@ std::string consolidation_error(const std::vector<Shard>& shards, const Sharding
   save(directory / "from/in", shards, sharding);
   EXPECT_EQ(caught([&] { consolidate_checkpoint(directory / "from/in", directory / "out"); }),
             failure(ErrorCode::kCheckpointShards));
-  EXPECT_EQ(directory.entries(), (std::vector<std::string>{"from"}));
+  EXPECT_EQ(test::entries_of(directory), (std::vector<std::string>{"from"}));
   return test::message_of([&] { consolidate_checkpoint(directory / "from/in", directory / "out"); });
 }
 
@@ -288,7 +288,7 @@ TEST(Reshard, RefusesWhatRecordsCannotHoldBeforeItWritesAnything) {
   save(directory / "from/many", shards, sharding);
   EXPECT_EQ(reshard("from/many", kWorldSizeMax), failure(ErrorCode::kResource));
   EXPECT_EQ(changes, 0U);
-  EXPECT_EQ(directory.entries(), (std::vector<std::string>{"from"}));
+  EXPECT_EQ(test::entries_of(directory), (std::vector<std::string>{"from"}));
 }
 
 TEST(Reshard, ListsNoParametersWhereEveryRankHasThemAll) {

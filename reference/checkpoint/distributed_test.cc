@@ -70,7 +70,7 @@ TEST(SaveDistributed, WritesOneCheckpointOfAllRanks) {
   ranks.save(directory / "a", 5, group);
   EXPECT_THAT(ranks.wait(), ElementsAre("", "", ""));
   EXPECT_EQ(group.calls(), 6U);
-  EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
+  EXPECT_THAT(test::entries_of(directory), ElementsAre("a", "latest"));
   const CheckpointInfo info = verify_checkpoint(directory / "a");
   EXPECT_EQ(info.save_id, "id-1");
   EXPECT_EQ(info.world_size, 3U);
@@ -120,7 +120,7 @@ TEST(SaveDistributed, CommitsNothingIfOneRankFails) {
     EXPECT_THAT(messages[failing], HasSubstr("Input/output error"));
     EXPECT_THAT(messages[1 - failing], HasSubstr("another rank has failed"));
     EXPECT_EQ(verify_checkpoint(directory / "a").step, 1U);
-    EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
+    EXPECT_THAT(test::entries_of(directory), ElementsAre("a", "latest"));
     fails = false;
     ranks.save(directory / "a", 3, third);
     EXPECT_THAT(ranks.wait(), ElementsAre("", ""));
@@ -156,7 +156,7 @@ TEST(SaveDistributed, LetsNobodyWaitForARankThatCannotEvenCopy) {
   EXPECT_EQ(messages[0], "");
   EXPECT_THAT(messages[1], HasSubstr("another rank has failed"));
   EXPECT_EQ(group.calls(), 4U);
-  EXPECT_TRUE(directory.entries().empty());
+  EXPECT_TRUE(test::entries_of(directory).empty());
 }
 
 TEST(SaveDistributed, TellsRanksOfDifferentSavesAndStepsApart) {
@@ -228,7 +228,7 @@ TEST(SaveDistributed, RefusesMoreRanksThanRecordsCanHold) {
   EXPECT_EQ(save(0, 4'000'000'000), failure(ErrorCode::kUsage));
   EXPECT_EQ(save(0, 0), failure(ErrorCode::kUsage));
   EXPECT_EQ(save(4'000'000'000, 2), failure(ErrorCode::kUsage));
-  EXPECT_TRUE(directory.entries().empty());
+  EXPECT_TRUE(test::entries_of(directory).empty());
 }
 
 TEST(SaveDistributed, RefusesAGroupThatCannotAgree) {

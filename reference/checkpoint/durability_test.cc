@@ -1,10 +1,14 @@
 // Tests of what is on disk when a call fails, or the power goes, at any moment of a save.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "testing/disk/power_loss.h"
 #include "testing/faults/system_calls.h"
@@ -20,10 +24,15 @@ using test::state_at;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Saves of step 2 where steps 1 and 0 are there already, the latter being the one that was saved last.
+// A save of step 2 where steps 1 and 0 are there already, the latter being the one that was saved last, and from which
+// it continues; or one of step 21 by a program that goes back to step 20 of 10, 20 and 30.
 struct Scenario {
   const char* new_name;
   CheckpointOptions options;
+  bool goes_back = false;
+
+  std::uint64_t step_before() const { return goes_back ? 30 : 0; }
+  std::uint64_t step() const { return goes_back ? 21 : 2; }
 };
 
 std::vector<Scenario> scenarios() {
@@ -37,7 +46,10 @@ std::vector<Scenario> scenarios() {
     all.push_back({"/old", options});
     options.retention.keep_latest = 1;
     all.push_back({"/new", options});
+    options.retention.keep_latest = 2;
+    all.push_back({"/new", options, true});
     if (format == CheckpointOptions::Format::kTensors) continue;
+    options.retention.keep_latest = 1;
     options.commit = CommitMethod::kMarker;
     all.push_back({"/new", options});
     options.retention.keep_latest = 0;
@@ -46,37 +58,69 @@ std::vector<Scenario> scenarios() {
   return all;
 }
 
-// Returns the warnings.
-std::vector<std::string> save(const Scenario& scenario, const std::string& name, std::uint64_t step) {
+// Returns the warnings. continues: the save id of the checkpoint before.
+std::vector<std::string> save(const Scenario& scenario, const std::string& name, std::uint64_t step,
+                              const std::string& continues) {
   AsyncCheckpointer checkpointer(scenario.options);
+  checkpointer.continue_from(continues);
   checkpointer.save(name, small_model(step), small_optimizer(step), state_at(step));
   return checkpointer.wait().warnings;
 }
 
-void save_old(const Scenario& scenario, const std::string& directory) {
-  save(scenario, directory + "/old", 1);
-  save(scenario, directory + "/rewound", 0);
+// Returns the save id of the checkpoint from which the new one continues.
+std::string save_old(const Scenario& scenario, const std::string& directory) {
+  Scenario keeps_all = scenario;
+  keeps_all.options.retention = {};
+  const auto save_id = [&](const std::string& name) { return verify_checkpoint(directory + name).save_id; };
+  if (scenario.goes_back) {
+    save(keeps_all, directory + "/10", 10, "");
+    save(keeps_all, directory + "/20", 20, save_id("/10"));
+    save(keeps_all, directory + "/30", 30, save_id("/20"));
+    return save_id("/20");
+  }
+  save(keeps_all, directory + "/old", 1, "");
+  save(keeps_all, directory + "/rewound", 0, save_id("/old"));
+  return save_id("/rewound");
 }
 
-// What is wrong with what a loader finds; empty if nothing is. newest_only: the old checkpoint is not good enough.
-std::string what_is_wrong(const std::string& directory, bool newest_only) {
+// What is wrong with the line of a run that has gone back to step 20. A save that could not read that checkpoint, and
+// said so, has no line.
+std::string what_is_wrong_with_the_line(const std::vector<CheckpointInfo>& all, const CheckpointInfo& newest,
+                                        bool newest_only) {
+  const auto find = [&](std::uint64_t step) { return std::ranges::find(all, step, &CheckpointInfo::step); };
+  if (find(20) == all.end() || find(30) == all.end()) return "what has to stay is deleted";
+  const bool has_gone_back = newest.step == 21;
+  if (has_gone_back && newest.origin.parent != find(20)->save_id) return "the parent is another one";
+  const bool has_line = newest_only || !newest.origin.line.empty();
+  if (has_line && !find(20)->is_on_line) return "20 is off the line";
+  if (find(30)->is_on_line == has_gone_back) return "30 is on the wrong line";
+  return {};
+}
+
+// What is wrong with what a loader finds; empty if nothing is. newest_only: the checkpoint before is not good enough.
+std::string what_is_wrong(const Scenario& scenario, const std::string& directory, bool newest_only) {
   CheckpointReadOptions options;
   options.threads = 1;
+  const auto is_good = [&](std::uint64_t step) {
+    return step == scenario.step() || (!newest_only && step == scenario.step_before());
+  };
   try {
-    for (const CheckpointInfo& info : list_checkpoints(directory)) {
+    const auto all = list_checkpoints(directory);
+    for (const CheckpointInfo& info : all) {
       if (info.status == CheckpointInfo::Status::kUncommitted) return info.directory + " is half there";
       if (info.status == CheckpointInfo::Status::kCommitted) verify_checkpoint(info.directory, options);
     }
     const auto newest = find_newest_checkpoint(directory);
     if (!newest) return "no checkpoint is left";
-    if (newest->step < (newest_only ? 2U : 1U)) return "the newest checkpoint is gone";
+    if (!is_good(newest->step)) return fmt::format("the newest checkpoint is of step {}", newest->step);
+    if (find_intact_checkpoint(directory, options).found->directory != newest->directory) return "another is intact";
     const LoadedCheckpoint loaded = load_checkpoint(newest->directory, options);
     if (test::content_of(loaded.model) != small_model(loaded.state.step).content()) return "the model is another one";
     const auto latest = read_latest_checkpoint(directory);
     if (!latest) return "latest is gone";
     const std::uint64_t latest_step = load_checkpoint(*latest, options).state.step;
-    if (newest_only && latest_step != 2) return "latest names the old checkpoint";
-    if (latest_step == 1) return "latest names one that was not saved last";
+    if (!is_good(latest_step)) return fmt::format("latest names step {}", latest_step);
+    if (scenario.goes_back) return what_is_wrong_with_the_line(all, *newest, newest_only);
   } catch (const Error& error) {
     return error.what();
   }
@@ -84,24 +128,27 @@ std::string what_is_wrong(const std::string& directory, bool newest_only) {
 }
 
 // The same, also after what is stale has been removed.
-std::string what_stays_wrong(const std::string& directory, bool newest_only) {
-  const std::string wrong = what_is_wrong(directory, newest_only);
+std::string what_stays_wrong(const Scenario& scenario, const std::string& directory, bool newest_only) {
+  const std::string wrong = what_is_wrong(scenario, directory, newest_only);
   if (!wrong.empty()) return wrong;
   clean_stale_checkpoints(directory);
   for (const CheckpointInfo& info : list_checkpoints(directory)) {
     if (info.status == CheckpointInfo::Status::kTemporary) return info.directory + " is left";
   }
-  return what_is_wrong(directory, newest_only);
+  return what_is_wrong(scenario, directory, newest_only);
 }
 
-test::PowerLossScenario power_loss_in(const Scenario& scenario) {
+// continues: set before the change.
+test::PowerLossScenario power_loss_in(const Scenario& scenario, std::string& continues) {
   test::PowerLossScenario power_loss;
-  power_loss.prepare = [&](const std::string& directory) { save_old(scenario, directory); };
-  power_loss.change = [&](const std::string& directory) { save(scenario, directory + scenario.new_name, 2); };
+  power_loss.prepare = [&](const std::string& directory) { continues = save_old(scenario, directory); };
+  power_loss.change = [&](const std::string& directory) {
+    save(scenario, directory + scenario.new_name, scenario.step(), continues);
+  };
   power_loss.random_states = 200;
   power_loss.makes_names_durable = false;
-  power_loss.judge = [](const std::string& directory, const test::Outcome& outcome) {
-    return what_stays_wrong(directory, outcome.is_finished);
+  power_loss.judge = [&](const std::string& directory, const test::Outcome& outcome) {
+    return what_stays_wrong(scenario, directory, outcome.is_finished);
   };
   return power_loss;
 }
@@ -109,9 +156,12 @@ test::PowerLossScenario power_loss_in(const Scenario& scenario) {
 TEST(PowerLoss, LeavesTheNewCheckpointOrTheOneBeforeAtEveryCallAndNeedsEverySync) {
   std::size_t states = 0;
   for (const Scenario& scenario : scenarios()) {
-    const test::PowerLossReport report = test::lose_power(power_loss_in(scenario));
+    std::string continues;
+    const test::PowerLossReport report = test::lose_power(power_loss_in(scenario, continues));
     EXPECT_THAT(report.bad, IsEmpty());
-    EXPECT_THAT(report.unnoticed_syncs, IsEmpty());
+    // Before retention deletes anything that `latest` may still name, it syncs the directory once more.
+    const bool deletes = scenario.options.retention.keep_latest != 0;
+    EXPECT_EQ(report.unnoticed_syncs, std::vector<std::string>(deletes ? 1 : 0, "sync directory directory"));
     EXPECT_GE(report.syncs, 8U);
     states += report.states;
   }
@@ -123,23 +173,25 @@ TEST(WithoutSyncOfDirectories, SavesAndSaysThatNamesAreNotDurable) {
   for (const int error_number : {EINVAL, EOPNOTSUPP}) {
     for (const Scenario& scenario : scenarios()) {
       const test::TestDirectory directory(test::fastest_directory());
-      save_old(scenario, directory.name());
+      const std::string continues = save_old(scenario, directory.name());
       const test::SystemCalls faults([&](const Call& call) -> test::Reply {
         return call.kind == Call::Kind::kSyncDirectory ? test::Reply::failure(error_number) : true;
       });
       AsyncCheckpointer checkpointer(scenario.options);
-      checkpointer.save(directory / (scenario.new_name + 1), small_model(2), small_optimizer(2), state_at(2));
+      checkpointer.continue_from(continues);
+      const std::uint64_t step = scenario.step();
+      checkpointer.save(directory / (scenario.new_name + 1), small_model(step), small_optimizer(step), state_at(step));
       const WriteReport report = checkpointer.wait();
       EXPECT_FALSE(report.names_durable);
       EXPECT_THAT(report.warnings, ElementsAre(testing::HasSubstr("cannot be made durable here")));
-      EXPECT_EQ(what_stays_wrong(directory.name(), true), "");
+      EXPECT_EQ(what_stays_wrong(scenario, directory.name(), true), "");
 
       Scenario strict = scenario;
       strict.options.durability = Durability::kRequired;
-      const auto before = directory.entries();
-      EXPECT_THAT(test::message_of([&] { save(strict, directory / "strict", 3); }),
+      const auto before = entries_of(directory);
+      EXPECT_THAT(test::message_of([&] { save(strict, directory / "strict", 3, continues); }),
                   testing::HasSubstr("durability is required"));
-      EXPECT_EQ(directory.entries(), before);
+      EXPECT_EQ(entries_of(directory), before);
     }
   }
 }
@@ -167,7 +219,7 @@ TEST(WithoutRenameOfDirectories, CommitsByAMarker) {
       EXPECT_THAT(report.warnings, IsEmpty());
       EXPECT_EQ(verify_checkpoint(name).commit, CommitMethod::kMarker);
     }
-    EXPECT_THAT(directory.entries(), ElementsAre("latest", "step-3"));
+    EXPECT_THAT(entries_of(directory), ElementsAre("latest", "step-3"));
     EXPECT_EQ(read_latest_checkpoint(directory.name()), directory / "step-3");
 
     checkpointer.save(directory / "step-3", small_model(4), {}, state_at(4));
@@ -178,7 +230,7 @@ TEST(WithoutRenameOfDirectories, CommitsByAMarker) {
     AsyncCheckpointer renaming(options);
     renaming.save(directory / "step-5", small_model(5), {}, state_at(5));
     EXPECT_THAT(test::message_of([&] { renaming.wait(); }), testing::HasSubstr("cannot rename"));
-    EXPECT_THAT(directory.entries(), ElementsAre("latest", "step-3"));
+    EXPECT_THAT(entries_of(directory), ElementsAre("latest", "step-3"));
   }
 }
 
@@ -193,7 +245,7 @@ TEST(WithoutAnyRename, WritesLatestInItsPlace) {
     EXPECT_THAT(checkpointer.wait().warnings, IsEmpty());
   }
   EXPECT_EQ(read_latest_checkpoint(directory.name()), directory / "step-2");
-  EXPECT_THAT(directory.entries(), ElementsAre("latest", "step-1", "step-2"));
+  EXPECT_THAT(entries_of(directory), ElementsAre("latest", "step-1", "step-2"));
   test::write_whole(directory / "latest", {});
   EXPECT_EQ(read_latest_checkpoint(directory.name()), std::nullopt);
 }
@@ -202,19 +254,20 @@ TEST(WithoutAnyRename, WritesLatestInItsPlace) {
 TEST(InALowerLayer, CheckpointsAreDeletedInPlaceAndNotReplaced) {
   const test::TestDirectory directory(test::fastest_directory());
   const Scenario scenario = scenarios()[0];
-  save_old(scenario, directory.name());
+  const std::string continues = save_old(scenario, directory.name());
   const test::SystemCalls faults([&](const Call& call) -> test::Reply {
     return renames_directory(call, "/old") || renames_directory(call, "/rewound") ? test::Reply::failure(EXDEV) : true;
   });
-  const auto before = directory.entries();
-  EXPECT_THAT(test::message_of([&] { save(scenario, directory / "old", 2); }),
+  const auto before = entries_of(directory);
+  EXPECT_THAT(test::message_of([&] { save(scenario, directory / "old", 2, continues); }),
               testing::AllOf(testing::HasSubstr("existing checkpoint kept"), testing::HasSubstr("delete it first")));
-  EXPECT_EQ(directory.entries(), before);
+  EXPECT_EQ(entries_of(directory), before);
   EXPECT_EQ(verify_checkpoint(directory / "old").step, 1U);
 
   CheckpointOptions options = scenario.options;
   options.retention.keep_latest = 1;
   AsyncCheckpointer checkpointer(options);
+  checkpointer.continue_from(continues);
   checkpointer.save(directory / "new", small_model(2), {}, state_at(2));
   const WriteReport report = checkpointer.wait();
   EXPECT_EQ(report.commit, CommitMethod::kRename);
@@ -263,7 +316,7 @@ TEST(Unfinished, IsRemovedAtTheNextStartAndCopiesOfItAreNot) {
             test::failure(ErrorCode::kCheckpointUncommitted));
   std::filesystem::copy(directory / "new", directory / "copy");
   EXPECT_THAT(clean_stale_checkpoints(directory.name()).removed, ElementsAre(directory / "new"));
-  EXPECT_THAT(directory.entries(), ElementsAre("copy"));
+  EXPECT_THAT(entries_of(directory), ElementsAre("copy"));
 }
 
 // The call of this number fails, or all from there on.
@@ -279,7 +332,7 @@ TEST(Fault, OfAnyCallIsReportedAndLeavesTheNewCheckpointOrTheOneBefore) {
       unsigned at = 0;
       for (; !through; ++at) {
         const test::TestDirectory directory(test::fastest_directory());
-        save_old(scenario, directory.name());
+        const std::string continues = save_old(scenario, directory.name());
         std::atomic<unsigned> calls = 0;
         std::string met;
         std::vector<std::string> warnings;
@@ -290,18 +343,21 @@ TEST(Fault, OfAnyCallIsReportedAndLeavesTheNewCheckpointOrTheOneBefore) {
             if (number == at) met = call.what;
             return number == at || (fault.lasts && number > at) ? test::Reply::failure(fault.error_number) : true;
           });
-          message = test::message_of([&] { warnings = save(scenario, directory / (scenario.new_name + 1), 2); });
+          message = test::message_of(
+              [&] { warnings = save(scenario, directory / (scenario.new_name + 1), scenario.step(), continues); });
         }
         through = calls <= at;
         const bool is_told = !message.empty() || !warnings.empty();
         ASSERT_FALSE(is_told && through) << message;
-        // A cache that is not dropped is read instead of the device.
-        ASSERT_TRUE(is_told || through || (met.starts_with("forget ") && !fault.lasts)) << met;
-        ASSERT_EQ(what_stays_wrong(directory.name(), !is_told), "") << "call " << at;
+        // A cache that is not dropped is read instead of the device; a file of a writer that stays is replaced.
+        const bool is_harmless =
+            (met.starts_with("forget ") && !fault.lasts) || met.find(".tzmark-writer") != std::string::npos;
+        ASSERT_TRUE(is_told || through || is_harmless) << met;
+        ASSERT_EQ(what_stays_wrong(scenario, directory.name(), !is_told), "") << "call " << at << ", " << met;
         // Without a rename, a checkpoint that a failed save has committed after all cannot be replaced.
         const bool replaces = scenario.options.commit != CommitMethod::kMarker;
-        save(scenario, directory / (replaces ? scenario.new_name + 1 : "newer"), 2);
-        ASSERT_EQ(what_is_wrong(directory.name(), true), "") << "call " << at << ", after the next save";
+        save(scenario, directory / (replaces ? scenario.new_name + 1 : "newer"), scenario.step(), continues);
+        ASSERT_EQ(what_is_wrong(scenario, directory.name(), true), "") << "call " << at << ", after the next save";
       }
       EXPECT_GE(at, 30U);
     }
@@ -318,16 +374,19 @@ TEST(Fault, OfAnyCallAndThenALossOfPowerLeaveACheckpoint) {
     for (unsigned at = 0; !through; ++at) {
       unsigned calls = 0;
       bool is_told = false;
-      test::PowerLossScenario power_loss = power_loss_in(scenario);
+      std::string continues;
+      test::PowerLossScenario power_loss = power_loss_in(scenario, continues);
       power_loss.random_states = 5;
       power_loss.hook = [&](const Call&) -> test::Reply { return calls++ == at ? test::Reply::failure(EIO) : true; };
       power_loss.change = [&](const std::string& directory) {
         std::vector<std::string> warnings;
-        const auto change = [&] { warnings = save(scenario, directory + scenario.new_name, 2); };
+        const auto change = [&] {
+          warnings = save(scenario, directory + scenario.new_name, scenario.step(), continues);
+        };
         is_told = !test::message_of(change).empty() || !warnings.empty();
       };
       power_loss.judge = [&](const std::string& directory, const test::Outcome& outcome) {
-        return what_stays_wrong(directory, outcome.is_finished && !is_told);
+        return what_stays_wrong(scenario, directory, outcome.is_finished && !is_told);
       };
       const test::PowerLossReport report = test::lose_power(power_loss);
       ASSERT_THAT(report.bad, IsEmpty()) << "call " << at;
@@ -369,10 +428,10 @@ TEST(Fault, LeavesNoTemporaryFilesBehind) {
     ASSERT_EQ(test::content_of(load_checkpoint(directory / "a").model), small_model(step).content());
     // From there on the old checkpoint has the temporary name, and may be the one that survives a loss of power.
     if (!exchanged) {
-      ASSERT_THAT(directory.entries(), ElementsAre("a", "latest")) << at;
+      ASSERT_THAT(test::entries_of(directory), ElementsAre("a", "latest")) << at;
     }
     clean_stale_checkpoints(directory.name());
-    ASSERT_THAT(directory.entries(), ElementsAre("a", "latest")) << at;
+    ASSERT_THAT(test::entries_of(directory), ElementsAre("a", "latest")) << at;
   }
 }
 

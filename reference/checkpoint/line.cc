@@ -2,28 +2,14 @@
 #include "checkpoint/line.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
-#include "bytes/utf8.h"
 #include "checkpoint/catalog.h"
-#include "checkpoint/names.h"
+#include "checkpoint/claim.h"
 
 namespace tzmark::checkpoint {
-namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  // A name that is cut off still identifies the machine to people.
-  static_cast<void>(::gethostname(name.data(), name.size() - 1));
-  return printable(name.data());
-}
-
-}  // namespace
-
 bool is_on_line(const CheckpointOrigin& tip, const CheckpointOrigin& other) {
   if (other.sequence == 0) return false;
   if (other.run == tip.run) return other.sequence <= tip.sequence;
@@ -32,31 +18,40 @@ bool is_on_line(const CheckpointOrigin& tip, const CheckpointOrigin& other) {
 }
 
 void Line::continue_from(std::string save_id) {
-  parent_id_ = std::move(save_id);
-  run_.clear();
+  parent_id_ = start_id_ = std::move(save_id);
+  run_ = new_save_id();
   line_.clear();
 }
 
-void Line::start_run(const std::vector<CheckpointInfo>& found) {
-  run_ = new_save_id();
-  const auto parent = std::ranges::find(found, parent_id_, &CheckpointInfo::save_id);
-  // The id may be that of a checkpoint elsewhere, or of an older release.
-  if (parent_id_.empty() || parent == found.end() || parent->origin.sequence == 0) return;
-  line_ = parent->origin.line;
-  line_.push_back({parent->origin.run, parent->origin.sequence});
+void Line::find_start(const std::vector<CheckpointInfo>& found) {
+  const auto start = std::ranges::find(found, start_id_, &CheckpointInfo::save_id);
+  // The id may be that of a checkpoint elsewhere. One that cannot be read now may be readable at the next save.
+  if (start_id_.empty() || start == found.end()) return;
+  start_id_.clear();
+  if (start->origin.sequence == 0) return;
+  line_ = start->origin.line;
+  line_.push_back({start->origin.run, start->origin.sequence});
 }
 
 CheckpointOrigin Line::next(const Directory& parent, const std::string& name) {
   warnings_.clear();
   const std::vector<CheckpointInfo> found = list(parent);
-  if (run_.empty()) start_run(found);
+  find_start(found);
   // A run without checkpoints needs no entry, so the list does not grow with every restart.
   std::erase_if(line_, [&](const RunPart& part) {
     return std::ranges::none_of(found, [&](const CheckpointInfo& info) { return info.origin.run == part.run; });
   });
+  const WriterProcess process = this_process();
+  const std::uint64_t seen = sequence_;
   for (const CheckpointInfo& info : found) {
+    // Also on file systems whose locks do not reach other machines, a commit since the last save shows its process.
+    if (seen != 0 && info.origin.sequence > seen &&
+        (info.origin.host != process.host || info.origin.pid != process.pid)) {
+      warnings_.push_back(fmt::format("{}: committed by {} since the last save of this one: both save there",
+                                      info.directory, describe(WriterProcess{info.origin.host, info.origin.pid})));
+    }
     sequence_ = std::max(sequence_, info.origin.sequence);
-    if (info.status != CheckpointInfo::Status::kUnreadable) continue;
+    if (info.status != CheckpointInfo::Status::kUnreadable || !told_.insert(info.directory).second) continue;
     warnings_.push_back(
         fmt::format("{}: unreadable, so it may count as newer than this save: {}", info.directory, info.problem));
   }
@@ -68,8 +63,8 @@ CheckpointOrigin Line::next(const Directory& parent, const std::string& name) {
   origin.parent = parent_id_;
   origin.run = run_;
   origin.line = line_;
-  origin.host = host_name();
-  origin.pid = static_cast<std::uint64_t>(::getpid());
+  origin.host = process.host;
+  origin.pid = process.pid;
   return origin;
 }
 

@@ -7,10 +7,12 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/names.h"
 #include "checkpoint/records.h"
 #include "os/directory.h"
 #include "tzmark/checkpoint.h"
@@ -27,19 +29,23 @@ class Line {
 
   // Returns what a checkpoint that is committed next, under this name, has to record. Errors: those of list.
   CheckpointOrigin next(const Directory& parent, const std::string& name);
+  // Returns the save id of the checkpoint that was committed last, or from which the run continues.
+  const std::string& parent_id() const { return parent_id_; }
   // Makes it the parent of the one after it.
   void committed(const CommitRecord& record) { parent_id_ = record.save_id; }
   // Returns sentences about the last call of next, once.
   std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
 
  private:
-  void start_run(const std::vector<CheckpointInfo>& found);
+  void find_start(const std::vector<CheckpointInfo>& found);
 
   std::string parent_id_;
-  std::string run_;  // empty before the first save of the run
+  std::string start_id_;  // of the checkpoint from which the run continues, until it is found
+  std::string run_ = new_save_id();
   std::vector<RunPart> line_;
   std::uint64_t sequence_ = 0;  // the highest that was seen
   std::vector<std::string> warnings_;
+  std::set<std::string> told_;  // directories that cannot be read
 };
 
 }  // namespace tzmark::checkpoint

@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "checkpoint/catalog.h"
+#include "checkpoint/line.h"
 #include "checkpoint/load.h"
 #include "checkpoint/names.h"
 #include "checkpoint/probe.h"
+#include "checkpoint/records.h"
 #include "checkpoint/removal.h"
 #include "checkpoint/unfinished.h"
 #include "io/paths.h"
@@ -40,41 +42,77 @@ bool RetentionPolicy::is_whole(const Directory& parent, const CheckpointInfo& in
     }
     return true;
   } catch (const Error& error) {
-    warnings_.push_back(fmt::format("{}: kept, and not counted by retention: {}", info.directory, error.message()));
+    // Another process may have deleted it since.
+    if (parent.has(name_of(info))) {
+      warnings_.push_back(fmt::format("{}: kept, and not counted by retention: {}", info.directory, error.message()));
+    }
     return false;
   }
 }
 
-bool RetentionPolicy::stays(const CheckpointInfo& info, const std::string& newest) const {
-  return name_of(info) == newest || (retention_.keep_every != 0 && info.step % retention_.keep_every == 0);
+bool RetentionPolicy::stays(const CheckpointInfo& info) const {
+  return (retention_.keep_every != 0 && info.step % retention_.keep_every == 0) ||
+         std::ranges::find(retention_.protect, name_of(info)) != retention_.protect.end();
 }
 
-// REQUIRES: committed is sorted by step.
-std::vector<CheckpointInfo> RetentionPolicy::doomed(const Directory& parent, const std::string& newest,
-                                                    std::vector<CheckpointInfo> committed) {
-  std::size_t whole = 0;
-  while (!committed.empty() && whole < retention_.keep_latest) {
-    if (name_of(committed.back()) == newest || is_whole(parent, committed.back())) ++whole;
-    committed.pop_back();
+bool RetentionPolicy::is_kept_by_caller(const Directory& parent, const CheckpointInfo& info) {
+  if (!retention_.keep) return false;
+  TrainingState state;
+  try {
+    const StoredCheckpoint stored(parent.open_directory(name_of(info)), reading_);
+    state = stored.state(stored.prefix(0));
+  } catch (const Error& error) {
+    if (!parent.has(name_of(info))) return false;
+    warnings_.push_back(fmt::format("{}: kept, as its state cannot be read: {}", info.directory, error.message()));
+    return true;
   }
-  std::erase_if(committed, [&](const CheckpointInfo& info) { return stays(info, newest); });
-  return committed;
+  return retention_.keep(info, state);
 }
 
-void RetentionPolicy::remove_checkpoint(const Directory& parent, const std::string& name) {
-  // The lock keeps other processes from deleting the same files. One that excludes it is held by a stranger: saves lock
-  // nothing but temporary names exclusively.
+// Says once why the checkpoints of a run are not deleted. Copies are made on purpose, and need no word.
+void RetentionPolicy::tell_foreign(const CheckpointInfo& info) {
+  if (info.origin.sequence == 0) {
+    if (told_.insert(std::string()).second) {
+      warnings_.push_back(
+          fmt::format("{}: not deleted, as all of releases that did not record their names: delete "
+                      "them yourself if you do not need them",
+                      info.directory));
+    }
+  } else if (info.is_original && told_.insert(info.origin.run).second) {
+    warnings_.push_back(
+        fmt::format("{}: not deleted, as all of its run: this run does not continue from it", info.directory));
+  }
+}
+
+void RetentionPolicy::remove_checkpoint(const Directory& parent, const CheckpointInfo& info) {
+  const std::string name = name_of(info);
+  // The lock keeps a start of another process from cleaning it up. A stranger can exclude it, which stops nothing: the
+  // rename below decides which process deletes it.
   const auto locked = parent.lock_or_open_directory(name);
-  if (!locked) return;
+  if (!locked) {
+    if (parent.has(name)) {
+      warnings_.push_back(fmt::format("{}: not deleted: another process has replaced it", info.directory));
+    }
+    return;
+  }
   if (const auto foreign = foreign_entry(*locked)) {
     warnings_.push_back(
         fmt::format("{}: not deleted: it contains '{}', which no save writes", locked->name(), *foreign));
     return;
   }
+  // Another directory may have taken the name since the list was made.
+  try {
+    const std::string commit = read_small_file(*locked, std::string(kCommitName), kRecordBytesMax);
+    if (parse_commit(commit).save_id != info.save_id) return;
+  } catch (const Error&) {
+    if (!parent.is_name_of(name, locked->get())) return;
+    throw;
+  }
   const std::string temporary = temporary_name(name, new_save_id());
   if (!parent.try_rename_no_replace(name, temporary)) {
+    if (errno == ENOENT) return;  // another process has deleted it
     if (is_rename_refused(errno)) return remove_in_place(parent, *locked, name);
-    throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it", locked->name()));
+    throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it to {}", info.directory, temporary));
   }
   // Where names cannot be made durable, the save has said so.
   static_cast<void>(parent.sync());
@@ -84,28 +122,40 @@ void RetentionPolicy::remove_checkpoint(const Directory& parent, const std::stri
   parent.remove_directory(temporary);
 }
 
-std::vector<std::string> RetentionPolicy::apply(const Directory& parent, const std::string& newest) {
+std::vector<std::string> RetentionPolicy::apply(const Directory& parent, const std::string& newest,
+                                                const std::string& save_id) {
   if (retention_.keep_latest == 0) return {};
   warnings_.clear();
-  std::vector<CheckpointInfo> committed;
+  std::vector<CheckpointInfo> found;
   try {
-    committed = list(parent);
+    found = list(parent);
   } catch (const Error& error) {
     // The new checkpoint is durable; older ones can be deleted after another save.
     return {fmt::format("older checkpoints are not deleted: {}", error.message())};
   }
-  for (const CheckpointInfo& info : committed) {
+  const auto tip = std::ranges::find_if(
+      found, [&](const CheckpointInfo& info) { return name_of(info) == newest && info.save_id == save_id; });
+  if (tip == found.end()) {
+    return {fmt::format("{}: replaced, deleted or unreadable since it was committed, so retention deletes nothing",
+                        parent.path(newest))};
+  }
+  std::vector<CheckpointInfo> own;  // older than the new one, oldest first
+  for (const CheckpointInfo& info : found) {
     if (info.status == CheckpointInfo::Status::kUnreadable) {
       warnings_.push_back(
           fmt::format("{}: unreadable, and not counted by retention: {}", info.directory, info.problem));
     }
+    if (info.status != CheckpointInfo::Status::kCommitted || &info == &*tip) continue;
+    if (info.is_original && is_on_line(tip->origin, info.origin)) {
+      own.push_back(info);
+    } else {
+      tell_foreign(info);
+    }
   }
-  std::erase_if(committed,
-                [](const CheckpointInfo& info) { return info.status != CheckpointInfo::Status::kCommitted; });
   // Verification could only reduce the number of checkpoints to delete.
-  const std::size_t old = committed.size() - std::min(committed.size(), retention_.keep_latest);
-  if (std::all_of(committed.begin(), committed.begin() + static_cast<std::ptrdiff_t>(old),
-                  [&](const CheckpointInfo& info) { return stays(info, newest); })) {
+  const std::size_t old = own.size() - std::min(own.size(), retention_.keep_latest - 1);
+  if (std::all_of(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(old),
+                  [&](const CheckpointInfo& info) { return stays(info); })) {
     return std::exchange(warnings_, {});
   }
   try {
@@ -114,9 +164,13 @@ std::vector<std::string> RetentionPolicy::apply(const Directory& parent, const s
     throw Error(error.code(), fmt::format("{}: older checkpoints kept: the new one failed verification: {}",
                                           parent.path(newest), error.message()));
   }
-  for (const CheckpointInfo& info : doomed(parent, newest, std::move(committed))) {
+  for (std::size_t whole = 1; !own.empty() && whole < retention_.keep_latest; own.pop_back()) {
+    if (is_whole(parent, own.back())) ++whole;
+  }
+  std::erase_if(own, [&](const CheckpointInfo& info) { return stays(info) || is_kept_by_caller(parent, info); });
+  for (const CheckpointInfo& info : own) {
     try {
-      remove_checkpoint(parent, name_of(info));
+      remove_checkpoint(parent, info);
     } catch (const Error& error) {
       warnings_.push_back(fmt::format("{}: not deleted: {}", info.directory, error.message()));
     }

@@ -370,7 +370,8 @@ void PendingCheckpoint::remove_replaced() {
                              parent_->path(temporary_), *foreign);
     } else {
       remove_content(*old_);
-      parent_->remove_directory(temporary_);
+      // Another process may have exchanged the names at the same time: then this one has its checkpoint, not the old.
+      if (parent_->is_name_of(temporary_, old_->get())) parent_->remove_directory(temporary_);
     }
   } catch (const Error& error) {
     warning_ =
@@ -394,7 +395,7 @@ void PendingCheckpoint::require_good_copy() {
 
 // Returns whether the temporary name now belongs to an old checkpoint.
 bool PendingCheckpoint::take_name() {
-  const bool exchanges = parent_->has(name_);
+  bool exchanges = parent_->has(name_);
   if (exchanges && options_.existing == CheckpointOptions::Existing::kRefuse) {
     throw Error(ErrorCode::kOpenFailed, fmt::format("{}: another process has created it", parent_->path(name_)));
   }
@@ -402,9 +403,13 @@ bool PendingCheckpoint::take_name() {
     require_good_copy();
     // Unlocked, it would look stale under its temporary name.
     old_ = parent_->lock_or_open_directory(name_);
-    if (!old_) {
+    // Retention of another process may have deleted it since.
+    exchanges = old_ || parent_->has(name_);
+    if (exchanges && !old_) {
       throw Error(ErrorCode::kFileLocked, fmt::format("{}: another process is deleting it", parent_->path(name_)));
     }
+  }
+  if (exchanges) {
     require_replaceable(*old_);
     parent_->exchange(temporary_, name_);
   } else {

@@ -42,21 +42,27 @@ void SaveTask::with_content(Action&& action) const {
   action({&model.table, &model_source, &optimizer.table, &optimizer_source, &state});
 }
 
-SaveTask::Parent SaveTask::write_alone(const CheckpointOptions& options, checkpoint::Line& line, WriteReport& report,
-                                       Stopwatch& watch) const {
+void SaveTask::hold_claim(const SaveHistory& history, WriteReport& report) const {
+  std::string other = history.claims.hold(checkpoint::place_of(directory).parent);
+  if (!other.empty()) report.warnings.push_back(std::move(other));
+}
+
+SaveTask::Parent SaveTask::write_alone(const CheckpointOptions& options, const SaveHistory& history,
+                                       WriteReport& report, Stopwatch& watch) const {
+  hold_claim(history, report);
   PendingCheckpoint pending(directory, checkpoint::new_save_id(), options, checkpoint::Writer::kAlone);
   with_content([&](const checkpoint::Content& content) {
     auto written = pending.write(content);
     report.drain_ns = watch.lap_ns();
-    pending.commit(state.step, 0, std::move(written), checkpoint::Latest::kMoves, line);
+    pending.commit(state.step, 0, std::move(written), checkpoint::Latest::kMoves, history.line);
   });
   add(pending.report(), report);
   report.commit_ns = watch.lap_ns();
   return pending.parent();
 }
 
-SaveTask::Parent SaveTask::write_shard(const CheckpointOptions& options, checkpoint::Line& line, WriteReport& report,
-                                       Stopwatch& watch) const {
+SaveTask::Parent SaveTask::write_shard(const CheckpointOptions& options, const SaveHistory& history,
+                                       WriteReport& report, Stopwatch& watch) const {
   std::optional<PendingCheckpoint> pending;
   std::exception_ptr own_error;
   const auto attempt = [&](auto&& action) {
@@ -69,6 +75,7 @@ SaveTask::Parent SaveTask::write_shard(const CheckpointOptions& options, checkpo
   };
   const bool first = rank == 0;
   const bool mine = attempt([&] {
+    if (first) hold_claim(history, report);
     pending.emplace(directory, group.save_id, options,
                     first ? checkpoint::Writer::kFirstRank : checkpoint::Writer::kOtherRank);
     with_content(
@@ -83,7 +90,7 @@ SaveTask::Parent SaveTask::write_shard(const CheckpointOptions& options, checkpo
     if (all && first) {
       all = attempt([&] {
         pending->commit(state.step, world_size, pending->gather(world_size, state.step), checkpoint::Latest::kMoves,
-                        line);
+                        history.line);
       });
     }
     all = group.agree(all);
@@ -103,16 +110,16 @@ SaveTask::Parent SaveTask::write_shard(const CheckpointOptions& options, checkpo
   return pending->parent();
 }
 
-WriteReport SaveTask::write(const CheckpointOptions& options, checkpoint::Line& line,
-                            checkpoint::RetentionPolicy& retention) const {
+WriteReport SaveTask::write(const CheckpointOptions& options, const SaveHistory& history) const {
   WriteReport report;
   report.snapshot_bytes = model.bytes() + optimizer.bytes();
   Stopwatch watch;
   const Parent parent =
-      sharding ? write_shard(options, line, report, watch) : write_alone(options, line, report, watch);
+      sharding ? write_shard(options, history, report, watch) : write_alone(options, history, report, watch);
   if (rank == 0) {
-    for (std::string& warning : line.take_warnings()) report.warnings.push_back(std::move(warning));
-    for (std::string& warning : retention.apply(*parent, checkpoint::place_of(directory).name)) {
+    for (std::string& warning : history.line.take_warnings()) report.warnings.push_back(std::move(warning));
+    for (std::string& warning :
+         history.retention.apply(*parent, checkpoint::place_of(directory).name, history.line.parent_id())) {
       report.warnings.push_back(std::move(warning));
     }
     report.retention_ns = watch.lap_ns();

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/claim.h"
 #include "checkpoint/line.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/save.h"
@@ -12,6 +13,13 @@
 #include "tzmark/checkpoint.h"
 
 namespace tzmark {
+
+// What the saves of one checkpointer share.
+struct SaveHistory {
+  checkpoint::Claims& claims;
+  checkpoint::Line& line;
+  checkpoint::RetentionPolicy& retention;
+};
 
 struct SaveTask {
   std::string directory;
@@ -25,16 +33,16 @@ struct SaveTask {
   // Throws kUsage for a save that must fail whatever its tensors are.
   void check() const;
   // Writes the files, commits, and applies retention.
-  WriteReport write(const CheckpointOptions& options, checkpoint::Line& line,
-                    checkpoint::RetentionPolicy& retention) const;
+  WriteReport write(const CheckpointOptions& options, const SaveHistory& history) const;
 
  private:
   using Parent = std::shared_ptr<const Directory>;
 
+  void hold_claim(const SaveHistory& history, WriteReport& report) const;
   // Return the directory that contains the checkpoint.
-  Parent write_alone(const CheckpointOptions& options, checkpoint::Line& line, WriteReport& report,
+  Parent write_alone(const CheckpointOptions& options, const SaveHistory& history, WriteReport& report,
                      checkpoint::Stopwatch& watch) const;
-  Parent write_shard(const CheckpointOptions& options, checkpoint::Line& line, WriteReport& report,
+  Parent write_shard(const CheckpointOptions& options, const SaveHistory& history, WriteReport& report,
                      checkpoint::Stopwatch& watch) const;
   template <typename Action>
   void with_content(Action&& action) const;

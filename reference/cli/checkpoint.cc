@@ -6,15 +6,27 @@
 #include "cli/checkpoint_commands.h"
 #include "cli/commands.h"
 #include "os/directory.h"
+#include "program/standard_streams.h"
 
 namespace tzmark::cli {
 
-std::string find_checkpoint(const std::string& directory) {
+std::string find_checkpoint(const std::string& directory, const CheckpointChoice& options) {
   const Directory opened(directory);
   for (const char* name : {"commit.json", "training_state.json", "sharding_meta.json"}) {
-    if (opened.has(name)) return directory;
+    if (!opened.has(name)) continue;
+    if (options.intact)
+      throw Error(ErrorCode::kUsage, fmt::format("{}: --intact needs a directory of checkpoints", directory));
+    return directory;
   }
-  if (const auto newest = find_newest_checkpoint(directory)) return newest->directory;
+  if (options.intact) {
+    const IntactCheckpoint intact = find_intact_checkpoint(directory, options.reading);
+    for (const std::string& sentence : intact.passed_over) tell(sentence);
+    if (intact.found) return intact.found->directory;
+  } else {
+    const CheckpointCandidates candidates = list_checkpoint_candidates(directory);
+    for (const std::string& sentence : candidates.passed_over) tell(sentence);
+    if (!candidates.checkpoints.empty()) return candidates.checkpoints.front().directory;
+  }
   throw Error(ErrorCode::kOpenFailed, fmt::format("{}: no committed checkpoint found", directory));
 }
 

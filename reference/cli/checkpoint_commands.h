@@ -18,10 +18,16 @@ void add_checkpoint_reshard(CLI::App& group);
 
 // Adds the options of a command that writes checkpoints.
 void add_write_options(CLI::App& command, CheckpointOptions& options);
-// Adds the options of a command that reads them.
-void add_read_options(CLI::App& command, CheckpointReadOptions& options);
 
-// Returns the directory if it is a checkpoint, else the newest one in it. Throws TZE-ENV-001 if there is none.
-std::string find_checkpoint(const std::string& directory);
+struct CheckpointChoice {
+  CheckpointReadOptions reading;
+  bool intact = false;  // take the newest checkpoint that is intact
+};
+// Adds the options of a command that reads them.
+void add_read_options(CLI::App& command, CheckpointChoice& options);
+
+// Returns the directory if it is a checkpoint, else the newest one in it, and reports which were passed over. Throws
+// TZE-ENV-001 if there is none, and CKP-002 if none is intact where that is asked for.
+std::string find_checkpoint(const std::string& directory, const CheckpointChoice& options);
 
 }  // namespace tzmark::cli

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bytes/digest.h"
 #include "bytes/utf8.h"
@@ -42,6 +44,23 @@ void add_name(json& object, const std::string& key, const std::string& name) {
   if (find_invalid_utf8(name)) object[key + "_hex"] = to_hex(std::as_bytes(std::span(name)));
 }
 
+// Releases that recorded no order leave null.
+void add_origin(json& entry, const CheckpointInfo& info) {
+  const CheckpointOrigin& origin = info.origin;
+  if (origin.sequence == 0) {
+    for (const char* key : {"sequence", "parent", "run", "on_line", "copy_of", "host", "pid"}) entry[key] = nullptr;
+    return;
+  }
+  entry["sequence"] = origin.sequence;
+  entry["parent"] = origin.parent.empty() ? json() : json(origin.parent);
+  entry["run"] = origin.run;
+  entry["on_line"] = info.is_on_line;
+  entry["copy_of"] = nullptr;
+  if (!info.is_original) add_name(entry, "copy_of", origin.name);
+  entry["host"] = origin.host;
+  entry["pid"] = origin.pid;
+}
+
 json to_json(const CheckpointInfo& info) {
   json entry = {{"status", status_name(info.status)}};
   add_name(entry, "directory", info.directory);
@@ -56,6 +75,7 @@ json to_json(const CheckpointInfo& info) {
   entry["file_bytes"] = info.file_bytes;
   entry["file_count"] = info.file_count;
   entry["commit"] = commit_method_name(info.commit);
+  add_origin(entry, info);
   return entry;
 }
 
@@ -63,16 +83,30 @@ std::string ranks_of(const CheckpointInfo& info) {
   return info.world_size == 0 ? "not sharded" : fmt::format("{} ranks", info.world_size);
 }
 
-std::string table_line(const CheckpointInfo& info) {
+// Returns "sequence 3, after step-00000010", and what is special about a checkpoint.
+std::string origin_of(const CheckpointInfo& info, const std::vector<CheckpointInfo>& all) {
+  const CheckpointOrigin& origin = info.origin;
+  if (origin.sequence == 0) return "no sequence number";
+  std::string text = fmt::format("sequence {}", origin.sequence);
+  if (!origin.parent.empty()) {
+    const auto parent = std::ranges::find(all, origin.parent, &CheckpointInfo::save_id);
+    text += ", after " + (parent == all.end() ? "one that is gone" : printable(parent->origin.name));
+  }
+  if (!info.is_original) text += ", copy of " + printable(origin.name);
+  if (!info.is_on_line) text += ", the newest does not continue from it";
+  return text;
+}
+
+std::string table_line(const CheckpointInfo& info, const std::vector<CheckpointInfo>& all) {
   if (info.status != Status::kCommitted) {
     return fmt::format("{}  {}{}{}\n", printable(info.directory), status_name(info.status),
                        info.problem.empty() ? "" : ": ", printable(info.problem));
   }
   const auto committed_at = std::chrono::time_point<std::chrono::system_clock, std::chrono::seconds>(
       std::chrono::seconds(info.committed_unix_ns / 1'000'000'000));
-  return fmt::format("{}  committed  step {}  {}  {} files  {}  {:%Y-%m-%dT%H:%M:%SZ}\n", printable(info.directory),
+  return fmt::format("{}  committed  step {}  {}  {} files  {}  {:%Y-%m-%dT%H:%M:%SZ}  {}\n", printable(info.directory),
                      info.step, ranks_of(info), info.file_count, human_bytes(info.file_bytes),
-                     fmt::gmtime(std::chrono::system_clock::to_time_t(committed_at)));
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(committed_at)), origin_of(info, all));
 }
 
 void list(const std::string& directory, bool as_json) {
@@ -85,7 +119,7 @@ void list(const std::string& directory, bool as_json) {
     tell(error.message());
   }
   if (!as_json) {
-    for (const CheckpointInfo& info : found) print(table_line(info));
+    for (const CheckpointInfo& info : found) print(table_line(info, found));
     if (latest) print(fmt::format("latest: {}\n", printable(*latest)));
     return;
   }
@@ -95,19 +129,9 @@ void list(const std::string& directory, bool as_json) {
   print(document.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
-// Reports directories next to the checkpoints that are no committed checkpoints, and why.
-void tell_unusable(const std::string& directory) {
-  for (const CheckpointInfo& info : list_checkpoints(directory)) {
-    if (info.status == Status::kUncommitted || info.status == Status::kUnreadable) {
-      tell(fmt::format("passed over {}: {}", info.directory, info.problem));
-    }
-  }
-}
-
-void verify(const std::string& directory, const CheckpointReadOptions& reading) {
-  const std::string checkpoint = find_checkpoint(directory);
-  if (checkpoint != directory) tell_unusable(directory);
-  const CheckpointInfo info = verify_checkpoint(checkpoint, reading);
+void verify(const std::string& directory, const CheckpointChoice& options) {
+  const std::string checkpoint = find_checkpoint(directory, options);
+  const CheckpointInfo info = verify_checkpoint(checkpoint, options.reading);
   print(fmt::format("{}: step {}, {}, {} files, {}, all sizes and digests match\n", printable(checkpoint), info.step,
                     ranks_of(info), info.file_count, human_bytes(info.file_bytes)));
 }
@@ -120,7 +144,8 @@ void add_checkpoint_list(CLI::App& group) {
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = group.add_subcommand("list", "List the checkpoints in a directory, the newest last");
+  CLI::App* command =
+      group.add_subcommand("list", "List the checkpoints in a directory, the one committed last at the end");
   command->add_option("DIR", options->directory, "Directory of the checkpoints")->required();
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { list(options->directory, options->json); });
@@ -129,7 +154,7 @@ void add_checkpoint_list(CLI::App& group) {
 void add_checkpoint_verify(CLI::App& group) {
   struct Options {
     std::string directory;
-    CheckpointReadOptions reading;
+    CheckpointChoice reading;
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = group.add_subcommand("verify", "Verify a checkpoint, or the newest one in a directory");

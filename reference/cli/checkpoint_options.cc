@@ -40,9 +40,11 @@ void add_write_options(CLI::App& command, CheckpointOptions& options) {
       ->capture_default_str();
 }
 
-void add_read_options(CLI::App& command, CheckpointReadOptions& options) {
-  command.add_flag("--from-device", options.from_device,
+void add_read_options(CLI::App& command, CheckpointChoice& options) {
+  command.add_flag("--from-device", options.reading.from_device,
                    "Drop the files from the page cache first, so that the device is read");
+  command.add_flag("--intact", options.intact,
+                   "Of a directory, take the newest checkpoint that is intact; pass over damaged ones");
 }
 
 }  // namespace tzmark::cli

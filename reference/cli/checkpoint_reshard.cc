@@ -14,7 +14,7 @@ namespace {
 struct ReshardOptions {
   std::string directory, output;
   std::uint32_t world_size = 0;
-  CheckpointReadOptions reading;
+  CheckpointChoice reading;
   CheckpointOptions writing;
 
   void add_to(CLI::App& command) {
@@ -37,8 +37,8 @@ void add_checkpoint_consolidate(CLI::App& group) {
   CLI::App* command = group.add_subcommand("consolidate", "Merge the shards of all ranks into one checkpoint");
   options->add_to(*command);
   command->callback([options] {
-    tell_warnings(consolidate_checkpoint(find_checkpoint(options->directory), options->output, options->reading,
-                                         options->writing));
+    tell_warnings(consolidate_checkpoint(find_checkpoint(options->directory, options->reading), options->output,
+                                         options->reading.reading, options->writing));
   });
 }
 
@@ -50,8 +50,8 @@ void add_checkpoint_reshard(CLI::App& group) {
       ->required()
       ->check(CLI::Range(1U, kWorldSizeMax));
   command->callback([options] {
-    tell_warnings(reshard_checkpoint(find_checkpoint(options->directory), options->output, options->world_size,
-                                     options->reading, options->writing));
+    tell_warnings(reshard_checkpoint(find_checkpoint(options->directory, options->reading), options->output,
+                                     options->world_size, options->reading.reading, options->writing));
   });
 }
 

@@ -114,6 +114,54 @@ TEST_F(CheckpointCliTest, ResumesFromTheNewestAndKeepsTheRest) {
   EXPECT_EQ(steps, (std::vector{4, 8, 10}));
 }
 
+TEST_F(CheckpointCliTest, ListsTheOrderOfCommitsAndWhatTheNewestDoesNotContinueFrom) {
+  ASSERT_EQ(simulate(8).status, 0);
+  const Result result = simulate(6, {"--from-step", "2", "--keep-latest", "1"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("resumed from the checkpoint of step 2\n"));
+  EXPECT_THAT(result.err,
+              HasSubstr(step(6) + ": not deleted, as all of its run: this run does not continue from it\n"));
+  // Of the steps 4 and 6, both have replaced older ones, and the former was deleted.
+  fs::copy(step(6), path("run") + "/best");
+  const json list = listed();
+  ASSERT_EQ(list["checkpoints"].size(), 3);
+  const json& given_up = list["checkpoints"][0];
+  const json& copy = list["checkpoints"][1];
+  const json& newest = list["checkpoints"][2];
+  EXPECT_EQ(list["latest"], step(6));
+  EXPECT_EQ(given_up["directory"], step(8));
+  EXPECT_EQ(given_up["on_line"], false);
+  EXPECT_EQ(newest["directory"], step(6));
+  EXPECT_EQ(newest["on_line"], true);
+  EXPECT_EQ(newest["copy_of"], nullptr);
+  EXPECT_GT(newest["sequence"], given_up["sequence"]);
+  EXPECT_EQ(copy["copy_of"], "step-00000006");
+  const std::string table = run({"checkpoint", "list", path("run")}).out;
+  EXPECT_THAT(table, HasSubstr("sequence 4, after one that is gone, the newest does not continue from it\n"));
+  EXPECT_THAT(table, HasSubstr("sequence 6, after one that is gone, copy of step-00000006\n"));
+  const Result missing = simulate(6, {"--from-step", "5"});
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_THAT(missing.err, HasSubstr("there is no checkpoint of step 5"));
+}
+
+TEST_F(CheckpointCliTest, TakesTheNewestIntactCheckpoint) {
+  ASSERT_EQ(simulate(6).status, 0);
+  flip_last_byte(step(6) + "/optimizer.safetensors");
+  const Result verified = run({"checkpoint", "verify", path("run"), "--intact"});
+  EXPECT_EQ(verified.status, 0) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr(step(4) + ": step 4"));
+  EXPECT_THAT(verified.err, HasSubstr("passed over " + step(6) + ": "));
+  EXPECT_EQ(run({"checkpoint", "verify", path("run")}).status, 1);
+  EXPECT_EQ(run({"checkpoint", "verify", step(4), "--intact"}).status, 2);
+  for (const int number : {2, 4}) flip_last_byte(step(number) + "/optimizer.safetensors");
+  const Result none = run({"checkpoint", "verify", path("run"), "--intact"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, HasSubstr("error CKP-002"));
+  EXPECT_THAT(none.err, HasSubstr("none of 3 checkpoints is intact; passed over " + step(6)));
+  fs::create_directory(path("empty"));
+  EXPECT_EQ(run({"checkpoint", "verify", path("empty"), "--intact"}).status, 3);
+}
+
 TEST_F(CheckpointCliTest, ReplacesTheCheckpointOfTheSameName) {
   ASSERT_EQ(simulate(4, {"--same-name"}).status, 0);
   const Result result = simulate(7, {"--same-name"});
@@ -247,7 +295,8 @@ TEST_F(CheckpointCliTest, ResumesDespiteAnUnreadableDirectory) {
   fs::permissions(kept, fs::perms::owner_all);
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("passed over " + kept));
-  EXPECT_THAT(result.err, EndsWith("resumed from the checkpoint of step 2\n"));
+  EXPECT_THAT(result.err, HasSubstr("resumed from the checkpoint of step 2\n"));
+  EXPECT_THAT(result.err, HasSubstr(kept + ": unreadable, so it may count as newer than this save: "));
 }
 
 TEST_F(CheckpointCliTest, ReportsAMissingProgram) {

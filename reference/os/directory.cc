@@ -290,8 +290,9 @@ bool Directory::remove_file(const std::string& entry) const {
   throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot remove it", path(entry)));
 }
 
-void Directory::remove_directory(const std::string& entry) const {
-  if (::unlinkat(get(), entry.c_str(), AT_REMOVEDIR) == 0) return;
+bool Directory::remove_directory(const std::string& entry) const {
+  if (::unlinkat(get(), entry.c_str(), AT_REMOVEDIR) == 0) return true;
+  if (is_missing(errno)) return false;
   throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot remove it", path(entry)));
 }
 

@@ -101,9 +101,9 @@ class Directory {
   bool try_exchange(const std::string& a, const std::string& b) const;
   bool try_link(const std::string& from, const std::string& to) const;
 
-  // Returns whether there was a file to remove.
+  // Return whether there was an entry to remove.
   bool remove_file(const std::string& entry) const;
-  void remove_directory(const std::string& entry) const;  // which is empty
+  bool remove_directory(const std::string& entry) const;  // which is empty
   // Makes created, renamed and removed names durable. Returns false where nobody can ask for that: on file systems
   // without fsync of directories (FUSE, 9p, some NFS), and in a directory that this process may not read.
   [[nodiscard]] bool sync() const;

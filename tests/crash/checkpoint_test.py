@@ -10,6 +10,10 @@ something on disk fails, with ENOSPC and with EIO. It exits with status 3 and sa
 renames, nothing is committed and nothing stays behind; the older checkpoint is whole, and the next start cleans up.
 
 Both with a new name for each checkpoint, and with one name, where each takes the place of the one before.
+
+Going back: a run goes back from step 30 to step 20, saves and deletes, and is killed at each of its calls that change
+something on disk. The newest checkpoint is the one that it has called durable last, or the next, with those before it
+from which it continues; that of step 30 stays, and the next start goes on from the newest.
 """
 
 from __future__ import annotations
@@ -38,6 +42,7 @@ COMMIT = "renameat2"
 # Calls without which a save can do: room that is made beforehand.
 DISPENSABLE = {"fallocate", "fallocate64"}
 REMOVING = {"unlinkat"}
+WRITER = ".tzmark-writer"
 # More than a save makes: who gets so far has lost count.
 CALLS_MAX = 200
 
@@ -103,9 +108,11 @@ def made_durable(program: Path, library: Path, scratch: Path) -> tuple[str, list
     )
     ended = runs.run(1, LD_PRELOAD=library, TZMARK_TEST_NAMES_TO=names)
     require(ended.status == FINE, f"it exits {ended.status}: {ended.errors}")
-    first = names.read_text().split()[:3]
+    first = names.read_text().split()[:5]
     shutil.rmtree(runs.directory)
-    require(first == ["mkdirat", "fsync", "mkdirat"], f"it begins with {first}")
+    # The file that shows who saves there needs not be durable.
+    expected = ["mkdirat", "fsync", "openat", "pwrite", "mkdirat"]
+    require(first == expected, f"it begins with {first}")
     return "its directory is durable", []
 
 
@@ -155,7 +162,10 @@ class Faults:
         if ended.status == FINE:
             # The new checkpoint is durable: what cannot be deleted is a warning.
             told = committed and any("not deleted: " in line for line in lines)
-            require(name in DISPENSABLE or told, f"{name} fails and nobody minds")
+            require(
+                name in DISPENSABLE or told or self._is_of_writer(lines),
+                f"{name} fails and nobody minds",
+            )
             require(10 in steps, "it says that all is well, and has not saved")
         else:
             require(ended.status == ENVIRONMENT, f"it exits {ended.status}: {lines}")
@@ -170,6 +180,11 @@ class Faults:
         require(bool(steps) and max(steps) in (5, 10), f"there are {steps}")
         self._runs.check_restart(max(steps))
         return f"{name}: {ended.status}"
+
+    def _is_of_writer(self, lines: list[str]) -> bool:
+        """Whether the file that shows who saves there was not made, which is said, or is left for the next writer."""
+        left = (self._runs.directory / WRITER).exists()
+        return left or any(WRITER in line for line in lines)
 
     def _steps(self) -> list[int]:
         if self._has_content:
@@ -203,6 +218,98 @@ def failing_everywhere(
             wrong.append(f"{needed} never failed: {dict(outcomes)}")
     said = ", ".join(f"{name} x {n}" for name, n in sorted(outcomes.items()))
     return f"{outcomes.total()} faults ({said})", wrong
+
+
+class GoingBack:
+    """A run that goes back to step 20 of 10, 20 and 30, saves 21 and 22, and deletes 10 and 20."""
+
+    GIVEN_UP, TAKEN_UP, END = 30, 20, 22
+
+    def __init__(self, program: Path, library: Path, scratch: Path) -> None:
+        self._base, self._library = scratch / "base-back", library
+        self._output = scratch / "output"
+        options = ("--state-mib", "1", "--step-ms", "0", "--threads", "1")
+        directory = scratch / "back"
+        first = Simulations(program, directory, (*options, "--interval", "10"))
+        ended = first.run(self.GIVEN_UP)
+        require(ended.status == FINE, f"it exits {ended.status}: {ended.errors}")
+        directory.rename(self._base)
+        options = (*options, "--interval", "1", "--keep-latest", "2")
+        self._next = Simulations(program, directory, options)
+        back = ("--from-step", str(self.TAKEN_UP))
+        self._runs = Simulations(program, directory, (*options, *back))
+
+    def attempt(self, call: int) -> str | None:
+        """Kills the run at a call. Returns the newest step; nothing if there is no such call."""
+        directory = self._runs.directory
+        shutil.rmtree(directory, ignore_errors=True)
+        shutil.copytree(self._base, directory, symlinks=True)
+        ended = self._runs.run(
+            self.END, LD_PRELOAD=self._library, TZMARK_TEST_KILL_AT=call
+        )
+        is_killed = ended.status == -signal.SIGKILL
+        require(is_killed or ended.status == FINE, f"it exits {ended.status}")
+        durable = self._runs.durable_step(self.TAKEN_UP, ended.output.decode())
+        steps = self._runs.check_committed()
+        newest = steps[-1]
+        if newest == self.GIVEN_UP:
+            require(
+                durable == self.TAKEN_UP, f"{durable} was durable and is not newest"
+            )
+        else:
+            require(newest in (durable, durable + 1), f"{durable} was durable: {steps}")
+        self._check_line(newest)
+        if not is_killed:
+            require(steps == [30, 21, 22], f"in the end there are {steps}")
+            return None
+        self._next.check_restart(newest)
+        return str(newest)
+
+    def _check_line(self, newest: int) -> None:
+        listed = {
+            entry["step"]: entry
+            for entry in self._runs.listed()
+            if entry["status"] == "committed"
+        }
+        on_line = {step for step, entry in listed.items() if entry["on_line"]}
+        require(self.GIVEN_UP in listed, "what was given up is deleted")
+        if newest == self.GIVEN_UP:
+            require(
+                set(listed) == on_line == {10, 20, 30}, f"{on_line} of {set(listed)}"
+            )
+            return
+        require(set(listed) - on_line == {self.GIVEN_UP}, f"{on_line} of {set(listed)}")
+        # Two are kept, so the one before is there.
+        before = newest - 1
+        require(before in listed, f"{before} is deleted")
+        require(
+            listed[newest]["parent"] == listed[before]["save_id"],
+            f"{newest} does not continue from {before}",
+        )
+        require(
+            max(listed, key=lambda step: listed[step]["sequence"]) == newest,
+            "the newest has not the highest sequence number",
+        )
+
+
+def killed_while_going_back(
+    program: Path, library: Path, scratch: Path
+) -> tuple[str, list[str]]:
+    """Each call of a run that goes back is its last one once."""
+    run = GoingBack(program, library, scratch)
+    newest: Counter[str] = Counter()
+    wrong = []
+    for call in range(1, CALLS_MAX):
+        try:
+            outcome = run.attempt(call)
+            if outcome is None:
+                break
+            newest[outcome] += 1
+        except Wrong as what:
+            wrong.append(f"killed at call {call}: {what}")
+    if not wrong and set(newest) != {"30", "21", "22"}:
+        wrong.append(f"not every outcome came up: {dict(newest)}")
+    return f"{newest.total()} kills; newest {dict(newest)}", wrong
 
 
 def main() -> int:
@@ -248,6 +355,10 @@ def main() -> int:
             )
             for left in ("base", "faults"):
                 shutil.rmtree(scratch / f"{left}-{way[0]}")
+        report(
+            "killed at each call while going back",
+            lambda: killed_while_going_back(options.tzmark, kill_at, scratch),
+        )
         for names in ((), (SAME_NAME,)):
             report(
                 " ".join(("killed at random times, seed", str(options.seed), *names)),

@@ -32,6 +32,7 @@ namespace tzmark {
 class SnapshotPool;
 struct SaveTask;
 namespace checkpoint {
+class Claims;
 class Line;
 class RetentionPolicy;
 }  // namespace checkpoint
@@ -86,15 +87,23 @@ struct SaveGroup {
   std::function<bool(bool mine_ok)> agree;
 };
 
-// The checkpoints that are kept, besides the one just written; the others are deleted, oldest first. Before the first
+struct CheckpointInfo;
+
+// The checkpoints that are kept, besides the one just written; older ones are deleted, oldest first. Only those count
+// and are deleted from which the new one continues (see AsyncCheckpointer::continue_from) and that have the name under
+// which they were saved: no copies, no other runs, and none of a release that did not record that. Before the first
 // deletion, the new one and those counted as the latest are read from the device and verified. An AsyncCheckpointer
 // verifies each checkpoint once; later it checks that all files exist with their sizes. A checkpoint that fails does
 // not count, and is kept while it is newer than those that do. Checkpoints with files that no save writes are not
 // deleted. What cannot be deleted is a warning, since the new checkpoint is durable. If that one fails verification,
 // nothing is deleted and the save fails; of several ranks, only rank 0 throws that error.
 struct Retention {
-  std::size_t keep_latest = 0;   // verified ones, by step; 0: all
-  std::uint64_t keep_every = 0;  // also those whose step is a multiple; 0: none
+  std::size_t keep_latest = 0;       // verified ones, those committed last; 0: all
+  std::uint64_t keep_every = 0;      // also those whose step is a multiple; 0: none
+  std::vector<std::string> protect;  // also those of these names, without the parent
+  // Also those for which this returns true. Called from the background thread for each one that would be deleted,
+  // before the first deletion. What it throws, wait throws, and nothing is deleted.
+  std::function<bool(const CheckpointInfo& info, const TrainingState& state)> keep;
 };
 
 // How a checkpoint becomes valid. Both keep the promise that it is complete or absent.
@@ -132,6 +141,10 @@ struct CheckpointOptions {
   Existing existing = Existing::kExchange;
   CommitMethod commit = CommitMethod::kAuto;        // the same for all ranks
   Durability durability = Durability::kIfPossible;  // kRequired: fails before anything is written
+  // Whether a save fails with TZE-ENV-008 if another checkpointer saves to the same directory; otherwise the report
+  // names its process. Seen by a lock on .tzmark-writer, which the file system has to share with other machines; also
+  // by commits between two saves.
+  bool exclusive = false;
   Retention retention;
 
   // Throws kUsage for invalid options. Called by everything that writes checkpoints.
@@ -156,7 +169,7 @@ struct WriteReport {
   // directories.
   bool names_durable = false;
   CommitMethod commit = CommitMethod::kAuto;  // the one that was used
-  // Sentences: what was not deleted, and which older checkpoints failed verification. Not errors.
+  // Sentences: what was not deleted, which older checkpoints failed verification, and who else saves there. Not errors.
   std::vector<std::string> warnings;
 };
 
@@ -172,6 +185,12 @@ class AsyncCheckpointer {
   // Makes the next save the successor of a checkpoint: call it with LoadedCheckpoint::save_id after a program has
   // continued from that. An empty id, and the state without any call, is a new start. Waits for the write in flight.
   void continue_from(const std::string& save_id);
+
+  // Lets other processes see that this one will save to a directory, which must exist. Otherwise the first save does
+  // that. Throws TZE-ENV-008 if options.exclusive is set and another one does, and otherwise returns a sentence that
+  // names it, once. Waits for the write in flight, as release does, which ends it.
+  std::string claim(const std::string& parent);
+  void release();
 
   // Allocates and populates memory for snapshots, so that the first save does not have to.
   void reserve(std::uint64_t bytes);
@@ -207,6 +226,7 @@ class AsyncCheckpointer {
 
   CheckpointOptions options_;
   std::unique_ptr<SnapshotPool> pool_;
+  std::unique_ptr<checkpoint::Claims> claims_;
   std::unique_ptr<checkpoint::Line> line_;
   std::unique_ptr<checkpoint::RetentionPolicy> retention_;
   SaveTimes times_;
@@ -286,13 +306,29 @@ struct CheckpointInfo {
   std::size_t file_count = 0;
   CommitMethod commit = CommitMethod::kRename;
   CheckpointOrigin origin;
+  bool is_original = false;  // has the name of its origin: false for copies
+  bool is_on_line = false;   // the newest checkpoint, or one from which that continues; false if it is not recorded
 };
 
-// Lists the checkpoints in a directory, committed ones last and in the order of their steps. Throws TZE-ENV rules if
+// Lists the checkpoints in a directory, committed ones last and in the order of their commits. Throws TZE-ENV rules if
 // the directory cannot be read; an entry that cannot be read is listed with its problem.
 std::vector<CheckpointInfo> list_checkpoints(const std::string& parent);
-// Returns the committed checkpoint of the highest step; of several, the one committed last.
+// Returns the checkpoint that was committed last, whatever its step.
 std::optional<CheckpointInfo> find_newest_checkpoint(const std::string& parent);
+// The committed checkpoints in the order in which to try them: the newest, those from which it continues, and then all
+// others; each from newer to older.
+struct CheckpointCandidates {
+  std::vector<CheckpointInfo> checkpoints;
+  std::vector<std::string> passed_over;  // sentences: which others look like checkpoints, and why they do not count
+};
+CheckpointCandidates list_checkpoint_candidates(const std::string& parent);
+struct IntactCheckpoint {
+  std::optional<CheckpointInfo> found;
+  std::vector<std::string> passed_over;  // the same, and which candidates failed verification
+};
+// Verifies the candidates until one is intact. Returns none if there are no candidates; throws CKP-002 if none of them
+// is intact.
+IntactCheckpoint find_intact_checkpoint(const std::string& parent, const CheckpointReadOptions& options = {});
 // Returns the directory that the file `latest` names, including the parent, if that file exists.
 std::optional<std::string> read_latest_checkpoint(const std::string& parent);
 // Reads every file of a checkpoint and throws if one differs from commit.json or cannot be loaded.

@@ -88,6 +88,13 @@ inline std::map<std::string, std::pair<std::string, std::vector<std::uint64_t>>>
   return all;
 }
 
+// What is in a directory, but for the file by which a checkpointer shows itself while it exists.
+inline std::vector<std::string> entries_of(const TestDirectory& directory) {
+  std::vector<std::string> names = directory.entries();
+  std::erase(names, ".tzmark-writer");
+  return names;
+}
+
 // Ranks that are threads of one process.
 class ThreadGroup {
  public:

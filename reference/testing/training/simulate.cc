@@ -88,6 +88,9 @@ int run_simulate_command(int argc, char** argv, const std::function<void(const S
   add_count("--keep-latest", checkpoints.retention.keep_latest, "Number of newest checkpoints to keep; 0 = all");
   add_count("--keep-every", checkpoints.retention.keep_every,
             "Also keep checkpoints whose step is a multiple of this; 0 = none");
+  app.add_option("--from-step", options.from_step, "Go back to the checkpoint of this step, instead of the newest")
+      ->check(kNotNegative);
+  app.add_flag("--exclusive", checkpoints.exclusive, "Fail if another process saves to the directory");
   add_write_options(app, checkpoints);
   add_count("--memory-limit", checkpoints.memory_limit_bytes, "Memory for snapshot and I/O buffers; 0 = no limit")
       ->transform(CLI::AsSizeValue(false));

@@ -114,7 +114,7 @@ class Simulation {
           result_.warnings.push_back(fmt::format("passed over {}: {}", info.directory, info.problem));
         }
       }
-      if (const auto found = find_newest_checkpoint(options_.directory)) newest = found->directory;
+      newest = start();
       run_id_ = checkpoint::new_save_id();
     }
     run_id_ = ranks_.from_first(run_id_);
@@ -132,8 +132,22 @@ class Simulation {
     for (const CheckpointTensor& weight : loaded.model) model_options_.owned->push_back(weight.name);
     model_ = SimulatedModel(model_options_);
     model_.load(loaded, loaded.state.step);
+    checkpointer_.continue_from(loaded.save_id);
     result_.resumed_from = loaded.state.step;
     return loaded.state.step;
+  }
+
+  // Returns the directory of the checkpoint from which to continue; empty without one.
+  std::string start() const {
+    if (!options_.from_step) {
+      const auto newest = find_newest_checkpoint(options_.directory);
+      return newest ? newest->directory : std::string();
+    }
+    for (const CheckpointInfo& info : list_checkpoint_candidates(options_.directory).checkpoints) {
+      if (info.step == *options_.from_step) return info.directory;
+    }
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{}: there is no checkpoint of step {}", options_.directory, *options_.from_step));
   }
 
   std::map<std::string, std::string> metadata() const {

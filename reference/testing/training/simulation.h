@@ -21,8 +21,9 @@ struct SimulationOptions {
   std::uint64_t steps = 0;
   double step_ms = 0;  // of computing in one thread, besides updating the tensors
   std::uint64_t state_mib = 0;
-  std::uint64_t interval = 0;  // steps
-  bool same_name = false;      // each checkpoint replaces the one before
+  std::uint64_t interval = 0;              // steps
+  bool same_name = false;                  // each checkpoint replaces the one before
+  std::optional<std::uint64_t> from_step;  // go back to its checkpoint; none: resume from the newest
   std::uint64_t seed = 0;
   Sharding::Strategy strategy = Sharding::Strategy::kZeroPartitioned;  // of sharded ones
   CheckpointOptions checkpoints;
