@@ -145,6 +145,23 @@ std::function<bool(bool)> agreement(PyObject* barrier) {
   };
 }
 
+Ref file_name_object(const std::string& name) {
+  return own(PyUnicode_DecodeFSDefaultAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+}
+
+Ref state_object(const TrainingState& training) {
+  Ref state = own(PyDict_New());
+  set(state, "step", number(training.step));
+  set(state, "epoch", number(training.epoch));
+  set(state, "learning_rate", own(PyFloat_FromDouble(training.learning_rate)));
+  Ref metadata = own(PyDict_New());
+  for (const auto& [key, value] : training.metadata) {
+    check(PyDict_SetItem(metadata.get(), text(key).get(), text(value).get()));
+  }
+  set(state, "metadata", metadata);
+  return state;
+}
+
 Sharding::Strategy strategy_from(const std::string& name) {
   if (name == "replicated") return Sharding::Strategy::kReplicated;
   if (name == "zero") return Sharding::Strategy::kZeroPartitioned;
@@ -158,6 +175,33 @@ struct Rank {
   Sharding sharding;
   SaveGroup group;
 };
+
+// From a list of bytes.
+std::vector<std::string> names_of(PyObject* list) {
+  std::vector<std::string> names;
+  for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
+    const char* name = PyBytes_AsString(PyList_GetItem(list, i));
+    if (name == nullptr) throw PythonError{};
+    names.emplace_back(name);
+  }
+  return names;
+}
+
+// From a callable that takes (directory, save_id, sequence, committed_unix_ns, state) and returns a bool.
+std::function<bool(const CheckpointInfo&, const TrainingState&)> keeper(PyObject* callable) {
+  if (callable == Py_None) return {};
+  return [shared = std::make_shared<SharedObject>(callable)](const CheckpointInfo& info, const TrainingState& state) {
+    const Locked locked;
+    const Ref name = file_name_object(info.directory), save_id = text(info.save_id);
+    const Ref sequence = number(info.origin.sequence), committed = number(info.committed_unix_ns);
+    const Ref content = state_object(state);
+    const Ref result(PyObject_CallFunctionObjArgs(shared->get(), name.get(), save_id.get(), sequence.get(),
+                                                  committed.get(), content.get(), nullptr));
+    if (!result) throw Error(ErrorCode::kUsage, "keep raised " + take_exception());
+    if (!PyBool_Check(result.get())) throw Error(ErrorCode::kUsage, "keep must return a bool");
+    return result.get() == Py_True;
+  };
+}
 
 // From None, or (rank, world_size, strategy, split_dims, save_id, barrier).
 std::optional<Rank> rank_of(PyObject* tuple) {
@@ -265,6 +309,41 @@ PyObject* decline(PyObject* self, PyObject* arguments) {
   });
 }
 
+PyObject* continue_from(PyObject* self, PyObject* arguments) {
+  const char* save_id = nullptr;
+  if (PyArg_ParseTuple(arguments, "s:continue_from", &save_id) == 0) return nullptr;
+  return guarded({}, [&] {
+    State& state = state_of(self);
+    finish_before_next(state);
+    state.checkpointer.continue_from(save_id);
+    return none();
+  });
+}
+
+PyObject* claim(PyObject* self, PyObject* arguments) {
+  const char* parent = nullptr;
+  if (PyArg_ParseTuple(arguments, "y:claim", &parent) == 0) return nullptr;
+  return guarded(parent, [&] {
+    State& state = state_of(self);
+    finish_before_next(state);
+    std::string sentence;
+    {
+      const Unlocked unlocked;
+      sentence = state.checkpointer.claim(parent);
+    }
+    return text(sentence);
+  });
+}
+
+PyObject* release(PyObject* self, PyObject*) {
+  return guarded({}, [&] {
+    State& state = state_of(self);
+    finish_before_next(state);
+    state.checkpointer.release();
+    return none();
+  });
+}
+
 PyObject* reserve(PyObject* self, PyObject* arguments) {
   std::uint64_t bytes = 0;
   if (PyArg_ParseTuple(arguments, "O&:reserve", convert_u64, &bytes) == 0) return nullptr;
@@ -280,23 +359,20 @@ PyObject* reserve(PyObject* self, PyObject* arguments) {
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   std::uint64_t keep_latest = 0, keep_every = 0, memory_limit = 0;
   const char *format = nullptr, *io = nullptr, *commit = nullptr;
-  PyObject* layout = nullptr;
-  int sha256 = 1, require_durable = 0;
+  PyObject *layout = nullptr, *protect = nullptr, *keep = nullptr;
+  int sha256 = 1, require_durable = 0, exclusive = 0;
   unsigned threads = 0;
-  static char* names[] = {const_cast<char*>("keep_latest"),
-                          const_cast<char*>("keep_every"),
-                          const_cast<char*>("format"),
-                          const_cast<char*>("layout"),
-                          const_cast<char*>("sha256"),
-                          const_cast<char*>("io"),
-                          const_cast<char*>("threads"),
-                          const_cast<char*>("memory_limit_bytes"),
-                          const_cast<char*>("require_durable"),
-                          const_cast<char*>("commit"),
-                          nullptr};
-  if (PyArg_ParseTupleAndKeywords(arguments, keywords, "O&O&sOpsO&O&ps:Checkpointer", names, convert_u64, &keep_latest,
-                                  convert_u64, &keep_every, &format, &layout, &sha256, &io, convert_unsigned, &threads,
-                                  convert_u64, &memory_limit, &require_durable, &commit) == 0) {
+  static char* names[] = {const_cast<char*>("keep_latest"),     const_cast<char*>("keep_every"),
+                          const_cast<char*>("format"),          const_cast<char*>("layout"),
+                          const_cast<char*>("sha256"),          const_cast<char*>("io"),
+                          const_cast<char*>("threads"),         const_cast<char*>("memory_limit_bytes"),
+                          const_cast<char*>("require_durable"), const_cast<char*>("commit"),
+                          const_cast<char*>("protect"),         const_cast<char*>("keep"),
+                          const_cast<char*>("exclusive"),       nullptr};
+  if (PyArg_ParseTupleAndKeywords(arguments, keywords, "O&O&sOpsO&O&psO!Op:Checkpointer", names, convert_u64,
+                                  &keep_latest, convert_u64, &keep_every, &format, &layout, &sha256, &io,
+                                  convert_unsigned, &threads, convert_u64, &memory_limit, &require_durable, &commit,
+                                  &PyList_Type, &protect, &keep, &exclusive) == 0) {
     return nullptr;
   }
   return guarded({}, [&] {
@@ -321,6 +397,9 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     if (require_durable != 0) options.durability = Durability::kRequired;
     options.retention.keep_latest = static_cast<std::size_t>(keep_latest);
     options.retention.keep_every = keep_every;
+    options.retention.protect = names_of(protect);
+    options.retention.keep = keeper(keep);
+    options.exclusive = exclusive != 0;
     auto state = std::make_unique<State>(std::move(options));
     Ref self = own(reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc))(type, 0));
     reinterpret_cast<Object*>(self.get())->state = state.release();
@@ -366,6 +445,9 @@ PyMethodDef methods[] = {
      "metadata, rank)."},
     {"decline", decline, METH_VARARGS, "Fail a save on all ranks, unless save has begun it: decline(rank)."},
     {"wait", wait, METH_NOARGS, "Wait for the write in flight, and return what it did."},
+    {"continue_from", continue_from, METH_VARARGS, "Make the next save the successor of a checkpoint, by its save id."},
+    {"claim", claim, METH_VARARGS, "Show that this process saves to a directory; return who else does, or ''."},
+    {"release", release, METH_NOARGS, "End all claims."},
     {"reserve", reserve, METH_VARARGS, "Allocate memory for snapshots of that many bytes."},
     {nullptr, nullptr, 0, nullptr}};
 PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(create)},
@@ -390,10 +472,6 @@ Ref buffers(std::vector<CheckpointTensor>& tensors, const std::shared_ptr<Loaded
     append(list, own(PyTuple_Pack(2, name.get(), buffer.get())));
   }
   return list;
-}
-
-Ref file_name_object(const std::string& name) {
-  return own(PyUnicode_DecodeFSDefaultAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
 }
 
 }  // namespace
@@ -424,31 +502,24 @@ PyObject* load_checkpoint(PyObject*, PyObject* arguments) {
           world_size == 0 ? tzmark::load_checkpoint(name, options)
                           : tzmark::load_distributed_checkpoint(name, rank, world_size, options));
     });
-    Ref state = own(PyDict_New());
-    set(state, "step", number(loaded->state.step));
-    set(state, "epoch", number(loaded->state.epoch));
-    set(state, "learning_rate", own(PyFloat_FromDouble(loaded->state.learning_rate)));
-    Ref metadata = own(PyDict_New());
-    for (const auto& [key, value] : loaded->state.metadata) {
-      check(PyDict_SetItem(metadata.get(), text(key).get(), text(value).get()));
-    }
-    set(state, "metadata", metadata);
+    Ref state = state_object(loaded->state);
+    set(state, "save_id", text(loaded->save_id));
     const Ref model = buffers(loaded->model, loaded), optimizer = buffers(loaded->optimizer, loaded);
     return own(PyTuple_Pack(3, state.get(), model.get(), optimizer.get()));
   });
 }
 
-PyObject* newest_checkpoint(PyObject*, PyObject* arguments) {
+PyObject* checkpoint_candidates(PyObject*, PyObject* arguments) {
   const char* parent = nullptr;
-  if (PyArg_ParseTuple(arguments, "y:newest_checkpoint", &parent) == 0) return nullptr;
+  if (PyArg_ParseTuple(arguments, "y:checkpoint_candidates", &parent) == 0) return nullptr;
   return guarded(parent, [&] {
-    std::optional<CheckpointInfo> newest;
+    CheckpointCandidates candidates;
     Meter meter;
-    run_blocking({.meter = meter, .total_bytes = 0}, [&] { newest = find_newest_checkpoint(parent); });
-    if (!newest) return none();
-    const Ref name = file_name_object(newest->directory);
-    const Ref step = number(newest->step), world_size = number(newest->world_size);
-    return own(PyTuple_Pack(3, name.get(), step.get(), world_size.get()));
+    run_blocking({.meter = meter, .total_bytes = 0}, [&] { candidates = list_checkpoint_candidates(parent); });
+    const Ref directories = own(PyList_New(0)), passed_over = own(PyList_New(0));
+    for (const CheckpointInfo& info : candidates.checkpoints) append(directories, file_name_object(info.directory));
+    for (const std::string& sentence : candidates.passed_over) append(passed_over, text(sentence));
+    return own(PyTuple_Pack(2, directories.get(), passed_over.get()));
   });
 }
 

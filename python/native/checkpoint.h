@@ -12,8 +12,9 @@ void add_checkpointer_type(PyObject* module);
 // is a dict; model and optimizer are lists of (name, Buffer). world_size 0: a checkpoint that is not sharded.
 PyObject* load_checkpoint(PyObject* module, PyObject* arguments);
 
-// newest_checkpoint(parent): (directory, step, world_size) of the newest committed checkpoint, or None.
-PyObject* newest_checkpoint(PyObject* module, PyObject* arguments);
+// checkpoint_candidates(parent): the directories of committed checkpoints, in the order in which to try them, and
+// sentences about others.
+PyObject* checkpoint_candidates(PyObject* module, PyObject* arguments);
 
 // clean_checkpoints(parent): (directories removed, sentences about those kept).
 PyObject* clean_checkpoints(PyObject* module, PyObject* arguments);

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 import unittest
+import warnings
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -210,6 +211,176 @@ class Checkpoints(unittest.TestCase):
         kept = ["step-00000004", "step-00000006", "step-00000007"]
         self.assertEqual(self.steps(), kept)
 
+    def test_going_back(self) -> None:
+        with tzmark.Checkpointer(self.directory, keep_latest=2) as checkpointer:
+            for step in (10, 20, 30):
+                checkpointer.save({"w": np.full(2, step)}, step)
+        with tzmark.Checkpointer(self.directory, keep_latest=2) as checkpointer:
+            # Step 10 is deleted.
+            self.assertEqual(checkpointer.load(20).step, 20)
+            checkpointer.save({"w": np.full(2, -21)}, 21)
+            (warning,) = checkpointer.wait().warnings
+            self.assertIn("step-00000030: not deleted, as all of its run", warning)
+            for step in (22, 23):
+                checkpointer.save({"w": np.full(2, -step)}, step)
+                self.assertEqual(checkpointer.wait().warnings, ())
+                self.assertIn(f"step-{step - 1:08}", self.steps())
+        names = ["step-00000022", "step-00000023", "step-00000030"]
+        self.assertEqual(self.steps(), names)
+        loaded = tzmark.Checkpointer(self.directory).load_latest()
+        assert loaded is not None
+        self.assertEqual(
+            (loaded.step, loaded.state_dict["w"].tolist()), (23, [-23] * 2)
+        )
+        self.assertEqual((self.directory / "latest").read_text(), "step-00000023\n")
+        # Loaded by another one.
+        with tzmark.Checkpointer(self.directory, keep_latest=1) as checkpointer:
+            checkpointer.continue_from(loaded)
+            checkpointer.save({"w": np.ones(2)}, 24)
+        self.assertEqual(self.steps(), ["step-00000024", "step-00000030"])
+
+    def test_copies_and_other_runs_are_kept(self) -> None:
+        with tzmark.Checkpointer(self.directory, keep_latest=1) as checkpointer:
+            checkpointer.save({"w": np.ones(2)}, 1)
+            checkpointer.wait()
+            shutil.copytree(
+                self.directory / "step-00000001", self.directory / "step-best"
+            )
+            checkpointer.save({"w": np.ones(2)}, 2)
+        self.assertEqual(self.steps(), ["step-00000002", "step-best"])
+        # A run that does not load anything.
+        with tzmark.Checkpointer(self.directory, keep_latest=1) as checkpointer:
+            checkpointer.save({"w": np.ones(2)}, 1)
+            checkpointer.save({"w": np.ones(2)}, 3)
+        names = ["step-00000002", "step-00000003", "step-best"]
+        self.assertEqual(self.steps(), names)
+
+    def test_protect_and_keep(self) -> None:
+        losses = {1: 0.3, 2: 0.9, 3: 0.1, 4: 0.5, 5: 0.05, 6: 0.7, 7: 0.8}
+        told: list[tzmark.CheckpointInfo] = []
+
+        def keep(info: tzmark.CheckpointInfo) -> bool:
+            told.append(info)
+            best = min(loss for step, loss in losses.items() if step <= self.saved)
+            return np.float64(info.metadata["loss"]) == best
+
+        with tzmark.Checkpointer(
+            self.directory, keep_latest=1, protect=[2, "step-x"], keep=keep
+        ) as checkpointer:
+            for self.saved, loss in losses.items():
+                state = {"w": np.ones(2)}
+                metadata = {"loss": str(loss)}
+                checkpointer.save(state, self.saved, metadata=metadata)
+                checkpointer.wait()
+                if self.saved == 4:
+                    names = ["step-00000002", "step-00000003", "step-00000004"]
+                    self.assertEqual(self.steps(), names)
+        names = ["step-00000002", "step-00000005", "step-00000007"]
+        self.assertEqual(self.steps(), names)
+        self.assertEqual(told[0].directory, str(self.directory / "step-00000001"))
+        self.assertEqual((told[0].step, told[0].metadata), (1, {"loss": "0.3"}))
+        self.assertEqual(told[0].sequence, 1)
+
+    def test_a_keep_that_fails_deletes_nothing(self) -> None:
+        def fails(info: tzmark.CheckpointInfo) -> bool:
+            raise KeyError(info.step)
+
+        for keep in (fails, lambda info: None):
+            with self.subTest(keep=keep):
+                checkpointer = tzmark.Checkpointer(
+                    self.directory, keep_latest=1, keep=keep
+                )
+                checkpointer.save({"w": np.ones(2)}, 1)
+                checkpointer.wait()
+                checkpointer.save({"w": np.ones(2)}, 2)
+                with self.assertRaises(tzmark.UsageError) as caught:
+                    checkpointer.close()
+                self.assertIn("keep raised ", caught.exception.message)
+                self.assertIn("itself is durable", caught.exception.message)
+                self.assertEqual(self.steps(), ["step-00000001", "step-00000002"])
+                shutil.rmtree(self.directory)
+
+    def test_two_processes_in_one_directory(self) -> None:
+        saver = """
+import sys, numpy as np, tzmark
+with tzmark.Checkpointer(sys.argv[1], keep_latest=2) as checkpointer:
+    for step in range(int(sys.argv[2]), 80, 2):
+        checkpointer.save({"model": {"w": np.ones(4)}}, step)
+        for warning in checkpointer.wait().warnings:
+            print(warning)
+        if step < 3:
+            print("saved", flush=True)
+            sys.stdin.readline()
+"""
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", saver, str(self.directory), begin],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for begin in ("1", "2")
+        ]
+        begun = [""] * 2
+        for i, process in enumerate(processes):
+            assert process.stdout is not None
+            for line in process.stdout:
+                begun[i] += line
+                if line == "saved\n":
+                    break
+        # Both live.
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        said = [process.communicate(timeout=120) for process in processes]
+        for process, (_, errors) in zip(processes, said):
+            self.assertEqual(process.returncode, 0, errors)
+        # The one that came later finds the file that the other one has locked.
+        named = [
+            f"process {other.pid} on " in before + after
+            for other, before, (after, _) in zip(reversed(processes), begun, said)
+        ]
+        self.assertIn(True, named, (begun, said))
+        names = [f"step-{step:08}" for step in (76, 77, 78, 79)]
+        self.assertEqual(self.steps(), names)
+
+    def test_exclusive(self) -> None:
+        holder = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                "import sys, time, tzmark\n"
+                "checkpointer = tzmark.Checkpointer(sys.argv[1], exclusive=True)\n"
+                "print('held', flush=True)\n"
+                "time.sleep(600)\n",
+                str(self.directory),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert holder.stdout is not None
+        self.addCleanup(holder.stdout.close)
+        self.addCleanup(holder.wait)
+        self.addCleanup(holder.kill)
+        self.assertEqual(holder.stdout.readline(), "held\n")
+        with self.assertRaises(tzmark.EnvironmentFailure) as caught:
+            tzmark.Checkpointer(self.directory, exclusive=True)
+        self.assertEqual(caught.exception.rule, "TZE-ENV-008")
+        self.assertIn(f"process {holder.pid} on ", caught.exception.message)
+        with tzmark.Checkpointer(self.directory) as checkpointer:
+            checkpointer.save({"w": np.ones(2)}, 1)
+            (warning,) = checkpointer.wait().warnings
+        self.assertIn(f"process {holder.pid} on ", warning)
+        holder.kill()
+        holder.wait()
+        for _ in range(2):
+            with tzmark.Checkpointer(self.directory, exclusive=True) as checkpointer:
+                checkpointer.save({"w": np.ones(2)}, 2)
+                self.assertIn(".tzmark-writer", os.listdir(self.directory))
+        self.assertNotIn(".tzmark-writer", os.listdir(self.directory))
+
     def test_error_of_the_background_is_raised_once_at_the_next_call(self) -> None:
         for call in ("save", "wait", "load_latest", "close"):
             with self.subTest(call):
@@ -345,6 +516,8 @@ time.sleep(1)
         for arguments in (
             {"directory": ""},
             {"keep_latest": -1},
+            {"protect": ["run/step-1"]},
+            {"keep": lambda info: True, "keep_latest": 0},
             {"format": "zip"},
             {"io": ""},
             {"layout": "v9", "format": "tensors"},
@@ -380,6 +553,96 @@ time.sleep(1)
             with self.assertRaises(tzmark.FormatError) as caught:
                 checkpointer.load_latest()
         self.assertEqual(caught.exception.rule, "CKP-002")
+
+    def damage(self, step: int, rank: str = "") -> None:
+        path = self.directory / f"step-{step:08}" / rank / "model.safetensors"
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+
+    def test_the_newest_intact_checkpoint(self) -> None:
+        with tzmark.Checkpointer(self.directory, keep_latest=0) as checkpointer:
+            self.assertIsNone(checkpointer.load_latest(intact=True))
+            for step in (10, 20, 30):
+                checkpointer.save({"w": np.full(8, step)}, step)
+            checkpointer.load(20)
+            checkpointer.save({"w": np.full(8, 21)}, 21)
+            checkpointer.wait()
+            whole = checkpointer.load_latest(intact=True)
+            assert whole is not None
+            self.assertEqual((whole.step, whole.passed_over), (21, ()))
+            self.damage(21)
+            with self.assertRaises(tzmark.FormatError):
+                checkpointer.load_latest()
+            with self.assertWarnsRegex(UserWarning, "passed over .*step-00000021"):
+                loaded = checkpointer.load_latest(intact=True)
+            assert loaded is not None
+            # Step 30 was given up.
+            self.assertEqual((loaded.step, loaded.state_dict["w"][0]), (20, 20))
+            self.assertEqual(len(loaded.passed_over), 1)
+            self.assertIn("CKP-002", loaded.passed_over[0])
+            # The run goes on from what it loaded.
+            checkpointer.save({"w": np.ones(8)}, 22)
+            checkpointer.wait()
+            self.damage(22)
+            (self.directory / "step-00000020" / "commit.json").unlink()
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                loaded = checkpointer.load_latest(intact=True)
+            assert loaded is not None
+            self.assertEqual((loaded.step, len(said)), (10, 2))
+            # Nothing is damaged, and so nothing is passed over.
+            with self.assertRaises(tzmark.UsageError):
+                checkpointer.load_latest(intact=True, framework="tf")
+            for step in (10, 21, 30):
+                if step != 21:
+                    self.damage(step)
+            with self.assertRaises(tzmark.FormatError) as caught:
+                checkpointer.load_latest(intact=True)
+        self.assertEqual(caught.exception.rule, "CKP-002")
+        for step in (10, 20, 21, 22, 30):
+            self.assertIn(f"step-{step:08}", caught.exception.message)
+
+    def test_ranks_agree_on_the_newest_intact_checkpoint(self) -> None:
+        meeting, passed = threading.Barrier(2), [True, True]
+        problems: list[BaseException] = []
+        loaded: dict[int, Any] = {}
+
+        def run(rank: int) -> None:
+            def barrier(ok: bool) -> bool:
+                passed[rank] = ok
+                meeting.wait(60)
+                result = all(passed)
+                meeting.wait(60)
+                return result
+
+            try:
+                with tzmark.Checkpointer(
+                    self.directory, rank=rank, world_size=2, barrier=barrier
+                ) as checkpointer:
+                    for step in (1, 2, 3):
+                        checkpointer.save({f"w{rank}": np.full(4, step)}, step)
+                    checkpointer.wait()
+                    barrier(True)
+                    if rank == 1:
+                        self.damage(3, "rank_1")
+                        self.damage(2, "rank_0")
+                    barrier(True)
+                    loaded[rank] = checkpointer.load_latest(intact=True)
+            except BaseException as error:
+                meeting.abort()
+                problems.append(error)
+
+        threads = [threading.Thread(target=run, args=(rank,)) for rank in (0, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(problems, [])
+        for rank in (0, 1):
+            self.assertEqual((loaded[rank].step, len(loaded[rank].passed_over)), (1, 2))
+        self.assertIn("another rank", loaded[0].passed_over[0])
+        self.assertIn("CKP-002", loaded[1].passed_over[0])
 
     def test_tensors_format(self) -> None:
         with tzmark.Checkpointer(self.directory, format="tensors") as checkpointer:

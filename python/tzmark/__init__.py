@@ -12,7 +12,7 @@ docs/python.md is a guide of ten minutes. Every failure is a ``tzmark.Error`` wi
 from __future__ import annotations
 
 from . import _tzmark
-from ._checkpoint import Checkpoint, Checkpointer
+from ._checkpoint import Checkpoint, Checkpointer, CheckpointInfo
 from ._errors import (
     EnvironmentFailure,
     Error,
@@ -51,6 +51,7 @@ def rules() -> dict[str, str]:
 __all__ = [
     "Buffer",
     "Checkpoint",
+    "CheckpointInfo",
     "Checkpointer",
     "EnvironmentFailure",
     "Error",

@@ -12,14 +12,14 @@ import traceback
 import uuid
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _tzmark
-from ._errors import Error, UsageError
+from ._errors import EnvironmentFailure, Error, FormatError, UsageError
 from ._reader import whole_number
 from ._save import strings
 from ._state import STRUCTURE, Flat, flatten, unflatten
@@ -32,8 +32,12 @@ if TYPE_CHECKING:
 _SESSION_NAME = ".tzmark-session"
 
 _open: weakref.WeakSet[Checkpointer] = weakref.WeakSet()
-# Those of several ranks: a collection that their barrier starts must not delete them in the thread that writes.
-_with_barrier: set[Checkpointer] = set()
+# Those with a barrier or keep: a collection that these start must not delete them in the thread that writes.
+_called_back: set[Checkpointer] = set()
+
+# Rules whose errors say that a checkpoint cannot be read, and not that the call or the machine is wrong.
+_UNREADABLE = ("TZE-ENV-001", "TZE-ENV-002")
+_DAMAGED = 852
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,9 @@ class WriteReport:
 
     Bytes: of the snapshot, and of the files of this rank. Nanoseconds: until the files were durable, then until the
     checkpoint was, then for verifying and deleting old ones. ``names_durable`` is False where the file system has no
-    fsync of directories, so that a loss of power may undo the names. ``warnings`` says that, what was not deleted, and
-    which older checkpoints are damaged. ``commit``: "rename" or "marker", as was used; "auto" if nothing was written.
+    fsync of directories, so that a loss of power may undo the names. ``warnings`` says that, what was not deleted,
+    which older checkpoints are damaged, and which other process saves to the directory. ``commit``: "rename" or
+    "marker", as was used; "auto" if nothing was written.
     """
 
     snapshot_bytes: int
@@ -66,8 +71,25 @@ class WriteReport:
 
 
 @dataclass(frozen=True)
+class CheckpointInfo:
+    """What ``keep`` is told of a checkpoint. sequence: the checkpoints of a directory in the order of their commits."""
+
+    directory: str
+    step: int
+    epoch: int
+    learning_rate: float
+    metadata: dict[str, str]
+    save_id: str
+    sequence: int
+    committed_unix_ns: int
+
+
+@dataclass(frozen=True)
 class Checkpoint:
-    """A loaded checkpoint. ``state_dict`` has the structure that was saved; its tensors own their memory."""
+    """A loaded checkpoint. ``state_dict`` has the structure that was saved; its tensors own their memory.
+
+    ``passed_over`` says which newer ones ``load_latest(intact=True)`` has not loaded, and why.
+    """
 
     directory: str
     step: int
@@ -75,14 +97,20 @@ class Checkpoint:
     learning_rate: float
     metadata: dict[str, str]
     state_dict: Any
+    save_id: str
+    passed_over: tuple[str, ...] = ()
 
 
 class Checkpointer:
     """Saves the state of a training loop in the background. A checkpoint is complete or absent, whatever dies when.
 
     directory: of all checkpoints of the run; it is made if it is missing. Each becomes ``directory/step-00000010``.
-    keep_latest: how many verified checkpoints are kept; older ones are deleted after the new one has been read back
-    and verified. 0 keeps all. keep_every: also keeps steps that are a multiple of it.
+    keep_latest: how many verified checkpoints are kept, those committed last; older ones are deleted after the new one
+    has been read back and verified. 0 keeps all. keep_every: also keeps steps that are a multiple of it. protect: also
+    keeps these, by step or by the name of the directory. keep: also keeps those for which it returns True; it gets a
+    CheckpointInfo, and is called from a background thread for each checkpoint that would be deleted. Only checkpoints
+    from which the new one continues are deleted, and no copies: a run continues from what it loaded last.
+    exclusive: raises EnvironmentFailure if another process saves to the directory; otherwise a warning names it.
     format: "safetensors" or "tensors"; layout and sha256 are for the latter. threads: for copying and writing; 0 = one
     per core. memory_limit_bytes: for the copy and the buffers; a save that cannot fit is refused. require_durable: a
     save fails, before it writes anything, where names cannot be made durable.
@@ -104,6 +132,9 @@ class Checkpointer:
         keep_latest: int = 3,
         *,
         keep_every: int = 0,
+        protect: Sequence[int | str] = (),
+        keep: Callable[[CheckpointInfo], bool] | None = None,
+        exclusive: bool = False,
         format: str = "safetensors",
         layout: str | None = None,
         sha256: bool = True,
@@ -153,11 +184,14 @@ class Checkpointer:
             memory_limit_bytes,
             require_durable,
             commit,
+            [_name_of(one) for one in protect],
+            None if keep is None else _keeper(keep),
+            exclusive,
         )
-        self._session = self._begin()
+        self._session = self._begin(exclusive)
         _open.add(self)
-        if self._barrier is not None:
-            _with_barrier.add(self)
+        if self._barrier is not None or keep is not None:
+            _called_back.add(self)
 
     def save(
         self,
@@ -200,7 +234,7 @@ class Checkpointer:
                 words.update(flat.metadata)
                 model, alive = describe(flat.model, "state_dict")
                 optimizer, more = describe(flat.optimizer, "state_dict")
-                name = os.path.join(self._parent, b"step-%08d" % step)
+                name = os.path.join(self._parent, _name_of(step))
                 times = self._writer.save(
                     name, model, optimizer, step, epoch, learning_rate, words, rank
                 )
@@ -224,31 +258,44 @@ class Checkpointer:
             self._writer.reserve(nbytes)
 
     def load_latest(
-        self, *, framework: str | None = None, flat: bool = False
+        self,
+        *,
+        framework: str | None = None,
+        flat: bool = False,
+        intact: bool = False,
     ) -> Checkpoint | None:
-        """Waits for the write in flight, and loads the committed checkpoint of the highest step; None without one.
+        """Waits for the write in flight, and loads the checkpoint that was committed last; None without one.
 
         Every file is compared with its digest while it is read. framework: "np" or "pt" for all tensors; None gives
         each tensor as it was saved. flat: returns tensors by their names in the files, without their structure.
-        Raises FormatError (CKP-002) for a damaged checkpoint; ``load`` then takes an older step.
+        The next save continues from the loaded checkpoint.
+        Raises FormatError (CKP-002) for a damaged checkpoint. intact: then loads the newest one that is not damaged,
+        and warns of each one that it passes over; raises FormatError if all are damaged. Of several ranks, all pass
+        the same intact: they agree on the checkpoint.
         """
+        if intact:
+            return self._load_intact(framework, flat)
         self.wait()
-        newest = _tzmark.newest_checkpoint(self._parent)
-        return (
-            None
-            if newest is None
-            else self._load(os.fsencode(newest[0]), framework, flat)
-        )
+        candidates = _tzmark.checkpoint_candidates(self._parent)[0]
+        if not candidates:
+            return None
+        return self._load(os.fsencode(candidates[0]), framework, flat)
 
     def load(
         self, step: int, *, framework: str | None = None, flat: bool = False
     ) -> Checkpoint:
-        """Loads the checkpoint of a step, as ``load_latest`` does. Raises MissingFileError if there is none."""
+        """Loads the checkpoint of a step, as ``load_latest`` does. Raises MissingFileError if there is none.
+
+        The next save continues from it: later checkpoints of the same run are neither deleted nor loaded any more.
+        """
         step = whole_number("step", step)
         self.wait()
-        return self._load(
-            os.path.join(self._parent, b"step-%08d" % step), framework, flat
-        )
+        return self._load(os.path.join(self._parent, _name_of(step)), framework, flat)
+
+    def continue_from(self, checkpoint: Checkpoint | None) -> None:
+        """Makes the next save the successor of a checkpoint that was loaded elsewhere; None: of none."""
+        with self._turn():
+            self._writer.continue_from("" if checkpoint is None else checkpoint.save_id)
 
     def close(self) -> None:
         """Waits for the write in flight, and raises its error."""
@@ -272,8 +319,10 @@ class Checkpointer:
         self.close()
 
     def _forget(self) -> None:
+        if self._process == os.getpid():
+            self._writer.release()
         _open.discard(self)
-        _with_barrier.discard(self)
+        _called_back.discard(self)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -295,6 +344,7 @@ class Checkpointer:
         state, model, optimizer = _tzmark.load_checkpoint(
             directory, self._rank, self._world_size, True, self._io, self._threads
         )
+        self._writer.continue_from(state["save_id"])
         words = dict(state.pop("metadata"))
         stored = Flat(dict(model), dict(optimizer), {})
         content = unflatten(stored, words, chosen, flat, os.fsdecode(directory))
@@ -305,13 +355,72 @@ class Checkpointer:
             **state,
         )
 
-    def _begin(self) -> str:
-        """Makes the directory, deletes what interrupted saves have left, and returns the name of the session."""
+    def _load_intact(self, framework: str | None, flat: bool) -> Checkpoint | None:
+        problem: Exception | None = None
+        try:
+            self.wait()
+        except (
+            Exception
+        ) as error:  # noqa: BLE001 - the other ranks must not wait forever
+            problem = error
+        # After it, no rank deletes checkpoints, and all see the same ones.
+        self._agree(problem)
+        candidates: list[str] = []
+        passed_over: list[str] = []
+        try:
+            candidates, passed_over = _tzmark.checkpoint_candidates(self._parent)
+        except Exception as error:  # noqa: BLE001 - as above
+            problem = error
+        self._agree(problem)
+        for directory in candidates:
+            loaded: Checkpoint | None = None
+            reason = "another rank cannot load its shard"
+            try:
+                if problem is None:
+                    loaded = self._load(os.fsencode(directory), framework, flat)
+            except Exception as error:  # noqa: BLE001 - as above
+                if self._is_damage(error):
+                    reason = str(error)
+                else:
+                    problem = error
+            if self._vote(loaded is not None) and loaded is not None:
+                for sentence in passed_over:
+                    warnings.warn(sentence, stacklevel=3)
+                return replace(loaded, passed_over=tuple(passed_over))
+            passed_over.append(f"passed over {directory}: {reason}")
+        if problem is not None:
+            raise problem
+        if not candidates:
+            return None
+        raise FormatError(
+            f"no checkpoint is intact: {'; '.join(passed_over)}",
+            "CKP-002",
+            file=os.fsdecode(self._parent),
+            code=_DAMAGED,
+        )
+
+    def _is_damage(self, error: Exception) -> bool:
+        """Whether a checkpoint cannot be loaded for a reason of its own."""
+        if isinstance(error, FormatError):
+            return True
+        if not isinstance(error, EnvironmentFailure) or error.rule not in _UNREADABLE:
+            return False
+        try:
+            os.close(os.open(self._parent, os.O_RDONLY))
+        except OSError:
+            # Such as too many open files.
+            return False
+        return True
+
+    def _begin(self, exclusive: bool) -> str:
+        """Makes and claims the directory, deletes what interrupted saves left, and returns the name of the session."""
         if self._rank == 0:
             problem: Exception | None = None
             session = uuid.uuid4().hex
             try:
                 _make_directory(self._parent)
+                if exclusive:
+                    self._writer.claim(self._parent)
                 for sentence in _tzmark.clean_checkpoints(self._parent)[1]:
                     warnings.warn(sentence, stacklevel=3)
                 if self._barrier is not None:
@@ -350,14 +459,24 @@ class Checkpointer:
             os.unlink(new)
             raise
 
-    def _agree(self, problem: Exception | None) -> None:
-        ok = True if self._barrier is None else self._barrier(problem is None)
-        if problem is not None:
-            raise problem
+    def _vote(self, mine_ok: bool) -> bool:
+        """Waits for all ranks, and returns whether all passed True."""
+        ok = mine_ok if self._barrier is None else self._barrier(mine_ok)
         if not isinstance(ok, bool):
             raise TypeError(
                 "the barrier must return a bool: whether every rank passed True"
             )
+        return ok
+
+    def _agree(self, problem: Exception | None) -> None:
+        try:
+            ok = self._vote(problem is None)
+        except TypeError:
+            if problem is not None:
+                raise problem from None
+            raise
+        if problem is not None:
+            raise problem
         if not ok:
             raise UsageError("another rank has failed", "CKP-006", code=856)
 
@@ -369,6 +488,42 @@ def _read_session(name: bytes) -> str:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", os.fsdecode(name))
         return file.read()
+
+
+def _name_of(checkpoint: int | str) -> bytes:
+    """The name of a checkpoint's directory, which a string already is."""
+    if isinstance(checkpoint, str):
+        return os.fsencode(checkpoint)
+    return b"step-%08d" % checkpoint
+
+
+def _keeper(
+    keep: Callable[[CheckpointInfo], bool],
+) -> Callable[[str, str, int, int, dict[str, Any]], bool]:
+    """What the extension calls for each checkpoint that would be deleted."""
+
+    def asked(
+        directory: str,
+        save_id: str,
+        sequence: int,
+        committed_unix_ns: int,
+        state: dict[str, Any],
+    ) -> bool:
+        state["metadata"].pop(STRUCTURE, None)
+        info = CheckpointInfo(
+            directory=directory,
+            save_id=save_id,
+            sequence=sequence,
+            committed_unix_ns=committed_unix_ns,
+            **state,
+        )
+        answer = keep(info)
+        # A function without a return statement must not delete anything.
+        if answer is None:
+            raise TypeError("keep must return whether a checkpoint is kept, not None")
+        return bool(answer)
+
+    return asked
 
 
 def _make_directory(name: bytes) -> None:
