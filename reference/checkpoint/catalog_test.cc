@@ -768,7 +768,7 @@ mode_t mode_of(const std::string& name) {
 TEST(Locks, OfStrangersDoNotStopRetention) {
   const test::TestDirectory directory;
   CheckpointOptions options;
-  options.retention = {1, 0};
+  options.retention.keep_latest = 1;
   AsyncCheckpointer checkpointer(options);
   save_steps(checkpointer, directory, {1});
   const StrangersLock lock(directory / "step-1", Lock::kAlone);

@@ -164,7 +164,7 @@ TEST(ForeignFile, TheDetachedDataIsLookedAtToo) {
   ReadOptions reading;
   reading.data_file_name = data;
   try {
-    Reader::open(head, reading);
+    Reader::open(head, std::move(reading));
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("error TZX-SPL-001"));
