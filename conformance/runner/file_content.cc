@@ -83,7 +83,10 @@ void check_output_files(const std::vector<std::string>& outputs, const std::vect
   for (const std::string& output : outputs) {
     if (output.empty()) continue;
     check_output_file(output);
-    const fs::path file = fs::weakly_canonical(output);
+    // The name of a descriptor can lead to a pipe, which has no path.
+    std::error_code has_no_path;
+    fs::path file = fs::weakly_canonical(output, has_no_path);
+    if (has_no_path) file = fs::absolute(output);
     for (const auto& [name, other] : taken) {
       std::error_code absent;
       if (file != other && !fs::equivalent(file, other, absent)) continue;

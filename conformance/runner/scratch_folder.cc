@@ -20,8 +20,10 @@ ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) {
     path_ = fs::canonical(*kept);
     return;
   }
+  // What it throws is explained where the program ends.
+  const fs::path parent = fs::temp_directory_path();
   try {
-    made_.emplace(fs::temp_directory_path(), "tzmark-");
+    made_.emplace(parent, "tzmark-");
     path_ = made_->path();
   } catch (const std::system_error& error) {
     throw EnvironmentError(error.what());

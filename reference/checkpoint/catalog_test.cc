@@ -773,7 +773,7 @@ TEST(Locks, OfStrangersDoNotStopRetention) {
   save_steps(checkpointer, directory, {1});
   const StrangersLock lock(directory / "step-1", Lock::kAlone);
   save_steps(checkpointer, directory, {2});
-  EXPECT_THAT(directory.entries(), ElementsAre("latest", "step-2"));
+  EXPECT_THAT(test::entries_of(directory), ElementsAre("latest", "step-2"));
 }
 
 TEST(Locks, OfStrangersDoNotStopAReplacement) {
@@ -785,7 +785,7 @@ TEST(Locks, OfStrangersDoNotStopAReplacement) {
   checkpointer.save(directory / "a", small_model(2), {}, state_at(2));
   checkpointer.wait();
   EXPECT_EQ(verify_checkpoint(directory / "a").step, 2U);
-  EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
+  EXPECT_THAT(test::entries_of(directory), ElementsAre("a", "latest"));
 }
 
 TEST(Locks, OfStrangersAreReportedByCleaning) {

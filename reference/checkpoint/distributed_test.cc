@@ -304,11 +304,11 @@ TEST(SaveDistributed, CommitsByAMarker) {
     const std::vector<std::string> messages = ranks.wait();
     if (fails) {
       EXPECT_THAT(messages, testing::Contains(HasSubstr("another rank has failed")));
-      EXPECT_THAT(directory.entries(), testing::IsEmpty());
+      EXPECT_THAT(test::entries_of(directory), testing::IsEmpty());
       continue;
     }
     EXPECT_THAT(messages, ElementsAre("", "", ""));
-    EXPECT_THAT(directory.entries(), ElementsAre("a", "latest"));
+    EXPECT_THAT(test::entries_of(directory), ElementsAre("a", "latest"));
     EXPECT_EQ(verify_checkpoint(directory / "a").commit, CommitMethod::kMarker);
     EXPECT_EQ(test::content_of(load_distributed_checkpoint(directory / "a", 2, 3).model), model_of(2, 5).content());
   }

@@ -186,7 +186,9 @@ TEST(WithoutSyncOfDirectories, SavesAndSaysThatNamesAreNotDurable) {
       checkpointer.save(directory / (scenario.new_name + 1), small_model(step), small_optimizer(step), state_at(step));
       const WriteReport report = checkpointer.wait();
       EXPECT_FALSE(report.names_durable);
-      EXPECT_THAT(report.warnings, ElementsAre(testing::HasSubstr("cannot be made durable here")));
+      // A run that goes back also says what it does not delete.
+      EXPECT_EQ(report.warnings.size(), scenario.goes_back ? 2U : 1U);
+      EXPECT_THAT(report.warnings, testing::Contains(testing::HasSubstr("cannot be made durable here")));
       EXPECT_EQ(what_stays_wrong(scenario, directory.name(), true), "");
 
       Scenario strict = scenario;
@@ -380,6 +382,8 @@ TEST(Fault, OfAnyCallAndThenALossOfPowerLeaveACheckpoint) {
       std::string continues;
       test::PowerLossScenario power_loss = power_loss_in(scenario, continues);
       power_loss.random_states = 5;
+      // Which syncs are needed is the subject of the test above.
+      power_loss.leaves_out_syncs = false;
       power_loss.hook = [&](const Call&) -> test::Reply { return calls++ == at ? test::Reply::failure(EIO) : true; };
       power_loss.change = [&](const std::string& directory) {
         std::vector<std::string> warnings;

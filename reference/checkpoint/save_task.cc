@@ -19,7 +19,7 @@ void add(WriteReport written, WriteReport& report) {
   report.file_bytes = written.file_bytes;
   report.names_durable = written.names_durable;
   report.commit = written.commit;
-  report.warnings = std::move(written.warnings);
+  for (std::string& warning : written.warnings) report.warnings.push_back(std::move(warning));
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ TEST_F(ArgumentsTest, NamesUnknownWords) {
       {{"verify", plain_, "--key-fil", "x"}, "unknown option '--key-fil'; did you mean '--key-file'?"},
       {{"verify", "--sturcture-only"}, "unknown option '--sturcture-only'; did you mean '--structure-only'?"},
       {{"verify", plain_, "--xyzzy=1"}, "unknown option '--xyzzy'"},
-      {{"verify", plain_, "other"}, "one argument too many: 'other'"}};
+      {{"inspect", plain_, "other"}, "one argument too many: 'other'"}};
   for (const auto& [words, text] : lines) {
     const Result result = run(words);
     EXPECT_EQ(result.status, 2) << text;

@@ -200,10 +200,11 @@ TEST(PowerLossTest, PutsTheOldDataFileAsideFirst) {
   const PowerLossScenario scenario = writing_pair(true);
   scenario.prepare(directory.name());
   const auto calls = last_calls(
-      8, [&] { scenario.change(directory.name()); }, lack_exchange);
+      9, [&] { scenario.change(directory.name()); }, lack_exchange);
   EXPECT_THAT(calls, ElementsAre("linkat", "fsync", "renameat", "fsync",  // the data
                                  "renameat", "fsync",                     // the head
-                                 "unlinkat", "fsync"));
+                                 "unlinkat", "fsync",                     // the old data
+                                 "unlinkat"));                            // the lock
 }
 
 // A file that is changed in place: readers refuse it, or it is recovered.

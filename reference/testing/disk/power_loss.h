@@ -25,6 +25,7 @@ struct PowerLossScenario {
   std::function<std::string(const std::string& directory, const Outcome& outcome)> judge;
   // Whether all names have to be durable when the change has returned. Removed files may come back otherwise.
   bool makes_names_durable = true;
+  bool leaves_out_syncs = true;  // also judges the states without each sync, to find those that are not needed
   // Asked during the change.
   SystemCalls::Hook hook = [](const Call&) { return true; };
   unsigned random_states = 600;  // after each call, and an eighth of that where a sync is left out
