@@ -221,8 +221,8 @@ class Child {
     return unlinked_bytes_;
   }
 
-  // The same, but as the last look saw it if that was a moment ago: between an answer and the next question, one look is
-  // enough.
+  // The same, but as the last look saw it if that was a moment ago: between an answer and the next question, one look
+  // is enough.
   std::uint64_t recent_unlinked_bytes() const {
     return Clock::now() - unlinked_seen_ < kSampleIntervalMin ? unlinked_bytes_ : unlinked_bytes();
   }

@@ -167,7 +167,12 @@ std::vector<std::string> RetentionPolicy::apply(const Directory& parent, const s
   for (std::size_t whole = 1; !own.empty() && whole < retention_.keep_latest; own.pop_back()) {
     if (is_whole(parent, own.back())) ++whole;
   }
-  std::erase_if(own, [&](const CheckpointInfo& info) { return stays(info) || is_kept_by_caller(parent, info); });
+  try {
+    std::erase_if(own, [&](const CheckpointInfo& info) { return stays(info) || is_kept_by_caller(parent, info); });
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: the checkpoint itself is durable, and older ones are kept: {}",
+                                          parent.path(newest), error.message()));
+  }
   for (const CheckpointInfo& info : own) {
     try {
       remove_checkpoint(parent, info);
