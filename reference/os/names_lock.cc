@@ -72,11 +72,20 @@ bool NamesLock::try_take() {
 }
 
 NamesLock::~NamesLock() {
+  if (!name_) return;
+  bool is_ours = false;
   try {
     // Another process may have put another file in its place.
-    if (name_ && !directory_->is_name_of(kName, file_.get())) name_->release();
+    is_ours = directory_->is_name_of(kName, file_.get());
   } catch (const Error&) {
+  }
+  try {
+    if (is_ours) directory_->remove_file(kName);
     name_->release();
+  } catch (const Error&) {
+    // FUSE renames an open file instead of removing it, and some of its file systems rename nothing. name_ removes it
+    // after it is closed, which fails as well if another process has opened it.
+    file_ = Descriptor();
   }
 }
 
