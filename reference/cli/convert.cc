@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/source.h"
+#include "program/standard_streams.h"
 #include "tzmark/writer.h"
 
 namespace tzmark::cli {
