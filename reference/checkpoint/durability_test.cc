@@ -375,11 +375,11 @@ TEST(Fault, OfAnyCallAndThenALossOfPowerLeaveACheckpoint) {
   for (const Scenario& scenario : scenarios()) {
     // Which calls there are hardly depends on the format.
     if (scenario.options.format == CheckpointOptions::Format::kTensors) continue;
-    // Runs that go back and commits by a marker fail at every fourth call: each alone takes as long as all others, and
+    // Runs that go back and commits by a marker fail at every eighth call: each alone takes as long as all others, and
     // the test above fails at every call.
     const bool is_long = scenario.goes_back || scenario.options.commit == CommitMethod::kMarker;
     bool through = false;
-    for (unsigned at = 0; !through; at += is_long ? 4 : 1) {
+    for (unsigned at = 0; !through; at += is_long ? 8 : 1) {
       unsigned calls = 0;
       bool is_told = false;
       std::string continues;
