@@ -187,8 +187,9 @@ TEST(WithoutSyncOfDirectories, SavesAndSaysThatNamesAreNotDurable) {
       const WriteReport report = checkpointer.wait();
       EXPECT_FALSE(report.names_durable);
       // A run that goes back also says what it does not delete.
-      EXPECT_EQ(report.warnings.size(), scenario.goes_back ? 2U : 1U);
-      EXPECT_THAT(report.warnings, testing::Contains(testing::HasSubstr("cannot be made durable here")));
+      std::vector<testing::Matcher<std::string>> told = {testing::HasSubstr("cannot be made durable here")};
+      if (scenario.goes_back) told.push_back(testing::HasSubstr("this run does not continue from it"));
+      EXPECT_THAT(report.warnings, testing::ElementsAreArray(told));
       EXPECT_EQ(what_stays_wrong(scenario, directory.name(), true), "");
 
       Scenario strict = scenario;
@@ -384,7 +385,7 @@ TEST(Fault, OfAnyCallAndThenALossOfPowerLeaveACheckpoint) {
       bool is_told = false;
       std::string continues;
       test::PowerLossScenario power_loss = power_loss_in(scenario, continues);
-      power_loss.random_states = 1;
+      power_loss.random_states = 5;
       // Which syncs are needed is the subject of the test above.
       power_loss.leaves_out_syncs = false;
       power_loss.hook = [&](const Call&) -> test::Reply { return calls++ == at ? test::Reply::failure(EIO) : true; };
