@@ -79,7 +79,10 @@ class Run {
     bool is_reached = left_out == nullptr;  // before that, the states are those of the whole trace
     for (std::size_t i = 0; i <= trace_.events.size(); ++i) {
       const bool is_finished = i == trace_.events.size();
-      const unsigned states = !is_reached ? 0 : model.is_durable() ? 1 : 3 + random_states;
+      const bool is_known = scenario_.only_after_failure && i <= trace_.events_before_failure.value_or(0);
+      const unsigned states = !is_reached || (is_known && !is_finished) ? 0
+                              : model.is_durable()                      ? 1
+                                                                        : 3 + random_states;
       for (unsigned state = 0; state < states; ++state) {
         const Survival survival = state < 3 ? Survival(state) : Survival::kSome;
         if (visit(last, judge(model.state(survival, random_), is_finished))) return true;

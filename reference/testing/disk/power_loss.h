@@ -26,6 +26,9 @@ struct PowerLossScenario {
   // Whether all names have to be durable when the change has returned. Removed files may come back otherwise.
   bool makes_names_durable = true;
   bool leaves_out_syncs = true;  // also judges the states without each sync, to find those that are not needed
+  // Judges only the states of a disk after the first call that the hook lets fail: those before it are the same without
+  // the hook. All of them, where no call fails.
+  bool only_after_failure = false;
   // Asked during the change.
   SystemCalls::Hook hook = [](const Call&) { return true; };
   unsigned random_states = 600;  // after each call, and an eighth of that where a sync is left out

@@ -29,6 +29,11 @@ class Recorder {
     if (file && !is_directory(*file)) pool_.hold(path, *file);
   }
 
+  void note_failure() {
+    const std::lock_guard lock(mutex_);
+    if (!trace_.events_before_failure) trace_.events_before_failure = trace_.events.size();
+  }
+
   void record(const Call& call, std::int64_t result) {
     const std::lock_guard lock(mutex_);
     if (!is_inside(call.path) && !is_inside(call.new_path)) return;
@@ -186,7 +191,9 @@ DiskTrace record_disk(const std::string& directory, FilePool& pool, const std::f
     const SystemCalls calls(
         [&](const Call& call) {
           recorder.hold_file_of(call);
-          return hook(call);
+          Reply reply = hook(call);
+          if (reply.is_failure()) recorder.note_failure();
+          return reply;
         },
         [&](const Call& call, std::int64_t result) { recorder.record(call, result); });
     action();

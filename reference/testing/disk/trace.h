@@ -48,6 +48,8 @@ struct DiskTrace {
   std::vector<StartFile> files;
   std::vector<DiskEvent> events;
   std::map<std::string, Bytes> end;  // the files that are there in the end
+  // How many events there were when the hook let a call fail for the first time.
+  std::optional<std::size_t> events_before_failure;
 };
 
 // Runs an action that changes files of a directory, and records what it does. All files end in the pool, and the

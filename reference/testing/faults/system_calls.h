@@ -55,6 +55,7 @@ class Reply {
     reply.instead_ = std::move(action);
     return reply;
   }
+  bool is_failure() const { return action_ == Action::kFail; }
 
  private:
   friend class SystemCalls;
