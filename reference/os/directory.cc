@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -190,8 +189,9 @@ std::optional<Directory> Directory::open_lockable(const std::string& entry) cons
   return Directory(path(entry), require_open(std::move(opened), path(entry)));
 }
 
-bool Directory::gets_lock(Lock lock) const {
-  if (try_lock(get(), lock)) return true;
+bool Directory::gets_lock(Lock lock) {
+  lock_ = FileLock(get(), lock);
+  if (lock_.is_held()) return true;
   if (errno == EWOULDBLOCK) return false;
   throw_errno(ErrorCode::kUnavailable, fmt::format("{}: cannot lock the directory", name_));
 }
@@ -324,10 +324,6 @@ bool is_unsupported(int error_number) {
 // vfat answers EPERM, security policies EACCES, others EMLINK.
 bool is_link_unsupported(int error_number) {
   return is_unsupported(error_number) || error_number == EPERM || error_number == EACCES || error_number == EMLINK;
-}
-
-bool try_lock(int fd, Lock lock) {
-  return uninterrupted([&] { return ::flock(fd, (lock == Lock::kShared ? LOCK_SH : LOCK_EX) | LOCK_NB); }) == 0;
 }
 
 std::string read_small_file(const Directory& directory, const std::string& entry, std::uint64_t bytes_max) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "io/paths.h"
+#include "os/file_lock.h"
 
 namespace tzmark {
 
@@ -26,7 +27,6 @@ struct DirectoryEntry {
   EntryKind kind;
 };
 
-enum class Lock : std::uint8_t { kShared, kAlone };
 enum class Links : std::uint8_t { kRefuse, kFollow };
 
 class Directory {
@@ -72,7 +72,7 @@ class Directory {
   // Returns false if there is such a directory, or a symbolic link to one.
   bool make_directory(const std::string& entry, mode_t mode = 0777) const;
   Directory open_directory(const std::string& entry) const;
-  // Opens and locks a directory until the result is destroyed or the process ends. The lock is advisory and moves with
+  // Opens and locks a directory until the result is destroyed or this process ends. The lock is advisory and moves with
   // the directory when that is renamed. Returns nothing if another holder excludes this one, if the directory lost its
   // name before it was locked, or if this user may not open it.
   // Anyone who may read a directory can lock it, so what must not be stopped is closed to others before.
@@ -114,11 +114,12 @@ class Directory {
   Directory(std::string name, Descriptor descriptor) : name_(std::move(name)), descriptor_(std::move(descriptor)) {}
   Descriptor open_regular(const std::string& entry) const;
   std::optional<Directory> open_lockable(const std::string& entry) const;
-  bool gets_lock(Lock lock) const;
+  bool gets_lock(Lock lock);
   bool change_mode(mode_t mode) const;
 
   std::string name_;
   Descriptor descriptor_;
+  FileLock lock_;
 };
 
 // Returns the part of a file's name that Directory::of leaves.
@@ -128,10 +129,6 @@ std::string name_in_directory(const std::string& file_name);
 bool is_unsupported(int error_number);
 // The same for hard links.
 bool is_link_unsupported(int error_number);
-
-// Locks an open file or directory (flock). Returns false and leaves errno set, to EWOULDBLOCK if another holder
-// excludes this one.
-bool try_lock(int fd, Lock lock);
 
 // Reads a whole file. Throws TZE-ENV-006 if it has more than bytes_max, before it allocates memory.
 std::string read_small_file(const Directory& directory, const std::string& entry, std::uint64_t bytes_max);

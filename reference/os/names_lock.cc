@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "os/atomic_file.h"
 #include "tzmark/error.h"
@@ -61,12 +62,14 @@ bool NamesLock::try_take() {
   if (!S_ISREG(status_of(file_.get()).st_mode)) {
     throw Error(ErrorCode::kOpenFailed, fmt::format("{}: not a lock file", directory_->path(kName)));
   }
-  if (!try_lock(file_.get(), Lock::kAlone) && !cannot_lock(errno)) {
+  FileLock lock(file_.get(), Lock::kAlone);
+  if (!lock.is_held() && !cannot_lock(errno)) {
     if (errno == EWOULDBLOCK) return false;
     throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot lock", directory_->path(kName)));
   }
   // The previous holder may have removed it.
   if (!directory_->is_name_of(kName, file_.get())) return false;
+  lock_ = std::move(lock);
   name_.emplace(directory_, kName);
   return true;
 }
@@ -85,6 +88,7 @@ NamesLock::~NamesLock() {
   } catch (const Error&) {
     // FUSE renames an open file instead of removing it, and some of its file systems rename nothing. name_ removes it
     // after it is closed, which fails as well if another process has opened it.
+    lock_ = FileLock();
     file_ = Descriptor();
   }
 }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "os/directory.h"
+#include "os/file_lock.h"
 #include "os/temporary_name.h"
 #include "tzmark/io.h"
 
@@ -38,6 +39,7 @@ class NamesLock {
 
   const std::shared_ptr<const Directory> directory_;
   Descriptor file_;
+  FileLock lock_;
   std::optional<TemporaryName> name_;  // while the lock is held
 };
 
