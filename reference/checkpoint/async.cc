@@ -33,12 +33,21 @@ bool any_on_device(TensorViews tensors) {
   return std::ranges::any_of(tensors, [](const CheckpointTensor& t) { return t.data.kind == MemoryKind::kDevice; });
 }
 
+// Whose background work this thread does.
+thread_local const AsyncCheckpointer* working_for = nullptr;
+
 // Runs work in the background, or here if the system starts no thread. The future holds what it throws.
 template <typename Work>
-std::future<WriteReport> start(Work work) {
+std::future<WriteReport> start(const AsyncCheckpointer& owner, Work work) {
   // A thread that fails to start destroys its copy of the work.
   const auto shared = std::make_shared<Work>(std::move(work));
-  const auto run = [shared] { return (*shared)(); };
+  const auto run = [&owner, shared] {
+    working_for = &owner;
+    struct Done {
+      ~Done() { working_for = nullptr; }
+    } const done;
+    return (*shared)();
+  };
   try {
     return std::async(std::launch::async, run);
   } catch (const std::system_error&) {
@@ -87,29 +96,37 @@ AsyncCheckpointer::~AsyncCheckpointer() {
   if (writing_.valid()) writing_.wait();
 }
 
-void AsyncCheckpointer::continue_from(const std::string& save_id) {
+void AsyncCheckpointer::wait_for_writing() const {
+  if (working_for == this) {
+    throw Error(ErrorCode::kUsage, "keep and agree must not call the checkpointer, whose save waits for them");
+  }
   if (writing_.valid()) writing_.wait();
+}
+
+void AsyncCheckpointer::continue_from(const std::string& save_id) {
+  wait_for_writing();
   line_->continue_from(save_id);
 }
 
 std::string AsyncCheckpointer::claim(const std::string& parent) {
-  if (writing_.valid()) writing_.wait();
+  wait_for_writing();
   return claims_->hold(parent);
 }
 
 void AsyncCheckpointer::release() {
-  if (writing_.valid()) writing_.wait();
+  wait_for_writing();
   claims_->release();
 }
 
 void AsyncCheckpointer::reserve(std::uint64_t bytes) {
-  if (writing_.valid()) writing_.wait();
+  wait_for_writing();
   if (bytes > pool_->held_bytes()) checkpoint::touch(pool_->take(bytes, false), options_.threads);
 }
 
 std::uint64_t AsyncCheckpointer::snapshot_memory_bytes() const { return pool_->held_bytes(); }
 
 void AsyncCheckpointer::finish_previous() {
+  wait_for_writing();
   if (!writing_.valid()) return;
   report_ = {};
   try {
@@ -146,7 +163,7 @@ SaveTimes AsyncCheckpointer::save_distributed(const std::string& directory, std:
 
 void AsyncCheckpointer::decline(const SaveGroup& group) {
   finish_previous();
-  writing_ = start([agree = group.agree] {
+  writing_ = start(*this, [agree = group.agree] {
     static_cast<void>(agree(false));
     static_cast<void>(agree(false));
     return WriteReport{};
@@ -181,7 +198,7 @@ SaveTimes AsyncCheckpointer::run(SaveTask task) {
     throw;
   }
   times_.copy_ns = watch.lap_ns();
-  writing_ = start([this, task = std::move(task)]() mutable {
+  writing_ = start(*this, [this, task = std::move(task)]() mutable {
     return task.write(options_, {*claims_, *line_, *retention_});
   });
   times_.submit_ns = watch.lap_ns();

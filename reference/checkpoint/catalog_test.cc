@@ -7,11 +7,13 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "checkpoint/names.h"
 #include "checkpoint/records.h"
@@ -444,6 +446,33 @@ TEST(Retention, KeepsWhatIsProtectedAndWhatTheCallerKeeps) {
   checkpointer.save(directory / "step-7", small_model(7), {}, state_at(7));
   EXPECT_THROW(checkpointer.wait(), std::runtime_error);
   EXPECT_THAT(committed_steps(directory), ElementsAre(1, 4, 6, 7));
+}
+
+// It would wait for itself.
+TEST(Retention, DoesNotLetTheCallerCallTheCheckpointerFromKeep) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer* called = nullptr;
+  unsigned refused = 0;
+  CheckpointOptions options;
+  options.retention.keep_latest = 1;
+  options.retention.keep = [&](const CheckpointInfo& info, const TrainingState&) {
+    const std::vector<std::function<void()>> calls = {
+        [&] { called->wait(); },
+        [&] { called->reserve(1); },
+        [&] { called->release(); },
+        [&] { called->claim(directory.name()); },
+        [&] { called->continue_from(info.save_id); },
+        [&] { called->save(directory / "step-9", small_model(9), {}, state_at(9)); },
+    };
+    for (const auto& call : calls) refused += caught(call) == failure(ErrorCode::kUsage);
+    AsyncCheckpointer().wait();
+    return false;
+  };
+  AsyncCheckpointer checkpointer(options);
+  called = &checkpointer;
+  save_steps(checkpointer, directory, {1, 2});
+  EXPECT_EQ(refused, 6U);
+  EXPECT_THAT(committed_steps(directory), ElementsAre(2));
 }
 
 // As when another run or a person deletes the same checkpoints.

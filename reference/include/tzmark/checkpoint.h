@@ -102,7 +102,8 @@ struct Retention {
   std::uint64_t keep_every = 0;      // also those whose step is a multiple; 0: none
   std::vector<std::string> protect;  // also those of these names, without the parent
   // Also those for which this returns true. Called from the background thread for each one that would be deleted,
-  // before the first deletion. What it throws, wait throws, and nothing is deleted.
+  // before the first deletion. What it throws, wait throws, and nothing is deleted. It must not call the checkpointer,
+  // which would wait for its own save: that throws kUsage.
   std::function<bool(const CheckpointInfo& info, const TrainingState& state)> keep;
 };
 
@@ -221,6 +222,7 @@ class AsyncCheckpointer {
  private:
   SaveTimes run(SaveTask task);
   void take_snapshot(SaveTask& task);
+  void wait_for_writing() const;
   void finish_previous();
   std::uint64_t write_buffer_bytes(std::uint64_t snapshot_bytes) const;
 
