@@ -1,13 +1,11 @@
 // The file that shows other processes who saves to a directory.
 //
 // The writer holds an exclusive lock on .tzmark-writer, a file that other users cannot open, so that no other user can
-// hold it. A lock ends with its process; a file without one was left by a process that died, and is replaced. The file
-// is never written to again after it was created: what has its name may be another file by then. On file systems that
-// keep locks on each machine, writers of other machines are not seen.
+// hold it. A lock ends with its process, whatever children it has forked; a file without one was left by a process that
+// died, and is replaced. The file is never written to again after it was created: what has its name may be another file
+// by then. On file systems that keep locks on each machine, writers of other machines are not seen.
 // Thread-safety: for one thread at a time.
 #pragma once
-
-#include <sys/types.h>
 
 #include <cstdint>
 #include <string>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "os/directory.h"
+#include "os/file_lock.h"
 
 namespace tzmark::checkpoint {
 
@@ -36,23 +35,24 @@ class Claims {
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
 
-  // Claims a directory unless that is done. If another process holds it, throws TZE-ENV-008 where claims are exclusive,
-  // and otherwise returns a sentence that names the process, once.
+  // Claims a directory unless that is done and its file still has its name. If another process holds it, throws
+  // TZE-ENV-008 where claims are exclusive, and otherwise returns a sentence that names the process, once.
   std::string hold(const std::string& parent);
-  // Removes the files. Does nothing in a process that was forked since.
+  // Removes the files, and none of another process: in a forked child, those of the parent.
   void release() noexcept;
 
  private:
   struct Claim {
     Directory parent;
-    Descriptor file;   // locked; empty if another process holds the lock
+    Descriptor file;  // empty if another process holds the lock
+    FileLock lock;
     std::string told;  // the last sentence that was returned
   };
 
+  bool create(Claim& claim) const;
   std::string try_hold(Claim& claim) const;
 
   const bool exclusive_;
-  const pid_t process_;
   std::vector<Claim> claims_;
 };
 

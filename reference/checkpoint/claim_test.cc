@@ -105,6 +105,107 @@ TEST(Claims, EndWithAProcessThatIsKilled) {
   for (const int fd : ready) ::close(fd);
 }
 
+// The other one may be exclusive, too.
+TEST(Claims, AreMadeAgainIfTheirFileIsGone) {
+  const test::TestDirectory directory;
+  Claims first(true), second(true);
+  EXPECT_EQ(first.hold(directory.name()), "");
+  std::filesystem::remove(directory / ".tzmark-writer");
+  EXPECT_EQ(first.hold(directory.name()), "");
+  EXPECT_TRUE(std::filesystem::exists(directory / ".tzmark-writer"));
+  EXPECT_EQ(caught([&] { second.hold(directory.name()); }), failure(ErrorCode::kFileLocked));
+  std::filesystem::remove(directory / ".tzmark-writer");
+  EXPECT_EQ(second.hold(directory.name()), "");
+  EXPECT_EQ(caught([&] { first.hold(directory.name()); }), failure(ErrorCode::kFileLocked));
+  first.release();
+  EXPECT_TRUE(std::filesystem::exists(directory / ".tzmark-writer"));
+}
+
+// As when a training job is killed and the processes that load its data are not.
+TEST(Claims, EndWithAProcessWhoseForkedChildLives) {
+  const test::TestDirectory directory;
+  int ready[2], ends[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t job = ::fork();
+  if (job == 0) {
+    Claims claims(true);
+    char done = claims.hold(directory.name()).empty() ? 'y' : 'n';
+    if (::fork() == 0) {
+      ::close(ends[1]);
+      if (::write(ready[1], &done, 1) == 1) static_cast<void>(::read(ends[0], &done, 1));
+      ::_exit(0);
+    }
+    ::pause();
+    ::_exit(1);
+  }
+  char done = 'n';
+  ASSERT_EQ(::read(ready[0], &done, 1), 1);
+  ASSERT_EQ(done, 'y');
+  ::kill(job, SIGKILL);
+  int status = 0;
+  ASSERT_EQ(::waitpid(job, &status, 0), job);
+  Claims claims(true);
+  EXPECT_EQ(test::message_of([&] { claims.hold(directory.name()); }), "");
+  for (const int fd : {ready[0], ready[1], ends[0], ends[1]}) ::close(fd);
+}
+
+TEST(Claims, OfAForkedChildAreThoseOfASecondProcess) {
+  const test::TestDirectory directory;
+  Claims claims(true);
+  claims.hold(directory.name());
+  const std::string parent = describe(this_process()) + " saves there";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Claims own(false);
+    const bool is_told = own.hold(directory.name()) == directory.name() + ": " + parent + " too";
+    const bool is_refused = caught([&] { claims.hold(directory.name()); }) == failure(ErrorCode::kFileLocked);
+    ::_exit(is_told && is_refused && other_writer(directory.name()) == parent ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(claims.hold(directory.name()), "");
+  EXPECT_EQ(other_writer(directory.name()), "");
+}
+
+TEST(Claims, OfOthersAreSeenWithoutAClaim) {
+  const test::TestDirectory directory;
+  EXPECT_EQ(other_writer(directory.name()), "");
+  write_other(directory);
+  EXPECT_EQ(other_writer(directory.name()), "");
+  {
+    const Descriptor other = lock_writer(directory);
+    EXPECT_EQ(other_writer(directory.name()), "process 42 on host-a saves there");
+    write_text(directory / ".tzmark-writer", "{");
+    EXPECT_THAT(other_writer(directory.name()), HasSubstr("a process that does not name itself in"));
+  }
+  EXPECT_THAT(directory.entries(), ElementsAre(".tzmark-writer"));
+  std::filesystem::remove(directory / ".tzmark-writer");
+  ASSERT_EQ(::mkfifo((directory / ".tzmark-writer").c_str(), 0600), 0);
+  EXPECT_THAT(other_writer(directory.name()), HasSubstr("cannot find out whether another process saves there"));
+  EXPECT_EQ(caught([&] { other_writer(directory / "missing"); }), failure(ErrorCode::kOpenFailed));
+}
+
+// A process that looks locks the file for a moment.
+TEST(Claims, AreNotRefusedBecauseAnotherProcessLooks) {
+  const test::TestDirectory directory;
+  write_other(directory);
+  std::optional<Descriptor> looking;
+  const test::SystemCalls calls([&](const Call& call) {
+    if (call.kind == Call::Kind::kLock && !looking) {
+      looking.emplace(Directory(directory.name()).open_file(std::string(kWriterName), O_RDONLY));
+      EXPECT_TRUE(try_lock(looking->get(), Lock::kShared));
+    } else {
+      looking = Descriptor();
+    }
+    return true;
+  });
+  Claims claims(true);
+  EXPECT_EQ(test::message_of([&] { claims.hold(directory.name()); }), "");
+  EXPECT_TRUE(looking);
+}
+
 // A child would remove the claim of its parent.
 TEST(Claims, AreNotReleasedByAFork) {
   const test::TestDirectory directory;

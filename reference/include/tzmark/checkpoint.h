@@ -336,6 +336,11 @@ std::optional<std::string> read_latest_checkpoint(const std::string& parent);
 // Reads every file of a checkpoint and throws if one differs from commit.json or cannot be loaded.
 CheckpointInfo verify_checkpoint(const std::string& directory, const CheckpointReadOptions& options = {});
 
+// Returns "process 42 on host-a saves there" if another process saves to a directory, as the lock on .tzmark-writer
+// shows, or says why that cannot be known; empty if none does. Where locks of directories do not reach other machines,
+// call clean_stale_checkpoints only if this is empty: it would delete what that process writes.
+std::string other_writer(const std::string& parent);
+
 struct CleanedCheckpoints {
   std::vector<std::string> removed;  // directories
   std::vector<std::string> kept;     // sentences: what was not deleted, and why

@@ -106,9 +106,14 @@ class Simulation {
     if (ranks_.rank() == 0) {
       // A checkpoint is durable when all directories above it are.
       make_durable_directory(options_.directory);
-      CleanedCheckpoints cleaned = clean_stale_checkpoints(options_.directory);
-      result_.removed = std::move(cleaned.removed);
-      result_.warnings = std::move(cleaned.kept);
+      const std::string other = other_writer(options_.directory);
+      if (other.empty()) {
+        CleanedCheckpoints cleaned = clean_stale_checkpoints(options_.directory);
+        result_.removed = std::move(cleaned.removed);
+        result_.warnings = std::move(cleaned.kept);
+      } else {
+        result_.warnings.push_back(fmt::format("{}: not cleaned up: {}", options_.directory, other));
+      }
       for (const CheckpointInfo& info : list_checkpoints(options_.directory)) {
         if (info.status == CheckpointInfo::Status::kUnreadable) {
           result_.warnings.push_back(fmt::format("passed over {}: {}", info.directory, info.problem));
