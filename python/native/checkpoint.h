@@ -12,9 +12,12 @@ void add_checkpointer_type(PyObject* module);
 // is a dict; model and optimizer are lists of (name, Buffer). world_size 0: a checkpoint that is not sharded.
 PyObject* load_checkpoint(PyObject* module, PyObject* arguments);
 
-// checkpoint_candidates(parent): the directories of committed checkpoints, in the order in which to try them, and
-// sentences about others.
+// checkpoint_candidates(parent): (directory, save id) of committed checkpoints, in the order in which to try them;
+// sentences about others; and one that says why one of those may be the newest, or "".
 PyObject* checkpoint_candidates(PyObject* module, PyObject* arguments);
+
+// other_writer(parent): a sentence that names another process that saves there, or "".
+PyObject* other_writer(PyObject* module, PyObject* arguments);
 
 // clean_checkpoints(parent): (directories removed, sentences about those kept).
 PyObject* clean_checkpoints(PyObject* module, PyObject* arguments);

@@ -14,6 +14,7 @@ import threading
 import time
 import unittest
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -48,6 +49,42 @@ class Checkpoints(unittest.TestCase):
 
     def steps(self) -> list[str]:
         return sorted(name for name in os.listdir(self.directory) if name[:4] == "step")
+
+    def barriers(self, world_size: int) -> list[Callable[[bool], bool]]:
+        """Returns a barrier for each of several ranks that are threads."""
+        meeting, passed = threading.Barrier(world_size), [True] * world_size
+
+        def barrier_of(rank: int) -> Callable[[bool], bool]:
+            def barrier(ok: bool) -> bool:
+                passed[rank] = ok
+                meeting.wait(20)
+                result = all(passed)
+                meeting.wait(20)
+                return result
+
+            return barrier
+
+        return [barrier_of(rank) for rank in range(world_size)]
+
+    def ranks(self, run: Callable[[int], Any], world_size: int) -> list[Any]:
+        """Runs a function of the rank in a thread each, and returns what they return or raise."""
+        results: list[Any] = ["it hangs"] * world_size
+
+        def in_thread(rank: int) -> None:
+            try:
+                results[rank] = run(rank)
+            except Exception as error:
+                results[rank] = error
+
+        threads = [
+            threading.Thread(target=in_thread, args=(rank,), daemon=True)
+            for rank in range(world_size)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        return results
 
     def equal(self, a: Any, b: Any) -> None:
         """Compares two state dicts, types included."""
@@ -300,6 +337,48 @@ class Checkpoints(unittest.TestCase):
                 self.assertEqual(self.steps(), ["step-00000001", "step-00000002"])
                 shutil.rmtree(self.directory)
 
+    def test_calls_from_keep_and_barrier_are_refused(self) -> None:
+        for where in ("keep", "barrier"):
+            done = self.run_script(
+                f"""
+import os, sys, tempfile, numpy as np, tzmark
+state, refused, checkpointer = {{"w": np.ones(2)}}, set(), None
+def call_it(*arguments):
+    if checkpointer is not None:
+        for name, call in {{
+            "wait": lambda: checkpointer.wait(),
+            "save": lambda: checkpointer.save(state, 9),
+            "load": lambda: checkpointer.load(1),
+            "load_latest": lambda: checkpointer.load_latest(),
+            "continue_from": lambda: checkpointer.continue_from(None),
+            "reserve": lambda: checkpointer.reserve(1),
+            "close": lambda: checkpointer.close(),
+        }}.items():
+            try:
+                call()
+            except tzmark.UsageError as error:
+                assert "cannot call the checkpointer" in str(error), error
+                refused.add(name)
+        # Another one can be called.
+        with tzmark.Checkpointer(tempfile.mkdtemp(dir=sys.argv[1])) as other:
+            other.save(state, 1)
+    return {where == "barrier"}
+options = {{"keep": call_it}}
+if {where == "barrier"}:
+    options = {{"barrier": call_it, "rank": 0, "world_size": 1}}
+checkpointer = tzmark.Checkpointer(sys.argv[1], keep_latest=1, **options)
+for step in (1, 2):
+    checkpointer.save(state, step)
+    checkpointer.wait()
+    assert step == 1 or len(refused) == 7, refused
+checkpointer.close()
+print("done")
+"""
+            )
+            self.assertEqual((done.stdout, done.stderr), ("done\n", ""))
+            self.assertEqual(self.steps(), ["step-00000002"])
+            shutil.rmtree(self.directory)
+
     def test_two_processes_in_one_directory(self) -> None:
         saver = """
 import sys, numpy as np, tzmark
@@ -380,6 +459,135 @@ with tzmark.Checkpointer(sys.argv[1], keep_latest=2) as checkpointer:
                 checkpointer.save({"w": np.ones(2)}, 2)
                 self.assertIn(".tzmark-writer", os.listdir(self.directory))
         self.assertNotIn(".tzmark-writer", os.listdir(self.directory))
+
+    def test_exclusive_notices_that_its_claim_is_gone(self) -> None:
+        with tzmark.Checkpointer(self.directory, exclusive=True) as first:
+            first.save({"w": np.ones(2)}, 1)
+            first.wait()
+            (self.directory / ".tzmark-writer").unlink()
+            with tzmark.Checkpointer(self.directory, exclusive=True):
+                first.save({"w": np.ones(2)}, 2)
+                with self.assertRaises(tzmark.EnvironmentFailure) as caught:
+                    first.wait()
+                self.assertEqual(caught.exception.rule, "TZE-ENV-008")
+            first.save({"w": np.ones(2)}, 3)
+            first.wait()
+        self.assertEqual(self.steps(), ["step-00000001", "step-00000003"])
+
+    def test_what_another_process_may_be_writing_is_not_deleted(self) -> None:
+        # What a save on another machine has locked looks like one that was interrupted, where locks of directories are
+        # those of each machine.
+        done = self.run_script(
+            """
+import os, signal, sys, threading, numpy as np, tzmark
+def barrier(ok):
+    if threading.current_thread() is not threading.main_thread():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return ok
+checkpointer = tzmark.Checkpointer(sys.argv[1], rank=0, world_size=1, barrier=barrier)
+checkpointer.save({"w": np.ones(2)}, 1)
+checkpointer.wait()
+"""
+        )
+        self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr)
+        (unfinished,) = self.steps()
+        writer = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                "import fcntl, sys\n"
+                "file = open(sys.argv[1] + '/.tzmark-writer', 'w')\n"
+                "fcntl.flock(file, fcntl.LOCK_EX)\n"
+                'file.write(\'{"host": "a", "pid": 42, "process": "x"}\')\n'
+                "file.flush()\n"
+                "print('held', flush=True)\n"
+                "sys.stdin.read()\n",
+                self.directory,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert writer.stdout is not None
+        self.assertEqual(writer.stdout.readline(), "held\n")
+        words = "not cleaned up: process 42 on a saves there"
+        with self.assertWarnsRegex(UserWarning, words):
+            tzmark.Checkpointer(self.directory).close()
+        self.assertEqual(self.steps(), [unfinished])
+        writer.communicate()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tzmark.Checkpointer(self.directory).close()
+        self.assertEqual(self.steps(), [])
+
+    def test_forked_children_hold_no_lock(self) -> None:
+        for commit in ("rename", "marker"):
+            job = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-c",
+                    "import os, sys, threading, numpy as np, tzmark\n"
+                    "written, forked = threading.Event(), threading.Event()\n"
+                    "def barrier(ok):\n"
+                    "    if threading.current_thread() is not threading.main_thread():\n"
+                    "        written.set()\n"
+                    "        forked.wait()\n"
+                    "    return ok\n"
+                    "checkpointer = tzmark.Checkpointer(\n"
+                    "    sys.argv[1], exclusive=True, commit=sys.argv[2], rank=0, world_size=1, barrier=barrier\n"
+                    ")\n"
+                    "checkpointer.save({'w': np.ones(2)}, 1)\n"
+                    "written.wait()\n"
+                    "if os.fork() != 0:\n"
+                    "    print('forked', flush=True)\n"
+                    "sys.stdin.read()\n"
+                    "os._exit(0)\n",
+                    self.directory,
+                    commit,
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            assert job.stdin is not None and job.stdout is not None
+            self.assertEqual(job.stdout.readline(), "forked\n")
+            self.assertEqual(len(self.steps()), 1)
+            job.kill()
+            job.wait()
+            # The child lives.
+            with tzmark.Checkpointer(
+                self.directory, exclusive=True, commit=commit
+            ) as checkpointer:
+                self.assertEqual(self.steps(), [])
+                checkpointer.save({"w": np.ones(2)}, 1)
+                self.assertEqual(checkpointer.wait().warnings, ())
+            job.stdin.close()
+            job.stdout.close()
+            shutil.rmtree(self.directory)
+
+    def test_a_forked_child_that_saves_is_another_process(self) -> None:
+        with tzmark.Checkpointer(self.directory) as checkpointer:
+            checkpointer.save({"w": np.ones(2)}, 1)
+            checkpointer.wait()
+            ends = os.pipe()
+            child = os.fork()
+            if child == 0:
+                words = b"none"
+                try:
+                    warnings.simplefilter("ignore")
+                    own = tzmark.Checkpointer(self.directory)
+                    own.save({"w": np.ones(2)}, 2)
+                    words = "\n".join(own.wait().warnings).encode()
+                finally:
+                    os.write(ends[1], words)
+                    os._exit(0)
+            os.waitpid(child, 0)
+            told = os.read(ends[0], 4096).decode()
+            for end in ends:
+                os.close(end)
+            self.assertIn(f"process {os.getpid()} on ", told)
+            checkpointer.save({"w": np.ones(2)}, 3)
+            self.assertIn(f"process {child} on ", checkpointer.wait().warnings[0])
 
     def test_error_of_the_background_is_raised_once_at_the_next_call(self) -> None:
         for call in ("save", "wait", "load_latest", "close"):
@@ -644,6 +852,160 @@ time.sleep(1)
         self.assertIn("another rank", loaded[0].passed_over[0])
         self.assertIn("CKP-002", loaded[1].passed_over[0])
 
+    def test_a_load_that_fails_does_not_move_the_run(self) -> None:
+        with tzmark.Checkpointer(self.directory) as checkpointer:
+            # A structure that this version cannot build.
+            with mock.patch("json.dumps", return_value='{"l":[' * 101 + "]}" * 101):
+                checkpointer.save({"w": np.ones(2)}, 1)
+        for load in (
+            lambda one: one.load(1),
+            lambda one: one.load_latest(),
+            lambda one: one.load_latest(intact=True),
+        ):
+            with tzmark.Checkpointer(self.directory, keep_latest=1) as checkpointer:
+                with self.assertRaises(tzmark.FormatError):
+                    load(checkpointer)
+                checkpointer.save({"w": np.ones(2)}, 2)
+                (warning,) = checkpointer.wait().warnings
+                self.assertIn("step-00000001: not deleted", warning)
+            self.assertIn("step-00000001", self.steps())
+            shutil.rmtree(self.directory / "step-00000002")
+
+    def test_a_damaged_commit_of_the_newest_checkpoint(self) -> None:
+        with tzmark.Checkpointer(self.directory, keep_latest=0) as checkpointer:
+            for step in (1, 2, 3):
+                checkpointer.save({"w": np.full(2, step)}, step)
+            checkpointer.wait()
+            latest = self.directory / "latest"
+            commits = {
+                step: self.directory / f"step-{step:08}" / "commit.json"
+                for step in (1, 2, 3)
+            }
+            texts = {step: commit.read_text() for step, commit in commits.items()}
+
+            def refused(step: int) -> None:
+                with self.assertRaises(tzmark.FormatError) as caught:
+                    checkpointer.load_latest()
+                self.assertEqual(caught.exception.rule, "CKP-002")
+                self.assertIn(f"step-{step:08}", caught.exception.message)
+                self.assertIn("intact=True", caught.exception.message)
+
+            def passes_over(step: int, loaded_step: int, intact: bool) -> None:
+                words = f"passed over .*step-{step:08}"
+                with self.assertWarnsRegex(UserWarning, words):
+                    loaded = checkpointer.load_latest(intact=intact)
+                assert loaded is not None
+                self.assertEqual(loaded.step, loaded_step)
+                self.assertEqual(len(loaded.passed_over), 1)
+                self.assertRegex(loaded.passed_over[0], words)
+
+            for damaged in (texts[3].replace('"step": 3', '"step": 4'), "", None):
+                self.assertNotEqual(damaged, texts[3])
+                commits[3].unlink()
+                if damaged is not None:
+                    commits[3].write_text(damaged)
+                refused(3)
+                passes_over(3, 2, intact=True)
+                # Without commit.json and `latest`, nothing says that there was a checkpoint.
+                latest.unlink()
+                if damaged is None:
+                    passes_over(3, 2, intact=False)
+                else:
+                    refused(3)
+                latest.write_text("step-00000003\n")
+            commits[3].write_text(texts[3])
+            # An older one, which nothing shows if its commit.json is damaged.
+            commits[1].write_text("{")
+            refused(1)
+            commits[1].unlink()
+            passes_over(1, 3, intact=False)
+        # Nothing else is there.
+        shutil.rmtree(self.directory / "step-00000003")
+        shutil.rmtree(self.directory / "step-00000002")
+        with tzmark.Checkpointer(self.directory) as checkpointer:
+            for intact in (False, True):
+                with self.assertWarnsRegex(UserWarning, "passed over .*step-00000001"):
+                    self.assertIsNone(checkpointer.load_latest(intact=intact))
+
+    def test_ranks_load_the_checkpoint_that_rank_0_has_found(self) -> None:
+        barriers = self.barriers(2)
+
+        def save(rank: int) -> None:
+            with tzmark.Checkpointer(
+                self.directory, 0, rank=rank, world_size=2, barrier=barriers[rank]
+            ) as checkpointer:
+                for step in (1, 2, 3):
+                    checkpointer.save({f"w{rank}": np.full(2, step)}, step)
+
+        self.assertEqual(self.ranks(save, 2), [None, None])
+        real = tzmark._tzmark.checkpoint_candidates
+        local = threading.local()
+
+        def candidates(parent: bytes) -> Any:
+            """Hides some checkpoints from the first look of a rank."""
+            found, *others = real(parent)
+            hidden, local.hidden = local.hidden, local.later
+            return ([one for one in found if one[0][-1] not in hidden], *others)
+
+        def load(rank: int) -> Any:
+            local.hidden = local.later = ""
+            with tzmark.Checkpointer(
+                self.directory, rank=rank, world_size=2, barrier=barriers[rank]
+            ) as checkpointer:
+                local.hidden, local.later = hidden[rank], later[rank]
+                loaded = checkpointer.load_latest(intact=intact)
+                assert loaded is not None
+                return loaded.step, len(loaded.passed_over)
+
+        patched = mock.patch.object(tzmark._tzmark, "checkpoint_candidates", candidates)
+        with patched, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for intact in (False, True):
+                # Rank 1 looks after another job has committed, or before, or after one has been deleted.
+                for hidden, expected in (
+                    (("3", ""), (2, 0)),
+                    (("", "3"), (3, 0)),
+                    (("", "12"), (3, 0)),
+                    (("", "123"), (3, 0)),
+                ):
+                    later = ("", "")
+                    with self.subTest(intact=intact, hidden=hidden):
+                        self.assertEqual(self.ranks(load, 2), [expected] * 2)
+            # It never sees the newest.
+            hidden, later = ("", "3"), ("", "3")
+            self.assertEqual(self.ranks(load, 2), [(2, 1)] * 2)
+            intact = False
+            told = [str(error) for error in self.ranks(load, 2)]
+            self.assertIn("another rank has failed", told[0])
+            self.assertIn("this rank does not see it", told[1])
+            # No rank can load any.
+            intact, hidden, later = True, ("", "3"), ("", "")
+            for step in (1, 2, 3):
+                self.damage(step, "rank_1")
+            told = [str(error) for error in self.ranks(load, 2)]
+            for rank in (0, 1):
+                self.assertIn("no checkpoint is intact", told[rank])
+
+    def test_a_rank_without_memory_is_not_passed_over(self) -> None:
+        barriers = self.barriers(2)
+
+        def run(rank: int) -> Any:
+            with tzmark.Checkpointer(
+                self.directory, rank=rank, world_size=2, barrier=barriers[rank]
+            ) as checkpointer:
+                checkpointer.save({f"w{rank}": np.ones(2)}, 1)
+                checkpointer.wait()
+                checkpointer._load = load_of[rank] or checkpointer._load
+                return checkpointer.load_latest(intact=True)
+
+        def fails(*_: Any) -> Any:
+            raise MemoryError
+
+        load_of = (None, fails)
+        first, second = self.ranks(run, 2)
+        self.assertIsInstance(first, tzmark.UsageError)
+        self.assertIsInstance(second, MemoryError)
+
     def test_tensors_format(self) -> None:
         with tzmark.Checkpointer(self.directory, format="tensors") as checkpointer:
             checkpointer.save({"w": np.arange(5, dtype="c16")}, 1)
@@ -724,37 +1086,42 @@ time.sleep(1)
         self.assertIn("rank_2", files)
         self.assertNotIn(".tzmark-session", os.listdir(self.directory))
 
-    def test_the_session_is_written_through_no_planted_file(self) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        secret = self.directory.parent / "secret"
-        secret.write_text("secret")
-        session = self.directory / ".tzmark-session"
-        for planted in (session, self.directory / ".tzmark-session.new"):
-            for plant in (
-                lambda: planted.symlink_to(secret),
-                lambda: os.mkfifo(planted),
-            ):
-                plant()
-                with tzmark.Checkpointer(
-                    self.directory, rank=0, world_size=1, barrier=lambda ok: ok
-                ):
-                    pass
-                self.assertEqual(secret.read_text(), "secret")
-                planted.unlink(missing_ok=True)
-                self.assertEqual(list(self.directory.glob(".tzmark-session*")), [])
+    def test_jobs_that_start_at_once_do_not_learn_the_session_of_the_other(
+        self,
+    ) -> None:
+        barriers, calls = self.barriers(2), [0, 0]
+        sessions: list[str] = []
 
-    def test_a_planted_session_is_not_read(self) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        session = self.directory / ".tzmark-session"
-        secret = self.directory.parent / "secret"
-        secret.write_text("secret")
-        for plant in (lambda: session.symlink_to(secret), lambda: os.mkfifo(session)):
-            plant()
-            with self.assertRaises(OSError):
-                tzmark.Checkpointer(
-                    self.directory, rank=1, world_size=2, barrier=lambda ok: ok
-                )
-            session.unlink()
+        def other_job() -> None:
+            def barrier(ok: bool) -> bool:
+                return ok
+
+            with tzmark.Checkpointer(
+                self.directory, rank=0, world_size=1, barrier=barrier
+            ) as checkpointer:
+                sessions.append(checkpointer._session)
+
+        def run(rank: int) -> Any:
+            def barrier(ok: bool) -> bool:
+                calls[rank] += 1
+                # After each of the first calls, one job starts before rank 0 goes on, and one before rank 1 does.
+                result = barriers[rank](ok)
+                if calls[rank] <= 3:
+                    other_job()
+                return result
+
+            with tzmark.Checkpointer(
+                self.directory, rank=rank, world_size=2, barrier=barrier
+            ) as checkpointer:
+                checkpointer.save({f"w{rank}": np.ones(2)}, 1)
+                checkpointer.wait()
+                return checkpointer._session
+
+        first, second = self.ranks(run, 2)
+        self.assertEqual(first, second)
+        self.assertEqual(len({first, *sessions}), 7)
+        self.assertEqual(self.steps(), ["step-00000001"])
+        self.assertNotIn(".tzmark-session", os.listdir(self.directory))
 
     def test_a_rank_that_cannot_save_fails_that_save_alone(self) -> None:
         meeting = threading.Barrier(2)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import atexit
 import errno
+import hashlib
 import os
 import secrets
-import stat
 import threading
 import traceback
-import uuid
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,8 +27,8 @@ from ._tensors import describe, framework_name
 if TYPE_CHECKING:
     from ._reader import Path
 
-# What ranks read to learn the name of the sessions that they save in.
-_SESSION_NAME = ".tzmark-session"
+# Of what rank 0 tells the others.
+_NUMBER_BITS = 64
 
 _open: weakref.WeakSet[Checkpointer] = weakref.WeakSet()
 # Those with a barrier or keep: a collection that these start must not delete them in the thread that writes.
@@ -38,6 +37,24 @@ _called_back: set[Checkpointer] = set()
 # Rules whose errors say that a checkpoint cannot be read, and not that the call or the machine is wrong.
 _UNREADABLE = ("TZE-ENV-001", "TZE-ENV-002")
 _DAMAGED = 852
+
+
+class _Callbacks(threading.local):
+    """Whether this thread runs a function of the user that a checkpointer calls, and waits for."""
+
+    is_running = False
+
+    def mark(self, function: Callable[..., bool]) -> Callable[..., bool]:
+        """Returns a function that does the same, and is seen while it runs."""
+
+        def marked(*arguments: Any) -> bool:
+            self.is_running = True
+            try:
+                return function(*arguments)
+            finally:
+                self.is_running = False
+
+        return marked
 
 
 @dataclass(frozen=True)
@@ -88,7 +105,7 @@ class CheckpointInfo:
 class Checkpoint:
     """A loaded checkpoint. ``state_dict`` has the structure that was saved; its tensors own their memory.
 
-    ``passed_over`` says which newer ones ``load_latest(intact=True)`` has not loaded, and why.
+    ``passed_over`` says what else ``load_latest`` has found that may be a newer one, and why it has not loaded it.
     """
 
     directory: str
@@ -108,8 +125,9 @@ class Checkpointer:
     keep_latest: how many verified checkpoints are kept, those committed last; older ones are deleted after the new one
     has been read back and verified. 0 keeps all. keep_every: also keeps steps that are a multiple of it. protect: also
     keeps these, by step or by the name of the directory. keep: also keeps those for which it returns True; it gets a
-    CheckpointInfo, and is called from a background thread for each checkpoint that would be deleted. Only checkpoints
-    from which the new one continues are deleted, and no copies: a run continues from what it loaded last.
+    CheckpointInfo, and is called from a background thread for each checkpoint that would be deleted; it cannot call the
+    checkpointer, whose save waits for it. Only checkpoints from which the new one continues are deleted, and no copies:
+    a run continues from what it loaded last.
     exclusive: raises EnvironmentFailure if another process saves to the directory; otherwise a warning names it.
     format: "safetensors" or "tensors"; layout and sha256 are for the latter. threads: for copying and writing; 0 = one
     per core. memory_limit_bytes: for the copy and the buffers; a save that cannot fit is refused. require_durable: a
@@ -118,8 +136,9 @@ class Checkpointer:
     of object stores that cannot rename directories; "auto" finds out.
 
     Several ranks: rank, world_size, and ``barrier(ok)``, which waits until every rank has called it and returns whether
-    all passed True. It is called by the constructor, and later from a background thread, so it needs a communicator
-    of its own. strategy: "replicated" (every rank has all tensors), "zero" (each has some), or "tensor-parallel" (each
+    all passed True. It is called by the constructor and load_latest, and later from a background thread, so it needs a
+    communicator of its own. Rank 0 also tells the others numbers by it, one bit at a time, so False need not be a
+    failure. strategy: "replicated" (every rank has all tensors), "zero" (each has some), or "tensor-parallel" (each
     has a part of the tensors in split_dims, by name and dimension).
 
     Made in one process, and not usable after a fork. Several threads may call it; their calls take turns. A signal
@@ -149,6 +168,8 @@ class Checkpointer:
         strategy: str = "zero",
         split_dims: Mapping[str, int] | None = None,
     ) -> None:
+        callbacks = _Callbacks()
+        self._callbacks = callbacks
         self._parent = os.fsencode(directory)
         if not self._parent:
             raise UsageError("the directory is empty")
@@ -164,7 +185,7 @@ class Checkpointer:
         self._rank, self._world_size, self._barrier = (
             rank or 0,
             world_size or 0,
-            barrier,
+            None if barrier is None else callbacks.mark(barrier),
         )
         self._strategy, self._split_dims = strategy, dict(split_dims or {})
         self._io, self._threads = io, threads
@@ -185,7 +206,7 @@ class Checkpointer:
             require_durable,
             commit,
             [_name_of(one) for one in protect],
-            None if keep is None else _keeper(keep),
+            None if keep is None else callbacks.mark(_keeper(keep)),
             exclusive,
         )
         self._session = self._begin(exclusive)
@@ -268,18 +289,14 @@ class Checkpointer:
 
         Every file is compared with its digest while it is read. framework: "np" or "pt" for all tensors; None gives
         each tensor as it was saved. flat: returns tensors by their names in the files, without their structure.
-        The next save continues from the loaded checkpoint.
-        Raises FormatError (CKP-002) for a damaged checkpoint. intact: then loads the newest one that is not damaged,
-        and warns of each one that it passes over; raises FormatError if all are damaged. Of several ranks, all pass
-        the same intact: they agree on the checkpoint.
+        The next save continues from the loaded checkpoint; if none is loaded, that does not change.
+        Raises FormatError (CKP-002) for a damaged checkpoint, and if another one may be newer, because its commit.json
+        is damaged or ``latest`` names it. intact: then loads the newest one that is not damaged; raises FormatError if
+        all are damaged. Warns of each directory that it passes over and that looks like a checkpoint. Of several ranks,
+        all call it, with the same intact: they agree on the checkpoint.
         """
-        if intact:
-            return self._load_intact(framework, flat)
-        self.wait()
-        candidates = _tzmark.checkpoint_candidates(self._parent)[0]
-        if not candidates:
-            return None
-        return self._load(os.fsencode(candidates[0]), framework, flat)
+        with self._turn():
+            return self._load_newest(framework, flat, intact)
 
     def load(
         self, step: int, *, framework: str | None = None, flat: bool = False
@@ -289,8 +306,13 @@ class Checkpointer:
         The next save continues from it: later checkpoints of the same run are neither deleted nor loaded any more.
         """
         step = whole_number("step", step)
-        self.wait()
-        return self._load(os.path.join(self._parent, _name_of(step)), framework, flat)
+        with self._turn():
+            self._writer.wait()
+            loaded = self._load(
+                os.path.join(self._parent, _name_of(step)), framework, flat
+            )
+            self._writer.continue_from(loaded.save_id)
+        return loaded
 
     def continue_from(self, checkpoint: Checkpoint | None) -> None:
         """Makes the next save the successor of a checkpoint that was loaded elsewhere; None: of none."""
@@ -299,13 +321,14 @@ class Checkpointer:
 
     def close(self) -> None:
         """Waits for the write in flight, and raises its error."""
-        try:
-            self.wait()
-        except Error:
+        with self._turn():
+            try:
+                self._writer.wait()
+            except Error:
+                self._forget()
+                raise
+            # After an interruption the write goes on, and the end of the process waits for it.
             self._forget()
-            raise
-        # After an interruption the write goes on, and the end of the process waits for it.
-        self._forget()
 
     def __enter__(self) -> Checkpointer:
         return self
@@ -319,14 +342,23 @@ class Checkpointer:
         self.close()
 
     def _forget(self) -> None:
-        if self._process == os.getpid():
-            self._writer.release()
+        self._writer.release()
         _open.discard(self)
         _called_back.discard(self)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Lets one call at a time run."""
+        if self._process != os.getpid():
+            # The lock may be that of a thread which the fork has not copied.
+            raise UsageError(
+                "this checkpointer belongs to the parent process: a fork makes its own"
+            )
+        if self._callbacks.is_running:
+            raise UsageError(
+                "keep and barrier cannot call the checkpointer, which waits for them: CheckpointInfo.directory has the "
+                "files that keep is asked about"
+            )
         with self._lock:
             if self._busy:
                 raise UsageError(
@@ -344,7 +376,6 @@ class Checkpointer:
         state, model, optimizer = _tzmark.load_checkpoint(
             directory, self._rank, self._world_size, True, self._io, self._threads
         )
-        self._writer.continue_from(state["save_id"])
         words = dict(state.pop("metadata"))
         stored = Flat(dict(model), dict(optimizer), {})
         content = unflatten(stored, words, chosen, flat, os.fsdecode(directory))
@@ -355,47 +386,96 @@ class Checkpointer:
             **state,
         )
 
-    def _load_intact(self, framework: str | None, flat: bool) -> Checkpoint | None:
+    def _load_newest(
+        self, framework: str | None, flat: bool, intact: bool
+    ) -> Checkpoint | None:
         problem: Exception | None = None
         try:
-            self.wait()
+            self._writer.wait()
         except (
             Exception
         ) as error:  # noqa: BLE001 - the other ranks must not wait forever
             problem = error
-        # After it, no rank deletes checkpoints, and all see the same ones.
+        # After it, no rank deletes checkpoints.
         self._agree(problem)
-        candidates: list[str] = []
+        candidates: dict[int, tuple[str, str]] = {}
         passed_over: list[str] = []
         try:
-            candidates, passed_over = _tzmark.checkpoint_candidates(self._parent)
+            candidates, passed_over = self._candidates(intact)
         except Exception as error:  # noqa: BLE001 - as above
             problem = error
         self._agree(problem)
-        for directory in candidates:
+        remaining = iter(candidates)
+        damaged: list[str] = []
+        while True:
+            # What rank 0 has found: another job may have committed or deleted checkpoints before this rank looked.
+            chosen = self._from_first(next(remaining, 0))
+            if chosen == 0:
+                break
             loaded: Checkpoint | None = None
             reason = "another rank cannot load its shard"
             try:
-                if problem is None:
-                    loaded = self._load(os.fsencode(directory), framework, flat)
+                if chosen not in candidates:
+                    candidates, passed_over = self._candidates(intact=True)
+                loaded = self._load_candidate(candidates.get(chosen), framework, flat)
             except Exception as error:  # noqa: BLE001 - as above
-                if self._is_damage(error):
+                if intact and self._is_damage(error):
                     reason = str(error)
                 else:
                     problem = error
             if self._vote(loaded is not None) and loaded is not None:
-                for sentence in passed_over:
-                    warnings.warn(sentence, stacklevel=3)
-                return replace(loaded, passed_over=tuple(passed_over))
-            passed_over.append(f"passed over {directory}: {reason}")
-        if problem is not None:
-            raise problem
-        if not candidates:
-            return None
+                told = _told_of(passed_over + damaged, stacklevel=4)
+                self._writer.continue_from(loaded.save_id)
+                return replace(loaded, passed_over=told)
+            self._agree(problem)
+            name = candidates[chosen][0] if chosen in candidates else "a checkpoint"
+            damaged.append(f"passed over {name}: {reason}")
+        if damaged:
+            raise FormatError(
+                f"no checkpoint is intact: {'; '.join(passed_over + damaged)}",
+                "CKP-002",
+                file=os.fsdecode(self._parent),
+                code=_DAMAGED,
+            )
+        _told_of(passed_over, stacklevel=4)
+        return None
+
+    def _candidates(self, intact: bool) -> tuple[dict[int, tuple[str, str]], list[str]]:
+        """Returns directory and save id of all checkpoints by a number, and what else looks like one.
+
+        The number is the same on all ranks, wherever they have mounted the directory.
+        """
+        found, passed_over, damage = _tzmark.checkpoint_candidates(self._parent)
+        if damage and not intact:
+            raise FormatError(
+                damage,
+                "CKP-002",
+                file=os.fsdecode(self._parent),
+                code=_DAMAGED,
+            )
+        numbered = {}
+        for directory, save_id in found:
+            identity = (
+                os.fsencode(os.path.basename(directory)) + b"/" + save_id.encode()
+            )
+            digest = hashlib.sha256(identity).digest()[: _NUMBER_BITS // 8]
+            numbered[int.from_bytes(digest, "big")] = (directory, save_id)
+        return numbered, passed_over
+
+    def _load_candidate(
+        self, candidate: tuple[str, str] | None, framework: str | None, flat: bool
+    ) -> Checkpoint:
+        problem = "rank 0 has found it, and this rank does not see it"
+        if candidate is not None:
+            directory, save_id = candidate
+            loaded = self._load(os.fsencode(directory), framework, flat)
+            if loaded.save_id == save_id or self._barrier is None:
+                return loaded
+            problem = "another process has replaced it meanwhile"
         raise FormatError(
-            f"no checkpoint is intact: {'; '.join(passed_over)}",
+            problem,
             "CKP-002",
-            file=os.fsdecode(self._parent),
+            file=os.fsdecode(self._parent) if candidate is None else candidate[0],
             code=_DAMAGED,
         )
 
@@ -414,50 +494,38 @@ class Checkpointer:
 
     def _begin(self, exclusive: bool) -> str:
         """Makes and claims the directory, deletes what interrupted saves left, and returns the name of the session."""
+        problem: Exception | None = None
         if self._rank == 0:
-            problem: Exception | None = None
-            session = uuid.uuid4().hex
             try:
                 _make_directory(self._parent)
                 if exclusive:
                     self._writer.claim(self._parent)
-                for sentence in _tzmark.clean_checkpoints(self._parent)[1]:
-                    warnings.warn(sentence, stacklevel=3)
-                if self._barrier is not None:
-                    self._write_session(session)
+                self._clean()
             except (
                 Exception
             ) as error:  # noqa: BLE001 - the other ranks must not wait forever
                 problem = error
-            self._agree(problem)
-            self._agree(None)
-            if self._barrier is not None:
-                os.unlink(os.path.join(self._parent, _SESSION_NAME.encode()))
-            return session
-        self._agree(None)
-        problem, session = None, ""
-        try:
-            session = _read_session(os.path.join(self._parent, _SESSION_NAME.encode()))
-        except (
-            Exception
-        ) as error:  # noqa: BLE001 - the other ranks must not wait forever
-            problem = error
         self._agree(problem)
-        return session
+        return f"{self._from_first(secrets.randbits(_NUMBER_BITS)):016x}"
 
-    def _write_session(self, session: str) -> None:
-        name = os.path.join(self._parent, _SESSION_NAME.encode())
-        # Others may be able to write to the directory: nobody can guess this name, and no link is followed.
-        new = name + b"." + secrets.token_hex(16).encode()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        created = os.open(new, flags, 0o600)
-        try:
-            with open(created, "w", encoding="ascii") as file:
-                file.write(session)
-            os.replace(new, name)
-        except BaseException:
-            os.unlink(new)
-            raise
+    def _clean(self) -> None:
+        other = _tzmark.other_writer(self._parent)
+        if other:
+            # Its locks of directories may not reach this machine.
+            kept = [f"{os.fsdecode(self._parent)}: not cleaned up: {other}"]
+        else:
+            kept = _tzmark.clean_checkpoints(self._parent)[1]
+        _told_of(kept, stacklevel=5)
+
+    def _from_first(self, number: int) -> int:
+        """Returns the number of rank 0 on all ranks, which have nothing but the barrier in common.
+
+        A file could be seen late on another machine, and could be that of another job in the same directory.
+        """
+        told = 0
+        for bit in range(_NUMBER_BITS):
+            told |= self._vote(self._rank != 0 or bool(number >> bit & 1)) << bit
+        return told
 
     def _vote(self, mine_ok: bool) -> bool:
         """Waits for all ranks, and returns whether all passed True."""
@@ -481,13 +549,11 @@ class Checkpointer:
             raise UsageError("another rank has failed", "CKP-006", code=856)
 
 
-def _read_session(name: bytes) -> str:
-    """Reads what another rank has written, follows no link, and does not wait for the other end of a FIFO."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with open(os.open(name, flags), encoding="ascii") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", os.fsdecode(name))
-        return file.read()
+def _told_of(sentences: list[str], stacklevel: int) -> tuple[str, ...]:
+    """Warns of each, and returns them."""
+    for sentence in sentences:
+        warnings.warn(sentence, stacklevel=stacklevel)
+    return tuple(sentences)
 
 
 def _name_of(checkpoint: int | str) -> bytes:
