@@ -422,6 +422,29 @@ TEST(Retention, DeletesNothingThatTookAName) {
   EXPECT_EQ(verify_checkpoint(directory / "step-1").step, 9U);
 }
 
+// When the commit.json of the old one was read already.
+TEST(Retention, DeletesNothingThatReplacedACheckpoint) {
+  const test::TestDirectory directory;
+  CheckpointOptions options;
+  options.retention.keep_latest = 1;
+  AsyncCheckpointer checkpointer(options), other;
+  save_steps(checkpointer, directory, {1});
+  bool replaced = false;
+  const test::SystemCalls calls([&](const Call& call) {
+    if (replaced || !call.function.starts_with("renameat") || call.path != directory / "step-1") return true;
+    replaced = true;
+    other.save(directory / "step-1", small_model(9), {}, state_at(9));
+    other.wait();
+    return true;
+  });
+  checkpointer.save(directory / "step-2", small_model(2), {}, state_at(2));
+  EXPECT_THAT(checkpointer.wait().warnings, testing::IsEmpty());
+  EXPECT_TRUE(replaced);
+  EXPECT_THAT(checkpoints(directory), ElementsAre("step-1", "step-2"));
+  EXPECT_EQ(verify_checkpoint(directory / "step-1").step, 9U);
+  EXPECT_EQ(find_newest_checkpoint(directory.name())->step, 9U);
+}
+
 TEST(Retention, KeepsWhatIsProtectedAndWhatTheCallerKeeps) {
   const test::TestDirectory directory;
   CheckpointOptions options;

@@ -114,6 +114,15 @@ void RetentionPolicy::remove_checkpoint(const Directory& parent, const Checkpoin
     if (is_rename_refused(errno)) return remove_in_place(parent, *locked, name);
     throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it to {}", info.directory, temporary));
   }
+  if (!parent.is_name_of(temporary, locked->get())) {
+    // Another process has replaced it since its commit.json was read. If a third one has the name by now, what that
+    // one would have replaced stays for the next start to delete.
+    if (!parent.try_rename_no_replace(temporary, name)) {
+      warnings_.push_back(fmt::format("{}: another process has replaced it: it is now {}", info.directory, temporary));
+    }
+    static_cast<void>(parent.sync());
+    return;
+  }
   // Where names cannot be made durable, the save has said so.
   static_cast<void>(parent.sync());
   // If that is refused, others may keep it from being cleaned up later.
