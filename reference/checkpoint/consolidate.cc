@@ -145,7 +145,8 @@ class Reshard {
   std::vector<std::size_t> common_states_;        // optimizer tensors of all ranks
 };
 
-// In the directory of its source the result would count as the newest checkpoint of the run, also for retention.
+// In the directory of a run the result would count as the newest checkpoint of the run, also for retention. Saves of a
+// run leave the file `latest` there.
 void require_another_parent(const std::string& directory, const std::string& out_directory) {
   namespace fs = std::filesystem;
   const auto whole = [](const fs::path& path) {
@@ -158,6 +159,13 @@ void require_another_parent(const std::string& directory, const std::string& out
     throw Error(ErrorCode::kUsage,
                 fmt::format("{}: in the same directory as {}, it would count as a checkpoint of that run",
                             out_directory, directory));
+  }
+  const Directory out_parent(checkpoint::place_of(out_directory).parent);
+  if (out_parent.has(std::string(checkpoint::kLatestName))) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{}: it would count as the newest checkpoint of the run that saves there "
+                            "({} exists): choose another directory",
+                            out_directory, out_parent.path(std::string(checkpoint::kLatestName))));
   }
 }
 

@@ -138,8 +138,9 @@ TEST(Reshard, CutsTensorParallelShardsForAnotherWorldAndBack) {
     }
     EXPECT_EQ(caught([&] { reshard_checkpoint(directory / "from/in", directory / "seven", 7); }),
               failure(ErrorCode::kUsage));
-    consolidate_checkpoint(directory / "two", directory / "from/out");
-    EXPECT_EQ(content_of(load_checkpoint(directory / "from/out").model).at("w"), parallel.w);
+    std::filesystem::create_directory(directory / "back");
+    consolidate_checkpoint(directory / "two", directory / "back/out");
+    EXPECT_EQ(content_of(load_checkpoint(directory / "back/out").model).at("w"), parallel.w);
   }
 }
 
@@ -234,8 +235,9 @@ TEST(Reshard, DealsZeroPartitionsOutByBytesAndNothingGetsLost) {
       }
     }
     EXPECT_EQ(tensors, 3U);
-    consolidate_checkpoint(directory / "new", directory / "from/out");
-    EXPECT_EQ(content_of(load_checkpoint(directory / "from/out").model).at("layer.1"), test::random_bytes(101 * 12, 1));
+    std::filesystem::create_directory(directory / "back");
+    consolidate_checkpoint(directory / "new", directory / "back/out");
+    EXPECT_EQ(content_of(load_checkpoint(directory / "back/out").model).at("layer.1"), test::random_bytes(101 * 12, 1));
   }
 }
 
@@ -320,6 +322,20 @@ TEST(Consolidate, RefusesToPutItsResultBesideItsSource) {
               failure(ErrorCode::kUsage));
   }
   EXPECT_EQ(list_checkpoints(directory / "from").size(), 1U);
+}
+
+TEST(Consolidate, RefusesToPutItsResultIntoAnotherRun) {
+  const test::TestDirectory directory;
+  save(directory / "from/in", replicas(), by(Strategy::kReplicated));
+  save(directory / "run/other", replicas(), by(Strategy::kReplicated));
+  EXPECT_EQ(caught([&] { consolidate_checkpoint(directory / "from/in", directory / "run/out"); }),
+            failure(ErrorCode::kUsage));
+  EXPECT_EQ(caught([&] { reshard_checkpoint(directory / "from/in", directory / "run/out", 2); }),
+            failure(ErrorCode::kUsage));
+  EXPECT_EQ(list_checkpoints(directory / "run").size(), 1U);
+  // Those of other results are of no run.
+  consolidate_checkpoint(directory / "from/in", directory / "one");
+  consolidate_checkpoint(directory / "from/in", directory / "two");
 }
 
 TEST(Consolidate, NamesTheSourceThatCannotBeRead) {

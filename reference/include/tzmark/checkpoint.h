@@ -352,9 +352,9 @@ CleanedCheckpoints clean_stale_checkpoints(const std::string& parent);
 
 // Merges a sharded checkpoint to one that is not sharded, or reshards it to another number of ranks. Streams tensors,
 // so memory does not depend on the size of the model. Throws CKP-005 for shards that do not fit together, and kUsage if
-// both directories have the same parent, where the result would count as a checkpoint of the same run. Before writing
-// anything, throws kUsage for a world_size of 0, above kWorldSizeMax, or that does not divide a dimension of
-// split_dims, and TZE-ENV-006 if sharding_meta.json would exceed 64 MiB.
+// both directories have the same parent, or that of the result has a file `latest`: there the result would count as a
+// checkpoint of a run. Before writing anything, throws kUsage for a world_size of 0, above kWorldSizeMax, or that does
+// not divide a dimension of split_dims, and TZE-ENV-006 if sharding_meta.json would exceed 64 MiB.
 //   Replicated       takes rank 0's tensors; all ranks must be equal
 //   ZeroPartitioned  takes all tensors; those of several ranks must be equal. Resharded by bytes
 //   TensorParallel   joined or cut along split_dims, as are optimizer tensors NAME.ANYTHING of the shape of NAME
