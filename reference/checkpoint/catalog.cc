@@ -18,22 +18,6 @@ namespace {
 
 using checkpoint::StoredCheckpoint;
 
-CheckpointInfo info_of(const std::string& directory, const checkpoint::CommitRecord& commit) {
-  CheckpointInfo info;
-  info.directory = directory;
-  info.status = CheckpointInfo::Status::kCommitted;
-  info.save_id = commit.save_id;
-  info.step = commit.step;
-  info.world_size = commit.world_size;
-  info.committed_unix_ns = commit.committed_unix_ns;
-  info.file_count = commit.files.size();
-  for (const checkpoint::FileRecord& file : commit.files) info.file_bytes += file.digest.bytes;
-  info.origin = commit.origin;
-  info.commit = commit.method;
-  info.is_original = commit.origin.sequence != 0 && commit.origin.name == name_in_directory(directory);
-  return info;
-}
-
 // Describes a directory that looks like a checkpoint; returns nothing for others.
 std::optional<CheckpointInfo> look_at(const Directory& parent, const std::string& name) {
   CheckpointInfo info;
@@ -53,9 +37,9 @@ std::optional<CheckpointInfo> look_at(const Directory& parent, const std::string
   const auto has = [&](std::string_view entry) { return directory.kind(std::string(entry)) == EntryKind::kFile; };
   if (has(checkpoint::kCommitName)) {
     try {
-      return info_of(info.directory,
-                     checkpoint::parse_commit(read_small_file(directory, std::string(checkpoint::kCommitName),
-                                                              checkpoint::kRecordBytesMax)));
+      return checkpoint::info_of(
+          info.directory, checkpoint::parse_commit(read_small_file(directory, std::string(checkpoint::kCommitName),
+                                                                   checkpoint::kRecordBytesMax)));
     } catch (const Error& error) {
       // A read error says nothing about the checkpoint; a record that is too large was not written by a save.
       if (error.error_class() != ErrorClass::kFile && error.code() != ErrorCode::kResource) throw;
@@ -95,6 +79,22 @@ std::optional<CheckpointInfo> look_at_or_say_why(const Directory& parent, const 
 
 namespace checkpoint {
 
+CheckpointInfo info_of(const std::string& directory, const CommitRecord& commit) {
+  CheckpointInfo info;
+  info.directory = directory;
+  info.status = CheckpointInfo::Status::kCommitted;
+  info.save_id = commit.save_id;
+  info.step = commit.step;
+  info.world_size = commit.world_size;
+  info.committed_unix_ns = commit.committed_unix_ns;
+  info.file_count = commit.files.size();
+  for (const FileRecord& file : commit.files) info.file_bytes += file.digest.bytes;
+  info.origin = commit.origin;
+  info.commit = commit.method;
+  info.is_original = commit.origin.sequence != 0 && commit.origin.name == name_in_directory(directory);
+  return info;
+}
+
 std::vector<CheckpointInfo> list(const Directory& parent) {
   std::vector<CheckpointInfo> found;
   for (const DirectoryEntry& entry : parent.list()) {
@@ -132,21 +132,16 @@ CheckpointInfo verify(const StoredCheckpoint& stored) {
 
 namespace {
 
-// Removes a directory with a marked temporary name. Returns false if a process works on it.
-bool clean_temporary(const Directory& parent, const std::string& name) {
+// Removes a directory with a marked temporary name.
+Removal clean_temporary(const Directory& parent, const std::string& name) {
   const auto locked = parent.lock_directory(name, Lock::kAlone);
-  if (!locked) {
-    // Saves and deletions in progress have closed theirs.
-    if (!parent.is_open_to_others(name)) return false;
-    throw Error(ErrorCode::kFileLocked,
-                fmt::format("{}: not deleted: another process has locked it", parent.path(name)));
-  }
+  if (!locked) return Removal::kLocked;
   // It may be an old checkpoint whose successor's name is not durable yet. A sync makes durable the temporary names of
   // those directories only that were locked before it. Where directories cannot be synced, the save has said so.
   static_cast<void>(parent.sync());
   remove_content(*locked);
   parent.remove_directory(name);
-  return true;
+  return Removal::kDone;
 }
 
 }  // namespace
@@ -237,10 +232,14 @@ CleanedCheckpoints clean_stale_checkpoints(const std::string& parent) {
       continue;
     }
     try {
-      const bool is_removed = checkpoint::is_temporary_name(entry.name)
-                                  ? checkpoint::clean_temporary(within, entry.name)
-                                  : checkpoint::clean_unfinished(within, entry.name);
-      if (is_removed) cleaned.removed.push_back(name);
+      const checkpoint::Removal removal = checkpoint::is_temporary_name(entry.name)
+                                              ? checkpoint::clean_temporary(within, entry.name)
+                                              : checkpoint::clean_unfinished(within, entry.name);
+      if (removal == checkpoint::Removal::kDone) cleaned.removed.push_back(name);
+      // Saves and deletions in progress have closed theirs, where directories have permissions.
+      if (removal == checkpoint::Removal::kLocked && within.is_open_to_others(entry.name)) {
+        cleaned.kept.push_back(fmt::format("{}: not deleted: another process has locked it", name));
+      }
     } catch (const Error& error) {
       // One that cannot be removed must not keep a program from starting.
       cleaned.kept.push_back(error.message());

@@ -633,6 +633,131 @@ TEST(Replacing, KeepsDirectoriesThatAreNoCheckpoints) {
   EXPECT_TRUE(std::filesystem::exists(directory / "photos/cat.jpg"));
 }
 
+// Files have the names that saves use, and nothing says that a save wrote them.
+TEST(Replacing, KeepsFilesThatNoSaveHasCommitted) {
+  for (const char* name : {"model.tensors", "model.safetensors", "training_state.json", "commit.json"}) {
+    const test::TestDirectory directory;
+    std::filesystem::create_directory(directory / "last");
+    test::write_whole(directory / "last/" + name, test::Bytes(10));
+    AsyncCheckpointer checkpointer;
+    checkpointer.save(directory / "last", small_model(1), {}, state_at(1));
+    EXPECT_THAT(test::message_of([&] { checkpointer.wait(); }),
+                HasSubstr("last: not replaced: it is not a checkpoint"));
+    EXPECT_THAT(test::entries_of(directory), ElementsAre("last"));
+    EXPECT_TRUE(std::filesystem::remove(directory / "last/" + name));
+    checkpointer.save(directory / "last", small_model(1), {}, state_at(1));
+    EXPECT_THAT(checkpointer.wait().warnings, testing::IsEmpty());
+    EXPECT_EQ(verify_checkpoint(directory / "last").step, 1U);
+  }
+}
+
+// The only directory beside `except` and the file `latest`.
+std::string only_other(const test::TestDirectory& directory, const std::string& except) {
+  std::vector<std::string> names = checkpoints(directory);
+  std::erase(names, except);
+  return names.size() == 1 ? names.front() : "there are " + std::to_string(names.size());
+}
+
+TEST(Replacing, KeepsWhatRetentionKeepsUnderAnotherName) {
+  for (const bool by_name : {false, true}) {
+    const test::TestDirectory directory;
+    CheckpointOptions options;
+    options.retention.keep_latest = 1;
+    if (by_name) options.retention.protect = {"best"};
+    if (!by_name)
+      options.retention.keep = [](const CheckpointInfo& info, const TrainingState&) { return info.step == 1; };
+    AsyncCheckpointer checkpointer(options);
+    checkpointer.save(directory / "best", small_model(1), {}, state_at(1));
+    EXPECT_THAT(checkpointer.wait().warnings, testing::IsEmpty());
+    checkpointer.save(directory / "best", small_model(2), {}, state_at(2));
+    const auto warnings = checkpointer.wait().warnings;
+    const std::string kept = only_other(directory, "best");
+    EXPECT_THAT(kept, testing::StartsWith("best.replaced-"));
+    EXPECT_THAT(warnings, ElementsAre(HasSubstr("so the old one is now " + directory / kept)));
+    EXPECT_EQ(verify_checkpoint(directory / "best").step, 2U);
+    EXPECT_EQ(verify_checkpoint(directory / kept).step, 1U);
+    EXPECT_EQ(find_newest_checkpoint(directory.name())->step, 2U);
+    EXPECT_THAT(clean_stale_checkpoints(directory.name()).removed, testing::IsEmpty());
+    if (by_name) continue;
+    checkpointer.save(directory / "best", small_model(3), {}, state_at(3));
+    EXPECT_THAT(checkpointer.wait().warnings, testing::IsEmpty());
+    EXPECT_EQ(only_other(directory, "best"), kept);
+  }
+}
+
+// A rename over a directory that is not empty fails, unless others have emptied it.
+TEST(Replacing, GivesACheckpointItsNameBackThatTheTrialHasRenamed) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  checkpointer.save(directory / "last", small_model(1), {}, state_at(1));
+  checkpointer.wait();
+  bool emptied = false;
+  const test::SystemCalls calls([&](const Call& call) {
+    if (call.function.starts_with("renameat") && call.path == directory / "last") {
+      emptied = std::filesystem::remove(call.new_path + "/latest");
+    }
+    return true;
+  });
+  checkpointer.save(directory / "last", small_model(2), {}, state_at(2));
+  EXPECT_THAT(test::message_of([&] { checkpointer.wait(); }), testing::EndsWith("and has its name again"));
+  EXPECT_TRUE(emptied);
+  EXPECT_THAT(test::entries_of(directory), ElementsAre("last", "latest"));
+  EXPECT_EQ(verify_checkpoint(directory / "last").step, 1U);
+}
+
+// As retention of another process does, before each call.
+TEST(Replacing, TakesACheckpointThatIsDeletedForAbsent) {
+  unsigned at = 0;
+  for (bool through = false; !through; ++at) {
+    const test::TestDirectory directory(test::fastest_directory());
+    CheckpointOptions options;
+    options.threads = 1;
+    AsyncCheckpointer checkpointer(options);
+    checkpointer.save(directory / "a", small_model(1), {}, state_at(1));
+    checkpointer.wait();
+    const Directory old(directory / "a");
+    unsigned calls = 0;
+    const test::SystemCalls other([&](const Call&) {
+      if (calls++ != at || !Directory(directory.name()).is_name_of("a", old.get())) return true;
+      std::filesystem::rename(directory / "a", directory / "gone");
+      std::filesystem::remove_all(directory / "gone");
+      return true;
+    });
+    checkpointer.save(directory / "a", small_model(2), {}, state_at(2));
+    EXPECT_THAT(test::message_of([&] { EXPECT_THAT(checkpointer.wait().warnings, testing::IsEmpty()); }), "")
+        << "call " << at;
+    through = calls <= at;
+    EXPECT_EQ(verify_checkpoint(directory / "a").step, 2U) << "call " << at;
+    EXPECT_THAT(test::entries_of(directory), ElementsAre("a", "latest")) << "call " << at;
+  }
+  EXPECT_GT(at, 40U);
+}
+
+TEST(Replacing, TakesACheckpointThatAppearsForTheOldOne) {
+  unsigned at = 0;
+  for (bool through = false; !through; ++at) {
+    const test::TestDirectory directory(test::fastest_directory());
+    CheckpointOptions options;
+    options.threads = 1;
+    AsyncCheckpointer checkpointer(options);
+    checkpointer.save(directory / "spare", small_model(1), {}, state_at(1));
+    checkpointer.wait();
+    unsigned calls = 0;
+    const test::SystemCalls other([&](const Call&) {
+      if (calls++ != at || std::filesystem::exists(directory / "a")) return true;
+      std::filesystem::copy(directory / "spare", directory / "a");
+      return true;
+    });
+    checkpointer.save(directory / "a", small_model(2), {}, state_at(2));
+    EXPECT_THAT(test::message_of([&] { EXPECT_THAT(checkpointer.wait().warnings, testing::IsEmpty()); }), "")
+        << "call " << at;
+    through = calls <= at;
+    EXPECT_EQ(verify_checkpoint(directory / "a").step, 2U) << "call " << at;
+    EXPECT_THAT(test::entries_of(directory), ElementsAre("a", "latest", "spare")) << "call " << at;
+  }
+  EXPECT_GT(at, 40U);
+}
+
 TEST(Replacing, KeepsAnOldCheckpointWithOtherFilesUnderItsTemporaryName) {
   const test::TestDirectory directory;
   AsyncCheckpointer checkpointer;
@@ -854,27 +979,69 @@ TEST(Locks, OfStrangersAreReportedByCleaning) {
     EXPECT_THAT(clean_stale_checkpoints(directory.name()).kept, testing::IsEmpty());
   }
   EXPECT_THAT(clean_stale_checkpoints(directory.name()).removed, ElementsAre(stale));
+  // Without a rename.
+  const std::string unfinished = directory / "step-1";
+  std::filesystem::create_directory(unfinished);
+  const std::string text = checkpoint::temporary_name("step-1", "dead") + "\n";
+  test::write_whole(unfinished + "/tzmark-unfinished", std::as_bytes(std::span(text)));
+  {
+    const StrangersLock lock(unfinished, Lock::kShared);
+    EXPECT_THAT(clean_stale_checkpoints(directory.name()).kept,
+                ElementsAre(unfinished + ": not deleted: another process has locked it"));
+  }
+  EXPECT_THAT(clean_stale_checkpoints(directory.name()).removed, ElementsAre(unfinished));
 }
 
 TEST(Locks, OthersCanOpenACheckpointOnlyWhenItIsComplete) {
   const mode_t umask_before = ::umask(027);
-  const test::TestDirectory directory;
-  std::mutex mutex;
-  std::set<mode_t> modes;
-  {
-    const test::SystemCalls calls([&](const Call& call) {
-      if (call.kind != Call::Kind::kWrite) return true;
-      const std::lock_guard lock(mutex);
-      modes.insert(mode_of(std::filesystem::path(call.path).parent_path()));
-      return true;
-    });
-    AsyncCheckpointer checkpointer;
-    save_steps(checkpointer, directory, {1});
+  for (const auto method : {CommitMethod::kRename, CommitMethod::kMarker}) {
+    const test::TestDirectory directory;
+    // As a person has made it.
+    if (method == CommitMethod::kMarker) std::filesystem::create_directory(directory / "step-2");
+    std::mutex mutex;
+    std::set<mode_t> modes;
+    {
+      const test::SystemCalls calls([&](const Call& call) {
+        // In a directory with its final name, it is the last one.
+        const bool is_commit = method == CommitMethod::kMarker && call.path.ends_with("/commit.json");
+        if (call.kind != Call::Kind::kWrite || is_commit) return true;
+        const std::lock_guard lock(mutex);
+        modes.insert(mode_of(std::filesystem::path(call.path).parent_path()));
+        return true;
+      });
+      CheckpointOptions options;
+      options.commit = method;
+      AsyncCheckpointer checkpointer(options);
+      save_steps(checkpointer, directory, {1, 2});
+    }
+    EXPECT_THAT(modes, ElementsAre(0700U));
+    for (const char* name : {"step-1", "step-2"}) {
+      EXPECT_EQ(mode_of(directory / name), 0750U);
+      EXPECT_FALSE(std::filesystem::exists(directory / name + "/rank_0"));
+    }
   }
   ::umask(umask_before);
-  EXPECT_THAT(modes, ElementsAre(0700U));
-  EXPECT_EQ(mode_of(directory / "step-1"), 0750U);
-  EXPECT_FALSE(std::filesystem::exists(directory / "step-1/rank_0"));
+}
+
+// What is in it proves that a checkpoint cannot be renamed over it.
+TEST(Locks, OthersCannotOpenWhatATrialMakes) {
+  const test::TestDirectory directory;
+  unsigned trials = 0;
+  const test::SystemCalls calls([&](const Call& call) {
+    if (!call.function.starts_with("renameat") || !checkpoint::is_marked_name(name_in_directory(call.path)) ||
+        std::filesystem::exists(call.path + "/commit.json")) {
+      return true;
+    }
+    ++trials;
+    EXPECT_EQ(mode_of(call.path), 0700U);
+    return true;
+  });
+  AsyncCheckpointer checkpointer;
+  for (const std::uint64_t step : {1, 2}) {
+    checkpointer.save(directory / "a", small_model(step), {}, state_at(step));
+    checkpointer.wait();
+  }
+  EXPECT_EQ(trials, 3U);
 }
 
 TEST(Locks, OthersCannotLockASaveInProgress) {

@@ -288,6 +288,47 @@ TEST(InALowerLayer, CheckpointsAreDeletedInPlaceAndNotReplaced) {
   EXPECT_FALSE(std::filesystem::exists(directory / "old"));
 }
 
+// NFS, for example, renames directories and cannot exchange their names.
+test::Reply refuse_exchange(const Call& call) {
+  return call.what.starts_with("exchange ") ? test::Reply::failure(EINVAL) : true;
+}
+
+TEST(WithoutExchange, ReplacesACheckpointByTwoRenames) {
+  const test::TestDirectory directory(test::fastest_directory());
+  const Scenario scenario = scenarios()[0];
+  const std::string continues = save_old(scenario, directory.name());
+  const test::SystemCalls faults(refuse_exchange);
+  EXPECT_THAT(save(scenario, directory / "old", 2, continues), IsEmpty());
+  EXPECT_EQ(verify_checkpoint(directory / "old").step, 2U);
+  EXPECT_THAT(entries_of(directory), ElementsAre("latest", "old", "rewound"));
+}
+
+// The old one is set aside by a rename if names cannot be exchanged, and if it is protected.
+TEST(PowerLoss, LeavesTheNewCheckpointOrTheOneBeforeAlsoWhereNamesAreNotExchanged) {
+  for (const bool is_protected : {false, true}) {
+    Scenario scenario = scenarios()[1];
+    ASSERT_STREQ(scenario.new_name, "/old");
+    scenario.options.retention.keep_latest = is_protected ? 3 : 0;
+    if (is_protected) scenario.options.retention.protect = {"old"};
+    std::string continues;
+    test::PowerLossScenario power_loss = power_loss_in(scenario, continues);
+    power_loss.leaves_out_syncs = false;
+    if (!is_protected) power_loss.hook = refuse_exchange;
+    power_loss.judge = [&](const std::string& directory, const test::Outcome& outcome) {
+      const auto all = list_checkpoints(directory);
+      const bool has_old = std::ranges::find(all, 1, &CheckpointInfo::step) != all.end();
+      if (!has_old && (is_protected || !outcome.is_finished) && find_newest_checkpoint(directory)->step != 2) {
+        return std::string("the old checkpoint is gone, and the new one is not there");
+      }
+      if (!has_old && is_protected) return std::string("a protected checkpoint is gone");
+      return what_stays_wrong(scenario, directory, outcome.is_finished);
+    };
+    const test::PowerLossReport report = test::lose_power(power_loss);
+    EXPECT_THAT(report.bad, IsEmpty());
+    EXPECT_GT(report.states, 40U);
+  }
+}
+
 TEST(Cleaning, FailsNoSave) {
   for (const bool replaces : {false, true}) {
     const test::TestDirectory directory(test::fastest_directory());

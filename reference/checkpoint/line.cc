@@ -33,6 +33,21 @@ void Line::find_start(const std::vector<CheckpointInfo>& found) {
   line_.push_back({start->origin.run, start->origin.sequence});
 }
 
+void Line::tell_unreadable(const std::vector<CheckpointInfo>& found) {
+  for (const CheckpointInfo& info : found) {
+    if (info.status != CheckpointInfo::Status::kUnreadable || !told_.insert(info.directory).second) continue;
+    warnings_.push_back(
+        fmt::format("{}: unreadable, so it may count as newer than this save: {}", info.directory, info.problem));
+  }
+}
+
+std::string Line::newest(const Directory& parent) {
+  const std::vector<CheckpointInfo> found = list(parent);
+  tell_unreadable(found);
+  if (found.empty() || found.back().status != CheckpointInfo::Status::kCommitted) return {};
+  return name_in_directory(found.back().directory);
+}
+
 CheckpointOrigin Line::next(const Directory& parent, const std::string& name) {
   warnings_.clear();
   const std::vector<CheckpointInfo> found = list(parent);
@@ -51,10 +66,8 @@ CheckpointOrigin Line::next(const Directory& parent, const std::string& name) {
                                       info.directory, describe(WriterProcess{info.origin.host, info.origin.pid})));
     }
     sequence_ = std::max(sequence_, info.origin.sequence);
-    if (info.status != CheckpointInfo::Status::kUnreadable || !told_.insert(info.directory).second) continue;
-    warnings_.push_back(
-        fmt::format("{}: unreadable, so it may count as newer than this save: {}", info.directory, info.problem));
   }
+  tell_unreadable(found);
   // Only a record that no save wrote has the highest number; from there on, the times decide.
   sequence_ = std::min(sequence_ + 1, kSequenceMax);
   CheckpointOrigin origin;

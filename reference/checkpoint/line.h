@@ -31,12 +31,15 @@ class Line {
   CheckpointOrigin next(const Directory& parent, const std::string& name);
   // Returns the save id of the checkpoint that was committed last, or from which the run continues.
   const std::string& parent_id() const { return parent_id_; }
+  // Returns the name of the checkpoint that was committed last, by any process; empty without one.
+  std::string newest(const Directory& parent);
   // Makes it the parent of the one after it.
   void committed(const CommitRecord& record) { parent_id_ = record.save_id; }
-  // Returns sentences about the last call of next, once.
+  // Returns sentences about the calls since the last one of next, once.
   std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
 
  private:
+  void tell_unreadable(const std::vector<CheckpointInfo>& found);
   void find_start(const std::vector<CheckpointInfo>& found);
 
   std::string parent_id_;

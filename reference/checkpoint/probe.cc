@@ -28,7 +28,8 @@ class Trial {
     for (int tries = 0; !own_; ++tries) {
       if (tries == kTriesMax) throw Error(ErrorCode::kFileLocked, fmt::format("{}: it is in use", parent.path(name_)));
       if (tries > 0) std::this_thread::sleep_for(kPause);
-      parent.make_directory(name_);
+      // Others could lock it, or remove what makes it the proof that a rename over it fails.
+      parent.make_directory(name_, 0700);
       try {
         own_ = parent.lock_directory(name_, Lock::kShared);
         if (own_) static_cast<void>(own_->create(std::string(kLatestName), 0600));
@@ -97,28 +98,30 @@ bool can_rename_directories(const Directory& parent, const std::string& name) {
   return is_renamed;
 }
 
-void require_exchangeable(const Directory& parent, const std::string& name) {
-  const auto refuse = [&](std::string_view why) {
-    throw Error(ErrorCode::kUnavailable,
-                fmt::format("{}: existing checkpoint kept: {}: save under another name, or delete it first",
-                            parent.path(name), why));
-  };
+void require_renameable(const Directory& parent, const std::string& name) {
   Trial one(parent, name), other(parent, name);
-  if (!one.try_exchange(other)) {
-    if (!is_rename_refused(errno)) {
-      throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot exchange names", parent.path(one.name())));
-    }
-    refuse("the file system cannot exchange the names of two directories");
+  const bool exchanges = one.try_exchange(other);
+  if (!exchanges && !is_rename_refused(errno)) {
+    throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot exchange names", parent.path(one.name())));
   }
   // A rename over a directory that is not empty always fails. The error shows whether anything else would be possible:
   // overlays answer EXDEV for a directory of a lower layer. File systems that cannot exchange names are not asked, as
   // they may merge the two.
-  if (parent.try_rename(name, one.name())) {
+  if (exchanges && parent.try_rename(name, one.name())) {
+    // Under a name with a mark it would be deleted at the next start.
+    const bool is_back = parent.try_rename_no_replace(one.name(), name);
     throw Error(ErrorCode::kWriteFailed,
-                fmt::format("{}: it is now {}, though that was not empty", parent.path(name), one.name()));
+                fmt::format("{}: it replaced {}, though that was not empty, and {}", parent.path(name), one.name(),
+                            is_back ? "has its name again" : "could not be renamed back: do that yourself"));
   }
-  if (is_rename_refused(errno)) refuse("it cannot be renamed, as in a lower layer of an overlay file system");
-  if (errno != ENOTEMPTY && errno != EEXIST) {
+  if (exchanges && is_rename_refused(errno)) {
+    throw Error(ErrorCode::kUnavailable,
+                fmt::format("{}: existing checkpoint kept: it cannot be renamed, as in a lower layer of an overlay "
+                            "file system: save under another name, or delete it first",
+                            parent.path(name)));
+  }
+  // ENOENT: another process has deleted it.
+  if (exchanges && errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT) {
     throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it", parent.path(name)));
   }
   one.remove();

@@ -16,7 +16,8 @@ bool is_rename_refused(int error_number);
 // Returns whether directories that saves make in parent can be renamed. name: of a checkpoint.
 bool can_rename_directories(const Directory& parent, const std::string& name);
 
-// Throws TZE-AVL-001 unless a directory of this name can change names with another one, which replaces it in one step.
-void require_exchangeable(const Directory& parent, const std::string& name);
+// Throws TZE-AVL-001 if a directory of this name cannot be renamed, though others can. If the file system cannot
+// exchange names, that is not found out. REQUIRES: can_rename_directories.
+void require_renameable(const Directory& parent, const std::string& name);
 
 }  // namespace tzmark::checkpoint

@@ -66,7 +66,7 @@ PendingCheckpoint::PendingCheckpoint(const std::string& directory, std::string s
     claim_name();
     return;
   }
-  require_absent_or_replaceable();
+  if (has_replaceable() && writer_ != Writer::kOtherRank) require_renameable(*parent_, name_);
   lock_temporary();
 }
 
@@ -77,17 +77,26 @@ CommitMethod PendingCheckpoint::chosen_method() const {
   return can_rename_directories(*parent_, name_) ? CommitMethod::kRename : CommitMethod::kMarker;
 }
 
-void PendingCheckpoint::require_absent_or_replaceable() const {
-  const EntryKind existing = parent_->kind(name_);
-  if (existing != EntryKind::kNone && options_.existing == CheckpointOptions::Existing::kRefuse) {
-    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: it exists already", parent_->path(name_)));
+// Returns whether there is a checkpoint to replace. Throws for anything else that has the name.
+bool PendingCheckpoint::has_replaceable() const {
+  for (EntryKind kind = parent_->kind(name_); kind != EntryKind::kNone; kind = parent_->kind(name_)) {
+    if (options_.existing == CheckpointOptions::Existing::kRefuse) {
+      throw Error(ErrorCode::kOpenFailed, fmt::format("{}: it exists already", parent_->path(name_)));
+    }
+    if (kind != EntryKind::kDirectory) {
+      throw Error(ErrorCode::kOpenFailed, fmt::format("{}: only a directory can be replaced", parent_->path(name_)));
+    }
+    std::optional<Directory> existing;
+    try {
+      existing = parent_->open_directory(name_);
+      require_replaceable(*existing);
+      return true;
+    } catch (const Error&) {
+      // Another process may have deleted or replaced it.
+      if (existing ? parent_->is_name_of(name_, existing->get()) : parent_->has(name_)) throw;
+    }
   }
-  if (existing != EntryKind::kNone && existing != EntryKind::kDirectory) {
-    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: only a directory can be replaced", parent_->path(name_)));
-  }
-  if (existing != EntryKind::kDirectory) return;
-  require_replaceable(parent_->open_directory(name_));
-  if (writer_ != Writer::kOtherRank) require_exchangeable(*parent_, name_);
+  return false;
 }
 
 // Makes the directory, or joins the other ranks in it. Removes what a save that died has left under this name.
@@ -98,7 +107,7 @@ void PendingCheckpoint::claim_name() {
   const auto deadline = std::chrono::steady_clock::now() + wait;
   for (auto pause = kLockPause; std::chrono::steady_clock::now() < deadline; pause = std::min(2 * pause, kPauseMax)) {
     if (pause != kLockPause) std::this_thread::sleep_for(pause);
-    parent_->make_directory(name_);
+    parent_->make_directory(name_, kClosedMode);
     own_ = parent_->lock_directory(name_, Lock::kShared);
     if (!own_) continue;
     if (read_unfinished(*own_) == text) {
@@ -109,7 +118,7 @@ void PendingCheckpoint::claim_name() {
     if (own_->list().empty() && try_mark(text)) return;
     own_.reset();
     // The other ranks may be about to write the marker.
-    if (!clean_unfinished(*parent_, name_) && parent_->kind(name_) == EntryKind::kDirectory) {
+    if (clean_unfinished(*parent_, name_) != Removal::kDone && parent_->kind(name_) == EntryKind::kDirectory) {
       const Directory existing = parent_->open_directory(name_);
       if (!existing.list().empty() && marker_of(existing, name_) == Marker::kNone) refuse_existing(existing);
     }
@@ -121,6 +130,8 @@ void PendingCheckpoint::claim_name() {
 bool PendingCheckpoint::try_mark(const std::string& text) {
   const std::string marker(kUnfinishedName);
   try {
+    // An empty directory that a person has made may be open.
+    static_cast<void>(own_->close_to_others());
     write_small_file(*own_, marker, text);
     sync(*own_);
     return true;
@@ -183,6 +194,8 @@ void PendingCheckpoint::abandon() noexcept {
 
 PendingCheckpoint::~PendingCheckpoint() {
   if (stays_ || writer_ == Writer::kOtherRank) return;
+  // If another checkpoint has the name by now, both can be loaded.
+  if (!aside_.empty()) static_cast<void>(parent_->try_rename_no_replace(aside_, name_));
   try {
     // A rename that reported a failure may have been made.
     if (parent_->is_name_of(temporary_, own_->get())) remove_temporary();
@@ -199,10 +212,54 @@ void PendingCheckpoint::remove_temporary() {
 
 // Replacing a directory deletes all its content.
 void PendingCheckpoint::require_replaceable(const Directory& existing) const {
-  const auto foreign = foreign_entry(existing);
-  if (!foreign || existing.kind(std::string(kCommitName)) == EntryKind::kFile) return;
-  throw Error(ErrorCode::kOpenFailed,
-              fmt::format("{}: not replaced: it is not a checkpoint, and contains '{}'", existing.name(), *foreign));
+  const bool is_ours = has_valid_commit(existing) || marker_of(existing, name_) == Marker::kUnfinished;
+  if (is_ours || existing.list().empty()) return;
+  throw Error(
+      ErrorCode::kOpenFailed,
+      fmt::format("{}: not replaced: it is not a checkpoint, or a damaged one (there is no valid {}): save under "
+                  "another name, or delete it first",
+                  existing.name(), kCommitName));
+}
+
+// Returns whether retention would not delete the checkpoint that is to be replaced, whatever its age.
+bool PendingCheckpoint::is_kept() const {
+  const Retention& retention = options_.retention;
+  if (!has_valid_commit(*old_)) return false;
+  if (std::ranges::find(retention.protect, name_) != retention.protect.end()) return true;
+  if (!retention.keep) return false;
+  CheckpointInfo info;
+  TrainingState state;
+  try {
+    const StoredCheckpoint stored(old_->again(), {});
+    info = info_of(stored.directory(), *stored.commit());
+    state = stored.state(stored.prefix(0));
+  } catch (const Error&) {
+    // As in retention, it is kept if its state cannot be read.
+    return true;
+  }
+  return retention.keep(info, state);
+}
+
+// Leaves the checkpoint that is to be replaced under a name that no save uses, so that it can be loaded at any moment.
+void PendingCheckpoint::set_aside() {
+  const std::string aside = fmt::format("{}.replaced-{}", name_, new_save_id());
+  if (!parent_->try_rename_no_replace(name_, aside)) {
+    if (errno == ENOENT) return;
+    const ErrorCode code = is_rename_refused(errno) ? ErrorCode::kUnavailable : ErrorCode::kWriteFailed;
+    throw_errno(code, fmt::format("{}: existing checkpoint kept: cannot rename it", parent_->path(name_)));
+  }
+  // Another process may have replaced it since it was opened.
+  if (parent_->is_name_of(aside, old_->get())) {
+    aside_ = aside;
+    if (keeps_aside_) {
+      warnings_.push_back(fmt::format("{}: replaced, but protected or kept, so the old one is now {}",
+                                      parent_->path(name_), parent_->path(aside)));
+    }
+  } else if (!parent_->try_rename_no_replace(aside, name_)) {
+    warnings_.push_back(fmt::format("{}: what another process saved there meanwhile is now {}", parent_->path(name_),
+                                    parent_->path(aside)));
+  }
+  sync(*parent_);
 }
 
 std::vector<FileRecord> PendingCheckpoint::write(const Content& content) { return write_content(*own_, "", content); }
@@ -302,7 +359,10 @@ void PendingCheckpoint::commit(std::uint64_t step, std::uint32_t world_size, std
   const CommitRecord record{save_id_, step, world_size, unix_now_ns(), std::move(written), line.next(*parent_, name_),
                             method_};
   // Without a rename, commit.json makes all others valid.
-  if (!renames()) sync(*own_);
+  if (!renames()) {
+    open_to_others();
+    sync(*own_);
+  }
   write_record(*own_, "", kCommitName, serialize_commit(record));
   if (renames()) open_to_others();
   sync(*own_);
@@ -310,7 +370,7 @@ void PendingCheckpoint::commit(std::uint64_t step, std::uint32_t world_size, std
   if (!renames()) keep_name();
   line.committed(record);
   if (latest == Latest::kMoves) {
-    move_latest();
+    move_latest(line);
     sync(*parent_);
   }
   if (replaces) remove_replaced();
@@ -321,7 +381,8 @@ void PendingCheckpoint::open_to_others() {
   const std::string shown_by = rank_directory(0);
   const bool is_made = own_->make_directory(shown_by);
   if (!own_->give_mode_of(shown_by)) {
-    warning_ = fmt::format("{}: its owner alone can read it: its permissions cannot be changed", parent_->path(name_));
+    warnings_.push_back(
+        fmt::format("{}: its owner alone can read it: its permissions cannot be changed", parent_->path(name_)));
   }
   if (is_made) own_->remove_directory(shown_by);
 }
@@ -333,21 +394,55 @@ void PendingCheckpoint::keep_name() {
   try {
     own_->remove_file(std::string(kUnfinishedName));
   } catch (const Error& error) {
-    warning_ = fmt::format("{}: complete, but its marker stays until the next start: {}", parent_->path(name_),
-                           error.message());
+    warnings_.push_back(fmt::format("{}: complete, but its marker stays until the next start: {}", parent_->path(name_),
+                                    error.message()));
   }
 }
 
-void PendingCheckpoint::move_latest() {
+// Lets `latest` name the newest checkpoint, which is another one if a process has committed since this save took its
+// number. The process that is the last one to move `latest` sees all commits.
+void PendingCheckpoint::move_latest(Line& line) {
+  for (std::string named = name_; put_latest(named);) {
+    std::string newest;
+    try {
+      newest = line.newest(*parent_);
+    } catch (const Error& error) {
+      warnings_.push_back(fmt::format("{}: it may not be the newest checkpoint, as {} says: {}", parent_->path(named),
+                                      kLatestName, error.message()));
+    }
+    if (newest.empty() || newest == named) return;
+    named = std::move(newest);
+  }
+}
+
+// Returns false if there is no more to do.
+bool PendingCheckpoint::put_latest(const std::string& named) {
   const std::string latest(kLatestName);
-  if (own_->try_rename(latest, *parent_, latest)) return;
-  if (renames() || !is_rename_refused(errno)) {
-    throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it", own_->path(latest)));
+  if (parent_->kind(latest) == EntryKind::kDirectory) {
+    own_->remove_file(latest);
+    warnings_.push_back(
+        fmt::format("{}: it is a directory, so no file of this name tells the newest checkpoint: "
+                    "rename or delete it",
+                    parent_->path(latest)));
+    return false;
+  }
+  try {
+    // The first time, commit has written it.
+    if (named != name_) write_small_file(*own_, latest, named + "\n");
+    if (own_->try_rename(latest, *parent_, latest)) return true;
+    if (renames() || !is_rename_refused(errno)) {
+      throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it", own_->path(latest)));
+    }
+  } catch (const Error&) {
+    // A process that has replaced or deleted this checkpoint since has moved `latest`, or will.
+    if (!parent_->is_name_of(name_, own_->get())) return false;
+    throw;
   }
   // Where files cannot be renamed either, a reader may find none for a moment.
   parent_->remove_file(latest);
-  write_small_file(*parent_, latest, name_ + "\n");
+  write_small_file(*parent_, latest, named + "\n");
   own_->remove_file(latest);
+  return true;
 }
 
 WriteReport PendingCheckpoint::report() const {
@@ -358,24 +453,31 @@ WriteReport PendingCheckpoint::report() const {
   if (!names_durable_ && writer_ != Writer::kOtherRank) {
     report.warnings.push_back(fmt::format("{}: complete, but {}", parent_->path(name_), why_name_is_not_durable()));
   }
-  if (!warning_.empty()) report.warnings.push_back(warning_);
+  report.warnings.insert(report.warnings.end(), warnings_.begin(), warnings_.end());
   return report;
 }
 
 // The new checkpoint is durable, so a failure is a warning. The next start removes what stays.
 void PendingCheckpoint::remove_replaced() {
+  const std::string name = aside_.empty() ? temporary_ : aside_;
   try {
     if (const auto foreign = foreign_entry(*old_)) {
-      warning_ = fmt::format("{}: the replaced checkpoint is not deleted: it contains '{}', which no save writes",
-                             parent_->path(temporary_), *foreign);
+      warnings_.push_back(
+          fmt::format("{}: the replaced checkpoint is not deleted: it contains '{}', which no save writes",
+                      parent_->path(name), *foreign));
     } else {
+      if (!aside_.empty()) {
+        parent_->rename_no_replace(aside_, temporary_);
+        sync(*parent_);
+        static_cast<void>(old_->close_to_others());
+      }
       remove_content(*old_);
       // Another process may have exchanged the names at the same time: then this one has its checkpoint, not the old.
       if (parent_->is_name_of(temporary_, old_->get())) parent_->remove_directory(temporary_);
     }
   } catch (const Error& error) {
-    warning_ =
-        fmt::format("{}: the replaced checkpoint is not deleted: {}", parent_->path(temporary_), error.message());
+    warnings_.push_back(
+        fmt::format("{}: the replaced checkpoint is not deleted: {}", parent_->path(name), error.message()));
   }
   old_.reset();
 }
@@ -393,34 +495,60 @@ void PendingCheckpoint::require_good_copy() {
   }
 }
 
-// Returns whether the temporary name now belongs to an old checkpoint.
+// Returns whether a replaced checkpoint is to be removed.
 bool PendingCheckpoint::take_name() {
-  bool exchanges = parent_->has(name_);
-  if (exchanges && options_.existing == CheckpointOptions::Existing::kRefuse) {
+  for (int tries = 0; tries < kLockTriesMax; ++tries) {
+    if (tries > 0) std::this_thread::sleep_for(kLockPause);
+    const std::optional<bool> replaces = try_take_name();
+    if (!replaces) continue;
+    // Until the parent is synced, a loss of power may undo the exchange: both checkpoints have to stay.
+    stays_ = true;
+    sync(*parent_);
+    // If that is refused, others may keep it from being cleaned up later.
+    if (*replaces && aside_.empty()) static_cast<void>(old_->close_to_others());
+    return *replaces;
+  }
+  throw Error(ErrorCode::kFileLocked,
+              fmt::format("{}: other processes are deleting or replacing it", parent_->path(name_)));
+}
+
+// Returns nothing if another process has changed what the name belongs to.
+std::optional<bool> PendingCheckpoint::try_take_name() {
+  if (!parent_->has(name_)) {
+    if (parent_->try_rename_no_replace(temporary_, name_)) return !aside_.empty() && !keeps_aside_;
+    if (errno == EEXIST || errno == ENOTEMPTY) return std::nullopt;
+    throw_errno(ErrorCode::kWriteFailed,
+                fmt::format("{}: cannot rename it to {}", parent_->path(temporary_), parent_->path(name_)));
+  }
+  if (options_.existing == CheckpointOptions::Existing::kRefuse) {
     throw Error(ErrorCode::kOpenFailed, fmt::format("{}: another process has created it", parent_->path(name_)));
   }
-  if (exchanges) {
-    require_good_copy();
-    // Unlocked, it would look stale under its temporary name.
-    old_ = parent_->lock_or_open_directory(name_);
-    // Retention of another process may have deleted it since.
-    exchanges = old_ || parent_->has(name_);
-    if (exchanges && !old_) {
-      throw Error(ErrorCode::kFileLocked, fmt::format("{}: another process is deleting it", parent_->path(name_)));
-    }
+  if (!aside_.empty() && !keeps_aside_) {
+    // Another process has taken the name meanwhile.
+    warnings_.push_back(
+        fmt::format("{}: the replaced checkpoint is kept as {}", parent_->path(name_), parent_->path(aside_)));
   }
-  if (exchanges) {
+  aside_.clear();
+  if (!is_verified_) require_good_copy();
+  is_verified_ = true;
+  // Unlocked, it would look stale under its temporary name.
+  old_ = parent_->lock_or_open_directory(name_);
+  if (!old_) return std::nullopt;
+  try {
     require_replaceable(*old_);
-    parent_->exchange(temporary_, name_);
-  } else {
-    parent_->rename_no_replace(temporary_, name_);
+    keeps_aside_ = is_kept();
+  } catch (const Error&) {
+    if (parent_->is_name_of(name_, old_->get())) throw;
+    return std::nullopt;
   }
-  // Until the parent is synced, a loss of power may undo the exchange: both checkpoints have to stay.
-  stays_ = true;
-  sync(*parent_);
-  // If that is refused, others may keep it from being cleaned up later.
-  if (exchanges) static_cast<void>(old_->close_to_others());
-  return exchanges;
+  if (!keeps_aside_ && parent_->try_exchange(temporary_, name_)) return true;
+  if (!keeps_aside_ && errno == ENOENT && !parent_->has(name_)) return std::nullopt;
+  if (!keeps_aside_ && !is_rename_refused(errno)) {
+    throw_errno(ErrorCode::kWriteFailed,
+                fmt::format("{}: cannot exchange names with {}", parent_->path(temporary_), parent_->path(name_)));
+  }
+  set_aside();
+  return std::nullopt;
 }
 
 }  // namespace tzmark::checkpoint

@@ -75,18 +75,22 @@ class PendingCheckpoint {
   CommitMethod chosen_method() const;
   bool renames() const { return method_ == CommitMethod::kRename; }
   void refuse_existing(const Directory& existing) const;
-  void require_absent_or_replaceable() const;
+  bool has_replaceable() const;
   void lock_temporary();
   void claim_name();
   bool try_mark(const std::string& text);
   void require_good_copy();
   void require_replaceable(const Directory& existing) const;
+  bool is_kept() const;
+  void set_aside();
   void open_to_others();
   void remove_replaced();
   void remove_temporary();
   bool take_name();
+  std::optional<bool> try_take_name();
   void keep_name();
-  void move_latest();
+  void move_latest(Line& line);
+  bool put_latest(const std::string& named);
 
   const CheckpointOptions& options_;
   const std::string name_;
@@ -97,9 +101,12 @@ class PendingCheckpoint {
   const std::string temporary_;   // the name until the commit: that of the checkpoint if there is no rename
   std::optional<Directory> own_;  // the temporary directory; its lock shows that the save is alive
   std::optional<Directory> old_;  // the replaced checkpoint, locked until it is removed
+  std::string aside_;             // its name, if it was renamed and not exchanged
+  bool keeps_aside_ = false;      // it is not removed
   std::string own_rank_;          // made by write_rank
   bool stays_ = false;            // the destructor removes nothing
-  std::string warning_;           // what commit could not remove
+  bool is_verified_ = false;      // require_good_copy has found it complete
+  std::vector<std::string> warnings_;
   bool names_durable_ = true;
   std::uint64_t written_bytes_ = 0;
 };

@@ -32,6 +32,8 @@ bool has_unfinished(const Directory& directory, const std::string& name) {
   return directory.list().size() == 1;
 }
 
+}  // namespace
+
 bool has_valid_commit(const Directory& directory) {
   if (directory.kind(kCommit) != EntryKind::kFile) return false;
   try {
@@ -43,8 +45,6 @@ bool has_valid_commit(const Directory& directory) {
     return false;
   }
 }
-
-}  // namespace
 
 std::string unfinished_text(const std::string& name, const std::string& save_id) {
   return temporary_name(name, save_id) + "\n";
@@ -74,28 +74,30 @@ void remove_in_place(const Directory& parent, const Directory& directory, const 
   // Where names cannot be made durable, the save has said so.
   static_cast<void>(directory.sync());
   if (directory.remove_file(kCommit)) static_cast<void>(directory.sync());
+  // If that is refused, others may keep it from being cleaned up later.
+  static_cast<void>(directory.close_to_others());
   remove_content(directory);
   parent.remove_directory(name);
 }
 
-bool clean_unfinished(const Directory& parent, const std::string& name) {
-  if (parent.kind(name) != EntryKind::kDirectory) return false;
+Removal clean_unfinished(const Directory& parent, const std::string& name) {
+  if (parent.kind(name) != EntryKind::kDirectory) return Removal::kNone;
   // Checkpoints that are complete are not locked, not even for a moment.
-  if (marker_of(parent.open_directory(name), name) == Marker::kNone) return false;
+  if (marker_of(parent.open_directory(name), name) == Marker::kNone) return Removal::kNone;
   const auto locked = parent.lock_directory(name, Lock::kAlone);
-  if (!locked) return false;
+  if (!locked) return Removal::kLocked;
   const Marker marker = marker_of(*locked, name);
-  if (marker == Marker::kNone) return false;
+  if (marker == Marker::kNone) return Removal::kNone;
   if (marker == Marker::kCommitted) {
     locked->remove_file(kUnfinished);
-    return false;
+    return Removal::kNone;
   }
   if (const auto foreign = foreign_entry(*locked)) {
     throw Error(ErrorCode::kWriteFailed,
                 fmt::format("{}: not deleted: it contains '{}', which no save writes", locked->name(), *foreign));
   }
   remove_in_place(parent, *locked, name);
-  return true;
+  return Removal::kDone;
 }
 
 }  // namespace tzmark::checkpoint

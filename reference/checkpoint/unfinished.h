@@ -4,7 +4,7 @@
 // written last, makes the checkpoint valid. Errors: those of Directory.
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <string>
 
 #include "os/directory.h"
@@ -18,6 +18,9 @@ enum class Marker : std::uint8_t {
   kUnfinished,  // a save or a deletion in progress, or one that died
 };
 
+// The result of removing what a dead save may have left.
+enum class Removal : std::uint8_t { kNone, kDone, kLocked };  // there was nothing; removed; a process works on it
+
 // Returns the content of the marker: the name and id of the save, with a mark.
 std::string unfinished_text(const std::string& name, const std::string& save_id);
 
@@ -26,13 +29,16 @@ std::string read_unfinished(const Directory& directory);
 
 Marker marker_of(const Directory& directory, const std::string& name);
 
+// Returns whether the commit.json of a directory is there and correct in itself.
+bool has_valid_commit(const Directory& directory);
+
 // Removes an open checkpoint that cannot be renamed: the marker is there before commit.json goes, and goes last. A loss
 // of power at any moment leaves a committed checkpoint, an unfinished one, or an empty directory.
 // REQUIRES: it is locked and contains no foreign entry.
 void remove_in_place(const Directory& parent, const Directory& directory, const std::string& name);
 
-// Removes what a save or a deletion that died has left under this name, and returns true. Returns false if there is
-// nothing, or if a process works on it. A checkpoint that is committed loses the marker only.
-bool clean_unfinished(const Directory& parent, const std::string& name);
+// Removes what a save or a deletion that died has left under this name. A checkpoint that is committed loses the marker
+// only.
+Removal clean_unfinished(const Directory& parent, const std::string& name);
 
 }  // namespace tzmark::checkpoint

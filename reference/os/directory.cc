@@ -217,7 +217,10 @@ bool Directory::change_mode(mode_t mode) const {
   throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot change its permissions", name_));
 }
 
-bool Directory::close_to_others() const { return change_mode(S_IRWXU); }
+bool Directory::close_to_others() const {
+  // Without S_ISGID, what is made in it would get another group.
+  return change_mode(S_IRWXU | (status_of(get()).st_mode & S_ISGID));
+}
 
 bool Directory::give_mode_of(const std::string& entry) const {
   struct stat status {};
@@ -248,12 +251,6 @@ void Directory::rename_file_no_replace(const std::string& from, const std::strin
     if (kind(to) == EntryKind::kNone && try_rename(from, to)) return;
   }
   throw_errno(ErrorCode::kWriteFailed, fmt::format("{}: cannot rename it to {}", path(from), path(to)));
-}
-
-void Directory::exchange(const std::string& a, const std::string& b) const {
-  if (try_exchange(a, b)) return;
-  throw_errno(is_unsupported(errno) ? ErrorCode::kUnavailable : ErrorCode::kWriteFailed,
-              fmt::format("{}: cannot exchange names with {}", path(a), path(b)));
 }
 
 bool Directory::try_rename(const std::string& from, const Directory& to_directory, const std::string& to) const {

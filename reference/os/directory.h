@@ -92,13 +92,11 @@ class Directory {
   // The same, but the file never has both names, not even if the process dies. Without support by the file system, what
   // another program creates as `to` in the moment of the call is replaced.
   void rename_file_no_replace(const std::string& from, const std::string& to) const;
-  // Swaps two names in one step. Throws TZE-AVL-001 where the file system cannot do that.
-  void exchange(const std::string& a, const std::string& b) const;
   // These return false and leave errno set instead.
   bool try_rename(const std::string& from, const std::string& to) const { return try_rename(from, *this, to); }
   bool try_rename(const std::string& from, const Directory& to_directory, const std::string& to) const;
   bool try_rename_no_replace(const std::string& from, const std::string& to) const;  // EOPNOTSUPP: cannot be promised
-  bool try_exchange(const std::string& a, const std::string& b) const;
+  bool try_exchange(const std::string& a, const std::string& b) const;               // swaps two names in one step
   bool try_link(const std::string& from, const std::string& to) const;
 
   // Return whether there was an entry to remove.

@@ -101,9 +101,10 @@ struct Retention {
   std::size_t keep_latest = 0;       // verified ones, those committed last; 0: all
   std::uint64_t keep_every = 0;      // also those whose step is a multiple; 0: none
   std::vector<std::string> protect;  // also those of these names, without the parent
-  // Also those for which this returns true. Called from the background thread for each one that would be deleted,
-  // before the first deletion. What it throws, wait throws, and nothing is deleted. It must not call the checkpointer,
-  // which would wait for its own save: that throws kUsage.
+  // Also those for which this returns true. Called from the background thread for each one that would be deleted or
+  // replaced, before the first deletion. What it throws, wait throws, and nothing is deleted; nor is a checkpoint
+  // committed that would replace another one. It must not call the checkpointer, which would wait for its own save:
+  // that throws kUsage.
   std::function<bool(const CheckpointInfo& info, const TrainingState& state)> keep;
 };
 
@@ -123,9 +124,11 @@ struct CheckpointOptions {
   enum class Format : std::uint8_t { kSafetensors, kTensors };
   enum class Existing : std::uint8_t {
     // An old checkpoint of that name is replaced in one step, after the new one has been read from the device and
-    // verified; if that fails, the old one is kept and the save fails. A directory with other files and no commit.json
-    // is not replaced. An old checkpoint with other files is kept under a temporary name. Where the two names cannot be
-    // exchanged, as in a lower layer of an overlay, the save fails before it writes anything.
+    // verified; if that fails, the old one is kept and the save fails. A directory that is not empty and has no valid
+    // commit.json is not replaced. An old checkpoint with other files is kept under a temporary name, and one that
+    // Retention protects or keeps under NAME.replaced-ID. Where two names cannot be exchanged, as on NFS, the name is
+    // missing for a moment. If the old one cannot be renamed, as in a lower layer of an overlay, the save fails before
+    // it writes anything.
     kExchange,
     kRefuse,
   };
