@@ -5,12 +5,10 @@
 
 #include <chrono>
 #include <exception>
-#include <filesystem>
 #include <future>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "arguments.h"
@@ -459,32 +457,6 @@ PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(create)},
                        {0, nullptr}};
 PyType_Spec spec = {"tzmark._tzmark.Checkpointer", sizeof(Object), 0, Py_TPFLAGS_DEFAULT, slots};
 
-// Returns why a checkpoint that is not committed may be the newest: its commit.json is not valid, or `latest` names it.
-// Empty if there is none.
-std::string damage_in(const std::string& parent) {
-  std::optional<std::filesystem::path> latest;
-  try {
-    if (const auto directory = read_latest_checkpoint(parent)) latest = std::filesystem::path(*directory).filename();
-  } catch (const Error&) {
-    // It is for people, and need not be a file of ours.
-  }
-  std::string damage;
-  for (const CheckpointInfo& info : list_checkpoints(parent)) {
-    if (info.status != CheckpointInfo::Status::kUncommitted) continue;
-    const std::filesystem::path directory = info.directory;
-    const auto has = [&](const char* name) {
-      std::error_code ignored;
-      return std::filesystem::is_regular_file(std::filesystem::symlink_status(directory / name, ignored));
-    };
-    // Other programs may have a file of the first name.
-    const bool is_damaged = has("commit.json") && (has("training_state.json") || has("sharding_meta.json"));
-    if (!is_damaged && latest != directory.filename()) continue;
-    damage = info.directory + ": it may be the newest checkpoint, and is damaged: " + info.problem +
-             ": take an intact one (intact=True), and delete it if you do not need it";
-  }
-  return damage;
-}
-
 Ref buffers(std::vector<CheckpointTensor>& tensors, const std::shared_ptr<LoadedCheckpoint>& owner) {
   Ref list = own(PyList_New(0));
   for (CheckpointTensor& tensor : tensors) {
@@ -542,19 +514,15 @@ PyObject* checkpoint_candidates(PyObject*, PyObject* arguments) {
   if (PyArg_ParseTuple(arguments, "y:checkpoint_candidates", &parent) == 0) return nullptr;
   return guarded(parent, [&] {
     CheckpointCandidates candidates;
-    std::string damage;
     Meter meter;
-    run_blocking({.meter = meter, .total_bytes = 0}, [&] {
-      candidates = list_checkpoint_candidates(parent);
-      if (!candidates.passed_over.empty()) damage = damage_in(parent);
-    });
+    run_blocking({.meter = meter, .total_bytes = 0}, [&] { candidates = list_checkpoint_candidates(parent); });
     const Ref checkpoints = own(PyList_New(0)), passed_over = own(PyList_New(0));
     for (const CheckpointInfo& info : candidates.checkpoints) {
       const Ref directory = file_name_object(info.directory), save_id = text(info.save_id);
       append(checkpoints, own(PyTuple_Pack(2, directory.get(), save_id.get())));
     }
     for (const std::string& sentence : candidates.passed_over) append(passed_over, text(sentence));
-    const Ref damaged = text(damage);
+    const Ref damaged = text(candidates.damage);
     return own(PyTuple_Pack(3, checkpoints.get(), passed_over.get(), damaged.get()));
   });
 }

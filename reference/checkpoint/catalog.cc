@@ -44,6 +44,8 @@ std::optional<CheckpointInfo> look_at(const Directory& parent, const std::string
       // A read error says nothing about the checkpoint; a record that is too large was not written by a save.
       if (error.error_class() != ErrorClass::kFile && error.code() != ErrorCode::kResource) throw;
       info.problem = fmt::format("{}: {}", checkpoint::kCommitName, error.message());
+      // Other programs may have a file of this name.
+      info.is_damaged = has(checkpoint::kStateName) || has(checkpoint::kShardingName);
       return info;
     }
   }
@@ -151,14 +153,28 @@ Removal clean_temporary(const Directory& parent, const std::string& name) {
 std::vector<CheckpointInfo> list_checkpoints(const std::string& parent) { return checkpoint::list(Directory(parent)); }
 
 std::optional<CheckpointInfo> find_newest_checkpoint(const std::string& parent) {
-  auto found = list_checkpoints(parent);
-  if (found.empty() || found.back().status != CheckpointInfo::Status::kCommitted) return std::nullopt;
-  return std::move(found.back());
+  CheckpointCandidates candidates = list_checkpoint_candidates(parent);
+  if (!candidates.damage.empty()) throw Error(ErrorCode::kCheckpointDamaged, candidates.damage);
+  if (candidates.checkpoints.empty()) return std::nullopt;
+  return std::move(candidates.checkpoints.front());
 }
 
 CheckpointCandidates list_checkpoint_candidates(const std::string& parent) {
   CheckpointCandidates candidates;
+  std::optional<std::string> latest;
+  try {
+    if (const auto directory = read_latest_checkpoint(parent)) latest = name_in_directory(*directory);
+  } catch (const Error&) {
+    // It is for people, and need not be a file of ours.
+  }
   for (CheckpointInfo& info : list_checkpoints(parent)) {
+    if (info.is_damaged ||
+        (info.status == CheckpointInfo::Status::kUncommitted && latest == name_in_directory(info.directory))) {
+      candidates.damage = fmt::format(
+          "{}: it may be the newest checkpoint, and is damaged: {}: take an intact one (--intact, "
+          "intact=True), and delete it if you do not need it",
+          info.directory, info.problem);
+    }
     if (info.status == CheckpointInfo::Status::kCommitted) {
       candidates.checkpoints.push_back(std::move(info));
     } else if (info.status != CheckpointInfo::Status::kTemporary) {
@@ -170,13 +186,23 @@ CheckpointCandidates list_checkpoint_candidates(const std::string& parent) {
   return candidates;
 }
 
-IntactCheckpoint find_intact_checkpoint(const std::string& parent, const CheckpointReadOptions& options) {
+namespace {
+
+// Returns whether a checkpoint was deleted or replaced since it was listed.
+bool is_gone(const Directory& parent, const CheckpointInfo& info) {
+  const auto now = look_at_or_say_why(parent, name_in_directory(info.directory));
+  return !now || now->status == CheckpointInfo::Status::kTemporary ||
+         (now->status == CheckpointInfo::Status::kCommitted && now->save_id != info.save_id);
+}
+
+// Returns nothing if the list of candidates is out of date.
+std::optional<IntactCheckpoint> try_find_intact(const std::string& parent, const CheckpointReadOptions& options) {
   CheckpointCandidates candidates = list_checkpoint_candidates(parent);
   IntactCheckpoint result{std::nullopt, std::move(candidates.passed_over)};
   const Directory within(parent);
   for (const CheckpointInfo& info : candidates.checkpoints) {
     try {
-      verify_checkpoint(info.directory, options);
+      if (verify_checkpoint(info.directory, options).save_id != info.save_id) return std::nullopt;
       result.found = info;
       return result;
     } catch (const Error& error) {
@@ -185,6 +211,7 @@ IntactCheckpoint find_intact_checkpoint(const std::string& parent, const Checkpo
       if (!is_own) throw;
       // Throws for an error that is not the checkpoint's own, such as too many open files.
       static_cast<void>(within.again());
+      if (is_gone(within, info)) return std::nullopt;
       result.passed_over.push_back(fmt::format("passed over {}: {}", info.directory, error.message()));
     }
   }
@@ -195,6 +222,16 @@ IntactCheckpoint find_intact_checkpoint(const std::string& parent, const Checkpo
                             result.passed_over[result.passed_over.size() - candidates.checkpoints.size()]));
   }
   return result;
+}
+
+}  // namespace
+
+IntactCheckpoint find_intact_checkpoint(const std::string& parent, const CheckpointReadOptions& options) {
+  for (int tries = 0; tries < checkpoint::kReadTriesMax; ++tries) {
+    if (auto found = try_find_intact(parent, options)) return std::move(*found);
+  }
+  throw Error(ErrorCode::kOpenFailed,
+              fmt::format("{}: other processes delete or replace its checkpoints faster than one can be read", parent));
 }
 
 std::optional<std::string> read_latest_checkpoint(const std::string& parent) {
@@ -218,7 +255,8 @@ std::optional<std::string> read_latest_checkpoint(const std::string& parent) {
 }
 
 CheckpointInfo verify_checkpoint(const std::string& directory, const CheckpointReadOptions& options) {
-  return checkpoint::verify(StoredCheckpoint(Directory(directory), options));
+  return checkpoint::with_stored(directory, options,
+                                 [](const StoredCheckpoint& stored) { return checkpoint::verify(stored); });
 }
 
 CleanedCheckpoints clean_stale_checkpoints(const std::string& parent) {

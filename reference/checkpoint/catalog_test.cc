@@ -227,7 +227,117 @@ TEST(Catalog, ListsWhatIsNotCommittedWithTheReason) {
   EXPECT_EQ(all[0].status, CheckpointInfo::Status::kTemporary);
   EXPECT_THAT(all[1].problem, HasSubstr("there is no commit.json"));
   EXPECT_THAT(all[2].problem, HasSubstr("version is missing"));
-  EXPECT_FALSE(find_newest_checkpoint(directory.name()));
+  EXPECT_EQ(caught([&] { find_newest_checkpoint(directory.name()); }), failure(ErrorCode::kCheckpointDamaged));
+}
+
+// Of several branches, another one would be loaded.
+TEST(Catalog, TakesNoOlderCheckpointForTheNewestThatIsDamaged) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  save_steps(checkpointer, directory, {1, 2});
+  const std::string commit = directory / "step-2/commit.json";
+  const test::Bytes whole = test::read_whole(commit);
+  test::Bytes flipped = whole;
+  flipped[flipped.size() / 2] ^= std::byte{1};
+  test::write_whole(commit, flipped);
+  const auto expect_damage = [&] {
+    EXPECT_EQ(caught([&] { find_newest_checkpoint(directory.name()); }), failure(ErrorCode::kCheckpointDamaged));
+    EXPECT_THAT(test::message_of([&] { find_newest_checkpoint(directory.name()); }),
+                testing::StartsWith(directory / "step-2" + ": it may be the newest checkpoint, and is damaged: "));
+    const IntactCheckpoint intact = find_intact_checkpoint(directory.name());
+    ASSERT_TRUE(intact.found);
+    EXPECT_EQ(intact.found->step, 1U);
+    EXPECT_THAT(intact.passed_over, ElementsAre(HasSubstr("passed over " + directory / "step-2")));
+  };
+  expect_damage();
+  // Also where nothing says that it was the newest.
+  std::filesystem::rename(directory / "latest", directory / "before");
+  expect_damage();
+  std::filesystem::rename(directory / "before", directory / "latest");
+  std::filesystem::remove(commit);
+  expect_damage();
+  test::write_whole(directory / "latest", std::as_bytes(std::span(std::string_view("step-1\n"))));
+  EXPECT_EQ(find_newest_checkpoint(directory.name())->step, 1U);
+  // Other programs have files of this name.
+  std::filesystem::create_directory(directory / "other");
+  test::write_whole(directory / "other/commit.json", test::Bytes(10));
+  EXPECT_EQ(find_newest_checkpoint(directory.name())->step, 1U);
+  test::write_whole(commit, whole);
+  EXPECT_EQ(find_newest_checkpoint(directory.name())->step, 2U);
+}
+
+TEST(Catalog, ReadsACheckpointAgainThatIsReplacedMeanwhile) {
+  const auto read = {+[](const std::string& name) { return verify_checkpoint(name).step; },
+                     +[](const std::string& name) { return load_checkpoint(name).state.step; }};
+  for (const auto& read_step : read) {
+    const test::TestDirectory directory;
+    AsyncCheckpointer checkpointer;
+    checkpointer.save(directory / "a", small_model(1), {}, state_at(1));
+    checkpointer.wait();
+    bool replaced = false;
+    const test::SystemCalls calls([&](const Call& call) {
+      if (replaced || !call.what.starts_with("open ") || !call.path.ends_with("a/training_state.json")) return true;
+      replaced = true;
+      checkpointer.save(directory / "a", small_model(2), {}, state_at(2));
+      checkpointer.wait();
+      return true;
+    });
+    EXPECT_EQ(read_step(directory / "a"), 2U);
+    EXPECT_TRUE(replaced);
+  }
+}
+
+TEST(Catalog, FindsAnIntactCheckpointWhileRetentionDeletesThoseBefore) {
+  const test::TestDirectory directory;
+  CheckpointOptions options;
+  options.retention.keep_latest = 1;
+  AsyncCheckpointer checkpointer(options);
+  save_steps(checkpointer, directory, {1});
+  bool deleted = false;
+  const test::SystemCalls calls([&](const Call& call) {
+    if (deleted || !call.what.starts_with("open ") || !call.path.ends_with("step-1/training_state.json")) return true;
+    deleted = true;
+    save_steps(checkpointer, directory, {2});
+    return true;
+  });
+  const IntactCheckpoint intact = find_intact_checkpoint(directory.name());
+  EXPECT_TRUE(deleted);
+  ASSERT_TRUE(intact.found);
+  EXPECT_EQ(intact.found->step, 2U);
+  EXPECT_THAT(intact.passed_over, testing::IsEmpty());
+}
+
+// Two savers: the one that took the lower number is the later one to move `latest`.
+TEST(Latest, NamesTheCheckpointThatWasCommittedLast) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer, other;
+  bool saved = false;
+  const test::SystemCalls calls([&](const Call& call) {
+    if (saved || !call.function.starts_with("renameat") || call.new_path != directory / "latest") return true;
+    saved = true;
+    save_steps(other, directory, {9});
+    return true;
+  });
+  save_steps(checkpointer, directory, {1});
+  EXPECT_TRUE(saved);
+  EXPECT_EQ(find_newest_checkpoint(directory.name())->step, 9U);
+  EXPECT_EQ(read_latest_checkpoint(directory.name()), directory / "step-9");
+  EXPECT_THAT(test::entries_of(directory), ElementsAre("latest", "step-1", "step-9"));
+  EXPECT_FALSE(std::filesystem::exists(directory / "step-1/latest"));
+}
+
+TEST(Latest, IsLeftAloneIfItIsADirectory) {
+  const test::TestDirectory directory;
+  std::filesystem::create_directory(directory / "latest");
+  CheckpointOptions options;
+  options.retention.keep_latest = 1;
+  AsyncCheckpointer checkpointer(options);
+  for (const std::uint64_t step : {1, 2}) {
+    checkpointer.save(directory / step_name(step), small_model(step), {}, state_at(step));
+    EXPECT_THAT(checkpointer.wait().warnings, ElementsAre(HasSubstr("latest: it is a directory")));
+  }
+  EXPECT_THAT(test::entries_of(directory), ElementsAre("latest", "step-2"));
+  EXPECT_FALSE(std::filesystem::exists(directory / "step-2/latest"));
 }
 
 // Every byte of every file counts, and so does its size.

@@ -115,25 +115,27 @@ std::uint64_t TensorFile::data_offset(std::size_t tensor) const {
 }  // namespace checkpoint
 
 LoadedCheckpoint load_checkpoint(const std::string& directory, const CheckpointReadOptions& options) {
-  const checkpoint::StoredCheckpoint stored(Directory(directory), options);
-  if (stored.world_size() != 0) {
-    throw Error(ErrorCode::kCheckpointWorld, fmt::format("{}: sharded by {} ranks, each of which loads its own shard",
-                                                         directory, stored.world_size()));
-  }
-  return checkpoint::load_shard(stored, 0);
+  return checkpoint::with_stored(directory, options, [&](const checkpoint::StoredCheckpoint& stored) {
+    if (stored.world_size() != 0) {
+      throw Error(ErrorCode::kCheckpointWorld, fmt::format("{}: sharded by {} ranks, each of which loads its own shard",
+                                                           directory, stored.world_size()));
+    }
+    return checkpoint::load_shard(stored, 0);
+  });
 }
 
 LoadedCheckpoint load_distributed_checkpoint(const std::string& directory, std::uint32_t rank, std::uint32_t world_size,
                                              const CheckpointReadOptions& options) {
-  const checkpoint::StoredCheckpoint stored(Directory(directory), options);
-  if (stored.world_size() == 0) {
-    throw Error(ErrorCode::kCheckpointWorld, fmt::format("{}: not sharded", directory));
-  }
-  if (stored.world_size() != world_size || rank >= world_size) {
-    throw Error(ErrorCode::kCheckpointWorld, fmt::format("{}: sharded by {} ranks; rank {} of {} cannot load it",
-                                                         directory, stored.world_size(), rank, world_size));
-  }
-  return checkpoint::load_shard(stored, rank);
+  return checkpoint::with_stored(directory, options, [&](const checkpoint::StoredCheckpoint& stored) {
+    if (stored.world_size() == 0) {
+      throw Error(ErrorCode::kCheckpointWorld, fmt::format("{}: not sharded", directory));
+    }
+    if (stored.world_size() != world_size || rank >= world_size) {
+      throw Error(ErrorCode::kCheckpointWorld, fmt::format("{}: sharded by {} ranks; rank {} of {} cannot load it",
+                                                           directory, stored.world_size(), rank, world_size));
+    }
+    return checkpoint::load_shard(stored, rank);
+  });
 }
 
 }  // namespace tzmark

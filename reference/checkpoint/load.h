@@ -9,6 +9,7 @@
 #include "checkpoint/records.h"
 #include "os/directory.h"
 #include "tzmark/checkpoint.h"
+#include "tzmark/error.h"
 #include "tzmark/reader.h"
 #include "tzmark/safetensors.h"
 #include "tzmark/writer.h"
@@ -55,6 +56,29 @@ class StoredCheckpoint {
   std::unordered_map<std::string, FileDigest> digests_;  // of the files of commit_, by name
   std::optional<ShardingMeta> sharding_;
 };
+
+// The most times that a checkpoint is opened which other processes replace while it is read.
+inline constexpr int kReadTriesMax = 10;
+
+// Returns whether an open directory is no longer the checkpoint of its name. Throws TZE-ENV-001 if the name is gone.
+bool is_gone(const Directory& directory);
+
+// Opens a checkpoint and calls an action with it. Does both again if that fails because another process has replaced
+// the checkpoint: its files that are missing then are no damage.
+template <typename Action>
+auto with_stored(const std::string& name, const CheckpointReadOptions& options, Action&& action) {
+  for (int tries = 1;; ++tries) {
+    const Directory directory(name);
+    try {
+      return action(StoredCheckpoint(directory.again(), options));
+    } catch (const Error& error) {
+      if (options.commit == CheckpointReadOptions::Commit::kNotRequired || !is_gone(directory)) throw;
+      if (tries < kReadTriesMax) continue;
+      if (error.code() != ErrorCode::kCheckpointDamaged) throw;
+      throw Error(ErrorCode::kOpenFailed, name + ": other processes replace it faster than it can be read");
+    }
+  }
+}
 
 // Returns the name that the caller of save gave. Throws kUsage for a structured name.
 std::string plain_name(const TensorInfo& tensor);

@@ -71,6 +71,11 @@ class DigestPass {
 
 }  // namespace
 
+bool is_gone(const Directory& directory) {
+  // Without commit.json, it is being deleted in its place.
+  return !Directory(directory.name()).is_name_of(".", directory.get()) || !directory.has(std::string(kCommitName));
+}
+
 StoredCheckpoint::StoredCheckpoint(Directory directory, const CheckpointReadOptions& options)
     : directory_(std::move(directory)), options_(options) {
   const std::string commit = path(std::string(kCommitName));

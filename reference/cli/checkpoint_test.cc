@@ -95,6 +95,22 @@ TEST_F(CheckpointCliTest, VerifyTellsDamagedFromMissing) {
   EXPECT_EQ(run({"checkpoint", "list", path("missing")}).status, 3);
 }
 
+// Step 8 is of a branch that the run has given up.
+TEST_F(CheckpointCliTest, VerifyTakesNoOlderCheckpointForADamagedOne) {
+  ASSERT_EQ(simulate(8).status, 0);
+  ASSERT_EQ(simulate(6, {"--from-step", "2"}).status, 0);
+  flip_last_byte(step(6) + "/commit.json");
+  const Result damaged = run({"checkpoint", "verify", path("run")});
+  EXPECT_EQ(damaged.status, 1);
+  EXPECT_THAT(damaged.err, HasSubstr("error CKP-002"));
+  EXPECT_THAT(damaged.err, HasSubstr(step(6) + ": it may be the newest checkpoint, and is damaged"));
+  EXPECT_EQ(run({"checkpoint", "consolidate", path("run"), path("out")}).status, 1);
+  EXPECT_EQ(simulate(10).status, 1);
+  const Result intact = run({"checkpoint", "verify", path("run"), "--intact"});
+  EXPECT_EQ(intact.status, 0) << intact.err;
+  EXPECT_THAT(intact.err, HasSubstr("passed over " + step(6)));
+}
+
 TEST_F(CheckpointCliTest, ResumesFromTheNewestAndKeepsTheRest) {
   ASSERT_EQ(simulate(4).status, 0);
   // The remains of an interrupted save.
