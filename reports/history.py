@@ -81,7 +81,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
         type=count,
         default=10,
         metavar="N",
-        help="Exit 1 if a regression of the code lies within this many newest results of its environment (default: 10)",
+        help="Exit 1 if a regression of the code lies within this many newest results of its series (default: 10)",
     )
     parser.add_argument(
         "--threshold",

@@ -86,8 +86,8 @@ def _series(
         for index, environment in enumerate(history.environment_of)
         if environment == series.environment
     ]
-    # Of its own environment: results of another machine say nothing about this one.
-    recent = members[-last:][0]
+    # Of those that have the series: what was measured otherwise, or on another machine, says nothing about it.
+    recent = (series.indexes or members)[-last:][0]
     notes = []
     if not each.is_analysed:
         notes.append(

@@ -176,6 +176,17 @@ class Planted(HistoryTest):
             self.assertLessEqual(abs(change["after"] - 35), 1)
             self.assertAlmostEqual(change["size"], -0.07, delta=0.02)
 
+    def test_the_last_results_are_those_of_the_series(self) -> None:
+        """Newer results of another scale on the same machine do not make a regression older."""
+        documents = changed(steady(40), 35, "codec", 0.5)
+        others = steady(50)[40:]
+        for document in others:
+            for result in document["results"]:
+                result["bytes"] *= 16
+        analysis = self.analysis(documents + others, status=1)
+        self.assertEqual(len(analysis["environments"]), 1)
+        self.assertEqual(analysis["regressions"], 2)
+
     def test_the_last_results_are_those_of_the_environment(self) -> None:
         """Newer results of another CPU do not make a regression older."""
         documents = changed(steady(40), 35, "codec", 0.5)
