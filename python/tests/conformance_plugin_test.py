@@ -190,6 +190,17 @@ class Plugin(unittest.TestCase):
         done = self.pytest(*arguments)
         self.assertEqual(done.returncode, 1, done.stdout)
 
+    def test_a_list_of_known_failures_among_the_options_must_match(self) -> None:
+        """As for the command: a case that is listed, and passes, fails the run."""
+        known = self.directory / "known.json"
+        self.command("--known", str(known), "--fix-known")
+        document = known.read_text().replace("name-utf8-latin-1", "index-kind-0")
+        known.write_text(document)
+        options = f"--known {known} --only index-kind-0"
+        done = self.pytest("--tzmark-adapter", "adapter", "--tzmark-options", options)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, "index-kind-0.*pass")
+
     def test_other_adapters(self) -> None:
         template = SOURCE / "conformance/adapters/template-python/adapter.py"
         done = self.pytest(

@@ -2,8 +2,8 @@
 
 ``pytest --tzmark-adapter package.module`` is for an adapter in Python (see tzmark.conformance), and
 ``--tzmark-adapter-command CMD`` for one in any language. -k selects cases; without a selection all run. One more test,
-``tzmark::run``, has the rules of the command for a whole run: it fails if no case ran, or more were skipped than
-``--max-skipped`` of ``--tzmark-options`` allows.
+``tzmark::run``, has the rules of the command for a whole run: it fails if no case ran, more were skipped than
+``--max-skipped`` of ``--tzmark-options`` allows, or the list of known failures there does not match.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def _selected(item: pytest.Item) -> list[str]:
 
 
 class WholeRun(Case):
-    """The rules of the command for a run as a whole: some case ran, and no more were skipped than --max-skipped."""
+    """The rules of the command for a run as a whole: some case ran, not too many were skipped, and --known matches."""
 
     def runtest(self) -> None:
         """Fails if the cases of this session break one of them."""
@@ -253,6 +253,9 @@ class WholeRun(Case):
         ]
         if all(result["outcome"] == "skipped" for result in results):
             raise CaseFailure("no case ran")
+        # The list of --tzmark-known has a test of its own.
+        if suite.run.problems and suite.run.known is None:
+            raise CaseFailure("\n".join(suite.run.problems))
         shapes = suite.run.shapes
         skipped = sum(_skipped_something(result, shapes) for result in results)
         if suite.run.skipped_max is not None and skipped > suite.run.skipped_max:
