@@ -694,6 +694,42 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(before.count("REGRESSION |"), 6)
         self.assertEqual(details.count("no difference found |"), 3)
 
+    def test_names_cannot_break_markdown(self) -> None:
+        old, new = self.runs("old", 10), self.runs("new", 10, factor=slower_codec)
+        for name in (*old, *new):
+            path = self.directory / name
+            document = json.loads(path.read_text())
+            document["results"][0]["id"] += "`\n\n# all is well\n|a\x1b[2J"
+            path.write_text(json.dumps(document))
+        self.compare_runs(old, new, "--markdown", "out.md", status=1)
+        text = (self.directory / "out.md").read_text()
+        self.assertIn("'  # all is well /a [2J`", text)
+        rows = [line for line in text.splitlines() if "all is well" in line]
+        self.assertEqual([row.count("|") for row in rows], [9])
+        self.assertNotIn("\x1b", text)
+
+    def test_waits_for_no_writer(self) -> None:
+        fifo = self.directory / "fifo"
+        os.mkfifo(fifo)
+        command: list[str | Path] = [TZMARK, "compare", fifo, fifo]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn(str(fifo), done.stderr)
+        # What a process writes is read, as in "compare <(zcat old.json.gz) new.json".
+        (name,) = self.runs("one", 1)
+        path = self.directory / name
+        read, write = os.pipe()
+        with subprocess.Popen(["sh", "-c", f"sleep 0.2; cat {path}"], stdout=write):
+            os.close(write)
+            done = subprocess.run(
+                [TZMARK, "compare", f"/dev/fd/{read}", path],
+                pass_fds=[read],
+                capture_output=True,
+                text=True,
+            )
+        os.close(read)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def google(self, factor: float) -> Document:
         times = [1000 * factor * self.random.gauss(1, 0.01) for _ in range(5)]
         return {

@@ -210,13 +210,25 @@ json names_of(const std::vector<RunDocument>& runs) {
   return names;
 }
 
+// Text of a result, such as the name of a benchmark, for one cell or line: without what ends these or a code span.
+std::string markdown_line(std::string text) {
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < ' ' || byte == 0x7f) c = ' ';
+    if (c == '`') c = '\'';
+    if (c == '|') c = '/';
+  }
+  return text;
+}
+
 std::string markdown_row(const ComparedRow& row) {
-  std::string id = row.id;
-  for (std::size_t at = 0; (at = id.find('|', at)) != std::string::npos; at += 2) id.insert(at, 1, '\\');
-  return fmt::format("| `{}` | {} | {} | {:.3f} | {} | {} | {} | {} |\n", id, rate_text(row, row.old_rate),
-                     rate_text(row, row.new_rate), row.judged.ratio, interval_text(row.judged), p_text(row.judged),
+  return fmt::format("| `{}` | {} | {} | {:.3f} | {} | {} | {} | {} |\n", markdown_line(row.id),
+                     rate_text(row, row.old_rate), rate_text(row, row.new_rate), row.judged.ratio,
+                     interval_text(row.judged), p_text(row.judged),
                      row.judged.detectable ? percent(*row.judged.detectable) : "nothing", row.verdict);
 }
+
+std::string markdown_item(std::string text) { return "- " + markdown_line(std::move(text)) + "\n"; }
 
 constexpr std::string_view kMarkdownHead =
     "| what | old | new | ratio | 95 % interval | p | finds | verdict |\n|---|---:|---:|---:|---|---:|---:|---|\n";
@@ -402,9 +414,9 @@ std::string markdown_text(const ComparedRuns& compared) {
   for (const auto& [verdict, count] : counts) text += fmt::format(" {} {},", count, verdict);
   text.back() = '.';
   text += "\n\n";
-  for (const Difference& difference : compared.differences) text += "- " + difference_text(difference) + "\n";
-  for (const MissingResult& missing : compared.missing) text += "- " + missing_text(missing) + "\n";
-  for (const std::string& remark : remarks_of(compared)) text += "- " + remark + "\n";
+  for (const Difference& difference : compared.differences) text += markdown_item(difference_text(difference));
+  for (const MissingResult& missing : compared.missing) text += markdown_item(missing_text(missing));
+  for (const std::string& remark : remarks_of(compared)) text += markdown_item(remark);
   if (text.back() == '\n' && text[text.size() - 2] != '\n') text += "\n";
   std::string notable;
   std::string others;

@@ -1,12 +1,17 @@
 // Reads results of tzmark bench and of Google Benchmark; see run_document.h.
 #include "cli/run_document.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
-#include <fstream>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <new>
 #include <set>
 #include <string_view>
 
@@ -112,6 +117,23 @@ void add_result(RunDocument& run, const json& result) {
     durable.rates[round] = rate_of(run, id, bytes * 1e9, elapsed_ns + sync_ns.get<double>());
   }
   if (!durable.rates.empty()) add_series(run, id + std::string(kToDisk), series.subject) = std::move(durable);
+}
+
+// A FIFO that no process writes to is empty.
+std::string content_of(const std::string& file) {
+  // Without O_NONBLOCK, opening a FIFO would wait for a writer.
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) throw Error(ErrorCode::kOpenFailed, fmt::format("cannot open {}: {}", file, std::strerror(errno)));
+  ::fcntl(fd, F_SETFL, 0);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(::fdopen(fd, "r"), &std::fclose);
+  if (!stream) throw std::bad_alloc();
+  std::string text;
+  std::array<char, 65536> block;
+  for (std::size_t got = 0; (got = std::fread(block.data(), 1, block.size(), stream.get())) > 0;) {
+    text.append(block.data(), got);
+  }
+  if (std::ferror(stream.get()) != 0) refuse(file, fmt::format("cannot be read: {}", std::strerror(errno)));
+  return text;
 }
 
 json parameter(const Series& series, const std::string& name) {
@@ -247,17 +269,12 @@ bool Series::is_of_build() const {
 json parse_file(const std::string& file) {
   // Results have 7 levels. What walks through them calls itself for each.
   constexpr int kLevelsMax = 64;
-  std::ifstream stream(file);
-  if (!stream) throw Error(ErrorCode::kOpenFailed, "cannot open " + file);
+  const std::string text = content_of(file);
   const auto refuse_depth = [&](int depth, json::parse_event_t, const json&) {
     if (depth > kLevelsMax) refuse(file, fmt::format("nests values more than {} levels deep", kLevelsMax));
     return true;
   };
-  try {
-    return json::parse(stream, refuse_depth, /*allow_exceptions=*/false);
-  } catch (const std::ios_base::failure& error) {
-    refuse(file, "cannot be read: " + error.code().message());
-  }
+  return json::parse(text, refuse_depth, /*allow_exceptions=*/false);
 }
 
 RunDocument load_run(const std::string& file) {
