@@ -131,7 +131,9 @@ void add_annotate_options(CLI::App& app, AnnotateArguments& arguments) {
 
 int run_annotate(const AnnotateArguments& arguments, const fs::path&, const std::atomic<bool>&) {
   // Nothing has to be cleaned up, so that a signal may end the program at once.
-  for (const int number : {SIGINT, SIGTERM}) ::signal(number, SIG_DFL);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    if (::signal(number, SIG_DFL) == SIG_IGN) ::signal(number, SIG_IGN);
+  }
   const model::Bytes file = map_file(arguments.file);
   const bool detached = has_detached_data(file);
   const std::set<std::string> without =

@@ -573,6 +573,45 @@ print(json.dumps({"verified": True}))
         self.assertEqual(process.wait(timeout=20), 128 + signal.SIGINT)
         self.assertEqual(children(), [])
 
+    def test_a_closed_terminal_leaves_no_secret(self) -> None:
+        passphrase = self.folder / "passphrase"
+        passphrase.write_text("top secret passphrase")
+        file = self.folder / "file.tensors"
+        file.write_bytes(b"content")
+        temporary = self.folder / "temporary"
+        temporary.mkdir()
+        slow = self.folder / "slow.sh"
+        profile = '{"protocol": 1, "name": "n", "version": "1", "commands": ["verify"], "reads": {"layouts": ["v1"]}}'
+        slow.write_text(
+            f"[ $1 = capabilities ] && exec echo {shlex.quote(profile)}\nexec sleep 60\n"
+        )
+        command = [CONFORM, "--one-shot", "--timeout", "30", "--file", file]
+        command += ["--passphrase-file", passphrase, "--adapter", f"sh {slow}"]
+
+        def secrets() -> list[Path]:
+            return [path for path in temporary.glob("*") if path.is_file()]
+
+        for ignored in (False, True):
+            process = subprocess.Popen(
+                ["nohup", *command] if ignored else command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "TMPDIR": str(temporary)},
+            )
+            deadline = time.monotonic() + 20
+            while not secrets() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertTrue(secrets(), "the passphrase was not given")
+            process.send_signal(signal.SIGHUP)
+            if ignored:
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    process.wait(timeout=1)
+                process.send_signal(signal.SIGTERM)
+            expected = signal.SIGTERM if ignored else signal.SIGHUP
+            self.assertEqual(process.wait(timeout=20), 128 + expected)
+            self.assertEqual(list(temporary.iterdir()), [])
+
     # Known failures.
 
     def test_known_failures(self) -> None:

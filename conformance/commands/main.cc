@@ -37,7 +37,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Set by SIGINT and SIGTERM: children are in process groups of their own, so the runner has to end them.
+// Set by SIGINT, SIGTERM and SIGHUP: children are in process groups of their own, so the runner has to end them.
 std::atomic<bool> cancelled = false;
 std::atomic<int> cancelling_signal = 0;
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
@@ -51,6 +51,9 @@ void cancel_on_signals() {
   struct sigaction action {};
   action.sa_handler = cancel;
   for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+  // nohup ignores it.
+  struct sigaction before {};
+  if (::sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
 }
 
 // A write beyond the limit of file sizes then fails with an error. Not SIG_IGN, which adapters would inherit.
