@@ -22,6 +22,7 @@ const std::set<std::string> kCommands = {"decode", "verify", "stream", "encode",
 const std::set<std::string> kReaderMayOmit = {"layout", "wire_dtype", "crc32_field", "sha256_field", "module_index"};
 const std::set<std::string> kWriterMayOmit = {"module_index"};
 const std::set<std::string> kClaimedInputModes = {"pipe", "offset"};
+constexpr std::size_t kNameMaxBytes = 200;
 constexpr int kRejectedStatus = 1;
 constexpr int kUnsupportedStatus = 2;
 
@@ -157,8 +158,8 @@ Profile read_profile(const Read& read) {
     if (document.at("protocol") != kProtocolVersion) {
       throw EnvironmentError(fmt::format("protocol {} is not {}", document.at("protocol").dump(), kProtocolVersion));
     }
-    profile.name = document.at("name").get<std::string>();
-    profile.version = document.at("version").get<std::string>();
+    profile.name = one_line(document.at("name").get<std::string>(), kNameMaxBytes);
+    profile.version = one_line(document.at("version").get<std::string>(), kNameMaxBytes);
     profile.commands = document.at("commands").get<std::set<std::string>>();
     refuse_unknown_values(profile.commands, kCommands, "commands");
     const bool reads = profile.reads_anything();

@@ -32,7 +32,7 @@ struct Abilities {
 
 // What the implementation under test claims to do.
 struct Profile {
-  std::string name;
+  std::string name;  // one line each, for reports
   std::string version;
   Abilities reads;
   Abilities writes;

@@ -140,6 +140,15 @@ TEST(ServedAnswer, EverythingElseIsNone) {
 const char* const kProfile = R"({"protocol": 1, "name": "n", "version": "2", "commands": ["decode"],
   "reads": {"layouts": ["v1", "v2"], "lacks": ["meta"], "omits": ["layout"]}})";
 
+// It would forge a line of a report.
+TEST(Profile, NamesAreOneLine) {
+  const Profile profile = parse_profile(
+      R"({"protocol": 1, "name": "n\nx", "version": "1\n9 passed, 0 failed, 0 skipped", "commands": ["decode"],
+          "reads": {"layouts": ["v1"]}})");
+  EXPECT_EQ(profile.name, "n x");
+  EXPECT_EQ(profile.version, "1 9 passed, 0 failed, 0 skipped");
+}
+
 TEST(Profile, IsRead) {
   const Profile profile = parse_profile(kProfile);
   EXPECT_EQ(profile.name, "n");

@@ -20,13 +20,15 @@ std::chrono::nanoseconds elapsed_of(const CaseResult& result) {
 
 std::string seconds(std::chrono::nanoseconds elapsed) { return fmt::format("{:.3f}", seconds_of(elapsed)); }
 
-// XML has no way to write most control characters, nor bytes that are not UTF-8.
+// XML has no way to write most control characters, the last two characters of the first plane, nor bytes that are not
+// UTF-8.
 std::string printable(const std::string& text) {
   const std::string utf8 = dump_line(text);
   std::string result;
   for (const char c : Json::parse(utf8).get<std::string>()) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte >= ' ' || c == '\n' || c == '\t') result += c;
+    if (result.ends_with("\xef\xbf\xbe") || result.ends_with("\xef\xbf\xbf")) result.resize(result.size() - 3);
   }
   return result;
 }
@@ -41,8 +43,8 @@ void print_totals(tinyxml2::XMLPrinter& xml, const Totals& totals, std::chrono::
 
 void print_case(tinyxml2::XMLPrinter& xml, const CaseResult& result) {
   xml.OpenElement("testcase");
-  xml.PushAttribute("classname", ("tzmark." + result.item.layout).c_str());
-  xml.PushAttribute("name", result.item.id.c_str());
+  xml.PushAttribute("classname", printable("tzmark." + result.item.layout).c_str());
+  xml.PushAttribute("name", printable(result.item.id).c_str());
   xml.PushAttribute("time", seconds(elapsed_of(result)).c_str());
   if (is_failure(result.outcome) && !result.known) {
     xml.OpenElement("failure");
@@ -109,7 +111,7 @@ std::string junit_report(const SuiteRun& run) {
       elapsed += elapsed_of(*result);
     }
     xml.OpenElement("testsuite");
-    xml.PushAttribute("name", layout.c_str());
+    xml.PushAttribute("name", printable(layout).c_str());
     print_totals(xml, totals, elapsed);
     for (const CaseResult* result : results) print_case(xml, *result);
     xml.CloseElement();

@@ -23,6 +23,8 @@ class ReportTest : public ::testing::Test {
     add("passes", "v1", {}, Outcome::kPass, "");
     add("is-wrong", "v1", {"meta"}, Outcome::kWrongData, "decode: /data_version: expected 1, got 2");
     add("crashes", "v4", {"meta", "encryption"}, Outcome::kCrash, "decode: exit \x01 & <status> 3 \xff");
+    // U+FFFE and U+FFFF are in UTF-8, but not in XML.
+    run_.results.back().steps[0].process.stderr_tail += "\xef\xbf\xbe\xef\xbf\xbf";
     add("left-out", "v4", {"encryption"}, Outcome::kSkipped, "its profile lacks encryption");
   }
 
@@ -145,6 +147,9 @@ TEST_F(ReportTest, JunitCountsFailuresAndSkips) {
   EXPECT_NE(crash->NextSiblingElement("testcase")->FirstChildElement("skipped"), nullptr);
   // XML 1.0 cannot hold these, however they are escaped.
   EXPECT_EQ(text.find_first_of("\x01\x02"), std::string::npos);
+  EXPECT_THAT(text, HasSubstr("crashes"));
+  EXPECT_THAT(text, Not(HasSubstr("\xef\xbf\xbe")));
+  EXPECT_THAT(text, Not(HasSubstr("\xef\xbf\xbf")));
 }
 
 }  // namespace
