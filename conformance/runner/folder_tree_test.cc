@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "runner/errors.h"
+#include "runner/scratch_file.h"
 #include "runner/scratch_folder.h"
+#include "testing/test_corpus.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -171,6 +173,22 @@ TEST_F(FolderTree, CountsWhatForbidsToBeListed) {
       fs::remove_all(folder_);
     }
   }
+}
+
+// Adapters may change their working directory.
+TEST(ScratchFolder, HasAnAbsolutePath) {
+  const TestCorpus place;
+  const char* const before = std::getenv("TMPDIR");
+  const std::string restored = before ? before : "";
+  ::setenv("TMPDIR", fs::relative(place.directory()).c_str(), 1);
+  {
+    const ScratchFolder folder;
+    const ScratchFile file("content");
+    EXPECT_TRUE(folder.path().is_absolute()) << folder.path();
+    EXPECT_TRUE(file.path().is_absolute()) << file.path();
+    EXPECT_TRUE(fs::equivalent(folder.path().parent_path(), place.directory()));
+  }
+  before ? ::setenv("TMPDIR", restored.c_str(), 1) : ::unsetenv("TMPDIR");
 }
 
 TEST(ScratchFolder, SurvivesAFullStderr) {

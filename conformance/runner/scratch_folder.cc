@@ -12,6 +12,9 @@ namespace tzmark::conformance {
 
 namespace fs = std::filesystem;
 
+// What it throws is explained where the program ends.
+fs::path temporary_folder() { return fs::absolute(fs::temp_directory_path()); }
+
 ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) {
   if (kept) {
     std::error_code error;
@@ -20,8 +23,7 @@ ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) {
     path_ = fs::canonical(*kept);
     return;
   }
-  // What it throws is explained where the program ends.
-  const fs::path parent = fs::temp_directory_path();
+  const fs::path parent = temporary_folder();
   try {
     made_.emplace(parent, "tzmark-");
     path_ = made_->path();

@@ -1,7 +1,7 @@
 // A folder for the files of one case. The destructor removes it unless the user asked to keep it, and reports on stderr
 // what it cannot remove.
 //
-// Thread-safety: one object belongs to one thread.
+// Thread-safety: one object belongs to one thread; the function is one of the environment.
 #pragma once
 
 #include <filesystem>
@@ -10,6 +10,10 @@
 #include "program/made_directory.h"
 
 namespace tzmark::conformance {
+
+// The folder for temporary files, an absolute path wherever the user's own is relative to: adapters may change their
+// working directory.
+std::filesystem::path temporary_folder();
 
 class ScratchFolder {
  public:
