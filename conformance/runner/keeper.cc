@@ -15,7 +15,6 @@
 #include <map>
 #include <mutex>
 #include <random>
-#include <set>
 #include <thread>
 
 #include "runner/console.h"
@@ -54,10 +53,13 @@ constexpr auto kMarkedLimit = RLIMIT_LOCKS;
 // differ too. This many have to be left, so that a mark hardly ever repeats one that is in use.
 constexpr rlim_t kMarksLeast = rlim_t{1} << 20;
 
+rlim_t limit_of(pid_t pid) {
+  rlimit limit{};
+  return ::prlimit(pid, kMarkedLimit, nullptr, &limit) == 0 ? limit.rlim_max : RLIM_INFINITY;
+}
+
 rlim_t new_mark() {
-  rlimit own{};
-  if (::getrlimit(kMarkedLimit, &own) != 0) fail_call("getrlimit(RLIMIT_LOCKS)");
-  const rlim_t end = std::min(own.rlim_max, rlim_t{1} << 62);
+  const rlim_t end = std::min(limit_of(0), rlim_t{1} << 62);
   if (end < 2 * kMarksLeast) {
     throw EnvironmentError(fmt::format("the limit of file locks is {}: raise it (ulimit -x unlimited)", end));
   }
@@ -65,15 +67,10 @@ rlim_t new_mark() {
   return std::uniform_int_distribution<rlim_t>(end / 2, end - 1)(random);
 }
 
-bool has_mark(pid_t pid, rlim_t mark) {
-  rlimit limit{};
-  return ::prlimit(pid, kMarkedLimit, nullptr, &limit) == 0 && limit.rlim_max == mark;
-}
-
 // The children of this process that are not strays: the keepers that run, and what was there before the first of them.
 struct Keepers {
   std::mutex mutex;
-  std::set<pid_t> pids;
+  std::map<pid_t, rlim_t> marks;         // by keeper
   std::map<pid_t, std::string> foreign;  // with the time at which each started
 };
 
@@ -228,18 +225,27 @@ void kill_own_children(const char* children_file) {
   keep(program, parent, "/proc/thread-self/children", 0);
 }
 
+// Whether a child of this process, which is no keeper, has this mark, or one that no keeper that runs has given: a
+// process may lower its limit. REQUIRES: the lock of keepers().
+bool is_marked(pid_t pid, rlim_t mark) {
+  const rlim_t limit = limit_of(pid);
+  if (limit == mark) return true;
+  return limit < limit_of(0) &&
+         std::ranges::none_of(keepers().marks, [&](const auto& keeper) { return keeper.second == limit; });
+}
+
 // Kills and reaps the processes that the keeper with this mark left, and reaps ended ones. Returns those that have not
 // ended yet.
 std::vector<pid_t> end_strays_once(rlim_t mark) {
   std::vector<pid_t> strays;
   const std::lock_guard lock(keepers().mutex);
   for (const pid_t pid : children_of(::getpid())) {
-    if (keepers().pids.contains(pid)) continue;
+    if (keepers().marks.contains(pid)) continue;
     const auto foreign = keepers().foreign.find(pid);
     if (foreign != keepers().foreign.end() && foreign->second == start_time_of(pid)) continue;
     // Only this process can reap them.
     if (::waitpid(pid, nullptr, WNOHANG | __WALL) == pid) continue;
-    if (!has_mark(pid, mark)) continue;
+    if (!is_marked(pid, mark)) continue;
     kill_below(pid);
     ::kill(pid, SIGKILL);
     strays.push_back(pid);
@@ -277,7 +283,7 @@ Keeper::Keeper(const std::vector<std::string>& argv, const Streams& streams,
       become_keeper({words.data(), variables.data(), streams, mark_}, parent, notices.write_end.get(),
                     start_error.write_end.get());
     }
-    if (pid_ > 0) keepers().pids.insert(pid_);
+    if (pid_ > 0) keepers().marks.emplace(pid_, mark_);
   }
   if (pid_ < 0) fail_call("fork");
   notices_ = std::move(notices.read_end);
@@ -354,7 +360,7 @@ void Keeper::give_up() {
 bool Keeper::reap(int& status) {
   const std::lock_guard lock(keepers().mutex);
   if (::waitpid(pid_, &status, WNOHANG) == 0) return false;
-  keepers().pids.erase(pid_);
+  keepers().marks.erase(pid_);
   return true;
 }
 

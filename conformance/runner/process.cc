@@ -52,12 +52,21 @@ std::uint64_t own_rss_bytes() {
   return resident_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// A line of /proc/PID/status, in bytes; 0 if the process is gone. VmRSS is the resident memory of one process, VmHWM
-// its peak since its exec or since the peak was forgotten.
-std::uint64_t status_bytes_of(pid_t pid, const char* name) {
-  std::ifstream status(fmt::format("/proc/{}/status", pid));
+// A line of status in a folder of /proc, in bytes; 0 if it is not there.
+std::uint64_t status_bytes_in(const std::string& folder, const char* name) {
+  std::ifstream status(folder + "/status");
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with(name)) return std::stoull(line.substr(std::strlen(name))) * 1024;
+  }
+  return 0;
+}
+
+// VmRSS is the resident memory of one process, VmHWM its peak since its exec or since the peak was forgotten; 0 if the
+// process has ended. The first thread that runs tells it: one that has ended (pthread_exit) has no memory any more.
+std::uint64_t status_bytes_of(pid_t pid, const char* name) {
+  for (const pid_t thread : threads_of(pid)) {
+    const std::uint64_t bytes = status_bytes_in(fmt::format("/proc/{}/task/{}", pid, thread), name);
+    if (bytes > 0) return bytes;
   }
   return 0;
 }
@@ -70,17 +79,24 @@ std::uint64_t largest_below(pid_t pid, const char* name) {
 }
 
 bool forget_peak(pid_t pid) {
-  std::ofstream file(fmt::format("/proc/{}/clear_refs", pid));
-  file << "5" << std::flush;
+  bool good = true;
+  // All threads have one peak, and the first may have ended.
+  for (const pid_t thread : threads_of(pid)) {
+    std::ofstream file(fmt::format("/proc/{}/task/{}/clear_refs", pid, thread));
+    file << "5" << std::flush;
+    good = good && file.good();
+  }
   // One that has ended has no peak any more.
-  return file.good() || status_bytes_of(pid, "VmRSS:") == 0;
+  return good || status_bytes_of(pid, "VmRSS:") == 0;
 }
 
 // Peaks count from here. Without this a process that was large once would seem so for ever.
 void forget_peaks_below(pid_t pid) {
   for (const pid_t child : children_of(pid)) {
     if (!forget_peak(child)) {
-      throw EnvironmentError("the memory of a serving adapter cannot be measured here (/proc/PID/clear_refs)");
+      throw EnvironmentError(
+          "the memory of one question to a serving adapter cannot be measured (/proc/PID/clear_refs): the process is "
+          "not dumpable, belongs to another user, or the kernel lacks it; use --one-shot");
     }
     for_each_below(child, forget_peak);
   }

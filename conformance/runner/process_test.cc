@@ -188,6 +188,26 @@ TEST_F(ProcessTest, EndsDaemonsOfAKilledKeeper) {
   EXPECT_FALSE(is_alive(child));
 }
 
+// A daemon that lowers the limit by which it is marked; any user may.
+TEST_F(ProcessTest, EndsDaemonsThatChangeTheirMark) {
+  const ProcessResult result = python(
+      "import os, resource, signal, subprocess, sys\n"
+      "keeper = os.getppid()\n"
+      "if os.fork() == 0:\n"
+      "  os.setsid()\n"
+      "  limit = resource.getrlimit(10)[1] - 1\n"  // RLIMIT_LOCKS
+      "  resource.setrlimit(10, (limit, limit))\n"
+      "  print(os.getpid(), flush=True)\n"
+      "  os.kill(keeper, signal.SIGKILL)\n"
+      "  os.execv('/bin/sleep', ['sleep', '600'])\n"
+      "os.wait()\n");
+  EXPECT_EQ(result.end, ProcessEnd::kLost);
+  const pid_t daemon = std::stoi(result.stdout_text);
+  EXPECT_FALSE(is_alive(daemon));
+  ::kill(daemon, SIGKILL);
+  ::waitpid(daemon, nullptr, 0);
+}
+
 // A forged notice ends the run at once, so that the keeper may live to tell how the program was killed.
 bool is_lost_or_killed(const ProcessResult& result) {
   return result.end == ProcessEnd::kLost || result.end == ProcessEnd::kSignaled;
@@ -559,6 +579,62 @@ TEST_F(ProcessTest, ServerMemoryIsThatOfOneQuestion) {
   const ProcessResult small = server.exchange("1", {});
   EXPECT_THAT(small.rss_peak_bytes, Lt(150u << 20));
   EXPECT_EQ(server.exchange("300", {.rss_max_bytes = 200u << 20}).end, ProcessEnd::kMemoryBroken);
+}
+
+// Serves from a second thread, which has descriptors of its own, while the first one ends.
+const std::string kServesFromAThread =
+    "import ctypes, os, sys, tempfile, threading, time\n"
+    "libc = ctypes.CDLL(None, use_errno=True)\n"
+    "def serve():\n"
+    "  libc.unshare(0x400)\n"  // CLONE_FILES
+    "  time.sleep(0.2)\n"
+    "  for line in sys.stdin:\n"
+    "    take(int(line) << 20)\n"
+    "    print('ok', flush=True)\n"
+    "  os._exit(0)\n"
+    "threading.Thread(target=serve).start()\n"
+    "libc.pthread_exit(None)\n";
+
+TEST_F(ProcessTest, ServerMemoryIsSeenWithoutItsFirstThread) {
+  Server server({python_program(), "-Ic", "def take(size):\n  x = b'1' * size\n  del x\n" + kServesFromAThread},
+                kNotCancelled);
+  EXPECT_EQ(server.exchange("1", {}).end, ProcessEnd::kAnswered);
+  EXPECT_GT(server.rss_bytes(), 1u << 20);
+  EXPECT_GT(server.exchange("200", {}).rss_peak_bytes, 200u << 20);
+  EXPECT_THAT(server.exchange("1", {}).rss_peak_bytes, Lt(150u << 20)) << "the peak was not forgotten";
+  EXPECT_EQ(server.exchange("300", {.rss_max_bytes = 200u << 20}).end, ProcessEnd::kMemoryBroken);
+}
+
+TEST_F(ProcessTest, ServerDiskIsSeenInEachThread) {
+  Server server({python_program(), "-Ic",
+                 "def take(size):\n  global x\n  x = tempfile.TemporaryFile()\n  x.write(bytes(size))\n"
+                 "  x.flush(); os.fsync(x.fileno())\n" +
+                     kServesFromAThread},
+                kNotCancelled);
+  EXPECT_EQ(server.exchange("1", {.disk_max_bytes = kDisk}).end, ProcessEnd::kAnswered);
+  EXPECT_EQ(server.exchange("64", {.disk_max_bytes = kDisk}).end, ProcessEnd::kDiskBroken);
+}
+
+// Its peak cannot be forgotten, which takes the rights of root.
+TEST_F(ProcessTest, ServerThatIsNotDumpableIsToBeAskedOneShot) {
+  const auto ask = [] {
+    // What this process may do as another user is the question.
+    if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) std::_Exit(1);
+    try {
+      Server server({python_program(), "-Ic",
+                     "import ctypes, sys\n"
+                     "ctypes.CDLL(None).prctl(4, 0)\n"  // PR_SET_DUMPABLE
+                     "for line in sys.stdin: print('ok', flush=True)\n"},
+                    kNotCancelled);
+      server.exchange("", {});
+      server.exchange("", {});
+    } catch (const EnvironmentError& error) {
+      std::fputs(error.what(), stderr);
+      std::_Exit(3);
+    }
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(ask(), ::testing::ExitedWithCode(3), "use --one-shot");
 }
 
 TEST_F(ProcessTest, ServerOutputIsLimited) {

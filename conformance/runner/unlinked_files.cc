@@ -2,6 +2,7 @@
 #include "runner/unlinked_files.h"
 
 #include <dirent.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,7 +49,10 @@ void add_unlinked_of(const std::string& process, Files& files) {
 
 std::uint64_t unlinked_bytes_below(pid_t pid) {
   Files files;
-  for_each_below(pid, [&](pid_t each) { add_unlinked_of(std::to_string(each), files); });
+  for_each_below(pid, [&](pid_t each) {
+    // A thread may have descriptors of its own, and the first one may have ended.
+    for (const pid_t thread : threads_of(each)) add_unlinked_of(fmt::format("{}/task/{}", each, thread), files);
+  });
   if (files.empty()) return 0;
   // A shell's here-document, for example, that programs inherit from this process.
   Files own;

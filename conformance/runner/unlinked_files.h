@@ -9,10 +9,11 @@
 
 namespace tzmark::conformance {
 
-// Bytes on disk of the files without a name that the processes below this one have open, each file once, wherever it
-// is. Files in memory (memfd, /dev/shm) and those that this process has open itself do not count, nor does what only a
-// mapping keeps: it counts as memory. What starts, ends or is opened meanwhile may be missed, and so are processes
-// whose descriptors this user may not list.
+// Bytes on disk of the files without a name that a thread of the processes below this one has open, each file once,
+// wherever it is. Files in memory (memfd, /dev/shm) and those that this process has open itself do not count. Nor does
+// what only a mapping keeps, unless its pages are resident, as memory: to list the mappings of a process at each look
+// takes too long. What starts, ends or is opened meanwhile may be missed, and so are processes whose descriptors this
+// user may not list.
 std::uint64_t unlinked_bytes_below(pid_t pid);
 
 }  // namespace tzmark::conformance
