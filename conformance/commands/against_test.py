@@ -62,6 +62,26 @@ class Against(unittest.TestCase):
         jsonschema.Draft202012Validator(SCHEMA).validate(result)
         return result
 
+    def test_what_the_first_changes_the_second_does_not_see(self) -> None:
+        """The first changes the file through a mapping, which changes no time of a file in memory."""
+        changing = self.folder / "changing.py"
+        changing.write_text(
+            "import mmap, subprocess, sys\n"
+            f"done = subprocess.run([{str(MODEL)!r}, *sys.argv[1:]])\n"
+            "if sys.argv[1] in ('decode', 'verify'):\n"
+            "    with open(sys.argv[2], 'r+b') as file, mmap.mmap(file.fileno(), 0) as memory:\n"
+            "        memory[-1] ^= 255\n"
+            "sys.exit(done.returncode)\n"
+        )
+        result = subprocess.run(
+            [CONFORM, "--one-shot", "--only", "hash-only-*", "--against", ADAPTER]
+            + ["--adapter", shlex.join([sys.executable, str(changing)])],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "TMPDIR": "/dev/shm"},
+        )
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
     def test_one_that_leaves_rules_out(self) -> None:
         rules = ("TZR-HSH-005", "TZR-IDX-006")
         other = shlex.join([str(MODEL), *(f"--without={rule}" for rule in rules)])

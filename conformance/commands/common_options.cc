@@ -121,12 +121,11 @@ void add_run_options(CLI::App& app, RunOptions& options, const char* seed_text) 
   add_json_option(app, options.json_file);
 }
 
-void check_input_modes(const InputModeOptions& input, const std::atomic<bool>& cancelled,
-                       const std::optional<fs::path>& folder) {
+void check_input_modes(const InputModeOptions& input, const std::atomic<bool>& cancelled) {
   if (std::ranges::find(input.modes, InputMode::kReadOnly) == input.modes.end()) return;
   // Where files to ask about are put.
   const ScratchFolder temporary;
-  std::vector<std::string> command = read_only_prefix(input, folder.value_or(temporary.path()));
+  std::vector<std::string> command = read_only_prefix(input, temporary.path());
   command.push_back("true");
   const ProcessResult process = run_process(command, {}, cancelled);
   if (process.end == ProcessEnd::kExited && process.exit_status == 0) return;

@@ -84,10 +84,8 @@ struct RunOptions {
 
 void add_run_options(CLI::App& app, RunOptions& options, const char* seed_text);
 
-// Throws UnavailableError if this machine does not support one of the input modes. folder: of the file to ask about, if
-// it is not a temporary one.
-void check_input_modes(const InputModeOptions& input, const std::atomic<bool>& cancelled,
-                       const std::optional<std::filesystem::path>& folder = std::nullopt);
+// Throws UnavailableError if this machine does not support one of the input modes.
+void check_input_modes(const InputModeOptions& input, const std::atomic<bool>& cancelled);
 
 // Throws as load_manifest does.
 Manifest load_corpus(const std::string& corpus, const std::filesystem::path& prefix);

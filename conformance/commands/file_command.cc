@@ -277,7 +277,7 @@ int run_on_file(const FileArguments& arguments, const RunOptions& run, const fs:
   std::vector<std::string> inputs = run.input_files(verdict.manifest);
   inputs.insert(inputs.end(), {arguments.file, arguments.key_file, arguments.passphrase_file});
   check_output_files({run.json_file}, inputs);
-  check_input_modes(input, cancelled, verdict.manifest.directory);
+  check_input_modes(input, cancelled);
   const Adapter adapter = run.adapter.start(prefix, cancelled);
   SuiteOptions options;
   options.limits = run.limits;

@@ -11,7 +11,6 @@
 #include "mutation/assess.h"
 #include "mutation/minimize.h"
 #include "runner/difference.h"
-#include "runner/sha256.h"
 #include "runner/staged_file.h"
 #include "runner/workers.h"
 
@@ -47,20 +46,19 @@ class Asking {
   void stage_file(model::Bytes bytes) {
     bytes_ = bytes;
     // Another name for each, for implementations that remember what they read.
-    file_.emplace(stage_.folder(), bytes_, ".tensors");
-    watched_.emplace(file_->path(), sha256_of(bytes_));
+    file_.emplace(bytes_, ".tensors");
   }
 
   // Nothing if the input mode cannot be had for this implementation.
   std::optional<Answered> ask(const Adapter& adapter, const Way& way, const FileSecret& secret) {
     Feed feed;
     feed.bytes = bytes_;
-    // The other implementation may have changed it.
-    if (!watched_->is_as_before()) stage_file(bytes_);
-    Question question{way.command, file_->path(), {}, secret.key_hex, secret.passphrase, nullptr};
+    Question question{way.command, file_->path(), {}, file_->folder(), secret.key_hex, secret.passphrase, nullptr};
     if (way.command == Command::kStream) question.feed = &feed;
     const Limits limits = options_.limits.over(limits_for_file(bytes_.size()));
-    const Step step = stage_.ask(way.mode, question, stage_.folder(), bytes_, adapter, limits);
+    const Step step = stage_.ask(way.mode, question, bytes_, adapter, limits);
+    // The next question is about the same file.
+    if (step.changed_file) stage_file(bytes_);
     if (!step.untried.empty()) {
       untried_.emplace(way.mode, fmt::format("{}: {}", adapter.profile().name, step.untried));
       return std::nullopt;
@@ -77,7 +75,6 @@ class Asking {
   const AgainstOptions& options_;
   Stage stage_;
   std::optional<StagedFile> file_;
-  std::optional<WatchedFile> watched_;
   model::Bytes bytes_;
   std::map<InputMode, std::string> untried_;
 };

@@ -7,7 +7,7 @@
 #include "model/text.h"
 #include "mutation/assess.h"
 #include "runner/explain.h"
-#include "runner/scratch_file.h"
+#include "runner/staged_file.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
@@ -62,12 +62,13 @@ class Inquiry {
 
   std::optional<Failure> ask(Command command) {
     if (!adapter_->profile().has(command) || excuse(assessment_.item, adapter_->profile())) return std::nullopt;
-    if (!scratch_) scratch_.emplace(model::text_of(file_));
+    const StagedFile staged(file_, ".tensors");
     Feed feed;
     feed.bytes = file_;
-    Question question{command, scratch_->path(), {}, secret_->key_hex, secret_->passphrase, nullptr};
+    Question question{command, staged.path(), {}, staged.folder(), secret_->key_hex, secret_->passphrase, nullptr};
     if (command == Command::kStream) question.feed = &feed;
     Step step = adapter_->ask(question, limits_->over(limits_for_file(file_.size(), secret_->passphrase.has_value())));
+    step.changed_file = !holds(staged.path(), file_);
     judge_step(assessment_.item, assessment_.expected, adapter_->profile(), step);
     if (!is_failure(step.outcome)) return std::nullopt;
     return Failure{command,    step.outcome, rule(command), sign_of(step), {broken().begin(), broken().end()},
@@ -80,7 +81,6 @@ class Inquiry {
   const FileSecret* secret_;
   const LimitOverrides* limits_;
   Assessment assessment_;
-  std::optional<ScratchFile> scratch_;
 };
 
 }  // namespace

@@ -73,25 +73,23 @@ class Asker {
  private:
   void ask_in_all_modes(Trial& trial) {
     const auto& bytes = trial.mutated.bytes;
-    const StagedFile file(stage_.folder(), bytes, ".tensors");
-    WatchedFile watched(file.path(), sha256_of(bytes));
+    const StagedFile file(bytes, ".tensors");
     for (const InputMode mode : options_->suite.input.modes) {
       for (const Command command : commands_in(mode, adapter_->profile())) {
         if (command == Command::kStream) continue;
-        ask(command, mode, file.path(), watched, trial);
+        ask(command, mode, file, trial);
         // An answer about a changed file says nothing about this one.
-        if (!watched.is_as_before()) return;
+        if (trial.steps.back().changed_file) return;
       }
     }
   }
 
-  void ask(Command command, InputMode mode, const std::filesystem::path& file, WatchedFile& watched, Trial& trial) {
+  void ask(Command command, InputMode mode, const StagedFile& file, Trial& trial) {
     const Case& item = trial.assessment.item;
     const auto& bytes = trial.mutated.bytes;
-    const Question question{command, file, {}, item.key_hex, item.passphrase};
-    Step step = stage_.ask(mode, question, stage_.folder(), bytes, *adapter_, item.limits);
+    const Question question{command, file.path(), {}, file.folder(), item.key_hex, item.passphrase};
+    Step step = stage_.ask(mode, question, bytes, *adapter_, item.limits);
     judge_step(item, trial.assessment.expected, adapter_->profile(), step);
-    if (!watched.is_as_before()) judge_changed_file(step);
     if (is_failure(step.outcome)) step.explanation = explain(item, step, bytes, trial.assessment.description);
     step.answer.document = Json();
     std::string().swap(step.process.stdout_text);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -88,19 +89,24 @@ std::uint64_t size_of(const Question& question) {
   if (question.feed) return question.feed->bytes.size();
   // The data of encode is next to the specification. A FIFO has no size.
   if (question.command == Command::kEncode) {
-    return std::min(disk_bytes_below(question.out.parent_path(), kFileMaxBytes), kFileMaxBytes);
+    return std::min(disk_bytes_below(question.folder, kFileMaxBytes), kFileMaxBytes);
   }
   std::error_code none;
   const std::uintmax_t bytes = std::filesystem::file_size(question.file, none);
   return none ? 0 : bytes;
 }
 
+// No limit where it is larger than any number.
+std::uint64_t sum_or_max(std::uint64_t a, std::uint64_t b) {
+  return a + std::min(b, std::numeric_limits<std::uint64_t>::max() - a);
+}
+
 ProcessLimits process_limits(const Question& question, const Limits& limits, std::chrono::nanoseconds idle_elapsed,
                              std::uint64_t idle_rss_bytes) {
   return {.elapsed_max = idle_elapsed + limits.elapsed_max,
-          .rss_max_bytes = idle_rss_bytes + limits.memory_max_bytes,
+          .rss_max_bytes = sum_or_max(idle_rss_bytes, limits.memory_max_bytes),
           .disk_max_bytes = limits.disk_max_bytes + size_of(question),
-          .out_folder = question.out.parent_path()};
+          .out_folder = question.folder};
 }
 
 // The system reuses ids of threads that ended; another thread would find a service that is dying.

@@ -102,9 +102,10 @@ Step AskedAgain::repeat(const Asked& asked, RandomValues& random_values) {
     return run_encode_case(manifest_, item, adapter_, limits, std::nullopt, random_values);
   }
   const std::vector<std::byte> content = read_case_file(manifest_, item);
-  const StagedFile file(stage_.folder(), content, suffix_of(item));
-  return stage_.ask(asked.mode, question_of(file.path(), item, asked.command), stage_.folder(), content, adapter_,
-                    limits);
+  const StagedFile file(content, suffix_of(item));
+  Question question = question_of(file.path(), item, asked.command);
+  question.folder = file.folder();
+  return stage_.ask(asked.mode, std::move(question), content, adapter_, limits);
 }
 
 OnlyAfterEarlier AskedAgain::find_sequence(const std::vector<Asked>& earlier, const Case& item, const Step& step,

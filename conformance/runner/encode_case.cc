@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <system_error>
+#include <vector>
 
+#include "model/text.h"
 #include "runner/errors.h"
 #include "runner/explain.h"
 #include "runner/file_content.h"
@@ -20,6 +22,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kLowestVersionRule = "TZR-HDR-006";
 constexpr std::string_view kNonceRule = "TZR-CRY-020";
 constexpr std::string_view kSaltRule = "TZR-CRY-022";
+
+constexpr const char* kOutName = "out.tensors";
 
 // What a file may have besides its data: room in the index, headers, MACs, gaps.
 constexpr std::uint64_t kOverheadMaxBytes = 64u << 20;
@@ -68,21 +72,20 @@ Json specification_of(const Manifest& manifest, const Case& item) {
   }
 }
 
-// Copies what an adapter wrote next to its specification, for people. The adapter itself worked in a place that does
-// not tell it the case.
-void keep(const Json& specification, const fs::path& out, const fs::path& to) {
+// Writes what an adapter wrote next to its specification, for people, if it was a file to judge. The adapter itself
+// worked in a place that does not tell it the case.
+void keep(const Json& specification, const std::optional<std::vector<std::byte>>& written, const fs::path& to) {
   const ScratchFolder folder(to);
   write_specification(specification, folder.path());
-  const fs::path kept = folder.path() / out.filename();
+  const fs::path kept = folder.path() / kOutName;
+  if (written) {
+    write_file(kept, model::text_of(*written));
+    return;
+  }
   std::error_code error;
   // An earlier run has written it. A directory of this name is not ours to empty.
   fs::remove(kept, error);
   if (error) throw EnvironmentError(fmt::format("{}: cannot be removed: {}", kept.string(), error.message()));
-  // Only a file: a FIFO in its place would not end.
-  if (fs::is_regular_file(fs::symlink_status(out, error))) fs::copy_file(out, kept, error);
-  if (error && error != std::errc::no_such_file_or_directory) {
-    throw EnvironmentError(fmt::format("{}: {}", kept.string(), error.message()));
-  }
 }
 
 }  // namespace
@@ -106,30 +109,33 @@ Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& 
   const Json specification = specification_of(manifest, item);
   const Question question = {.command = Command::kEncode,
                              .file = write_specification(specification, folder.path()),
-                             .out = folder.path() / "out.tensors",
+                             .out = folder.path() / kOutName,
+                             .folder = folder.path(),
                              .key_hex = item.key_hex,
                              .passphrase = item.passphrase,
                              .feed = nullptr};
   Step step = adapter.ask(question, limits);
-  if (kept) keep(specification, question.out, *kept / item.id);
   const std::optional<Json> expected = expected_of(item);
-  if (fs::symlink_status(question.out).type() == fs::file_type::not_found) {
-    judge_encode_step(item, expected, adapter.profile(), nullptr, step);
-    return step;
-  }
-  std::vector<std::byte> content;
+  std::error_code none;
+  const bool is_written = fs::symlink_status(question.out, none).type() != fs::file_type::not_found;
+  std::optional<std::vector<std::byte>> content;
   model::Description description;
   try {
-    content = read_file(question.out, data_bytes_of(specification) + kOverheadMaxBytes);
-    description = describe_written(content, item, specification);
-    check_random_values(content, item, random, description);
-    step.written = {content.size(), sha256_of(content)};
+    if (is_written) content = read_file(question.out, data_bytes_of(specification) + kOverheadMaxBytes);
   } catch (const EnvironmentError& error) {
     // Whatever the adapter left under that name is its own fault.
     description.defects.push_back({"TZR-HDR-001", std::nullopt, error.what(), model::Defect::Kind::kStructure});
   }
-  judge_encode_step(item, expected, adapter.profile(), &description, step);
-  if (is_failure(step.outcome)) step.explanation = explain(item, step, content, description);
+  if (kept) keep(specification, content, *kept / item.id);
+  if (content) {
+    description = describe_written(*content, item, specification);
+    check_random_values(*content, item, random, description);
+    step.written = {content->size(), sha256_of(*content)};
+  }
+  judge_encode_step(item, expected, adapter.profile(), is_written ? &description : nullptr, step);
+  if (is_written && is_failure(step.outcome)) {
+    step.explanation = explain(item, step, content.value_or(std::vector<std::byte>()), description);
+  }
   return step;
 }
 

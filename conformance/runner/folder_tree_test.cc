@@ -13,12 +13,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "runner/errors.h"
 #include "runner/scratch_file.h"
 #include "runner/scratch_folder.h"
+#include "runner/staged_file.h"
 #include "testing/test_corpus.h"
 
 namespace tzmark::conformance {
@@ -189,6 +192,29 @@ TEST(ScratchFolder, HasAnAbsolutePath) {
     EXPECT_TRUE(fs::equivalent(folder.path().parent_path(), place.directory()));
   }
   before ? ::setenv("TMPDIR", restored.c_str(), 1) : ::unsetenv("TMPDIR");
+}
+
+// The next file gets the folder, unless something is left there or it is not as it was.
+TEST(StagedFile, IsAloneInItsFolder) {
+  const auto next_folder = [](const std::function<void(const fs::path&)>& change) {
+    const StagedFile file({}, ".tensors");
+    EXPECT_EQ(std::distance(fs::directory_iterator(file.folder()), {}), 1);
+    change(file.folder());
+    return file.folder();
+  };
+  const fs::path first = next_folder([](const fs::path&) {});
+  EXPECT_EQ(next_folder([](const fs::path& folder) { std::ofstream(folder / "left") << "x"; }), first);
+  EXPECT_FALSE(fs::exists(first));
+  const fs::path second = next_folder([](const fs::path& folder) { fs::permissions(folder, fs::perms::all); });
+  EXPECT_NE(second, first);
+  EXPECT_FALSE(fs::exists(second));
+  const fs::path third = next_folder([](const fs::path& folder) {
+    fs::rename(folder, folder.string() + "-moved");
+    fs::create_directory(folder);
+  });
+  EXPECT_NE(next_folder([](const fs::path&) {}), third);
+  fs::remove_all(third);
+  fs::remove_all(third.string() + "-moved");
 }
 
 TEST(ScratchFolder, SurvivesAFullStderr) {

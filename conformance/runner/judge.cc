@@ -162,18 +162,16 @@ void judge_step(const Case& item, const std::optional<Json>& expected, const Pro
     step.outcome = Outcome::kSkipped;
     step.reason = step.untried;
   }
+  // A failure above these is worse, or says as much.
+  if (step.changed_file && step.outcome >= Outcome::kAcceptedInvalid) {
+    step.outcome = Outcome::kWrongData;
+    step.reason = "changed or removed the file";
+  }
   step.reason = one_line(step.reason, kReasonMaxBytes);
 }
 
 bool is_untried(const Step& step) {
   return step.outcome == Outcome::kSkipped && !step.untried.empty() && step.answer.kind != AnswerKind::kUnsupported;
-}
-
-void judge_changed_file(Step& step) {
-  // Any other failure is worse, or says as much.
-  if (step.outcome < Outcome::kAcceptedInvalid) return;
-  step.outcome = Outcome::kWrongData;
-  step.reason = "changed or removed the file";
 }
 
 void judge_end_after_answer(const ProcessResult& end, Step& step) {

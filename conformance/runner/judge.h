@@ -86,16 +86,14 @@ struct Step {
   std::optional<bool> fails_afresh;            // of failures: whether a fresh process shows it, if one was asked
   std::optional<OnlyAfterEarlier> only_after;  // of failures that a fresh process does not show
   bool cites_other_rule = false;               // rejected correctly, but for a rule that is not one of the case's
+  bool changed_file = false;                   // or removed it
 };
 
-// Fills the judgement of a step whose command, process and answer are set.
+// Fills the judgement of a step whose command, process and answer are set, and whether it changed its file.
 void judge_step(const Case& item, const std::optional<Json>& expected, const Profile& profile, Step& step);
 
 // Whether the input mode could not be had for this program, so that the step says nothing.
 bool is_untried(const Step& step);
-
-// Turns a step that changed or removed its file into a failure.
-void judge_changed_file(Step& step);
 
 // Turns a step into a crash whose process answered and then ended other than with exit status 0.
 void judge_end_after_answer(const ProcessResult& end, Step& step);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <stdexcept>
@@ -18,6 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr int kSchemaVersion = 1;
 constexpr const char* kManifestName = "manifest.json";
+constexpr const char* kRulesName = "rules.json";
 
 constexpr std::array<std::string_view, 6> kVerdictNames = {
     "valid", "malformed", "invalid", "authentication-failure", "integrity-failure", "implementation-defined"};
@@ -38,6 +40,15 @@ fs::path parse_path(const std::string& text) {
   return path;
 }
 
+// An id names the folder of --keep, and a line of text reports.
+std::string parse_id(const std::string& text) {
+  const auto is_bad = [](unsigned char c) { return c == '/' || c < ' ' || c == 0x7f; };
+  if (text.empty() || text == "." || text == ".." || std::ranges::any_of(text, is_bad)) {
+    throw EnvironmentError(fmt::format("the id '{}' is not a file name", one_line(text, 100)));
+  }
+  return text;
+}
+
 template <typename T>
 std::optional<T> optional_field(const Json& entry, const char* name) {
   const auto found = entry.find(name);
@@ -47,7 +58,7 @@ std::optional<T> optional_field(const Json& entry, const char* name) {
 
 Case parse_case(const Json& entry, Operation operation) {
   Case item;
-  item.id = entry.at("id").get<std::string>();
+  item.id = parse_id(entry.at("id").get<std::string>());
   item.operation = operation;
   item.path = parse_path(entry.at(operation == Operation::kRead ? "path" : "spec").get<std::string>());
   item.sha256 = entry.at("sha256").get<std::string>();
@@ -182,7 +193,10 @@ Manifest load_manifest(const fs::path& directory) {
   };
   add(document["cases"], Operation::kRead);
   if (document.contains("encode_cases")) add(document["encode_cases"], Operation::kEncode);
-  if (const fs::path rules = directory / "rules.json"; fs::exists(rules)) manifest.rules = load_rules(rules);
+  if (const fs::path rules = directory / kRulesName; fs::exists(rules)) {
+    manifest.rules_sha256 = sha256_of_file(rules);
+    manifest.rules = load_rules(rules);
+  }
   return manifest;
 }
 
@@ -212,11 +226,15 @@ std::optional<Json> expected_of(const Case& item) {
 }
 
 void check_unchanged(const Manifest& manifest, const std::vector<Case>& cases) {
-  const fs::path path = manifest.directory / kManifestName;
-  if (sha256_of_file(path) != manifest.sha256) {
+  const auto check = [&](const char* name, const std::string& sha256) {
+    const fs::path path = manifest.directory / name;
+    if ((fs::exists(path) ? sha256_of_file(path) : "") == sha256) return;
     throw EnvironmentError(fmt::format("{} was changed during the run: restore the corpus", path.string()));
-  }
+  };
+  check(kManifestName, manifest.sha256);
+  check(kRulesName, manifest.rules_sha256);
   for (const Case& item : cases) {
+    read_case_file(manifest, item);
     if (item.expected) read_expected(manifest, item);
   }
 }

@@ -95,14 +95,15 @@ struct Rule {
 struct Manifest {
   std::filesystem::path directory;  // of the corpus, absolute
   std::string sha256;               // of manifest.json itself
+  std::string rules_sha256;         // of rules.json; empty if there is none
   std::vector<Case> cases;          // first those that read
   std::map<std::string, Rule> rules;
   std::map<std::string, OpenChoice> open_choices;
 };
 
 // Reads DIRECTORY/manifest.json, and DIRECTORY/rules.json if it is there. Throws EnvironmentError if a file is missing,
-// not JSON, or lacks something; two cases of one id, paths that lead out of the corpus, and choices that the manifest
-// does not describe are refused too.
+// not JSON, or lacks something; two cases of one id, ids that are no file names, paths that lead out of the corpus, and
+// choices that the manifest does not describe are refused too.
 Manifest load_manifest(const std::filesystem::path& directory);
 
 // The members "layout" to "why" of a case, as the manifest and results have them.
@@ -119,7 +120,7 @@ void load_expected(const Manifest& manifest, std::vector<Case>& cases);
 // REQUIRES: load_expected has read it.
 std::optional<Json> expected_of(const Case& item);
 
-// Throws EnvironmentError if the manifest, or the expected answer of one of these cases, is no longer what was read.
+// Throws EnvironmentError if the manifest, its rules, or a file of one of these cases is no longer what was read.
 void check_unchanged(const Manifest& manifest, const std::vector<Case>& cases);
 
 }  // namespace tzmark::conformance

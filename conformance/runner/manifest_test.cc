@@ -89,6 +89,23 @@ TEST(Manifest, FindsAChangedExpectation) {
   EXPECT_THAT(failure_of(corpus), HasSubstr("one.json has SHA-256"));
 }
 
+// At the end of a run, whether an adapter was asked about the case or not.
+TEST(Manifest, FindsFilesThatWereChangedMeanwhile) {
+  for (const char* const changed : {"one.bin", "two.spec.json", "rules.json"}) {
+    TestCorpus corpus;
+    corpus.add("one", "invalid");
+    corpus.add_encode("two", "valid", nullptr);
+    corpus.write("rules.json", R"({"rules": {}})");
+    corpus.save();
+    const Manifest manifest = load_manifest(corpus.directory());
+    EXPECT_NO_THROW(check_unchanged(manifest, manifest.cases));
+    corpus.write(changed, "{}");
+    EXPECT_THROW(check_unchanged(manifest, manifest.cases), EnvironmentError) << changed;
+    std::filesystem::remove(corpus.directory() / changed);
+    EXPECT_THROW(check_unchanged(manifest, manifest.cases), EnvironmentError) << changed;
+  }
+}
+
 TEST(Manifest, FindsThatItWasChangedItself) {
   TestCorpus corpus;
   corpus.add("one", "valid");
@@ -117,6 +134,9 @@ TEST(Manifest, RefusesWhatItCannotUse) {
       {"no cases", [](TestCorpus& corpus, Json&) { corpus.manifest().erase("cases"); }, "no list of cases"},
       {"another schema", [](TestCorpus& corpus, Json&) { corpus.manifest()["schema_version"] = 2; }, "schema_version"},
       {"no id", [](TestCorpus&, Json& entry) { entry.erase("id"); }, "key 'id' not found"},
+      {"id upwards", [](TestCorpus&, Json& entry) { entry["id"] = "../../x"; }, "the id '../../x' is not a file name"},
+      {"id of dots", [](TestCorpus&, Json& entry) { entry["id"] = ".."; }, "is not a file name"},
+      {"id of two lines", [](TestCorpus&, Json& entry) { entry["id"] = "a\nb"; }, "the id 'a b' is not a file name"},
       {"wrong type", [](TestCorpus&, Json& entry) { entry["rules"] = "TZR-HDR-002"; }, "must be array"},
       {"unknown verdict", [](TestCorpus&, Json& entry) { entry["verdict"] = "fine"; }, "unknown verdict 'fine'"},
       {"absolute path", [](TestCorpus&, Json& entry) { entry["path"] = "/etc/passwd"; }, "not a path below"},

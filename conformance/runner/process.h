@@ -36,7 +36,7 @@ struct ProcessLimits {
   std::uint64_t rss_max_bytes = std::numeric_limits<std::uint64_t>::max();
   // What the temporary folder, out_folder (folder_tree.h) and the files without a name (unlinked_files.h) may grow by.
   std::uint64_t disk_max_bytes = std::numeric_limits<std::uint64_t>::max();
-  std::filesystem::path out_folder = {};  // where else it is asked to write; empty if nowhere
+  std::filesystem::path out_folder = {};  // of the files that it is asked about; empty if it is not to count
   std::size_t stdout_max_bytes = 64u << 20;
   std::size_t stderr_tail_max_bytes = 64u << 10;
 };

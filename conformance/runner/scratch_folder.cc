@@ -2,6 +2,7 @@
 #include "runner/scratch_folder.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <system_error>
 
@@ -30,6 +31,15 @@ ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) {
   } catch (const std::system_error& error) {
     throw EnvironmentError(error.what());
   }
+}
+
+bool ScratchFolder::is_as_made() const {
+  struct stat own {
+  }, named{};
+  if (!made_ || ::fstat(made_->get(), &own) != 0 || ::lstat(path_.c_str(), &named) != 0) return false;
+  std::error_code error;
+  return own.st_dev == named.st_dev && own.st_ino == named.st_ino && (own.st_mode & ACCESSPERMS) == S_IRWXU &&
+         fs::is_empty(path_, error) && !error;
 }
 
 ScratchFolder::~ScratchFolder() {

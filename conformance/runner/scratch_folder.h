@@ -26,6 +26,9 @@ class ScratchFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
+  // Whether a temporary folder still has its name and its permissions, and is empty.
+  bool is_as_made() const;
+
  private:
   std::filesystem::path path_;
   std::optional<MadeDirectory> made_;  // none if it is kept

@@ -5,17 +5,17 @@
 #include <sys/stat.h>
 
 #include <array>
-#include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <fstream>
 
+#include "model/text.h"
 #include "runner/command_line.h"
 #include "runner/errors.h"
 #include "runner/fifo.h"
 #include "runner/file_content.h"
 #include "runner/odd_sizes.h"
 #include "runner/preload.h"
+#include "runner/staged_file.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -67,9 +67,8 @@ SharedCounts Stage::counts() const {
 
 void Stage::shorten(const fs::path& name) {
   struct stat status {};
-  if (::stat(name.c_str(), &status) != 0) {
-    throw EnvironmentError(fmt::format("{}: {}", name.string(), std::strerror(errno)));
-  }
+  // If an earlier question has removed it, the look after this one tells.
+  if (::stat(name.c_str(), &status) != 0) return;
   const std::array<std::uint64_t, 2> identity = {status.st_dev, status.st_ino};
   std::fstream file(count_file_.path(), std::ios::binary | std::ios::in | std::ios::out);
   file.seekp(offsetof(SharedCounts, device));
@@ -77,29 +76,44 @@ void Stage::shorten(const fs::path& name) {
   if (!file) throw EnvironmentError(fmt::format("{}: cannot be written", count_file_.path().string()));
 }
 
-Step Stage::ask(InputMode mode, Question question, const fs::path& root, std::span<const std::byte> content,
-                const Adapter& adapter, const Limits& limits) {
+Step Stage::ask(InputMode mode, Question question, std::span<const std::byte> content, const Adapter& adapter,
+                const Limits& limits) {
   const bool streamed = question.command == Command::kStream;
-  const auto ask = [&] {
+  const auto ask_about = [&](std::span<const std::byte> whole) {
     Step step = adapter.ask(question, limits);
     step.mode = mode;
+    step.changed_file = !holds(question.file, whole);
     return step;
   };
+  const auto ask = [&] { return ask_about(content); };
   if (mode == InputMode::kPipe && !streamed) {
     const ScratchFolder folder;
     const Fifo fifo(folder.path() / question.file.filename(), content);
+    question.folder = folder.path();
     question.file = fifo.path();
-    return ask();
+    Step step = adapter.ask(question, limits);
+    step.mode = mode;
+    return step;
   }
   if (mode == InputMode::kOffset) {
     const ScratchFolder folder;
     const Room room = room_around(options_.seed, content.size());
+    const std::string whole = padded(room, content);
+    question.folder = folder.path();
     question.file = folder.path() / question.file.filename();
     question.part = FileRange{.offset = room.before_bytes, .length = content.size()};
-    write_file(question.file, padded(room, content));
-    return ask();
+    write_file(question.file, whole);
+    return ask_about(std::as_bytes(std::span(whole)));
   }
-  if (mode == InputMode::kReadOnly) question.prefix = read_only_prefix(options_, root);
+  if (mode == InputMode::kReadOnly) {
+    question.folder.clear();
+    question.prefix = read_only_prefix(options_, read_only_folder_.path());
+    question.file = read_only_folder_.path() / question.file.filename();
+    write_file(question.file, model::text_of(content));
+    Step step = ask();
+    fs::remove(question.file);
+    return step;
+  }
   if (mode != InputMode::kShortReads) return ask();
   if (streamed) {
     Feed feed = *question.feed;
@@ -131,7 +145,7 @@ std::string input_shell_command(InputMode mode, Question question, const Manifes
   const bool streamed = question.command == Command::kStream;
   if (mode == InputMode::kReadOnly) question.prefix = read_only_prefix(options, manifest.directory);
   // Fixed names, so that a debugger can be restarted with the same command.
-  const fs::path folder = fs::temp_directory_path() / "tzmark-repro" / name_of(mode);
+  const fs::path folder = temporary_folder() / "tzmark-repro" / name_of(mode);
   if (mode == InputMode::kShortReads && !streamed) {
     fs::path library = short_reads_library(options);
     std::string make;

@@ -43,13 +43,10 @@ class Stage {
   // options has to outlive the object. Throws EnvironmentError if there is no place for temporary files.
   explicit Stage(const InputModeOptions& options);
 
-  // Of this user alone, and for the life of the object: where a file to ask about is put.
-  const std::filesystem::path& folder() const { return folder_.path(); }
-
-  // Asks about a file below root with this content. Throws EnvironmentError as Adapter::ask does, and if this machine
-  // cannot provide the input mode. REQUIRES: root is a folder.
-  Step ask(InputMode mode, Question question, const std::filesystem::path& root, std::span<const std::byte> content,
-           const Adapter& adapter, const Limits& limits);
+  // Asks about a file with this content, and looks whether it has changed. Throws EnvironmentError as Adapter::ask
+  // does, and if this machine cannot provide the input mode.
+  Step ask(InputMode mode, Question question, std::span<const std::byte> content, const Adapter& adapter,
+           const Limits& limits);
 
  private:
   SharedCounts counts() const;
@@ -57,7 +54,7 @@ class Stage {
   void shorten(const std::filesystem::path& file);
 
   const InputModeOptions& options_;
-  ScratchFolder folder_;
+  ScratchFolder read_only_folder_;  // one for all questions, so that a process that sees its mount can serve them
   ScratchFile count_file_;
   std::optional<Preload> short_reads_;  // made by the first question that needs it
 };

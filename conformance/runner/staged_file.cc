@@ -6,20 +6,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstring>
+#include <cstdint>
 #include <random>
-#include <system_error>
+#include <string>
 #include <utility>
 
+#include "model/text.h"
 #include "runner/descriptor.h"
-#include "runner/errors.h"
-#include "runner/sha256.h"
+#include "runner/file_content.h"
 
 namespace tzmark::conformance {
+
 namespace {
 
-namespace fs = std::filesystem;
+thread_local std::unique_ptr<ScratchFolder> spare_folder;
 
 // Random: a number that counts would tell which case it is, for the cases come in the order of the manifest.
 std::string neutral_name(std::string_view suffix) {
@@ -27,48 +30,34 @@ std::string neutral_name(std::string_view suffix) {
   return fmt::format("{:08x}{:08x}{}", random(), random(), suffix);
 }
 
-bool write_all(int fd, std::span<const std::byte> content) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(fd, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    content = content.subspan(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 }  // namespace
 
-StagedFile::StagedFile(const fs::path& folder, std::span<const std::byte> content, std::string_view suffix)
-    : path_(folder / neutral_name(suffix)) {
-  Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (file.open() && write_all(file.get(), content)) return;
-  const std::string reason = std::strerror(errno);
-  if (file.open()) ::unlink(path_.c_str());
-  throw EnvironmentError(fmt::format("{}: cannot be written: {}", path_.string(), reason));
+StagedFile::StagedFile(std::span<const std::byte> content, std::string_view suffix)
+    : folder_(spare_folder ? std::move(spare_folder) : std::make_unique<ScratchFolder>()),
+      path_(folder_->path() / neutral_name(suffix)) {
+  write_file(path_, model::text_of(content));
 }
 
-StagedFile::~StagedFile() { ::unlink(path_.c_str()); }
+StagedFile::~StagedFile() {
+  ::unlink(path_.c_str());
+  if (folder_->is_as_made()) spare_folder = std::move(folder_);
+}
 
-WatchedFile::WatchedFile(fs::path path, std::string sha256)
-    : path_(std::move(path)), sha256_(std::move(sha256)), before_(status()) {}
-
-bool WatchedFile::is_as_before() {
-  const Status now = status();
-  if (now == before_) return true;
-  std::error_code none;
-  if (!fs::is_regular_file(fs::symlink_status(path_, none)) || sha256_of_file(path_) != sha256_) return false;
-  before_ = now;
+bool holds(const std::filesystem::path& path, std::span<const std::byte> content) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  struct stat status {};
+  if (!file.open() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  if (static_cast<std::uint64_t>(status.st_size) != content.size()) return false;
+  std::array<std::byte, 65536> block;
+  while (!content.empty()) {
+    const ssize_t got = ::read(file.get(), block.data(), std::min(block.size(), content.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    const auto piece = std::span(block).first(static_cast<std::size_t>(got));
+    if (!std::ranges::equal(piece, content.first(piece.size()))) return false;
+    content = content.subspan(piece.size());
+  }
   return true;
-}
-
-WatchedFile::Status WatchedFile::status() const {
-  struct stat file {};
-  if (::lstat(path_.c_str(), &file) != 0) return {};
-  const auto number = [](auto value) { return static_cast<std::uint64_t>(value); };
-  return {number(file.st_dev),         number(file.st_ino),          number(file.st_size),
-          number(file.st_mtim.tv_sec), number(file.st_mtim.tv_nsec), number(file.st_ctim.tv_sec),
-          number(file.st_ctim.tv_nsec)};
 }
 
 }  // namespace tzmark::conformance

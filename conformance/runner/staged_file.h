@@ -2,51 +2,40 @@
 // adapter changed it. An adapter that is asked about a file of the corpus itself would see its verdict in the path,
 // find the manifest above it, and could change what later runs are judged by.
 //
-// Thread-safety: one object belongs to one thread.
+// Thread-safety: one object belongs to one thread; the function is one of the file system.
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
-#include <string>
 #include <string_view>
+
+#include "runner/scratch_folder.h"
 
 namespace tzmark::conformance {
 
-// A copy in a folder of this user alone, which the destructor removes. It may be written to, so that a file in an
-// ordinary folder is one for every user: only the input mode read-only forbids it, to all.
+// A copy, alone in a folder of this user, which the destructor removes. The next file of the thread gets the folder
+// too, unless an adapter left something there: to make one takes longer than many a question. The copy may be written
+// to, so that a file in an ordinary folder is one for every user: only the input mode read-only forbids it, to all.
 class StagedFile {
  public:
   // suffix ends the name, such as ".tensors". Throws EnvironmentError if the file cannot be written.
-  StagedFile(const std::filesystem::path& folder, std::span<const std::byte> content, std::string_view suffix);
+  StagedFile(std::span<const std::byte> content, std::string_view suffix);
   ~StagedFile();
   StagedFile(const StagedFile&) = delete;
   StagedFile& operator=(const StagedFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& folder() const { return folder_->path(); }
 
  private:
+  std::unique_ptr<ScratchFolder> folder_;
   std::filesystem::path path_;
 };
 
-// A file that must not change. Compares its status each time, and its content only if the status differs.
-class WatchedFile {
- public:
-  WatchedFile(std::filesystem::path path, std::string sha256);
-
-  bool is_as_before();
-
- private:
-  // Device, inode, size, and when content and status were changed; zeros if there is none.
-  using Status = std::array<std::uint64_t, 7>;
-
-  Status status() const;
-
-  std::filesystem::path path_;
-  std::string sha256_;
-  Status before_;
-};
+// Whether there is a file of this name, no link, that this user may read, with this content. Reads it each time: on
+// some file systems a write through a mapping changes no time.
+bool holds(const std::filesystem::path& path, std::span<const std::byte> content);
 
 }  // namespace tzmark::conformance

@@ -56,30 +56,29 @@ struct FileQuestion {
   const Case& judged;  // the same, or with what this adapter may do instead
   const std::optional<Json>& expected;
   std::span<const std::byte> content;
-  std::filesystem::path file;
-  std::filesystem::path root;  // what the input mode read-only mounts
+  fs::path file;
+  fs::path folder;  // of that file, if it is a copy
 };
 
 void ask_about(const FileQuestion& about, Worker& worker, std::vector<Step>& steps) {
-  const auto& [item, judged, expected, content, name, root] = about;
+  const auto& [item, judged, expected, content, name, folder] = about;
   const Adapter& adapter = worker.adapter;
   const Limits limits = worker.options.limits.over(item.limits);
   // If the first bytes are reason enough to reject, the rest never ends.
   Feed feed = {.bytes = content, .endless = item.pipe_max_bytes.has_value()};
   if (item.pipe_max_bytes) feed.taken_max_bytes = *item.pipe_max_bytes;
-  WatchedFile file(name, item.sha256);
   for (const InputMode mode : worker.options.input.modes) {
     for (const Command command : commands_in(mode, adapter.profile())) {
       Question question = question_of(name, item, command);
+      question.folder = folder;
       if (command == Command::kStream) question.feed = &feed;
       const auto ask = [&](RandomValues&) {
-        Step asked = worker.stage.ask(mode, question, root, content, adapter, limits);
+        Step asked = worker.stage.ask(mode, question, content, adapter, limits);
         judge_step(judged, expected, adapter.profile(), asked);
         return asked;
       };
       Step step = ask(worker.random_values);
-      const bool changed = !file.is_as_before();
-      if (changed) judge_changed_file(step);
+      const bool changed = step.changed_file;
       if (is_failure(step.outcome)) {
         step.explanation = explain(judged, step, content, describe_read(content, item));
       }
@@ -143,8 +142,8 @@ CaseResult run_case(const Case& item, Worker& worker) {
       return;
     }
     const std::optional<Json> expected = expected_of(item);
-    const StagedFile file(worker.stage.folder(), content, suffix_of(item));
-    ask_about({item, judged, expected, content, file.path(), worker.stage.folder()}, worker, steps);
+    const StagedFile file(content, suffix_of(item));
+    ask_about({item, judged, expected, content, file.path(), file.folder()}, worker, steps);
   });
 }
 
@@ -266,7 +265,7 @@ CaseResult run_file_case(const Manifest& manifest, const Case& item, std::span<c
     results.push_back(judge_case_of(item, worker, [&](const Case& judged, std::vector<Step>& steps) {
       // The adapter may have changed it when it started.
       read_case_file(manifest, item);
-      ask_about({item, judged, expected, content, manifest.directory / item.path, manifest.directory}, worker, steps);
+      ask_about({item, judged, expected, content, manifest.directory / item.path, {}}, worker, steps);
     }));
   });
   judge_ends_after_answers(adapter, results);

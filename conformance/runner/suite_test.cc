@@ -6,15 +6,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <limits>
 #include <map>
+#include <optional>
+#include <span>
 #include <thread>
 
 #include "runner/command_line.h"
 #include "runner/encode_case.h"
 #include "runner/errors.h"
+#include "runner/sha256.h"
+#include "runner/staged_file.h"
 #include "testing/test_corpus.h"
 #include "testing/test_environment.h"
 
@@ -484,9 +490,13 @@ TEST(Suite, Encode) {
   add("left-behind", "invalid", "");
   add("fifo", "valid", "");
   add("endless", "valid", "");
-  const auto results = run(
-      corpus, {"--profile", kServes, "--case", "refused=reject", "--case", "accepted=accept", "--case",
-               "left-behind=leave-file-behind", "--case", "fifo=leave-fifo", "--case", "endless=leave-endless-file"});
+  add("unreadable", "valid", "");
+  const TestCorpus kept;
+  const auto results = run(corpus,
+                           {"--profile", kServes, "--case", "refused=reject", "--case", "accepted=accept", "--case",
+                            "left-behind=leave-file-behind", "--case", "fifo=leave-fifo", "--case",
+                            "endless=leave-endless-file", "--case", "unreadable=leave-unreadable-file"},
+                           {.jobs = 2, .limits = {}, .kept = kept.directory()});
   EXPECT_EQ(results.at("right").outcome, Outcome::kPass) << results.at("right").reason;
   ASSERT_TRUE(results.at("right").steps[0].written);
   EXPECT_EQ(results.at("right").steps[0].written->size_bytes, 200u);
@@ -501,6 +511,15 @@ TEST(Suite, Encode) {
   EXPECT_EQ(results.at("left-behind").outcome, Outcome::kWrongData);
   EXPECT_THAT(results.at("fifo").reason, HasSubstr("is not a file"));
   EXPECT_THAT(results.at("endless").reason, HasSubstr("has 2147483648 bytes, more than"));
+  EXPECT_EQ(results.at("unreadable").outcome, Outcome::kWrongData);
+  // Copies of what was judged are kept, and nothing else.
+  EXPECT_EQ(sha256_of_file(kept.directory() / "right/out.tensors"),
+            sha256_of_file(corpus.directory() / "right.tensors"));
+  EXPECT_TRUE(std::filesystem::exists(kept.directory() / "left-behind/out.tensors"));
+  for (const char* id : {"nothing", "fifo", "endless"}) {
+    EXPECT_TRUE(std::filesystem::exists(kept.directory() / id)) << id;
+    EXPECT_FALSE(std::filesystem::exists(kept.directory() / id / "out.tensors")) << id;
+  }
 }
 
 // A crash after the answer is one all the same, also after the last question.
@@ -537,6 +556,67 @@ TEST(Suite, AChangedFileIsAFailure) {
       EXPECT_EQ(result.reason, "decode: changed or removed the file") << behaviour;
       EXPECT_EQ(result.steps.size(), 1u) << "a changed file was asked about";
     }
+  }
+}
+
+// Sets TMPDIR while it exists.
+class TemporaryPlace {
+ public:
+  explicit TemporaryPlace(const std::string& folder) {
+    if (const char* const before = std::getenv("TMPDIR")) before_ = before;
+    ::setenv("TMPDIR", folder.c_str(), 1);
+  }
+  ~TemporaryPlace() { before_ ? ::setenv("TMPDIR", before_->c_str(), 1) : ::unsetenv("TMPDIR"); }
+  TemporaryPlace(const TemporaryPlace&) = delete;
+  TemporaryPlace& operator=(const TemporaryPlace&) = delete;
+
+ private:
+  std::optional<std::string> before_;
+};
+
+// A write through a mapping changes no time of a file in memory.
+TEST(Suite, AFileThatIsChangedThroughAMappingIsAFailure) {
+  if (::access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "no files in memory in /dev/shm";
+  const TemporaryPlace place("/dev/shm");
+  EXPECT_EQ(behaving("change-mapped-file", "valid").reason, "decode: changed or removed the file");
+}
+
+TEST(Stage, SeesAChangedFileInEachInputMode) {
+  const std::vector<std::string> changing = {
+      python_program(), "-Ic",
+      "import os, sys\n"
+      "if sys.argv[1] == 'capabilities':\n"
+      "  print('{\"protocol\": 1, \"name\": \"n\", \"version\": \"1\", \"commands\": [\"verify\"],'\n"
+      "        '\"reads\": {\"layouts\": [\"v1\"], \"shapes\": [\"offset\"]}}')\n"
+      "else:\n"
+      "  with open(sys.argv[2], 'r+b') as file: file.seek(-1, 2); file.write(b'!')\n"
+      "  print('{\"verified\": true}')\n"};
+  const Adapter adapter(changing, kNotCancelled);
+  const InputModeOptions input;
+  Stage stage(input);
+  const std::string text = "content";
+  const auto content = std::as_bytes(std::span(text));
+  const Limits limits = limits_for_file(content.size());
+  for (const InputMode mode : {InputMode::kFile, InputMode::kOffset}) {
+    const StagedFile file(content, ".tensors");
+    const Question question{Command::kVerify, file.path(), {}, file.folder(), {}, {}};
+    EXPECT_TRUE(stage.ask(mode, question, content, adapter, limits).changed_file) << name_of(mode);
+    EXPECT_EQ(holds(file.path(), content), mode == InputMode::kOffset);
+  }
+}
+
+// Of the file of a question, and of what the question leaves there.
+TEST(Suite, TheFolderOfAFileIsOfOneQuestion) {
+  for (const char* const profile : {kServes, kReadsOnly}) {
+    TestCorpus corpus;
+    for (const char* id : {"fills", "removes", "passes"}) corpus.add(id, "valid");
+    const auto results =
+        run(corpus,
+            {"--profile", profile, "--case", "fills=fill-folder-of-file", "--case", "removes=remove-folder-of-file"},
+            {.jobs = 1, .limits = {}, .kept = {}});
+    EXPECT_EQ(results.at("fills").outcome, Outcome::kDisk) << results.at("fills").reason;
+    EXPECT_EQ(results.at("removes").reason, "decode: changed or removed the file");
+    EXPECT_EQ(results.at("passes").outcome, Outcome::kPass) << results.at("passes").reason;
   }
 }
 
@@ -587,6 +667,9 @@ TEST(Suite, MemoryCountsFromTheIdleAdapter) {
 TEST(Suite, LimitsCanBeReplaced) {
   const SuiteOptions wide = {.jobs = 1, .limits = {.elapsed_max = {}, .memory_max_bytes = 1u << 30}, .kept = {}};
   EXPECT_EQ(behaving("spike", "valid", wide).outcome, Outcome::kPass);
+  constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
+  const SuiteOptions none = {.jobs = 1, .limits = {.elapsed_max = {}, .memory_max_bytes = kNone}, .kept = {}};
+  EXPECT_EQ(behaving("honest", "valid", none).outcome, Outcome::kPass);
 }
 
 TEST(Suite, NoiseThatIsAllowed) {
@@ -655,16 +738,22 @@ TEST(Suite, AnAdapterThatOverwritesTheExpectationDoesNotPass) {
   EXPECT_THROW(run(corpus, {"--case", "one=overwrite-expectation"}), EnvironmentError);
 }
 
+TEST(Suite, AnAdapterThatOverwritesTheCorpusEndsTheRun) {
+  for (const char* behaviour : {"overwrite-case", "overwrite-rules"}) {
+    TestCorpus corpus;
+    corpus.add("one", "valid");
+    corpus.write("rules.json", R"({"rules": {}})");
+    EXPECT_THROW(run(corpus, {"--case", std::string("one=") + behaviour}), EnvironmentError) << behaviour;
+  }
+}
+
 // The copies that adapters were asked about, and what they left there.
 TEST(Suite, LeavesNoFiles) {
   TestCorpus corpus;
   corpus.add("one", "valid");
   TestCorpus place;
-  const char* const before = std::getenv("TMPDIR");
-  const std::string restored = before ? before : "";
-  ::setenv("TMPDIR", place.directory().c_str(), 1);
+  const TemporaryPlace temporary(place.directory());
   const auto results = run(corpus, {"--case", "one:decode=remove-file"});
-  before ? ::setenv("TMPDIR", restored.c_str(), 1) : ::unsetenv("TMPDIR");
   EXPECT_EQ(results.at("one").outcome, Outcome::kWrongData);
   EXPECT_TRUE(std::filesystem::is_empty(place.directory()));
 }

@@ -19,6 +19,7 @@ import fnmatch
 import hashlib
 import io
 import json
+import mmap
 import os
 import shutil
 import signal
@@ -452,6 +453,46 @@ def wrong_now_and_then(question: Question) -> NoReturn:
     honest(question)
 
 
+def change_mapped_file(question: Question) -> NoReturn:
+    """Changes the file through a mapping, which changes no time of a file in memory, and answers."""
+    with question.file.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        memory[-1] ^= 255
+    honest(question)
+
+
+def fill_folder_of_file(question: Question) -> NoReturn:
+    """Writes more than it may next to the file, and answers."""
+    with (question.file.parent / "cache").open("wb") as cache:
+        os.posix_fallocate(cache.fileno(), 0, 300 << 20)
+    honest(question)
+
+
+def remove_folder_of_file(question: Question) -> NoReturn:
+    """Cleans up too much, and answers."""
+    shutil.rmtree(question.file.parent)
+    honest(question)
+
+
+def overwrite_case(question: Question) -> NoReturn:
+    """Writes over the file of its case in the corpus, and answers."""
+    (question.corpus / question.case["path"]).write_text("changed")
+    honest(question)
+
+
+def overwrite_rules(question: Question) -> NoReturn:
+    """Writes over the rules of the corpus, and answers."""
+    (question.corpus / "rules.json").write_text("{}")
+    honest(question)
+
+
+def leave_unreadable_file(question: Question) -> NoReturn:
+    """Writes a file that its own user may not read."""
+    assert question.out
+    question.out.write_bytes(b"x")
+    question.out.chmod(0)
+    accept(question)
+
+
 BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "accept": accept,
     "reject": reject,
@@ -491,6 +532,12 @@ BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "die-at-the-end": die_at_the_end,
     "remove-file": remove_file,
     "change-file": change_file,
+    "change-mapped-file": change_mapped_file,
+    "fill-folder-of-file": fill_folder_of_file,
+    "remove-folder-of-file": remove_folder_of_file,
+    "overwrite-case": overwrite_case,
+    "overwrite-rules": overwrite_rules,
+    "leave-unreadable-file": leave_unreadable_file,
     "answer-twice": answer_twice,
     "remember": remember,
     "wrong-after-one": wrong_after_one,
