@@ -110,6 +110,31 @@ class Idioms(unittest.TestCase):
         self.assertEqual(sorted(missing), ["d.bias", "d.weight"])
 
     @unittest.skipIf(torch is None, "torch is not installed")
+    def test_a_view_does_not_stand_for_its_base(self) -> None:
+        from tzmark.torch import load_file, load_model, save_file, save_model
+
+        class Model(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.w = torch.nn.Parameter(torch.zeros(4, 2))
+                self.register_buffer("head", self.w.data[:1])
+
+        class Conjugate(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.register_buffer("z", torch.tensor([1 + 2j]))
+                self.register_buffer("conjugate", self.z.conj())
+
+        for name in NAMES:
+            path = str(self.directory / name)
+            save_file({"head": torch.ones(1, 2)}, path)
+            with self.assertRaises(tzmark.UsageError):
+                load_model(Model(), path)
+            self.assertEqual(load_model(Model(), path, strict=False), (["w"], []))
+            save_model(Conjugate(), path)
+            self.assertEqual(load_file(path)["conjugate"].tolist(), [1 - 2j])
+
+    @unittest.skipIf(torch is None, "torch is not installed")
     def test_every_call_for_torch(self) -> None:
         import tzmark.torch as module
 

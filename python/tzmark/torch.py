@@ -59,6 +59,19 @@ def load_file(
     return _reader.load_file(filename, framework="pt", device=place)
 
 
+def _place(tensor: Any) -> tuple[Any, ...]:
+    """Returns what is equal for two tensors only if they are the same elements of the same memory."""
+    return (
+        tensor.device,
+        tensor.data_ptr(),
+        tuple(tensor.shape),
+        tensor.stride(),
+        tensor.dtype,
+        tensor.is_conj(),
+        tensor.is_neg(),
+    )
+
+
 def save_model(
     model: Any,
     filename: Path,
@@ -86,13 +99,7 @@ def save_model(
                 raise UsageError(
                     f"{name!r} is not contiguous: pass force_contiguous=True"
                 )
-            place = (
-                tensor.device,
-                tensor.data_ptr(),
-                tuple(tensor.shape),
-                tensor.stride(),
-                tensor.dtype,
-            )
+            place = _place(tensor)
             if shares and tensor.numel() and place in first:
                 words[name] = first[place]
                 continue
@@ -112,7 +119,7 @@ def load_model(
 ) -> tuple[list[str], list[str]]:
     """Loads a module from a file of ``save_model``, and returns the missing and the unexpected names.
 
-    A tensor that is missing in the file but shares memory with one that is not does not count as missing. Raises
+    A tensor that is missing in the file but is the same memory as one that is not does not count as missing. Raises
     UsageError if strict is set and a name is missing or unexpected. backend: see ``load_file``.
     """
     if not hasattr(model, "load_state_dict"):
@@ -120,10 +127,9 @@ def load_model(
     state = load_file(filename, device, backend=backend)
     missing, unexpected = model.load_state_dict(state, strict=False)
     own = model.state_dict()
-    loaded = {
-        own[name].data_ptr() for name in state if name in own and own[name].numel()
-    }
-    missing = [name for name in missing if own[name].data_ptr() not in loaded]
+    # A view of a part does not load the whole.
+    loaded = {_place(own[name]) for name in state if name in own and own[name].numel()}
+    missing = [name for name in missing if _place(own[name]) not in loaded]
     if strict and (missing or unexpected):
         raise UsageError(
             f"missing tensors: {sorted(missing)}; unexpected tensors: {sorted(unexpected)}"
