@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 import bench_units as units
 import output_file
 from outcomes import Json
-from results import NotAResult
+from results import NotAResult, text_of
 
 KIND = "bench"
 VERSION = 1
@@ -45,7 +45,7 @@ def fail(status: int, text: str) -> NoReturn:
 def read(path: Path) -> Json:
     """Reads a result of bench or tune, or a comparison. Throws NotAResult for another kind or version."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(text_of(path))
     except (OSError, ValueError, RecursionError) as error:
         raise NotAResult(f"{path}: {error}") from error
     kinds = (KIND, *ALONE)

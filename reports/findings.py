@@ -170,7 +170,7 @@ def text_of(case: Json, run: Run, step: Json) -> str:
 
 def read_groups(path: Path) -> list[Section]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(results.text_of(path))
         sections = [
             Section(
                 title=section["title"],

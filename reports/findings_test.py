@@ -1,6 +1,7 @@
 """The list of defects says what the matrix says, no more and no less."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ COMMITTED = REPORTS / "upstream-releases"
 sys.path.insert(0, str(REPORTS))
 
 import findings
+import results
 
 
 def step(command: str, outcome: str, text: str | None = None) -> dict[str, Any]:
@@ -101,6 +103,28 @@ class Findings(unittest.TestCase):
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertEqual(out.exists(), status == 0)
             return out.read_text() if status == 0 else done.stderr
+
+    def test_a_fifo_without_a_writer_is_refused(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            fifo = Path(folder) / "matrix.json"
+            os.mkfifo(fifo)
+            for name in ("findings.py", "bench.py"):
+                program = [sys.executable, "-B", REPORTS / name, fifo, "-o"]
+                done = subprocess.run(
+                    [*program, Path(folder) / "out"],
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                )
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn("not a regular file", done.stderr)
+            with self.assertRaisesRegex(results.NotAResult, "not a regular file"):
+                findings.read_groups(fifo)
+            text = os.pipe()
+            os.write(text[1], b"text")
+            os.close(text[1])
+            self.assertEqual(results.text_of(Path(f"/dev/fd/{text[0]}")), "text")
+            os.close(text[0])
 
     def test_groups_count_their_own(self) -> None:
         text = self.write(groups({"says": "^KeyError"}, {"outcomes": ["hang"]}))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ from outcomes import Json
 
 CONFORMANCE = "tzmark-conformance"
 MATRIX = "tzmark-conformance-matrix"
+# A pipe of such a name has another end.
+OPEN_DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 VERSIONS = {CONFORMANCE: 3, MATRIX: 1}
 
 
@@ -17,10 +22,25 @@ class NotAResult(Exception):
     """A file cannot be read, or has the wrong content."""
 
 
+def text_of(path: Path) -> str:
+    """Reads a file, or a pipe by the name that a shell gives to <(command).
+
+    Any other FIFO may never have a writer, and is refused.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    with open(os.open(path, flags), encoding="utf-8") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        is_open_pipe = stat.S_ISFIFO(mode) and str(path).startswith(OPEN_DESCRIPTORS)
+        if not stat.S_ISREG(mode) and not is_open_pipe:
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        os.set_blocking(file.fileno(), True)
+        return file.read()
+
+
 def read(path: Path, schemas: tuple[str, ...]) -> Json:
     """Reads a document of one of these schemas. Throws NotAResult for others and other versions."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(text_of(path))
     except (OSError, ValueError, RecursionError) as error:
         raise NotAResult(f"{path}: {error}") from error
     if isinstance(document, dict):
