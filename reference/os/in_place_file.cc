@@ -2,12 +2,20 @@
 #include "os/in_place_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/falloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <filesystem>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <string_view>
 #include <system_error>
 
 #include "os/attributes.h"
@@ -38,7 +46,7 @@ InPlaceFile::InPlaceFile(std::shared_ptr<const Directory> directory, std::string
 }
 
 InPlaceFile::InPlaceFile(const std::string& file_name) {
-  const std::string resolved = resolved_file_name(file_name);
+  const std::string resolved = resolved_file_name(file_name, LinksOfOthers::kRefuse);
   auto directory = std::make_shared<const Directory>(Directory::of(resolved));
   std::string name = name_in_directory(resolved);
   Descriptor descriptor = open_named(*directory, name, O_RDWR);
@@ -110,10 +118,56 @@ void InPlaceFile::replace(const InPlaceFile& other) {
   name_ = other.name_;
 }
 
-std::string resolved_file_name(const std::string& file_name) {
+namespace {
+
+// Returns where a link leads to, an empty path if the entry is none, and nothing if there is no such entry.
+std::optional<std::filesystem::path> target_of_link(const std::filesystem::path& name, LinksOfOthers of_others) {
+  const Descriptor directory(::open(name.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0) return std::nullopt;
+  const Descriptor entry(::openat(directory.get(), name.filename().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (entry.get() < 0) return std::nullopt;
+  const struct stat link = status_of(entry.get()), place = status_of(directory.get());
+  if (!S_ISLNK(link.st_mode)) return std::filesystem::path();
+  constexpr mode_t kOpenToAll = S_ISVTX | S_IWOTH;
+  if (of_others == LinksOfOthers::kRefuse && (place.st_mode & kOpenToAll) == kOpenToAll && link.st_uid != ::geteuid() &&
+      link.st_uid != place.st_uid) {
+    throw Error(ErrorCode::kOpenFailed,
+                fmt::format("the symbolic link {} belongs to another user, in a directory that is open to all, and may "
+                            "lead to any file: give the name of the file itself",
+                            name.string()));
+  }
+  std::array<char, PATH_MAX> target{};
+  const ssize_t length = ::readlinkat(entry.get(), "", target.data(), target.size());
+  if (length <= 0) return std::nullopt;
+  return std::filesystem::path(std::string_view(target.data(), static_cast<std::size_t>(length)));
+}
+
+}  // namespace
+
+// The kernel's fs.protected_symlinks does the same where it is set, but not for names that a process resolves itself.
+std::string resolved_file_name(const std::string& file_name, LinksOfOthers of_others) {
+  constexpr unsigned kLinksMax = 40;
   std::error_code failed;
-  const auto resolved = std::filesystem::canonical(file_name, failed);
-  return failed ? file_name : resolved.string();
+  std::filesystem::path resolved, rest = std::filesystem::absolute(file_name, failed);
+  if (failed || !rest.has_filename()) return file_name;
+  for (unsigned links = 0; !rest.empty();) {
+    const std::filesystem::path part = *rest.begin();
+    rest = std::accumulate(std::next(rest.begin()), rest.end(), std::filesystem::path(), std::divides());
+    if (part.is_absolute()) resolved = part;
+    if (part.is_absolute() || part.empty() || part == ".") continue;
+    if (part == "..") {
+      resolved = resolved.parent_path();
+      continue;
+    }
+    const auto target = target_of_link(resolved / part, of_others);
+    if (!target || (!target->empty() && ++links > kLinksMax)) return file_name;
+    if (target->empty()) {
+      resolved /= part;
+    } else {
+      rest = rest.empty() ? *target : *target / rest;
+    }
+  }
+  return resolved;
 }
 
 }  // namespace tzmark

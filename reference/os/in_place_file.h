@@ -26,7 +26,7 @@ struct FileIdentity {
 
 class InPlaceFile {
  public:
-  // Follows a symbolic link and locks its target.
+  // Follows a symbolic link, unless it is one of LinksOfOthers, and locks its target.
   explicit InPlaceFile(const std::string& file_name);
   // Creates and locks an empty file with access for its owner only. Removes nothing if that fails.
   static InPlaceFile create_beside(const InPlaceFile& other, std::string name);
@@ -65,7 +65,11 @@ class InPlaceFile {
   Descriptor descriptor_;
 };
 
+// Links that another user, who is not the owner of the directory either, has put into a directory such as /tmp, which
+// has the sticky bit and is open to all. What they lead to must not be changed; kRefuse throws TZE-ENV-001.
+enum class LinksOfOthers : std::uint8_t { kFollow, kRefuse };
+
 // Returns the target of a symbolic link; other names as they are.
-std::string resolved_file_name(const std::string& file_name);
+std::string resolved_file_name(const std::string& file_name, LinksOfOthers of_others = LinksOfOthers::kFollow);
 
 }  // namespace tzmark

@@ -395,5 +395,38 @@ TEST_F(InPlaceFileTest, IsARegularFile) {
   EXPECT_EQ(caught([&] { const InPlaceFile file(directory_ / "fifo"); }), failure(ErrorCode::kOpenFailed));
 }
 
+// fs.protected_symlinks, where it is set, says the same to the kernel alone.
+TEST_F(InPlaceFileTest, FollowsNoLinkThatAnotherUserPutIntoADirectoryOpenToAll) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may give links away";
+  const std::string open_to_all = directory_ / "shared", link = open_to_all + "/link";
+  std::filesystem::create_directory(open_to_all);
+  ASSERT_EQ(::chmod(open_to_all.c_str(), 01777), 0);
+  std::filesystem::create_symlink(name_, link);
+  EXPECT_EQ(resolved_file_name(link, LinksOfOthers::kRefuse), name_);
+  ASSERT_EQ(::lchown(link.c_str(), kNobody, kNobody), 0);
+  EXPECT_EQ(caught([&] { InPlaceFile{link}; }), failure(ErrorCode::kOpenFailed));
+  // One to its directory leads there as well.
+  std::filesystem::create_symlink(directory_.name(), open_to_all + "/directory");
+  ASSERT_EQ(::lchown((open_to_all + "/directory").c_str(), kNobody, kNobody), 0);
+  const std::string below = open_to_all + "/directory/" + std::filesystem::path(name_).filename().string();
+  EXPECT_EQ(caught([&] { InPlaceFile{below}; }), failure(ErrorCode::kOpenFailed));
+  ASSERT_EQ(::chown(open_to_all.c_str(), kNobody, kNobody), 0);
+  for (const std::string& followed : {link, below}) {
+    EXPECT_EQ(resolved_file_name(followed, LinksOfOthers::kRefuse), name_);
+  }
+}
+
+TEST_F(InPlaceFileTest, FollowsChainsOfLinks) {
+  std::filesystem::create_directory(directory_ / "d");
+  std::filesystem::create_symlink("../second", directory_ / "d/first");
+  std::filesystem::create_symlink("./" + std::filesystem::path(name_).filename().string(), directory_ / "second");
+  std::filesystem::create_symlink("d", directory_ / "e");
+  EXPECT_EQ(resolved_file_name(directory_ / "e/../e/first"), std::filesystem::canonical(name_));
+  std::filesystem::create_symlink("loop", directory_ / "loop");
+  for (const std::string& same : {directory_ / "loop", directory_ / "missing", directory_ / "d/", std::string()}) {
+    EXPECT_EQ(resolved_file_name(same), same);
+  }
+}
+
 }  // namespace
 }  // namespace tzmark
