@@ -27,6 +27,12 @@ bool cannot_lock(int error_number) {
   return is_unsupported(error_number) || error_number == EBADF || error_number == ENOLCK;
 }
 
+// Waiting would not help: tzmark has not made it, and so does not remove it.
+[[noreturn]] void refuse_other_kind(const Directory& directory) {
+  throw Error(ErrorCode::kOpenFailed,
+              fmt::format("{} is not a lock file, but has its name: remove it", directory.path(NamesLock::kName)));
+}
+
 }  // namespace
 
 NamesLock::NamesLock(std::shared_ptr<const Directory> directory, const NamesWait& wait)
@@ -56,12 +62,14 @@ bool NamesLock::try_take() {
   file_ = directory_->open_file_or_create(kName, S_IRUSR | S_IWUSR);
   if (file_.get() < 0) {
     // Of another user, for whom it means the same.
-    if (errno == EACCES && directory_->kind(kName) == EntryKind::kFile) return false;
+    const int error_number = errno;
+    const EntryKind kind = directory_->kind(kName);
+    if (error_number == EACCES && kind == EntryKind::kFile) return false;
+    if (kind != EntryKind::kFile && kind != EntryKind::kNone) refuse_other_kind(*directory_);
+    errno = error_number;
     throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot open the lock file", directory_->path(kName)));
   }
-  if (!S_ISREG(status_of(file_.get()).st_mode)) {
-    throw Error(ErrorCode::kOpenFailed, fmt::format("{}: not a lock file", directory_->path(kName)));
-  }
+  if (!S_ISREG(status_of(file_.get()).st_mode)) refuse_other_kind(*directory_);
   FileLock lock(file_.get(), Lock::kAlone);
   if (!lock.is_held() && !cannot_lock(errno)) {
     if (errno == EWOULDBLOCK) return false;

@@ -151,5 +151,21 @@ TEST_F(NamesLockTest, KeepsFinishedFilesThatCannotGetTheirNames) {
   EXPECT_THAT(room_.entries(), ElementsAre(HasSubstr("a.tmp-"), HasSubstr("b.tmp-")));
 }
 
+TEST_F(NamesLockTest, SaysThatSomethingElseHasToBeRemoved) {
+  const auto expect_refused = [&] {
+    const NamesRefusal refusal = refusal_of([&] { NamesLock(open(), briefly()); });
+    EXPECT_EQ(refusal.code, ErrorCode::kOpenFailed);
+    EXPECT_THAT(refusal.message, HasSubstr(file_ + " is not a lock file, but has its name: remove it"));
+  };
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  expect_refused();
+  std::filesystem::remove(file_);
+  std::filesystem::create_directory(file_);
+  expect_refused();
+  std::filesystem::remove(file_);
+  std::filesystem::create_symlink("nowhere", file_);
+  expect_refused();
+}
+
 }  // namespace
 }  // namespace tzmark
