@@ -90,6 +90,12 @@ InPlaceEdit::InPlaceEdit(const std::string& file_name, std::string io_path, Dura
   if (locked_.name_count() > 1) {
     throw Error(ErrorCode::kUsage, "the file has other names (hard links), under which a change would not be seen");
   }
+  if (const std::string journal = undo_journal_name(locked_); journal.size() > NAME_MAX) {
+    throw Error(ErrorCode::kOpenFailed,
+                fmt::format("the undo journal of the change would be called {}, which has {} bytes, and at most {} are "
+                            "possible: rename the file first",
+                            journal, journal.size(), NAME_MAX));
+  }
   if (durability == Durability::kRequired) locked_.directory().require_sync();
   recover_locked(locked_);
   read();

@@ -2,10 +2,13 @@
 #include "os/atomic_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <climits>
+#include <span>
 #include <string_view>
 
 #include "os/name_changes.h"
@@ -32,16 +35,19 @@ struct Replaced {
 };
 
 // Returns nothing if there is none. If the lookup fails, creating the file fails with a better error.
-std::optional<Replaced> find_replaced(const Directory& directory, const std::string& name) {
+std::optional<Replaced> find_existing(const Directory& directory, const std::string& name) {
   struct stat status {};
   if (::fstatat(directory.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
   Replaced replaced{status.st_uid, S_ISLNK(status.st_mode), status};
-  if (replaced.is_link) {
-    refuse_link_to_descriptor(directory, name);
-    if (::fstatat(directory.get(), name.c_str(), &replaced.target, 0) != 0) return std::nullopt;
-  }
+  if (replaced.is_link && ::fstatat(directory.get(), name.c_str(), &replaced.target, 0) != 0) return std::nullopt;
+  return replaced;
+}
+
+std::optional<Replaced> find_replaced(const Directory& directory, const std::string& name) {
+  refuse_link_to_descriptor(directory, name);
+  const std::optional<Replaced> replaced = find_existing(directory, name);
   // A rename would replace /dev/null by a regular file.
-  if (!S_ISREG(replaced.target.st_mode)) refuse_special();
+  if (replaced && !S_ISREG(replaced->target.st_mode)) refuse_special();
   return replaced;
 }
 
@@ -63,10 +69,16 @@ Attributes attributes_of(const Directory& directory, const std::string& name, co
   return is_same ? Attributes::of(opened.get()) : Attributes::without_acl(replaced.target);
 }
 
-// Sets the attributes of the replaced file. If its owner may not own the new file, sets those of a new file, with no
-// wider mode than the replaced file has.
-void give_attributes(const Directory& directory, const std::string& name, const Attributes& of_new_file, int fd) {
-  const std::optional<Replaced> replaced = find_replaced(directory, name);
+// Sets the attributes of the replaced file or, if there is none, of the first file of `like`. If its owner may not own
+// the new file, sets those of a new file, with no wider mode than that file has.
+void give_attributes(const Directory& directory, std::string name, std::span<const std::string> like,
+                     const Attributes& of_new_file, int fd) {
+  std::optional<Replaced> replaced = find_replaced(directory, name);
+  for (; !replaced && !like.empty(); like = like.subspan(1)) {
+    name = like.front();
+    replaced = find_existing(directory, name);
+    if (replaced && !S_ISREG(replaced->target.st_mode)) replaced.reset();
+  }
   if (replaced && may_pass_on(directory, *replaced)) {
     attributes_of(directory, name, *replaced).give_to(fd);
     return;
@@ -93,6 +105,12 @@ Attributes attributes_of_new_file(const std::shared_ptr<const Directory>& direct
 
 }  // namespace
 
+void require_short_name(const std::string& name) {
+  if (name.size() <= NAME_MAX) return;
+  throw Error(ErrorCode::kOpenFailed, fmt::format("the name {} is too long: {} bytes, and at most {} are possible",
+                                                  name, name.size(), NAME_MAX));
+}
+
 std::shared_ptr<const Directory> directory_for(const std::string& final_name, Durability durability) {
   auto directory = std::make_shared<const Directory>(Directory::of(final_name));
   if (durability == Durability::kRequired) directory->require_sync();
@@ -106,10 +124,14 @@ AtomicFile::AtomicFile(const std::string& final_name, std::string_view io_path, 
 AtomicFile::AtomicFile(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 AtomicFile::State::State(std::shared_ptr<const Directory> opened, const std::string& final_name,
-                         std::string_view io_path, Existing existing_files)
-    : directory(std::move(opened)), name(name_in_directory(final_name)), existing(existing_files) {
+                         std::string_view io_path, Existing existing_files, std::vector<std::string> like_files)
+    : directory(std::move(opened)),
+      name(name_in_directory(final_name)),
+      existing(existing_files),
+      like(std::move(like_files)) {
   State& state = *this;
   if (state.name.empty()) throw Error(ErrorCode::kOpenFailed, "this is the name of a directory");
+  require_short_name(state.name);
   if (existing == Existing::kRefuse && state.directory->has(state.name)) {
     throw Error(ErrorCode::kOpenFailed, "the file exists already");
   }
@@ -147,7 +169,7 @@ void AtomicFile::finish() {
     state.linked = true;
   }
   // After the link: a process may not link a file that it has given away.
-  give_attributes(*state.directory, state.name, *state.default_attributes, fd);
+  give_attributes(*state.directory, state.name, state.like, *state.default_attributes, fd);
   state.file->sync();
   state.file.reset();
   state.descriptor = Descriptor();

@@ -6,7 +6,9 @@
 
 #include <array>
 #include <chrono>
+#include <climits>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "testing/caught.h"
@@ -104,6 +106,26 @@ TEST_F(AtomicFileTest, RefusesAFileThatSomebodyElseMadeMeanwhile) {
   }
   EXPECT_THAT(directory_.entries(), ElementsAre("out"));
   EXPECT_EQ(test::read_whole(name_), earlier_);
+}
+
+// The temporary name is shorter then.
+TEST_F(AtomicFileTest, MayHaveTheLongestName) {
+  std::string longest;
+  while (longest.size() < NAME_MAX - 1) longest += "\u00e9";
+  for (const bool is_refused : {false, true}) {
+    std::optional<test::RefusedCall> refused;
+    if (is_refused) refused.emplace(test::RefusedCall::Call::kOpenWithoutName, EOPNOTSUPP);
+    AtomicFile output(directory_ / longest);
+    if (is_refused) {
+      const std::string temporary = directory_.entries().front();
+      EXPECT_THAT(temporary.substr(0, temporary.find(".tmp-")), ::testing::MatchesRegex("(\u00e9)+"));
+    }
+    write_and_commit(output);
+    EXPECT_THAT(directory_.entries(), ElementsAre(longest));
+    std::filesystem::remove(directory_ / longest);
+  }
+  EXPECT_EQ(caught([&] { const AtomicFile output(directory_ / (longest + "nn")); }), failure(ErrorCode::kOpenFailed));
+  EXPECT_THAT(directory_.entries(), IsEmpty());
 }
 
 TEST_F(AtomicFileTest, TwoAtOnceDoNotMeet) {

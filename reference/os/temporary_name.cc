@@ -120,9 +120,22 @@ void TemporaryName::release() {
   slots[slot_].state = Slot::kFree;
 }
 
-std::string temporary_name_for(const std::string& name) {
+std::string_view shortened_name(std::string_view name, std::size_t tail_bytes) {
+  const auto is_inside_character = [&](std::size_t at) {
+    return (static_cast<unsigned char>(name[at]) & 0xc0) == 0x80;
+  };
+  const std::size_t bytes_max = NAME_MAX - std::min<std::size_t>(tail_bytes, NAME_MAX);
+  if (name.size() <= bytes_max) return name;
+  std::size_t bytes = bytes_max;
+  while (bytes > 0 && is_inside_character(bytes)) --bytes;
+  return name.substr(0, bytes);
+}
+
+std::string temporary_name_for(const std::string& name, std::size_t tail_bytes) {
   std::random_device random;
-  return fmt::format("{}.tmp-{:08x}", name, random());
+  const std::size_t begin = name.rfind('/') + 1;
+  const std::string_view entry = shortened_name(std::string_view(name).substr(begin), kTemporaryTailBytes + tail_bytes);
+  return fmt::format("{}{}.tmp-{:08x}", std::string_view(name).substr(0, begin), entry, random());
 }
 
 Descriptor create_without_name(const Directory& directory, const TemporaryName& temporary, mode_t mode) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "os/directory.h"
 
@@ -36,8 +37,13 @@ class TemporaryName {
 // creates the file under its temporary name.
 Descriptor create_without_name(const Directory& directory, const TemporaryName& temporary, mode_t mode);
 
-// Returns a name for a temporary file that will be called `name`: NAME.tmp-XXXXXXXX.
-std::string temporary_name_for(const std::string& name);
+// Returns a name for a temporary file that will be called `name`: NAME.tmp-XXXXXXXX, with less of NAME if that with
+// tail_bytes more would be too long. It may contain a path.
+std::string temporary_name_for(const std::string& name, std::size_t tail_bytes = 0);
+
+// Returns the longest beginning of a name, in whole characters of UTF-8, that leaves room for so many bytes.
+std::string_view shortened_name(std::string_view name, std::size_t tail_bytes);
+inline constexpr std::size_t kTemporaryTailBytes = std::string_view(".tmp-XXXXXXXX").size();
 
 // Creates a file without a name, if need be by removing a temporary one.
 Descriptor create_unnamed(const std::shared_ptr<const Directory>& directory, const std::string& name, mode_t mode);
