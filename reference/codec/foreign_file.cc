@@ -104,6 +104,19 @@ std::optional<Look> look_for_json(std::string_view head) {
               "open it to see what it is, and name the file with the tensors"};
 }
 
+// A small file that is text as a whole, such as "Entry not found". The beginning of a file of tzmark, and JSON of which
+// the reader says more, are not meant.
+std::optional<Look> look_for_text(std::string_view head, std::uint64_t file_bytes, ReadAs read_as) {
+  constexpr std::size_t kBytesMin = 8, kShownBytes = 60;
+  if (head.size() < kBytesMin || head.size() != file_bytes || head.starts_with("|TZ")) return std::nullopt;
+  if (read_as == ReadAs::kShardIndex && without_blanks(head).starts_with('{')) return std::nullopt;
+  const auto is_text = [](char c) { return (c >= ' ' && c <= '~') || is_blank(c); };
+  if (!std::ranges::all_of(head, is_text)) return std::nullopt;
+  std::string_view line = without_blanks(head);
+  line = line.substr(0, std::min(line.find_first_of("\r\n"), kShownBytes));
+  return Look{fmt::format("text, such as the message of a server (\"{}\")", line), std::string(kFetchAgain)};
+}
+
 // torch.save writes a zip, whose first entry is in most releases NAME/data.pkl.
 std::optional<Look> look_for_zip(std::string_view head) {
   constexpr std::size_t kNameLengthAt = 26, kNameAt = 30;
@@ -243,6 +256,7 @@ std::optional<Look> look_at(std::string_view head, std::uint64_t file_bytes, Rea
   if (read_as != ReadAs::kShardIndex) {
     if (auto look = look_for_json(head)) return look;
   }
+  if (auto look = look_for_text(head, file_bytes, read_as)) return look;
   if (OnnxFields(head, file_bytes).fit()) {
     return Look{"an ONNX model", "load it with onnx.load, and save its initializers with tzmark.save_file"};
   }

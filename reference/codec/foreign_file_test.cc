@@ -59,14 +59,18 @@ TEST(ForeignFile, IsSaidToLookLikeWhatItIs) {
       {"model.ckpt"s + std::string(247, '\0') + "ustar  ", "a tar archive"},
       {"|TZR|\1\0\0\0"s, "a .tensors file"},
       {"|TZD|\1\0\0\0"s, "the detached data of a .tensors file"},
+      {"Entry not found", "text, such as the message of a server (\"Entry not found\")"},
+      {"\nInvalid username or password.\r\n", "text, such as the message of a server (\"Invalid username or"},
       // ir_version 7, producer "pytorch" "1.13", and the graph, which the head does not hold whole.
       {"\x08\x07\x12\x07pytorch\x1a\x04"s + "1.13:\x20\n\x0e\n\1x\x12\1y", "an ONNX model"},
       {"\x08\x08:\x20\n\x0e\n\1x\x12\1y"s, "an ONNX model"},
   };
   for (const auto& [head, name] : files) {
-    EXPECT_THAT(said_of(head, ReadAs::kSafetensors, head.size() + 64), HasSubstr("it looks like "s))
+    // Only of a whole file is it said that it is text.
+    const std::uint64_t file_bytes = head.size() + (name.starts_with("text") ? 0 : 64);
+    EXPECT_THAT(said_of(head, ReadAs::kSafetensors, file_bytes), HasSubstr("it looks like "s))
         << testing::PrintToString(head);
-    EXPECT_THAT(said_of(head, ReadAs::kSafetensors, head.size() + 64), HasSubstr(name));
+    EXPECT_THAT(said_of(head, ReadAs::kSafetensors, file_bytes), HasSubstr(name));
   }
   EXPECT_THAT(said_of("\x3e\0\0\0\0\0\0\0{\"w\":"s, ReadAs::kTensors), HasSubstr("looks like a safetensors file"));
 }
@@ -76,7 +80,7 @@ TEST(ForeignFile, NothingIsSaidOfWhatIsNotCharacteristic) {
            "|TZR|"s,
            "|"s,
            std::string(100, '\0'),
-           "version 2"s,
+           "version"s,
            "PK"s,
            "\x80"s,
            "\x80\x02"s,
