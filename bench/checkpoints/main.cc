@@ -21,7 +21,7 @@ namespace {
 int measure(MeasurementOptions options, const std::string& json_file, const std::vector<std::string>& command) {
   // CLI::PositiveNumber accepts NaN.
   if (std::isnan(options.step_ms)) throw Error(ErrorCode::kUsage, "--step-ms is not a number");
-  std::optional<AtomicFile> file;
+  std::optional<ResultFile> file;
   if (!json_file.empty()) file.emplace(json_file);
   Measurement measurement;
   {
@@ -31,7 +31,7 @@ int measure(MeasurementOptions options, const std::string& json_file, const std:
   }
   const std::vector<CheckpointCheck> checks = check_checkpoints(measurement);
   print_lines(checkpoint_table(measurement, checks));
-  if (file) commit_json(*file, checkpoint_document(command, options, measurement, checks));
+  if (file) file->commit(checkpoint_document(command, options, measurement, checks));
   const auto failed = [](const CheckpointCheck& check) { return check.verdict == CheckVerdict::kFail; };
   return std::ranges::any_of(checks, failed) ? 1 : 0;
 }

@@ -229,8 +229,11 @@ json to_json(const TurnLine& line, const std::string& old_id, const std::string&
 void run_against(const BenchOptions& given, const std::vector<std::string>& command, int& status) {
   std::string note;  // on the size of the data
   BenchOptions options = with_defaults(given, note);
-  std::optional<AtomicFile> file;
-  if (!options.json_file.empty()) file.emplace(options.json_file);
+  std::optional<ResultFile> file;
+  if (!options.json_file.empty()) {
+    refuse_to_replace(options.json_file, {options.profile_file, options.against});
+    file.emplace(options.json_file);
+  }
   // All files are below a directory of this process, so that nothing stays of a worker that was killed.
   Workplace place(options.directory);
   json document = {{"schema_version", 1},
@@ -277,7 +280,7 @@ void run_against(const BenchOptions& given, const std::vector<std::string>& comm
   document["warnings"] = json::array();
   if (!note.empty()) document["warnings"].push_back(note);
   document["rows"] = std::move(rows);
-  if (file) commit_json(*file, document);
+  if (file) file->commit(document);
 
   say("old: {} {}, commit {}\nnew: {} {}, commit {}\n", old_build.program(), old_build.facts().version,
       old_build.facts().commit, new_build.program(), new_build.facts().version, new_build.facts().commit);

@@ -223,8 +223,11 @@ void run(BenchOptions options, const std::vector<std::string>& command, int& sta
       data_size(options.scale_bytes, options.check ? kCheckedBytes : kMatrixBytes, copies_of(options), cgroup_limits());
   options.scale_bytes = size.bytes;
   if (options.is_worker) return serve_samples(options);
-  std::optional<AtomicFile> file;
-  if (!options.json_file.empty()) file.emplace(options.json_file);
+  std::optional<ResultFile> file;
+  if (!options.json_file.empty()) {
+    refuse_to_replace(options.json_file, {options.profile_file, options.against});
+    file.emplace(options.json_file);
+  }
   if (options.verifications.empty()) options.verifications = {"none"};
   // A failure shows when the directory is first used.
   std::error_code ignored;
@@ -237,7 +240,7 @@ void run(BenchOptions options, const std::vector<std::string>& command, int& sta
   if (!output.google) {
     for (const std::string& warning : output.document.warnings()) say("note: {}\n", warning);
   }
-  if (file) commit_json(*file, output.document.finish(output.rounds, options.seed));
+  if (file) file->commit(output.document.finish(output.rounds, options.seed));
   if (output.google) print(json_text(output.google->finish()));
   // The caller, a shell for example, learns by which signal the program ended.
   if (output.signal != 0) {

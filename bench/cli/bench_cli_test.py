@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import statistics
@@ -44,6 +45,40 @@ class BenchTest(unittest.TestCase):
         )
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done
+
+    def test_errors_of_the_result_name_it(self) -> None:
+        fifo = self.directory / "result.json"
+        os.mkfifo(fifo)
+        done = self.bench("--dir", str(self.directory), "--json", str(fifo), status=3)
+        self.assertIn(f"{fifo}: only a regular file can be replaced", done.stderr)
+        program = Path(shutil.copy(TZMARK, self.directory))
+        done = self.bench(
+            *("--dir", str(self.directory), "--against", str(program)),
+            *("--json", str(program)),
+            status=2,
+        )
+        self.assertIn("would replace", done.stderr)
+        fifo.unlink()
+
+        def limit() -> None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+        quick = (
+            *("--scale", "1MiB", "--rounds", "6", "--io", "pwrite", "--op", "read"),
+            *("--no-raw", "--no-ceilings"),
+        )
+        run = self.directory / "run.json"
+        self.bench("--dir", str(self.directory), "--json", str(run), *quick)
+        other = self.directory / "other.json"
+        self.bench("--dir", str(self.directory), "--json", str(other), *quick)
+        done = subprocess.run(
+            [TZMARK, "compare", run, other, "--force", "--json", fifo],
+            preexec_fn=limit,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn(f"{fifo}: ", done.stderr)
 
     def document(self, *arguments: str, status: int = 0) -> dict[str, Any]:
         result = self.directory / "result.json"

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -63,13 +62,6 @@ void find_files(CompareOptions& options) {
   }
 }
 
-bool is_same_file(const std::string& a, const std::string& b) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  // Outputs that do not exist yet have no inode.
-  return fs::equivalent(a, b, error) || fs::weakly_canonical(fs::absolute(a)) == fs::weakly_canonical(fs::absolute(b));
-}
-
 // Refuses outputs that would replace an input, or each other.
 void check_outputs(const CompareOptions& options) {
   std::vector<std::string> taken = options.old_files;
@@ -77,10 +69,7 @@ void check_outputs(const CompareOptions& options) {
   if (!options.floor_file.empty()) taken.push_back(options.floor_file);
   for (const std::string& output : {options.calibrate_file, options.json_file, options.markdown_file}) {
     if (output.empty()) continue;
-    for (const std::string& other : taken) {
-      if (!is_same_file(output, other)) continue;
-      throw Error(ErrorCode::kUsage, fmt::format("the output {} would replace {}", output, other));
-    }
+    refuse_to_replace(output, taken);
     taken.push_back(output);
   }
 }
@@ -151,12 +140,6 @@ std::vector<Difference> floor_differences(const FloorFile& floor, const RunDocum
   return differences_of({of_floor, machine});
 }
 
-void write_text(const std::string& file_name, const std::string& text) {
-  AtomicFile file(file_name);
-  file.file().write_at(0, std::as_bytes(std::span(text)));
-  file.commit();
-}
-
 void run(CompareOptions& options, int& status) {
   find_files(options);
   check_outputs(options);
@@ -174,7 +157,7 @@ void run(CompareOptions& options, int& status) {
   }
   refuse_differences(compared.differences, options.force);
   if (!options.calibrate_file.empty()) {
-    write_text(options.calibrate_file, json_text(floor_document(compared.before)));
+    ResultFile(options.calibrate_file).commit(json_text(floor_document(compared.before)));
     return;
   }
   compare_documents(compared);
@@ -184,8 +167,8 @@ void run(CompareOptions& options, int& status) {
   }
   for (const std::string& remark : remarks_of(compared)) say("{}\n", remark);
   if (!compared.rows.empty()) say("{}", table_text(compared));
-  if (!options.json_file.empty()) write_text(options.json_file, json_text(to_json(compared)));
-  if (!options.markdown_file.empty()) write_text(options.markdown_file, markdown_text(compared));
+  if (!options.json_file.empty()) ResultFile(options.json_file).commit(json_text(to_json(compared)));
+  if (!options.markdown_file.empty()) ResultFile(options.markdown_file).commit(markdown_text(compared));
   if (compared.has_regression() || compared.undecided_rows() > 0 ||
       (!compared.missing.empty() && !options.allow_missing)) {
     status = 1;

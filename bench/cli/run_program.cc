@@ -4,8 +4,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
+#include <utility>
 
 #include "program/arguments.h"
 #include "program/standard_streams.h"
@@ -20,6 +25,13 @@ constexpr int kExitEnvironment = 3;
 int report(int status, const char* what) {
   tell(fmt::format("tzmark: {}", what));
   return status;
+}
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  // Outputs that do not exist yet have no inode.
+  return fs::equivalent(a, b, error) || fs::weakly_canonical(fs::absolute(a)) == fs::weakly_canonical(fs::absolute(b));
 }
 
 }  // namespace
@@ -58,10 +70,22 @@ std::string json_text(const nlohmann::json& document) {
   return document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-void commit_json(AtomicFile& file, const nlohmann::json& document) {
-  const std::string text = json_text(document);
-  file.file().write_at(0, std::as_bytes(std::span(text)));
-  file.commit();
+void refuse_to_replace(const std::string& output, const std::vector<std::string>& others) {
+  for (const std::string& other : others) {
+    if (other.empty() || !is_same_file(output, other)) continue;
+    throw Error(ErrorCode::kUsage, fmt::format("the output {} would replace {}", output, other));
+  }
+}
+
+ResultFile::ResultFile(std::string file_name)
+    : file_name_(std::move(file_name)),
+      file_(about_file(file_name_, [&] { return std::make_unique<AtomicFile>(file_name_); })) {}
+
+void ResultFile::commit(const std::string& text) {
+  about_file(file_name_, [&] {
+    file_->file().write_at(0, std::as_bytes(std::span(text)));
+    file_->commit();
+  });
 }
 
 }  // namespace tzmark::bench

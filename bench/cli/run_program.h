@@ -3,10 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "tzmark/error.h"
 #include "tzmark/io.h"
 
 namespace tzmark::bench {
@@ -33,8 +35,31 @@ class RoundProgress {
 
 // Prints JSON as the benchmark programs write it: indented, with invalid UTF-8 replaced.
 std::string json_text(const nlohmann::json& document);
-// Makes the file appear with the document in it. file: created before measuring, so that an unwritable name fails
-// early.
-void commit_json(AtomicFile& file, const nlohmann::json& document);
+
+// Throws kUsage if a file to be written is one of the others, which the command reads or writes, too.
+void refuse_to_replace(const std::string& output, const std::vector<std::string>& others);
+
+// Runs action; the message of an Error that it throws begins with the name of the file.
+template <typename Action>
+auto about_file(const std::string& file_name, Action&& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    throw Error(error.code(), file_name + ": " + error.message(), error.offset());
+  }
+}
+
+// A file of results. Created before measuring, so that an unwritable name fails early; errors begin with its name.
+class ResultFile {
+ public:
+  explicit ResultFile(std::string file_name);
+  // Makes the file appear with this content.
+  void commit(const std::string& text);
+  void commit(const nlohmann::json& document) { commit(json_text(document)); }
+
+ private:
+  const std::string file_name_;
+  std::unique_ptr<AtomicFile> file_;
+};
 
 }  // namespace tzmark::bench

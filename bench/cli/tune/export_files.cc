@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "cli/run_program.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 #include "tzmark/profile.h"
@@ -67,9 +68,11 @@ std::vector<std::string> ExportFiles::write(const std::vector<Export>& exports) 
       continue;
     }
     const std::string text = one.name == "tzmark" && replaces_ ? with_tasks_of(name, one.text) : one.text;
-    AtomicFile file(name, "auto", replaces_ ? AtomicFile::Existing::kReplace : AtomicFile::Existing::kRefuse);
-    file.file().write_at(0, std::as_bytes(std::span(text)));
-    file.commit();
+    about_file(name.string(), [&] {
+      AtomicFile file(name, "auto", replaces_ ? AtomicFile::Existing::kReplace : AtomicFile::Existing::kRefuse);
+      file.file().write_at(0, std::as_bytes(std::span(text)));
+      file.commit();
+    });
     lines.push_back(fmt::format("wrote {}", name.string()));
   }
   return lines;

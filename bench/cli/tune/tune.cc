@@ -66,7 +66,7 @@ void run(const TuneOptions& options, const std::vector<std::string>& command) {
   const auto begin = Clock::now();
   const std::string started_at = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   require_directory(options.directory);
-  std::optional<AtomicFile> file;
+  std::optional<ResultFile> file;
   if (!options.json_file.empty()) file.emplace(options.json_file);
   std::optional<ExportFiles> export_files;
   if (!options.export_directory.empty()) export_files.emplace(options.export_directory, options.force);
@@ -95,7 +95,7 @@ void run(const TuneOptions& options, const std::vector<std::string>& command) {
   }
   say("{}", tune_summary(outcome));
   // First, for an export that cannot be written must not lose what was measured.
-  if (file) commit_json(*file, tune_document(outcome, options, command, started_at, machine, Clock::now() - begin));
+  if (file) file->commit(tune_document(outcome, options, command, started_at, machine, Clock::now() - begin));
   if (export_files) {
     for (const std::string& what : export_files->write(outcome.exports)) say("{}\n", what);
   }

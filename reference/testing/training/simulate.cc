@@ -51,14 +51,17 @@ void simulate(const SimulateOptions& options, Ranks& ranks) {
   const bool is_first = ranks.rank() == 0;
   // Opened before the run, so that a bad path fails at once.
   std::optional<AtomicFile> file;
-  if (is_first && !options.json_file.empty()) file.emplace(options.json_file);
+  if (is_first && !options.json_file.empty())
+    with_file_name(options.json_file, [&] { file.emplace(options.json_file); });
   const SimulationResult result = run_simulation(options, ranks, events_of_rank(ranks.rank()));
   if (is_first) print(summary_line(result) + "\n");
   if (!file) return;
   const std::string text =
       to_json(options, result).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  file->file().write_at(0, std::as_bytes(std::span(text)));
-  file->commit();
+  with_file_name(options.json_file, [&] {
+    file->file().write_at(0, std::as_bytes(std::span(text)));
+    file->commit();
+  });
 }
 
 int run_simulate_command(int argc, char** argv, const std::function<void(const SimulateOptions&)>& run,
