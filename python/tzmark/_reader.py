@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 def is_safetensors_name(name: bytes) -> bool:
     """Whether a file name is that of a safetensors file, or of the index of several."""
-    return name.lower().endswith((b".safetensors", b".safetensors.index.json"))
+    lower = name.lower()
+    is_index = b".safetensors.index." in lower and lower.endswith(b".json")
+    return is_index or lower.endswith(b".safetensors")
 
 
 def key_bytes(key: bytes | str | None) -> bytes | None:

@@ -150,6 +150,19 @@ TEST_F(StreamsTest, NamesTheLimitOfFileSizes) {
   expect_limit(run({"extract", large, "large"}, "/dev/null", limited));
 }
 
+// Otherwise a stream without an end would fill the disk first.
+TEST_F(StreamsTest, LooksAtTheBeginningOfAStreamBeforeItCopiesTheRest) {
+  const std::string zeros = write("zeros", std::string(1, '\0'));
+  fs::resize_file(zeros, std::uint64_t{4} << 30);
+  const auto limited = [] {
+    const rlimit bytes_max{1 << 20, 1 << 20};
+    ::setrlimit(RLIMIT_FSIZE, &bytes_max);
+  };
+  const Result result = run({"verify", "-"}, zeros, limited);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("the file begins with zeros"));
+}
+
 TEST_F(StreamsTest, NamesAMissingTemporaryDirectory) {
   const auto nowhere = [] { ::setenv("TMPDIR", "/nowhere", 1); };
   const Result result = run({"verify", "-"}, good_, nowhere);

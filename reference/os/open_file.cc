@@ -1,8 +1,11 @@
 // Files that are opened or created by name, and files without a name.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,10 +51,18 @@ std::unique_ptr<File> temporary_file() {
   }
 }
 
-std::unique_ptr<File> spool(int descriptor) {
+std::unique_ptr<File> spool(int descriptor, const std::function<void(std::span<const std::byte>)>& check) {
   auto file = temporary_file();
   std::vector<std::byte> block(1 << 20);
-  for (std::uint64_t offset = 0;;) {
+  std::size_t head_bytes = 0;
+  while (head_bytes < kStreamHeadBytes) {
+    const std::size_t moved = read_stream(descriptor, std::span(block).subspan(head_bytes), head_bytes);
+    if (moved == 0) break;
+    head_bytes += moved;
+  }
+  if (check) check(std::span(block).first(std::min(head_bytes, kStreamHeadBytes)));
+  file->write_at(0, {block.data(), head_bytes});
+  for (std::uint64_t offset = head_bytes;;) {
     const std::size_t moved = read_stream(descriptor, block, offset);
     if (moved == 0) return file;
     file->write_at(offset, {block.data(), moved});

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <span>
 #include <system_error>
 #include <vector>
 
 #include "bytes/cursor.h"
+#include "codec/foreign_file.h"
 #include "os/directory.h"
 #include "safetensors/header.h"
 #include "safetensors/old_set.h"
@@ -39,9 +41,7 @@ std::string lower_case(std::string_view text) {
 bool has_suffix(std::string_view name, std::string_view suffix) { return lower_case(name).ends_with(suffix); }
 
 // What the first bytes are characteristic of. No valid file begins like another kind.
-Content content_of(File& file) {
-  std::vector<std::byte> head(static_cast<std::size_t>(std::min<std::uint64_t>(kHeadBytes, file.size())));
-  file.read_at(0, std::span(head));
+Content content_of(std::span<const std::byte> head) {
   const std::string_view text = as_text(head);
   if (text.starts_with(as_text(std::as_bytes(std::span(kMagic))))) return Content::kTensors;
   if (head.size() > safetensors::kLengthBytes && text[safetensors::kLengthBytes] == '{' &&
@@ -54,6 +54,22 @@ Content content_of(File& file) {
   return Content::kUnknown;
 }
 
+Content content_of(File& file) {
+  std::vector<std::byte> head(static_cast<std::size_t>(std::min<std::uint64_t>(kHeadBytes, file.size())));
+  file.read_at(0, std::span(head));
+  return content_of(head);
+}
+
+// Throws what a reader would for the beginning of a stream that no model has, before all of it is copied.
+void require_model(std::span<const std::byte> head) {
+  if (head.size() < kStreamHeadBytes || content_of(head.first(kHeadBytes)) != Content::kUnknown) return;
+  constexpr auto kUnknownBytes = std::numeric_limits<std::uint64_t>::max();
+  throw Error(ErrorCode::kHeaderMagic,
+              describe_foreign(head.first(kForeignLookBytes), kUnknownBytes, ReadAs::kTensors)
+                  .value_or("not a .tensors file: it does not begin with |TZR|"),
+              0);
+}
+
 // Returns whether a name is that of one shard of several.
 bool is_shard_name(std::string_view name) {
   const std::size_t at = name.find("-0");
@@ -61,11 +77,6 @@ bool is_shard_name(std::string_view name) {
     if (safetensors::is_shard_file_name(name, name.substr(0, dash))) return true;
   }
   return false;
-}
-
-bool is_index_name(const std::string& name) {
-  // "diffusion_pytorch_model.safetensors.index.fp16.json" is one of a variant.
-  return name.find(".safetensors.index.") != name.npos && has_suffix(name, kJsonSuffix);
 }
 
 std::string listed(std::span<const std::string> names) {
@@ -81,10 +92,12 @@ std::string find_model(const Directory& directory) {
   for (const DirectoryEntry& entry : directory.list()) {
     // The entries of a cache of downloads are links.
     if (entry.kind != EntryKind::kFile && entry.kind != EntryKind::kLink) continue;
+    // What macOS stores of NAME on file systems without room for it.
+    if (entry.name.starts_with("._")) continue;
     const bool is_safetensors = has_suffix(entry.name, safetensors::kSuffix);
     if (is_safetensors && is_shard_name(entry.name)) {
       shards.push_back(entry.name);
-    } else if (is_safetensors || is_index_name(entry.name) || has_suffix(entry.name, kTensorsSuffix)) {
+    } else if (is_safetensors || safetensors::is_index_name(entry.name) || has_suffix(entry.name, kTensorsSuffix)) {
       models.push_back(entry.name);
     }
   }
@@ -115,10 +128,14 @@ std::string find_model(const Directory& directory) {
 }  // namespace
 
 bool is_safetensors_name(std::string_view file_name) {
-  return has_suffix(file_name, safetensors::kSuffix) || has_suffix(file_name, safetensors::kShardIndexSuffix);
+  return has_suffix(file_name, safetensors::kSuffix) || safetensors::is_index_name(file_name);
 }
 
 namespace safetensors {
+
+bool is_index_name(std::string_view file_name) {
+  return lower_case(file_name).find(".safetensors.index.") != file_name.npos && has_suffix(file_name, kJsonSuffix);
+}
 
 bool is_shard_index(File& file, std::string_view file_name) {
   const Content content = content_of(file);
@@ -145,7 +162,7 @@ ModelFile open_model_file(const std::string& name, std::string_view io_path) {
   ModelFile model;
   model.file_name = name;
   if (name == "-") {
-    model.file = spool(STDIN_FILENO);
+    model.file = spool(STDIN_FILENO, require_model);
   } else {
     std::error_code unknown;
     if (std::filesystem::is_directory(name, unknown)) {

@@ -100,6 +100,7 @@ TEST(ModelFile, ADirectoryIsItsOnlyModel) {
   EXPECT_THAT(opened(), HasSubstr("error TZE-ENV-001: the directory contains no model"));
   add("config.json");
   add("pytorch_model.bin");
+  add("._model.safetensors");  // of macOS
   EXPECT_THAT(opened(), HasSubstr("error TZE-ENV-001: the directory contains no model"));
   add("model-00001-of-00002.safetensors");
   add("model-00002-of-00002.safetensors");

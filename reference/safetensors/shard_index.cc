@@ -12,15 +12,17 @@
 namespace tzmark::safetensors {
 namespace {
 
-constexpr std::string_view kMapKey = "weight_map";
+constexpr std::string_view kMapKey = "weight_map", kMetadataKey = "metadata", kTotalKey = "total_size";
 
 [[noreturn]] void fail(std::size_t at, const std::string& detail) { throw Error(ErrorCode::kStShardIndex, detail, at); }
 
-// Receives the tokens of an index, and visits the pairs of its map. Ignores other keys of the object.
+// Receives the tokens of an index, visits the pairs of its map, and collects the texts of its metadata. Ignores other
+// keys of the object.
 template <typename Visitor>
 class IndexHandler {
  public:
-  explicit IndexHandler(Visitor visit) : visit_(std::move(visit)) {}
+  IndexHandler(std::map<std::string, std::string>& metadata, Visitor visit)
+      : metadata_(metadata), visit_(std::move(visit)) {}
 
   bool map_seen() const { return map_seen_; }
 
@@ -31,10 +33,14 @@ class IndexHandler {
     if (closes) {
       --depth_;
       in_map_ = in_map_ && depth_ >= 2;
+      in_metadata_ = in_metadata_ && depth_ >= 2;
     } else if (depth_ == 1) {
       on_value(token);
     } else if (in_map_) {
       on_map(token);
+    } else if (in_metadata_ && depth_ == 2) {
+      if (token.type == JsonType::kKey) name_ = token.text;
+      if (token.type == JsonType::kString && name_ != kTotalKey) metadata_.insert_or_assign(name_, token.text);
     }
     if (opens) ++depth_;
   }
@@ -43,11 +49,14 @@ class IndexHandler {
   void on_value(const JsonToken& token) {
     if (token.type == JsonType::kKey) {
       map_is_next_ = token.text == kMapKey;
+      metadata_is_next_ = token.text == kMetadataKey;
       if (map_is_next_ && map_seen_) fail(token.at, "duplicate key 'weight_map'");
       map_seen_ = map_seen_ || map_is_next_;
     } else if (map_is_next_) {
       if (token.type != JsonType::kBeginObject) fail(token.at, "weight_map is not an object");
       in_map_ = true;
+    } else {
+      in_metadata_ = metadata_is_next_ && token.type == JsonType::kBeginObject;
     }
   }
 
@@ -71,9 +80,10 @@ class IndexHandler {
     }
   }
 
+  std::map<std::string, std::string>& metadata_;
   Visitor visit_;
   unsigned depth_ = 0;  // number of open arrays and objects
-  bool map_is_next_ = false;
+  bool map_is_next_ = false, metadata_is_next_ = false, in_metadata_ = false;
   bool map_seen_ = false;
   bool in_map_ = false;
   std::string name_;
@@ -90,7 +100,7 @@ ShardIndex::ShardIndex(std::string_view json) {
   if (begin == json.size() || json[begin] != '{') fail(begin, "the index does not begin with an opening brace");
 
   std::map<std::string, std::uint32_t, std::less<>> file_numbers;
-  IndexHandler handler([&](std::string_view name, std::size_t at, std::string_view file) {
+  IndexHandler handler(metadata_, [&](std::string_view name, std::size_t at, std::string_view file) {
     auto found = file_numbers.find(file);
     if (found == file_numbers.end()) {
       found = file_numbers.emplace(file, static_cast<std::uint32_t>(file_numbers.size())).first;
@@ -123,10 +133,14 @@ const ShardIndex::Tensor* ShardIndex::find(std::string_view name) const {
   return found != tensors_.end() && name_of(*found) == name ? &*found : nullptr;
 }
 
-std::string serialize_shard_index(std::uint64_t total_bytes,
-                                  const std::map<std::string_view, std::string_view>& files) {
-  std::string text =
-      fmt::format("{{\n  \"metadata\": {{\n    \"total_size\": {}\n  }},\n  \"weight_map\": {{", total_bytes);
+std::string serialize_shard_index(std::uint64_t total_bytes, const std::map<std::string_view, std::string_view>& files,
+                                  const std::map<std::string, std::string>& metadata) {
+  std::string text = "{\n  \"metadata\": {\n";
+  for (const auto& [key, value] : metadata) {
+    if (key == kTotalKey) continue;
+    text += fmt::format("    {}: {},\n", nlohmann::json(key).dump(), nlohmann::json(value).dump());
+  }
+  text += fmt::format("    \"{}\": {}\n  }},\n  \"{}\": {{", kTotalKey, total_bytes, kMapKey);
   std::string_view separator = "\n";
   for (const auto& [name, file] : files) {
     text += fmt::format("{}    {}: {}", separator, nlohmann::json(name).dump(), nlohmann::json(file).dump());

@@ -219,7 +219,9 @@ void remove_temporary_files_at_signals();
 // Creates a file without a name in TMPDIR, or /tmp; it is deleted with the File.
 std::unique_ptr<File> temporary_file();
 
-// Copies a stream that cannot seek (a pipe) to a temporary file.
-std::unique_ptr<File> spool(int descriptor);
+// Copies a stream that cannot seek (a pipe) to a temporary file. check, if given, is called with the first
+// kStreamHeadBytes before more is read, or with all of a shorter stream, and throws if it wants no more.
+inline constexpr std::size_t kStreamHeadBytes = 4096;
+std::unique_ptr<File> spool(int descriptor, const std::function<void(std::span<const std::byte>)>& check = {});
 
 }  // namespace tzmark
