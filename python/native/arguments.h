@@ -29,7 +29,7 @@ struct OutputOptions {
   explicit OutputOptions(PyObject* dict);
 
   WriteOptions write;
-  std::map<std::string, std::string> metadata;
+  std::map<std::string, std::string> metadata, index_metadata;
   std::uint64_t shard_bytes = 0;
 };
 

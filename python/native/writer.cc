@@ -76,6 +76,7 @@ SafetensorsWriteOptions safetensors_options(OutputOptions& options, const Progre
   }
   SafetensorsWriteOptions write;
   write.metadata = std::move(options.metadata);
+  write.index_metadata = std::move(options.index_metadata);
   write.shard_bytes_max = options.shard_bytes;
   write.verify_source = options.write.verify_source;
   write.threads = options.write.threads;
@@ -86,26 +87,30 @@ SafetensorsWriteOptions safetensors_options(OutputOptions& options, const Progre
   return write;
 }
 
-// Returns whether the names are durable; true for memory.
-bool write_to(Output& output, const TensorTable& table, const TensorSource& source, OutputOptions& options,
-              const Progress& progress) {
+std::string reason_unless(bool names_durable) { return names_durable ? "" : std::string(why_name_is_not_durable()); }
+
+// Returns what a warning says after "complete, but"; an empty text if there is nothing to say.
+std::string write_to(Output& output, const TensorTable& table, const TensorSource& source, OutputOptions& options,
+                     const Progress& progress) {
   if (output.is_safetensors) {
     const SafetensorsWriteOptions write = safetensors_options(options, progress);
     if (output.file_name.empty()) {
       if (write.shard_bytes_max != 0) throw Error(ErrorCode::kUsage, "shards need a file name");
       write_safetensors(output.memory, table, source, write);
-      return true;
+      return {};
     }
-    return write_safetensors(output.file_name, table, source, write).names_durable;
+    const SafetensorsWriteResult result = write_safetensors(output.file_name, table, source, write);
+    if (result.old_file_names.empty()) return reason_unless(result.names_durable);
+    return why_files_are_kept(result.old_file_names);
   }
   require_no_lost_metadata(options.metadata, "write a safetensors file, or leave it out");
   if (options.shard_bytes != 0) throw Error(ErrorCode::kUsage, "shards are for safetensors only");
   options.write.progress = progress;
   if (output.file_name.empty()) {
     write_tensors(output.memory, table, source, options.write);
-    return true;
+    return {};
   }
-  return write_file(output.file_name, table, source, options.write).names_durable;
+  return reason_unless(write_file(output.file_name, table, source, options.write).names_durable);
 }
 
 // Errors of the source name the file that it reads.
@@ -137,6 +142,7 @@ class NamedSource final : public TensorSource {
       throw FileError{file_name_, error};
     }
   }
+  std::vector<FileVersion> files() const override { return source_.files(); }
 
  private:
   const std::string& file_name_;
@@ -145,20 +151,28 @@ class NamedSource final : public TensorSource {
 
 // Adds the metadata of the source to what is given. A .tensors file implies that of PyTorch.
 void add_metadata(OutputOptions& options, const Output& output, const OpenModel& model, const std::string& file_name) {
-  const auto metadata = model.is_safetensors() ? model.safetensors().metadata() : torch_metadata();
-  if (output.is_safetensors) {
-    options.metadata.insert(metadata.begin(), metadata.end());
-    return;
-  }
+  auto metadata = model.is_safetensors() ? model.safetensors().metadata() : torch_metadata();
+  const auto of_index = model.is_safetensors() ? model.safetensors().index_metadata() : decltype(metadata)();
+  metadata.insert(of_index.begin(), of_index.end());
   try {
-    require_no_lost_metadata(metadata, "drop_metadata=True leaves it out");
+    if (model.is_safetensors()) {
+      require_one_metadata(model.safetensors(), output.is_safetensors ? options.metadata : decltype(metadata)(),
+                           output.is_safetensors ? "give it with metadata, or leave all out with drop_metadata=True"
+                                                 : "drop_metadata=True leaves it out");
+    }
+    if (!output.is_safetensors) require_no_lost_metadata(metadata, "drop_metadata=True leaves it out");
   } catch (const Error& error) {
     throw FileError{file_name, error};
   }
+  if (!output.is_safetensors) return;
+  if (options.shard_bytes != 0) {
+    for (const auto& [key, value] : of_index) {
+      const auto given = options.metadata.find(key);
+      options.index_metadata.emplace(key, given != options.metadata.end() ? given->second : value);
+    }
+  }
+  options.metadata.insert(metadata.begin(), metadata.end());
 }
-
-// Returns None, or why the names are not durable.
-Ref reason_unless(bool names_durable) { return names_durable ? none() : text(std::string(why_name_is_not_durable())); }
 
 bool is_hash_error(const Error& error) {
   return error.code() == ErrorCode::kHashNone || error.code() == ErrorCode::kHashCrc32 ||
@@ -193,14 +207,13 @@ PyObject* write(PyObject*, PyObject* arguments) {
     Meter meter;
     const MemorySource source(std::move(content.data));
     const bool derives = options.write.encrypt && std::holds_alternative<Passphrase>(options.write.encrypt->key);
-    bool names_durable = false;
+    std::string reason;
     run_blocking({.meter = meter, .total_bytes = content.bytes, .progress = progress, .may_wait = derives}, [&] {
       about_arguments([&] {
-        names_durable =
-            write_to(output, content.table, source, options, [&](std::uint64_t bytes) { meter.add(bytes); });
+        reason = write_to(output, content.table, source, options, [&](std::uint64_t bytes) { meter.add(bytes); });
       });
     });
-    if (file != Py_None) return reason_unless(names_durable);
+    if (file != Py_None) return reason.empty() ? none() : text(reason);
     const auto bytes = output.memory.content();
     return py::bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   });
@@ -226,18 +239,18 @@ PyObject* convert(PyObject*, PyObject* arguments) {
     if (drop_metadata == 0) add_metadata(options, output, *model, file_name_of(reader));
     const NamedSource source(file_name_of(reader), model->source());
     Meter& meter = model->meter();
-    bool names_durable = false;
+    std::string reason;
     run_blocking({.meter = meter, .total_bytes = model->file_bytes(), .progress = progress, .may_wait = true}, [&] {
       try {
         const Progress tell = [&](std::uint64_t bytes) { meter.add(bytes); };
-        names_durable = write_to(output, model->writable_table(), source, options, tell);
+        reason = write_to(output, model->writable_table(), source, options, tell);
       } catch (const Error& error) {
         // The writer itself compares the hashes that the source stores.
         if (is_hash_error(error)) throw FileError{file_name_of(reader), error};
         throw;
       }
     });
-    return reason_unless(names_durable);
+    return reason.empty() ? none() : text(reason);
   });
 }
 

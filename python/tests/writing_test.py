@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import resource
 import tempfile
@@ -166,6 +167,31 @@ class Writing(unittest.TestCase):
         ):
             tzmark.convert(self.path, back, **options)
             self.assertEqual(tzmark.inspect(back).metadata, wanted)
+
+    def test_a_conversion_loses_nothing_of_shards(self) -> None:
+        index = self.directory / "s.safetensors.index.json"
+        shards = [self.directory / f"s-0000{n}-of-00002.safetensors" for n in (1, 2)]
+        for number, shard in enumerate(shards):
+            tzmark.save_file({f"w{number}": np.ones(2)}, shard, {"n": str(number)})
+        document = {
+            "metadata": {"total_size": 32, "quantization": "awq"},
+            "weight_map": {f"w{n}": shard.name for n, shard in enumerate(shards)},
+        }
+        index.write_text(json.dumps(document))
+        one = self.directory / "one.safetensors"
+        for target in (one, self.path):
+            with self.assertRaises(tzmark.UsageError) as caught:
+                tzmark.convert(index, target)
+            self.assertIn("the metadata 'n' is '0' in", caught.exception.message)
+        tzmark.convert(index, one, metadata={"n": "2"})
+        wanted = {"n": "2", "quantization": "awq"}
+        self.assertEqual(tzmark.inspect(one).metadata, wanted)
+        # The rest of the model would be useless.
+        with self.assertRaises(tzmark.UsageError):
+            tzmark.convert(index, shards[0], metadata=wanted)
+        tzmark.convert(index, index, metadata=wanted, shard_bytes=16)
+        written = json.loads(index.read_text())["metadata"]
+        self.assertEqual(written, document["metadata"])
 
     def test_errors_of_a_conversion_name_the_file(self) -> None:
         tzmark.save_file({"w": np.arange(1000.0)}, self.path)

@@ -22,6 +22,14 @@ struct AppendOptions : InputOptions, OutputOptions {
   bool drop_metadata = false;
   bool show_growth = false;
 
+  // Without INPUT.
+  std::vector<std::string> read_file_names() const {
+    std::vector<std::string> names = side_file_names();
+    for (std::string& name : encrypt_keys.file_names()) names.push_back(std::move(name));
+    for (std::size_t i = 3; i < raw.size(); i += 4) names.push_back(raw[i]);
+    return names;
+  }
+
   WriteOptions append_options() const {
     WriteOptions options = write_options();
     apply(saving(), options);
@@ -93,12 +101,17 @@ void run(const AppendOptions& options) {
     about_target([] { throw Error(ErrorCode::kUsage, "give either INPUT or --raw"); });
   }
   ProgressLine progress("append", options.progress);
-  WriteOptions write_options = about_target([&] { return options.append_options(); });
+  WriteOptions write_options = about_target([&] {
+    require_not_read(options.target, options.read_file_names());
+    return options.append_options();
+  });
   write_options.progress = progress.callback();
   Growth growth;
   if (options.raw.empty()) {
     const InputSource input(options);
+    about_target([&] { require_not_read(options.target, input.input().file_names()); });
     if (!options.drop_metadata) {
+      input.require_one_metadata({}, kDropMetadataAdvice);
       with_file_name(input.file_name(), [&] { require_no_lost_metadata(input.metadata(), kDropMetadataAdvice); });
     }
     growth = with_file_names(options.target, input.file_name(), [&] {

@@ -135,10 +135,47 @@ TEST_F(ChangeTest, EditsAllOrNothing) {
   EXPECT_EQ(run({"verify", file_}).status, 0);
 }
 
-TEST_F(ChangeTest, ReadsFilesWithTheLongestNames) {
+TEST_F(ChangeTest, ReadsAndConvertsFilesWithTheLongestNames) {
   const std::string longest(255, 'n');
   fs::rename(file_, path(longest));
   EXPECT_EQ(run({"verify", path(longest)}).status, 0);
+  EXPECT_EQ(run({"convert", path(longest), path(longest)}).status, 0);
+  // The name of the undo journal is longer.
+  const Result edit = run({"edit", path(longest), "--drop", "b"});
+  EXPECT_EQ(edit.status, 3);
+  EXPECT_THAT(edit.err,
+              HasSubstr(".tzmark-intent, which has 269 bytes, and at most 255 are possible: rename the file"));
+  EXPECT_EQ(run({"convert", path(longest), path(longest), "--layout", "v5-segments", "--split"}).status, 3);
+}
+
+// A file that a command reads is not the one that it writes, unless that is its only input.
+TEST_F(ChangeTest, RefusesToReplaceWhatItReads) {
+  const std::string key = write("key", std::string(32, 'k')), other_name = path("other-name");
+  fs::create_hard_link(key, other_name);
+  const auto expect_refused = [&](const std::vector<std::string>& words, const std::string& file) {
+    const std::string before = slurp(file);
+    const Result result = run(words);
+    EXPECT_EQ(result.status, 2) << words[0] << result.err;
+    EXPECT_THAT(result.err, HasSubstr("write to another name")) << words[0];
+    EXPECT_EQ(slurp(file), before) << words[0];
+  };
+  for (const std::string& out : {key, other_name}) {
+    expect_refused({"convert", file_, out, "--encrypt-key-file", key}, key);
+    expect_refused({"convert", file_, out, "--encrypt-passphrase-file", key}, key);
+  }
+  const std::string data_key = write("head.data", std::string(32, 'k'));
+  expect_refused({"convert", file_, path("head"), "--split", "--encrypt-key-file", data_key}, data_key);
+  ASSERT_EQ(run({"convert", file_, path("secret"), "--encrypt-key-file", key}).status, 0);
+  expect_refused({"convert", path("secret"), key, "--key-file", key}, key);
+  expect_refused({"extract", path("secret"), "b", "-o", key, "--key-file", key}, key);
+  expect_refused({"extract", file_, "b", "-o", file_}, file_);
+  expect_refused({"append", file_, file_}, file_);
+  expect_refused({"append", file_, "--raw", "w", "uint8", std::to_string(fs::file_size(file_)), file_}, file_);
+  ASSERT_EQ(run({"convert", file_, path("pair"), "--split", "--layout", "v5-segments"}).status, 0);
+  const std::string data = path("pair.data");
+  expect_refused({"convert", path("pair"), data, "--data-file", data}, data);
+  expect_refused({"extract", path("pair"), "b", "-o", data, "--data-file", data}, data);
+  EXPECT_EQ(run({"convert", file_, file_}).status, 0);
 }
 
 TEST_F(ChangeTest, DetachedDataNeedsBothFiles) {
@@ -229,6 +266,43 @@ TEST_F(MetadataTest, IsKeptAmongSafetensors) {
   EXPECT_THAT(no_value.err, HasSubstr("--metadata: 'rank' is not of the form KEY=VALUE"));
   EXPECT_EQ(run({"convert", lora(), path("x.safetensors"), "--metadata", "=v"}).status, 2);
   EXPECT_THAT(run({"convert", file_, path("x.tensors"), "--metadata", "a=b"}).err, HasSubstr("for safetensors only"));
+}
+
+// Shards and their index may contradict each other, but one file has one value.
+TEST_F(MetadataTest, OfShardsIsNotLostSilently) {
+  const auto shard = [](const std::string& tensor, const std::string& rank) {
+    std::string header = R"({"__metadata__":{"rank":")" + rank + R"("},")" + tensor +
+                         R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+    header.resize(96, ' ');
+    return std::string("\x60\0\0\0\0\0\0\0", 8) + header + "x";
+  };
+  write("s-00001-of-00002.safetensors", shard("x", "16"));
+  write("s-00002-of-00002.safetensors", shard("y", "32"));
+  const std::string index = write("s.safetensors.index.json",
+                                  std::string(R"({"metadata":{"total_size":2,"quantization":"awq"},"weight_map":{)") +
+                                      R"("x":"s-00001-of-00002.safetensors","y":"s-00002-of-00002.safetensors"}})");
+  for (const std::vector<std::string>& rest : {std::vector<std::string>{path("one.safetensors")},
+                                               {path("two.safetensors"), "--shard-bytes", "1"},
+                                               {path("one.tensors")}}) {
+    std::vector<std::string> words = {"convert", index};
+    words.insert(words.end(), rest.begin(), rest.end());
+    const Result refused = run(words);
+    EXPECT_EQ(refused.status, 2) << rest[0];
+    EXPECT_THAT(refused.err, HasSubstr("the metadata 'rank' is '16' in s-00001-of-00002.safetensors and '32' in "
+                                       "s-00002-of-00002.safetensors"));
+    EXPECT_FALSE(fs::exists(rest[0]));
+  }
+  EXPECT_EQ(run({"append", file_, index}).status, 2);
+  const json wanted = {{"quantization", "awq"}, {"rank", "64"}};
+  ASSERT_EQ(run({"convert", index, path("one.safetensors"), "--metadata", "rank=64"}).status, 0);
+  EXPECT_EQ(metadata_of(path("one.safetensors")), wanted);
+  ASSERT_EQ(run({"convert", index, path("two.safetensors"), "--metadata", "rank=64", "--shard-bytes", "1"}).status, 0);
+  const json written = json::parse(slurp(path("two.safetensors.index.json")));
+  EXPECT_EQ(written.at("metadata"), json({{"quantization", "awq"}, {"total_size", 2}}));
+  EXPECT_EQ(run({"convert", index, path("one.tensors"), "--drop-metadata"}).status, 0);
+  ASSERT_EQ(run({"convert", index, path("none.safetensors"), "--drop-metadata"}).status, 0);
+  EXPECT_EQ(metadata_of(path("none.safetensors")), json::object());
+  EXPECT_EQ(run({"append", file_, index, "--drop-metadata"}).status, 0);
 }
 
 TEST_F(ChangeTest, RejectsWhatSafetensorsCannotHold) {

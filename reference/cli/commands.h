@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bytes/utf8.h"
 #include "tzmark/crypto.h"
@@ -62,6 +63,7 @@ struct KeyOptions {
   void add_to(CLI::App& command, const std::string& prefix, const Summaries& summaries);
   // Returns the key if one is given. Throws what key_from_file and its like do.
   std::optional<KeySource> source() const;
+  std::vector<std::string> file_names() const;  // of the given files
 };
 
 // The options of a command that writes tensors: hashes, encryption, and whether it verifies its input.
@@ -75,8 +77,12 @@ struct OutputOptions {
   WriteOptions write_options() const;
 };
 
+// Throws TZE-USE-001 if a file to be written is also one of those that the command reads, and so would be lost; a file
+// with two names counts as one.
+void require_not_read(const std::string& output, const std::vector<std::string>& inputs);
+
 // Adds --profile, and calls action with the profile. Errors name its file.
-void add_profile(CLI::App& command, std::function<void(Profile)> action);
+CLI::Option* add_profile(CLI::App& command, std::function<void(Profile)> action);
 
 // What a command that reads a model says of its argument.
 inline constexpr const char* kModelDescription =
@@ -94,8 +100,11 @@ int report_current_exception(const std::string& who = "");
 // An open model, in one of the readers.
 struct OpenInput {
   std::string file_name;  // of the file; the argument may be its directory
+  std::string data_file_name;
   std::optional<Reader> tensors;
   std::optional<SafetensorsReader> safetensors;
+
+  std::vector<std::string> file_names() const;  // of the file, and of those that it names
 };
 
 // The options of a command that opens a file: its name, I/O path and key. Its content tells whether it is safetensors.
@@ -132,12 +141,15 @@ struct InputOptions {
   // The settings of the profile for reading the file, or for writing; those of --io and --threads win.
   ProfileSettings loading() const;
   ProfileSettings saving() const;
+  // The given files with settings and secrets.
+  std::vector<std::string> side_file_names() const;
 
  private:
   SafetensorsReader open_safetensors(ModelFile model, bool has_key, ProgressLine* line) const;
   ProfileSettings with_given(ProfileSettings settings) const;
 
   std::optional<Profile> profile_;
+  const CLI::Option* profile_option_ = nullptr;
   const CLI::Option* io_option_ = nullptr;
   const CLI::Option* threads_option_ = nullptr;
 };

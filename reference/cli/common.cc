@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <system_error>
 
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -49,11 +51,11 @@ void InputOptions::add_reading_to(CLI::App& command, Keys keys, const std::strin
 void InputOptions::add_io_to(CLI::App& command) {
   io_option_ = command.add_option("--io", io_path, "I/O path: auto, or one listed by tzmark bench --list-io")
                    ->capture_default_str();
-  add_profile(command, [this](Profile profile) { profile_ = std::move(profile); });
+  profile_option_ = add_profile(command, [this](Profile profile) { profile_ = std::move(profile); });
 }
 
-void add_profile(CLI::App& command, std::function<void(Profile)> action) {
-  command.add_option_function<std::string>(
+CLI::Option* add_profile(CLI::App& command, std::function<void(Profile)> action) {
+  return command.add_option_function<std::string>(
       "--profile",
       [action = std::move(action)](const std::string& name) {
         with_file_name(name, [&] { action(load_profile(name)); });
@@ -117,6 +119,7 @@ OpenInput InputOptions::open(ReadOptions options, ProgressLine* line) const {
   ModelFile model = open_model_file();
   OpenInput input;
   input.file_name = model.file_name;
+  input.data_file_name = data_file_name;
   with_file_name(input.file_name, [&] {
     if (model.format == ModelFormat::kSafetensors) {
       input.safetensors = open_safetensors(std::move(model), options.key.has_value(), line);
@@ -168,6 +171,41 @@ WriteOptions OutputOptions::write_options() const {
   options.durability = durability;
   if (auto key = encrypt_keys.source()) options.encrypt = EncryptOptions{std::move(*key), chunk_bytes};
   return options;
+}
+
+std::vector<std::string> KeyOptions::file_names() const {
+  std::vector<std::string> names;
+  for (const auto* name : {&key_file, &passphrase_file}) {
+    if (*name) names.push_back(**name);
+  }
+  return names;
+}
+
+std::vector<std::string> InputOptions::side_file_names() const {
+  std::vector<std::string> names = key_options.file_names();
+  if (profile_option_ != nullptr && profile_option_->count() != 0) {
+    names.push_back(profile_option_->as<std::string>());
+  }
+  return names;
+}
+
+std::vector<std::string> OpenInput::file_names() const {
+  std::vector<std::string> names = {file_name};
+  if (!data_file_name.empty()) names.push_back(data_file_name);
+  if (!safetensors || !safetensors->sharded()) return names;
+  for (const SafetensorsShard& shard : safetensors->shards()) {
+    names.push_back(std::filesystem::path(file_name).replace_filename(shard.file_name));
+  }
+  return names;
+}
+
+void require_not_read(const std::string& output, const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs) {
+    std::error_code unknown;  // there is no such file, or it is a pipe
+    if (!std::filesystem::equivalent(output, input, unknown)) continue;
+    throw Error(ErrorCode::kUsage,
+                fmt::format("this is the same file as {}, which the command reads: write to another name", input));
+  }
 }
 
 CLI::Option* add_size(CLI::App& command, const std::string& name, std::uint64_t& bytes, const std::string& summary) {

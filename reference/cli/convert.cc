@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,10 +40,8 @@ struct ConvertOptions : InputOptions, OutputOptions {
 
   bool writes_safetensors() const { return is_safetensors_name(output); }
 
-  // The metadata to write: that of the input, with what --metadata gives. A .tensors file implies that of PyTorch.
-  std::map<std::string, std::string> output_metadata(const InputSource& input) const {
+  std::map<std::string, std::string> given_metadata() const {
     std::map<std::string, std::string> entries;
-    if (!drop_metadata) entries = input.is_safetensors() ? input.metadata() : torch_metadata();
     for (const std::string& entry : metadata) {
       const std::size_t sign = entry.find('=');
       if (sign == std::string::npos || sign == 0) {
@@ -53,13 +52,38 @@ struct ConvertOptions : InputOptions, OutputOptions {
     return entries;
   }
 
+  // Sets the metadata to write: that of the input, with what --metadata gives. A .tensors file implies that of PyTorch.
+  // What the index of shards has stays there, if there is one.
+  void add_metadata(const InputSource& input, SafetensorsWriteOptions& options) const {
+    options.metadata = given_metadata();
+    if (drop_metadata) return;
+    input.require_one_metadata(options.metadata,
+                               "give it with --metadata KEY=VALUE, or leave all out with --drop-metadata");
+    if (shard_bytes != 0) {
+      for (const auto& [key, value] : input.index_metadata()) {
+        const auto given = options.metadata.find(key);
+        options.index_metadata.emplace(key, given != options.metadata.end() ? given->second : value);
+      }
+    }
+    const auto kept = input.is_safetensors() ? input.metadata() : torch_metadata();
+    options.metadata.insert(kept.begin(), kept.end());
+  }
+
+  // The files that the command would lose if it wrote to one of them. INPUT itself may be replaced.
+  void require_outputs_not_read() const {
+    std::vector<std::string> read = side_file_names();
+    for (std::string& name : encrypt_keys.file_names()) read.push_back(std::move(name));
+    require_not_read(output, read);
+    if (split) require_not_read(detached_data_file_name(output), read);
+  }
+
   // Takes over the options that also apply to safetensors, and rejects the others.
   SafetensorsWriteOptions safetensors_options(const WriteOptions& common, const InputSource& input) const {
     if (common.layout || common.encrypt || index_bytes != 0 || split) {
       throw Error(ErrorCode::kUsage, "a safetensors file has no layout, key, index or detached data");
     }
     SafetensorsWriteOptions options;
-    options.metadata = output_metadata(input);
+    add_metadata(input, options);
     options.shard_bytes_max = shard_bytes;
     options.verify_source = common.verify_source;
     options.threads = common.threads;
@@ -108,10 +132,16 @@ void print_file(File& file) {
 // Returns whether the names are durable.
 bool write_output(const ConvertOptions& options, WriteOptions write_options, const InputSource& input) {
   if (options.writes_safetensors()) {
-    return write_safetensors(options.output, input.table(), input, options.safetensors_options(write_options, input))
-        .names_durable;
+    const SafetensorsWriteResult result =
+        write_safetensors(options.output, input.table(), input, options.safetensors_options(write_options, input));
+    if (!result.old_file_names.empty()) {
+      tell(fmt::format("tzmark: {}: note: complete, but {}", printable(options.output),
+                       printable(why_files_are_kept(result.old_file_names))));
+    }
+    return result.names_durable;
   }
   if (!options.drop_metadata) {
+    input.require_one_metadata({}, kDropMetadataAdvice);
     with_file_name(options.file_name, [&] { require_no_lost_metadata(input.metadata(), kDropMetadataAdvice); });
   }
   if (options.output == "-") {
@@ -126,7 +156,10 @@ bool write_output(const ConvertOptions& options, WriteOptions write_options, con
 
 void run(const ConvertOptions& options) {
   ProgressLine progress("convert", options.progress);
-  WriteOptions write_options = with_file_name(options.output, [&] { return options.convert_options(); });
+  WriteOptions write_options = with_file_name(options.output, [&] {
+    options.require_outputs_not_read();
+    return options.convert_options();
+  });
   write_options.progress = progress.callback();
   write_options.names_wait.notice = [&](const std::string& line) {
     progress.clear();

@@ -110,6 +110,8 @@ void add_extract(CLI::App& app) {
       return;
     }
     auto output = with_file_name(options->output, [&] {
+      require_not_read(options->output, found.input.file_names());
+      require_not_read(options->output, options->side_file_names());
       return std::make_unique<AtomicFile>(options->output, options->saving().io_path.value_or(options->io_path),
                                           AtomicFile::Existing::kReplace, options->durability);
     });

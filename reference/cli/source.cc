@@ -37,6 +37,8 @@ InputSource::InputSource(const InputOptions& options) : input_(open_for_streams(
     if (input_.safetensors) {
       table_ = input_.safetensors->tensor_table();
       metadata_ = input_.safetensors->metadata();
+      index_metadata_ = input_.safetensors->index_metadata();
+      metadata_.insert(index_metadata_.begin(), index_metadata_.end());
       file_bytes_ = input_.safetensors->file_bytes();
     } else {
       table_ = writable_table(*input_.tensors);
@@ -50,6 +52,16 @@ std::unique_ptr<TensorStream> InputSource::open(std::size_t tensor) const {
     auto stream = input_.safetensors ? input_.safetensors->open(tensor) : input_.tensors->open(tensor);
     return std::make_unique<NamingStream>(file_name(), std::move(stream));
   });
+}
+
+std::vector<FileVersion> InputSource::files() const {
+  return input_.safetensors ? input_.safetensors->files() : input_.tensors->files();
+}
+
+void InputSource::require_one_metadata(const std::map<std::string, std::string>& settled,
+                                       std::string_view advice) const {
+  if (!input_.safetensors) return;
+  with_file_name(file_name(), [&] { tzmark::require_one_metadata(*input_.safetensors, settled, advice); });
 }
 
 bool is_hash_mismatch(const Error& error) {

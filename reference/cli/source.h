@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/commands.h"
 #include "tzmark/reader.h"
@@ -19,15 +20,21 @@ class InputSource final : public TensorSource {
 
   const TensorTable& table() const { return table_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }  // of safetensors
+  // Of the index of a sharded model; part of metadata(), too.
+  const std::map<std::string, std::string>& index_metadata() const { return index_metadata_; }
+  // Throws kUsage if metadata() cannot hold all values; see require_one_metadata.
+  void require_one_metadata(const std::map<std::string, std::string>& settled, std::string_view advice) const;
   std::uint64_t file_bytes() const { return file_bytes_; }
   const std::string& file_name() const { return input_.file_name; }
   bool is_safetensors() const { return input_.safetensors.has_value(); }
   std::unique_ptr<TensorStream> open(std::size_t tensor) const override;
+  std::vector<FileVersion> files() const override;
+  const OpenInput& input() const { return input_; }
 
  private:
   OpenInput input_;
   TensorTable table_;
-  std::map<std::string, std::string> metadata_;
+  std::map<std::string, std::string> metadata_, index_metadata_;
   std::uint64_t file_bytes_ = 0;
 };
 

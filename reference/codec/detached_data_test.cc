@@ -1,9 +1,13 @@
 // Split pairs: two files that are read together, and never taken for anything else.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
 
 #include "bytes/cursor.h"
 #include "testing/files/memory_file.h"
 #include "testing/files/tensors_files.h"
+#include "testing/files/test_directory.h"
 #include "tzmark/canonical.h"
 
 namespace tzmark {
@@ -125,6 +129,47 @@ TEST(DetachedData, DamagedDataIsFound) {
   const Reader reader = open_pair(pair);
   pair.data[reader.tensors()[*reader.find(Path{"large"})].data_offset + 77'777] ^= std::byte{1};
   EXPECT_EQ(error_of([&] { open_pair(pair).verify(); }), ErrorCode::kHashCrc32);
+}
+
+// A private file stays private when a part of it gets a name that did not exist before.
+TEST(DetachedData, IsNoMoreOpenThanTheFileThatThePairReplaces) {
+  const test::TestDirectory room;
+  const std::string name = room / "model.tensors";
+  const test::Content content = test::three_tensors();
+  WriteOptions options;
+  options.layout = Layout::kV5Segments;
+  write_file(name, content.table, content.source(), options);
+  ASSERT_EQ(::chmod(name.c_str(), 0600), 0);
+  options.detached_data = true;
+  write_file(name, content.table, content.source(), options);
+  for (const std::string& part : {name, name + ".data"}) {
+    EXPECT_EQ(std::filesystem::status(part).permissions(), std::filesystem::perms(0600)) << part;
+  }
+}
+
+// Without its data, the head would be useless.
+TEST(DetachedData, IsNotReplacedByWhatIsMadeOfIt) {
+  const test::TestDirectory room;
+  const std::string name = room / "model.tensors";
+  const test::Content content = test::three_tensors();
+  WriteOptions options;
+  options.layout = Layout::kV5Segments;
+  options.detached_data = true;
+  write_file(name, content.table, content.source(), options);
+  const auto open = [&] {
+    ReadOptions with_data;
+    with_data.data_file_name = name + ".data";
+    return Reader::open(name, std::move(with_data));
+  };
+  const Reader reader = open();
+  const auto write_to = [&](const std::string& to) { write_file(to, writable_table(reader), reader, options); };
+  EXPECT_EQ(error_of([&] { write_to(name + ".data"); }), ErrorCode::kUsage);
+  options.detached_data = false;
+  EXPECT_EQ(error_of([&] { write_to(name + ".data"); }), ErrorCode::kUsage);
+  EXPECT_EQ(room.entries().size(), 2U);
+  options.detached_data = true;
+  write_to(name);
+  open().verify();
 }
 
 }  // namespace

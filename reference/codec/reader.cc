@@ -78,6 +78,15 @@ std::uint64_t Reader::file_bytes() const {
   return state_->file->size() + (state_->data_file ? state_->data_file->size() : 0);
 }
 const std::optional<FileVersion>& Reader::data_file_version() const { return state_->data().version(); }
+
+std::vector<FileVersion> Reader::files() const {
+  std::vector<FileVersion> versions;
+  if (const auto& head = state_->file->version()) {
+    versions.push_back(*head);
+    if (state_->data_file && data_file_version()) versions.push_back(*data_file_version());
+  }
+  return versions;
+}
 std::uint64_t Reader::index_begin() const { return state_->index.begin; }
 std::uint64_t Reader::index_length() const { return state_->index.length; }
 std::uint64_t Reader::index_used() const { return state_->index.used; }

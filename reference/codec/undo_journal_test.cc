@@ -11,6 +11,8 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <mutex>
+#include <optional>
 
 #include "codec/in_place_edit.h"
 #include "testing/files/corpus.h"
@@ -328,12 +330,37 @@ class ReplacedDuringAnEditTest : public EditTest {
       replace_();
       return source_.open(tensor);
     }
+    std::vector<FileVersion> files() const override { return source_.files(); }
 
    private:
     const TensorSource& source_;
     const std::function<void()> replace_;
   };
 };
+
+// What is made of a file replaces it only if that would undo no change.
+TEST_F(ReplacedDuringAnEditTest, IsNotReplacedByWhatItWas) {
+  put(test::three_tensors());
+  const auto replace_by_copy = [&](const std::function<void()>& meanwhile) {
+    const Reader reader = Reader::open(name_);
+    std::once_flag once;
+    const ReplacingSource source(reader, [&] { std::call_once(once, meanwhile); });
+    WriteOptions options;
+    options.layout = Layout::kV5Segments;
+    write_file(name_, writable_table(reader), source, options);
+  };
+  replace_by_copy([] {});
+  EXPECT_EQ(error_of([&] { replace_by_copy([&] { append(one({"y"})); }); }), ErrorCode::kFileChanged);
+  EXPECT_TRUE(reader().find(Path{"y"}));
+  {
+    std::optional<InPlaceFile> locked;
+    EXPECT_EQ(error_of([&] { replace_by_copy([&] { locked.emplace(name_); }); }), ErrorCode::kFileLocked);
+  }
+  replace_by_copy([] {});
+  EXPECT_TRUE(reader().find(Path{"y"}));
+  EXPECT_EQ(error_of([&] { replace_by_copy([&] { fs::remove(name_); }); }), ErrorCode::kFileChanged);
+  EXPECT_FALSE(fs::exists(name_));
+}
 
 TEST_F(ReplacedDuringAnEditTest, SaysThatTheResultIsLost) {
   put(test::three_tensors());

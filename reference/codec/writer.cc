@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "codec/undo_journal.h"
 #include "codec/write_plan.h"
@@ -11,6 +14,7 @@
 #include "os/atomic_file.h"
 #include "os/name_changes.h"
 #include "os/names_lock.h"
+#include "os/replaced_source.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -18,12 +22,13 @@ namespace {
 
 // Renames the head last, since it is useless without its data. Between the two renames the old data has a temporary
 // name: FORMAT.md, appendix A, says how to recover from a kill at that moment.
-bool commit_pair(const std::shared_ptr<const Directory>& directory, const NamesWait& wait, AtomicFile& head,
-                 AtomicFile& data) {
+bool commit_pair(const std::shared_ptr<const Directory>& directory, const NamesWait& wait,
+                 const ReplacedSource& replaced, AtomicFile& head, AtomicFile& data) {
   data.finish();
   head.finish();
   const std::array finished = {&data, &head};
   const auto until_both_have_their_names = NamesLock::take_or_keep(directory, wait, finished);
+  const Descriptor until_it_is_replaced = replaced.lock_unchanged();
   return change_names(directory, [&](NameChanges& changes) {
     changes.place(data);
     changes.sync();
@@ -92,19 +97,23 @@ WriteResult write_file(const std::string& file_name, const TensorTable& tensors,
   require_no_undo_journal(file_name);
   const auto directory = directory_for(file_name, options.durability);
   AtomicFileIn output(directory, file_name, options.io_path, options.existing);
+  std::vector<std::string> outputs = {name_in_directory(file_name)};
   std::optional<AtomicFileIn> data_output;
   if (options.detached_data) {
-    data_output.emplace(directory, detached_data_file_name(file_name), options.io_path, options.existing);
+    outputs.push_back(detached_data_file_name(outputs.front()));
+    data_output.emplace(directory, detached_data_file_name(file_name), options.io_path, options.existing,
+                        std::vector{outputs.front()});
     if (!NameChanges::can_replace(*data_output, output)) {
       throw Error(ErrorCode::kUnavailable,
                   "the file system can neither exchange two names nor link files, so a failure could lose the old "
                   "data file: remove it first, or write to another name");
     }
   }
+  const ReplacedSource replaced(directory, outputs, source.files());
   WriteResult result =
       write_tensors(output.file(), tensors, source, options, data_output ? &data_output->file() : nullptr);
-  result.names_durable =
-      data_output ? commit_pair(directory, options.names_wait, output, *data_output) : output.commit();
+  result.names_durable = data_output ? commit_pair(directory, options.names_wait, replaced, output, *data_output)
+                                     : replaced.commit(output);
   return result;
 }
 

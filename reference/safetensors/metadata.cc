@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tzmark/error.h"
 #include "tzmark/safetensors.h"
@@ -25,6 +26,22 @@ void require_no_lost_metadata(const std::map<std::string, std::string>& metadata
   if (lost > kKeysShown) keys += fmt::format(" and {} more", lost - kKeysShown);
   throw Error(ErrorCode::kUsage,
               fmt::format("the metadata {} would be lost, because a .tensors file has none: {}", keys, advice));
+}
+
+void require_one_metadata(const SafetensorsReader& reader, const std::map<std::string, std::string>& settled,
+                          std::string_view advice) {
+  std::map<std::string_view, std::pair<std::string_view, std::string_view>> found;  // value, and where it is
+  const auto add = [&](const std::map<std::string, std::string>& metadata, std::string_view place) {
+    for (const auto& [key, value] : metadata) {
+      const auto [first, is_new] = found.try_emplace(key, value, place);
+      if (is_new || first->second.first == value || settled.contains(key)) continue;
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("the metadata '{}' is '{}' in {} and '{}' in {}, and only one value can be kept: {}", key,
+                              first->second.first, first->second.second, value, place, advice));
+    }
+  };
+  for (const SafetensorsShard& shard : reader.shards()) add(shard.metadata, shard.file_name);
+  add(reader.index_metadata(), "the index");
 }
 
 }  // namespace tzmark

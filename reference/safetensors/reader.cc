@@ -65,6 +65,8 @@ struct SafetensorsReader::State {
 
   const SafetensorsReadOptions options;
   bool sharded = false;
+  std::optional<FileVersion> index_version;
+  std::map<std::string, std::string> index_metadata;
   std::vector<SafetensorsShard> shards;
   std::vector<Listing> listings;          // of each shard
   std::vector<std::size_t> first_tensor;  // of each shard, then the total number
@@ -240,6 +242,8 @@ SafetensorsReader SafetensorsReader::open(std::unique_ptr<File> file, const std:
   const ShardIndex index = describing_foreign(
       *file, ReadAs::kShardIndex, [](ErrorCode code) { return code == ErrorCode::kStShardIndex; },
       [&] { return ShardIndex(read_text(*file, 0, file->size())); });
+  state->index_version = file->version();
+  state->index_metadata = index.metadata();
   state->add_shards(index, file_name.substr(0, file_name.size() - last_part.size()));
   // A writer replaces the index before it replaces a shard that the index names. If the index is still the same, the
   // shards that were opened are those of one model.
@@ -275,6 +279,20 @@ std::map<std::string, std::string> SafetensorsReader::metadata() const {
   std::map<std::string, std::string> all;
   for (const SafetensorsShard& shard : state_->shards) all.insert(shard.metadata.begin(), shard.metadata.end());
   return all;
+}
+
+const std::map<std::string, std::string>& SafetensorsReader::index_metadata() const { return state_->index_metadata; }
+
+std::vector<FileVersion> SafetensorsReader::files() const {
+  std::vector<FileVersion> versions;
+  if (state_->sharded) {
+    if (!state_->index_version) return versions;
+    versions.push_back(*state_->index_version);
+  }
+  for (const SafetensorsShard& shard : state_->shards) {
+    if (shard.version) versions.push_back(*shard.version);
+  }
+  return versions;
 }
 
 std::uint64_t SafetensorsReader::data_bytes() const {

@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -12,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "bytes/cursor.h"
 #include "os/names_lock.h"
 #include "safetensors/old_set.h"
 #include "safetensors/shard_index.h"
@@ -30,6 +33,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr const char* kIndexSuffix = ".safetensors.index.json";
 
 // count tensors of 100 bytes.
 Content hundreds(std::size_t count) {
@@ -489,6 +493,113 @@ TEST(ShardIndex, SpellsWhatItReads) {
             "    \"b\\\"\": \"f1\"\n  }\n}\n");
   EXPECT_EQ(safetensors::ShardIndex(text).tensors().size(), 2U);
   EXPECT_EQ(safetensors::ShardIndex(safetensors::serialize_shard_index(0, {})).tensors().size(), 0U);
+}
+
+TEST(ShardIndex, KeepsTheTextsOfItsMetadata) {
+  const safetensors::ShardIndex index(R"({"metadata": {"total_size": 7, "quantization": "awq", "deep": {"a": "b"},
+      "total_parameters": 3}, "weight_map": {"quantization": "f"}, "other": {"x": "y"}})");
+  EXPECT_EQ(index.metadata(), (std::map<std::string, std::string>{{"quantization", "awq"}}));
+  const safetensors::ShardIndex again(safetensors::serialize_shard_index(7, {{"x", "f"}}, index.metadata()));
+  EXPECT_EQ(again.metadata(), index.metadata());
+}
+
+// A private model stays private, whatever new names it gets.
+TEST(Shards, AreNoMoreOpenThanTheModelThatTheyReplace) {
+  const test::TestDirectory room;
+  const auto expect_private = [&] {
+    for (const std::string& entry : room.entries()) {
+      EXPECT_EQ(std::filesystem::status(room / entry).permissions(), std::filesystem::perms(0600)) << entry;
+    }
+  };
+  const auto make_private = [&] {
+    for (const std::string& entry : room.entries()) {
+      std::filesystem::permissions(room / entry, std::filesystem::perms(0600));
+    }
+  };
+  write(room, hundreds(3), 0);
+  make_private();
+  write(room, hundreds(3), 200);
+  expect_private();
+  write(room, hundreds(6), 100);
+  expect_private();
+  std::filesystem::remove(room / "model.safetensors");
+  write(room, hundreds(3), 0);
+  expect_private();
+}
+
+TEST(Shards, OfTheInputAreNotReplacedAlone) {
+  const test::TestDirectory room;
+  write(room, hundreds(3), 200);
+  const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
+  const std::string shard = room / "model-00001-of-00002.safetensors";
+  EXPECT_EQ(error_of([&] { write_safetensors(shard, reader.tensor_table(), reader); }), ErrorCode::kUsage);
+  SafetensorsWriteOptions options;
+  options.shard_bytes_max = 200;
+  write_safetensors(room / "model.safetensors", reader.tensor_table(), reader, options);
+  expect_same_data(hundreds(3), SafetensorsReader::open(room / kIndex));
+}
+
+// What another process has written meanwhile is not undone by what is made of the model that was there before.
+TEST(Shards, OfAModelThatChangedSinceItWasOpenedStay) {
+  const test::TestDirectory room;
+  write(room, hundreds(3), 200);
+  const SafetensorsReader reader = SafetensorsReader::open(room / kIndex);
+  SafetensorsWriteOptions options;
+  options.shard_bytes_max = 1000;
+  const std::string index = R"({"weight_map": {}})";
+  options.progress = [&](std::uint64_t) { test::write_whole(room / kIndex, as_bytes(index)); };
+  EXPECT_EQ(error_of([&] { write_safetensors(room / "model.safetensors", reader.tensor_table(), reader, options); }),
+            ErrorCode::kFileChanged);
+  EXPECT_EQ(as_text(test::read_whole(room / kIndex)), index);
+}
+
+// Anyone can put an index into such a directory as /tmp.
+TEST(Shards, ThatTheIndexOfAnotherUserNamesAreNotRemoved) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may give files away";
+  const test::TestDirectory room;
+  const std::string mine = room / "model-00007-of-00009.safetensors";
+  test::write_whole(mine, {});
+  test::write_whole(room / kIndex, as_bytes(R"({"weight_map": {"x": "model-00007-of-00009.safetensors"}})"));
+  constexpr uid_t kOther = 65534;
+  ASSERT_EQ(::chown((room / kIndex).c_str(), kOther, kOther), 0);
+  EXPECT_THAT(write(room, hundreds(3), 200).old_file_names, ElementsAre(mine));
+  EXPECT_TRUE(std::filesystem::exists(mine));
+  // The owner of a directory that no one else can write to has put it there.
+  test::write_whole(room / kIndex, as_bytes(R"({"weight_map": {"x": "model-00007-of-00009.safetensors"}})"));
+  ASSERT_EQ(::chown((room / kIndex).c_str(), kOther, kOther), 0);
+  ASSERT_EQ(::chown(room.name().c_str(), kOther, kOther), 0);
+  EXPECT_THAT(write(room, hundreds(3), 200).old_file_names, ElementsAre());
+  EXPECT_FALSE(std::filesystem::exists(mine));
+}
+
+TEST(Shards, MayHaveTheLongestNames) {
+  const test::TestDirectory room;
+  const std::string base(NAME_MAX - std::string_view("-00001-of-00002.safetensors").size(), 'n');
+  SafetensorsWriteOptions options;
+  options.shard_bytes_max = 200;
+  for (const std::size_t count : {3U, 4U, 6U}) {
+    const Content content = hundreds(count);
+    write_safetensors(room / (base + ".safetensors"), content.table, content.source(), options);
+    expect_same_data(content, SafetensorsReader::open(room / (base + kIndexSuffix)));
+  }
+  EXPECT_EQ(room.entries().size(), 4U);
+  const Content content = hundreds(3);
+  EXPECT_EQ(error_of([&] {
+              write_safetensors(room / ("n" + base + ".safetensors"), content.table, content.source(), options);
+            }),
+            ErrorCode::kOpenFailed);
+  EXPECT_TRUE(
+      safetensors::is_shard_file_name(safetensors::temporary_base_name(base) + "-00001-of-00002.safetensors", base));
+}
+
+TEST(Shards, HaveAnIndexOfNoOtherName) {
+  const test::TestDirectory room;
+  const Content content = hundreds(3);
+  for (const char* const name : {"M.SAFETENSORS.INDEX.JSON", "m.safetensors.index.fp16.json"}) {
+    EXPECT_TRUE(is_safetensors_name(name));
+    EXPECT_EQ(error_of([&] { write_safetensors(room / name, content.table, content.source()); }), ErrorCode::kUsage);
+  }
+  EXPECT_TRUE(room.entries().empty());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <filesystem>
 #include <numeric>
@@ -14,6 +15,7 @@
 #include "os/atomic_file.h"
 #include "os/name_changes.h"
 #include "os/names_lock.h"
+#include "os/replaced_source.h"
 #include "safetensors/dtypes.h"
 #include "safetensors/header.h"
 #include "safetensors/old_set.h"
@@ -64,7 +66,7 @@ class Plan {
     for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
       for (const std::uint32_t tensor : shards_[shard].tensors) files.emplace(names_[tensor], shard_names[shard]);
     }
-    std::string text = safetensors::serialize_shard_index(data_bytes_, files);
+    std::string text = safetensors::serialize_shard_index(data_bytes_, files, options_.index_metadata);
     if (text.size() > safetensors::kShardIndexBytesMax) {
       throw Error(ErrorCode::kStUnwritable, fmt::format("an index of {} bytes exceeds the maximum of {}", text.size(),
                                                         safetensors::kShardIndexBytesMax));
@@ -74,9 +76,11 @@ class Plan {
 
  private:
   void check_metadata() const {
-    for (const auto& [key, value] : options_.metadata) {
-      if (find_invalid_utf8(key) || find_invalid_utf8(value)) {
-        throw Error(ErrorCode::kStUnwritable, fmt::format("the metadata '{}' is not valid UTF-8", key));
+    for (const auto* metadata : {&options_.metadata, &options_.index_metadata}) {
+      for (const auto& [key, value] : *metadata) {
+        if (find_invalid_utf8(key) || find_invalid_utf8(value)) {
+          throw Error(ErrorCode::kStUnwritable, fmt::format("the metadata '{}' is not valid UTF-8", key));
+        }
       }
     }
   }
@@ -244,14 +248,19 @@ void write_shard(File& file, const ShardPlan& shard, const TensorTable& tensors,
 
 SafetensorsWriteResult write_one(const std::string& file_name, const TensorTable& tensors, const TensorSource& source,
                                  const SafetensorsWriteOptions& options) {
-  if (file_name.ends_with(kShardIndexSuffix)) {
+  if (safetensors::is_index_name(file_name)) {
     throw Error(ErrorCode::kUsage, "an index is part of the sharded form, which needs a shard size");
   }
   const Plan plan(tensors, options, 0);
   const ShardPlan& shard = plan.shards().front();
-  AtomicFile output(file_name, options.io_path, options.existing, options.durability);
+  const auto directory = directory_for(file_name, options.durability);
+  const std::array outputs = {name_in_directory(file_name)};
+  const ReplacedSource replaced(directory, outputs, source.files());
+  // The same model may have been in shards until now.
+  const std::string base(std::string_view(outputs.front()).substr(0, outputs.front().rfind(kSuffix)));
+  AtomicFileIn output(directory, file_name, options.io_path, options.existing, {base + std::string(kShardIndexSuffix)});
   write_shard(output.file(), shard, tensors, source, options);
-  const bool is_durable = output.commit();
+  const bool is_durable = replaced.commit(output);
   return {{file_name}, shard.file_bytes, is_durable};
 }
 
@@ -261,6 +270,12 @@ struct SetNames {
   std::string base_name;  // of the model
   std::vector<std::string> shards;
   std::string index;
+
+  std::vector<std::string> all() const {
+    std::vector<std::string> names = shards;
+    names.push_back(index);
+    return names;
+  }
 };
 
 SetNames set_names(const std::string& file_name, std::size_t shard_count) {
@@ -282,13 +297,18 @@ SetNames set_names(const std::string& file_name, std::size_t shard_count) {
 // A sharded model being written. Everything that can fail without renaming files is done in write.
 class ShardedOutput {
  public:
-  ShardedOutput(const SetNames& names, const Plan& plan, const SafetensorsWriteOptions& options)
+  ShardedOutput(const SetNames& names, const Plan& plan, const TensorSource& source,
+                const SafetensorsWriteOptions& options)
       : names_(names),
         plan_(plan),
         options_(options),
         directory_(directory_for(names.folder + names.index, options.durability)),
-        index_(make_file(names.index)) {
-    for (const std::string& name : names_.shards) refuse_existing(name);
+        index_(make_file(names.index)),
+        replaced_(directory_, names.all(), source.files()) {
+    for (const std::string& name : names_.shards) {
+      require_short_name(name);
+      refuse_existing(name);
+    }
     old_files_ = safetensors::files_of_index(*directory_, names_.index);
     if (old_set_is_in_the_way() && !can_link(*index_)) {
       throw Error(ErrorCode::kUnavailable,
@@ -308,6 +328,9 @@ class ShardedOutput {
     write_index(*index_, names_.shards);
   }
 
+  // The old shards that commit has not removed.
+  std::span<const std::string> kept() const { return kept_; }
+
   // Renames all files. At any time the index names complete shards of a single model. Returns whether the names are
   // durable.
   bool commit() {
@@ -315,14 +338,18 @@ class ShardedOutput {
     for (const auto& shard : shards_) finished.push_back(shard.get());
     finished.push_back(index_.get());
     const auto until_all_have_their_names = NamesLock::take_or_keep(directory_, options_.names_wait, finished);
+    const Descriptor until_it_is_replaced = replaced_.lock_unchanged();
     // Another process may have replaced the model since the constructor read its index.
     old_files_ = safetensors::files_of_index(*directory_, names_.index);
+    const bool may_remove = safetensors::may_remove_files_of_index(*directory_, names_.index);
     return change_names(directory_, [&](NameChanges& changes) {
       // The old index must never name new shards: a temporary index names them while they are renamed.
       if (old_set_is_in_the_way()) place_under_other_names(changes);
       for (const auto& shard : shards_) changes.place(*shard);
       changes.sync();
-      remove_old_shards(changes);
+      for (std::string& name : old_shards()) {
+        may_remove ? changes.remove_at_end(std::move(name)) : kept_.push_back(std::move(name));
+      }
       changes.commit(*index_);
     });
   }
@@ -330,7 +357,8 @@ class ShardedOutput {
  private:
   std::unique_ptr<AtomicFileIn> make_file(const std::string& name) const {
     return with_context(name, [&] {
-      return std::make_unique<AtomicFileIn>(directory_, names_.folder + name, options_.io_path, options_.existing);
+      return std::make_unique<AtomicFileIn>(directory_, names_.folder + name, options_.io_path, options_.existing,
+                                            std::vector{names_.index, names_.base_name + std::string(kSuffix)});
     });
   }
 
@@ -353,7 +381,7 @@ class ShardedOutput {
   }
 
   void place_under_other_names(NameChanges& changes) const {
-    const std::string other_base = temporary_name_for(names_.base_name);
+    const std::string other_base = safetensors::temporary_base_name(names_.base_name);
     std::vector<std::string> other_names;
     for (std::size_t i = 0; i < shards_.size(); ++i) {
       other_names.push_back(safetensors::shard_file_name(other_base, i + 1, shards_.size()));
@@ -366,15 +394,17 @@ class ShardedOutput {
     changes.sync();
   }
 
-  // Removes old files whose names are those of shards of this model; an index may name any file of its folder.
-  void remove_old_shards(NameChanges& changes) const {
-    if (!old_files_) return;
+  // Returns the old files whose names are those of shards of this model; an index may name any file of its folder.
+  std::vector<std::string> old_shards() const {
+    std::vector<std::string> shards;
+    if (!old_files_) return shards;
     for (const std::string& name : *old_files_) {
-      if (safetensors::is_shard_file_name(name, names_.base_name) &&
+      if (safetensors::is_shard_file_name(name, names_.base_name) && directory_->has(name) &&
           std::ranges::find(names_.shards, name) == names_.shards.end()) {
-        changes.remove_at_end(name);
+        shards.push_back(name);
       }
     }
+    return shards;
   }
 
   const SetNames& names_;
@@ -382,6 +412,8 @@ class ShardedOutput {
   const SafetensorsWriteOptions& options_;
   const std::shared_ptr<const Directory> directory_;
   const std::unique_ptr<AtomicFileIn> index_;
+  const ReplacedSource replaced_;
+  std::vector<std::string> kept_;
   std::vector<std::unique_ptr<AtomicFileIn>> shards_;
   // The files that the old index names; empty if there is no index, none if it cannot be read.
   std::optional<std::set<std::string, std::less<>>> old_files_;
@@ -398,9 +430,10 @@ SafetensorsWriteResult write_sharded(const std::string& file_name, const TensorT
   }
   result.file_names.push_back(names.folder + names.index);
   result.file_bytes += plan.serialize_index(names.shards).size();
-  ShardedOutput output(names, plan, options);
+  ShardedOutput output(names, plan, source, options);
   output.write(tensors, source);
   result.names_durable = output.commit();
+  for (const std::string& name : output.kept()) result.old_file_names.push_back(names.folder + name);
   return result;
 }
 
@@ -410,6 +443,13 @@ SafetensorsWriteResult write_safetensors(const std::string& file_name, const Ten
                                          const TensorSource& source, const SafetensorsWriteOptions& options) {
   return options.shard_bytes_max == 0 ? write_one(file_name, tensors, source, options)
                                       : write_sharded(file_name, tensors, source, options);
+}
+
+std::string why_files_are_kept(std::span<const std::string> old_file_names) {
+  return fmt::format(
+      "{} shards of the old model, such as {}, are not removed, because another user could have written the "
+      "index that named them: remove them if they are yours",
+      old_file_names.size(), old_file_names.front());
 }
 
 std::uint64_t write_safetensors(File& file, const TensorTable& tensors, const TensorSource& source,

@@ -70,6 +70,9 @@ class TensorSource {
   virtual std::unique_ptr<TensorStream> open(std::size_t tensor) const = 0;
   // Whether streams copy from a GPU; a writer then pins its buffers.
   virtual bool is_on_device() const { return false; }
+  // The files that it reads, as they were when they were opened; the one that names the others comes first. A writer
+  // replaces the first only if it is unchanged, and none of the others alone.
+  virtual std::vector<FileVersion> files() const { return {}; }
 };
 
 class DeviceTensors;
@@ -129,6 +132,7 @@ class Reader final : public TensorSource {
   std::uint64_t file_bytes() const;  // including detached data
   // What the file with the data was when it was opened; none if it was not opened by name.
   const std::optional<FileVersion>& data_file_version() const;
+  std::vector<FileVersion> files() const override;
   std::uint64_t index_begin() const;
   std::uint64_t index_length() const;
   std::uint64_t index_used() const;  // without the zeros after the last entry

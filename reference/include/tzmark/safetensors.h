@@ -36,8 +36,9 @@ enum class SafetensorsProfile : std::uint8_t {
 std::string_view safetensors_profile_name(SafetensorsProfile profile);  // "spec", "library"
 std::optional<SafetensorsProfile> safetensors_profile_from_name(std::string_view name);
 
-// Returns whether a file name is that of a safetensors model: NAME.safetensors, or NAME.safetensors.index.json, in
-// upper or lower case. tzmark/model_file.h tells the format of an existing file.
+// Returns whether a file name is that of a safetensors model: NAME.safetensors, NAME.safetensors.index.json, or that
+// with a variant, as in NAME.safetensors.index.fp16.json; in upper or lower case. tzmark/model_file.h tells the format
+// of an existing file.
 bool is_safetensors_name(std::string_view file_name);
 
 struct SafetensorsReadOptions {
@@ -92,12 +93,15 @@ class SafetensorsReader final : public TensorSource {
   std::span<const SafetensorsShard> shards() const;
   // __metadata__ of all shards; if several have a key, the first one determines its value.
   std::map<std::string, std::string> metadata() const;
+  // The texts in the "metadata" of the index. Numbers, such as total_size, describe the files and are left out.
+  const std::map<std::string, std::string>& index_metadata() const;
   std::uint64_t data_bytes() const;  // of all tensors
   std::uint64_t file_bytes() const;  // of all files except the index
 
   // The same tensors in the same order, for write_file; all of kind state_dict.
   // Throws kUsage for a tensor that .tensors files cannot hold.
   TensorTable tensor_table() const;
+  std::vector<FileVersion> files() const override;
 
   std::unique_ptr<TensorStream> open(std::size_t tensor) const override;
   // Reads the whole tensor. Throws kUsage unless out has its size.
@@ -130,8 +134,14 @@ std::map<std::string, std::string> torch_metadata();
 // the user can do, as the end of the message.
 void require_no_lost_metadata(const std::map<std::string, std::string>& metadata, std::string_view advice);
 
+// Throws kUsage if the shards and the index of a model have different values of a key, of which a single file can hold
+// only one. settled: keys whose value is given. advice: what the user can do, as the end of the message.
+void require_one_metadata(const SafetensorsReader& reader, const std::map<std::string, std::string>& settled,
+                          std::string_view advice);
+
 struct SafetensorsWriteOptions {
-  std::map<std::string, std::string> metadata;  // __metadata__, in every shard
+  std::map<std::string, std::string> metadata;        // __metadata__, in every shard
+  std::map<std::string, std::string> index_metadata;  // of the index, in the sharded form
   // 0: one file. Otherwise the sharded form, with at most this many bytes of data per shard; a larger tensor gets a
   // shard for itself.
   std::uint64_t shard_bytes_max = 0;
@@ -149,6 +159,8 @@ struct SafetensorsWriteResult {
   std::vector<std::string> file_names;  // the index last, if there is one
   std::uint64_t file_bytes;             // of all of them
   bool names_durable = false;           // whether a loss of power cannot undo the new names
+  // Shards of the old model that were not removed, because another user could have written the index that names them.
+  std::vector<std::string> old_file_names = {};
 };
 
 // Writes a model. Throws ST-018, before it writes anything, for what a safetensors file cannot hold: meta tensors,
@@ -159,6 +171,9 @@ struct SafetensorsWriteResult {
 // model: at any time the index names complete shards of a single model. Calls source.open once per tensor.
 SafetensorsWriteResult write_safetensors(const std::string& file_name, const TensorTable& tensors,
                                          const TensorSource& source, const SafetensorsWriteOptions& options = {});
+
+// Returns the end of a sentence, for a note about old_file_names.
+std::string why_files_are_kept(std::span<const std::string> old_file_names);
 
 // Writes a single model file to an open, empty file, and returns its size. The caller syncs it. Ignores
 // shard_bytes_max.
