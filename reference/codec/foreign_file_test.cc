@@ -86,7 +86,6 @@ TEST(ForeignFile, NothingIsSaidOfWhatIsNotCharacteristic) {
            "\x80\x02"s,
            "\x80\x02\0\0\0\0\0\0"s,
            "\x80\x04\0\0\0\0\0\0"s,
-           "hello, world"s,
            // A length of 123 bytes, and one of 34 that a brace follows.
            "{\0\0\0\0\0\0\0 "s,
            "\"\0\0\0\0\0\0\0{"s,
@@ -104,6 +103,8 @@ TEST(ForeignFile, NothingIsSaidOfWhatIsNotCharacteristic) {
        }) {
     EXPECT_EQ(said_of(head, ReadAs::kTensors), "nothing") << testing::PrintToString(head);
   }
+  // The beginning of a large file.
+  EXPECT_EQ(said_of("hello, world", ReadAs::kTensors, 4096), "nothing");
   // What fails as an index, but is JSON, fails for its content.
   EXPECT_EQ(said_of("{\"weight_map\": 3}", ReadAs::kShardIndex), "nothing");
 }
