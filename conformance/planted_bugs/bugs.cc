@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "planted_bugs/clauses.h"
+#include "planted_bugs/places.h"
 
 namespace tzmark::conformance::planted {
 namespace {
@@ -189,6 +190,8 @@ std::vector<Bug> planted_bugs() {
     };
     const auto in_rule = [id = rule.id](const Event& event) { return event.defect.rule == id; };
     add("", conditions_of(rule), in_rule);
+    add("", places_of(rule), in_rule);
+    add("", togethers_of(rule), in_rule);
     add("", rule.weak, in_rule);
     for (const Clause& clause : rule.clauses) {
       Conditions conditions = conditions_of(clause);
@@ -198,6 +201,8 @@ std::vector<Bug> planted_bugs() {
         if (rule.where & kTensor) {
           conditions.insert(conditions.end(), {{"checked for the first tensor only", not_first},
                                                {"checked for the last tensor only", not_last}});
+          const auto places = places_of(rule);
+          conditions.insert(conditions.end(), places.begin(), places.end());
         }
       }
       add(clause.name, conditions, [&rule, &clause](const Event& event) { return breaks(event.defect, rule, clause); });

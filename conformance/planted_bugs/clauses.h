@@ -37,6 +37,7 @@ enum Where : unsigned {
   kSecret = 4096,         // it matters whether a key or a passphrase is given
   kKnownHeader = 8192,    // the file header can be that of a right file
   kOwnName = 16384,       // the name itself is wrong, so no right tensor can have it
+  kPairs = 32768,         // it takes two tensors to break it
 };
 
 // A check of a number that the defect's message gives: `message` captures it, and may capture the right one.

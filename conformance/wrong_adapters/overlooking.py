@@ -113,6 +113,13 @@ def message_number_of_8_bits(question: Question) -> bool:
     )
 
 
+@refuses("TZR-CRY-008", "TZR-CRY-009", caught_by=())
+def chunk_size_of_the_first_tensor(question: Question) -> bool:
+    """Decrypts every tensor in chunks of the size that the first one has."""
+    found = chunks(question.file(), PARALLEL)
+    return len({struct.unpack_from("<Q", chunk.payload) for chunk in found}) > 1
+
+
 @refuses(
     "TZR-CRY-015", caught_by=("passphrase-two-memlimits", "passphrase-two-opslimits")
 )

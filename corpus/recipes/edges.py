@@ -9,7 +9,7 @@ import builder
 from builder import HEADERS_FIRST, SEGMENTS, File, Tensor
 from case import Case
 from headers_first import NAME_IN_HEADER_AT, header_as_name
-from places import FLAGGED, KEY, LAYOUTS, LONG, V4
+from places import FLAGGED, KEY, LAYOUTS, LONG, PLACES, V4
 from recipe import Recipe
 from sealing import Lock
 
@@ -26,7 +26,7 @@ def cases() -> Iterator[Case]:
 
 
 def entry_cuts(recipe: Recipe) -> Iterator[Case]:
-    """The index ends within the second of three entries; the name of the first makes it long enough for three."""
+    """The index ends within an entry; a long name makes it long enough for all of them."""
     for layout, fields in ((V4, ENTRY_FIELDS), (LONG, {"entry_version": -4})):
         for field, at in fields.items():
             version, name, *_ = LAYOUTS[layout]
@@ -45,6 +45,29 @@ def entry_cuts(recipe: Recipe) -> Iterator[Case]:
                 "IDX-002",
                 f"The index ends within the {field} of the second of three entries.",
             )
+    for place in ("first", "third", "only"):
+        where = PLACES[place]
+        for layout, fields in ((V4, ALL_ENTRY_FIELDS), (LONG, {"entry_version": -4})):
+            for field, at in fields.items():
+                version, name, *_ = LAYOUTS[layout]
+                tensors = [Tensor([letter]) for letter in "amz"[: where.tensors]]
+                tensors[0].path = ["a" * 100]
+                tensors[where.at].kind = where.kind
+                file = File.of(tensors, version, SEED, None, name)
+                before = sum(
+                    len(entry.encode(0, 0)) for entry in file.entries[: where.at]
+                )
+                own = 99 if where.at == 0 and at > 0 else 0
+                file.index_length = before + own + at + (4 if layout == LONG else 0) + 1
+                # Room for less than the tensor count breaks the rule anyhow.
+                if file.index_length < 32 * where.tensors:
+                    continue
+                yield recipe.refused(
+                    f"where-{place}-index-ends-in-{field.replace('_', '-')}",
+                    file,
+                    "IDX-002",
+                    f"The index ends within the {field} of the {where.what} of the file.",
+                )
 
 
 # Where the fields of an entry with a name of one byte and a dtype of three begin, its dimension being the only one.
@@ -57,6 +80,9 @@ ENTRY_FIELDS = {
     "data_offset": 20,
     "data_length": 28,
 }
+
+
+ALL_ENTRY_FIELDS = {**ENTRY_FIELDS, "name": 1, "dtype": 4, "dim": 8}
 
 
 def overlapping_section(made: File) -> bytes:

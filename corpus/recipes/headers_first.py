@@ -9,7 +9,7 @@ from builder import HEADERS_FIRST, SEGMENTS, File, Tensor, noise
 from case import Case
 from recipe import Recipe, two_tensors
 from sealing import Lock, crypt_block
-from wire import CRC32, SHA256, Hash, Record, both_hashes
+from wire import CRC32, SHA256, STATE_DICT, Hash, Record, both_hashes
 
 SEED = 1100
 KEY = bytes(range(32))
@@ -376,17 +376,20 @@ def bases(made: File) -> tuple[int, int]:
     return marks["header_start"], marks["data_start"]
 
 
-def header_as_name(layout: str) -> File:
-    """A file whose first tensor has the second one's header for a name: a right header lies where a name is read."""
+def header_as_name(layout: str, kind: int = STATE_DICT) -> File:
+    """A file whose first tensor has the second one's header for a name: a right header lies where a name is read.
+
+    The kind is that of the second tensor.
+    """
     for number in range(1000):
         data = noise(f"{SEED}/name/{number}", 4)
-        second = of(layout, Tensor(["b"], data=data))
+        second = of(layout, Tensor(["b"], kind=kind, data=data))
         second.records[0].hashes = [Hash(CRC32)]
         header = second.records[0].header()
         # Only the four bytes of the hash depend on the data.
         if header.isascii():
             break
-    made = of(layout, Tensor([header.decode()]), Tensor(["b"], data=data))
+    made = of(layout, Tensor([header.decode()]), Tensor(["b"], kind=kind, data=data))
     made.records[1].hashes = [Hash(CRC32)]
     assert made.records[1].header() == header
     return made

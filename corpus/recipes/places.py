@@ -1,13 +1,16 @@
 """Cases for readers that make a check only here and there: for the first tensor, in one layout, without encryption.
 
-The second of three tensors breaks a rule. It has a structured name and no data wherever the rule lets it, because
-checks are most often written for the plain tensor that comes first. Which of all combinations are cases was chosen by
-the planted bugs (conformance/planted_bugs): each case catches one that no other case catches.
+Each break of a rule is made at each place of PLACES, and every other tensor of the file is right. At the second of
+three tensors, it has a structured name and no data wherever the rule lets it, because checks are most often written for
+the plain tensor that comes first. In which layouts that is a case was chosen by the planted bugs
+(conformance/planted_bugs): each of these cases catches one that no other case catches. The other places take the same
+layouts in turn. See several.py for rules about more than one tensor.
 """
 
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import cycle, product
 
 import builder
 import sealing
@@ -16,16 +19,15 @@ from builder import FLAGGED_DIMS, HEADERS_FIRST, LONG_DIMS, SEGMENTS, File, Tens
 from case import Case
 from recipe import Recipe
 from sealing import Lock, crypt_block, crypt_chunk
-from wire import CRC32, SHA256, Hash, Record
+from wire import CRC32, SHA256, STATE_DICT, Hash, Record
 
 SEED = 2000
 KEY = bytes(range(32))
 PASSPHRASE = "open sesame"
 SALT = builder.noise(f"{SEED}/salt", sodium.SALT_BYTES)
 NONCE = builder.noise(f"{SEED}/nonce", sodium.NONCE_BYTES)
-MIDDLE = 1
 
-# What the second tensor is like: its name, and whether it has data.
+# What the tensor that breaks the rule is like: its name, and whether it has data.
 STYLES: dict[str, tuple[builder.Path, bool]] = {
     "": (["layers", 0], False),
     "with-data": (["layers", 0], True),
@@ -48,12 +50,62 @@ LAYOUTS = {
 }
 PHRASE = "-phrase"  # in place of -locked: the key is derived from a passphrase
 
-Change = Callable[[File, Lock | None], None]
+# Changes the tensor of that number.
+Change = Callable[[File, Lock | None, int], None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a file the tensor is that breaks the rule."""
+
+    what: str
+    tensors: int
+    at: int
+    kind: int = STATE_DICT
+
+
+SECOND = "second"
+PLACES = {
+    SECOND: Place("second of three tensors", 3, 1),
+    "first": Place("first of three tensors, a parameter,", 3, 0, builder.PARAMETER),
+    "third": Place("third of three tensors, a buffer,", 3, 2, builder.BUFFER),
+    "only": Place("only tensor", 1, 0),
+    "paged": Place(
+        "last of three tensors, whose entry is on the second page of the index,", 3, 2
+    ),
+}
+OTHER_PLACES = ("first", "third", "only")
+# Breaks of index entries, one for each rule, that are made on the second page of the index as well.
+PAGED = (
+    *(
+        "kind",
+        "version-65537",
+        "size-2-63",
+        "data-length",
+        "header-offset-0",
+        "data-offset-far",
+        "name-utf8",
+    ),
+    *(
+        "name-json",
+        "name-newline",
+        "name-structured-parameter",
+        "dtype",
+        "dtype-opaque-head",
+        "dtype-opaque-name",
+    ),
+    *("dtype-bfloat16-of-4", "meta", "data-offset-plus-256"),
+)
+PAGE_BYTES = 4096
+# Rules about structured names, which parameters and buffers do not have.
+STRUCTURED_NAME_RULES = ("NAM-002", "NAM-003", "NAM-004", "NAM-005")
+# The names of the right tensors.
+NEIGHBOURS = (["a"], ["z"])
 
 
 @dataclass(frozen=True)
 class Break:
-    """One way to break rules, in the second tensor of a file."""
+    """One way to break rules in a tensor of a file."""
 
     at: str  # the layouts that have this case, each with the style of the tensor
     rules: str
@@ -62,31 +114,35 @@ class Break:
     # Its dtype and shape, if they are not those of the style.
     tensor: Tensor | None = None
     claims_much: bool = False
+    # Whether other tensors play a part in it, so that it has its place.
+    stays: bool = False
+    # Whether it breaks other rules in each of its layouts, so that each place is needed in each of them.
+    in_each_layout: bool = False
 
 
 def both(**fields: object) -> Change:
     """Sets fields of the index entry and of the tensor header."""
 
-    def change(made: File, lock: Lock | None) -> None:
+    def change(made: File, lock: Lock | None, at: int) -> None:
         for name, value in fields.items():
-            setattr(made.entries[MIDDLE], name, value)
-            setattr(made.records[MIDDLE], name, value)
+            setattr(made.entries[at], name, value)
+            setattr(made.records[at], name, value)
 
     return change
 
 
 def entry(**fields: object) -> Change:
-    def change(made: File, lock: Lock | None) -> None:
+    def change(made: File, lock: Lock | None, at: int) -> None:
         for name, value in fields.items():
-            setattr(made.entries[MIDDLE], name, value)
+            setattr(made.entries[at], name, value)
 
     return change
 
 
 def header(**fields: object) -> Change:
-    def change(made: File, lock: Lock | None) -> None:
+    def change(made: File, lock: Lock | None, at: int) -> None:
         for name, value in fields.items():
-            setattr(made.records[MIDDLE], name, value)
+            setattr(made.records[at], name, value)
 
     return change
 
@@ -94,8 +150,8 @@ def header(**fields: object) -> Change:
 def data_later(by: int) -> Change:
     """Adds to the data_offset of the index entry; bytes behind the terminator keep the data inside the file."""
 
-    def change(made: File, lock: Lock | None) -> None:
-        made.entries[MIDDLE].data_offset = made.offsets()[MIDDLE][1] + by
+    def change(made: File, lock: Lock | None, at: int) -> None:
+        made.entries[at].data_offset = made.offsets()[at][1] + by
         made.trailer = bytes(by)
 
     return change
@@ -112,8 +168,8 @@ def wrong_hash(kind: int) -> Hash:
 def crypt(*chunks: bytes, count: int | None = None) -> Change:
     """Puts chunks into the crypt block, before those that are there for the data."""
 
-    def change(made: File, lock: Lock | None) -> None:
-        record = made.records[MIDDLE]
+    def change(made: File, lock: Lock | None, at: int) -> None:
+        record = made.records[at]
         old = record.crypt or b""
         had = struct.unpack_from("<H", old)[0]
         block = b"".join(chunks) + old[2:]
@@ -129,9 +185,9 @@ def only_chunks(*chunks: bytes) -> Change:
 
 
 def first_chunk_length(length: int) -> Change:
-    def change(made: File, lock: Lock | None) -> None:
-        block = made.records[MIDDLE].crypt or b""
-        made.records[MIDDLE].crypt = block[:2] + struct.pack("<Q", length) + block[10:]
+    def change(made: File, lock: Lock | None, at: int) -> None:
+        block = made.records[at].crypt or b""
+        made.records[at].crypt = block[:2] + struct.pack("<Q", length) + block[10:]
 
     return change
 
@@ -147,17 +203,17 @@ def derivation(**fields: int) -> Change:
     )
 
 
-def flip_ciphertext(made: File, lock: Lock | None) -> None:
-    record = made.records[MIDDLE]
+def flip_ciphertext(made: File, lock: Lock | None, at: int) -> None:
+    record = made.records[at]
     record.ciphertext = bytes([record.stored[0] ^ 1]) + record.stored[1:]
 
 
 def cipher(stray: bytes = b"", **fields: int) -> Change:
     """The cipher chunk with wrong numbers; its MAC is right."""
 
-    def change(made: File, lock: Lock | None) -> None:
+    def change(made: File, lock: Lock | None, at: int) -> None:
         assert lock is not None
-        record = made.records[MIDDLE]
+        record = made.records[at]
         _, macs = sealing.seal(record.plaintext, lock.key, NONCE, 1024)
         size = fields.get("chunk_size", 1024)
         macs = macs + [bytes(16)] * (fields.get("macs", len(macs)) - len(macs))
@@ -172,9 +228,9 @@ def cipher(stray: bytes = b"", **fields: int) -> Change:
 def derived_with(**fields: int) -> Change:
     """The tensor's own key derivation with wrong numbers."""
 
-    def change(made: File, lock: Lock | None) -> None:
+    def change(made: File, lock: Lock | None, at: int) -> None:
         chunk = crypt_chunk(sealing.KEY_DERIVATION, sealing.kdf_payload(SALT, **fields))
-        Lock(KEY, kdf=chunk).apply(made.records[MIDDLE], NONCE)
+        Lock(KEY, kdf=chunk).apply(made.records[at], NONCE)
 
     return change
 
@@ -182,10 +238,10 @@ def derived_with(**fields: int) -> Change:
 def crypt_after(*chunks: bytes) -> Change:
     """Puts chunks after those that are there for the data."""
 
-    def change(made: File, lock: Lock | None) -> None:
-        old = made.records[MIDDLE].crypt or b""
+    def change(made: File, lock: Lock | None, at: int) -> None:
+        old = made.records[at].crypt or b""
         had = struct.unpack_from("<H", old)[0]
-        made.records[MIDDLE].crypt = (
+        made.records[at].crypt = (
             struct.pack("<H", had + len(chunks)) + old[2:] + b"".join(chunks)
         )
 
@@ -195,9 +251,9 @@ def crypt_after(*chunks: bytes) -> Change:
 def hash_list(raw: bytes) -> Change:
     """A hash list of these bytes."""
 
-    def change(made: File, lock: Lock | None) -> None:
-        made.records[MIDDLE].__class__ = RawHashList
-        made.records[MIDDLE].raw = raw
+    def change(made: File, lock: Lock | None, at: int) -> None:
+        made.records[at].__class__ = RawHashList
+        made.records[at].raw = raw
 
     return change
 
@@ -214,38 +270,48 @@ class RawHashList(Record):
 def cut_header(field: str) -> Change:
     """A header that ends within a field of a fixed size."""
 
-    def change(made: File, lock: Lock | None) -> None:
-        record = made.records[MIDDLE]
+    def change(made: File, lock: Lock | None, at: int) -> None:
+        record = made.records[at]
         named = 13 + len(record.name)
         typed = named + 1 + len(record.dtype)
-        at = {
+        begins = {
             "dtype_length": named,
             "ndim": typed,
             "hashes_length": typed + 1 + 4 * len(record.shape) + 1,
         }
-        record.header_length = at[field]
+        record.header_length = begins[field]
 
     return change
 
 
-def inside_the_first(made: File, lock: Lock | None) -> None:
-    """The header of the second tensor lies at the end of the data of the first."""
-    first, second = made.records[0], made.records[MIDDLE]
-    inner = second.header()
-    first.plaintext = bytes(8) + inner
-    first.shape = made.entries[0].shape = [len(first.plaintext)]
-    made.entries[0].data_length = len(first.plaintext)
+def header_inside_data(made: File, lock: Lock | None, host: int, guest: int) -> None:
+    """The record of one tensor lies at the end of the data of another."""
+    outer, inner = made.records[host], made.records[guest]
+    header = inner.header()
+    outer.plaintext = bytes(8) + header + inner.plaintext
+    outer.shape = made.entries[host].shape = [len(outer.plaintext)]
+    made.entries[host].data_length = len(outer.plaintext)
     if lock is not None:
         # A stream cipher: what it makes of the ciphertext is what has to be encrypted.
-        first.plaintext, _ = sealing.seal(first.plaintext, lock.key, NONCE, 1024)
-        lock.apply(first, NONCE)
-    made.records.remove(second)
-    data_at = made.marks()["data", id(first)]
-    made.entries[MIDDLE].header_offset = data_at + 8
-    made.entries[MIDDLE].data_offset = data_at + 8 + len(inner)
+        outer.plaintext, _ = sealing.seal(outer.plaintext, lock.key, NONCE, 1024)
+        lock.apply(outer, NONCE)
+    made.records.remove(inner)
+    data_at = made.marks()["data", id(outer)]
+    made.entries[guest].header_offset = data_at + 8
+    made.entries[guest].data_offset = data_at + 8 + len(header)
 
 
-def last_place(made: File, lock: Lock | None) -> None:
+def inside_the_first(made: File, lock: Lock | None, at: int) -> None:
+    header_inside_data(made, lock, 0, at)
+
+
+def other_kind(made: File, lock: Lock | None, at: int) -> None:
+    """The header says that a buffer is a parameter, and everything else a buffer."""
+    is_buffer = made.entries[at].kind == builder.BUFFER
+    made.records[at].kind = builder.PARAMETER if is_buffer else builder.BUFFER
+
+
+def last_place(made: File, lock: Lock | None, at: int) -> None:
     """A header_offset four bytes before the end of what headers may fill."""
     marks = made.marks()
     end = (
@@ -253,18 +319,18 @@ def last_place(made: File, lock: Lock | None) -> None:
         if made.segments
         else len(made.encode())
     )
-    made.entries[MIDDLE].header_offset = end - 4
+    made.entries[at].header_offset = end - 4
 
 
-def one_past(made: File, lock: Lock | None) -> None:
-    header_at, _ = made.offsets()[MIDDLE]
-    made.records[MIDDLE].header_length = len(made.encode()) + 1 - header_at
+def one_past(made: File, lock: Lock | None, at: int) -> None:
+    header_at, _ = made.offsets()[at]
+    made.records[at].header_length = len(made.encode()) + 1 - header_at
 
 
 def renamed(**names: bytes) -> Change:
     """Renames tensors of a, m and z."""
 
-    def change(made: File, lock: Lock | None) -> None:
+    def change(made: File, lock: Lock | None, at: int) -> None:
         for letter, name in names.items():
             number = "amz".index(letter)
             made.entries[number].name = made.records[number].name = name
@@ -275,8 +341,8 @@ def renamed(**names: bytes) -> Change:
 def alone(name: bytes, **fields: object) -> Change:
     """Leaves the second tensor alone in the file, with this name."""
 
-    def change(made: File, lock: Lock | None) -> None:
-        both(name=name, **fields)(made, lock)
+    def change(made: File, lock: Lock | None, at: int) -> None:
+        both(name=name, **fields)(made, lock, at)
         for parts in (made.entries, made.records, made.tensors):
             del parts[2], parts[0]
 
@@ -329,8 +395,8 @@ BREAKS = {
         "segments-locked",
         "SEG-004 IDX-008 IDX-012",
         "a header_offset of the size of the file",
-        lambda made, lock: setattr(
-            made.entries[MIDDLE], "header_offset", len(made.encode())
+        lambda made, lock, at: setattr(
+            made.entries[at], "header_offset", len(made.encode())
         ),
     ),
     "data-offset-plus-256": Break(
@@ -350,9 +416,10 @@ BREAKS = {
         "first/with-data",
         "IDX-015 IDX-011 IDX-010 HSH-005 HSH-006",
         "data that begins inside the last tensor header",
-        lambda made, lock: setattr(
-            made.entries[MIDDLE], "data_offset", made.offsets()[2][0] + 8
+        lambda made, lock, at: setattr(
+            made.entries[at], "data_offset", made.offsets()[2][0] + 8
         ),
+        stays=True,
     ),
     # Tensor headers.
     "header-length-0": Break(
@@ -364,15 +431,16 @@ BREAKS = {
         "a header_length far beyond the file",
         header(header_length=1 << 40),
         claims_much=True,
+        in_each_layout=True,
     ),
     "header-length-less": Break(
         "segments",
         "REC-002 REC-003 IDX-009",
         "a header_length that is one too low",
-        lambda made, lock: setattr(
-            made.records[MIDDLE],
+        lambda made, lock, at: setattr(
+            made.records[at],
             "header_length",
-            made.records[MIDDLE].header_bytes() - 1,
+            made.records[at].header_bytes() - 1,
         ),
     ),
     **{
@@ -406,7 +474,8 @@ BREAKS = {
         "v3 long-locked",
         "IDX-003",
         "the last entries but for a byte that is not zero behind them",
-        lambda made, lock: setattr(made, "index_padding", bytes(15) + b"\x01"),
+        lambda made, lock, at: setattr(made, "index_padding", bytes(15) + b"\x01"),
+        stays=True,
     ),
     "header-hashes-length": Break(
         "v3",
@@ -434,17 +503,19 @@ BREAKS = {
         "IDX-011 IDX-012",
         "its header in the data of the first",
         inside_the_first,
+        stays=True,
     ),
     "header-at-end": Break(
         "first-locked segments",
         "REC-002 SEG-004 IDX-012 IDX-008",
         "a header_offset four bytes before the end",
         last_place,
+        in_each_layout=True,
     ),
     "header-name": Break(
         "v3", "REC-006", "another name in its header", header(name=b"other")
     ),
-    "header-kind": Break("v3", "REC-007", "another kind in its header", header(kind=1)),
+    "header-kind": Break("v3", "REC-007", "another kind in its header", other_kind),
     "header-dtype-longer": Break(
         "v3",
         "REC-008",
@@ -468,8 +539,8 @@ BREAKS = {
         "v3",
         "REC-010 CRY-006",
         "one byte of data more in its header",
-        lambda made, lock: setattr(
-            made.records[MIDDLE], "data_length", len(made.records[MIDDLE].plaintext) + 1
+        lambda made, lock, at: setattr(
+            made.records[at], "data_length", len(made.records[at].plaintext) + 1
         ),
     ),
     # Names.
@@ -493,6 +564,7 @@ BREAKS = {
         "NAM-003",
         "a structured name without elements",
         alone(b"\x1e[]"),
+        stays=True,
     ),
     "name-newline": Break(
         "first-locked segments long flagged",
@@ -505,30 +577,38 @@ BREAKS = {
         "NAM-005",
         "a structured name that is right for kind 2, and kind 0",
         alone(b'\x1e["a",0]', kind=0),
+        stays=True,
     ),
     "name-structured-parameter": Break(
         "first-locked", "NAM-005", "a structured name and kind 0", both(kind=0)
     ),
     "name-twice": Break(
-        "long-locked", "NAM-006", "the name of the first", both(name=b"a")
+        "long-locked",
+        "NAM-006",
+        "the name of the first",
+        both(name=b"a"),
+        stays=True,
     ),
     "name-below": Break(
         "first-locked segments long flagged",
         "NAM-007",
         "a name below that of the first",
         both(name=b'\x1e["a",0]'),
+        stays=True,
     ),
     "name-mixed-later": Break(
         "first-locked",
         "NAM-008",
         "a string where the last has a list position",
         renamed(m=b'\x1e["layers","x"]', z=b'\x1e["layers",1]'),
+        stays=True,
     ),
     "name-mixed": Break(
         "segments long flagged",
         "NAM-008",
         "a list position where the first has a string",
         both(name=b"\x1e[1]"),
+        stays=True,
     ),
     # dtypes.
     "dtype": Break(
@@ -614,6 +694,12 @@ BREAKS = {
     "hash-crc32-alone": Break(
         "v3", "HSH-005", "a wrong CRC32 and no other hash", hashes(wrong_hash(CRC32))
     ),
+    "hash-crc32-last": Break(
+        "v3",
+        "HSH-005",
+        "a right SHA-256 and then a wrong CRC32",
+        hashes(Hash(SHA256), wrong_hash(CRC32)),
+    ),
     "hash-sha256": Break(
         "flagged", "HSH-006", "a wrong SHA-256", hashes(Hash(CRC32), wrong_hash(SHA256))
     ),
@@ -638,8 +724,8 @@ BREAKS = {
         "first-locked",
         "CRY-002",
         "a crypt block with a byte after its chunks",
-        lambda made, lock: setattr(
-            made.records[MIDDLE], "crypt", (made.records[MIDDLE].crypt or b"") + b"\0"
+        lambda made, lock, at: setattr(
+            made.records[at], "crypt", (made.records[at].crypt or b"") + b"\0"
         ),
     ),
     "crypt-count-cut": Break(
@@ -825,30 +911,41 @@ BREAKS = {
         "long-phrase/with-data flagged-phrase/with-data first-phrase/with-data segments-phrase/with-data",
         "CRY-019",
         "no key derivation chunk",
-        lambda made, lock: Lock(KEY).apply(made.records[MIDDLE], NONCE),
+        lambda made, lock, at: Lock(KEY).apply(made.records[at], NONCE),
     ),
 }
 
 
-def case_of(recipe: Recipe, key: str, layout: str, style: str) -> Case:
-    break_ = BREAKS[key]
+def tensors_of(break_: Break, place: Place, style: str) -> list[Tensor]:
+    """The right tensors of a file, in which that of the break stands at its place."""
+    path, has_data = STYLES[style]
+    like = break_.tensor or Tensor([], "<f4", [2] if has_data else [0])
+    kind = place.kind
+    if break_.rules.startswith(STRUCTURED_NAME_RULES):
+        kind = STATE_DICT
+    elif place != PLACES[SECOND]:
+        path = ["m"]
+    tensor = Tensor(path, like.dtype, list(like.shape), kind, meta=like.meta)
+    tensors = [Tensor(list(name)) for name in NEIGHBOURS[: place.tensors - 1]]
+    if place == PLACES["paged"]:
+        tensors[0].path = ["a" * PAGE_BYTES]
+    return [*tensors[: place.at], tensor, *tensors[place.at :]]
+
+
+def case_of(recipe: Recipe, key: str, which: str, layout: str, style: str) -> Case:
+    break_, place = BREAKS[key], PLACES[which]
     version, name, locked, where = LAYOUTS[layout.replace(PHRASE, "-locked")]
     lock, phrase = Lock(KEY) if locked else None, None
     if layout.endswith(PHRASE):
         lock, phrase = Lock.from_passphrase(PASSPHRASE, SALT), PASSPHRASE
         where += ", opened with a passphrase,"
-    path, has_data = STYLES[style]
-    like = break_.tensor or Tensor([], "<f4", [2] if has_data else [0])
-    tensor = Tensor(path, like.dtype, list(like.shape), meta=like.meta)
-    file = File.of([Tensor(["a"]), tensor, Tensor(["z"])], version, SEED, lock, name)
+    file = File.of(tensors_of(break_, place, style), version, SEED, lock, name)
     if file.segments is not None:
         file.segments.metadata_room = file.segments.header_room = b""
-    break_.change(file, lock)
-    which, what = (
-        ("only", "only tensor")
-        if len(file.entries) == 1
-        else ("second", "second of three tensors")
-    )
+    break_.change(file, lock, place.at)
+    what = place.what
+    if len(file.entries) == 1:
+        which, what = "only", PLACES["only"].what
     features = ["large-claim"] if break_.claims_much else []
     return recipe.refused(
         f"where-{which}-{key}-{layout}" + (f"-{style}" if style else ""),
@@ -866,4 +963,16 @@ def cases() -> Iterator[Case]:
     for key, break_ in BREAKS.items():
         for place in break_.at.split():
             layout, _, style = place.partition("/")
-            yield case_of(recipe, key, layout, style)
+            yield case_of(recipe, key, SECOND, layout, style)
+        if break_.stays:
+            continue
+        layouts = break_.at.split()
+        pairs = zip(OTHER_PLACES, cycle(layouts))
+        if break_.in_each_layout:
+            pairs = product(OTHER_PLACES, layouts)
+        for which, place in pairs:
+            layout, _, style = place.partition("/")
+            yield case_of(recipe, key, which, layout, style)
+    for key in PAGED:
+        layout, _, style = BREAKS[key].at.split()[0].partition("/")
+        yield case_of(recipe, key, "paged", layout, style)
