@@ -38,6 +38,7 @@ class WriterCheck {
     }
     check_nonces();
     check_order();
+    if (reading_->layout->headers_first) check_empty_tensors();
     if (reading_->layout->segments) check_segments();
     reading_->layout->headers_first ? check_headers_first_end() : check_end();
   }
@@ -158,6 +159,36 @@ class WriterCheck {
       }
       header_offset = *tensor.header_offset;
       if (tensor.data_length > 0) data_offset = *tensor.data_offset;
+    }
+  }
+
+  // Tensors without data have offsets between those of the entries around them.
+  void check_empty_tensors() const {
+    const std::vector<Tensor>& tensors = reading_->tensors;
+    const bool segments = reading_->layout->segments;
+    const std::uint64_t base = segments ? reading_->layout_section->find("data_start")->number : 0;
+    // What lies before the data, and after each tensor the terminator.
+    std::uint64_t least = base;
+    for (const Tensor& tensor : tensors) least = std::max(least, *tensor.header_end);
+    std::vector<std::uint64_t> most(tensors.size());
+    std::uint64_t next = file_.size() - std::min<std::uint64_t>(file_.size(), kTerminatorBytes);
+    for (std::size_t i = tensors.size(); i-- > 0;) {
+      if (tensors[i].data_length > 0) next = *tensors[i].data_offset;
+      most[i] = next;
+    }
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const std::uint64_t offset = *tensors[i].data_offset;
+      if (tensors[i].data_length > 0) {
+        least = offset + tensors[i].data_length;
+        continue;
+      }
+      const bool aligned = !segments || (offset - base) % kDataAlignmentBytes == 0;
+      if (offset >= least && offset <= most[i] && aligned) continue;
+      notes_->writer_defect("TZR-IDX-019", tensors[i].entry.find("data_offset")->offset,
+                            fmt::format("{}: it has no data, and its data_offset leads to byte {} instead of one from "
+                                        "{} to {}{}",
+                                        reading_->label(kIndexEntry.name, i), offset, least, most[i],
+                                        segments ? ", at a multiple of 8 of the data segment" : ""));
     }
   }
 

@@ -47,6 +47,10 @@ TEST(WriterRules, EachIsFound) {
            Broken{"encryption-both-hashes", "TZR-HSH-007", "CRC32 of encrypted data"},
            Broken{"encryption-sequential", "TZR-CRY-021", "parallel cipher"},
            Broken{"flagged-dims-scalar", "TZR-IDX-018", "entry_version should be 1"},
+           Broken{"headers-first-meta-at-end", "TZR-IDX-019", "has no data"},
+           Broken{"headers-first-meta-at-in-other-data", "TZR-IDX-019", "has no data"},
+           Broken{"headers-first-zero-elements-at-start", "TZR-IDX-019", "has no data"},
+           Broken{"segments-meta-at-in-other-data", "TZR-IDX-019", "at a multiple of 8"},
            Broken{"header-flags-all-v1", "TZR-HDR-009", "feature flags"},
            Broken{"header-informative-fields", "TZR-HDR-009", "total data bytes"},
            Broken{"header-informative-fields", "TZR-HDR-009", "unused"},
@@ -92,6 +96,22 @@ TEST(WriterRules, ReleasedWritersKeepTheRest) {
     EXPECT_THAT(defects, IsEmpty()) << defects[0].message;
   }
   EXPECT_GT(count, 20);
+}
+
+// The branches that write the headers-first layouts give a tensor without data the offset of what comes next.
+TEST(WriterRules, TheBranchesPlaceEmptyTensorsWhereTheirDataWouldBegin) {
+  std::size_t empty = 0;
+  for (const CorpusCase& item : corpus_cases()) {
+    const bool branch =
+        item.id.starts_with("tensorizer-v3.0.0-dev-") || item.id.starts_with("tensorizer-relative-offsets-");
+    if (item.verdict != "valid" || !branch) continue;
+    SCOPED_TRACE(item.id);
+    for (const Defect& defect : writer_defects(item)) EXPECT_NE(defect.rule, "TZR-IDX-019") << defect.message;
+    const Json document = describe(bytes_of(item.file), item.secret).document;
+    empty += static_cast<std::size_t>(std::ranges::count_if(
+        document.at("tensors"), [](const Json& tensor) { return tensor.at("data_length") == 0; }));
+  }
+  EXPECT_GE(empty, 10);
 }
 
 }  // namespace

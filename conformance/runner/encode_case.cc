@@ -22,6 +22,11 @@ namespace fs = std::filesystem;
 constexpr std::string_view kLowestVersionRule = "TZR-HDR-006";
 constexpr std::string_view kNonceRule = "TZR-CRY-020";
 constexpr std::string_view kSaltRule = "TZR-CRY-022";
+constexpr std::string_view kDerivationRule = "TZR-CRY-024";
+
+// What a writer takes at least unless it is asked for less, which no specification does.
+constexpr std::uint64_t kOpslimitLeast = 2;
+constexpr std::uint64_t kMemlimitLeastBytes = 19u << 20;
 
 constexpr const char* kOutName = "out.tensors";
 
@@ -37,20 +42,61 @@ model::Description describe_written(std::span<const std::byte> file, const Case&
   return description;
 }
 
+// A little-endian number of 24 bytes, plus 1.
+void increment(std::string& nonce) {
+  for (char& byte : nonce) {
+    if (++byte != 0) return;
+  }
+}
+
+// How many messages the nonce at fields[at] is the first of: the file has a MAC for each, up to the next nonce.
+std::size_t messages_from(const std::vector<model::Field>& fields, std::size_t at) {
+  std::size_t messages = 0;
+  while (++at < fields.size() && fields[at].name != "nonce") messages += fields[at].name == "mac" ? 1 : 0;
+  return messages;
+}
+
+// The case that used the salt, or the nonce of one of the messages, in an earlier file.
+std::optional<std::string> used_before(const std::vector<model::Field>& fields, std::size_t at, std::string value,
+                                       const Case& item, RandomValues& random) {
+  if (fields[at].name == "salt") return random.take_salt(value, item.id);
+  std::optional<std::string> found;
+  for (std::size_t left = messages_from(fields, at); left > 0; --left, increment(value)) {
+    const auto before = random.take_nonce(*item.key_hex, value, item.id);
+    if (before && *before != item.id) found = before;
+  }
+  return found;
+}
+
 // The model judges one file, and this compares nonces and salts across the files of a run. Under a passphrase, nonces
 // are left out: every file has its own salt, and so its own key.
 void check_random_values(std::span<const std::byte> file, const Case& item, RandomValues& random,
                          model::Description& description) {
-  for (const model::Field& field : description.fields) {
+  for (std::size_t at = 0; at < description.fields.size(); ++at) {
+    const model::Field& field = description.fields[at];
     const bool is_nonce = field.name == "nonce" && item.key_hex;
     if (!is_nonce && field.name != "salt") continue;
     const auto bytes = file.subspan(field.offset, field.size);
     const std::string value(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    const auto before = is_nonce ? random.take_nonce(*item.key_hex, value, item.id) : random.take_salt(value, item.id);
+    const auto before = used_before(description.fields, at, value, item, random);
     if (!before || *before == item.id) continue;
     description.defects.push_back({std::string(is_nonce ? kNonceRule : kSaltRule), field.offset,
                                    fmt::format("{}: the {} served in {} already", field.structure, field.name, *before),
                                    model::Defect::Kind::kWriter});
+  }
+}
+
+// The model takes what any writer may have been asked for.
+void check_derivations(model::Description& description) {
+  for (const model::Field& field : description.fields) {
+    const bool is_memory = field.name == "memlimit";
+    if (!is_memory && field.name != "opslimit") continue;
+    const std::uint64_t least = is_memory ? kMemlimitLeastBytes : kOpslimitLeast;
+    if (std::stoull(field.value) >= least) continue;
+    description.defects.push_back(
+        {std::string(kDerivationRule), field.offset,
+         fmt::format("{}: {} is {}, and a writer takes at least {}", field.structure, field.name, field.value, least),
+         model::Defect::Kind::kWriter});
   }
 }
 
@@ -130,6 +176,7 @@ Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& 
   if (content) {
     description = describe_written(*content, item, specification);
     check_random_values(*content, item, random, description);
+    check_derivations(description);
     step.written = {content->size(), sha256_of(*content)};
   }
   judge_encode_step(item, expected, adapter.profile(), is_written ? &description : nullptr, step);

@@ -24,6 +24,8 @@ from builder import BLOCK_BYTES, HEADERS_FIRST, KINDS, File, Tensor, wire_name
 from sealing import Lock
 
 CHUNK_BYTES = 1024
+# What a writer takes at least (TZR-CRY-024).
+OPSLIMIT, MEMLIMIT_BYTES = 2, 19 << 20
 
 SpecChange = Callable[[Json], None]
 
@@ -50,7 +52,9 @@ def lock_of(request: Json) -> Lock | None:
         return Lock(bytes.fromhex(request["key_hex"]), CHUNK_BYTES)
     if "passphrase" in request:
         salt = secrets.token_bytes(sodium.SALT_BYTES)
-        return Lock.from_passphrase(request["passphrase"], salt)
+        return Lock.from_passphrase(
+            request["passphrase"], salt, OPSLIMIT, MEMLIMIT_BYTES
+        )
     return None
 
 

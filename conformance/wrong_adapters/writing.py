@@ -7,13 +7,17 @@ import json
 import secrets
 import struct
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
-from wrong_adapter import Json, Question, answers, only
+from wrong_adapter import Json, Question, answers, enter, is_rejected_for, only
 from rewriting import (
     CHUNK_BYTES,
     FEW,
+    MEMLIMIT_BYTES,
+    OPSLIMIT,
     Writing,
     misreads,
     restore_names,
@@ -179,6 +183,39 @@ def data_not_aligned(writing: Writing) -> None:
     writing.file.records[0].data_gap = b""
 
 
+def place_empty(writing: Writing, offset: int) -> None:
+    """Gives tensors without data this data_offset, where headers come first."""
+    if writing.file.layout in (HEADERS_FIRST, SEGMENTS):
+        for entry in writing.file.entries:
+            if not entry.data_length:
+                entry.data_offset = offset
+
+
+@writes("TZR-IDX-019", cases="encode-forced-v5-*")
+def empty_at_0(writing: Writing) -> None:
+    """Gives tensors without data a data_offset of 0."""
+    place_empty(writing, 0)
+
+
+@writes("TZR-IDX-019", cases="encode-forced-v5-*")
+def empty_at_the_end(writing: Writing) -> None:
+    """Gives tensors without data the end of the file for their data_offset."""
+    file = writing.file
+    base = file.marks()["data_start"] if file.segments is not None else 0
+    place_empty(writing, len(file.encode()) - base)
+
+
+@writes("TZR-IDX-019", cases="encode-forced-v5-headers-first*")
+def empty_behind_its_header(writing: Writing) -> None:
+    """Gives tensors without data the end of their header, as layouts of records have it."""
+    file = writing.file
+    for entry, record, (header_at, _) in zip(
+        file.entries, file.records, file.offsets(), strict=True
+    ):
+        if file.layout == HEADERS_FIRST and not entry.data_length:
+            entry.data_offset = header_at + record.header_bytes()
+
+
 @writes("TZR-IDX-018", cases="encode-forced-v5-*-dims*")
 def every_entry_long(writing: Writing) -> None:
     """Gives all entries wide dimensions, where entries have versions."""
@@ -245,6 +282,78 @@ def structured_in_utf_8(writing: Writing) -> None:
             entry.name = entry.record.name = STRUCTURED + spelled
 
 
+def respell(writing: Writing, spelled: dict[str, str]) -> None:
+    """Replaces characters of structured names."""
+    for entry in writing.file.entries:
+        if entry.name.startswith(STRUCTURED):
+            name = entry.name.decode().translate(str.maketrans(spelled))
+            entry.name = entry.record.name = name.encode()
+
+
+MARKUP = "encode-structured-markup"
+
+
+@writes("TZR-NAM-010", cases="encode-structured-*", caught_by=(MARKUP,))
+def structured_for_html(writing: Writing) -> None:
+    """Escapes <, > and & in structured names, as Go's library does."""
+    respell(writing, {char: f"\\u{ord(char):04x}" for char in "<>&"})
+
+
+@writes("TZR-NAM-010", cases="encode-structured-*", caught_by=(MARKUP,))
+def structured_for_attributes(writing: Writing) -> None:
+    """Escapes ', + and ` in structured names, as the library of .NET does."""
+    respell(writing, {char: f"\\u{ord(char):04x}" for char in "'+`"})
+
+
+@writes(
+    "TZR-NAM-010",
+    cases="encode-structured-*",
+    caught_by=("encode-structured-escapes", MARKUP),
+)
+def structured_with_slashes(writing: Writing) -> None:
+    """Escapes the slash in structured names, as PHP's library does."""
+    respell(writing, {"/": "\\/"})
+
+
+CONTROLS = "encode-structured-controls"
+
+
+def replace_escape(writing: Writing, escape: str, other: str) -> None:
+    for entry in writing.file.entries:
+        if entry.name.startswith(STRUCTURED):
+            name = entry.name.decode().replace(escape, other)
+            entry.name = entry.record.name = name.encode()
+
+
+@writes(
+    "TZR-NAM-010",
+    cases="encode-structured-*",
+    caught_by=("encode-structured-escapes", CONTROLS),
+)
+def structured_without_short_escapes(writing: Writing) -> None:
+    """Spells backspace and form feed with their numbers, as older releases of Go do."""
+    replace_escape(writing, "\\b", "\\u0008")
+    replace_escape(writing, "\\f", "\\u000c")
+
+
+@writes("TZR-NAM-010", cases="encode-structured-*", caught_by=(CONTROLS,))
+def structured_with_raw_c1(writing: Writing) -> None:
+    """Leaves the control characters from 80 to 9F as they are."""
+    for char in "\x80\x9f":
+        replace_escape(writing, f"\\u{ord(char):04x}", char)
+
+
+@writes(
+    "TZR-NAM-010",
+    cases="encode-structured-*",
+    caught_by=("encode-structured-separators",),
+)
+def structured_with_raw_separators(writing: Writing) -> None:
+    """Leaves U+2028 and U+2029 as they are."""
+    for char in "\u2028\u2029":
+        replace_escape(writing, f"\\u{ord(char):04x}", char)
+
+
 # Tensor headers.
 
 
@@ -296,6 +405,19 @@ def data_of_the_next_tensor(writing: Writing) -> None:
     for one, other in zip(records, records[1:]):
         if len(one.plaintext) == len(other.plaintext):
             one.plaintext, other.plaintext = other.plaintext, one.plaintext
+
+
+@writes("TZR-IDX-009", "TZR-HSH-006", cases="encode-*-mib*")
+def whole_pieces_written(writing: Writing) -> None:
+    """Copies plain data in pieces of 1 MiB, and not the rest after the second of them."""
+    for record in writing.file.records:
+        if record.ciphertext is None and len(record.plaintext) > 2 << 20:
+            whole = len(record.plaintext) >> 20 << 20
+            hashes = stored(record.digests(), record)
+            record.plaintext = record.plaintext[:whole].ljust(
+                len(record.plaintext), b"\0"
+            )
+            record.hashes = hashes
 
 
 # Hashes.
@@ -429,12 +551,145 @@ def nonce_counted_by_tensors(writing: Writing) -> None:
         lock.apply(record, increment(nonce, number))
 
 
+def apply_numbered(writing: Writing, distinct: int) -> None:
+    """Encrypts each tensor with a nonce of its number, of which there are so many; later messages meet no other's."""
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    for number, record in enumerate(locked_records(writing)):
+        lock = replace(writing.lock, chunk_size=2 << 20)
+        lock.apply(record, increment(nonce, number % distinct << 32))
+
+
+@writes(
+    "TZR-CRY-020",
+    cases="encode-encrypted-*",
+    caught_by=("encode-encrypted-17-tensors", "encode-encrypted-257-tensors"),
+)
+def nonces_of_16_threads(writing: Writing) -> None:
+    """Keeps a nonce for each of 16 threads, and seals the tensors of a thread with the same one."""
+    apply_numbered(writing, 16)
+
+
+@writes(
+    "TZR-CRY-020",
+    cases="encode-encrypted-*",
+    caught_by=("encode-encrypted-257-tensors",),
+)
+def nonce_counted_in_a_byte(writing: Writing) -> None:
+    """Numbers the nonces of a file in one byte, so that tensor 256 gets that of the first."""
+    apply_numbered(writing, 256)
+
+
+@writes("TZR-CRY-020", cases="encode-encrypted-*")
+def nonce_of_the_name(writing: Writing) -> None:
+    """Makes the nonce from the name of the tensor, which other files under the same key have too."""
+    for record in locked_records(writing):
+        digest = hashlib.sha256(record.name).digest()
+        writing.lock.apply(record, digest[:NONCE_BYTES])
+
+
+FIRST_NONCE = secrets.token_bytes(NONCE_BYTES)
+FILES_WRITTEN = count()
+
+
+@writes("TZR-CRY-020", cases="encode-encrypted-*")
+def nonce_counted_by_files(writing: Writing) -> None:
+    """Adds the number of the file to a nonce of the process, so that it meets those of later chunks of other files."""
+    number = next(FILES_WRITTEN)
+    for tensor, record in enumerate(locked_records(writing)):
+        lock = replace(writing.lock, chunk_size=2 << 20)
+        # Within a file no nonce is used twice.
+        lock.apply(record, increment(FIRST_NONCE, number + (tensor << 64)))
+
+
 @writes("TZR-CRY-022", cases="encode-passphrase*")
 def salt_constant(writing: Writing) -> None:
     """Derives keys with one salt for all files."""
-    lock = Lock.from_passphrase(writing.passphrase, bytes(SALT_BYTES))
+    salt = bytes(SALT_BYTES)
+    lock = Lock.from_passphrase(writing.passphrase, salt, OPSLIMIT, MEMLIMIT_BYTES)
     for record in locked_records(writing):
         lock.apply(record, secrets.token_bytes(NONCE_BYTES))
+
+
+def derive_with(writing: Writing, opslimit: int, memlimit_bytes: int) -> None:
+    if writing.passphrase is None:
+        return
+    salt = secrets.token_bytes(SALT_BYTES)
+    lock = Lock.from_passphrase(writing.passphrase, salt, opslimit, memlimit_bytes)
+    for record in locked_records(writing):
+        lock.apply(record, secrets.token_bytes(NONCE_BYTES))
+
+
+@writes("TZR-CRY-024", cases="encode-passphrase*")
+def derivation_of_one_pass(writing: Writing) -> None:
+    """Derives keys with one pass over enough memory."""
+    derive_with(writing, OPSLIMIT - 1, MEMLIMIT_BYTES)
+
+
+@writes("TZR-CRY-024", cases="encode-passphrase*")
+def derivation_in_little_memory(writing: Writing) -> None:
+    """Derives keys with enough passes, over the least memory that libsodium takes."""
+    derive_with(writing, OPSLIMIT, 8192)
+
+
+Refusal = Callable[[str], bool]
+
+
+def takes_passphrases(
+    *caught_by: str,
+) -> Callable[[Refusal], Refusal]:
+    """Registers a writer that takes a blank passphrase unless this says that it is refused."""
+
+    def decorate(refuses: Refusal) -> Refusal:
+        def answer(question: Question) -> Json:
+            right = question.right_answer()
+            if not is_rejected_for(right, "TZR-CRY-023"):
+                return right
+            if refuses(question.request["passphrase"]):
+                return right
+            # What the file is encrypted with does not matter: nothing may be written.
+            return question.right_answer(passphrase="x")
+
+        enter(
+            refuses,
+            ("TZR-CRY-023",),
+            answer,
+            only("encode-*passphrase*"),
+            caught_by=caught_by,
+        )
+        return refuses
+
+    return decorate
+
+
+EMPTY, SPACE, WHITE_SPACE = (
+    f"encode-refused-passphrase-{id_}" for id_ in ("empty", "space", "white-space")
+)
+
+
+@takes_passphrases(EMPTY, SPACE, WHITE_SPACE)
+def any_passphrase(passphrase: str) -> bool:
+    """Takes any passphrase."""
+    return False
+
+
+@takes_passphrases(SPACE, WHITE_SPACE)
+def passphrase_not_empty(passphrase: str) -> bool:
+    """Refuses an empty passphrase, and takes blank ones."""
+    return not passphrase
+
+
+@takes_passphrases(WHITE_SPACE)
+def passphrase_not_of_spaces(passphrase: str) -> bool:
+    """Refuses a passphrase of spaces, and takes one of other white space."""
+    return not passphrase.strip(" ")
+
+
+@answers("TZR-CRY-023", options=only("encode-*passphrase*"), caught_by=(EMPTY,))
+def empty_passphrase_is_none(question: Question) -> Json:
+    """Takes an empty passphrase for none, and writes a plain file."""
+    if question.command != "encode" or question.request.get("passphrase") != "":
+        return question.right_answer()
+    return question.right_answer(passphrase=None)
 
 
 @writes("TZR-CRY-016", cases="encode-shared-*-encrypted")

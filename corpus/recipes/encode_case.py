@@ -152,6 +152,7 @@ class EncodeRecipe:
         features: Iterable[str] = (),
         tier: str = "MUST",
         key: bytes | None = None,
+        passphrase: str | None = None,
     ) -> EncodeCase:
         """Content that no writer may write by the first of the rules; the others are right reasons as well.
 
@@ -163,5 +164,6 @@ class EncodeRecipe:
             features=features,
             tier=tier,
             key=key,
+            passphrase=passphrase,
         )
         return replace(case, verdict="invalid")

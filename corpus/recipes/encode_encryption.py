@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from encode_case import EncodeCase, EncodeRecipe
-from specification import Specification, Tensor
+from specification import Data, Specification, Tensor, View
 
 KEY = bytes(range(32))
 PASSPHRASE = "open sesame"
@@ -16,6 +16,7 @@ def cases() -> Iterator[EncodeCase]:
     yield from lengths(recipe)
     yield from several(recipe)
     yield from passphrases(recipe)
+    yield from blank_passphrases(recipe)
     yield from without_data(recipe)
 
 
@@ -66,6 +67,21 @@ def several(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         layout="v3",
         key=KEY,
     )
+    for count in (17, 257):
+        # One piece of data, so that the specification stays short.
+        data = Data("data", 4 * count)
+        tensors = [
+            Tensor([str(number)], view=View(data, 4 * number, 4))
+            for number in range(count)
+        ]
+        yield recipe.written(
+            f"encrypted-{count}-tensors",
+            Specification(tensors),
+            "CRY-020 CRY-016 CRY-006",
+            f"Each of {count} tensors has a nonce of its own.",
+            layout="v3",
+            key=KEY,
+        )
     structured = [Tensor(["a", 0], "int32", [5]), Tensor(["a", 1], "bool", [3])]
     yield recipe.written(
         "encrypted-structured-names",
@@ -91,7 +107,7 @@ def several(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
 
 def passphrases(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
     two = [of_bytes(40), Tensor(["b"], "float32", [3])]
-    rules = "CRY-011 CRY-012 CRY-013 CRY-014 CRY-019 CRY-022"
+    rules = "CRY-011 CRY-012 CRY-013 CRY-014 CRY-019 CRY-022 CRY-023 CRY-024"
     yield recipe.written(
         "passphrase",
         Specification(two),
@@ -108,6 +124,22 @@ def passphrases(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         layout="v3",
         passphrase="Straße e\u0301 \U0001f511 ",
     )
+
+
+def blank_passphrases(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
+    for id_, passphrase, why in (
+        ("empty", "", "The passphrase is empty, as an unset variable is."),
+        ("space", " ", "The passphrase is a space."),
+        ("white-space", "\t\n\v\f\r ", "The passphrase is white space of every kind."),
+    ):
+        yield recipe.refused(
+            f"passphrase-{id_}",
+            Specification([of_bytes(40)]),
+            "CRY-023",
+            why,
+            layout="v3",
+            passphrase=passphrase,
+        )
 
 
 def without_data(recipe: EncodeRecipe) -> Iterator[EncodeCase]:

@@ -69,13 +69,13 @@ def headers_first(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
             (
                 "meta",
                 Tensor(["m"], "bfloat16", [2, 3], meta=True),
-                "IDX-007 IDX-015",
+                "IDX-007 IDX-015 IDX-019",
                 "A meta tensor in front of one with data.",
             ),
             (
                 "zero-elements",
                 Tensor(["e"], "float32", [0]),
-                "IDX-006 IDX-015",
+                "IDX-006 IDX-015 IDX-019",
                 "A tensor of no elements in front of one with data.",
             ),
             (
@@ -92,10 +92,21 @@ def headers_first(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
                 why,
                 layout=layout,
             )
+        empty = [Tensor([name], "float32", [0]) for name in ("e", "f", "g")]
+        filled = [Tensor([name], shape=[size]) for name, size in (("a", 5), ("b", 11))]
+        meta = Tensor(["m"], "float32", [2], meta=True)
+        around = [empty[0], filled[0], meta, empty[1], filled[1], empty[2]]
+        yield recipe.written(
+            f"forced-{layout}-empty-between",
+            Specification(around, layout),
+            "IDX-019 IDX-006 IDX-007 IDX-016",
+            "Tensors without data are before, between and behind those with data.",
+            layout=layout,
+        )
         yield recipe.written(
             f"forced-{layout}-no-data",
             Specification([Tensor(["m"], "int8", [4], meta=True)], layout),
-            "IDX-006 IDX-010",
+            "IDX-006 IDX-010 IDX-019",
             "Nothing in the file has data.",
             layout=layout,
         )

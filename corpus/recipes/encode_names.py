@@ -31,6 +31,11 @@ def plain_names(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         ("quote", 'a"b\\', "Quote and backslash need no escape in a plain name."),
         ("brackets", '["a",0]', "A name that looks like an array is one string."),
         ("separator-inside", "a\x1eb", "The byte 1E means something in front only."),
+        (
+            "markup",
+            "<&>'\u2028\u2029",
+            "What writers of JSON escape for HTML and JavaScript needs no escape in a plain name.",
+        ),
     ):
         yield recipe.written(
             f"name-{id_}", of_paths([name]), "NAM-001 NAM-009 NAM-010", why
@@ -53,6 +58,21 @@ def structured_names(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
             "escapes",
             ['"\\/\b\f\n\r\t\0\x1f\x7f', 0],
             "Everything that compact ASCII spells with an escape, and a slash, which it doesn't.",
+        ),
+        (
+            "markup",
+            ["<a href='x?y=1&z'>`+", "</script>", 0],
+            "What writers of JSON escape for HTML is printable ASCII, and so not escaped.",
+        ),
+        (
+            "separators",
+            ["\u2028\u2029\ufeff\ufffd", 0],
+            "Line separators, a byte order mark and a replacement character become escapes like all others.",
+        ),
+        (
+            "controls",
+            ["".join(map(chr, range(0x20))), "~\x7f\x80\x9f", 0],
+            "Of the control characters five have a short escape, and 7F is one of the others.",
         ),
         (
             "unicode",

@@ -18,6 +18,7 @@ def cases() -> Iterator[EncodeCase]:
     yield from descriptions(recipe)
     yield from modules(recipe)
     yield from counts(recipe)
+    yield from lengths(recipe)
 
 
 def descriptions(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
@@ -166,4 +167,13 @@ def counts(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
     )
     yield recipe.refused(
         "no-tensors", Specification([]), "HDR-005", "A file holds at least one tensor."
+    )
+
+
+def lengths(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
+    yield recipe.written(
+        "plain-2-mib-and-5",
+        Specification([Tensor(["a"], shape=[(2 << 20) + 5]), Tensor(["b"])]),
+        "IDX-006 IDX-009 HSH-005 HSH-006",
+        "Data that writers copy in pieces, the last of which has five bytes, and a tensor behind it.",
     )

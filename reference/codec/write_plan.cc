@@ -168,7 +168,8 @@ void WritePlan::prepare_key() {
   // What an empty template variable may produce: white space, a NUL byte, a byte order mark.
   constexpr std::string_view kBlanks("\t\n\v\f\r \0\xEF\xBB\xBF", 10);
   if (passphrase.text().find_first_not_of(kBlanks) == std::string_view::npos) {
-    throw Error(ErrorCode::kUsage, "the encryption passphrase is empty or blank: anyone could decrypt the file");
+    throw Error(ErrorCode::kCryptBlankPassphrase,
+                "the encryption passphrase is empty or blank: anyone could decrypt the file");
   }
   if (extension_ != nullptr && extension_->key_derivation) {
     key_derivation_ = extension_->key_derivation;

@@ -4,7 +4,9 @@
 // judgement.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -167,6 +169,14 @@ void add_command(CLI::App& app, const char* name, const char* summary, Question&
   group.require_option(0, 1);
 }
 
+// The file holds the passphrase and nothing else: it may be empty, and a line end at its end belongs to it.
+Passphrase whole_passphrase(const std::string& file_name) {
+  std::ifstream file(file_name, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!file.is_open() || file.bad()) throw Error(ErrorCode::kOpenFailed, file_name);
+  return Passphrase(text);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("The tzmark reference codec as an adapter of the conformance suite.", "tzmark-adapter-reference");
   app.require_subcommand(1);
@@ -183,7 +193,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kNoAnswerStatus;
   }
   if (key.key_file) question.key.emplace(key_from_file(*key.key_file));
-  if (key.passphrase_file) question.key.emplace(passphrase_from_file(*key.passphrase_file));
+  if (key.passphrase_file) question.key.emplace(whole_passphrase(*key.passphrase_file));
   int status = 0;
   if (app.got_subcommand("capabilities")) {
     std::cout << dump(capabilities()) << std::endl;

@@ -67,6 +67,8 @@ enum class ErrorClass : std::uint8_t {
     "in v5-headers-first a writer begins the data at a multiple of 4096")                                              \
   X(218, kIndexWideEntry, kUsage, "TZR-IDX-018",                                                                       \
     "a writer gives version 5 to entries with a dimension of 2^32 or more only")                                       \
+  X(219, kIndexEmptyDataOffset, kUsage, "TZR-IDX-019",                                                                 \
+    "in headers-first layouts an empty tensor's data_offset is where its data would begin")                            \
   /* Segments */                                                                                                       \
   X(251, kSegmentLayout, kFile, "TZR-SEG-001",                                                                         \
     "the layout section has 45 bytes: version 1 and three entries, with the tags 1, 2 and 3")                          \
@@ -145,6 +147,10 @@ enum class ErrorClass : std::uint8_t {
   X(720, kCryptNonceTwice, kUsage, "TZR-CRY-020", "no nonce is used twice under one key")                              \
   X(721, kCryptSequential, kUsage, "TZR-CRY-021", "a writer seals data with the parallel cipher")                      \
   X(722, kCryptSaltTwice, kUsage, "TZR-CRY-022", "a writer takes a fresh random salt for every new file")              \
+  X(723, kCryptBlankPassphrase, kUsage, "TZR-CRY-023",                                                                 \
+    "a writer refuses a passphrase that is empty or only white space")                                                 \
+  X(724, kCryptCheapKdf, kUsage, "TZR-CRY-024",                                                                        \
+    "unless its user asks for less, a writer takes at least opslimit 2 and memlimit 19 MiB")                           \
   /* safetensors: reference/SAFETENSORS.md states these */                                                             \
   X(801, kStTruncated, kFile, "ST-001", "a file begins with the 8 bytes of the length of its header")                  \
   X(802, kStHeaderTooLarge, kFile, "ST-002", "the header has at most 100000000 bytes")                                 \
