@@ -295,7 +295,8 @@ const std::map<std::string, OpenChoice>& open_choices() {
         true,
         false}},
       {"data-offset-without-data",
-       {"Whether a tensor without data may have a data_offset other than where its data would begin.",
+       {"Whether a tensor without data may have a data_offset other than where its data would begin, in the "
+        "headers-first layouts.",
         {"TZR-IDX-010"},
         true,
         false}},

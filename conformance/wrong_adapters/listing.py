@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wrong_adapter import Json, Question, enter
-from places import places
+from places import headers, places
 
 ContentChange = Callable[[Json, Question], None]
 TensorChange = Callable[[Json], None]
@@ -112,6 +112,25 @@ def segment_start_ignored(tensor: Json, file: bytes, at: int, size: int) -> byte
         data_start = int.from_bytes(file[110:118], "little")
         at += 8192 - data_start
     return file[at : at + size]
+
+
+@lists("TZR-IDX-011", "TZR-IDX-015", "TZR-IDX-016")
+def data_in_the_order_of_the_headers(content: Json, question: Question) -> None:
+    """Takes the data to be in the order of the headers, or in that order backwards, where headers come first."""
+    if content["layout"] not in ("v5-headers-first", "v5-segments"):
+        return
+    by_header = sorted(places(question.file(), content["layout"]))
+    in_order = sorted(by_header, key=lambda place: place.data_at)
+    if by_header[::-1] == in_order or len({p.data_bytes for p in by_header}) > 1:
+        return
+    taken = dict(zip(by_header, in_order, strict=True))
+
+    def choose(_: Json, file: bytes, at: int, size: int) -> bytes:
+        other = next(to for place, to in taken.items() if place.data_at == at)
+        return file[other.data_at : other.data_at + size]
+
+    if not content["encrypted"]:
+        take_data(content, question, choose)
 
 
 @lists("TZR-CRY-016")
@@ -220,6 +239,17 @@ def opaque_is_bytes(tensor: Json) -> None:
         tensor["dtype"] = "uint8"
 
 
+FLOAT8_OF_TORCH = ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
+
+
+@lists_each("TZR-DTY-003")
+def unknown_float8_is_null(tensor: Json) -> None:
+    """Lists a float8 type that torch lacks as a foreign one, with null."""
+    name = tensor["dtype"] or ""
+    if name.startswith("float8_") and name[7:] not in FLOAT8_OF_TORCH:
+        tensor["dtype"] = None
+
+
 @lists_each("TZR-DTY-005")
 def foreign_is_bytes(tensor: Json) -> None:
     """Gives foreign dtypes a name of torch, and so reads them as typed tensors."""
@@ -312,6 +342,22 @@ def hash_is_of_the_data(tensor: Json) -> None:
     """Gives the SHA-256 of the data for the stored one, which covers the header too."""
     if tensor["sha256_field"] and tensor["sha256"]:
         tensor["sha256_field"] = tensor["sha256"]
+
+
+@lists("TZR-HSH-005", "TZR-HSH-006")
+def last_hash_of_a_type_listed(content: Json, question: Question) -> None:
+    """Lists the last of two hashes of one type instead of the first."""
+    file = question.file()
+    if content["layout"] == "v5-long-dims":
+        return
+    for tensor, header in zip(content["tensors"], headers(file), strict=True):
+        for found in header.hashes:
+            if found.type == 0:
+                value = file[found.value_at : found.value_at + 4]
+                tensor["crc32_field"] = value[::-1].hex()
+            else:
+                value = file[found.value_at : found.value_at + 32]
+                tensor["sha256_field"] = value.hex()
 
 
 @lists_each("TZR-HSH-005")

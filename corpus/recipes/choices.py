@@ -66,7 +66,8 @@ CHOICES = {
         "accept",
     ),
     "data-offset-without-data": Choice(
-        "Whether a tensor without data may have a data_offset other than where its data would begin.",
+        "Whether a tensor without data may have a data_offset other than where its data would begin, in the"
+        " headers-first layouts.",
         ("IDX-010",),
         "accept",
     ),

@@ -138,6 +138,12 @@ def opaque_types(recipe: Recipe) -> Iterator[Case]:
                     f"The opaque dtype torch.{name}, spelled {mark}V{size_bytes}, which no writer does.",
                     "opaque-byte-order",
                 )
+    yield recipe.valid(
+        "dtype-float8-of-no-release",
+        of_dtype("|V1\0torch.float8_e3m4", 2),
+        "DTY-003 DTY-004",
+        "A float8 type that no release of torch has is opaque all the same, and listed by its name.",
+    )
     for id_, name, size_bytes in (
         ("future", "float1024", 2),
         ("bits16", "bits16", 2),
