@@ -217,7 +217,7 @@ Weaks places_of(const Rule& rule) {
 
 Weaks togethers_of(const Rule& rule) {
   static const std::map<std::string, Weaks> all = {
-      {"TZR-IDX-003", {in_the_first(kPageBytes), in_the_first(4 * kPageBytes)}},
+      {"TZR-IDX-003", {in_the_first(kPageBytes), in_the_first(2 * kPageBytes)}},
       {"TZR-IDX-006", {nominal_sizes_as_sum()}},
       {"TZR-REC-006", {in_any_order("name")}},
       {"TZR-REC-007", {in_any_order("kind")}},

@@ -32,7 +32,7 @@ PAIRS = list(permutations(range(3), 2))
 # Unit of a gap between the data of two tensors.
 GAP = bytes(8)
 # More than fits into the buffers that readers commonly take.
-RESERVE_BYTES = 16384
+RESERVE_BYTES = 8192
 
 
 def cases() -> Iterator[Case]:
@@ -204,6 +204,9 @@ def kind_for(name: bytes, place: int) -> int:
 def trees(recipe: Recipe) -> Iterator[Case]:
     for id_, (one, other, rule) in FAMILIES.items():
         for i, j in PAIRS:
+            # Whether the shorter path comes first matters, and the order of others does not.
+            if rule != "NAM-007" and i > j:
+                continue
             names = {i: one, j: other, 3 - i - j: b"mm"}
             if rule == "NAM-008" and one == b"m":
                 names[3 - i - j] = b'\x1e["mm",0]'
@@ -313,6 +316,9 @@ def sums(recipe: Recipe) -> Iterator[Case]:
     )
 
 
+LAYOUTS_OF_SHAPES = ("v4", "first", "segments", "long", "flagged")
+
+
 def dimensions(recipe: Recipe) -> Iterator[Case]:
     for id_, shape, other in (
         ("2-2-3-as-2-3-2", [2, 2, 3], [2, 3, 2]),
@@ -321,7 +327,7 @@ def dimensions(recipe: Recipe) -> Iterator[Case]:
         ("2-3-4-5-as-2-4-3-5", [2, 3, 4, 5], [2, 4, 3, 5]),
         ("1-2-as-2-1", [1, 2], [2, 1]),
     ):
-        for layout in ("v4", "first", "segments", "long", "flagged"):
+        for layout in LAYOUTS_OF_SHAPES if shape == [2, 2, 3] else ("v4",):
             file = of(
                 [Tensor(["a"]), Tensor(["m"]), Tensor(["z"], shape=shape)], layout
             )
@@ -340,7 +346,7 @@ def reserves(recipe: Recipe) -> Iterator[Case]:
     file = three("v4")
     file.index_padding = bytes(RESERVE_BYTES) + b"\x01"
     yield recipe.refused(
-        "where-index-reserve-16-kib",
+        "where-index-reserve-8-kib",
         file,
         "IDX-003",
         f"The byte that follows {RESERVE_BYTES} zeros of the index reserve is not zero.",
@@ -502,7 +508,7 @@ def own_values(recipe: Recipe) -> Iterator[Case]:
             record.plaintext, file.entries[number].data_length = b"", 0
             file.tensors[number].meta = True
 
-    for layout in ("v4", "first", "segments", "flagged"):
+    for layout in ("v4", "first", "flagged"):
         yield from rotated(
             recipe,
             f"content-{layout}",
@@ -528,19 +534,18 @@ def own_values(recipe: Recipe) -> Iterator[Case]:
 
 def own_orders(recipe: Recipe) -> Iterator[Case]:
     """Entries, headers and data in three different orders, none of them another one backwards."""
-    for layout in ("first", "segments"):
-        for turn in range(3):
-            file = three(layout)
-            records, tensors = list(file.records), list(file.tensors)
-            file.records = records[turn:] + records[:turn]
-            file.tensors = tensors[turn:] + tensors[:turn]
-            file.data_order = records[turn - 2 :] + records[: turn - 2]
-            yield recipe.valid(
-                f"where-each-order-{layout}-{turn}",
-                file,
-                "IDX-011 IDX-015 IDX-016",
-                f"The headers are in the order of the entries turned by {turn}, and the data is turned once more.",
-            )
+    for turn in range(3):
+        file = three("first")
+        records, tensors = list(file.records), list(file.tensors)
+        file.records = records[turn:] + records[:turn]
+        file.tensors = tensors[turn:] + tensors[:turn]
+        file.data_order = records[turn - 2 :] + records[: turn - 2]
+        yield recipe.valid(
+            f"where-each-order-{turn}",
+            file,
+            "IDX-011 IDX-015 IDX-016",
+            f"The headers are in the order of the entries turned by {turn}, and the data is turned once more.",
+        )
 
 
 def sealing_nonce(number: int) -> bytes:
