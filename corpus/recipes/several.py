@@ -75,7 +75,7 @@ BEGINNINGS = {"with": 0, "inside": 2, "at-the-last-byte-of": 7}
 
 
 def overlap(layout: str, host: int, guest: int, begin: int) -> File:
-    """The data of one tensor begins in that of another, and ends there or in the gap behind it; all hashes are right."""
+    """The data of one tensor begins in that of another, and ends there or in the gap behind it; hashes are right."""
     file = three(layout, data_bytes=8)
     for record in file.records:
         record.data_gap = GAP
