@@ -68,8 +68,8 @@ std::string repeat_of_finding(const AgainstArguments& arguments, const Adapter& 
       "tzmark",        "conform", "--adapter", join_command(first.argv()), "--against", arguments.other, "--corpus",
       corpus.string(), "--only",  id};
   const RunOptions& run = arguments.run;
-  if (run.input_modes != RunOptions().input_modes) {
-    words.insert(words.end(), {"--shape", run.input_modes, "--seed", std::to_string(run.seed)});
+  if (run.input_modes) {
+    words.insert(words.end(), {"--shape", *run.input_modes, "--seed", std::to_string(run.seed)});
   }
   return join_command(words);
 }
@@ -121,7 +121,7 @@ Json json_of(const Comparison& comparison, const AgainstArguments& arguments, co
              const Adapter& second, std::chrono::nanoseconds elapsed) {
   Json groups = Json::array();
   Json shapes = Json::array();
-  for (const InputMode mode : parse_input_modes(arguments.run.input_modes)) {
+  for (const InputMode mode : parse_input_modes(arguments.run.input_modes.value_or("file"))) {
     const auto untried = comparison.untried.find(mode);
     shapes.push_back(
         {{"shape", name_of(mode)}, {"untried", untried == comparison.untried.end() ? Json() : Json(untried->second)}});

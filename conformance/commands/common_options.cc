@@ -81,7 +81,10 @@ void add_json_option(CLI::App& app, std::string& json_file) {
 }
 
 InputModeOptions RunOptions::input(const fs::path& prefix) const {
-  return {.modes = parse_input_modes(input_modes), .seed = seed, .tools = prefix / "libexec/tzmark"};
+  return {.modes = parse_input_modes(input_modes.value_or("file")),
+          .sampled = {},
+          .seed = seed,
+          .tools = prefix / "libexec/tzmark"};
 }
 
 std::vector<std::string> RunOptions::asking_words() const {
@@ -91,7 +94,7 @@ std::vector<std::string> RunOptions::asking_words() const {
   if (adapter.one_shot) words.emplace_back("--one-shot");
   for (const std::string& setting : policy.settings) words.insert(words.end(), {"--policy", setting});
   if (policy.strict) words.emplace_back("--strict");
-  if (input_modes != RunOptions().input_modes) words.insert(words.end(), {"--shape", input_modes});
+  if (input_modes) words.insert(words.end(), {"--shape", *input_modes});
   return words;
 }
 

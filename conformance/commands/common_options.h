@@ -66,8 +66,8 @@ struct RunOptions {
   LimitOverrides limits;
   unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
   std::uint64_t seed = InputModeOptions().seed;
-  std::string input_modes = "file";
-  std::string json_file;  // empty: none
+  std::optional<std::string> input_modes;  // without: files, and what a command adds to them
+  std::string json_file;                   // empty: none
 
   // What the command reads and must not overwrite.
   std::vector<std::string> input_files(const Manifest& manifest) const {

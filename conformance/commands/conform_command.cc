@@ -24,6 +24,7 @@ SuiteOptions suite_options(const ConformArguments& arguments, const fs::path& pr
   SuiteOptions options{
       .jobs = arguments.run.jobs, .limits = arguments.run.limits, .kept = {}, .input = arguments.run.input(prefix)};
   if (!arguments.kept.empty()) options.kept = arguments.kept;
+  if (!arguments.run.input_modes) options.input.sampled = sampled_modes(options.input);
   return options;
 }
 
@@ -71,6 +72,9 @@ void write_reports(const ConformArguments& arguments, const SuiteRun& run, const
 
 void add_conform_options(CLI::App& app, ConformArguments& arguments) {
   add_run_options(app, arguments.run, "seed of short reads and offsets (default: 20)");
+  app.get_option("--shape")->description(
+      "input modes, separated by commas: file, pipe, short-reads, read-only, offset (default: file, and for each valid "
+      "file short-reads or offset)");
   add_policy_options(app, arguments.run.policy);
   app.add_option("--keep", arguments.kept,
                  "keep copies of specification, data and result of encode cases, one folder per case")

@@ -60,7 +60,7 @@ void minimize(const Adapter& adapter, Command command, Finding& finding) {
 
 // The command line that repeats a finding.
 std::string repeat_of_finding(const RunOptions& run, const fs::path& folder, const std::string& id) {
-  const bool seeded = run.input_modes != RunOptions().input_modes;
+  const bool seeded = run.input_modes.has_value();
   return fmt::format("{} --corpus {} --only {}{}", join_command(run.asking_words()), join_command({folder.string()}),
                      id, seeded ? fmt::format(" --seed {}", run.seed) : "");
 }

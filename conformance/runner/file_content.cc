@@ -32,6 +32,15 @@ void check_writable_folder(const fs::path& folder, const fs::path& path) {
   if (::access(folder.c_str(), W_OK | X_OK) != 0) throw not_writable(path, errno);
 }
 
+void write_all(const Descriptor& file, const fs::path& path, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(file.get(), content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw not_writable(path, errno);
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
 }  // namespace
 
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::uint64_t size_max_bytes) {
@@ -107,12 +116,17 @@ void write_file(const fs::path& path, std::string_view content) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw not_writable(path, errno);
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file.open()) throw not_writable(path, errno);
-  while (!content.empty()) {
-    const ssize_t written = ::write(file.get(), content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw not_writable(path, errno);
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
+  write_all(file, path, content);
+}
+
+bool overwrite_file(const fs::path& path, std::string_view content) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  if (!file.open() || ::fstat(file.get(), &status) != 0) return false;
+  if (!S_ISREG(status.st_mode) || status.st_nlink != 1 || (status.st_mode & S_IRUSR) == 0) return false;
+  if (::ftruncate(file.get(), 0) != 0) return false;
+  write_all(file, path, content);
+  return true;
 }
 
 void write_output_file(const fs::path& path, std::string_view content) {

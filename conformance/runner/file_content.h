@@ -35,6 +35,9 @@ void check_output_folder(const std::filesystem::path& path);
 // Writes a new file in a folder of this program, in place of an old one. Throws EnvironmentError if it cannot be
 // written.
 void write_file(const std::filesystem::path& path, std::string_view content);
+// Gives such a file another content, and leaves its inode. Returns false if what has the name now is not a file that
+// can be written and read, and that has no other name. Throws EnvironmentError if it cannot be written whole.
+bool overwrite_file(const std::filesystem::path& path, std::string_view content);
 // Writes a file that the user named for a result, by the rules of program/output_file.h. Throws EnvironmentError.
 void write_output_file(const std::filesystem::path& path, std::string_view content);
 

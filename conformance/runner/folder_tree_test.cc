@@ -15,10 +15,14 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runner/errors.h"
+#include "runner/file_content.h"
 #include "runner/scratch_file.h"
 #include "runner/scratch_folder.h"
 #include "runner/staged_file.h"
@@ -215,6 +219,39 @@ TEST(StagedFile, IsAloneInItsFolder) {
   EXPECT_NE(next_folder([](const fs::path&) {}), third);
   fs::remove_all(third);
   fs::remove_all(third.string() + "-moved");
+}
+
+TEST(StagedFile, HasTheNameAndTheInodeOfTheOneBefore) {
+  const auto stage = [](const std::string& content, std::string_view suffix,
+                        const std::function<void(const fs::path&)>& change) {
+    const StagedFile file(std::as_bytes(std::span(content)), suffix);
+    EXPECT_TRUE(holds(file.path(), std::as_bytes(std::span(content))));
+    struct stat status {};
+    EXPECT_EQ(::stat(file.path().c_str(), &status), 0);
+    change(file.path());
+    return std::pair(file.path(), status.st_ino);
+  };
+  const auto nothing = [](const fs::path&) {};
+  const auto first = stage("a long one", ".tensors", nothing);
+  EXPECT_EQ(stage("short", ".tensors", nothing), first);
+  EXPECT_EQ(stage("", ".tensors", [](const fs::path& path) { fs::permissions(path, fs::perms::none); }), first);
+  // What an adapter has put in its place is not written to.
+  const TestDirectory other;
+  const fs::path mine = other.directory() / "mine";
+  write_file(mine, "mine");
+  const auto linked = stage("x", ".tensors", [&](const fs::path& path) {
+    fs::remove(path);
+    fs::create_symlink(mine, path);
+  });
+  EXPECT_NE(linked.first, first.first);
+  const auto hard = stage("y", ".tensors", [&](const fs::path& path) {
+    fs::remove(path);
+    fs::create_hard_link(mine, path);
+  });
+  EXPECT_NE(hard.first, linked.first);
+  EXPECT_NE(stage("z", ".tensors", nothing).first, hard.first);
+  EXPECT_TRUE(holds(mine, std::as_bytes(std::span(std::string_view("mine")))));
+  EXPECT_TRUE(stage("z", ".safetensors", nothing).first.string().ends_with(".safetensors"));
 }
 
 TEST(ScratchFolder, SurvivesAFullStderr) {

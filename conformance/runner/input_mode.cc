@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 #include <sstream>
 
@@ -52,6 +54,16 @@ std::vector<Command> commands_in(InputMode mode, const Profile& profile) {
 std::string absence(InputMode mode) {
   return needs_claim(mode) ? fmt::format("its profile does not have the input mode {}", name_of(mode))
                            : fmt::format("its profile has no command for the input mode {}", name_of(mode));
+}
+
+std::optional<InputMode> sample(const std::vector<InputMode>& modes, const Profile& profile, std::string_view sha256) {
+  std::vector<InputMode> supported;
+  std::ranges::copy_if(modes, std::back_inserter(supported),
+                       [&](InputMode mode) { return !commands_in(mode, profile).empty(); });
+  if (supported.empty()) return std::nullopt;
+  std::size_t sum = 0;
+  for (const char digit : sha256) sum += static_cast<unsigned char>(digit);
+  return supported[sum % supported.size()];
 }
 
 std::string label(Command command, InputMode mode) {

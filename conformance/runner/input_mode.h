@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,10 @@ std::vector<Command> commands_in(InputMode mode, const Profile& profile);
 
 // The reason why commands_in is empty.
 std::string absence(InputMode mode);
+
+// The one of several input modes in which to ask about this file, if the profile supports any: always the same one for
+// a file, and about as often each.
+std::optional<InputMode> sample(const std::vector<InputMode>& modes, const Profile& profile, std::string_view sha256);
 
 // "verify", and for input modes other than the plain file "verify (pipe)".
 std::string label(Command command, InputMode mode);

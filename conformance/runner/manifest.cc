@@ -89,6 +89,7 @@ Case parse_case(const Json& entry, Operation operation) {
   item.open_choice = optional_field<std::string>(entry, "open_choice");
   item.choice_name = optional_field<std::string>(entry, "choice_name");
   item.erratum = optional_field<std::string>(entry, "erratum");
+  item.sequence = optional_field<std::string>(entry, "sequence");
   return item;
 }
 

@@ -79,6 +79,7 @@ struct Case {
   std::optional<std::string> choice_name;       // of these: the name of the choice
   std::optional<Policy> policy;                 // of these: the answer that the run requires; never in a manifest
   std::optional<std::string> erratum;           // the fault of the file's writer
+  std::optional<std::string> sequence;          // cases with the same one are asked one after another, of one process
 };
 
 // The verdict by which answers are judged: that of the manifest, or for a case with a policy, the one that it requires.

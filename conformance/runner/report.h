@@ -53,6 +53,15 @@ Totals totals_of(const std::vector<CaseResult>& results);
 // The cases of a run in one input mode: each by its worst step there, or skipped if it has none.
 Totals totals_in(const std::vector<CaseResult>& results, InputMode mode);
 
+// The cases that were asked in an input mode which the run does not name, and the time that it took of all threads
+// together.
+struct SampledMode {
+  InputMode mode = InputMode::kFile;
+  Totals totals;
+  std::chrono::nanoseconds elapsed{0};
+};
+std::vector<SampledMode> sampled_in(const SuiteRun& run);
+
 // A line with the field in which a failure shows; empty if there is none.
 std::string failing_field(const Step& step);
 

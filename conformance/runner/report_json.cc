@@ -176,6 +176,17 @@ Json describe_input_modes(const SuiteRun& run) {
   return modes;
 }
 
+Json describe_sampled(const SuiteRun& run) {
+  Json modes = Json::array();
+  for (const SampledMode& sampled : sampled_in(run)) {
+    modes.push_back({{"shape", name_of(sampled.mode)},
+                     {"passed", sampled.totals.passed},
+                     {"failed", sampled.totals.failed},
+                     {"elapsed_ns", sampled.elapsed.count()}});
+  }
+  return modes;
+}
+
 // The rules that the cases of the run are about.
 Json describe_rules(const SuiteRun& run) {
   std::set<std::string> cited;
@@ -228,6 +239,7 @@ Json result_document(const SuiteRun& run) {
         {"seed", options.input.seed},
         {"skipped_max", or_null(run.skipped_max)}}},
       {"shapes", describe_input_modes(run)},
+      {"sampled_shapes", describe_sampled(run)},
       {"summary", describe_summary(run.results)},
       {"cases", std::move(cases)},
   };

@@ -186,6 +186,17 @@ std::string by_shape(const SuiteRun& run) {
   return text;
 }
 
+// A line for each input mode that the run does not name.
+std::string sampled_lines(const SuiteRun& run) {
+  std::string text;
+  for (const SampledMode& sampled : sampled_in(run)) {
+    text += fmt::format("also asked with input mode {}: {} valid files, {} failed, in {:.1f} s of all threads\n",
+                        name_of(sampled.mode), sampled.totals.ran(), sampled.totals.failed,
+                        std::chrono::duration<double>(sampled.elapsed).count());
+  }
+  return text;
+}
+
 // The choices of readers that this run settled.
 std::string policy_line(const Policies& policies) {
   if (policies.in_force().empty()) return "";
@@ -252,6 +263,23 @@ Totals totals_in(const std::vector<CaseResult>& results, InputMode mode) {
   return totals;
 }
 
+std::vector<SampledMode> sampled_in(const SuiteRun& run) {
+  std::vector<SampledMode> sampled;
+  for (const InputMode mode : run.options.input.sampled) {
+    SampledMode counted{.mode = mode, .totals = {}, .elapsed = {}};
+    for (const CaseResult& result : run.results) {
+      std::vector<Step> steps;
+      std::ranges::copy_if(result.steps, std::back_inserter(steps),
+                           [&](const Step& step) { return step.mode == mode; });
+      if (steps.empty()) continue;
+      for (const Step& step : steps) counted.elapsed += step.process.elapsed;
+      counted.totals.add(judge_case(result.item, steps).outcome);
+    }
+    if (counted.totals.ran() != 0) sampled.push_back(counted);
+  }
+  return sampled;
+}
+
 bool SuiteRun::passed() const {
   const Totals totals = totals_of(results);
   return totals.ran() > 0 && totals.failed == totals.known && known_problems.empty() && !skipped_too_many();
@@ -276,7 +304,7 @@ std::string text_report(const SuiteRun& run) {
       fmt::format("{} {}: passed/run by feature and layout, +Ns for N skipped\n\n", profile.name, profile.version);
   text += matrix(run.results) + "\n";
   for (const std::string& section : {failures(run.results), policy_line(run.policies), remarks(run.results),
-                                     by_shape(run), idle_line(*run.adapter)}) {
+                                     by_shape(run), sampled_lines(run), idle_line(*run.adapter)}) {
     if (!section.empty()) text += section + "\n";
   }
   for (const std::string& problem : run.known_problems) text += fmt::format("known failures: {}\n", problem);

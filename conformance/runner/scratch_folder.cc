@@ -33,13 +33,15 @@ ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) {
   }
 }
 
-bool ScratchFolder::is_as_made() const {
+bool ScratchFolder::holds_only(const fs::path& name) const {
   struct stat own {
   }, named{};
   if (!made_ || ::fstat(made_->get(), &own) != 0 || ::lstat(path_.c_str(), &named) != 0) return false;
   std::error_code error;
-  return own.st_dev == named.st_dev && own.st_ino == named.st_ino && (own.st_mode & ACCESSPERMS) == S_IRWXU &&
-         fs::is_empty(path_, error) && !error;
+  if (own.st_dev != named.st_dev || own.st_ino != named.st_ino || (own.st_mode & ACCESSPERMS) != S_IRWXU) return false;
+  fs::directory_iterator entry(path_, error);
+  if (error || entry == fs::directory_iterator() || entry->path().filename() != name) return false;
+  return entry.increment(error) == fs::directory_iterator() && !error;
 }
 
 ScratchFolder::~ScratchFolder() {

@@ -26,8 +26,8 @@ class ScratchFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  // Whether a temporary folder still has its name and its permissions, and is empty.
-  bool is_as_made() const;
+  // Whether a temporary folder still has its name and its permissions, and nothing but this name in it.
+  bool holds_only(const std::filesystem::path& name) const;
 
  private:
   std::filesystem::path path_;

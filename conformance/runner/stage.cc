@@ -44,6 +44,12 @@ std::vector<std::string> short_reads_prefix(const fs::path& library, std::uint64
 
 }  // namespace
 
+std::vector<InputMode> sampled_modes(const InputModeOptions& options) {
+  const bool preloads =
+      can_be_preloaded(short_reads_library(options)) || can_be_preloaded(fs::temp_directory_path() / "preloaded.so");
+  return preloads ? std::vector{InputMode::kShortReads, InputMode::kOffset} : std::vector{InputMode::kOffset};
+}
+
 Room room_around(std::uint64_t seed, std::uint64_t file_bytes) {
   // Pieces have odd sizes, and adding an even number keeps them odd.
   return {.before_bytes = kRoomMinBytes + odd_piece_bytes(seed, file_bytes, kRoomMaxBytes),

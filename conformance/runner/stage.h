@@ -24,9 +24,15 @@ namespace tzmark::conformance {
 // The input modes of a run, and what they need.
 struct InputModeOptions {
   std::vector<InputMode> modes = {InputMode::kFile};
+  // Each valid file that a reader takes as a plain file is asked about in one of these as well.
+  std::vector<InputMode> sampled = {};
   std::uint64_t seed = 20;      // of short reads and offsets
   std::filesystem::path tools;  // folder of the programs of conformance/input_modes
 };
+
+// The input modes of which each valid file is asked about in one, where a run names none: those that need no claim or
+// right that an adapter or a machine may lack.
+std::vector<InputMode> sampled_modes(const InputModeOptions& options);
 
 // The bytes around a file in a larger one: it begins at an odd offset, and other bytes follow it.
 struct Room {

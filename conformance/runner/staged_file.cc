@@ -22,7 +22,12 @@ namespace tzmark::conformance {
 
 namespace {
 
-thread_local std::unique_ptr<ScratchFolder> spare_folder;
+// What the last file of the thread has left.
+struct Spare {
+  std::unique_ptr<ScratchFolder> folder;
+  std::filesystem::path path;  // of a file in it
+};
+thread_local Spare spare;
 
 // Random: a number that counts would tell which case it is, for the cases come in the order of the manifest.
 std::string neutral_name(std::string_view suffix) {
@@ -33,14 +38,19 @@ std::string neutral_name(std::string_view suffix) {
 }  // namespace
 
 StagedFile::StagedFile(std::span<const std::byte> content, std::string_view suffix)
-    : folder_(spare_folder ? std::move(spare_folder) : std::make_unique<ScratchFolder>()),
-      path_(folder_->path() / neutral_name(suffix)) {
+    : folder_(spare.folder ? std::move(spare.folder) : std::make_unique<ScratchFolder>()) {
+  const std::filesystem::path left = std::exchange(spare.path, {});
+  if (!left.empty() && left.extension() == suffix && overwrite_file(left, model::text_of(content))) {
+    path_ = left;
+    return;
+  }
+  if (!left.empty()) ::unlink(left.c_str());
+  path_ = folder_->path() / neutral_name(suffix);
   write_file(path_, model::text_of(content));
 }
 
 StagedFile::~StagedFile() {
-  ::unlink(path_.c_str());
-  if (folder_->is_as_made()) spare_folder = std::move(folder_);
+  if (folder_->holds_only(path_.filename())) spare = {std::move(folder_), std::move(path_)};
 }
 
 bool holds(const std::filesystem::path& path, std::span<const std::byte> content) {

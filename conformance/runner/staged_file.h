@@ -15,9 +15,10 @@
 
 namespace tzmark::conformance {
 
-// A copy, alone in a folder of this user, which the destructor removes. The next file of the thread gets the folder
-// too, unless an adapter left something there: to make one takes longer than many a question. The copy may be written
-// to, so that a file in an ordinary folder is one for every user: only the input mode read-only forbids it, to all.
+// A copy, alone in a folder of this user. The next file of the thread has the same folder, name and inode, unless an
+// adapter left something there: a reader must not take it for the one before, and to make a folder takes longer than
+// many a question. The end of the thread removes the last one. The copy may be written to, so that a file in an
+// ordinary folder is one for every user: only the input mode read-only forbids it, to all.
 class StagedFile {
  public:
   // suffix ends the name, such as ".tensors". Throws EnvironmentError if the file cannot be written.

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "runner/asked_again.h"
+#include "runner/asking_order.h"
 #include "runner/command_line.h"
 #include "runner/encode_case.h"
 #include "runner/errors.h"
@@ -40,6 +41,7 @@ struct Worker {
         options(suite_options),
         random_values(all_random_values),
         stage(options.input),
+        sampled(options.input.sampled),
         asked_again(manifest, adapter, options.limits, stage, budget, options.secrets_are_public) {}
 
   const Manifest& manifest;
@@ -47,6 +49,7 @@ struct Worker {
   const SuiteOptions& options;
   RandomValues& random_values;
   Stage stage;
+  std::vector<InputMode> sampled;  // those of the options that can be had for this adapter
   AskedAgain asked_again;
 };
 
@@ -60,35 +63,52 @@ struct FileQuestion {
   fs::path folder;  // of that file, if it is a copy
 };
 
-void ask_about(const FileQuestion& about, Worker& worker, std::vector<Step>& steps) {
+// Asks about a file in an input mode. Returns false if there is nothing more to ask about it.
+bool ask_in_mode(InputMode mode, const FileQuestion& about, Worker& worker, std::vector<Step>& steps) {
   const auto& [item, judged, expected, content, name, folder] = about;
   const Adapter& adapter = worker.adapter;
   const Limits limits = worker.options.limits.over(item.limits);
   // If the first bytes are reason enough to reject, the rest never ends.
   Feed feed = {.bytes = content, .endless = item.pipe_max_bytes.has_value()};
   if (item.pipe_max_bytes) feed.taken_max_bytes = *item.pipe_max_bytes;
-  for (const InputMode mode : worker.options.input.modes) {
-    for (const Command command : commands_in(mode, adapter.profile())) {
-      Question question = question_of(name, item, command);
-      question.folder = folder;
-      if (command == Command::kStream) question.feed = &feed;
-      const auto ask = [&](RandomValues&) {
-        Step asked = worker.stage.ask(mode, question, content, adapter, limits);
-        judge_step(judged, expected, adapter.profile(), asked);
-        return asked;
-      };
-      Step step = ask(worker.random_values);
-      const bool changed = step.changed_file;
-      if (is_failure(step.outcome)) {
-        step.explanation = explain(judged, step, content, describe_read(content, item));
-      }
-      // A changed file is not what the question was about.
-      if (!changed) worker.asked_again.examine(item, step, worker.random_values, ask);
-      steps.push_back(std::move(step));
-      // An answer about a changed file says nothing about the case.
-      if (changed) return;
+  for (const Command command : commands_in(mode, adapter.profile())) {
+    Question question = question_of(name, item, command);
+    question.folder = folder;
+    if (command == Command::kStream) question.feed = &feed;
+    const auto ask = [&](RandomValues&) {
+      Step asked = worker.stage.ask(mode, question, content, adapter, limits);
+      judge_step(judged, expected, adapter.profile(), asked);
+      return asked;
+    };
+    Step step = ask(worker.random_values);
+    const bool changed = step.changed_file;
+    if (is_failure(step.outcome)) {
+      step.explanation = explain(judged, step, content, describe_read(content, item));
     }
+    // A changed file is not what the question was about.
+    if (!changed) worker.asked_again.examine(item, step, worker.random_values, ask);
+    steps.push_back(std::move(step));
+    // An answer about a changed file says nothing about the case.
+    if (changed) return false;
   }
+  return true;
+}
+
+void ask_about(const FileQuestion& about, Worker& worker, std::vector<Step>& steps) {
+  const InputModeOptions& input = worker.options.input;
+  for (const InputMode mode : input.modes) {
+    if (!ask_in_mode(mode, about, worker, steps)) return;
+  }
+  // What fails already says enough, and how the bytes of an invalid file arrive matters less.
+  const bool passed = std::ranges::all_of(steps, [](const Step& step) { return step.outcome == Outcome::kPass; });
+  if (required_verdict(about.judged) != Verdict::kValid || !passed || steps.empty()) return;
+  const auto mode = sample(worker.sampled, worker.adapter.profile(), about.item.sha256);
+  if (!mode) return;
+  ask_in_mode(*mode, about, worker, steps);
+  // Where the mode cannot be had, nothing is skipped, for the run did not name it; and nothing has failed, for a
+  // program of another C library does not even start with a library of ours.
+  const auto untried = [&](const Step& step) { return step.mode == *mode && !step.untried.empty(); };
+  if (std::erase_if(steps, untried) != 0) std::erase(worker.sampled, *mode);
 }
 
 // The reason why a case is not asked in any of these input modes, if it is not.
@@ -215,6 +235,7 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
                                   const SuiteOptions& options, const std::atomic<bool>& cancelled,
                                   const std::function<void(std::size_t done)>& progress) {
   check_idle(adapter, cases, options);
+  const std::vector<std::vector<std::size_t>> order = asking_order(cases);
   std::vector<std::optional<CaseResult>> results(cases.size());
   RandomValues random_values;
   AskedAgainBudget budget(options.fresh_elapsed_max, options.search_elapsed_max);
@@ -222,24 +243,29 @@ std::vector<CaseResult> run_suite(const Manifest& manifest, const std::vector<Ca
   std::mutex mutex;  // guards what follows
   std::size_t done = 0;
 
-  ask_on_threads(std::min<std::size_t>(options.jobs, cases.size()), {&adapter}, [&] {
+  const auto run = [&](std::size_t i, Worker& worker) {
+    CaseResult result = run_case(cases[i], worker);
+    // A process that the user stopped says nothing about the adapter.
+    if (cancelled) return;
+    // Only the judgement is needed from here on.
+    for (Step& step : result.steps) {
+      step.answer.document = Json();
+      std::string().swap(step.process.stdout_text);
+    }
+    const std::lock_guard lock(mutex);
+    results[i] = std::move(result);
+    progress(++done);
+  };
+  ask_on_threads(std::min<std::size_t>(options.jobs, order.size()), {&adapter}, [&] {
     std::optional<Worker> worker;
-    for (std::size_t i = 0; !cancelled && (i = next++) < cases.size();) {
+    for (std::size_t turn = 0; !cancelled && (turn = next++) < order.size();) {
       try {
         if (!worker) worker.emplace(manifest, adapter, options, random_values, budget);
-        CaseResult result = run_case(cases[i], *worker);
-        // A process that the user stopped says nothing about the adapter.
-        if (cancelled) return;
-        // Only the judgement is needed from here on.
-        for (Step& step : result.steps) {
-          step.answer.document = Json();
-          std::string().swap(step.process.stdout_text);
+        for (const std::size_t i : order[turn]) {
+          if (!cancelled) run(i, *worker);
         }
-        const std::lock_guard lock(mutex);
-        results[i] = std::move(result);
-        progress(++done);
       } catch (...) {
-        next = cases.size();
+        next = order.size();
         throw;
       }
     }

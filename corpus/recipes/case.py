@@ -63,6 +63,7 @@ class Case:
     choice_name: str | None = None
     erratum: str | None = None
     verifies_strict: bool | None = None
+    sequence: str | None = None
 
     @property
     def expected_path(self) -> str | None:
@@ -95,6 +96,7 @@ class Case:
             "open_choice": CHOICES[self.choice_name].text if self.choice_name else None,
             "choice_name": self.choice_name,
             "erratum": self.erratum,
+            "sequence": self.sequence,
             "verifies_strict": self.verifies_strict,
             "origin": self.origin,
             "key_hex": self.key_hex,
