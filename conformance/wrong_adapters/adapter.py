@@ -17,6 +17,7 @@ import listing  # noqa: F401
 import misreading  # noqa: F401
 import overlooking  # noqa: F401
 import trusting  # noqa: F401
+import unusual  # noqa: F401
 import writing  # noqa: F401
 from wrong_adapter import WRONG_ADAPTERS, Json, WrongAdapter, Question, Reference
 

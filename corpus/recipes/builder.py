@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import struct
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
@@ -62,16 +63,9 @@ PLAIN_DTYPES = {
     "c16": "complex128",
 }
 # numpy types that torch has no name for; U counts characters of 4 bytes.
-FOREIGN_ITEM_BYTES = {
-    "|S5": 5,
-    "<U3": 12,
-    ">U3": 12,
-    "<M8[ns]": 8,
-    "<m8[s]": 8,
-    "|S2147483647": (1 << 31) - 1,
-    "<U536870911": (1 << 31) - 4,
-    "<M8[2147483647s]": 8,
-}
+FOREIGN = re.compile(
+    r"[<>|](?:(?P<code>[SU])(?P<count>\d+)|[Mm]8(?:\[\d*[A-Za-z]+\])?)"
+)
 
 Path = list[str | int]
 
@@ -90,8 +84,10 @@ def wire_name(path: Path) -> bytes:
 
 def item_bytes(dtype: str) -> int:
     """Element size of a dtype that has one."""
-    if dtype in FOREIGN_ITEM_BYTES:
-        return FOREIGN_ITEM_BYTES[dtype]
+    if foreign := FOREIGN.fullmatch(dtype):
+        if foreign["code"] is None:
+            return 8
+        return int(foreign["count"]) * (4 if foreign["code"] == "U" else 1)
     return int(dtype.partition("\0")[0][2:])
 
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from case import LIMITS, Json, expected_digest
+from case import LARGE_FEATURE, LARGE_LIMITS, LIMITS, Json, expected_digest
 from recipe import rule_ids
 from specification import OPAQUE_ITEM_BYTES, Specification
 
@@ -55,6 +55,12 @@ class EncodeCase:
             files[self.expected_path] = expected.encode()
         return files
 
+    @property
+    def _limits(self) -> Json:
+        if self.passphrase is not None:
+            return PASSPHRASE_LIMITS
+        return LARGE_LIMITS if LARGE_FEATURE in self.features else LIMITS
+
     def entry(self) -> Json:
         """The manifest entry. Fields that say nothing are left out."""
         content = self.outputs()[self.path]
@@ -74,7 +80,7 @@ class EncodeCase:
             "passphrase": self.passphrase,
             "expected": self.expected_path,
             "expected_sha256": expected_digest(self),
-            "limits": LIMITS if self.passphrase is None else PASSPHRASE_LIMITS,
+            "limits": self._limits,
         }
         return {key: value for key, value in fields.items() if value is not None}
 

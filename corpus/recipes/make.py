@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the files of valid/ and invalid/, manifest.json and rules.json, or proves that the committed ones are right.
+"""Writes the files of valid/, invalid/ and encode/, manifest.json and rules.json, or proves the committed ones right.
 
 Everything is derived from the recipes, from upstream/cases.json, from the documents of the format and from fixed seeds,
 so two runs give the same bytes.
@@ -20,9 +20,10 @@ from pathlib import Path
 
 import jsonschema
 
-from case import SCHEMA_VERSION, Case, Json, to_text, with_pipe_limit
+from case import LARGE, SCHEMA_VERSION, Case, Json, to_text, with_pipe_limit
 from choices import choice_table, open_choices, uneven_choices, with_table, with_text
 from encode_case import EncodeCase
+from large import large_files
 from rules import rules_document
 
 RECIPES = Path(__file__).resolve().parent
@@ -36,6 +37,7 @@ NOT_RECIPES = {
         "case",
         "choices",
         "encode_case",
+        "large",
         "make",
         "recipe",
         "rules",
@@ -60,10 +62,12 @@ def recipe_cases() -> list[Case | EncodeCase]:
 
 
 def files_of(cases: list[Case | EncodeCase]) -> dict[str, bytes]:
-    """The files of all cases. Several cases may open one file in different ways, but a path has one content."""
+    """The committed files. Several cases may open one file in different ways, but a path has one content."""
     files: dict[str, bytes] = {}
     for case in cases:
         for path, content in case.outputs().items():
+            if path.startswith(f"{LARGE}/"):
+                continue
             if files.setdefault(path, content) != content:
                 raise SystemExit(
                     f"{case.id}: {path} is written twice with different bytes"
@@ -170,6 +174,7 @@ def unpacked_files(manifest: Json) -> tuple[dict[str, bytes], list[str]]:
     """Every file that a path of the manifest may name, and what is wrong with the archives."""
     owned = committed_files(CORPUS) - set(DOCUMENTS)
     files = {path: (CORPUS / path).read_bytes() for path in owned}
+    files |= large_files()
     problems = []
     listed = {archive["path"] for archive in manifest["archives"]}
     present = {

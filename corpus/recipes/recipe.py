@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from builder import (
-    FOREIGN_ITEM_BYTES,
+    FOREIGN,
     HEADERS_FIRST,
     LONG_DIMS,
     STRUCTURED,
     File,
     Tensor,
 )
-from case import Case, Json, verdict_of
+from case import LARGE, LARGE_FEATURE, Case, Json, verdict_of
 
 
 # Areas of rules that a file of data version 5 without a layout section has to follow in all its layout's entries and
@@ -36,7 +36,7 @@ def features_of(file: File) -> set[str]:
     for tensor in file.tensors:
         if "\0" in tensor.dtype:
             features.add("opaque-dtype")
-        if tensor.dtype in FOREIGN_ITEM_BYTES:
+        if FOREIGN.fullmatch(tensor.dtype):
             features.add("foreign-dtype")
         elif tensor.dtype.startswith(">"):
             features.add("big-endian")
@@ -67,17 +67,21 @@ class Recipe:
         key: bytes | None = None,
         passphrase: str | None = None,
         same_file_as: str | None = None,
+        is_large: bool = False,
     ) -> Case:
+        """A file that has to be read. Large ones are not committed, but made when the corpus is built."""
+        folder = LARGE if is_large else "valid"
+        size = [LARGE_FEATURE] if is_large else []
         return Case(
             id=id_,
-            path=f"valid/{same_file_as or id_}.tensors",
+            path=f"{folder}/{same_file_as or id_}.tensors",
             layout=file.layout,
             verdict="valid",
             rules=rule_ids(rules),
             why=why,
             origin=self._origin,
             content=file.encode(),
-            features=sorted({*features_of(file), *features}),
+            features=sorted({*features_of(file), *features, *size}),
             expected=file.expected(),
             key_hex=None if key is None else key.hex(),
             passphrase=passphrase,
