@@ -64,6 +64,7 @@ void add_selection_options(CLI::App& app, Selection& selection) {
                "only cases whose id matches this pattern, or with '!' in front, does not; repeatable");
   add_patterns(app, "--layout", selection.layouts, "LAYOUT", "only cases of this layout; repeatable");
   add_patterns(app, "--rule", selection.rules, "ID", "only cases about this rule of FORMAT.md; repeatable");
+  app.add_flag("--quick", selection.quick, "leave out the cases of large files (large-*)");
 }
 
 void add_policy_options(CLI::App& app, PolicyOptions& options) {
@@ -104,6 +105,7 @@ std::vector<std::string> RunOptions::repeating_words() const {
   for (const std::string& pattern : selection.ids) words.insert(words.end(), {"--only", pattern});
   for (const std::string& layout : selection.layouts) words.insert(words.end(), {"--layout", layout});
   for (const std::string& rule : selection.rules) words.insert(words.end(), {"--rule", rule});
+  if (selection.quick) words.emplace_back("--quick");
   return words;
 }
 

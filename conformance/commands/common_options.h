@@ -38,7 +38,7 @@ CLI::Validator seconds_validator();
 // --timeout and --memory; replaced names what counts without them.
 void add_limit_options(CLI::App& app, LimitOverrides& limits, const std::string& replaced);
 
-// --only, --layout and --rule.
+// --only, --layout, --rule and --quick.
 void add_selection_options(CLI::App& app, Selection& selection);
 
 void add_corpus_option(CLI::App& app, std::string& corpus);

@@ -231,6 +231,7 @@ Json result_document(const SuiteRun& run) {
        {{"only", run.selection.ids},
         {"layouts", run.selection.layouts},
         {"rules", run.selection.rules},
+        {"quick", run.selection.quick},
         {"jobs", options.jobs},
         {"elapsed_max_ns", options.limits.elapsed_max ? Json(options.limits.elapsed_max->count()) : Json()},
         {"memory_max_bytes", or_null(options.limits.memory_max_bytes)},

@@ -16,6 +16,7 @@ struct Selection {
   std::vector<std::string> ids;
   std::vector<std::string> layouts;  // the layout must be one of these
   std::vector<std::string> rules;    // the case must be about one of these
+  bool quick = false;                // no case with the feature large-file
 };
 
 // Throws UsageError, with the nearest name, for a pattern that matches no case, an unknown layout, and an unknown rule.

@@ -52,6 +52,16 @@ TEST(Selection, ExclamationMarkExcludes) {
   EXPECT_EQ(selected({.ids = {"!beta-*", "*-1"}, .layouts = {}, .rules = {}}), "alpha-1 ");
 }
 
+TEST(Selection, QuickLeavesOutLargeFiles) {
+  Manifest manifest = three_cases();
+  manifest.cases[1].features = {"encryption", "large-file"};
+  std::vector<std::string> ids;
+  for (const Case& item : select_cases(manifest, {.ids = {}, .layouts = {}, .rules = {}, .quick = true})) {
+    ids.push_back(item.id);
+  }
+  EXPECT_THAT(ids, testing::ElementsAre("alpha-1", "beta-1"));
+}
+
 TEST(Selection, MayBeEmpty) {
   EXPECT_EQ(selected({.ids = {"beta-1"}, .layouts = {"v2"}, .rules = {}}), "");
   // A rule and a layout that are known, but no case here has them.
