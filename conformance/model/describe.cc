@@ -66,14 +66,14 @@ std::vector<Field> fields_without_gaps(const Reading& reading) {
 }
 
 // Nothing but the file header if that is not whole.
-Reading read_file(Bytes file, const Ignores& ignores) {
-  Notes notes(ignores);
+Reading read_file(Bytes file, const Mistakes& mistakes) {
+  Notes notes(mistakes);
   const ParsedStructure header = walk(file, kFileHeader, 0, std::min<std::uint64_t>(65, file.size()), nullptr,
                                       std::string(kFileHeader.name), notes);
   const std::uint64_t version = header.whole ? header.find("data version")->number : 0;
-  Reading reading = !header.whole  ? Reading(file, header, layout_of_version(version), ignores)
-                    : version == 5 ? read_version_5(file, header, ignores)
-                                   : read_as(file, header, layout_of_version(version), ignores);
+  Reading reading = !header.whole  ? Reading(file, header, layout_of_version(version), mistakes)
+                    : version == 5 ? read_version_5(file, header, mistakes)
+                                   : read_as(file, header, layout_of_version(version), mistakes);
   notes.append(std::move(reading.notes));
   reading.notes.defects() = std::move(notes.defects());
   return reading;
@@ -86,9 +86,9 @@ Ignores ignores_rules(const std::set<std::string>& without) {
 }  // namespace
 
 Outline describe_structure(Bytes file, const std::set<std::string>& without) {
-  const auto ignores = std::make_shared<const Ignores>(ignores_rules(without));
-  const auto reading = std::make_shared<Reading>(read_file(file, *ignores));
-  return {reading->notes.defects(), [ignores, reading](const FieldVisitor& visit) { reading->visit_fields(visit); }};
+  const auto mistakes = std::make_shared<const Mistakes>(Mistakes{ignores_rules(without)});
+  const auto reading = std::make_shared<Reading>(read_file(file, *mistakes));
+  return {reading->notes.defects(), [mistakes, reading](const FieldVisitor& visit) { reading->visit_fields(visit); }};
 }
 
 Description describe(Bytes file, const Secret& secret, const std::set<std::string>& without) {
@@ -96,9 +96,13 @@ Description describe(Bytes file, const Secret& secret, const std::set<std::strin
 }
 
 Description describe(Bytes file, const Secret& secret, const Ignores& ignores) {
+  return describe(file, secret, Mistakes{ignores});
+}
+
+Description describe(Bytes file, const Secret& secret, const Mistakes& mistakes) {
   if (sodium_init() < 0) throw std::runtime_error("libsodium cannot be initialized");
   Description description;
-  Reading reading = read_file(file, ignores);
+  Reading reading = read_file(file, mistakes);
   if (reading.file_header.whole) {
     description.layout = reading.layout->name;
     parse_tensors(reading);

@@ -8,9 +8,14 @@ namespace {
 constexpr std::uint64_t kBehindFileHeader = 65;
 
 // The length of the layout section, and its version, count and first tag.
-bool has_layout_section(Bytes file) {
-  constexpr std::string_view wanted("\x2d\0\0\0\0\0\0\0\x01\x03\x01", 11);
-  return text_of(file.subspan(kBehindFileHeader)).starts_with(wanted);
+bool has_layout_section(Bytes file, const Notes& notes) {
+  const Bytes section = file.subspan(kBehindFileHeader);
+  if (section.size() < 11) return false;
+  const auto is = [&](std::string_view field, std::size_t at, std::size_t size, std::uint64_t wanted) {
+    return notes.number(kLayoutSection.name, field, section.subspan(at, size)) == wanted;
+  };
+  return is("layout_length", 0, 8, 45) && is("layout_version", 8, 1, 1) && is("entry_count", 9, 1, 3) &&
+         is("metadata tag", 10, 1, 1);
 }
 
 bool has_flagged_dims(Bytes file, const ParsedStructure& file_header) {
@@ -27,10 +32,10 @@ bool begins_with_entry_version(Bytes file) {
 
 }  // namespace
 
-Reading read_version_5(Bytes file, const ParsedStructure& file_header, const Ignores& ignores) {
-  const auto read = [&](std::string_view layout) { return read_as(file, file_header, layout_named(layout), ignores); };
+Reading read_version_5(Bytes file, const ParsedStructure& file_header, const Mistakes& mistakes) {
+  const auto read = [&](std::string_view layout) { return read_as(file, file_header, layout_named(layout), mistakes); };
   if (has_flagged_dims(file, file_header)) return read("v5-flagged-dims");
-  if (has_layout_section(file)) return read("v5-segments");
+  if (has_layout_section(file, Notes(mistakes, "v5-segments"))) return read("v5-segments");
   Reading headers_first = read("v5-headers-first");
   Reading long_dims = read("v5-long-dims");
   const bool fits_headers_first = !headers_first.notes.refused();

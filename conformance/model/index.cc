@@ -15,17 +15,6 @@ constexpr std::uint64_t kFileHeaderBytes = 65;
 constexpr std::uint64_t kEntryLeastBytes = 29 + 3;
 constexpr std::uint64_t kNominalLimitBytes = std::uint64_t{1} << 63;
 
-std::vector<std::uint64_t> shape_of(Bytes file, const ParsedStructure& entry) {
-  const Value& dims = *entry.find("dim");
-  const std::uint64_t ndim = entry.find("ndim")->number;
-  std::vector<std::uint64_t> shape;
-  for (std::uint64_t i = 0; i < ndim; ++i) {
-    const std::uint64_t width = dims.size / ndim;
-    shape.push_back(little_endian(file.subspan(dims.offset + i * width, width)));
-  }
-  return shape;
-}
-
 // Nothing from 2^63 on.
 std::optional<std::uint64_t> nominal_bytes(const std::vector<std::uint64_t>& shape, std::uint64_t item_bytes) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
@@ -48,7 +37,7 @@ class EntryCheck {
     tensor.entry = std::move(entry);
     check_dtype(tensor);
     check_name(tensor);
-    tensor.shape = shape_of(reading_->file, tensor.entry);
+    tensor.shape = tensor.entry.find("dim")->numbers;
     tensor.data_length = tensor.entry.find("data_length")->number;
     check_size(tensor);
     return tensor;

@@ -65,8 +65,27 @@ struct Description {
 // (FORMAT.md 14.1).
 using Ignores = std::function<bool(const Defect&, std::string_view layout)>;
 
-// Leaves out what the reader ignores, as if it had no such checks. If such a check stops the reading, the document
+// A number in a file. Structure and field are those of a Field; each number of a row has the name of the row.
+struct NumberField {
+  std::string_view layout;  // empty in the file header
+  std::string_view structure;
+  std::string_view field;
+  std::uint64_t size = 0;
+};
+
+// What a reader takes a number for.
+using Misreads = std::function<std::uint64_t(const NumberField&, std::uint64_t number)>;
+
+// What a reader does wrong.
+struct Mistakes {
+  Ignores ignores;
+  Misreads misreads = nullptr;  // nothing: takes every number for what it is
+};
+
+// Leaves out what the reader ignores, as if it had no such checks, and continues with numbers as the reader takes them.
+// Fields are shown as they are in the file. If such a check stops the reading, the document
 // holds what was read until then. Throws std::runtime_error if there is no memory to derive a key.
+Description describe(Bytes file, const Secret& secret, const Mistakes& mistakes);
 Description describe(Bytes file, const Secret& secret, const Ignores& ignores);
 
 // Ignores the rules in `without`. A caller that asked for a layout ignores TZR-HDR-006.

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "model/text.h"
+
 namespace tzmark::conformance::model {
 namespace {
 
@@ -25,15 +27,20 @@ bool refuses_decode(const Defect& defect) {
 bool refuses_verify(const Defect& defect) { return defect.kind != Defect::Kind::kWriter; }
 
 Notes Notes::another(std::vector<Field>* fields) const {
-  Notes notes(*ignores_, layout_);
+  Notes notes(*mistakes_, layout_);
   notes.fields_ = fields;
   return notes;
 }
 
 bool Notes::add(Defect defect) {
-  if ((*ignores_)(defect, layout_)) return false;
+  if (mistakes_->ignores(defect, layout_)) return false;
   defects_.push_back(std::move(defect));
   return true;
+}
+
+std::uint64_t Notes::number(std::string_view structure, std::string_view field, Bytes bytes) const {
+  const std::uint64_t number = little_endian(bytes);
+  return mistakes_->misreads ? mistakes_->misreads({layout_, structure, field, bytes.size()}, number) : number;
 }
 
 bool Notes::defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message) {

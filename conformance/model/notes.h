@@ -1,6 +1,6 @@
 // Collects the defects of a file, and its fields where they are asked for.
 //
-// Thread-safety: one object belongs to one thread. It refers to what the reader ignores and to the list of fields.
+// Thread-safety: one object belongs to one thread. It refers to the mistakes of the reader and to the list of fields.
 #pragma once
 
 #include <string>
@@ -12,10 +12,13 @@ namespace tzmark::conformance::model {
 
 class Notes {
  public:
-  explicit Notes(const Ignores& ignores, std::string_view layout = {}) : ignores_(&ignores), layout_(layout) {}
+  explicit Notes(const Mistakes& mistakes, std::string_view layout = {}) : mistakes_(&mistakes), layout_(layout) {}
 
   // Empty notes of the same reading.
   Notes another(std::vector<Field>* fields = nullptr) const;
+
+  // What the reader takes a number for.
+  std::uint64_t number(std::string_view structure, std::string_view field, Bytes bytes) const;
 
   // Its kind follows from the rule. Returns false if the reader ignores the defect.
   bool defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message);
@@ -35,7 +38,7 @@ class Notes {
  private:
   bool add(Defect defect);
 
-  const Ignores* ignores_;
+  const Mistakes* mistakes_;
   std::string_view layout_;
   std::vector<Field>* fields_ = nullptr;
   std::vector<Defect> defects_;

@@ -53,7 +53,7 @@ bool read_header(Reading& reading, std::size_t i, std::uint64_t limit, Notes& no
   Place& place = reading.places[i];
   const std::uint64_t begin = *place.header_offset;
   const std::string label = reading.label(kTensorHeader.name, i);
-  const std::uint64_t length = little_endian(reading.file.subspan(begin, kHeaderLengthBytes));
+  const std::uint64_t length = notes.number(label, "header_length", reading.file.subspan(begin, kHeaderLengthBytes));
   if (length == 0) {
     notes.defect("TZR-REC-001", begin, label + ": header_length is 0, as of the terminator");
     return false;

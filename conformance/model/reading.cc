@@ -53,10 +53,10 @@ void Reading::visit_fields(const FieldVisitor& visit) const {
   visit_before(file.size());
 }
 
-Reading read_as(Bytes file, const ParsedStructure& file_header, const Layout& layout, const Ignores& ignores) {
+Reading read_as(Bytes file, const ParsedStructure& file_header, const Layout& layout, const Mistakes& mistakes) {
   const std::uint64_t version = file_header.find("data version")->number;
   const std::byte flags = file[file_header.find("feature flags")->offset];
-  Reading reading(file, file_header, layout, ignores);
+  Reading reading(file, file_header, layout, mistakes);
   reading.encrypted = version == 3 || (version >= 4 && (flags & std::byte{1}) != std::byte{0});
   reading.settings.values = {{kFileSize, 0, 0, file.size()},
                              {kEncrypted, 0, 0, reading.encrypted ? 1u : 0u},

@@ -3,7 +3,7 @@
 // A reading keeps where the parts of the file lie, and parses a part again when its fields are needed, because all
 // fields take many times the memory of the file.
 //
-// Thread-safety: pure functions and values. A reading refers to the file and to what the reader ignores.
+// Thread-safety: pure functions and values. A reading refers to the file and to the mistakes of the reader.
 #pragma once
 
 #include <string>
@@ -44,8 +44,8 @@ struct Tensor : Place {
 };
 
 struct Reading {
-  Reading(Bytes in, const ParsedStructure& header, const Layout& as, const Ignores& ignores)
-      : file(in), file_header(header), layout(&as), notes(ignores, as.name), parts{{&kFileHeader, 0, header.end}} {}
+  Reading(Bytes in, const ParsedStructure& header, const Layout& as, const Mistakes& mistakes)
+      : file(in), file_header(header), layout(&as), notes(mistakes, as.name), parts{{&kFileHeader, 0, header.end}} {}
 
   Bytes file;
   ParsedStructure file_header;
@@ -79,7 +79,7 @@ struct Reading {
 };
 
 // REQUIRES: the file header is whole.
-Reading read_as(Bytes file, const ParsedStructure& file_header, const Layout& layout, const Ignores& ignores);
+Reading read_as(Bytes file, const ParsedStructure& file_header, const Layout& layout, const Mistakes& mistakes);
 
 // The parts of read_as. Each returns whether the next one can continue.
 
@@ -94,6 +94,6 @@ void read_headers(Reading& reading);
 void parse_tensors(Reading& reading);
 
 // The layout of a file of data version 5 by FORMAT.md 14.1, read.
-Reading read_version_5(Bytes file, const ParsedStructure& file_header, const Ignores& ignores);
+Reading read_version_5(Bytes file, const ParsedStructure& file_header, const Mistakes& mistakes);
 
 }  // namespace tzmark::conformance::model

@@ -48,7 +48,15 @@ bool no(const Scope& frame) {
   return !test(frame);
 }
 
-// The field that was read last has the bytes that the structure around gives it.
+// The field that was read last has the number, or the numbers, that the structure around gives it.
+template <Name name>
+bool equals_index(const Scope& frame) {
+  const Value& here = *frame.record->find(name.view());
+  const Value& there = frame.outer->value(name.view());
+  return here.number == there.number && here.numbers == there.numbers;
+}
+
+// The same of bytes.
 template <Name name>
 bool as_in_index(const Scope& frame) {
   const Bytes here = frame.bytes(*frame.record->find(name.view()));
@@ -346,18 +354,18 @@ const Structure kTensorHeader = {
     "TZR-REC-003",
     "TZR-REC-004",
     {u64("header_length", {}, show_header_length), u16("module_index"),
-     u8("kind", {{"TZR-REC-007", kAsInIndex, as_in_index<"kind">, true}}, show_kind), u16("name_length"),
+     u8("kind", {{"TZR-REC-007", kAsInIndex, equals_index<"kind">, true}}, show_kind), u16("name_length"),
      bytes("name", number_of<"name_length">, {{"TZR-REC-006", kAsInIndex, as_in_index<"name">, true}}, show_text),
      u8("dtype_length"),
      bytes("dtype", number_of<"dtype_length">, {{"TZR-REC-008", kAsInIndex, as_in_index<"dtype">, true}}, show_text),
-     u8("ndim"), dims(Type::kU32, no<has_wide_dims>, {{"TZR-REC-009", kAsInIndex, as_in_index<"dim">, true}}),
-     dims(Type::kU64, has_wide_dims, {{"TZR-REC-009", kAsInIndex, as_in_index<"dim">, true}}), u16("hashes_length"),
+     u8("ndim"), dims(Type::kU32, no<has_wide_dims>, {{"TZR-REC-009", kAsInIndex, equals_index<"dim">, true}}),
+     dims(Type::kU64, has_wide_dims, {{"TZR-REC-009", kAsInIndex, equals_index<"dim">, true}}), u16("hashes_length"),
      part("hash list", number_of<"hashes_length">, kHashList),
      when(in_encrypted_file, part("crypt block", crypt_block_room, kCryptBlock)),
      when(no<in_encrypted_file>, part("nothing", rest_but<8>, kNothing)),
-     number(
-         Type::kI64, "data_length",
-         {{"TZR-REC-005", "0 or more", not_negative}, {"TZR-REC-010", kAsInIndex, as_in_index<"data_length">, true}})}};
+     number(Type::kI64, "data_length",
+            {{"TZR-REC-005", "0 or more", not_negative},
+             {"TZR-REC-010", kAsInIndex, equals_index<"data_length">, true}})}};
 
 const Structure kTerminator = {
     "terminator", "TZR-TRM-001", "", {u64("terminator", {{"TZR-TRM-002", "0", is<"terminator", 0>}})}};

@@ -46,6 +46,9 @@ extern const Structure kHash;
 extern const Structure kCryptBlock;
 extern const Structure kCryptChunk;
 
+// The name of the number that a CRC32 is, in its tensor header.
+inline constexpr std::string_view kCrc32Field = "CRC32";
+
 // The numbers of the type fields.
 inline constexpr std::uint64_t kHashCrc32 = 0;
 inline constexpr std::uint64_t kHashSha256 = 1;

@@ -87,14 +87,22 @@ class Walk {
     return false;
   }
 
+  std::uint64_t number(const FieldRow& row, std::uint64_t at, std::uint64_t width) const {
+    return notes_->number(label_, row.name, frame_.file.subspan(at, width));
+  }
+
   bool plain(const FieldRow& row) {
     const std::uint64_t width = width_bytes(row.type);
     const std::uint64_t amount = row.amount ? row.amount(frame_) : 1;
     if (amount > frame_.rest / width) return overrun(row);
-    Value value{row.name, at_, amount * width, 0};
-    if (row.type != Type::kBytes && amount == 1) value.number = little_endian(frame_.bytes(value));
-    record_->values.push_back(value);
+    Value value{row.name, at_, amount * width};
     const bool list = row.amount && row.type != Type::kBytes;
+    if (list) {
+      for (std::uint64_t i = 0; i < amount; ++i) value.numbers.push_back(number(row, at_ + i * width, width));
+    } else if (row.type != Type::kBytes) {
+      value.number = number(row, at_, width);
+    }
+    record_->values.push_back(value);
     if (notes_->fields() && value.size > 0) {
       notes_->fields()->push_back(
           {at_, value.size, label_, std::string(row.name), list ? "" : shown(row, frame_, value), list ? amount : 0});

@@ -17,12 +17,13 @@ namespace tzmark::conformance::model {
 
 enum class Type { kU8, kU16, kU32, kU64, kI32, kI64, kBytes, kStructure };
 
-// A field as it was found. A row of several numbers is one value.
+// A field as it was found, its numbers as the reader takes them. A row of several numbers is one value.
 struct Value {
   std::string_view name;
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
-  std::uint64_t number = 0;  // of a row of one number
+  std::uint64_t number = 0;                 // of a row of one number
+  std::vector<std::uint64_t> numbers = {};  // of a row of several
 };
 
 struct Structure;

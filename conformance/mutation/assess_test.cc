@@ -14,6 +14,8 @@
 namespace tzmark::conformance::mutation {
 namespace {
 
+constexpr std::uint64_t kFileBytesMax = 1 << 20;
+
 // Where the corpus knows from its recipe what nobody can tell by the file: that a gap was meant, or that a change
 // leaves a choice which others like it do not leave.
 const std::set<std::string> kKnownBetter = {
@@ -33,7 +35,8 @@ class AssessTest : public testing::Test {
   template <typename Check>
   void for_each_file(const Check& check) const {
     for (const Case& item : manifest_.cases) {
-      if (item.operation != Operation::kRead) continue;
+      // Mutated files are small, and the fields of large ones take much memory.
+      if (item.operation != Operation::kRead || item.size_bytes > kFileBytesMax) continue;
       const std::vector<std::byte> file = read_file(manifest_.directory / item.path);
       check(item, assess(file, item.key_hex, item.passphrase));
     }
@@ -63,8 +66,7 @@ TEST_F(AssessTest, GivesTheFeaturesOfEveryValidCase) {
     std::vector<std::string> got = assessment.item.features;
     // What is large is a matter of the case.
     for (auto* list : {&features, &got}) {
-      list->erase(std::remove(list->begin(), list->end(), "large-claim"), list->end());
-      list->erase(std::remove(list->begin(), list->end(), "large-index"), list->end());
+      std::erase_if(*list, [](const std::string& feature) { return feature.starts_with("large-"); });
       std::sort(list->begin(), list->end());
     }
     EXPECT_EQ(got, features) << item.id;

@@ -16,7 +16,7 @@
 namespace tzmark::conformance::mutation {
 namespace {
 
-const model::Ignores kIgnoresNothing = [](const model::Defect&, std::string_view) { return false; };
+const model::Mistakes kNoMistakes{[](const model::Defect&, std::string_view) { return false; }};
 
 constexpr std::uint64_t kFileHeaderBytes = 65;
 constexpr std::uint64_t kDataLengthBytes = 8;
@@ -239,7 +239,7 @@ class Taking {
 
   // Decrypts what can be decrypted, and counts the MACs that are too many or too few.
   void open_data() {
-    model::Notes notes(kIgnoresNothing);
+    model::Notes notes(kNoMistakes);
     model::Opener opener(file_, *secret_, *reading_, notes);
     for (std::size_t i = 0; i < draft_.tensors.size(); ++i) {
       DraftTensor& tensor = draft_.tensors[i];
@@ -307,12 +307,12 @@ std::ptrdiff_t headers_read(const model::Reading& reading) {
 // If a file of data version 5 fits none of its layouts, picks the one in which more of it can be read.
 model::Reading read(model::Bytes file, const model::ParsedStructure& header) {
   const std::uint64_t version = header.find("data version")->number;
-  if (version != 5) return model::read_as(file, header, model::layout_of_version(version), kIgnoresNothing);
-  model::Reading reading = model::read_version_5(file, header, kIgnoresNothing);
+  if (version != 5) return model::read_as(file, header, model::layout_of_version(version), kNoMistakes);
+  model::Reading reading = model::read_version_5(file, header, kNoMistakes);
   const bool by_content = !reading.layout->segments && reading.layout->name != "v5-flagged-dims";
   if (!by_content || !reading.notes.refused()) return reading;
   for (const std::string_view other : {"v5-headers-first", "v5-long-dims", "v4"}) {
-    model::Reading again = model::read_as(file, header, model::layout_named(other), kIgnoresNothing);
+    model::Reading again = model::read_as(file, header, model::layout_named(other), kNoMistakes);
     if (headers_read(again) > headers_read(reading)) reading = std::move(again);
   }
   return reading;
@@ -322,7 +322,7 @@ model::Reading read(model::Bytes file, const model::ParsedStructure& header) {
 
 std::optional<Draft> take_apart(model::Bytes file, const model::Secret& secret) {
   if (sodium_init() < 0) throw std::runtime_error("libsodium cannot be initialized");
-  model::Notes notes(kIgnoresNothing);
+  model::Notes notes(kNoMistakes);
   const model::ParsedStructure header = model::walk(
       file, model::kFileHeader, 0, std::min<std::uint64_t>(kFileHeaderBytes, file.size()), nullptr, "", notes);
   if (!header.whole) return std::nullopt;
