@@ -109,7 +109,6 @@ void run(const AppendOptions& options) {
   Growth growth;
   if (options.raw.empty()) {
     const InputSource input(options);
-    about_target([&] { require_not_read(options.target, input.input().file_names()); });
     if (!options.drop_metadata) {
       input.require_one_metadata({}, kDropMetadataAdvice);
       with_file_name(input.file_name(), [&] { require_no_lost_metadata(input.metadata(), kDropMetadataAdvice); });

@@ -169,7 +169,6 @@ TEST_F(ChangeTest, RefusesToReplaceWhatItReads) {
   expect_refused({"convert", path("secret"), key, "--key-file", key}, key);
   expect_refused({"extract", path("secret"), "b", "-o", key, "--key-file", key}, key);
   expect_refused({"extract", file_, "b", "-o", file_}, file_);
-  expect_refused({"append", file_, file_}, file_);
   expect_refused({"append", file_, "--raw", "w", "uint8", std::to_string(fs::file_size(file_)), file_}, file_);
   ASSERT_EQ(run({"convert", file_, path("pair"), "--split", "--layout", "v5-segments"}).status, 0);
   const std::string data = path("pair.data");

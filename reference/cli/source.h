@@ -29,7 +29,6 @@ class InputSource final : public TensorSource {
   bool is_safetensors() const { return input_.safetensors.has_value(); }
   std::unique_ptr<TensorStream> open(std::size_t tensor) const override;
   std::vector<FileVersion> files() const override;
-  const OpenInput& input() const { return input_; }
 
  private:
   OpenInput input_;
