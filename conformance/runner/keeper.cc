@@ -171,7 +171,7 @@ void kill_own_children(const char* children_file) {
   ::sigemptyset(&awaited);
   ::sigaddset(&awaited, SIGCHLD);
   ::sigaddset(&awaited, kDeathSignal);
-  constexpr timespec kLookInterval = {1, 0};
+  constexpr timespec kStrayLookInterval = {1, 0};
   constexpr timespec kKillInterval = {0, 1'000'000};
   bool abandoned = false;
   Notice notice;
@@ -181,7 +181,7 @@ void kill_own_children(const char* children_file) {
     const pid_t pid = ::wait4(-1, &status, __WALL | WNOHANG, &usage);
     if (pid == 0) {
       siginfo_t info{};
-      const int signal = ::sigtimedwait(&awaited, &info, abandoned ? &kKillInterval : &kLookInterval);
+      const int signal = ::sigtimedwait(&awaited, &info, abandoned ? &kKillInterval : &kStrayLookInterval);
       // The kernel sends it as the parent; ignores other senders.
       abandoned = abandoned || ::getppid() != parent || (signal == kDeathSignal && info.si_pid == parent);
       if (abandoned) kill_own_children(children_file);
