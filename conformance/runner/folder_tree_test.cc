@@ -236,7 +236,7 @@ TEST(StagedFile, HasTheNameAndTheInodeOfTheOneBefore) {
   EXPECT_EQ(stage("short", ".tensors", nothing), first);
   EXPECT_EQ(stage("", ".tensors", [](const fs::path& path) { fs::permissions(path, fs::perms::none); }), first);
   // What an adapter has put in its place is not written to.
-  const TestDirectory other;
+  const TestCorpus other;
   const fs::path mine = other.directory() / "mine";
   write_file(mine, "mine");
   const auto linked = stage("x", ".tensors", [&](const fs::path& path) {
