@@ -4,11 +4,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/manifest.h"
 
 namespace tzmark::conformance {
+
+// Of cases whose files are larger than 64 KiB; they take most of the time of a run.
+inline constexpr std::string_view kLargeFeature = "large-file";
 
 // Empty lists mean all.
 struct Selection {
@@ -16,7 +20,7 @@ struct Selection {
   std::vector<std::string> ids;
   std::vector<std::string> layouts;  // the layout must be one of these
   std::vector<std::string> rules;    // the case must be about one of these
-  bool quick = false;                // no case with the feature large-file
+  bool quick = false;                // no case with kLargeFeature
 };
 
 // Throws UsageError, with the nearest name, for a pattern that matches no case, an unknown layout, and an unknown rule.

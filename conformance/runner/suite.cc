@@ -99,9 +99,10 @@ void ask_about(const FileQuestion& about, Worker& worker, std::vector<Step>& ste
   for (const InputMode mode : input.modes) {
     if (!ask_in_mode(mode, about, worker, steps)) return;
   }
-  // What fails already says enough, and how the bytes of an invalid file arrive matters less.
+  // What fails already says enough, how the bytes of an invalid file arrive matters less, and large files take long.
   const bool passed = std::ranges::all_of(steps, [](const Step& step) { return step.outcome == Outcome::kPass; });
-  if (required_verdict(about.judged) != Verdict::kValid || !passed || steps.empty()) return;
+  const bool is_large = std::ranges::find(about.item.features, kLargeFeature) != about.item.features.end();
+  if (required_verdict(about.judged) != Verdict::kValid || !passed || steps.empty() || is_large) return;
   const auto mode = sample(worker.sampled, worker.adapter.profile(), about.item.sha256);
   if (!mode) return;
   ask_in_mode(*mode, about, worker, steps);
