@@ -3,10 +3,14 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <fstream>
+#include <sstream>
+#include <string>
 
 #include "model/text.h"
 #include "runner/command_line.h"
@@ -42,11 +46,21 @@ std::vector<std::string> short_reads_prefix(const fs::path& library, std::uint64
           fmt::format("TZMARK_SHORT_READS_SEED={}", seed)};
 }
 
+// Whether there is the program that starts an adapter with a library preloaded; bare systems lack it.
+bool has_env_program() {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (!folder.empty() && ::access((fs::path(folder) / "env").c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<InputMode> sampled_modes(const InputModeOptions& options) {
-  const bool preloads =
-      can_be_preloaded(short_reads_library(options)) || can_be_preloaded(fs::temp_directory_path() / "preloaded.so");
+  const bool preloads = has_env_program() && (can_be_preloaded(short_reads_library(options)) ||
+                                              can_be_preloaded(temporary_folder() / "preloaded.so"));
   return preloads ? std::vector{InputMode::kShortReads, InputMode::kOffset} : std::vector{InputMode::kOffset};
 }
 

@@ -90,7 +90,7 @@ TEST_F(KeysTest, AnEmptyPassphraseIsNone) {
        {std::string(), std::string(" "), std::string("\n"), std::string(1, '\0'), std::string("\xEF\xBB\xBF\n")}) {
     WriteOptions options;
     options.encrypt = EncryptOptions{.key = Passphrase(text), .opslimit = 1, .memlimit = 8192};
-    EXPECT_EQ(caught([&] { test::three_tensors().write(options); }), failure(ErrorCode::kUsage)) << text;
+    EXPECT_EQ(caught([&] { test::three_tensors().write(options); }), failure(ErrorCode::kCryptBlankPassphrase)) << text;
   }
 }
 
