@@ -68,7 +68,10 @@ TEST(Minimize, FindsTheTensorsThatAreNeeded) {
   const auto cases = model::corpus_cases();
   const auto many = std::max_element(cases.begin(), cases.end(), [](const CorpusCase& a, const CorpusCase& b) {
     const auto tensors = [](const CorpusCase& c) {
-      return c.verdict == "valid" && c.file.extension() == ".tensors" ? c.expected.at("tensors").size() : 0;
+      // Files of thousands of tensors would only take longer.
+      const bool is_large = c.id.starts_with("large-");
+      return c.verdict == "valid" && !is_large && c.file.extension() == ".tensors" ? c.expected.at("tensors").size()
+                                                                                   : 0;
     };
     return tensors(a) < tensors(b);
   });

@@ -277,9 +277,10 @@ TEST(Suite, ServesThroughEveryFault) {
 std::map<std::string, CaseResult> served_in_order(const std::vector<std::string>& behaviours,
                                                   SuiteOptions options = {}) {
   TestCorpus corpus;
-  for (const char* id : {"a", "b", "c", "d", "e", "f"}) corpus.add(id, "valid");
+  // Cases of a sequence are asked in their order.
+  for (const char* id : {"a", "b", "c", "d", "e", "f"}) corpus.add(id, "valid")["sequence"] = "all";
   corpus.write("right.tensors", worked_example());
-  corpus.add_encode("g", "valid", Json(corpus.directory() / "right.tensors"));
+  corpus.add_encode("g", "valid", Json(corpus.directory() / "right.tensors"))["sequence"] = "all";
   std::vector<std::string> words = {"--profile", kServes};
   for (const std::string& behaviour : behaviours) words.insert(words.end(), {"--case", behaviour});
   options.jobs = 1;
@@ -345,7 +346,7 @@ TEST(AskedAgain, BlamesNoQuestionForAFailureThatComesAndGoes) {
 
 TEST(AskedAgain, AProcessThatDoesNotServeIsAnOutcomeIfAnotherDoes) {
   TestCorpus corpus;
-  for (const char* id : {"a", "b", "c"}) corpus.add(id, "valid");
+  for (const char* id : {"a", "b", "c"}) corpus.add(id, "valid")["sequence"] = "all";
   const std::string started = corpus.directory() / "started";
   SuiteOptions options;
   options.jobs = 1;
@@ -359,7 +360,7 @@ TEST(AskedAgain, AProcessThatDoesNotServeIsAnOutcomeIfAnotherDoes) {
 // The one that fails does so while the other one still starts.
 TEST(AskedAgain, AProcessThatServesAloneDoesNotEndTheRun) {
   TestCorpus corpus;
-  for (const char* id : {"a", "b", "c", "d"}) corpus.add(id, "valid");
+  for (const char* id : {"a", "b", "c", "d"}) corpus.add(id, "valid")["sequence"] = "all";
   const std::string lock = corpus.directory() / "lock";
   SuiteOptions options;
   options.jobs = 2;
@@ -376,7 +377,7 @@ TEST(AskedAgain, AProcessThatServesAloneDoesNotEndTheRun) {
 
 TEST(AskedAgain, EndsTheRunWhereNoProcessServes) {
   TestCorpus corpus;
-  for (const char* id : {"a", "b", "c"}) corpus.add(id, "valid");
+  for (const char* id : {"a", "b", "c"}) corpus.add(id, "valid")["sequence"] = "all";
   SuiteOptions options;
   options.jobs = 2;
   const std::string nowhere = corpus.directory() / "nowhere/lock";
@@ -385,7 +386,7 @@ TEST(AskedAgain, EndsTheRunWhereNoProcessServes) {
 
 TEST(AskedAgain, AProcessThatCannotStartAgainDoesNotEndTheRun) {
   TestCorpus corpus;
-  for (const char* id : {"a", "b", "c"}) corpus.add(id, "valid");
+  for (const char* id : {"a", "b", "c"}) corpus.add(id, "valid")["sequence"] = "all";
   const std::filesystem::path started = corpus.directory() / "started";
   SuiteOptions options;
   options.jobs = 1;
@@ -525,7 +526,7 @@ TEST(Suite, Encode) {
 // A crash after the answer is one all the same, also after the last question.
 TEST(Suite, AServiceThatCrashesAfterItsAnswerFails) {
   TestCorpus corpus;
-  for (const char* id : {"a", "b", "last"}) corpus.add(id, "valid");
+  for (const char* id : {"a", "b", "last"}) corpus.add(id, "valid")["sequence"] = "all";
   const SuiteOptions options = {.jobs = 1, .limits = {}, .kept = {}};
   for (const char* when : {"last:verify=answer-and-die", "*=die-at-the-end"}) {
     const auto results = run(corpus, {"--profile", kServes, "--case", when}, options);

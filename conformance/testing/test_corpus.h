@@ -73,7 +73,7 @@ class TestCorpus {
   }
 
   // Adds a specification of one tensor, w of float32 1.0 and -2.0. The fake adapter answers with a copy of writes.
-  void add_encode(const std::string& id, const std::string& verdict, const Json& writes) {
+  Json& add_encode(const std::string& id, const std::string& verdict, const Json& writes) {
     const Json specification = {
         {"layout", "auto"},
         {"data", {{"a", {{"hex", "0000803f000000c0"}}}}},
@@ -107,6 +107,7 @@ class TestCorpus {
       entry["expected_sha256"] = sha256_of_file(directory_ / "encoded.json");
     }
     manifest_["encode_cases"].push_back(entry);
+    return manifest_["encode_cases"].back();
   }
 
   Json& manifest() { return manifest_; }

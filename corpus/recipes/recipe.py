@@ -81,7 +81,9 @@ class Recipe:
             why=why,
             origin=self._origin,
             content=file.encode(),
-            features=sorted({*features_of(file), *features, *size}),
+            features=sorted(
+                {*features_of(file), *features, *size, *opening(passphrase)}
+            ),
             expected=file.expected(),
             key_hex=None if key is None else key.hex(),
             passphrase=passphrase,
@@ -120,7 +122,7 @@ class Recipe:
             why=why,
             origin=self._origin,
             content=file.encode() if content is None else content,
-            features=sorted({*features_of(file), *features}),
+            features=sorted({*features_of(file), *features, *opening(passphrase)}),
             expected=file.expected() if verdict == "integrity-failure" else None,
             key_hex=None if key is None else key.hex(),
             passphrase=passphrase,
@@ -156,13 +158,18 @@ class Recipe:
             why=why,
             origin=self._origin,
             content=file.encode() if content is None else content,
-            features=sorted({*features_of(file), *features}),
+            features=sorted({*features_of(file), *features, *opening(passphrase)}),
             tier="SHOULD",
             expected=file.expected() if decodes else None,
             key_hex=None if key is None else key.hex(),
             passphrase=passphrase,
             choice_name=choice,
         )
+
+
+def opening(passphrase: str | None) -> set[str]:
+    """What a reader needs to open a file in this way."""
+    return set() if passphrase is None else {"passphrase"}
 
 
 def rule_ids(rules: str) -> list[str]:

@@ -150,7 +150,7 @@ TEST(ForeignFile, TheReaderKeepsRuleAndByte) {
   const auto empty = error_of_bytes("");
   ASSERT_TRUE(empty);
   EXPECT_THAT(empty->what(), StartsWith("error TZR-HDR-001 at byte 0: the file is empty"));
-  const auto unknown = error_of_bytes("hello, world");
+  const auto unknown = error_of_bytes("\x01\x02\x03, world");
   ASSERT_TRUE(unknown);
   EXPECT_THAT(unknown->what(), HasSubstr("it does not begin with |TZR|"));
 }
