@@ -173,6 +173,7 @@ def unit_required(question: Question) -> Json:
     options=only("dtype-*") + only("unusual-*") + only("width-dtype-*"),
     caught_by=(
         *("unusual-float8-little", "unusual-float8-none"),
+        "dtype-float8-of-no-release",
         *(f"width-dtype-{family}" for family in FAMILIES),
     ),
 )
