@@ -30,8 +30,8 @@ struct InputModeOptions {
   std::filesystem::path tools;  // folder of the programs of conformance/input_modes
 };
 
-// The input modes of which each valid file is asked about in one, where a run names none: those that need no claim or
-// right that an adapter or a machine may lack.
+// The input modes of which each valid file is asked about in one, where a run names none: those that need no right which
+// a machine may refuse. Adapters that do not claim offset are not asked in it.
 std::vector<InputMode> sampled_modes(const InputModeOptions& options);
 
 // The bytes around a file in a larger one: it begins at an odd offset, and other bytes follow it.
