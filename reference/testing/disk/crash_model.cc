@@ -116,19 +116,19 @@ Bytes surviving_content(const Bytes& synced, const std::vector<const DiskEvent*>
   if (events.empty() || survival == Survival::kNothing) return synced;
   if (survival == Survival::kSome) return with_some(synced, events, random, is_partial);
   Bytes all = with_all(synced, events);
-  if (survival == Survival::kAll) return all;
+  if (survival == Survival::kAll || survival == Survival::kLater) return all;
   Bytes zeros = synced;
   zeros.resize(all.size());
   return zeros;
 }
 
 DirectoryEntries surviving_entries(DirectoryEntries entries, const std::vector<const DiskEvent*>& events,
-                                   Survival survival, std::mt19937_64& random) {
+                                   std::size_t left_out, Survival survival, std::mt19937_64& random) {
   if (survival == Survival::kNothing) return entries;
   // A file system with a log keeps the first so many changes; another may keep any.
   const bool has_log = random() % 2 == 0;
   const std::size_t kept = survival == Survival::kSome && has_log ? random() % (events.size() + 1) : events.size();
-  for (std::size_t i = 0; i < kept; ++i) {
+  for (std::size_t i = survival == Survival::kLater ? left_out : 0; i < kept; ++i) {
     if (survival == Survival::kSome && !has_log && random() % 2 == 0) continue;
     for (const auto& [name, file] : events[i]->names) {
       entries.erase(name);
@@ -178,12 +178,15 @@ void CrashModel::apply(const DiskEvent& event) {
   }
   std::mt19937_64 unused;
   if (node.entries) {
-    node.entries = surviving_entries(*std::move(node.entries), node.pending, Survival::kAll, unused);
+    node.entries = surviving_entries(*std::move(node.entries), node.pending, 0, Survival::kAll, unused);
   } else {
     node.content = with_all(std::move(node.content), node.pending);
   }
   node.pending.clear();
+  node.left_out = 0;
 }
+
+void CrashModel::leave_out(const DiskEvent& sync) { nodes_[sync.file].left_out = nodes_[sync.file].pending.size(); }
 
 bool CrashModel::is_durable() const {
   return std::ranges::all_of(nodes_, [](const Node& node) { return node.pending.empty(); });
@@ -193,8 +196,9 @@ DiskState CrashModel::state(Survival survival, std::mt19937_64& random) const {
   DiskState state;
   // A file with several names has one content.
   std::vector<std::optional<Bytes>> contents(nodes_.size());
-  add(surviving_entries(*nodes_.front().entries, nodes_.front().pending, survival, random), "", survival, random,
-      contents, state);
+  const Node& root = nodes_.front();
+  add(surviving_entries(*root.entries, root.pending, root.left_out, survival, random), "", survival, random, contents,
+      state);
   return state;
 }
 
@@ -204,8 +208,8 @@ void CrashModel::add(const DirectoryEntries& entries, const std::string& path, S
     const Node& node = nodes_[file];
     if (node.entries) {
       state.entries.push_back({path + name, file, std::nullopt});
-      add(surviving_entries(*node.entries, node.pending, survival, random), path + name + "/", survival, random,
-          contents, state);
+      add(surviving_entries(*node.entries, node.pending, node.left_out, survival, random), path + name + "/", survival,
+          random, contents, state);
       continue;
     }
     if (!contents[file]) {

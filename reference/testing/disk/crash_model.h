@@ -26,6 +26,7 @@ enum class Survival {
   kNothing,
   kAll,
   kNames,  // all names and sizes, and zeros in place of new bytes
+  kLater,  // all but the names that the sync that was left out would have made durable
   kSome,   // random
 };
 
@@ -49,6 +50,8 @@ class CrashModel {
 
   // The event happens. It has to stay where it is for as long as the model lives.
   void apply(const DiskEvent& event);
+  // The sync does not happen.
+  void leave_out(const DiskEvent& sync);
   // Whether all is synced, so that there is one state.
   bool is_durable() const;
   DiskState state(Survival survival, std::mt19937_64& random) const;
@@ -58,6 +61,7 @@ class CrashModel {
     std::optional<DirectoryEntries> entries;  // of a directory, as synced
     Bytes content;                            // as synced
     std::vector<const DiskEvent*> pending;    // since then
+    std::size_t left_out = 0;                 // so many of these would be synced, had no sync been left out
   };
 
   void add(const DirectoryEntries& entries, const std::string& path, Survival survival, std::mt19937_64& random,

@@ -30,6 +30,8 @@ std::string without_random_parts(std::string text) {
   return text;
 }
 
+constexpr unsigned kFixedStates = static_cast<unsigned>(Survival::kSome);
+
 class Run {
  public:
   explicit Run(const PowerLossScenario& scenario) : scenario_(scenario) {
@@ -82,14 +84,15 @@ class Run {
       const bool is_known = scenario_.only_after_failure && i <= trace_.events_before_failure.value_or(0);
       const unsigned states = !is_reached || (is_known && !is_finished) ? 0
                               : model.is_durable()                      ? 1
-                                                                        : 3 + random_states;
+                                                                        : kFixedStates + random_states;
       for (unsigned state = 0; state < states; ++state) {
-        const Survival survival = state < 3 ? Survival(state) : Survival::kSome;
+        const Survival survival = state < kFixedStates ? Survival(state) : Survival::kSome;
         if (visit(last, judge(model.state(survival, random_), is_finished))) return true;
       }
       if (is_finished) break;
       const DiskEvent& event = trace_.events[i];
       if (&event == left_out) {
+        model.leave_out(event);
         is_reached = true;
         continue;
       }
