@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "runner/short_sequence.h"
-#include "runner/staged_file.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -60,7 +59,8 @@ Question question_of(std::filesystem::path file, const Case& item, Command comma
 
 std::string_view suffix_of(const Case& item) { return item.layout == "safetensors" ? ".safetensors" : ".tensors"; }
 
-void AskedAgain::examine(const Case& item, Step& step, RandomValues& random_values, const Ask& ask) {
+void AskedAgain::examine(const Case& item, Step& step, RandomValues& random_values, StagedFile* staged,
+                         const Ask& ask) {
   if (!step.service) return;
   std::vector<Asked> earlier;
   std::ranges::copy_if(asked_, std::back_inserter(earlier),
@@ -85,7 +85,7 @@ void AskedAgain::examine(const Case& item, Step& step, RandomValues& random_valu
     step.fails_afresh = is_failure(again.outcome);
   }
   if (*step.fails_afresh) return;
-  step.only_after = find_sequence(earlier, item, step, ask);
+  step.only_after = find_sequence(earlier, item, step, staged, ask);
   // What the last process was asked must not fail the cases that follow.
   adapter_.end_services();
   step.reason += fmt::format("; {}", describe(*step.only_after));
@@ -95,33 +95,43 @@ void AskedAgain::note(const Case& item, const Step& step) {
   if (step.service) asked_.push_back({&item, step.command, step.mode, *step.service});
 }
 
-Step AskedAgain::repeat(const Asked& asked, RandomValues& random_values) {
+Step AskedAgain::repeat(const Asked& asked, StagedFile* staged, RandomValues& random_values) {
   const Case& item = *asked.item;
   const Limits limits = limits_.over(item.limits);
   if (asked.command == Command::kEncode) {
     return run_encode_case(manifest_, item, adapter_, limits, std::nullopt, random_values);
   }
   const std::vector<std::byte> content = read_case_file(manifest_, item);
-  const StagedFile file(content, suffix_of(item));
-  Question question = question_of(file.path(), item, asked.command);
-  question.folder = file.folder();
+  std::optional<StagedFile> other;
+  if (staged == nullptr || staged->path().extension() != suffix_of(item)) {
+    staged = &other.emplace(content, suffix_of(item));
+  } else {
+    staged->put(content);
+  }
+  Question question = question_of(staged->path(), item, asked.command);
+  question.folder = staged->folder();
   return stage_.ask(asked.mode, std::move(question), content, adapter_, limits);
 }
 
 OnlyAfterEarlier AskedAgain::find_sequence(const std::vector<Asked>& earlier, const Case& item, const Step& step,
-                                           const Ask& ask) {
+                                           StagedFile* staged, const Ask& ask) {
+  const std::vector<std::byte> content = staged == nullptr ? std::vector<std::byte>() : read_case_file(manifest_, item);
+  const auto put_back = [&] {
+    if (staged != nullptr) staged->put(content);
+  };
   const BudgetTimer timer(budget_.search_left_ns);
   const auto fails_once_after = [&](const std::vector<std::size_t>& steps) {
     adapter_.end_services();
     RandomValues random_values;
     std::optional<std::uint64_t> service;
     for (const std::size_t i : steps) {
-      const Step repeated = repeat(earlier[i], random_values);
+      const Step repeated = repeat(earlier[i], staged, random_values);
       note(*earlier[i].item, repeated);
       // A process that is replaced on the way has forgotten what came before.
       if (!repeated.service || (service && service != repeated.service)) return false;
       service = repeated.service;
     }
+    put_back();
     const Step again = ask(random_values);
     note(item, again);
     return again.outcome == step.outcome && again.service == service;
@@ -132,6 +142,7 @@ OnlyAfterEarlier AskedAgain::find_sequence(const std::vector<Asked>& earlier, co
   };
   const ShortSequence found =
       find_short_sequence(earlier.size(), fails_after, std::chrono::nanoseconds(budget_.search_left_ns));
+  put_back();
   OnlyAfterEarlier only_after{.asked = earlier.size(), .questions = {}, .shortest = found.shortest, .repeat = {}};
   std::vector<Asked> sequence;
   for (const std::size_t i : found.steps) {

@@ -16,6 +16,7 @@
 #include "runner/encode_case.h"
 #include "runner/manifest.h"
 #include "runner/stage.h"
+#include "runner/staged_file.h"
 
 namespace tzmark::conformance {
 
@@ -44,8 +45,10 @@ class AskedAgain {
         secrets_are_public_(secrets_are_public) {}
 
   // Notes a question that this thread asked about a case, which has to outlive the object. Examines the step if it
-  // failed: fills fails_afresh and only_after, and completes the reason. Throws EnvironmentError as Adapter::ask does.
-  void examine(const Case& item, Step& step, RandomValues& random_values, const Ask& ask);
+  // failed: fills fails_afresh and only_after, and completes the reason. Earlier questions are asked about the file
+  // that is staged for this one, which has its content again afterwards: an adapter may remember a path, or an inode.
+  // Throws EnvironmentError as Adapter::ask does.
+  void examine(const Case& item, Step& step, RandomValues& random_values, StagedFile* staged, const Ask& ask);
 
  private:
   struct Asked {
@@ -56,8 +59,9 @@ class AskedAgain {
   };
 
   void note(const Case& item, const Step& step);
-  Step repeat(const Asked& asked, RandomValues& random_values);
-  OnlyAfterEarlier find_sequence(const std::vector<Asked>& earlier, const Case& item, const Step& step, const Ask& ask);
+  Step repeat(const Asked& asked, StagedFile* staged, RandomValues& random_values);
+  OnlyAfterEarlier find_sequence(const std::vector<Asked>& earlier, const Case& item, const Step& step,
+                                 StagedFile* staged, const Ask& ask);
   std::string repeat_command(const std::vector<Asked>& questions) const;
 
   const Manifest& manifest_;

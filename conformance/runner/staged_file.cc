@@ -49,6 +49,12 @@ StagedFile::StagedFile(std::span<const std::byte> content, std::string_view suff
   write_file(path_, model::text_of(content));
 }
 
+void StagedFile::put(std::span<const std::byte> content) {
+  if (overwrite_file(path_, model::text_of(content))) return;
+  ::unlink(path_.c_str());
+  write_file(path_, model::text_of(content));
+}
+
 StagedFile::~StagedFile() {
   if (folder_->holds_only(path_.filename())) spare = {std::move(folder_), std::move(path_)};
 }

@@ -27,6 +27,10 @@ class StagedFile {
   StagedFile(const StagedFile&) = delete;
   StagedFile& operator=(const StagedFile&) = delete;
 
+  // The file gets other content, under its name, with its inode unless an adapter changed that. Throws
+  // EnvironmentError if it cannot be written.
+  void put(std::span<const std::byte> content);
+
   const std::filesystem::path& path() const { return path_; }
   const std::filesystem::path& folder() const { return folder_->path(); }
 

@@ -60,12 +60,12 @@ struct FileQuestion {
   const std::optional<Json>& expected;
   std::span<const std::byte> content;
   fs::path file;
-  fs::path folder;  // of that file, if it is a copy
+  StagedFile* staged = nullptr;  // that file, if it is a copy
 };
 
 // Asks about a file in an input mode. Returns false if there is nothing more to ask about it.
 bool ask_in_mode(InputMode mode, const FileQuestion& about, Worker& worker, std::vector<Step>& steps) {
-  const auto& [item, judged, expected, content, name, folder] = about;
+  const auto& [item, judged, expected, content, name, staged] = about;
   const Adapter& adapter = worker.adapter;
   const Limits limits = worker.options.limits.over(item.limits);
   // If the first bytes are reason enough to reject, the rest never ends.
@@ -73,7 +73,7 @@ bool ask_in_mode(InputMode mode, const FileQuestion& about, Worker& worker, std:
   if (item.pipe_max_bytes) feed.taken_max_bytes = *item.pipe_max_bytes;
   for (const Command command : commands_in(mode, adapter.profile())) {
     Question question = question_of(name, item, command);
-    question.folder = folder;
+    if (staged != nullptr) question.folder = staged->folder();
     if (command == Command::kStream) question.feed = &feed;
     const auto ask = [&](RandomValues&) {
       Step asked = worker.stage.ask(mode, question, content, adapter, limits);
@@ -86,7 +86,7 @@ bool ask_in_mode(InputMode mode, const FileQuestion& about, Worker& worker, std:
       step.explanation = explain(judged, step, content, describe_read(content, item));
     }
     // A changed file is not what the question was about.
-    if (!changed) worker.asked_again.examine(item, step, worker.random_values, ask);
+    if (!changed) worker.asked_again.examine(item, step, worker.random_values, staged, ask);
     steps.push_back(std::move(step));
     // An answer about a changed file says nothing about the case.
     if (changed) return false;
@@ -127,7 +127,7 @@ std::optional<std::string> absence_from_all(const Case& item, const Profile& pro
 Step ask_to_encode(const Case& item, Worker& worker) {
   const Limits limits = worker.options.limits.over(item.limits);
   Step step = run_encode_case(worker.manifest, item, worker.adapter, limits, worker.options.kept, worker.random_values);
-  worker.asked_again.examine(item, step, worker.random_values, [&](RandomValues& random_values) {
+  worker.asked_again.examine(item, step, worker.random_values, nullptr, [&](RandomValues& random_values) {
     return run_encode_case(worker.manifest, item, worker.adapter, limits, std::nullopt, random_values);
   });
   return step;
@@ -163,8 +163,8 @@ CaseResult run_case(const Case& item, Worker& worker) {
       return;
     }
     const std::optional<Json> expected = expected_of(item);
-    const StagedFile file(content, suffix_of(item));
-    ask_about({item, judged, expected, content, file.path(), file.folder()}, worker, steps);
+    StagedFile file(content, suffix_of(item));
+    ask_about({item, judged, expected, content, file.path(), &file}, worker, steps);
   });
 }
 
@@ -292,7 +292,7 @@ CaseResult run_file_case(const Manifest& manifest, const Case& item, std::span<c
     results.push_back(judge_case_of(item, worker, [&](const Case& judged, std::vector<Step>& steps) {
       // The adapter may have changed it when it started.
       read_case_file(manifest, item);
-      ask_about({item, judged, expected, content, manifest.directory / item.path, {}}, worker, steps);
+      ask_about({item, judged, expected, content, manifest.directory / item.path}, worker, steps);
     }));
   });
   judge_ends_after_answers(adapter, results);

@@ -320,6 +320,13 @@ TEST(AskedAgain, NamesAllQuestionsThatAreNeeded) {
   EXPECT_THAT(needed(results.at("f").steps.at(0)), ElementsAre("verify b", "verify d"));
 }
 
+TEST(AskedAgain, RepeatsEarlierQuestionsUnderTheSamePath) {
+  const auto results = served_in_order({"b=remember-path", "e=wrong-about-a-path"});
+  EXPECT_EQ(results.at("e").outcome, Outcome::kWrongData);
+  EXPECT_THAT(needed(results.at("e").steps.at(0)), ElementsAre("verify b"));
+  EXPECT_EQ(results.at("f").outcome, Outcome::kPass);
+}
+
 TEST(AskedAgain, AFailureOfAFreshProcessIsNoMore) {
   const auto results = served_in_order({"a=wrong-data", "e=wrong-data"});
   for (const char* id : {"a", "e"}) {

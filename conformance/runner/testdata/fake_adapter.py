@@ -425,6 +425,23 @@ def wrong_after_two(question: Question) -> NoReturn:
     honest(question)
 
 
+# Of a process that serves: the paths that it must not forget.
+REMEMBERED_PATHS: set[Path] = set()
+
+
+def remember_path(question: Question) -> NoReturn:
+    """In serve, answers properly, and remembers the path."""
+    REMEMBERED_PATHS.add(question.file)
+    honest(question)
+
+
+def wrong_about_a_path(question: Question) -> NoReturn:
+    """In serve, answers wrongly about a file whose path is remembered."""
+    if question.file in REMEMBERED_PATHS:
+        wrong_data(question)
+    honest(question)
+
+
 def wrong_once(question: Question) -> NoReturn:
     """Answers wrongly the first time, and leaves a file in the corpus by which it knows."""
     mark = question.corpus / ".asked"
@@ -540,6 +557,8 @@ BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "leave-unreadable-file": leave_unreadable_file,
     "answer-twice": answer_twice,
     "remember": remember,
+    "remember-path": remember_path,
+    "wrong-about-a-path": wrong_about_a_path,
     "wrong-after-one": wrong_after_one,
     "wrong-after-two": wrong_after_two,
     "wrong-once": wrong_once,
