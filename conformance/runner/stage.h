@@ -30,7 +30,7 @@ struct InputModeOptions {
   std::filesystem::path tools;  // folder of the programs of conformance/input_modes
 };
 
-// The input modes of which each valid file is asked about in one, where a run names none: those that need no right which
+// The input modes of which each valid file is asked about in one, where a run names none: those that need no right that
 // a machine may refuse. Adapters that do not claim offset are not asked in it.
 std::vector<InputMode> sampled_modes(const InputModeOptions& options);
 
