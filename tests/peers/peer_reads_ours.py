@@ -122,7 +122,9 @@ class Tzmark:
 
     def _secret_file(self, secret: Secret) -> Path:
         path = self._scratch / f"{hashlib.sha256(secret.content).hexdigest()}.secret"
-        path.write_bytes(secret.content)
+        # Of a file with a passphrase, one line end at the end is not a part of it.
+        end = b"\n" if secret.name == "passphrase" else b""
+        path.write_bytes(secret.content + end)
         return path
 
     def _open_options(self, secret: Secret | None) -> list[str | Path]:
