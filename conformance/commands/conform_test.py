@@ -479,6 +479,25 @@ print(json.dumps({"verified": True}))
         run = self.run_on_corpus("--only", "*valid", "--only", "!in*")
         self.assertIn("\n1 passed, 0 failed", run.stdout)
 
+    def test_what_large_files_and_sampled_input_modes_take_is_said(self) -> None:
+        self.add_case("large", "valid")
+        self.manifest["cases"][-1]["features"] = ["large-file"]
+        self.save()
+        run = self.run_on_corpus()
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(
+            run.stdout,
+            "\nlarge files: 1 case, in [0-9.]+ s of all threads; --quick leaves them out\n",
+        )
+        # The large one is asked about as a plain file alone.
+        sampled = re.findall(
+            "also asked with input mode .*: ([0-9]+) valid", run.stdout
+        )
+        self.assertEqual([int(number) for number in sampled], [1])
+        run = self.run_on_corpus("--quick")
+        self.assertIn("\n6 passed, 0 failed", run.stdout)
+        self.assertNotIn("large files", run.stdout)
+
     def test_what_the_selection_does_not_know_is_wrong_usage(self) -> None:
         for words, message in (
             (("--only", "vald"), "no case matches 'vald'; did you mean 'valid'?"),

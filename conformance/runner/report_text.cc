@@ -8,6 +8,7 @@
 #include <span>
 
 #include "runner/report.h"
+#include "runner/selection.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -197,6 +198,20 @@ std::string sampled_lines(const SuiteRun& run) {
   return text;
 }
 
+// What the cases of large files took, for people who run the suite often.
+std::string large_line(const SuiteRun& run) {
+  std::size_t cases = 0;
+  std::chrono::nanoseconds elapsed{0};
+  for (const CaseResult& result : run.results) {
+    if (result.steps.empty() || !is_large(result.item)) continue;
+    ++cases;
+    for (const Step& step : result.steps) elapsed += step.process.elapsed;
+  }
+  if (cases == 0) return "";
+  return fmt::format("large files: {} case{}, in {:.1f} s of all threads; --quick leaves them out\n", cases,
+                     cases == 1 ? "" : "s", std::chrono::duration<double>(elapsed).count());
+}
+
 // The choices of readers that this run settled.
 std::string policy_line(const Policies& policies) {
   if (policies.in_force().empty()) return "";
@@ -304,7 +319,7 @@ std::string text_report(const SuiteRun& run) {
       fmt::format("{} {}: passed/run by feature and layout, +Ns for N skipped\n\n", profile.name, profile.version);
   text += matrix(run.results) + "\n";
   for (const std::string& section : {failures(run.results), policy_line(run.policies), remarks(run.results),
-                                     by_shape(run), sampled_lines(run), idle_line(*run.adapter)}) {
+                                     by_shape(run), sampled_lines(run) + large_line(run), idle_line(*run.adapter)}) {
     if (!section.empty()) text += section + "\n";
   }
   for (const std::string& problem : run.known_problems) text += fmt::format("known failures: {}\n", problem);

@@ -22,7 +22,7 @@ bool glob_matches(const std::string& pattern, const std::string& id) {
 
 bool is_selected(const Case& item, const Selection& selection) {
   const auto& [ids, layouts, rules, quick] = selection;
-  if (quick && std::ranges::find(item.features, kLargeFeature) != item.features.end()) return false;
+  if (quick && is_large(item)) return false;
   bool included = std::ranges::all_of(ids, excludes);
   for (const std::string& pattern : ids) {
     if (!glob_matches(pattern, item.id)) continue;
@@ -79,6 +79,8 @@ void check_rule(const Manifest& manifest, const std::string& rule) {
 }
 
 }  // namespace
+
+bool is_large(const Case& item) { return std::ranges::find(item.features, "large-file") != item.features.end(); }
 
 std::vector<Case> select_cases(const Manifest& manifest, const Selection& selection) {
   for (const std::string& pattern : selection.ids) check_pattern(manifest, pattern);

@@ -4,15 +4,14 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "runner/manifest.h"
 
 namespace tzmark::conformance {
 
-// Of cases whose files are larger than 64 KiB; they take most of the time of a run.
-inline constexpr std::string_view kLargeFeature = "large-file";
+// Whether its file is larger than 64 KiB. Few cases are, and they take a good part of the time of a run.
+bool is_large(const Case& item);
 
 // Empty lists mean all.
 struct Selection {
@@ -20,7 +19,7 @@ struct Selection {
   std::vector<std::string> ids;
   std::vector<std::string> layouts;  // the layout must be one of these
   std::vector<std::string> rules;    // the case must be about one of these
-  bool quick = false;                // no case with kLargeFeature
+  bool quick = false;                // no large case
 };
 
 // Throws UsageError, with the nearest name, for a pattern that matches no case, an unknown layout, and an unknown rule.

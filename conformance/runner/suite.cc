@@ -13,6 +13,7 @@
 #include "runner/encode_case.h"
 #include "runner/errors.h"
 #include "runner/explain.h"
+#include "runner/selection.h"
 #include "runner/staged_file.h"
 #include "runner/workers.h"
 
@@ -101,8 +102,7 @@ void ask_about(const FileQuestion& about, Worker& worker, std::vector<Step>& ste
   }
   // What fails already says enough, how the bytes of an invalid file arrive matters less, and large files take long.
   const bool passed = std::ranges::all_of(steps, [](const Step& step) { return step.outcome == Outcome::kPass; });
-  const bool is_large = std::ranges::find(about.item.features, kLargeFeature) != about.item.features.end();
-  if (required_verdict(about.judged) != Verdict::kValid || !passed || steps.empty() || is_large) return;
+  if (required_verdict(about.judged) != Verdict::kValid || !passed || steps.empty() || is_large(about.item)) return;
   const auto mode = sample(worker.sampled, worker.adapter.profile(), about.item.sha256);
   if (!mode) return;
   ask_in_mode(*mode, about, worker, steps);
