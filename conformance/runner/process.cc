@@ -79,15 +79,20 @@ std::uint64_t largest_below(pid_t pid, const char* name) {
 }
 
 bool forget_peak(pid_t pid) {
-  bool good = true;
-  // All threads have one peak, and the first may have ended.
-  for (const pid_t thread : threads_of(pid)) {
-    std::ofstream file(fmt::format("/proc/{}/task/{}/clear_refs", pid, thread));
-    file << "5" << std::flush;
-    good = good && file.good();
+  // Where all threads come and go, those that a list names may have ended before they are asked.
+  constexpr int kListsMax = 10;
+  for (int list = 0; list < kListsMax; ++list) {
+    for (const pid_t thread : threads_of(pid)) {
+      const std::string folder = fmt::format("/proc/{}/task/{}", pid, thread);
+      std::ofstream file(folder + "/clear_refs");
+      file << "5" << std::flush;
+      // All threads have one peak. One that has ended takes the request, and does nothing.
+      if (file.good() && status_bytes_in(folder, "VmRSS:") > 0) return true;
+    }
+    // A process that has ended has no peak any more.
+    if (status_bytes_of(pid, "VmRSS:") == 0) return true;
   }
-  // One that has ended has no peak any more.
-  return good || status_bytes_of(pid, "VmRSS:") == 0;
+  return false;
 }
 
 // Peaks count from here. Without this a process that was large once would seem so for ever.

@@ -605,6 +605,25 @@ TEST_F(ProcessTest, ServerMemoryIsSeenWithoutItsFirstThread) {
   EXPECT_EQ(server.exchange("300", {.rss_max_bytes = 200u << 20}).end, ProcessEnd::kMemoryBroken);
 }
 
+TEST_F(ProcessTest, ServerMemoryIsThatOfOneQuestionWhileThreadsComeAndGo) {
+  Server server({python_program(), "-Ic",
+                 "import sys, threading\n"
+                 "def churn():\n"
+                 "  while True:\n"
+                 "    t = threading.Thread(target=lambda: None)\n"
+                 "    t.start(); t.join()\n"
+                 "for i in range(6): threading.Thread(target=churn, daemon=True).start()\n"
+                 "for line in sys.stdin:\n"
+                 "  x = b'1' * (int(line) << 20)\n"
+                 "  del x\n"
+                 "  print('ok', flush=True)\n"},
+                kNotCancelled);
+  EXPECT_GT(server.exchange("200", {}).rss_peak_bytes, 200u << 20);
+  for (int turn = 0; turn < 50; ++turn) {
+    ASSERT_THAT(server.exchange("1", {}).rss_peak_bytes, Lt(150u << 20)) << "the peak was not forgotten";
+  }
+}
+
 TEST_F(ProcessTest, ServerDiskIsSeenInEachThread) {
   Server server({python_program(), "-Ic",
                  "def take(size):\n  global x\n  x = tempfile.TemporaryFile()\n  x.write(bytes(size))\n"
