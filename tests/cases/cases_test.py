@@ -201,7 +201,9 @@ print([saver.wait() for saver in savers])
         except NotHere as lack:
             self.skipTest(str(lack))
         self.assertNotIn("full", done.stderr)
-        self.assertIn("recommend", done.stdout.lower())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for task in ("load-warm", "save"):
+            self.assertRegex(done.stdout, f"(?m)^{task} ")
 
     def test_interrupted_bench_keeps_its_rounds(self) -> None:
         """Ctrl-C, once or twice: finished rounds are printed and written, and no file is left."""
