@@ -4,15 +4,18 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "codec/in_place_edit.h"
 #include "testing/files/corpus.h"
@@ -28,7 +31,10 @@ using test::error_of;
 using test::one;
 using test::read_whole;
 using test::write_whole;
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
 // A file in the middle of a change, and its journal.
@@ -336,19 +342,24 @@ class ReplacedDuringAnEditTest : public EditTest {
     const TensorSource& source_;
     const std::function<void()> replace_;
   };
-};
 
-// What is made of a file replaces it only if that would undo no change.
-TEST_F(ReplacedDuringAnEditTest, IsNotReplacedByWhatItWas) {
-  put(test::three_tensors());
-  const auto replace_by_copy = [&](const std::function<void()>& meanwhile) {
+  // Makes the file anew from itself; something else happens while it is read.
+  void replace_by_copy(const std::function<void()>& meanwhile, std::chrono::milliseconds elapsed_max = 200ms) {
     const Reader reader = Reader::open(name_);
     std::once_flag once;
     const ReplacingSource source(reader, [&] { std::call_once(once, meanwhile); });
     WriteOptions options;
     options.layout = Layout::kV5Segments;
+    options.names_wait = {elapsed_max, [this](const std::string& line) { told_.push_back(line); }};
     write_file(name_, writable_table(reader), source, options);
-  };
+  }
+
+  std::vector<std::string> told_;
+};
+
+// What is made of a file replaces it only if that would undo no change.
+TEST_F(ReplacedDuringAnEditTest, IsNotReplacedByWhatItWas) {
+  put(test::three_tensors());
   replace_by_copy([] {});
   EXPECT_EQ(error_of([&] { replace_by_copy([&] { append(one({"y"})); }); }), ErrorCode::kFileChanged);
   EXPECT_TRUE(reader().find(Path{"y"}));
@@ -360,6 +371,56 @@ TEST_F(ReplacedDuringAnEditTest, IsNotReplacedByWhatItWas) {
   EXPECT_TRUE(reader().find(Path{"y"}));
   EXPECT_EQ(error_of([&] { replace_by_copy([&] { fs::remove(name_); }); }), ErrorCode::kFileChanged);
   EXPECT_FALSE(fs::exists(name_));
+}
+
+// Anyone who may read the file can lock it.
+class LockedByAReaderTest : public ReplacedDuringAnEditTest {
+ protected:
+  void SetUp() override {
+    put(test::three_tensors());
+    reader_ = Descriptor(::open(name_.c_str(), O_RDONLY | O_CLOEXEC));
+  }
+  void lock(int operation) { ASSERT_EQ(::flock(reader_.get(), operation), 0); }
+
+  Descriptor reader_;
+};
+
+TEST_F(LockedByAReaderTest, IsReplacedWhileTheLockIsShared) {
+  replace_by_copy([&] { lock(LOCK_SH); });
+  EXPECT_THAT(told_, IsEmpty());
+  reader().verify();
+}
+
+TEST_F(LockedByAReaderTest, IsReplacedWhenTheLockEnds) {
+  lock(LOCK_EX);
+  std::thread end;
+  replace_by_copy(
+      [&] {
+        end = std::thread([&] {
+          std::this_thread::sleep_for(300ms);
+          reader_ = Descriptor();
+        });
+      },
+      60s);
+  end.join();
+  reader().verify();
+}
+
+TEST_F(LockedByAReaderTest, KeepsWhatWasWrittenWhenItDoesNotEnd) {
+  lock(LOCK_EX);
+  std::string message;
+  try {
+    replace_by_copy([] {});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kFileLocked);
+    message = error.message();
+  }
+  EXPECT_THAT(told_, ElementsAre(HasSubstr("waiting for another process that has locked ")));
+  std::vector<std::string> kept = directory_.entries();
+  std::erase(kept, fs::path(name_).filename());
+  ASSERT_THAT(kept, ElementsAre(HasSubstr(".tmp-")));
+  EXPECT_THAT(message, HasSubstr("stays as " + kept.front() + ": rename it to "));
+  Reader::open(directory_ / kept.front()).verify();
 }
 
 TEST_F(ReplacedDuringAnEditTest, SaysThatTheResultIsLost) {

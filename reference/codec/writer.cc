@@ -28,7 +28,7 @@ bool commit_pair(const std::shared_ptr<const Directory>& directory, const NamesW
   head.finish();
   const std::array finished = {&data, &head};
   const auto until_both_have_their_names = NamesLock::take_or_keep(directory, wait, finished);
-  const Descriptor until_it_is_replaced = replaced.lock_unchanged();
+  const Descriptor until_it_is_replaced = replaced.lock_unchanged(wait, finished);
   return change_names(directory, [&](NameChanges& changes) {
     changes.place(data);
     changes.sync();
@@ -113,7 +113,7 @@ WriteResult write_file(const std::string& file_name, const TensorTable& tensors,
   WriteResult result =
       write_tensors(output.file(), tensors, source, options, data_output ? &data_output->file() : nullptr);
   result.names_durable = data_output ? commit_pair(directory, options.names_wait, replaced, output, *data_output)
-                                     : replaced.commit(output);
+                                     : replaced.commit(output, options.names_wait);
   return result;
 }
 

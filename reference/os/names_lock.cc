@@ -5,22 +5,14 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <thread>
 #include <utility>
 
-#include "os/atomic_file.h"
+#include "os/lock_wait.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
 namespace {
-
-using namespace std::chrono_literals;
-
-constexpr auto kPause = 20ms;
-constexpr std::chrono::milliseconds kQuiet = 1s;  // most locks are held for less
 
 // NFS reports EBADF for what is not open for writing.
 bool cannot_lock(int error_number) {
@@ -37,24 +29,12 @@ bool cannot_lock(int error_number) {
 
 NamesLock::NamesLock(std::shared_ptr<const Directory> directory, const NamesWait& wait)
     : directory_(std::move(directory)) {
-  const auto begin = std::chrono::steady_clock::now();
-  bool is_told = !wait.notice;
-  while (!try_take()) {
-    const auto waited = std::chrono::steady_clock::now() - begin;
-    if (waited >= wait.elapsed_max) {
-      throw Error(ErrorCode::kFileLocked,
-                  fmt::format("another process is changing names in the directory; if none is, remove {}",
-                              directory_->path(kName)));
-    }
-    if (!is_told && waited >= std::min(kQuiet, wait.elapsed_max / 2)) {
-      is_told = true;
-      wait.notice(
-          fmt::format("waiting for another process that changes names in the directory: it holds {}; this process "
-                      "waits for up to {} s",
-                      directory_->path(kName), std::chrono::ceil<std::chrono::seconds>(wait.elapsed_max).count()));
-    }
-    std::this_thread::sleep_for(kPause);
-  }
+  const std::string path = directory_->path(kName);
+  wait_for_lock(
+      {.try_take = [this] { return try_take(); },
+       .awaited = fmt::format("another process that changes names in the directory: it holds {}", path),
+       .refusal = fmt::format("another process is changing names in the directory; if none is, remove {}", path)},
+      wait);
 }
 
 bool NamesLock::try_take() {
@@ -106,12 +86,7 @@ std::unique_ptr<NamesLock> NamesLock::take_or_keep(const std::shared_ptr<const D
   try {
     return std::make_unique<NamesLock>(directory, wait);
   } catch (const Error& error) {
-    for (AtomicFile* const file : finished) AtomicFileIn::state(*file).temporary->release();
-    throw Error(error.code(),
-                fmt::format("{}; the {} new files are complete and stay as NAME.tmp-XXXXXXXX, such as {}: rename them "
-                            "to NAME, this one last",
-                            error.message(), finished.size(), AtomicFileIn::state(*finished.back()).temporary->name()),
-                error.offset());
+    keep_finished(finished, error);
   }
 }
 

@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
+#include "os/lock_wait.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -35,14 +37,25 @@ ReplacedSource::ReplacedSource(std::shared_ptr<const Directory> directory, std::
   }
 }
 
-Descriptor ReplacedSource::lock_unchanged() const {
+Descriptor ReplacedSource::lock_unchanged(const NamesWait& wait, std::span<AtomicFile* const> finished) const {
   if (!name_) return Descriptor();
   Descriptor file = directory_->open_file(*name_, O_RDONLY, Links::kFollow);
   if (file.get() < 0 && errno != ENOENT) throw_errno(ErrorCode::kOpenFailed, "cannot open the file to be replaced");
-  // Without locks, the comparison remains.
-  if (file.get() >= 0 && !try_lock(file.get(), Lock::kAlone) && errno == EWOULDBLOCK) {
-    throw Error(ErrorCode::kFileLocked, "not replaced: another process is changing the file");
+  // A shared lock keeps others from changing the file as well, where one who only reads it has locked it.
+  const auto is_locked = [&] {
+    return try_lock(file.get(), Lock::kAlone) || errno != EWOULDBLOCK || try_lock(file.get(), Lock::kShared);
+  };
+  try {
+    if (file.get() >= 0) {
+      wait_for_lock({.try_take = is_locked,
+                     .awaited = fmt::format("another process that has locked {}", *name_),
+                     .refusal = "not replaced: another process is changing the file, or has locked it"},
+                    wait);
+    }
+  } catch (const Error& error) {
+    keep_finished(finished, error);
   }
+  // Where files cannot be locked, the comparison remains.
   if (file.get() < 0 || file_version(file.get()) != version_) {
     throw Error(ErrorCode::kFileChanged,
                 "not replaced: the file has changed since it was opened, and the change would be lost: run this again");
@@ -50,9 +63,10 @@ Descriptor ReplacedSource::lock_unchanged() const {
   return file;
 }
 
-bool ReplacedSource::commit(AtomicFile& file) const {
+bool ReplacedSource::commit(AtomicFile& file, const NamesWait& wait) const {
   file.finish();
-  const Descriptor until_it_is_replaced = lock_unchanged();
+  const std::array finished = {&file};
+  const Descriptor until_it_is_replaced = lock_unchanged(wait, finished);
   return file.commit();
 }
 

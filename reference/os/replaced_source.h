@@ -23,11 +23,12 @@ class ReplacedSource {
                  std::span<const FileVersion> source);
 
   // Locks the first file of the source, if it is replaced, as one that changes it in place does; the lock lasts as long
-  // as the result. Throws TZE-ENV-005 if the file has changed since it was opened, and TZE-ENV-008 if another process
-  // holds the lock: what was written to it meanwhile would be lost. REQUIRES: the new files are finished.
-  [[nodiscard]] Descriptor lock_unchanged() const;
+  // as the result. Anyone who may read the file can hold it, so this waits as long as `wait` says, and then throws
+  // TZE-ENV-008; the finished files, which are all of the new ones, keep their temporary names. Throws TZE-ENV-005 if
+  // the source has changed since it was opened: what was written to it meanwhile would be lost.
+  [[nodiscard]] Descriptor lock_unchanged(const NamesWait& wait, std::span<AtomicFile* const> finished) const;
   // Finishes a single file and gives it its name, while the source is locked. Returns whether the name is durable.
-  bool commit(AtomicFile& file) const;
+  bool commit(AtomicFile& file, const NamesWait& wait) const;
 
  private:
   const std::shared_ptr<const Directory> directory_;

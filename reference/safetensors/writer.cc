@@ -260,7 +260,7 @@ SafetensorsWriteResult write_one(const std::string& file_name, const TensorTable
   const std::string base(std::string_view(outputs.front()).substr(0, outputs.front().rfind(kSuffix)));
   AtomicFileIn output(directory, file_name, options.io_path, options.existing, {base + std::string(kShardIndexSuffix)});
   write_shard(output.file(), shard, tensors, source, options);
-  const bool is_durable = replaced.commit(output);
+  const bool is_durable = replaced.commit(output, options.names_wait);
   return {{file_name}, shard.file_bytes, is_durable};
 }
 
@@ -338,7 +338,7 @@ class ShardedOutput {
     for (const auto& shard : shards_) finished.push_back(shard.get());
     finished.push_back(index_.get());
     const auto until_all_have_their_names = NamesLock::take_or_keep(directory_, options_.names_wait, finished);
-    const Descriptor until_it_is_replaced = replaced_.lock_unchanged();
+    const Descriptor until_it_is_replaced = replaced_.lock_unchanged(options_.names_wait, finished);
     // Another process may have replaced the model since the constructor read its index.
     old_files_ = safetensors::files_of_index(*directory_, names_.index);
     const bool may_remove = safetensors::may_remove_files_of_index(*directory_, names_.index);

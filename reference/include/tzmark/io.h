@@ -203,7 +203,8 @@ class AtomicFile {
   std::unique_ptr<State> state_;
 };
 
-// How to wait for another process that changes names in a directory, where several files get their names together.
+// How to wait for another process that changes names in a directory, where several files get their names together, or
+// that has locked a file which is read and replaced.
 struct NamesWait {
   // After that, the new files keep their temporary names, and the call fails with TZE-ENV-008.
   std::chrono::milliseconds elapsed_max = std::chrono::minutes(1);

@@ -150,7 +150,8 @@ struct SafetensorsWriteOptions {
   std::size_t piece_bytes = 2 << 20;
   std::string io_path = "auto";
   AtomicFile::Existing existing = AtomicFile::Existing::kReplace;
-  NamesWait names_wait = {};  // of the sharded form, whose files get their names together
+  // Of the sharded form, whose files get their names together, and of a source that is replaced.
+  NamesWait names_wait = {};
   Durability durability = Durability::kIfPossible;
   Progress progress;  // bytes of tensor data
 };

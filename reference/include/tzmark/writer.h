@@ -36,7 +36,8 @@ struct WriteOptions {
   unsigned queue_depth = 0;           // transfers in flight, summed over all threads; 0 = the I/O path's default
   std::string io_path = "auto";
   AtomicFile::Existing existing = AtomicFile::Existing::kReplace;
-  NamesWait names_wait = {};  // of detached data, whose two files get their names together
+  // Of detached data, whose two files get their names together, and of a source that is replaced.
+  NamesWait names_wait = {};
   Durability durability = Durability::kIfPossible;
   Progress progress;
 };
