@@ -17,6 +17,13 @@ namespace {
 using model::corpus_cases;
 using model::CorpusCase;
 
+// Sanitizers make each file some ten times slower, and look for other things: there, only some of the files.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t kStride = 8;
+#else
+constexpr std::size_t kStride = 1;
+#endif
+
 // The rules for which a reader that verifies refuses the file.
 std::vector<std::string> refusals(const std::vector<std::byte>& file, const model::Secret& secret) {
   std::vector<std::string> rules;
@@ -26,18 +33,23 @@ std::vector<std::string> refusals(const std::vector<std::byte>& file, const mode
   return rules;
 }
 
-bool is_tensors(const CorpusCase& item) { return item.file.extension() == ".tensors"; }
+std::vector<CorpusCase> tensors_cases() {
+  std::vector<CorpusCase> cases = corpus_cases();
+  std::size_t index = 0;
+  std::erase_if(cases,
+                [&](const CorpusCase& item) { return item.file.extension() != ".tensors" || index++ % kStride != 0; });
+  return cases;
+}
 
 std::vector<CorpusCase> valid_cases() {
-  std::vector<CorpusCase> cases = corpus_cases();
-  std::erase_if(cases, [](const CorpusCase& item) { return item.verdict != "valid" || !is_tensors(item); });
+  std::vector<CorpusCase> cases = tensors_cases();
+  std::erase_if(cases, [](const CorpusCase& item) { return item.verdict != "valid"; });
   return cases;
 }
 
 TEST(Draft, GivesEveryFileBack) {
   std::size_t taken = 0;
-  for (const CorpusCase& item : corpus_cases()) {
-    if (!is_tensors(item)) continue;
+  for (const CorpusCase& item : tensors_cases()) {
     SCOPED_TRACE(item.id);
     const std::vector<std::byte> file = model::bytes_of(item.file);
     const std::optional<Draft> draft = take_apart(file, item.secret);
@@ -47,15 +59,15 @@ TEST(Draft, GivesEveryFileBack) {
     EXPECT_EQ(put_together(*draft), file);
     ++taken;
   }
-  EXPECT_GT(taken, 1000);
+  EXPECT_GT(taken, 1000 / kStride);
 }
 
 TEST(Draft, OfADamagedFileGivesItBackOrIsNone) {
   std::mt19937 random(7);
   std::size_t taken = 0;
-  for (const CorpusCase& item : corpus_cases()) {
+  for (const CorpusCase& item : tensors_cases()) {
     // A damaged key derivation may ask for a second and a GiB each time.
-    if (!is_tensors(item) || item.secret.passphrase) continue;
+    if (item.secret.passphrase) continue;
     std::vector<std::byte> file = model::bytes_of(item.file);
     if (file.size() < 65 || file.size() > 4096) continue;
     for (int round = 0; round < 10; ++round) {
@@ -67,7 +79,7 @@ TEST(Draft, OfADamagedFileGivesItBackOrIsNone) {
       ASSERT_EQ(put_together(*draft), file) << item.id << ", round " << round;
     }
   }
-  EXPECT_GT(taken, 5000);
+  EXPECT_GT(taken, 5000 / kStride);
 }
 
 TEST(Draft, OfAValidFileDeviatesInOffsetsOfNoDataAlone) {
@@ -99,7 +111,7 @@ TEST(Draft, StaysValidWithoutOneOfItsTensors) {
     EXPECT_THAT(refusals(put_together(*draft), item.secret), testing::IsEmpty());
     ++tried;
   }
-  EXPECT_GT(tried, 100);
+  EXPECT_GT(tried, 100 / kStride);
 }
 
 // Whether hashes and MACs cannot follow an edit: it leads to other data, to another layout or to another key.
@@ -133,11 +145,11 @@ TEST(ApplyEdits, MakesHashesAndMacsFollowEveryField) {
       ++consistent;
     }
   }
-  EXPECT_GT(consistent, 10000);
+  EXPECT_GT(consistent, 10000 / kStride);
 }
 
 TEST(ApplyEdits, KeepsWhatItIsTold) {
-  const std::vector<CorpusCase> cases = valid_cases();
+  const std::vector<CorpusCase> cases = corpus_cases();
   const auto plain =
       std::find_if(cases.begin(), cases.end(), [](const auto& c) { return c.id == "malformed-base-v1"; });
   ASSERT_NE(plain, cases.end());
