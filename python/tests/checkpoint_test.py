@@ -1221,4 +1221,4 @@ time.sleep(1)
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -148,8 +148,9 @@ class Plugin(unittest.TestCase):
         self.assertLess(len(self.verdicts()), 10)
 
     def test_a_run_in_which_nothing_ran_fails(self) -> None:
+        adapter = ("--tzmark-adapter", "adapter:Unable")
         for more in ((), ("-k", "index-kind-0"), ("--deselect", "tzmark::run")):
-            done = self.pytest("--tzmark-adapter", "adapter:Unable", *more)
+            done = self.pytest(*adapter, "--tzmark-options", "--only index-*", *more)
             self.assertEqual(done.returncode, 1, done.stdout)
             self.assertEqual(set(self.cases().values()), {"skipped"})
             self.assertEqual(self.verdicts()["run"], "failed")
@@ -206,6 +207,8 @@ class Plugin(unittest.TestCase):
         done = self.pytest(
             "--tzmark-adapter-command",
             shlex.join([sys.executable, str(template)]),
+            "--tzmark-options",
+            "--rule TZR-HDR-002",
             "-q",
         )
         self.assertEqual(done.returncode, 0, done.stdout)
@@ -268,4 +271,4 @@ if __name__ == "__main__":
         print("pytest is not installed: apt-get install python3-pytest")
         sys.exit(SKIPPED)
     del pytest
-    unittest.main()
+    unittest.main(verbosity=2)

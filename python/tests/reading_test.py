@@ -776,4 +776,4 @@ with tzmark.open(sys.argv[1]) as reader:
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)
