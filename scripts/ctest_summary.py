@@ -1,11 +1,14 @@
 """Summarizes JUnit results of ctest: failed tests with their output, skipped tests with the reason, and the counts.
 
+A program that passes may have skipped some of its own tests, for lack of root or of a mount: their reasons are printed.
+
 usage: ctest_summary.py RESULT.xml...
 
 The exit status is 1 if a test failed or if none passed. A missing result file counts as a failure: its run ended before
 any test started.
 """
 
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
@@ -64,6 +67,18 @@ def lines_that_matter(output: str) -> list[str]:
     return shown[:LINES_SHOWN] or lines[-LINES_SHOWN:]
 
 
+# What GoogleTest prints of a skipped test, and what unittest does if it is verbose.
+GOOGLETEST_SKIP = re.compile(r"^.*: Skipped\n(.+)$", re.MULTILINE)
+UNITTEST_SKIP = re.compile(r"""\.\.\. skipped (['"])(.+)\1$""", re.MULTILINE)
+
+
+def skips_within(output: str) -> list[str]:
+    """Returns the reasons for which a program skipped some of its tests, each with how many there are."""
+    reasons = Counter(GOOGLETEST_SKIP.findall(output))
+    reasons.update(reason for _, reason in UNITTEST_SKIP.findall(output))
+    return [f"{count} of its tests: {reason}" for reason, count in reasons.items()]
+
+
 def main(arguments: list[str]) -> int:
     """Prints the summary of all the files and returns the exit status."""
     results = [result for name in arguments for result in read_results(Path(name))]
@@ -77,6 +92,9 @@ def main(arguments: list[str]) -> int:
         elif result.outcome == "skipped":
             lines = result.output.strip().splitlines()
             print(f"skipped {result.name}: {lines[-1] if lines else 'no reason given'}")
+        else:
+            for reason in skips_within(result.output):
+                print(f"skipped in {result.name}: {reason}")
     counts = Counter(result.outcome for result in results)
     skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
     print(f"{counts['passed']} passed, {counts['failed']} failed{skipped}")

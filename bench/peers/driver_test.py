@@ -429,4 +429,4 @@ class Filled(driver_test.Played):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

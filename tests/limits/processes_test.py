@@ -162,4 +162,4 @@ def become_nobody() -> None:
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

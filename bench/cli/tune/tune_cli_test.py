@@ -426,4 +426,4 @@ class Mounts(TuneTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)
