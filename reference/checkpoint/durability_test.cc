@@ -61,6 +61,8 @@ std::vector<Scenario> scenarios() {
     all.push_back({"/new", options});
     options.retention.keep_latest = 0;
     all.push_back({"/new", options});
+    options.retention.keep_latest = 2;
+    all.push_back({"/new", options, true});
   }
   return all;
 }
