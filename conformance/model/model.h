@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -76,10 +77,24 @@ struct NumberField {
 // What a reader takes a number for.
 using Misreads = std::function<std::uint64_t(const NumberField&, std::uint64_t number)>;
 
+// What a key is derived from, besides the passphrase.
+struct KeyDerivation {
+  std::uint64_t opslimit = 0;
+  std::uint64_t memlimit = 0;
+  std::int32_t alg = 0;
+  std::string salt;
+
+  auto operator<=>(const KeyDerivation&) const = default;
+};
+
+// What of a derivation a reader keeps its key under, to derive it once.
+using KeepsKeyUnder = std::function<KeyDerivation(KeyDerivation)>;
+
 // What a reader does wrong.
 struct Mistakes {
   Ignores ignores;
-  Misreads misreads = nullptr;  // nothing: takes every number for what it is
+  Misreads misreads = nullptr;              // nothing: takes every number for what it is
+  KeepsKeyUnder keeps_key_under = nullptr;  // nothing: keeps it under all of the derivation
 };
 
 // Leaves out what the reader ignores, as if it had no such checks, and continues with numbers as the reader takes them.

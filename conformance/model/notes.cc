@@ -43,6 +43,10 @@ std::uint64_t Notes::number(std::string_view structure, std::string_view field, 
   return mistakes_->misreads ? mistakes_->misreads({layout_, structure, field, bytes.size()}, number) : number;
 }
 
+KeyDerivation Notes::key_kept_under(const KeyDerivation& derivation) const {
+  return mistakes_->keeps_key_under ? mistakes_->keeps_key_under(derivation) : derivation;
+}
+
 bool Notes::defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message) {
   return add({std::string(rule), offset, std::move(message), kind_of(rule)});
 }

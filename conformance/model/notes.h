@@ -20,6 +20,9 @@ class Notes {
   // What the reader takes a number for.
   std::uint64_t number(std::string_view structure, std::string_view field, Bytes bytes) const;
 
+  // What the reader keeps the key of a derivation under.
+  KeyDerivation key_kept_under(const KeyDerivation& derivation) const;
+
   // Its kind follows from the rule. Returns false if the reader ignores the defect.
   bool defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message);
 

@@ -115,7 +115,7 @@ std::optional<Opener::Key> Opener::derive(std::size_t tensor, const ParsedStruct
   const auto alg = static_cast<std::int32_t>(fields.find("alg")->number);
   const Value& salt = *fields.find("salt");
   const std::string_view salt_text = text_of(file_.subspan(salt.offset, salt.size));
-  const Derivation derivation(opslimit, memlimit, alg, salt_text);
+  const KeyDerivation derivation = notes_->key_kept_under({opslimit, memlimit, alg, std::string(salt_text)});
   if (const auto known = derived_.find(derivation); known != derived_.end()) return known->second;
   const bool capped = opslimit <= kOpslimitMax && memlimit <= kMemlimitMaxBytes;
   if (!capped || derived_.size() >= kDerivationsMax) {

@@ -5,7 +5,6 @@
 
 #include <map>
 #include <optional>
-#include <tuple>
 #include <vector>
 
 #include "model/reading.h"
@@ -48,8 +47,6 @@ class Opener {
   std::optional<Key> key_for(std::size_t tensor, const ParsedStructure& header);
 
  private:
-  using Derivation = std::tuple<std::uint64_t, std::uint64_t, std::int32_t, std::string>;
-
   std::optional<Key> derive(std::size_t tensor, const ParsedStructure& body);
   // Whether a derivation beyond the limits is cheap enough for a reader that ignores them; counts its cost if so.
   bool takes_work_beyond_limits(std::uint64_t opslimit, std::uint64_t memlimit);
@@ -58,7 +55,7 @@ class Opener {
   const Secret* secret_;
   const Reading* reading_;
   Notes* notes_;
-  std::map<Derivation, Key> derived_;
+  std::map<KeyDerivation, Key> derived_;
   std::uint64_t work_beyond_limits_ = 0;  // bytes times passes
 };
 
