@@ -36,11 +36,13 @@ Finding finding_of(const Trial& trial, const std::string& repeat) {
           trial.judgement.reason,    repeat};
 }
 
-// Minimizes the file of a finding while the failure stays the same; keeps it if the failure does not repeat.
+// Minimizes the file of a finding while the failure stays the same; keeps it if the failure does not repeat. A
+// specification stays as it is.
 void minimize(const Adapter& adapter, Command command, Finding& finding) {
   Case& item = finding.item;
   const mutation::FileSecret secret{item.key_hex, item.passphrase};
   const LimitOverrides limits{item.limits.elapsed_max, item.limits.memory_max_bytes};
+  if (command == Command::kEncode) return;
   const auto failure = mutation::find_failure(adapter, finding.bytes, secret, {command}, limits);
   if (!failure) return;
   const auto still_fails = [&](model::Bytes file) {
@@ -120,11 +122,13 @@ int run_mutate(const MutateArguments& arguments, const fs::path& prefix, const s
   const Adapter adapter = arguments.run.adapter.start(prefix, cancelled);
   warn_of_stale_exclusions(manifest, adapter.profile());
   const mutation::SeedLists seeds = mutation::load_seeds(manifest, cases);
+  const mutation::SpecificationSeeds specifications = mutation::load_specification_seeds(manifest, cases);
   MutationReport report{&adapter, {}, {}, {}, {}};
   report.options = {.seed = arguments.run.seed,
                     .mutations = arguments.count,
                     .stop_at_first = arguments.stop_at_first,
                     .policies = policies,
+                    .specifications = adapter.profile().has(Command::kEncode) ? &specifications : nullptr,
                     .suite = {.jobs = arguments.run.jobs, .limits = arguments.run.limits, .kept = {}}};
   report.options.suite.input = input;
   if (arguments.mutation) return run_one(arguments, adapter, seeds, report.options);

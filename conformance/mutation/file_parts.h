@@ -18,9 +18,10 @@ enum class FilePart {
   kCryptBlock,
   kData,
   kFile,  // as a whole: its end, its gaps, the terminator, and structures that are missing, double or in another order
-  kSecret,  // its key or passphrase
+  kSecret,         // its key or passphrase
+  kSpecification,  // what encode is asked to write
 };
-inline constexpr std::size_t kFilePartCount = 9;
+inline constexpr std::size_t kFilePartCount = 10;
 
 // The name in reports, such as "tensor header".
 std::string_view name_of(FilePart part);

@@ -26,8 +26,11 @@ bool may_be_read(Verdict verdict) {
 
 Json entry_of(const Finding& finding, const std::string& path) {
   const Case& item = finding.item;
-  Json entry = {
-      {"id", item.id}, {"path", path}, {"sha256", sha256_of(finding.bytes)}, {"size_bytes", finding.bytes.size()}};
+  const bool writes = item.operation == Operation::kEncode;
+  Json entry = {{"id", item.id},
+                {writes ? "spec" : "path", path},
+                {"sha256", sha256_of(finding.bytes)},
+                {"size_bytes", finding.bytes.size()}};
   entry.update(describe(item));
   entry["origin"] = item.origin;
   const auto seconds = static_cast<std::int64_t>(seconds_of(item.limits.elapsed_max));
@@ -52,7 +55,8 @@ Findings::Findings(const fs::path& directory)
     : manifest_({{"schema_version", 1},
                  {"archives", Json::array()},
                  {"open_choices", Json::object()},
-                 {"cases", Json::array()}}) {
+                 {"cases", Json::array()},
+                 {"encode_cases", Json::array()}}) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (!error && !fs::is_empty(directory, error) && !error) {
@@ -65,7 +69,8 @@ Findings::Findings(const fs::path& directory)
 }
 
 fs::path Findings::add(const Finding& finding) {
-  const std::string path = finding.item.id + ".tensors";
+  const bool writes = finding.item.operation == Operation::kEncode;
+  const std::string path = finding.item.id + (writes ? ".spec.json" : ".tensors");
   Json entry = entry_of(finding, path);
   write_output_file(directory_ / path, {reinterpret_cast<const char*>(finding.bytes.data()), finding.bytes.size()});
   if (finding.expected && may_be_read(finding.item.verdict)) {
@@ -74,7 +79,7 @@ fs::path Findings::add(const Finding& finding) {
     entry["expected_sha256"] = sha256_of(std::as_bytes(std::span(expected)));
     write_output_file(directory_ / (finding.item.id + ".json"), expected);
   }
-  manifest_["cases"].push_back(entry);
+  manifest_[writes ? "encode_cases" : "cases"].push_back(entry);
   write_output_file(directory_ / "manifest.json", dump_lines(manifest_));
   const Json described = {
       {"case", entry}, {"outcome", finding.outcome}, {"reason", finding.reason}, {"repeat", finding.repeat}};

@@ -15,8 +15,8 @@
 namespace tzmark::conformance::mutation {
 
 struct Finding {
-  Case item;  // path, sha256, size_bytes and expected are filled in
-  std::vector<std::byte> bytes;
+  Case item;                     // path, sha256, size_bytes and expected are filled in
+  std::vector<std::byte> bytes;  // of the file, or of the specification if it is an encode case
   std::optional<Json> expected;
   std::string outcome;  // as in reports
   std::string reason;

@@ -5,11 +5,14 @@
 
 #include "mutation/choices.h"
 #include "mutation/mutators.h"
+#include "mutation/neighbours.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
 
 constexpr int kAttemptsMax = 16;
+// How many mutated files are valid neighbours, or made of one.
+constexpr std::uint64_t kNeighboursOneIn = 3;
 // What any reader derives in a moment.
 constexpr std::uint64_t kCheapMemlimitBytes = 16 << 20;
 constexpr std::uint64_t kCheapWork = 4 * kCheapMemlimitBytes;  // bytes times passes
@@ -35,7 +38,7 @@ void change_secret(MutatedFile& mutated, Random& random) {
   std::string key = mutated.key_hex.value_or(std::string(64, '0'));
   key[random.below(key.size())] = random.pick({'1', '2', '7', 'f'});
   const bool encrypted = mutated.key_hex || mutated.passphrase;
-  const std::string passphrase = mutated.passphrase.value_or("") + random.pick({'x', ' ', '1'});
+  const std::string passphrase = mutated.passphrase.value_or("") + random.pick({'x', ' ', '1', '\n'});
   mutated.key_hex.reset();
   mutated.passphrase.reset();
   switch (random.below(encrypted ? 3 : 2)) {
@@ -50,6 +53,36 @@ void change_secret(MutatedFile& mutated, Random& random) {
     default:
       mutated.change = "opened without a key";
   }
+}
+
+// Fills what the mutated file has of a valid neighbour, and returns that as a seed.
+Seed as_seed(const Seed& seed, Neighbour&& neighbour, MutatedFile& mutated) {
+  Seed made{seed.item, {}, {}, std::move(neighbour.draft), {}};
+  made.bytes = put_together(*made.draft, &made.sites);
+  mutated.bytes = made.bytes;
+  mutated.part = neighbour.part;
+  mutated.consistent = true;
+  mutated.change = std::move(neighbour.text);
+  return made;
+}
+
+// Another change, of a seed or of a valid neighbour.
+void change(const Seed& seed, Random& random, MutatedFile& mutated) {
+  mutated.consistent = seed.draft && random.one_in(2);
+  FileChange made;
+  if (mutated.consistent) {
+    made = change_consistently(seed, random);
+  } else if (seed.description.fields.empty()) {
+    Seed described = seed;
+    described.description = model::describe(seed.bytes, {});
+    made = change_raw(described, random);
+  } else {
+    made = change_raw(seed, random);
+  }
+  mutated.bytes = std::move(made.bytes);
+  mutated.part = made.part;
+  if (!mutated.change.empty()) mutated.change += "; and ";
+  mutated.change += made.text;
 }
 
 }  // namespace
@@ -68,11 +101,12 @@ MutatedFile make_mutated_file(const SeedLists& seeds, std::uint64_t run_seed, st
       change_secret(mutated, random);
       return mutated;
     }
-    mutated.consistent = seed.draft && random.one_in(2);
-    FileChange change = mutated.consistent ? change_consistently(seed, random) : change_raw(seed, random);
-    mutated.bytes = std::move(change.bytes);
-    mutated.part = change.part;
-    mutated.change = std::move(change.text);
+    mutated.change.clear();
+    std::optional<Seed> neighbour;
+    if (seed.draft && random.one_in(kNeighboursOneIn)) {
+      neighbour = as_seed(seed, make_neighbour(seed, random), mutated);
+    }
+    if (!neighbour || random.one_in(2)) change(neighbour ? *neighbour : seed, random, mutated);
     if (mutated.bytes != seed.bytes && !is_costly(mutated)) break;
   }
   return mutated;

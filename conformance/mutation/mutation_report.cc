@@ -77,7 +77,7 @@ Json json_of(const MutationReport& report, const FailureGroup& group) {
           {"rule", or_null(group.rule)},
           {"part", name_of(group.part)},
           {"mutants", group.mutations},
-          {"base", trial.mutated.seed->item->id},
+          {"base", trial.base().id},
           {"mended", trial.mutated.consistent},
           {"change", one_line(trial.mutated.change, kLineMaxBytes)},
           {"verdict", name_of(item.verdict)},
@@ -94,8 +94,8 @@ std::string text_report(const MutationReport& report) {
   const MutationScore& score = report.score;
   const Profile& profile = report.adapter->profile();
   const PartScore all = score.all();
-  std::string text = fmt::format("{} {}: {} mutated files of seed {}, made of {} valid files\n\n", profile.name,
-                                 profile.version, score.mutations, report.options.seed, score.seed_files);
+  std::string text = fmt::format("{} {}: {} mutated files of seed {}, made of {} valid files and specifications\n\n",
+                                 profile.name, profile.version, score.mutations, report.options.seed, score.seed_files);
   text += table(score) + "\n";
   if (score.open_rules.broken > 0) {
     text += fmt::format("of {} files that break a rule which readers need not check, rejected: {}\n\n",

@@ -8,7 +8,9 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "runner/encode_case.h"
 #include "runner/explain.h"
+#include "runner/limits.h"
 #include "runner/sha256.h"
 #include "runner/stage.h"
 #include "runner/staged_file.h"
@@ -17,10 +19,12 @@
 namespace tzmark::conformance::mutation {
 namespace {
 
+constexpr std::uint64_t kSpecificationOneIn = 10;
+
 // A sentence for the manifest.
 std::string reason_of(const Trial& trial) {
   std::string text = fmt::format("A {} change of {}: {}", trial.mutated.consistent ? "consistent" : "raw",
-                                 trial.mutated.seed->item->id, one_line(trial.mutated.change, 200));
+                                 trial.base().id, one_line(trial.mutated.change, 200));
   const auto& defects = trial.assessment.description.defects;
   const auto broken = std::ranges::find_if(defects, model::refuses_verify);
   if (broken != defects.end()) text += fmt::format("; {}", one_line(broken->message, 200));
@@ -30,11 +34,15 @@ std::string reason_of(const Trial& trial) {
 
 void complete_case(const MutationOptions& options, Trial& trial) {
   Case& item = trial.assessment.item;
-  const Case& base = *trial.mutated.seed->item;
+  const Case& base = trial.base();
   item.id = mutation_id(options.seed, trial.number);
   item.origin = {{"base", base.id}, {"mutation", one_line(trial.mutated.change, 500)}};
   item.why = reason_of(trial);
-  item.limits = options.suite.limits.over(base.limits);
+  // A mutated file may be larger than its base.
+  Limits limits = trial.specification ? item.limits : limits_for_file(item.size_bytes, item.passphrase.has_value());
+  limits.elapsed_max = std::max(limits.elapsed_max, base.limits.elapsed_max);
+  limits.memory_max_bytes = std::max(limits.memory_max_bytes, base.limits.memory_max_bytes);
+  item.limits = options.suite.limits.over(limits);
   if (item.rules.empty()) item.rules = base.rules;
 }
 
@@ -44,19 +52,44 @@ bool has_to_be_refused(Verdict verdict) {
 
 // Every reader must reject an invalid file, whatever its profile says; but the profile must cover the original.
 std::optional<std::string> excuse_of(const Trial& trial, const Profile& profile) {
+  if (trial.specification) return excuse(trial.assessment.item, profile);
   if (auto reason = excuse(*trial.mutated.seed->item, profile)) return reason;
   const Verdict verdict = required_verdict(trial.assessment.item);
   const bool never_read = has_to_be_refused(verdict) && verdict != Verdict::kIntegrityFailure;
   return never_read ? std::nullopt : excuse(trial.assessment.item, profile);
 }
 
+// Mutation `number` of a run.
+Trial make_trial(const SeedLists& seeds, const MutationOptions& options, std::uint64_t number) {
+  Trial trial;
+  trial.number = number;
+  const bool has_specifications = options.specifications && !options.specifications->list.empty();
+  if (!has_specifications || number % kSpecificationOneIn != kSpecificationOneIn - 1) {
+    trial.mutated = make_mutated_file(seeds, options.seed, number);
+    return trial;
+  }
+  trial.specification = make_mutated_specification(*options.specifications, options.seed, number);
+  const Case& item = trial.specification->item;
+  const std::string text = trial.specification->specification.dump();
+  const auto bytes = std::as_bytes(std::span(text));
+  trial.mutated = {nullptr, {bytes.begin(), bytes.end()}, item.key_hex, item.passphrase, FilePart::kSpecification,
+                   true,    trial.specification->change};
+  return trial;
+}
+
 class Asker {
  public:
-  Asker(const Adapter& adapter, const MutationOptions& options)
-      : adapter_(&adapter), options_(&options), stage_(options.suite.input) {}
+  Asker(const Adapter& adapter, const MutationOptions& options, RandomValues& random_values)
+      : adapter_(&adapter), options_(&options), random_values_(&random_values), stage_(options.suite.input) {}
 
   void ask(Trial& trial) {
-    trial.assessment = assess(trial.mutated.bytes, trial.mutated.key_hex, trial.mutated.passphrase);
+    if (trial.specification) {
+      trial.assessment.item = trial.specification->item;
+      trial.assessment.item.size_bytes = trial.mutated.bytes.size();
+      trial.assessment.expected = trial.specification->expected;
+    } else {
+      trial.assessment = assess(trial.mutated.bytes, trial.mutated.key_hex, trial.mutated.passphrase);
+    }
     complete_case(*options_, trial);
     options_->policies.apply(trial.assessment.choices, trial.assessment.item);
     const Case& item = trial.assessment.item;
@@ -65,12 +98,20 @@ class Asker {
       trial.judgement.reason = *reason;
       return;
     }
-    ask_in_all_modes(trial);
+    trial.specification ? ask_to_write(trial) : ask_in_all_modes(trial);
     trial.judgement = judge_case(item, trial.steps);
     if (trial.steps.empty()) trial.judgement.reason = absence(options_->suite.input.modes.front());
   }
 
  private:
+  void ask_to_write(Trial& trial) {
+    const Case& item = trial.assessment.item;
+    Step step = run_encode_case(trial.specification->specification, item, trial.assessment.expected, *adapter_,
+                                item.limits, options_->suite.kept, *random_values_);
+    std::string().swap(step.process.stdout_text);
+    trial.steps.push_back(std::move(step));
+  }
+
   void ask_in_all_modes(Trial& trial) {
     const auto& bytes = trial.mutated.bytes;
     const StagedFile file(bytes, ".tensors");
@@ -98,6 +139,7 @@ class Asker {
 
   const Adapter* adapter_;
   const MutationOptions* options_;
+  RandomValues* random_values_;
   Stage stage_;
 };
 
@@ -148,9 +190,7 @@ class Run {
   std::optional<Trial> next() {
     const std::lock_guard lock(making_);
     while (!*cancelled_ && next_ < end_) {
-      Trial trial;
-      trial.number = next_++;
-      trial.mutated = make_mutated_file(*seeds_, options_->seed, trial.number);
+      Trial trial = make_trial(*seeds_, *options_, next_++);
       if (seen_.insert(identity(trial.mutated.bytes, trial.mutated.key_hex, trial.mutated.passphrase)).second) {
         return trial;
       }
@@ -161,7 +201,7 @@ class Run {
 
   void work() {
     try {
-      Asker asker(*adapter_, *options_);
+      Asker asker(*adapter_, *options_, random_values_);
       while (auto trial = next()) {
         asker.ask(*trial);
         // A process that the user stopped says nothing about the adapter.
@@ -210,6 +250,7 @@ class Run {
   MutationScore score() {
     MutationScore score;
     for (const auto& list : *seeds_) score.seed_files += list.size();
+    if (options_->specifications) score.seed_files += options_->specifications->list.size();
     std::vector<std::string> rules(rule_numbers_.size());
     for (const auto& [rule, number] : rule_numbers_) rules[number] = rule;
     // With stop_at_first, others were on their way when the first failed.
@@ -262,6 +303,8 @@ class Run {
   const std::atomic<bool>* cancelled_;
   const std::function<void(std::size_t)>* progress_;
 
+  RandomValues random_values_;
+
   std::mutex making_;  // guards what follows
   std::unordered_set<std::string> seen_;
   std::uint64_t next_ = 0;
@@ -297,10 +340,9 @@ std::string mutation_id(std::uint64_t seed, std::uint64_t number) { return fmt::
 
 Trial try_mutation(const SeedLists& seeds, const Adapter& adapter, const MutationOptions& options,
                    std::uint64_t number) {
-  Trial trial;
-  trial.number = number;
-  trial.mutated = make_mutated_file(seeds, options.seed, number);
-  Asker(adapter, options).ask(trial);
+  Trial trial = make_trial(seeds, options, number);
+  RandomValues random_values;
+  Asker(adapter, options, random_values).ask(trial);
   return trial;
 }
 

@@ -14,19 +14,23 @@
 
 #include "mutation/assess.h"
 #include "mutation/mutated_file.h"
+#include "mutation/mutated_specification.h"
 #include "runner/adapter.h"
 #include "runner/policy.h"
 #include "runner/suite.h"
 
 namespace tzmark::conformance::mutation {
 
-// One mutated file and its result.
+// One mutated file and its result, or one mutated specification and that of the file that was written.
 struct Trial {
   std::uint64_t number = 0;
-  MutatedFile mutated;
+  MutatedFile mutated;  // without a seed if there is a specification, whose change and part it has
+  std::optional<MutatedSpecification> specification;
   Assessment assessment;    // its case has an id, a reason and limits too
-  std::vector<Step> steps;  // decode and verify in each input mode, if the adapter has them
+  std::vector<Step> steps;  // decode and verify in each input mode, if the adapter has them, or encode
   CaseJudgement judgement;
+
+  const Case& base() const { return specification ? *specification->base : *mutated.seed->item; }
 };
 
 // Failures of one sort: the same command and input mode with the same outcome, the same rule and the same part.
@@ -59,7 +63,7 @@ struct RuleScore {
 };
 
 struct MutationScore {
-  std::size_t seed_files = 0;
+  std::size_t seed_files = 0;  // and specifications
   std::size_t mutations = 0;   // asked for
   std::size_t duplicates = 0;  // of these, the same file with the same key as an earlier one
   std::array<PartScore, kFilePartCount> parts{};
@@ -76,7 +80,8 @@ struct MutationOptions {
   std::uint64_t mutations = 0;
   bool stop_at_first = false;  // ends with the first mutated file that fails
   Policies policies = {};
-  SuiteOptions suite;  // jobs, limits and input modes
+  const SpecificationSeeds* specifications = nullptr;  // one in ten mutations is of these; null or empty: none
+  SuiteOptions suite;                                  // jobs, limits and input modes
 };
 
 // "mutated file-1-812"

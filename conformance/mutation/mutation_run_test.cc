@@ -54,7 +54,8 @@ TEST_F(MutationRunTest, FindsTheRuleThatIsLeftOut) {
   const MutationScore score = run(adapter, 1000, 2);
   ASSERT_FALSE(score.failures.empty());
   for (const FailureGroup& group : score.failures) {
-    EXPECT_EQ(group.rule, "TZR-REC-009");
+    // Without the rule, a file of data version 5 fits another layout.
+    EXPECT_THAT(group.rule, testing::AnyOf("TZR-REC-009", "TZR-HDR-007"));
     EXPECT_EQ(group.outcome, Outcome::kAcceptedInvalid);
   }
   EXPECT_LT(score.rules.at("TZR-REC-009").refused, score.rules.at("TZR-REC-009").broken);

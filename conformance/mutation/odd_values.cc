@@ -13,7 +13,15 @@ std::uint64_t mask_of(std::size_t size_bytes) {
 std::uint64_t any_number(std::uint64_t old, std::size_t size_bytes, const std::vector<std::uint64_t>& others,
                          Random& random) {
   const std::uint64_t bits = 8 * size_bytes;
-  switch (random.below(12)) {
+  switch (random.below(16)) {
+    case 12:
+    case 13:
+    case 14:
+    case 15: {
+      // Right in a type that is too narrow, and wrong above it.
+      const auto bit = random.pick<std::uint64_t>({7, 8, 15, 16, 31, 32, 53, 63});
+      return bit < bits ? old + (std::uint64_t{1} << bit) : old + (std::uint64_t{1} << (bits - 1));
+    }
     case 0:
       return old + 1;
     case 1:
@@ -198,7 +206,6 @@ std::string odd_dtype(const std::string& old, Random& random) {
 
 std::vector<std::uint64_t> odd_shape(const std::vector<std::uint64_t>& old, Random& random) {
   std::vector<std::uint64_t> shape = old;
-  constexpr std::uint64_t k32 = std::uint64_t{1} << 32;
   switch (random.below(13)) {
     case 0:
       std::ranges::reverse(shape);
@@ -260,6 +267,47 @@ std::string odd_bytes(std::string old, Random& random) {
       byte = random.pick<char>({0, 1, '\n', '\r', '"', '\\', 0x1e, 0x7f, -128, -64, -1});
   }
   return old;
+}
+
+std::string unusual_text(Random& random) {
+  static const std::vector<std::string> texts = {
+      "\xef\xbf\xbd", "\xf0\x9f\x98\x80", "<&>",   "\xe2\x80\xa8", "e\xcc\x81", "\xc3\xa9", "\x7f",
+      "\xef\xbb\xbf", "\xf4\x8f\xbf\xbf", "\"\\/", "\t\n",         "a.b"};
+  return random.pick(texts);
+}
+
+std::size_t unusual_name_bytes(Random& random) {
+  return random.pick<std::size_t>(
+      {126, 127, 128, 129, 254, 255, 256, 257, 511, 512, 1023, 1024, 4095, 4096, 4097, 32767, 32768, 65534, 65535});
+}
+
+std::uint64_t unusual_position(Random& random) {
+  return random.pick<std::uint64_t>({0,       9,     10,      127,         128,     255,       256, 32767,
+                                     32768,   65535, 65536,   k32 / 2 - 1, k32 / 2, k32 - 1,   k32, k32 + 1,
+                                     k53 - 1, k53,   k53 + 1, k63 - 1,     k63,     UINT64_MAX});
+}
+
+std::uint64_t unusual_length(Random& random) {
+  const std::uint64_t bits = random.one_in(48)  ? 18 + random.below(3)
+                             : random.one_in(6) ? 14 + random.below(4)
+                                                : 7 + random.below(7);
+  const auto count = random.pick<std::uint64_t>({1, 1, 1, 2, 3});
+  return (count << bits) + random.pick<std::uint64_t>({UINT64_MAX, 0, 1, 5});
+}
+
+std::uint64_t unusual_dim(std::uint64_t most, Random& random) {
+  return std::min(most, random.pick<std::uint64_t>({127,     128,       255,     256,         257,     32767,   32768,
+                                                    65535,   65536,     65537,   k32 / 2 - 1, k32 / 2, k32 - 1, k32,
+                                                    k32 + 1, k32 + 256, k53 - 1, k53,         k53 + 1, k63 / 2}));
+}
+
+std::uint16_t unusual_module_index(Random& random) {
+  return random.pick<std::uint16_t>({0, 1, 126, 127, 128, 255, 256, 32767, 32768, 65534, 65535});
+}
+
+std::size_t unusual_tensor_count(Random& random) {
+  if (!random.one_in(6)) return random.pick<std::size_t>({15, 16, 17, 31, 32});
+  return random.pick<std::size_t>({126, 127, 128, 254, 255, 256, 257});
 }
 
 std::string odd_flags(std::string old, Random& random) {

@@ -151,8 +151,13 @@ std::optional<std::string> RandomValues::take_salt(const std::string& salt, cons
 
 Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const Limits& limits,
                      const std::optional<fs::path>& kept, RandomValues& random) {
+  return run_encode_case(specification_of(manifest, item), item, expected_of(item), adapter, limits, kept, random);
+}
+
+Step run_encode_case(const Json& specification, const Case& item, const std::optional<Json>& expected,
+                     const Adapter& adapter, const Limits& limits, const std::optional<fs::path>& kept,
+                     RandomValues& random) {
   const ScratchFolder folder;
-  const Json specification = specification_of(manifest, item);
   const Question question = {.command = Command::kEncode,
                              .file = write_specification(specification, folder.path()),
                              .out = folder.path() / kOutName,
@@ -161,7 +166,6 @@ Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& 
                              .passphrase = item.passphrase,
                              .feed = nullptr};
   Step step = adapter.ask(question, limits);
-  const std::optional<Json> expected = expected_of(item);
   std::error_code none;
   const bool is_written = fs::symlink_status(question.out, none).type() != fs::file_type::not_found;
   std::optional<std::vector<std::byte>> content;

@@ -33,4 +33,9 @@ class RandomValues {
 Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& adapter, const Limits& limits,
                      const std::optional<std::filesystem::path>& kept, RandomValues& random);
 
+// The same with a specification that is not in the corpus. `item` says what is required: its verdict, secret and id.
+Step run_encode_case(const Json& specification, const Case& item, const std::optional<Json>& expected,
+                     const Adapter& adapter, const Limits& limits, const std::optional<std::filesystem::path>& kept,
+                     RandomValues& random);
+
 }  // namespace tzmark::conformance
