@@ -6,6 +6,7 @@
 
 #include "model/text.h"
 #include "mutation/choices.h"
+#include "mutation/file_parts.h"
 #include "mutation/mutators.h"
 #include "mutation/odd_values.h"
 
@@ -58,7 +59,7 @@ class ConsistentChange {
       if (part_of_site(site) == part && site.size > 0) candidates.push_back(&site);
     }
     if (candidates.empty()) return false;
-    const Site& site = *random_->pick(candidates);
+    const Site& site = *random_->pick_by_kind(candidates, [](const Site* each) { return without_digits(each->name); });
     const std::string old(model::text_of(model::Bytes(seed_->bytes).subspan(site.offset, site.size)));
     const std::string changed = other_bytes(site, old);
     const auto bytes = std::as_bytes(std::span(changed));
@@ -86,7 +87,13 @@ class ConsistentChange {
       std::string changed = old;
       const std::size_t place = dims ? random_->below(old.size() / size) * size : 0;
       const auto number = model::little_endian(std::as_bytes(std::span(old)).subspan(place, size));
-      const std::vector<std::uint64_t> others = {seed_->bytes.size(), draft_.tensors.size()};
+      // An offset of another tensor lets two of them overlap.
+      std::vector<std::uint64_t> others = numbers_like(site);
+      const bool is_offset = site.name.ends_with("_offset") && others.size() > 1;
+      if (is_offset && random_->one_in(2)) {
+        return little_endian_text(random_->pick(others), size);
+      }
+      others.insert(others.end(), {seed_->bytes.size(), draft_.tensors.size()});
       changed.replace(place, size, little_endian_text(odd_number(number, size, others, *random_), size));
       return changed;
     }
@@ -95,6 +102,16 @@ class ConsistentChange {
       if (changed.size() == old.size()) return changed;
     }
     return site.name == "feature flags" ? odd_flags(old, *random_) : odd_bytes(old, *random_);
+  }
+
+  // The numbers of the sites of this name.
+  std::vector<std::uint64_t> numbers_like(const Site& site) const {
+    std::vector<std::uint64_t> numbers;
+    for (const Site& other : seed_->sites) {
+      if (other.name != site.name || other.size != site.size) continue;
+      numbers.push_back(model::little_endian(model::Bytes(seed_->bytes).subspan(other.offset, other.size)));
+    }
+    return numbers;
   }
 
   // The copy in the tensor header of a field of the index.
@@ -264,7 +281,14 @@ class ConsistentChange {
       return;
     }
     DraftChunk& chunk = chunks[random_->below(chunks.size())];
-    switch (random_->below(9)) {
+    switch (random_->below(10)) {
+      case 9: {
+        DraftChunk more = chunk;
+        more.type = random_->pick<std::uint16_t>({0, 1, 2, 3, 4, 255});
+        text_ += fmt::format("it has one more crypt chunk, of type {}", more.type);
+        chunks.push_back(std::move(more));
+        break;
+      }
       case 0:
         text_ += fmt::format("its crypt chunk of type {} is taken out", chunk.type);
         chunks.erase(chunks.begin() + (&chunk - chunks.data()));
@@ -385,6 +409,8 @@ class ConsistentChange {
   void change_gaps() {
     const std::size_t count = random_->pick<std::size_t>({1, 7, 8, 9, 64, 4096});
     std::vector<std::byte> bytes(count, static_cast<std::byte>(random_->pick({0, 0, 1, 0xff})));
+    // A reader may look at the first of them alone.
+    if (random_->one_in(4)) bytes.back() ^= std::byte{1};
     std::vector<std::pair<std::string, Slice*>> gaps = {{"behind the entries", &draft_.index_rest},
                                                         {"behind the file", &draft_.tail}};
     if (draft_.layout->segments) {

@@ -22,6 +22,11 @@ FilePart part_of(std::string_view structure, std::string_view name) {
   return name == "data" ? FilePart::kData : FilePart::kFile;
 }
 
+std::string without_digits(std::string label) {
+  std::erase_if(label, [](char byte) { return byte >= '0' && byte <= '9'; });
+  return label;
+}
+
 FilePart part_of(const model::Field& field) { return part_of(field.structure, field.name); }
 
 }  // namespace tzmark::conformance::mutation

@@ -3,6 +3,7 @@
 // Thread-safety: pure functions and values.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "model/model.h"
@@ -30,5 +31,8 @@ FilePart part_of(const model::Field& field);
 
 // The same by the two names of a field: "tensor header 0, hash 1" and "hash type".
 FilePart part_of(std::string_view structure, std::string_view name);
+
+// A label without its numbers, so that the fields of all tensors, hashes and chunks have the same.
+std::string without_digits(std::string label);
 
 }  // namespace tzmark::conformance::mutation

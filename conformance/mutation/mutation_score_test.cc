@@ -1,7 +1,7 @@
 // How many of the wrong readers do mutated files find?
 //
-// TZMARK_MUTANTS=N asks about N mutated files, and TZMARK_MUTATION_SEED=N takes another seed. With 20,000, as many as a
-// user is advised to run, more must be found.
+// TZMARK_MUTANTS=N asks about N mutated files instead of 20,000, which a user is advised to run, and
+// TZMARK_MUTATION_SEED=N takes another seed.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,8 +19,7 @@
 namespace tzmark::conformance::mutation {
 namespace {
 
-constexpr std::uint64_t kMutants = 3000;
-constexpr std::uint64_t kAdvisedMutants = 20000;
+constexpr std::uint64_t kMutants = 20000;
 constexpr std::uint64_t kFirstSeed = 1;
 
 std::uint64_t number_in_environment(const char* name, std::uint64_t otherwise) {
@@ -86,6 +85,7 @@ std::map<std::string, Found> find(const std::vector<WrongReader>& readers, std::
 TEST(MutationScore, FindsMostWrongReaders) {
   const std::uint64_t mutants = number_in_environment("TZMARK_MUTANTS", kMutants);
   const std::uint64_t seed = number_in_environment("TZMARK_MUTATION_SEED", kFirstSeed);
+  const bool is_default = seed == kFirstSeed && mutants == kMutants;
   const std::vector<WrongReader> readers = wrong_readers();
   const auto found = find(readers, seed, mutants);
   std::map<std::string, std::pair<std::size_t, std::size_t>> kinds;
@@ -100,21 +100,19 @@ TEST(MutationScore, FindsMostWrongReaders) {
     fmt::print("{}: {}: {}\n", reader.kind, reader.name,
                at == found.end() ? fmt::format("not found in {}{}", mutants, reason)
                                  : fmt::format("mutated file {}, {:.90}", at->second.number, at->second.change));
-    // Chance decides about the rarest.
-    if (seed != kFirstSeed) continue;
-    if (!reader.out_of_reach.empty()) {
-      EXPECT_EQ(at, found.end()) << reader.name << " is found, and has a reason why not";
-    }
-    if (mutants >= kAdvisedMutants && reader.out_of_reach.empty()) {
+    if (!is_default) continue;
+    if (reader.out_of_reach.empty()) {
       EXPECT_NE(at, found.end()) << reader.name << " is not found, and there is no reason";
+    } else {
+      EXPECT_EQ(at, found.end()) << reader.name << " is found, and has a reason why not";
     }
   }
   for (const auto& [kind, counts] : kinds) fmt::print("{}: {} of {}\n", kind, counts.second, counts.first);
   fmt::print("{} of {} wrong readers in {} mutated files\n", readers.size() - survivors, readers.size(), mutants);
-  EXPECT_GE(readers.size(), 32u);
-  // Even a few files find three in four.
+  EXPECT_GE(readers.size(), 70u);
   if (mutants < kMutants) return;
-  EXPECT_GE(readers.size() - survivors, readers.size() * 3 / 4);
+  // With another seed, chance decides about the rarest.
+  EXPECT_GE(readers.size() - survivors, readers.size() * 9 / 10);
 }
 
 TEST(MutationScore, FindsNoRightReader) {

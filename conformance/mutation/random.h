@@ -3,8 +3,12 @@
 // Thread-safety: one object belongs to one thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace tzmark::conformance::mutation {
@@ -35,6 +39,15 @@ class Random {
   template <typename T>
   const T& pick(const std::vector<T>& values) {
     return values[below(values.size())];
+  }
+
+  // One of the kinds, and one of that kind, so that what is there once is as likely as what is there a hundred times.
+  // REQUIRES: there is one.
+  template <typename T, typename Kind>
+  const T& pick_by_kind(const std::vector<T>& values, Kind kind_of) {
+    std::map<std::string, std::vector<const T*>> kinds;
+    for (const T& value : values) kinds[kind_of(value)].push_back(&value);
+    return *pick(std::next(kinds.begin(), static_cast<std::ptrdiff_t>(below(kinds.size())))->second);
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/text.h"
+#include "mutation/file_parts.h"
 #include "mutation/mutators.h"
 #include "mutation/odd_values.h"
 
@@ -49,7 +50,8 @@ class RawChange {
       if (part_of(field) == part) candidates.push_back(&field);
     }
     if (candidates.empty()) return std::nullopt;
-    Field field = *random_->pick(candidates);
+    Field field = *random_->pick_by_kind(
+        candidates, [](const Field* each) { return without_digits(each->structure + ": " + each->name); });
     if (field.numbers > 0) {
       field.size /= field.numbers;
       const std::uint64_t number = random_->below(field.numbers);
