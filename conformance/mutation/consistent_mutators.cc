@@ -281,7 +281,11 @@ class ConsistentChange {
       return;
     }
     DraftChunk& chunk = chunks[random_->below(chunks.size())];
-    switch (random_->below(10)) {
+    switch (random_->below(11)) {
+      case 10:
+        chunk.alg = static_cast<std::uint32_t>(odd_number(chunk.alg, 4, {}, *random_));
+        text_ += fmt::format("its alg is {}", chunk.alg);
+        break;
       case 9: {
         DraftChunk more = chunk;
         more.type = random_->pick<std::uint16_t>({0, 1, 2, 3, 4, 255});
@@ -407,10 +411,10 @@ class ConsistentChange {
 
   // Adds bytes where they are forbidden or optional.
   void change_gaps() {
-    const std::size_t count = random_->pick<std::size_t>({1, 7, 8, 9, 64, 4096});
+    const std::size_t count = random_->pick<std::size_t>({1, 7, 8, 9, 64, 1024, 4096});
     std::vector<std::byte> bytes(count, static_cast<std::byte>(random_->pick({0, 0, 1, 0xff})));
     // A reader may look at the first of them alone.
-    if (random_->one_in(4)) bytes.back() ^= std::byte{1};
+    if (random_->one_in(2)) bytes.back() ^= std::byte{1};
     std::vector<std::pair<std::string, Slice*>> gaps = {{"behind the entries", &draft_.index_rest},
                                                         {"behind the file", &draft_.tail}};
     if (draft_.layout->segments) {
@@ -418,7 +422,10 @@ class ConsistentChange {
       gaps.emplace_back("behind the index", &draft_.index_gap);
       gaps.emplace_back("before the data", &draft_.data_gap);
     }
+    // Most gaps are those of tensors.
+    const bool among_tensors = random_->one_in(2);
     for (DraftTensor& tensor : draft_.tensors) {
+      if (!among_tensors) break;
       if (tensor.header_place) gaps.emplace_back("before a header", &tensor.header_place->gap);
       if (tensor.data_place) gaps.emplace_back("before data", &tensor.data_place->gap);
     }

@@ -288,7 +288,7 @@ std::uint64_t unusual_position(Random& random) {
 }
 
 std::uint64_t unusual_length(Random& random) {
-  const std::uint64_t bits = random.one_in(48)  ? 18 + random.below(3)
+  const std::uint64_t bits = random.one_in(32)  ? random.pick<std::uint64_t>({18, 19, 20, 20})
                              : random.one_in(6) ? 14 + random.below(4)
                                                 : 7 + random.below(7);
   const auto count = random.pick<std::uint64_t>({1, 1, 1, 2, 3});
