@@ -1,9 +1,9 @@
-"""Cases for readers and writers that move data through buffers: lengths just beside the multiples of a buffer's size.
+"""Cases for readers and writers that move data through buffers: lengths of a buffer's size and just beside it.
 
-For each size of 4 KiB to 4 MiB there are data of one byte less, one more and five more, plain and encrypted, to be read
-and to be written. Encrypted data has a last message of one byte, too. buffers_test.py lists what there has to be. Most
-of the files are too large for a repository: they are made when the corpus is built, of a pattern that is easy to
-compress even where it is encrypted.
+For each size of 4 KiB to 4 MiB there are data of that size, one byte less, one more and five more, plain and encrypted,
+to be read and to be written. Encrypted data has a last message of one byte, too. buffers_test.py lists what there has
+to be. Most of the files are too large for a repository: they are made when the corpus is built, of a pattern that is
+easy to compress even where it is encrypted.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def large_cases() -> Iterator[Case]:
 def lengths(bits: int) -> list[int]:
     """The lengths that are tried with a buffer of so many bits."""
     size = 1 << bits
-    return [size + more for more in LONG_MORE.get(bits, (-1, 1, 5))]
+    return [size + more for more in LONG_MORE.get(bits, (-1, 0, 1, 5))]
 
 
 def of_pattern(size: int) -> Tensor:

@@ -18,7 +18,7 @@ from encode_case import EncodeCase
 BUFFER_BITS = range(12, 23)
 CHUNK_BYTES = (1024, 4096, 1 << 16, 1 << 18, 1 << 20, 2 << 20)
 # Of buffers of a million bytes and more one of these has to do.
-MORE = (-1, 1, 5)
+MORE = (-1, 0, 1, 5)
 FEWER_BITS = 20
 
 
