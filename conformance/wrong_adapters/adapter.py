@@ -56,7 +56,7 @@ def answer_once(
         if option in PART_OPTIONS:
             request[PART_OPTIONS[option]] = int(value)
             continue
-        with open(value, encoding="utf-8") as secret:
+        with open(value, encoding="utf-8", newline="") as secret:
             request[KEY_OPTIONS[option]] = secret.read()
     given = answer(wrong, reference, request)
     print(json.dumps(given.get("capabilities") or given.get("decoded") or given))

@@ -69,7 +69,7 @@ def main(command: str, *arguments: str) -> int:
         return 0
     request = {"command": command, **dict(zip(["file"], arguments))}
     for option, path in zip(arguments[1::2], arguments[2::2]):
-        with open(path, encoding="utf-8") as stream:
+        with open(path, encoding="utf-8", newline="") as stream:
             request[KEY_OPTIONS[option]] = stream.read()
     given = answer(request)
     print(json.dumps(given.get("capabilities") or given.get("decoded") or given))
