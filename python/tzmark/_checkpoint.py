@@ -226,9 +226,9 @@ class Checkpointer:
         """Copies the tensors, starts the write and returns; the tensors may change then. Returns how long it took.
 
         state_dict: mappings, lists and tuples of tensors (torch, of any device; numpy; DLPack), numbers, strings and
-        None, nested up to 100 levels deep: ``{"model": model.state_dict(), "optimizer": optimizer.state_dict()}``. What is under
-        "optimizer" goes to its own file. Waits for the write before. If that has failed, its error is raised here, and
-        this checkpoint is written nevertheless. All ranks pass the same step.
+        None, nested up to 100 levels deep: ``{"model": model.state_dict(), "optimizer": optimizer.state_dict()}``.
+        What is under "optimizer" goes to its own file. Waits for the write before. If that has failed, its error is
+        raised here, and this checkpoint is written nevertheless. All ranks pass the same step.
 
         Raises TypeError for a value that cannot be saved, with its place; UsageError, EnvironmentFailure, FormatError.
         """
