@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "os/attributes.h"
 #include "os/lock_wait.h"
 #include "tzmark/error.h"
 
