@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <system_error>
 #include <vector>
 
@@ -134,6 +136,23 @@ void keep(const Json& specification, const std::optional<std::vector<std::byte>>
   if (error) throw EnvironmentError(fmt::format("{}: cannot be removed: {}", kept.string(), error.message()));
 }
 
+// The SHA-256 of each file in a folder.
+std::map<fs::path, std::string> digests_in(const fs::path& folder) {
+  std::map<fs::path, std::string> digests;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    digests[entry.path()] = sha256_of_file(entry.path());
+  }
+  return digests;
+}
+
+bool hold(const std::map<fs::path, std::string>& digests) {
+  return std::ranges::all_of(digests, [](const auto& file) {
+    const auto& [path, digest] = file;
+    std::error_code none;
+    return fs::symlink_status(path, none).type() == fs::file_type::regular && sha256_of_file(path) == digest;
+  });
+}
+
 }  // namespace
 
 std::optional<std::string> RandomValues::take_nonce(const std::string& key_hex, const std::string& nonce,
@@ -165,7 +184,9 @@ Step run_encode_case(const Json& specification, const Case& item, const std::opt
                              .key_hex = item.key_hex,
                              .passphrase = item.passphrase,
                              .feed = nullptr};
+  const std::map<fs::path, std::string> given = digests_in(folder.path());
   Step step = adapter.ask(question, limits);
+  step.changed_file = !hold(given);
   std::error_code none;
   const bool is_written = fs::symlink_status(question.out, none).type() != fs::file_type::not_found;
   std::optional<std::vector<std::byte>> content;

@@ -123,6 +123,13 @@ std::string what_is_left(const model::Description& written) {
 // Of "v5-segments", "v5".
 std::string_view data_version_of(std::string_view layout) { return layout.substr(0, layout.find('-')); }
 
+// A failure above these is worse, or says as much.
+void blame_change(const char* of_what, Step& step) {
+  if (!step.changed_file || step.outcome < Outcome::kAcceptedInvalid) return;
+  step.outcome = Outcome::kWrongData;
+  step.reason = fmt::format("changed or removed {}", of_what);
+}
+
 }  // namespace
 
 std::string_view name_of(Outcome outcome) {
@@ -162,11 +169,7 @@ void judge_step(const Case& item, const std::optional<Json>& expected, const Pro
     step.outcome = Outcome::kSkipped;
     step.reason = step.untried;
   }
-  // A failure above these is worse, or says as much.
-  if (step.changed_file && step.outcome >= Outcome::kAcceptedInvalid) {
-    step.outcome = Outcome::kWrongData;
-    step.reason = "changed or removed the file";
-  }
+  blame_change("the file", step);
   step.reason = one_line(step.reason, kReasonMaxBytes);
 }
 
@@ -208,6 +211,7 @@ void judge_encode_step(const Case& item, const std::optional<Json>& expected, co
     step.reason = fmt::format("{}, and left a file {}", right ? "rejected" : step.reason, what_is_left(*written));
     if (right) step.outcome = Outcome::kWrongData;
   }
+  blame_change("the specification or its data", step);
   step.reason = one_line(step.reason, kReasonMaxBytes);
 }
 

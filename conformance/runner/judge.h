@@ -86,7 +86,7 @@ struct Step {
   std::optional<bool> fails_afresh;            // of failures: whether a fresh process shows it, if one was asked
   std::optional<OnlyAfterEarlier> only_after;  // of failures that a fresh process does not show
   bool cites_other_rule = false;               // rejected correctly, but for a rule that is not one of the case's
-  bool changed_file = false;                   // or removed it
+  bool changed_file = false;                   // or removed it; of a writer, the specification or its data
 };
 
 // Fills the judgement of a step whose command, process and answer are set, and whether it changed its file.

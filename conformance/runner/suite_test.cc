@@ -567,6 +567,18 @@ TEST(Suite, AChangedFileIsAFailure) {
   }
 }
 
+TEST(Suite, AChangedSpecificationIsAFailure) {
+  for (const char* const behaviour : {"remove-file", "change-file", "change-data", "honest"}) {
+    TestCorpus corpus;
+    corpus.write("right.tensors", worked_example());
+    corpus.add_encode("one", "valid", Json(corpus.directory() / "right.tensors"));
+    const auto results = run(corpus, {"--profile", kServes, "--case", std::string("one=") + behaviour});
+    const bool is_honest = behaviour == std::string_view("honest");
+    EXPECT_EQ(results.at("one").outcome, is_honest ? Outcome::kPass : Outcome::kWrongData) << behaviour;
+    EXPECT_EQ(results.at("one").reason, is_honest ? "" : "encode: changed or removed the specification or its data");
+  }
+}
+
 // Sets TMPDIR while it exists.
 class TemporaryPlace {
  public:

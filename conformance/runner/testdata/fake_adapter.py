@@ -379,6 +379,13 @@ def remove_file(question: Question) -> NoReturn:
     honest(question)
 
 
+def change_data(question: Question) -> NoReturn:
+    """Writes, and changes the data that the specification names."""
+    for path in question.file.parent.glob("*.bin"):
+        path.write_bytes(b"x" + path.read_bytes()[1:])
+    honest(question)
+
+
 def change_file(question: Question) -> NoReturn:
     """Answers about a file to which it has added a byte."""
     with question.file.open("ab") as file:
@@ -548,6 +555,7 @@ BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "answer-and-end": answer_and_end,
     "die-at-the-end": die_at_the_end,
     "remove-file": remove_file,
+    "change-data": change_data,
     "change-file": change_file,
     "change-mapped-file": change_mapped_file,
     "fill-folder-of-file": fill_folder_of_file,
