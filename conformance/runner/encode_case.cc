@@ -15,6 +15,7 @@
 #include "runner/scratch_folder.h"
 #include "runner/sha256.h"
 #include "runner/specification.h"
+#include "runner/staged_file.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -136,21 +137,13 @@ void keep(const Json& specification, const std::optional<std::vector<std::byte>>
   if (error) throw EnvironmentError(fmt::format("{}: cannot be removed: {}", kept.string(), error.message()));
 }
 
-// The SHA-256 of each file in a folder.
-std::map<fs::path, std::string> digests_in(const fs::path& folder) {
-  std::map<fs::path, std::string> digests;
+// The files in a folder, and what is in them.
+std::map<fs::path, std::vector<std::byte>> contents_in(const fs::path& folder) {
+  std::map<fs::path, std::vector<std::byte>> contents;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    digests[entry.path()] = sha256_of_file(entry.path());
+    contents[entry.path()] = read_file(entry.path());
   }
-  return digests;
-}
-
-bool hold(const std::map<fs::path, std::string>& digests) {
-  return std::ranges::all_of(digests, [](const auto& file) {
-    const auto& [path, digest] = file;
-    std::error_code none;
-    return fs::symlink_status(path, none).type() == fs::file_type::regular && sha256_of_file(path) == digest;
-  });
+  return contents;
 }
 
 }  // namespace
@@ -184,9 +177,10 @@ Step run_encode_case(const Json& specification, const Case& item, const std::opt
                              .key_hex = item.key_hex,
                              .passphrase = item.passphrase,
                              .feed = nullptr};
-  const std::map<fs::path, std::string> given = digests_in(folder.path());
+  const auto given = contents_in(folder.path());
   Step step = adapter.ask(question, limits);
-  step.changed_file = !hold(given);
+  // It may have left anything under these names.
+  step.changed_file = !std::ranges::all_of(given, [](const auto& file) { return holds(file.first, file.second); });
   std::error_code none;
   const bool is_written = fs::symlink_status(question.out, none).type() != fs::file_type::not_found;
   std::optional<std::vector<std::byte>> content;

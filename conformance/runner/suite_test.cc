@@ -568,7 +568,7 @@ TEST(Suite, AChangedFileIsAFailure) {
 }
 
 TEST(Suite, AChangedSpecificationIsAFailure) {
-  for (const char* const behaviour : {"remove-file", "change-file", "change-data", "honest"}) {
+  for (const char* const behaviour : {"remove-file", "change-file", "change-data", "replace-data", "honest"}) {
     TestCorpus corpus;
     corpus.write("right.tensors", worked_example());
     corpus.add_encode("one", "valid", Json(corpus.directory() / "right.tensors"));

@@ -386,6 +386,14 @@ def change_data(question: Question) -> NoReturn:
     honest(question)
 
 
+def replace_data(question: Question) -> NoReturn:
+    """Writes, and puts a FIFO, from which nothing can be read, in the place of the data."""
+    for path in question.file.parent.glob("*.bin"):
+        path.unlink()
+        os.mkfifo(path)
+    honest(question)
+
+
 def change_file(question: Question) -> NoReturn:
     """Answers about a file to which it has added a byte."""
     with question.file.open("ab") as file:
@@ -556,6 +564,7 @@ BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "die-at-the-end": die_at_the_end,
     "remove-file": remove_file,
     "change-data": change_data,
+    "replace-data": replace_data,
     "change-file": change_file,
     "change-mapped-file": change_mapped_file,
     "fill-folder-of-file": fill_folder_of_file,
