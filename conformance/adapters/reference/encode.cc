@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -68,6 +69,13 @@ Kind parse_kind(const std::string& name) {
   throw Error(ErrorCode::kUsage, fmt::format("unknown kind '{}'", name));
 }
 
+std::uint16_t parse_module_index(const Json& number) {
+  if (!number.is_number_unsigned() || number.get<std::uint64_t>() > std::numeric_limits<std::uint16_t>::max()) {
+    throw Error(ErrorCode::kUsage, fmt::format("the module index {} does not fit in two bytes", number.dump()));
+  }
+  return number.get<std::uint16_t>();
+}
+
 struct SpecifiedContent {
   TensorTable table;
   DataFiles files;
@@ -86,16 +94,11 @@ void add_tensor(SpecifiedContent& content, const Json& tensor) {
     throw Error(ErrorCode::kIndexDataLength, fmt::format("{} bytes of data for a shape of {}", length, *nominal));
   }
   content.table.add(parse_path(tensor.at("path")), parse_kind(tensor.at("kind").get<std::string>()), dtype, shape, meta,
-                    tensor.at("module_index").get<std::uint16_t>());
+                    parse_module_index(tensor.at("module_index")));
   content.data.push_back(data.is_null() ? ConstBuffer() : content.files.range(data));
 }
 
-}  // namespace
-
-void encode(const std::string& specification_file, const std::string& out, std::optional<KeySource> key) {
-  std::ifstream file(specification_file);
-  if (!file) throw Error(ErrorCode::kOpenFailed, specification_file);
-  const Json specification = Json::parse(file);
+void write(const Json& specification, const std::string& out, std::optional<KeySource> key) {
   const bool omit_non_persistent = specification.contains("non_persistent_buffers");
   SpecifiedContent content;
   for (const Json& tensor : specification.at("tensors")) {
@@ -109,6 +112,18 @@ void encode(const std::string& specification_file, const std::string& out, std::
   }
   if (key) options.encrypt = EncryptOptions{std::move(*key), kDefaultChunkBytes, kOpslimit, kMemlimitBytes};
   write_file(out, content.table, MemorySource(std::move(content.data)), options);
+}
+
+}  // namespace
+
+void encode(const std::string& specification_file, const std::string& out, std::optional<KeySource> key) {
+  std::ifstream file(specification_file);
+  if (!file) throw Error(ErrorCode::kOpenFailed, specification_file);
+  try {
+    write(Json::parse(file), out, std::move(key));
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::kUsage, fmt::format("no specification of a file: {}", error.what()));
+  }
 }
 
 }  // namespace tzmark::adapter

@@ -9,8 +9,8 @@
 
 namespace tzmark::adapter {
 
-// Encrypts if there is a key. Throws tzmark::Error, of class usage where no file can hold the specification or no
-// writer may write it; std::runtime_error if the specification is not one.
+// Encrypts if there is a key. Throws tzmark::Error, of class usage where the specification is none, no file can hold it
+// or no writer may write it.
 void encode(const std::string& specification_file, const std::string& out, std::optional<KeySource> key);
 
 }  // namespace tzmark::adapter
