@@ -489,11 +489,11 @@ print(json.dumps({"verified": True}))
             run.stdout,
             "\nlarge files: 1 case, in [0-9.]+ s of all threads; --quick leaves them out\n",
         )
-        # The large one is asked about as a plain file alone.
+        # A valid one and one of the invalid ones; the large one is asked about as a plain file alone.
         sampled = re.findall(
-            "also asked with input mode .*: ([0-9]+) valid", run.stdout
+            "also asked with input mode .*: ([0-9]+) files", run.stdout
         )
-        self.assertEqual([int(number) for number in sampled], [1])
+        self.assertEqual([int(number) for number in sampled], [2])
         run = self.run_on_corpus("--quick")
         self.assertIn("\n6 passed, 0 failed", run.stdout)
         self.assertNotIn("large files", run.stdout)

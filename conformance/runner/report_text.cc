@@ -191,7 +191,7 @@ std::string by_shape(const SuiteRun& run) {
 std::string sampled_lines(const SuiteRun& run) {
   std::string text;
   for (const SampledMode& sampled : sampled_in(run)) {
-    text += fmt::format("also asked with input mode {}: {} valid files, {} failed, in {:.1f} s of all threads\n",
+    text += fmt::format("also asked with input mode {}: {} files, {} failed, in {:.1f} s of all threads\n",
                         name_of(sampled.mode), sampled.totals.ran(), sampled.totals.failed,
                         std::chrono::duration<double>(sampled.elapsed).count());
   }

@@ -31,9 +31,9 @@ constexpr std::uint64_t kRoomMinBytes = 4096;
 constexpr std::uint64_t kRoomMaxBytes = 65536;
 
 std::string padded(const Room& room, std::span<const std::byte> content) {
-  std::string text(room.before_bytes, kRoomFiller);
+  std::string text(room.before_bytes, kRoomFillerBefore);
   text.append(reinterpret_cast<const char*>(content.data()), content.size());
-  text.append(room.after_bytes, kRoomFiller);
+  text.append(room.after_bytes, kRoomFillerAfter);
   return text;
 }
 
@@ -187,10 +187,8 @@ std::string input_shell_command(InputMode mode, Question question, const Manifes
   } else {
     const std::uint64_t file_bytes = fs::file_size(question.file);
     const Room room = room_around(options.seed, file_bytes);
-    const auto filler = [](std::uint64_t bytes) {
-      return fmt::format("head -c {} /dev/zero | tr '\\0' {}; ", bytes, kRoomFiller);
-    };
-    make += fmt::format("{{ {}cat {}; {}}} > {} && ", filler(room.before_bytes), from, filler(room.after_bytes), to);
+    make += fmt::format("{{ head -c {} /dev/zero | tr '\\0' {}; cat {}; head -c {} /dev/zero; }} > {} && ",
+                        room.before_bytes, kRoomFillerBefore, from, room.after_bytes, to);
     question.part = FileRange{.offset = room.before_bytes, .length = file_bytes};
   }
   question.file = staged;

@@ -30,8 +30,8 @@ struct InputModeOptions {
   std::filesystem::path tools;  // folder of the programs of conformance/input_modes
 };
 
-// The input modes of which each valid file is asked about in one, where a run names none: those that need no right that
-// a machine may refuse. Adapters that do not claim offset are not asked in it.
+// The input modes of which each valid file and some others are asked about in one, where a run names none: those that
+// need no right that a machine may refuse. Adapters that do not claim offset are not asked in it.
 std::vector<InputMode> sampled_modes(const InputModeOptions& options);
 
 // The bytes around a file in a larger one: it begins at an odd offset, and other bytes follow it.
@@ -41,8 +41,10 @@ struct Room {
 };
 Room room_around(std::uint64_t seed, std::uint64_t file_bytes);
 
-// Fills the room; no part of it looks like a file of the format.
-inline constexpr char kRoomFiller = 'x';
+// Fills the room in front, no part of which looks like a file of the format. Behind are zeros: to a reader that goes on
+// there, a file that was cut off seems to have its data and its terminator.
+inline constexpr char kRoomFillerBefore = 'x';
+inline constexpr char kRoomFillerAfter = '\0';
 
 class Stage {
  public:

@@ -8,6 +8,10 @@ import os
 from wrong_adapter import Json, Question, misreads
 
 
+# How much a file may lack that was cut off.
+BEHIND_MAX_BYTES = 64
+
+
 def part(question: Question) -> tuple[int, int]:
     """Offset and length of the part that was asked about; of the whole file if none was."""
     request = question.request
@@ -47,6 +51,31 @@ def seeks_from_the_start(question: Question) -> Json:
     header_bytes = 40
     seen = whole[offset : offset + header_bytes] + whole[header_bytes:]
     return question.right_answer_about(seen[:length], offset=None, length=None)
+
+
+@misreads("offset", cases=("headers-first-data-*", "cut-plain-in-data-*"))
+def ends_where_the_larger_file_does(question: Question) -> Json:
+    """Begins where it was told to, and takes what follows in the larger file for its own."""
+    if not question.is_about_reading() or "offset" not in question.request:
+        return question.right_answer()
+    right = question.right_answer()
+    if "rejected" not in right:
+        return right
+    offset, length = part(question)
+    for more_bytes in range(1, BEHIND_MAX_BYTES):
+        longer = question.right_answer(offset=offset, length=length + more_bytes)
+        if "rejected" not in longer:
+            return longer
+    return right
+
+
+@misreads("offset", cases=("hash-sha256-*", "hash-crc32-*"))
+def verifies_whole_files_only(question: Question) -> Json:
+    """Compares no hashes of a file that lies in a larger one."""
+    if question.command != "verify" or "offset" not in question.request:
+        return question.right_answer()
+    decoded = question.right_answer(command="decode")
+    return {"verified": True} if "decoded" in decoded else decoded
 
 
 @misreads("pipe")

@@ -138,11 +138,15 @@ def answers(
     return decorate
 
 
-def misreads(input_mode: str) -> Callable[[Answerer], Answerer]:
+# Plain and encrypted files, such that are cut off, and such that no pipe holds at once.
+OF_EVERY_KIND = ("dtype-f*", "crypt-*", "malformed-trunc-*", "tensorizer-2.0.0-*")
+
+
+def misreads(
+    input_mode: str, cases: tuple[str, ...] = OF_EVERY_KIND
+) -> Callable[[Answerer], Answerer]:
     """Registers a function that answers every question, wrongly in that input mode alone."""
-    # Plain and encrypted files, such that are cut off, and such that no pipe holds at once.
-    ids = ("dtype-f*", "crypt-*", "malformed-trunc-*", "tensorizer-2.0.0-*")
-    chosen = tuple(word for pattern in ids for word in only(pattern))
+    chosen = tuple(word for pattern in cases for word in only(pattern))
     return answers(options=chosen, input_mode=input_mode)
 
 
