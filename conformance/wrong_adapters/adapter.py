@@ -13,6 +13,7 @@ import sys
 
 import failing  # noqa: F401, as are the others: importing them registers their adapters
 import glancing  # noqa: F401
+import assuming  # noqa: F401
 import listing  # noqa: F401
 import misreading  # noqa: F401
 import overlooking  # noqa: F401

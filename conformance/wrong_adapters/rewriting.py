@@ -17,7 +17,8 @@ from typing import Any
 
 from wrong_adapter import Answerer, Json, Question, enter, is_rejected_for, only
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "corpus/recipes"))
+# Behind the adapters, some of whose modules have the names of recipes.
+sys.path.append(str(Path(__file__).resolve().parents[2] / "corpus/recipes"))
 
 import sodium
 from builder import BLOCK_BYTES, HEADERS_FIRST, KINDS, File, Tensor, wire_name
@@ -148,11 +149,13 @@ def writes(*rules: str, cases: str = FEW, **details: Any) -> Callable[[Damage], 
     return decorate
 
 
-def misreads(*rules: str, cases: str = FEW) -> Callable[[SpecChange], SpecChange]:
+def misreads(
+    *rules: str, cases: str = FEW, **details: Any
+) -> Callable[[SpecChange], SpecChange]:
     """Registers a function that changes the specification before it is followed."""
 
     def decorate(mislead: SpecChange) -> SpecChange:
-        enter(mislead, rules, writer(mislead, nothing), only(cases))
+        enter(mislead, rules, writer(mislead, nothing), only(cases), **details)
         return mislead
 
     return decorate

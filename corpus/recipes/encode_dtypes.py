@@ -4,7 +4,14 @@ import struct
 from collections.abc import Iterator
 
 from encode_case import EncodeCase, EncodeRecipe
-from specification import OPAQUE_ITEM_BYTES, PLAIN_CODES, Specification, Tensor
+from specification import (
+    OPAQUE_ITEM_BYTES,
+    PLAIN_CODES,
+    Data,
+    Specification,
+    Tensor,
+    View,
+)
 
 
 def cases() -> Iterator[EncodeCase]:
@@ -104,6 +111,24 @@ def wrong_dtypes(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
             "DTY-003 DTY-001",
             "Files cannot hold bits16, which torch has.",
         ),
+        (
+            "float8-nameless",
+            "float8_",
+            "DTY-003 DTY-001",
+            "Nothing follows float8_.",
+        ),
+        (
+            "float8-dot",
+            "float8_e4m3fn.real",
+            "DTY-003 DTY-001",
+            "In the names of types are no dots.",
+        ),
+        (
+            "float8-letter",
+            "float8_\u00e9",
+            "DTY-003 DTY-001",
+            "The letters of the name are those of ASCII.",
+        ),
     ):
         yield recipe.refused(
             f"dtype-{id_}", one(Tensor(["a"], dtype, [8], data_bytes=8)), rules, why
@@ -136,6 +161,13 @@ def wrong_shapes(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         "IDX-006",
         "The tensor is not said to be a meta tensor, and has no data: a slip that must not become one.",
         tier="SHOULD",
+    )
+    yield recipe.refused(
+        "meta-with-data",
+        one(Tensor(["a"], meta=True, view=View(Data("data", 4), 0, 4))),
+        "IDX-006 IDX-007",
+        "The tensor is said to be a meta tensor, and has data.",
+        layout="v4",
     )
     yield recipe.refused(
         "shape-256-dimensions",

@@ -124,6 +124,19 @@ def passphrases(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         layout="v3",
         passphrase="Straße e\u0301 \U0001f511 ",
     )
+    for id_, passphrase, why in (
+        ("no-break-space", "\xa0", "A no-break space is not among the white space."),
+        ("separator", "\x1f", "1F is not among the white space, as it is in Python."),
+        ("short", "secret", "No rule asks for so and so many characters."),
+    ):
+        yield recipe.written(
+            f"passphrase-{id_}",
+            Specification(two[:1]),
+            f"CRY-023 {rules}",
+            why,
+            layout="v3",
+            passphrase=passphrase,
+        )
 
 
 def blank_passphrases(recipe: EncodeRecipe) -> Iterator[EncodeCase]:

@@ -112,6 +112,11 @@ def trees(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         ),
         ("dots", [["a", "b"], ["a.b"]], "A dot inside a name is no step of a path."),
         (
+            "slashes",
+            [["a", "b"], ["a/b"], ["c", "d", "e"], ["c/d"]],
+            "A slash inside a name is no step of a path.",
+        ),
+        (
             "normal-forms",
             [["\u00e9"], ["e\u0301"]],
             "Unicode forms of one letter are two names.",
@@ -147,6 +152,21 @@ def wrong_names(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         "IDX-002 REC-003",
         "The length of the name does not fit in its two bytes.",
     )
+    for id_, path, why in (
+        (
+            "structured",
+            ["u" * NAME_BYTES_MAX, 0],
+            "The string alone fits in a name, and not with what makes it a path.",
+        ),
+        (
+            "escaped",
+            ["\u00fc" * 11_000, 0],
+            "Each letter takes two bytes as UTF-8, and six as an escape.",
+        ),
+    ):
+        yield recipe.refused(
+            f"name-too-long-{id_}", of_paths(path), "IDX-002 REC-003 NAM-010", why
+        )
     yield recipe.refused(
         "path-empty",
         of_paths([]),
@@ -188,6 +208,12 @@ def wrong_trees(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
             [["a", 0, "b"], ["c"], ["a", 0]],
             "NAM-007",
             "A later path begins an earlier one.",
+        ),
+        (
+            "prefix-not-beside",
+            [["a", "x"], ["a", "x", "b"], ["a", "x-"]],
+            "NAM-007",
+            "One path begins another, and a third lies between them if paths are sorted as text.",
         ),
         (
             "mixed",

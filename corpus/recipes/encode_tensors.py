@@ -62,6 +62,20 @@ def descriptions(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         "The order is neither that of the names nor that of the sizes or dtypes.",
     )
 
+    for id_, module_index in {"2-16": 1 << 16, "negative": -1}.items():
+        yield recipe.refused(
+            f"module-index-{id_}",
+            Specification([Tensor(["a"], module_index=module_index)]),
+            "REC-003",
+            f"The module index {module_index} does not fit in its two bytes.",
+        )
+    yield recipe.refused(
+        "kind",
+        Specification([Tensor(["a"], kind="tensor")]),
+        "REC-007 IDX-004",
+        "There is no kind of this name.",
+    )
+
 
 def parameter(name: str, module_index: int = 0) -> Tensor:
     return Tensor([name], "float32", kind="parameter", module_index=module_index)
@@ -176,4 +190,17 @@ def lengths(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
         Specification([Tensor(["a"], shape=[(2 << 20) + 5]), Tensor(["b"])]),
         "IDX-006 IDX-009 HSH-005 HSH-006",
         "Data that writers copy in pieces, the last of which has five bytes, and a tensor behind it.",
+    )
+    data = Data("data", 12)
+    yield recipe.written(
+        "data-offset",
+        Specification([Tensor(["a"], view=View(data, 8, 4))]),
+        "IDX-006 HSH-005 HSH-006",
+        "The data of the only tensor does not begin where its file does.",
+    )
+    yield recipe.refused(
+        "data-beyond-its-file",
+        Specification([Tensor(["a"], view=View(data, 10, 4))]),
+        "IDX-006",
+        "Half of the data lies beyond the end of the file that is said to hold it.",
     )

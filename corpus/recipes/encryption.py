@@ -1,6 +1,7 @@
 """Cases of encryption: crypt blocks, ciphers, key derivation, and files opened with the wrong key or none."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import builder
 import sealing
@@ -77,6 +78,23 @@ def ciphers(recipe: Recipe) -> Iterator[Case]:
         "The whole tensor is one message; no writer stores it so, but readers know it.",
         features=["sequential-cipher"],
         key=KEY,
+    )
+    passphrase = "open sesame"
+    lock = Lock.from_passphrase(passphrase, SALT)
+    yield recipe.valid(
+        "encryption-sequential-passphrase",
+        of_size(128, replace(lock, sequential=True)),
+        "CRY-003 CRY-010 CRY-012 CRY-016",
+        "Two blocks of the cipher in one message, under a passphrase.",
+        features=["sequential-cipher"],
+        passphrase=passphrase,
+    )
+    yield recipe.valid(
+        "encryption-nothing-passphrase",
+        File.of([Tensor(["a"], shape=[0]), Tensor(["b"], shape=[2, 0])], 3, SEED, lock),
+        "CRY-007 CRY-018",
+        "No tensor has data, so that nothing says how the passphrase becomes a key.",
+        passphrase=passphrase,
     )
     two = File.of([Tensor(["a"]), Tensor(["b"], "<f4", [])], 3, SEED, Lock(KEY))
     yield recipe.valid(

@@ -228,6 +228,11 @@ def trees(recipe: Recipe) -> Iterator[Case]:
             "A dot inside a name is no step of a path.",
         ),
         (
+            "tree-slashes",
+            [["a", "b"], ["a/b"], ["c", "d", "e"], ["c/d"]],
+            "A slash inside a name is no step of a path.",
+        ),
+        (
             "tree-digits",
             [["a", "0"], ["a", "x"]],
             "Siblings that are strings, one of them of digits.",
@@ -271,6 +276,8 @@ def trees(recipe: Recipe) -> Iterator[Case]:
         "plain": [["a"], ["a", "b"]],
         "deep": [["a", 0, "b"], ["a", 0, "b", 1]],
         "later": [["a", "b"], ["c"], ["a"]],
+        # Sorted as text, something lies between the two: in ASCII the hyphen is before dot and slash.
+        "not-beside": [["a", "x"], ["a", "x", "b"], ["a", "x-"]],
     }.items():
         yield recipe.refused(
             f"tree-prefix-{id_}",

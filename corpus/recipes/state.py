@@ -29,6 +29,7 @@ def cases() -> Iterator[Case]:
         ("content", content(recipe)),
         ("rejected", rejected(recipe)),
         ("key", keys(recipe)),
+        ("passphrase", passphrase(recipe)),
         ("derivation", derivations(recipe)),
         ("hash", hashes(recipe)),
     ):
@@ -100,6 +101,26 @@ def keys(recipe: Recipe) -> Iterator[Case]:
         "The file was refused with another key before.",
         key=KEYS[0],
         same_file_as=name,
+    )
+
+
+def passphrase(recipe: Recipe) -> Iterator[Case]:
+    """One file asked about with its passphrase, without, and with a key that is not its own."""
+    lock = Lock.from_passphrase(PASSPHRASES[0], SALT)
+    file = File.of([Tensor(["a"], shape=[16])], 3, SEED, lock)
+    name = "state-passphrase"
+    why = "The file was opened with its passphrase before."
+    yield recipe.valid(
+        name,
+        file,
+        "CRY-012 CRY-018",
+        "The passphrase of the file.",
+        features=["passphrase"],
+        passphrase=PASSPHRASES[0],
+    )
+    yield recipe.refused(f"{name}-none", file, "CRY-018", why, same_file_as=name)
+    yield recipe.refused(
+        f"{name}-key", file, "CRY-016", why, key=KEYS[1], same_file_as=name
     )
 
 

@@ -126,6 +126,10 @@ def secrets(recipe: Recipe) -> Iterator[Case]:
         "quotes": '"open sesame"',
         "one-byte": "x",
         "long": "open sesame " * 50,
+        "longer-than-1024": "open sesame " * 92,
+        "nul": "open\0sesame",
+        "latin-1": "open s\u00e9same",
+        "decomposed": "open se\u0301same",
     }.items():
         lock = Lock.from_passphrase(passphrase, SALT)
         yield recipe.valid(
