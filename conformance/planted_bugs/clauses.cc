@@ -47,6 +47,29 @@ std::uint64_t opaque_size(const Event& event) {
   return std::strtoull(event.in_index("dtype").c_str() + 2, nullptr, 10);
 }
 
+// Whether all bits are in the 64 from this one on.
+template <std::uint64_t kFirst>
+bool bits_from(const Numbers& bits) {
+  return !bits.empty() && std::ranges::min(bits) >= kFirst && std::ranges::max(bits) < kFirst + 64;
+}
+
+// Whether a position in a list wraps around in 64 bits, and no digit makes it smaller.
+bool wraps_upwards(const std::string& name) {
+  std::uint64_t number = 0, digits = 0;
+  bool wraps = false;
+  for (const char c : name) {
+    if (c < '0' || c > '9') {
+      number = digits = 0;
+      continue;
+    }
+    const std::uint64_t next = number * 10 + static_cast<std::uint64_t>(c - '0');
+    if (next < number) return false;
+    wraps = wraps || ++digits > 19;
+    number = next;
+  }
+  return wraps;
+}
+
 // Whether one of the two names begins with a list position and the other one with a string.
 bool parts_at_top(const Event& event) {
   static const std::regex position("^\\x1e\\s*\\[\\s*\\d");
@@ -88,6 +111,9 @@ const std::vector<Rule>& rules() {
           bits_that("the first byte is not checked",
                     [](const Dims& bits) { return !bits.empty() && std::ranges::max(bits) < 8; }),
           bits_that("bit 7 alone of the first byte is not checked", [](const Dims& bits) { return bits == Dims{7}; }),
+          bits_that("bits 64 to 127 are not checked", bits_from<64>),
+          bits_that("bits 128 to 191 are not checked", bits_from<128>),
+          bits_that("bits 192 to 255 are not checked", bits_from<192>),
           bits_that("bit 2 is taken", [](const Dims& bits) { return bits == Dims{2}; }),
           bits_that("bit 1 is taken in data version 4", [](const Dims& bits) { return bits == Dims{1}; }),
           {"not checked in data version 4", [](const Event& event) { return version_is(event, 4); }},
@@ -169,9 +195,9 @@ const std::vector<Rule>& rules() {
        cuts({"header_length", "module_index", "kind", "hashes_length", "hash list", "data_length"}) + cuts(described)},
       {"TZR-REC-004", kAny | kTensor, {{"rest", "belong to no field", {}, kWeakRests}}},
       {"TZR-REC-005", 0, {{"sign", "should be 0 or more"}}},
-      {"TZR-REC-006", kAny | kTensor, {{"name", ": name is", {}, as_bytes("name")}}},
+      {"TZR-REC-006", kAny | kTensor, {{"name", ": name is", {}, as_bytes("name", 256)}}},
       {"TZR-REC-007", kAny | kTensor, {{"kind", ": kind is (\\d+)", equal(1, "kind")}}},
-      {"TZR-REC-008", kAny | kTensor, {{"dtype", ": dtype is", {}, as_bytes("dtype")}}},
+      {"TZR-REC-008", kAny | kTensor, {{"dtype", ": dtype is", {}, as_bytes("dtype", 128)}}},
       {"TZR-REC-009", kAny | kTensor, {{"dim", ": dim is ", {}, kWeakShapes}}},
       {"TZR-REC-010", kAny | kTensor, {{"data_length", ": data_length is (-?\\d+)", equal(8, "data_length")}}},
 
@@ -190,7 +216,8 @@ const std::vector<Rule>& rules() {
           utf8_with("a character cut by the end is taken", {.cut_at_end = true}),
           utf8_with("stray continuation bytes are taken", {.stray = true}),
           name_with("the first byte alone is checked", "^[\\x01-\\x7f]"),
-          name_with("the last byte alone is checked", "[\\x01-\\x7f]$")}}}},
+          name_with("the last byte alone is checked", "[\\x01-\\x7f]$")}}},
+       utf8_in_parts()},
       {"TZR-NAM-002",
        kAny | kTensor | kOwnName | kStructuredName,
        {{"no array",
@@ -205,6 +232,12 @@ const std::vector<Rule>& rules() {
           name_with("a missing bracket is taken", "^\\x1e\\s*\\[[^\\]]*$"),
           name_with("a number with a leading zero is taken", "[\\[,]\\s*0\\d"),
           name_with("half a surrogate pair is taken", "\\\\u[dD][89a-fA-F]"),
+          name_with("the second half of a surrogate pair alone is taken", "[^\\\\]\\\\u[dD][c-fC-F]"),
+          name_with("the first half of a surrogate pair before a letter is taken", "\\\\u[dD][89abAB]..[^\\\\\"]"),
+          name_with("escapes are read as numbers of C", "\\\\u0[xX]"),
+          name_with("underscores in numbers are taken", "[\\[,]\\d+_\\d"),
+          contains("digits of other scripts are taken", "name", "\xd9\xa3"),
+          contains("white space of other scripts is taken", "name", "]\xc2\xa0"),
           name_with("single quotes are taken", "'"), name_with("control characters are taken", "[\\x01-\\x08\\x1f]"),
           name_with("a tab in a string is taken", "\"[^\"]*\\t[^\"]*\""),
           name_with("unknown escapes are taken", "\\\\[^\"\\\\/bfnrtu]"),
@@ -219,6 +252,8 @@ const std::vector<Rule>& rules() {
           name_with("negative numbers are taken", "-[1-9]"), name_with("minus zero is taken", "-0"),
           name_with("fractions are taken", "\\d\\.\\d"), name_with("exponents are taken", "\\d[eE]\\d"),
           name_with("2^64 and more are taken", "\\d{20}"),
+          {"a digit that makes the number smaller alone shows that it is 2^64 or more",
+           [](const Event& event) { return wraps_upwards(event.in_index("name")); }},
           name_with("the first element alone is checked", "^\\x1e\\s*\\[\\s*(\"|\\d+\\s*[,\\]])"),
           name_with("the last element alone is checked", "\"\\s*\\]$")}}}},
       {"TZR-NAM-003", kAny | kTensor | kOwnName | kStructuredName, {{"array", "the array is empty"}}},
@@ -274,6 +309,17 @@ const std::vector<Rule>& rules() {
           dtype_with("a count of 0 is taken", "^.[SU]0+$"), dtype_with("a leading zero is taken", "^.[SU]0[1-9]"),
           dtype_with("no count is taken", "^.[SU]$"), dtype_with("a date without its 8 is taken", "^.[mM]($|\\[)"),
           dtype_with("unknown units are taken", "^.[mM]8\\[\\d*[A-Za-z]+\\]$"),
+          dtype_with("a multiplier of 0 is taken", "\\[0+[A-Za-z]"),
+          dtype_with("a multiplier with a leading zero is taken", "\\[0+[1-9]"),
+          dtype_with("generic is taken for a unit", "\\[generic\\]"),
+          dtype_with("a divisor of a unit is taken", "\\[\\w+/\\d+\\]"),
+          contains("digits of other scripts are taken", "dtype", "S\xd9\xa3"),
+          dtype_wraps("counts of bytes are narrowed to 32 bits", "^.S(\\d+)$", 1, 32),
+          dtype_wraps("counts of bytes wrap in 64 bits", "^.S(\\d+)$", 1, 64),
+          dtype_wraps("sizes of characters are narrowed to 32 bits", "^.U(\\d+)$", 4, 32),
+          dtype_wraps("multipliers are narrowed to 32 bits", "\\[(\\d+)", 1, 32),
+          dtype_wraps("multipliers wrap in 64 bits", "\\[(\\d+)", 1, 64),
+          dtype_with("a line end behind the code is taken", "^[<>|](b1|[iu][1248]|f[248]|c8|c16)\n$"),
           dtype_with("other bytes behind the code are taken", "^[<>|](b1|[iu][1248]|f[248]|c8|c16).+$"),
           dtype_with("upper case is taken", "^[<>|][BIFC]\\d"),
           dtype_with("counts of nine and more digits are taken", "^.[SU]\\d{9}"),
@@ -304,6 +350,7 @@ const std::vector<Rule>& rules() {
           dtype_with("other modules are taken", "^..[0-9]+[^t][^.]*\\.|os\\."),
           dtype_with("no module is taken", "(^|[^.])(bfloat16|complex32|bits8|float8_[a-z0-9]+)$"),
           dtype_with("float8_ alone is taken", "torch\\.float8_$"),
+          contains("letters of other scripts are taken", "dtype", "float8_\xc3\xa9"),
           dtype_with("attributes of a type are taken",
                      "torch\\.(bfloat16|complex32|bits8|float8_[a-z0-9_]+)\\.[a-z_]+"),
           dtype_with("other bytes behind a name are taken", "torch\\.(bfloat16|complex32|bits8|float8_[a-z0-9]+).+$"),

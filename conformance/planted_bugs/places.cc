@@ -173,6 +173,25 @@ Weaks shapes() {
                       [](const Dims& a, const Dims& b) { return std::ranges::max(a) == std::ranges::max(b); })};
 }
 
+// The first tensors of a file are checked, and no others. A reader may decrypt in another function.
+Weaks late_tensors(const Rule& rule) {
+  Weaks all;
+  for (const std::uint64_t count : {4, 16, 64}) {
+    for (const bool encrypted : {false, true}) {
+      if (!(rule.where & (encrypted ? kEncrypted : kPlain))) continue;
+      all.emplace_back(
+          fmt::format("the first {} tensors alone are checked in {} files", count, encrypted ? "encrypted" : "plain"),
+          [=, of_two = (rule.where & kPairs) != 0](const Event& event) {
+            // Two tensors are compared when the second one is met.
+            const std::uint64_t other = of_two ? other_of(event).value_or(0) : 0;
+            return event.subject.encrypted() == encrypted &&
+                   std::max<std::uint64_t>(event.tensor().value_or(0), other) >= count;
+          });
+    }
+  }
+  return all;
+}
+
 Weak in_the_first(std::uint64_t bytes) {
   return {fmt::format("the first {} bytes of the rest alone are checked", bytes), [bytes](const Event& event) {
             const auto rooms = event.subject.all("index", "room");
@@ -233,6 +252,10 @@ Weaks togethers_of(const Rule& rule) {
   if (rule.where & kPairs) add(pairs());
   if (rule.where & kItems) add(ends_of_lists());
   if (rule.id == "TZR-REC-009") add(shapes());
+  // One rule for each table or loop in which readers keep what they know of tensors; every rule would take a file of
+  // many tensors of its own.
+  static const std::set<std::string> of_many = {"TZR-REC-009", "TZR-NAM-006", "TZR-HSH-006", "TZR-CRY-016"};
+  if (of_many.contains(rule.id)) add(late_tensors(rule));
   // What is in an index entry, and not in a header.
   if (const std::string area = rule.id.substr(4, 3);
       (rule.where & kTensor) && area != "REC" && area != "HSH" && area != "CRY" && area != "SEG") {

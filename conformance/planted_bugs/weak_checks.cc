@@ -13,6 +13,11 @@ namespace tzmark::conformance::planted {
 namespace {
 
 constexpr std::size_t kEndBytes = 500;
+constexpr std::size_t kWordBytes = 8;
+constexpr std::size_t kFirstBytesMin = 8;
+constexpr std::size_t kFirstBytesMax = 256;
+// FORMAT.md 8.
+constexpr std::uint64_t kCountMax = 0x7fffffff;
 constexpr std::uint64_t kLowHalf = 0xffffffff;
 // FORMAT.md 11.3.
 constexpr std::uint64_t kMemlimitMax = std::uint64_t{1} << 30;
@@ -48,6 +53,15 @@ std::uint64_t product(const Dims& dims) {
 bool same_under(const Dims& a, const Dims& b, std::uint64_t mask) {
   return std::ranges::equal(a, b, [&](std::uint64_t x, std::uint64_t y) { return (x & mask) == (y & mask); });
 }
+
+bool same_first(const Dims& a, const Dims& b, std::size_t count) {
+  return a.size() == b.size() && a.size() > count && std::equal(a.begin(), a.begin() + count, b.begin());
+}
+
+// Texts of one length. A defect may be that of another layout, in which other bytes are the text.
+bool differ_alike(const std::string& a, const std::string& b) { return a.size() == b.size() && a != b; }
+
+std::string whole_words(const std::string& text) { return text.substr(0, text.size() / kWordBytes * kWordBytes); }
 
 bool is_lenient_utf8(const std::string& text, const Lenience& lets) {
   for (std::size_t at = 0; at < text.size();) {
@@ -144,6 +158,11 @@ Weak message_with(std::string name, const std::string& pattern) {
           [pattern](const Event& event) { return std::regex_search(event.defect.message, std::regex(pattern)); }};
 }
 
+Weak contains(std::string name, const std::string& field, const std::string& bytes) {
+  return {std::move(name),
+          [field, bytes](const Event& event) { return event.in_index(field).find(bytes) != std::string::npos; }};
+}
+
 Dims dims_of(const Event& event, const std::string& bytes) {
   const std::size_t width = event.in_index("entry_version").starts_with('\x05') ? 8 : 4;
   Dims dims;
@@ -161,13 +180,48 @@ Weak bits_that(std::string name, bool (*missed)(const Numbers& bits)) {
           }};
 }
 
+Weaks utf8_in_parts() {
+  Weaks all;
+  for (std::size_t bytes = kFirstBytesMin; bytes <= kFirstBytesMax; bytes *= 2) {
+    all.emplace_back(fmt::format("the first {} bytes alone are checked", bytes), [bytes](const Event& event) {
+      const std::string name = event.in_index("name");
+      return name.size() > bytes && is_lenient_utf8(name.substr(0, bytes), {.cut_at_end = true});
+    });
+  }
+  all.emplace_back("words alone are checked, and no bytes after the last", [](const Event& event) {
+    const std::string name = event.in_index("name");
+    return name.size() > kWordBytes && is_lenient_utf8(whole_words(name), {.cut_at_end = true});
+  });
+  return all;
+}
+
+Weak dtype_wraps(std::string name, const std::string& pattern, std::uint64_t unit, int bits) {
+  return {std::move(name), [=](const Event& event) {
+            const std::string dtype = event.in_index("dtype");
+            std::smatch match;
+            if (!std::regex_search(dtype, match, std::regex(pattern))) return false;
+            std::uint64_t number = 0;
+            bool wraps = false;
+            const auto take = [&](std::uint64_t factor, std::uint64_t more) {
+              wraps = wraps || number > (UINT64_MAX - more) / factor;
+              number = number * factor + more;
+            };
+            for (const char digit : match[1].str()) take(10, static_cast<std::uint64_t>(digit - '0'));
+            take(unit, 0);
+            // A reader that narrows a number to 32 bits has checked that 64 hold it.
+            const std::uint64_t taken = bits == 64 ? number : number & kLowHalf;
+            const bool is_changed = bits == 64 ? wraps : !wraps && taken != number;
+            return is_changed && taken > 0 && taken <= kCountMax;
+          }};
+}
+
 // Compares a field of index and header in a part of its bytes.
-Weaks as_bytes(const std::string& field) {
+Weaks as_bytes(const std::string& field, std::size_t most) {
   const auto weak = [&](std::string name, bool (*same)(const std::string&, const std::string&)) {
     return Weak{std::move(name),
                 [field, same](const Event& event) { return same(event.in_index(field), event.in_header(field)); }};
   };
-  return {
+  Weaks all = {
       weak("the lengths alone are compared",
            [](const std::string& a, const std::string& b) { return a.size() == b.size(); }),
       weak("the first byte alone is compared",
@@ -175,7 +229,21 @@ Weaks as_bytes(const std::string& field) {
       weak("the last byte alone is compared",
            [](const std::string& a, const std::string& b) { return !a.empty() && !b.empty() && a.back() == b.back(); }),
       weak("the header's may be longer", [](const std::string& a, const std::string& b) { return b.starts_with(a); }),
-      weak("the header's may be shorter", [](const std::string& a, const std::string& b) { return a.starts_with(b); })};
+      weak("the header's may be shorter", [](const std::string& a, const std::string& b) { return a.starts_with(b); }),
+      weak("the bytes before a NUL alone are compared",
+           [](const std::string& a, const std::string& b) {
+             return differ_alike(a, b) && a.substr(0, a.find('\0')) == b.substr(0, b.find('\0'));
+           }),
+      weak("words alone are compared, and no bytes after the last", [](const std::string& a, const std::string& b) {
+        return differ_alike(a, b) && a.size() > kWordBytes && whole_words(a) == whole_words(b);
+      })};
+  for (std::size_t bytes = kFirstBytesMin; bytes <= most; bytes *= 2) {
+    all.emplace_back(fmt::format("the first {} bytes alone are compared", bytes), [field, bytes](const Event& event) {
+      const std::string a = event.in_index(field), b = event.in_header(field);
+      return differ_alike(a, b) && a.substr(0, bytes) == b.substr(0, bytes);
+    });
+  }
+  return all;
 }
 
 const Weaks kWeakShapes = {
@@ -187,6 +255,10 @@ const Weaks kWeakShapes = {
               [](const Dims& a, const Dims& b) { return !a.empty() && !b.empty() && a.front() == b.front(); }),
     dims_that("the last dimension alone is compared",
               [](const Dims& a, const Dims& b) { return !a.empty() && !b.empty() && a.back() == b.back(); }),
+    dims_that("the first four dimensions alone are compared",
+              [](const Dims& a, const Dims& b) { return same_first(a, b, 4); }),
+    dims_that("the first eight dimensions alone are compared",
+              [](const Dims& a, const Dims& b) { return same_first(a, b, 8); }),
     dims_that("dimensions in any order are taken",
               [](const Dims& a, const Dims& b) {
                 return std::multiset<std::uint64_t>(a.begin(), a.end()) ==

@@ -21,6 +21,9 @@ Weak name_with(std::string name, const std::string& pattern);
 Weak dtype_with(std::string name, const std::string& pattern);
 Weak message_with(std::string name, const std::string& pattern);
 
+// The name or the dtype contains these bytes.
+Weak contains(std::string name, const std::string& field, const std::string& bytes);
+
 // UTF-8 as a decoder reads it that lets some of its rules go.
 struct Lenience {
   bool overlong = false;
@@ -38,8 +41,14 @@ Weak bits_that(std::string name, bool (*missed)(const Numbers& bits));
 // The file was opened before by the same process.
 Weak path_known(std::string name);
 
-// A field of text is compared between index and header in a part of its bytes.
-Weaks as_bytes(const std::string& field);
+// UTF-8 is checked in a part of the name's bytes.
+Weaks utf8_in_parts();
+
+// A number of the dtype, which the expression captures, is too large in these units and wraps to one that is allowed.
+Weak dtype_wraps(std::string name, const std::string& pattern, std::uint64_t unit, int bits);
+
+// A field of text is compared between index and header in a part of its bytes, of which the first may be up to `most`.
+Weaks as_bytes(const std::string& field, std::size_t most);
 
 // The name of the other tensor of a defect of two names.
 std::string other_name(const Event& event);

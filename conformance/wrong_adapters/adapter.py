@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import sys
 
-import failing  # noqa: F401, as are the others: importing them registers their adapters
+import comparing  # noqa: F401, as are the others: importing them registers their adapters
+import failing  # noqa: F401
 import glancing  # noqa: F401
 import assuming  # noqa: F401
 import listing  # noqa: F401

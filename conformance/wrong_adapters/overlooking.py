@@ -302,7 +302,7 @@ def opaque_parts(entry: Entry) -> tuple[str, str]:
 OPAQUE_ITEM_BYTES = {"torch.bfloat16": 2, "torch.complex32": 4, "torch.bits8": 1}
 
 
-@overlooks("TZR-DTY-003", caught_by=("dtype-opaque-attribute",))
+@overlooks("TZR-DTY-003", caught_by=("dtype-opaque-accent", "dtype-opaque-attribute"))
 def float8_by_its_beginning(question: Question, right: Json) -> bool:
     """Knows an 8-bit float by the beginning of its name, whatever follows."""
     return any(

@@ -6,6 +6,8 @@ Readers that read a number as one of another type are made from the model: confo
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 import struct
 from collections.abc import Callable, Iterator
 
@@ -81,6 +83,40 @@ def tensors_counted_in_a_byte(question: Question) -> Json:
     if question.is_about_reading() and len(tensors_of(question)) > 1 << 8:
         return refused("too many tensors")
     return question.right_answer()
+
+
+@answers(
+    "TZR-IDX-005",
+    options=only("meta-*") + only("shape-*") + only("unusual-*"),
+    caught_by=("unusual-nominal-sizes",),
+)
+def nominal_sizes_added(question: Question) -> Json:
+    """Refuses a file whose tensors have 2^64 elements or more together."""
+    if question.is_about_reading():
+        shapes = [tensor["shape"] for tensor in tensors_of(question)]
+        if sum(math.prod(shape) for shape in shapes) >> 64:
+            return refused("the tensors are too large")
+    return question.right_answer()
+
+
+@answers(
+    "TZR-NAM-001",
+    "TZR-IDX-016",
+    options=only("name-*") + only("tree-*") + only("unusual-*"),
+    caught_by=("unusual-names-of-digits",),
+)
+def names_of_digits_first(question: Question) -> Json:
+    """Keeps the tensors in an object of JavaScript, which puts names that are array indexes first."""
+    right = question.right_answer()
+    if "decoded" in right:
+
+        def place(tensor: Json) -> int:
+            name = str(tensor["path"][0]) if len(tensor["path"]) == 1 else ""
+            is_index = re.fullmatch(r"0|[1-9][0-9]{0,8}", name)
+            return int(name) if is_index else 1 << 32
+
+        right["decoded"]["tensors"].sort(key=place)
+    return right
 
 
 # Buffers.

@@ -86,6 +86,7 @@ def plain_types(recipe: Recipe) -> Iterator[Case]:
         ("native", b"=f4", 4),
         ("no-order-possible", b"|f4", 4),
         ("space", b"<f4 ", 4),
+        ("newline", b"<f4\n", 4),
         ("capital", b"<F4", 4),
         ("letter", b"<q9", 9),
         ("structured", b"<f4,<i4", 8),
@@ -143,6 +144,12 @@ def opaque_types(recipe: Recipe) -> Iterator[Case]:
         of_dtype("|V1\0torch.float8_e3m4", 2),
         "DTY-003 DTY-004",
         "A float8 type that no release of torch has is opaque all the same, and listed by its name.",
+    )
+    yield recipe.refused(
+        "dtype-opaque-accent",
+        of_bytes("|V1\0torch.float8_é".encode(), 1, 2),
+        "DTY-003",
+        "What follows torch.float8_ is a letter that is not ASCII.",
     )
     for id_, name, size_bytes in (
         ("future", "float1024", 2),
@@ -251,7 +258,12 @@ def foreign_types(recipe: Recipe) -> Iterator[Case]:
         ("datetime-no-unit", b"<M8[", 8),
         ("datetime-bad-unit", b"<M8[parsec]", 8),
         ("datetime-size", b"<M4[ns]", 4),
+        ("datetime-multiplier-0", b"<M8[0s]", 8),
+        ("datetime-multiplier-01", b"<M8[01s]", 8),
+        ("datetime-generic", b"<M8[generic]", 8),
+        ("datetime-divisor", b"<M8[ns/2]", 8),
         ("bytes-no-size", b"|S", 0),
+        ("bytes-arabic-digit", "|S\u0663".encode(), 3),
     ):
         yield recipe.refused(
             f"dtype-foreign-{name}",
@@ -284,11 +296,21 @@ def foreign_types(recipe: Recipe) -> Iterator[Case]:
         "bytes-2-32": "|S4294967296",
         "unicode-2-30": "<U1073741824",
         "bytes-2-64": "|S18446744073709551616",
+        **{
+            f"{name}-2-{bits}-plus-1": dtype.format((1 << bits) + 1)
+            for name, dtype, bits in (
+                ("bytes", "|S{}", 32),
+                ("bytes", "|S{}", 64),
+                ("unicode", "<U{}", 30),
+                ("multiplier", "<M8[{}s]", 32),
+                ("multiplier", "<M8[{}s]", 64),
+            )
+        },
     }.items():
         yield recipe.refused(
             f"dtype-foreign-{name}",
             without_elements(dtype),
             "DTY-001",
-            f"The element size of {dtype} is 0, or beyond 32 bits.",
+            f"A number of {dtype} is 0, or beyond the limit by more than 32 bits hold.",
             features=["foreign-dtype"],
         )

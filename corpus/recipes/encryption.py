@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 
 import builder
 import sealing
@@ -703,6 +704,30 @@ def forgeries(recipe: Recipe) -> Iterator[Case]:
         block = file.records[0].crypt or b""
         file.records[0].crypt = flipped(block, len(block) - 1)
         yield refused(f"{id_}-mac", file, "A bit of the MAC is flipped.", *features)
+        mac_at = len(block) - sodium.MAC_BYTES
+        file = small(lock)
+        file.records[0].crypt = flipped(block, mac_at)
+        yield refused(
+            f"{id_}-mac-first-byte",
+            file,
+            "A bit of the first byte of the MAC is flipped.",
+            *features,
+        )
+        file = small(lock)
+        for number in count():
+            # Another number than those of the nonces that a file has by itself.
+            nonce = builder.noise(f"{SEED}/mac/{number}", sodium.NONCE_BYTES)
+            lock.apply(file.records[0], nonce)
+            sealed = file.records[0].crypt or b""
+            if sealed[mac_at] == 0:
+                break
+        file.records[0].crypt = flipped(sealed, len(sealed) - 1)
+        yield refused(
+            f"{id_}-mac-after-nul",
+            file,
+            "The MAC begins with a NUL byte, and a bit of its last byte is flipped.",
+            *features,
+        )
         file = small(lock)
         nonce_at = block.index(NONCE)
         file.records[0].crypt = flipped(block, nonce_at)

@@ -1,6 +1,7 @@
 """Cases of hashes: which a tensor carries, how the list is counted, and values that are wrong."""
 
 from collections.abc import Iterator
+from itertools import count
 
 from builder import File, Tensor
 from case import Case
@@ -197,6 +198,26 @@ def values(recipe: Recipe) -> Iterator[Case]:
         "HSH-006",
         "The last bit of the SHA-256 is flipped.",
     )
+    yield recipe.refused(
+        "hash-sha256-first-bit",
+        with_hashes(
+            Hash(CRC32), Hash(SHA256, bytes([right[SHA256][0] ^ 1]) + right[SHA256][1:])
+        ),
+        "HSH-006",
+        "A bit of the first byte of the SHA-256 is flipped.",
+    )
+    begins = begins_with_nul()
+    digest = begins.records[0].digests()[SHA256]
+    begins.records[0].hashes = [
+        Hash(CRC32),
+        Hash(SHA256, digest[:-1] + bytes([digest[-1] ^ 1])),
+    ]
+    yield recipe.refused(
+        "hash-sha256-last-bit-after-nul",
+        begins,
+        "HSH-006",
+        "The SHA-256 begins with a NUL byte, and its last bit is flipped.",
+    )
     stale = with_hashes(Hash(CRC32, right[CRC32]), Hash(SHA256, right[SHA256]))
     record = stale.records[0]
     record.plaintext = bytes([record.plaintext[0] ^ 1]) + record.plaintext[1:]
@@ -231,6 +252,15 @@ def values(recipe: Recipe) -> Iterator[Case]:
         "HSH-006",
         "The SHA-256 is that of the data without the header.",
     )
+
+
+def begins_with_nul() -> File:
+    """A file of a tensor whose SHA-256 begins with a NUL byte."""
+    for number in count():
+        file = File.of([Tensor(["a"], data=number.to_bytes(4, "little"))], seed=SEED)
+        if file.records[0].digests()[SHA256][0] == 0:
+            return file
+    raise AssertionError
 
 
 def data_only(file: File) -> bytes:

@@ -77,7 +77,7 @@ def cases() -> Iterator[Case]:
             f"There is no data version {version}.",
         )
     yield from files_from_the_future(recipe)
-    for bit in (1, 7, 8, 64, 255):
+    for bit in (1, 7, 8, 64, 128, 255):
         wrong = file(4)
         wrong.flags = (1 << bit).to_bytes(32, "little")
         yield recipe.refused(

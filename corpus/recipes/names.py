@@ -74,6 +74,16 @@ def plain_names(recipe: Recipe) -> Iterator[Case]:
             "The code point lies behind the last one.",
         ),
         ("latin-1", b"\xfcber", "The name is Latin-1."),
+        (
+            "at-300",
+            b"a" * 300 + b"\xffbcd",
+            "A byte that begins no character follows 300 that are letters.",
+        ),
+        (
+            "after-words",
+            b"a" * 16 + b"\xffbc",
+            "The three bytes after two words of eight begin with one that begins no character.",
+        ),
     ):
         yield recipe.refused(f"name-utf8-{id_}", of_name(name), "NAM-001", why)
 
@@ -166,6 +176,22 @@ def structured_names(recipe: Recipe) -> Iterator[Case]:
         ("digit-minus-zero", b'\x1e["a",1-0]', "A number is no expression."),
         ("nul-behind", b'\x1e["a",0]\0', "A NUL byte follows the array."),
         (
+            "no-break-space-behind",
+            '\x1e["a",0]\xa0'.encode(),
+            "A no-break space follows the array, which is no white space of JSON.",
+        ),
+        (
+            "arabic-digit",
+            '\x1e["a",\u0663]'.encode(),
+            "A list position is in digits of another script.",
+        ),
+        ("underscore", b'\x1e["a",1_0]', "A number has no underscores."),
+        (
+            "escape-0x",
+            b"\x1e" + rb'["a\u0x41",0]',
+            "The four digits of an escape are 0x41, which some parsers of numbers take.",
+        ),
+        (
             "deep-arrays",
             b"\x1e" + b"[" * 300,
             "Arrays nested 300 deep: no reader needs a stack for them.",
@@ -195,19 +221,33 @@ def structured_names(recipe: Recipe) -> Iterator[Case]:
             "NAM-005",
             f"A tensor of kind {kind} has a structured name.",
         )
-    for id_, number in {"2-64": str(1 << 64), "300-digits": "9" * 300}.items():
+    for id_, number in {
+        "2-64": str(1 << 64),
+        # Modulo 2^64 it is above a tenth of it, so that no step of the parser seems to wrap.
+        "3e19": str(3 * 10**19),
+        "300-digits": "9" * 300,
+    }.items():
         yield recipe.refused(
             f"structured-number-{id_}",
             of_name(b'\x1e["a",' + number.encode() + b"]"),
             "NAM-002",
             f"A list position of {len(number)} digits does not fit in 64 bits.",
         )
-    yield recipe.refused(
-        "structured-lone-surrogate",
-        of_name(b"\x1e" + rb'["a","\ud800"]'),
-        "NAM-002 NAM-001",
-        "A string of the array is half of a surrogate pair.",
-    )
+    for id_, text, why in (
+        ("", rb"\ud800", "A string of the array is half of a surrogate pair."),
+        ("-low", rb"a\udc00", "A string has the second half of a surrogate pair only."),
+        (
+            "-then-letter",
+            rb"a\ud800b",
+            "The first half of a surrogate pair is followed by a letter.",
+        ),
+    ):
+        yield recipe.refused(
+            f"structured-lone-surrogate{id_}",
+            of_name(b'\x1e["a","' + text + b'"]'),
+            "NAM-002 NAM-001",
+            why,
+        )
 
 
 def trees(recipe: Recipe) -> Iterator[Case]:

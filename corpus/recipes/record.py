@@ -109,6 +109,15 @@ def repeated_fields(recipe: Recipe) -> Iterator[Case]:
         "REC-006",
         "The headers of two tensors carry each other's names.",
     )
+    for id_, front in {"after-nul": b"a\0", "at-300": b"n" * 300}.items():
+        wrong = File.of([Tensor(["?"], name=front + b"a")], seed=SEED)
+        wrong.records[0].name = front + b"b"
+        yield recipe.refused(
+            f"record-name-differs-{id_}",
+            wrong,
+            "REC-006",
+            f"The names of index and header differ in their last byte, which is byte {len(front)}.",
+        )
     wrong = File.of([Tensor(["a", 0]), Tensor(["b"])], seed=SEED)
     wrong.records[0].name = b'\x1e["a",1]'
     yield recipe.refused(
@@ -148,6 +157,24 @@ def repeated_fields(recipe: Recipe) -> Iterator[Case]:
     wrong.records[0].dtype = b"<i2"
     yield recipe.refused(
         "record-dtype-differs", wrong, "REC-008", "The index says <u2, the header <i2."
+    )
+    front = "<V1\0torch.float8_"
+    word = "x" * (254 - len(front))
+    wrong = File.of([Tensor(["a"], front + word + "a")], 2, SEED)
+    wrong.records[0].dtype = (front + word + "b").encode()
+    yield recipe.refused(
+        "record-dtype-differs-at-254",
+        wrong,
+        "REC-008",
+        "The opaque dtypes of index and header differ in their last byte, which is byte 254.",
+    )
+    wrong = File.of([Tensor(["a"], shape=[1] * 8 + [2, 3])], seed=SEED)
+    wrong.records[0].shape = [1] * 8 + [3, 2]
+    yield recipe.refused(
+        "record-shape-swapped-at-8",
+        wrong,
+        "REC-009",
+        "After eight dimensions of 1 the index says 2 x 3, the header 3 x 2.",
     )
     for name, shape in {"swapped": [3, 2], "flat": [6]}.items():
         wrong = file()

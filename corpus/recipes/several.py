@@ -48,6 +48,7 @@ def cases() -> Iterator[Case]:
     yield from reserves(recipe)
     yield from later_pages(recipe)
     yield from messages(recipe)
+    yield from late_tensors(recipe)
     yield from own_values(recipe)
     yield from own_orders(recipe)
 
@@ -396,6 +397,62 @@ def messages(recipe: Recipe) -> Iterator[Case]:
             "CRY-016",
             f"The {which} of three messages of the third tensor is changed.",
             key=KEY,
+        )
+
+
+# Many tensors, one of the last of which is wrong.
+
+MANY, LATE, AGAIN = 100, 90, 80
+
+
+def wrong_sha256(file: File) -> None:
+    file.records[LATE].hashes = [Hash(SHA256, bytes(32))]
+
+
+def wrong_shape(file: File) -> None:
+    file.records[LATE].shape = [2, 2]
+
+
+def wrong_ciphertext(file: File) -> None:
+    stored = file.records[LATE].stored
+    file.records[LATE].ciphertext = bytes([stored[0] ^ 1]) + stored[1:]
+
+
+def late_tensors(recipe: Recipe) -> Iterator[Case]:
+    """For readers that check the first 4, 16 or 64 tensors of a file."""
+
+    def made(layout: str, *names: str) -> tuple[File, bytes | None]:
+        is_locked = LAYOUTS[layout][2]
+        tensors = [Tensor([f"t{number}"]) for number in range(MANY)]
+        tensors += [Tensor([name]) for name in names]
+        file = of(tensors, layout, Lock(KEY) if is_locked else None)
+        return file, KEY if is_locked else None
+
+    for id_, rule, what, damage in (
+        ("sha256", "HSH-006", "a wrong SHA-256", wrong_sha256),
+        ("shape", "REC-009", "another shape in its header", wrong_shape),
+        ("mac", "CRY-016", "a wrong MAC", wrong_ciphertext),
+    ):
+        for layout in ("v4", "flagged-locked"):
+            if id_ == "mac" and layout == "v4":
+                continue
+            file, key = made(layout)
+            damage(file)
+            yield recipe.refused(
+                f"where-late-{id_}-{layout}",
+                file,
+                rule,
+                f"Of {MANY} tensors that of number {LATE} has {what}.",
+                key=key,
+            )
+    for layout in ("v4", "flagged-locked"):
+        file, key = made(layout, f"t{AGAIN}")
+        yield recipe.refused(
+            f"where-late-name-{layout}",
+            file,
+            "NAM-006",
+            f"After {MANY} tensors there is one with the name of that of number {AGAIN}.",
+            key=key,
         )
 
 

@@ -40,6 +40,14 @@ def cases() -> Iterator[Case | EncodeCase]:
     yield from dtypes(recipe)
     yield from names(recipe)
     yield from secrets(recipe)
+    metas = [Tensor([name], shape=[1 << 31] * 2, meta=True) for name in "abcde"]
+    yield recipe.valid(
+        "unusual-nominal-sizes",
+        File.of(metas, 4, SEED),
+        "IDX-005 IDX-007",
+        "The nominal sizes of five meta tensors are 2^62 each: a sum that no 64 bits hold.",
+        features=["large-claim"],
+    )
     file = File.of([Tensor(["a"])], 1, SEED)
     file.records[0].hashes = [Hash(SHA256)] * 8
     yield recipe.valid(
@@ -92,6 +100,12 @@ def names(recipe: Recipe) -> Iterator[Case]:
         File.of([Tensor([name]) for name in NAMES], 1, SEED),
         "NAM-001 NAM-006",
         f"Names of unusual characters: {', '.join(NAMES.values())}.",
+    )
+    yield recipe.valid(
+        "unusual-names-of-digits",
+        File.of([Tensor(["b"]), Tensor(["10"]), Tensor(["9"])], 1, SEED),
+        "NAM-001 IDX-016",
+        "Names of digits, which objects of JavaScript put first, in the order of their numbers.",
     )
     yield recipe.valid(
         "unusual-structured-names",
