@@ -81,7 +81,7 @@ bool claims_much(const Json& tensor) {
   return elements > static_cast<double>(kLargeClaimBytes);
 }
 
-std::vector<std::string> features_of(model::Bytes file, const Description& description) {
+std::vector<std::string> features_of(model::Bytes file, const Description& description, bool has_passphrase) {
   const Json& document = description.document;
   const auto any = [&](const auto& test) {
     return std::any_of(document["tensors"].begin(), document["tensors"].end(), test);
@@ -103,7 +103,7 @@ std::vector<std::string> features_of(model::Bytes file, const Description& descr
   add("many-dims", any([](const Json& t) { return t["shape"].size() > kManyDims; }));
   add("meta", any([](const Json& t) { return t["meta"] == true; }));
   add("opaque-dtype", any([&](const Json& t) { return wire(t).find('\0') != std::string::npos; }));
-  add("passphrase", has_chunk('1'));
+  add("passphrase", has_passphrase || has_chunk('1'));
   add("sequential-cipher", has_chunk('3'));
   // Of a path of one string too, if it is stored as JSON.
   const bool structured = std::ranges::any_of(description.fields, [&](const model::Field& field) {
@@ -162,7 +162,7 @@ Assessment assess_as_it_is(model::Bytes file, const std::optional<std::string>& 
     if (!choices.empty()) leave_open(std::move(choices), assessment);
   }
   if (is_clear(open_rules) && is_complete(content->document)) assessment.expected = content->document;
-  item.features = features_of(file, *content);
+  item.features = features_of(file, *content, passphrase.has_value());
   return assessment;
 }
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -331,7 +331,9 @@ def cannot_hold(tensor: Mapping[str, Any]) -> str | None:
     return None
 
 
-def they_read(tzmark: Tzmark, scratch: Path, source: Path, options: list[str]) -> str:
+def they_read(
+    tzmark: Tzmark, scratch: Path, source: Path, options: list[str | Path]
+) -> str:
     """tzmark converts a .tensors file, and the library reads the result. Returns what came of it."""
     dump = json.loads(tzmark.run("dump", source, *options))
     ours = scratch / "ours.safetensors"
@@ -406,20 +408,26 @@ def listed_cases(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def corpus_files(corpus: Path) -> list[tuple[str, Path, list[str]]]:
-    """The valid files of the corpus, each with its case's id and the options that open it."""
-    found = []
+def corpus_files(
+    corpus: Path, scratch: Path
+) -> Iterator[tuple[str, Path, list[str | Path]]]:
+    """The valid files of the corpus, each with its case's id and the options that open it.
+
+    The options of one file hold until the next one is taken.
+    """
+    secret = scratch / "passphrase"
     for case in json.loads((corpus / "manifest.json").read_text())["cases"]:
         # A meta tensor of a terabyte is refused like any other; opening costs nothing. 65,537 tensors take seconds.
         if case["verdict"] != "valid" or case["id"] == "large-tensors-65537":
             continue
-        options = []
+        options: list[str | Path] = []
         if key := case.get("key_hex"):
             options = ["--key-hex", key]
         elif passphrase := case.get("passphrase"):
-            options = ["--passphrase", passphrase]
-        found.append((case["id"], corpus / case["path"], options))
-    return found
+            # No argument holds a NUL byte. One line end at the end of the file does not belong to the passphrase.
+            secret.write_text(f"{passphrase}\n", encoding="utf-8", newline="")
+            options = ["--passphrase-file", secret]
+        yield case["id"], corpus / case["path"], options
 
 
 def main() -> int:
@@ -439,7 +447,7 @@ def main() -> int:
         tally.attempt("half bytes", "F4", read_half_bytes, tzmark, scratch)
         tally.attempt("sharded models", "shards", read_shards, tzmark, scratch)
         outcomes: Counter[str] = Counter()
-        for id, path, options in corpus_files(arguments.corpus):
+        for id, path, options in corpus_files(arguments.corpus, scratch):
             try:
                 outcomes[they_read(tzmark, scratch, path, options)] += 1
             except Mismatch as mismatch:
