@@ -1,7 +1,7 @@
 """A directory that a program has made, and that it removes with all its content by the descriptor.
 
 Whatever has its name by now, and wherever it is: in a directory that others can write to, they can rename it, and put
-the directory of a third person in its place. Like reference/program/include/program/made_directory.h.
+the directory of a third person in its place. Like program/made_directory.h.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes files that a user names for a result, by the rules of reference/program/include/program/output_file.h.
+"""Writes files that a user names for a result, by the rules of program/output_file.h.
 
 What has the name is replaced at once by a new file: a random name, O_EXCL, rename. A link is replaced, and never
 written through. What cannot be replaced is written to only if that is safe and does not wait for ever: open descriptors

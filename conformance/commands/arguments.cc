@@ -10,7 +10,7 @@
 
 #include "runner/console.h"
 #include "runner/errors.h"
-#include "runner/nearest.h"
+#include "program/suggestion.h"
 
 namespace tzmark::conformance {
 namespace {

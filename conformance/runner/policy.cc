@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "runner/errors.h"
-#include "runner/nearest.h"
+#include "program/suggestion.h"
 
 namespace tzmark::conformance {
 namespace {

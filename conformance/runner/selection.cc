@@ -8,7 +8,7 @@
 #include <set>
 
 #include "runner/errors.h"
-#include "runner/nearest.h"
+#include "program/suggestion.h"
 #include "runner/protocol.h"
 
 namespace tzmark::conformance {

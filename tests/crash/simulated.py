@@ -1,6 +1,6 @@
 """What a checkpoint of "tzmark checkpoint simulate" has to hold, computed from seed and step, and read without tzmark.
 
-The formula is that of reference/testing/training/simulated_model.h; this is a second implementation of it.
+The formula is that of reference/training/simulated_model.h; this is a second implementation of it.
 """
 
 from __future__ import annotations

@@ -39,6 +39,21 @@ LAYERS: Mapping[str, frozenset[str]] = {
             "program",
         }
     ),
+    "training": frozenset(
+        {
+            "bytes",
+            "simd",
+            "format",
+            "io",
+            "os",
+            "gpu",
+            "codec",
+            "safetensors",
+            "checkpoint",
+            "program",
+            "cli",
+        }
+    ),
 }
 
 # Test doubles, which only tests, fuzz targets and the doubles themselves include.
@@ -50,7 +65,7 @@ TESTING_USERS = (
     "tests",
 )
 
-TESTING_TARGETS = {"tzmark_testing", "tzmark_training"}
+TESTING_TARGETS = {"tzmark_testing"}
 
 # CMake's targets are called tzmark_FOLDER, but for the command itself.
 TARGETS = {layer: f"tzmark_{layer}" for layer in LAYERS} | {"cli": "tzmark"}
@@ -78,13 +93,22 @@ BACKBONE = (
     ("tzmark_bench_harness", "tzmark_codec"),
 )
 
-# The programs and the library that people install. None of them links test doubles or the simulated training.
-PRODUCT = ("tzmark", "tzmark_reference", "tzmark-conform", "tzmark-bench")
+# The programs and the library that people install. None of them links test doubles.
+PRODUCT = (
+    "tzmark",
+    "tzmark_reference",
+    "tzmark-checkpoint-simulate",
+    "tzmark-conform",
+    "tzmark-bench",
+)
 
-# What programs share with the suite: scratch directories and files of results. No code of the codec, and it links none.
+# What programs share with the suite: terminals and files. No code of the codec, and it links none.
 SHARED_TARGET = "tzmark_program_files"
 OPTIONS_TARGETS = frozenset({"tzmark_options", "tzmark_small_options"})
-SHARED_HEADERS = frozenset({"program/made_directory.h", "program/output_file.h"})
+SHARED_HEADERS = frozenset(
+    f"program/{name}.h"
+    for name in "installation made_directory output_file python_path suggestion".split()
+)
 
 # Folders under conformance/ that may use the reference: the adapter that puts it under test.
 REFERENCE_USERS = frozenset({"conformance/adapters/reference"})

@@ -72,7 +72,7 @@ class TheChecks(unittest.TestCase):
 
     def test_what_the_judge_shares(self) -> None:
         shared = {"tzmark_conformance_runner": {"tzmark_program_files"}}
-        folders = FOLDERS | {"tzmark_program_files": "reference"}
+        folders = FOLDERS | {"tzmark_program_files": "program"}
         self.assertEqual(wrong_links(GOOD | shared, folders), [])
         graph = GOOD | shared | {"tzmark_program_files": {"tzmark_bytes"}}
         self.assertIn(
@@ -90,13 +90,20 @@ class TheChecks(unittest.TestCase):
                 )
 
     def test_product_links_test_doubles(self) -> None:
-        for testing in ("tzmark_testing", "tzmark_training"):
-            with self.subTest(testing=testing):
-                graph = GOOD | {"tzmark_codec": GOOD["tzmark_codec"] | {testing}}
+        for target in ("tzmark_codec", "tzmark-checkpoint-simulate"):
+            with self.subTest(target=target):
+                graph = GOOD | {target: GOOD.get(target, set()) | {"tzmark_testing"}}
+                product = "tzmark" if target in GOOD else target
                 self.assertIn(
-                    f"tzmark is of the product and must not link {testing}",
+                    f"{product} is of the product and must not link tzmark_testing",
                     wrong_links(graph, FOLDERS),
                 )
+
+    def test_command_links_the_simulated_training(self) -> None:
+        graph = GOOD | {"tzmark": GOOD["tzmark"] | {"tzmark_training"}}
+        self.assertIn(
+            "tzmark must not link tzmark_training", wrong_links(graph, FOLDERS)
+        )
 
     def test_private_include_root(self) -> None:
         private = {"reference", "reference/include"}
@@ -147,7 +154,11 @@ class TheChecks(unittest.TestCase):
             ("conformance/commands/a.cc", "bytes/cursor.h", True),
             ("conformance/adapters/reference/a.cc", "tzmark/error.h", False),
             ("conformance/runner/a.cc", "program/made_directory.h", False),
+            ("conformance/runner/a.cc", "program/suggestion.h", False),
             ("conformance/runner/a.cc", "program/arguments.h", True),
+            ("reference/training/a.cc", "testing/files/memory_file.h", True),
+            ("reference/cli/a.cc", "training/ranks.h", True),
+            ("reference/training/a.cc", "cli/commands.h", False),
             ("bench/harness/a.cc", "program/made_directory.h", False),
             ("reference/codec/a.cc", "workloads/workload.h", True),
             ("conformance/runner/a.cc", "harness/statistics.h", True),

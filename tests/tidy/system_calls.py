@@ -58,7 +58,7 @@ NAMES_OF_METHODS = frozenset({"link", "open", "rename"})
 # The file that reads a table of the system outside these folders, and those that the programs share with the suite,
 # which links nothing of reference/os: they work on descriptors too.
 EXCEPTIONS = {("reference/codec/undo_journal_recovery.cc", "std::fopen")} | {
-    (f"reference/program/{file}", name)
+    (f"program/{file}", name)
     for file, names in (
         ("made_directory.cc", "mkdirat unlinkat renameat fchmod fchmodat O_CREAT"),
         ("output_file.cc", "renameat unlinkat fchmod fsync O_CREAT"),
@@ -70,11 +70,16 @@ EXCEPTIONS = {("reference/codec/undo_journal_recovery.cc", "std::fopen")} | {
 def is_judged(path: Path) -> bool:
     """Whether a file is a part of the product's reference, where all of its folders are meant."""
     return (
-        path.parts[0] == "reference"
+        path.parts[0] in ("reference", "program")
         and path.suffix in (".cc", ".h", ".cu")
         and path.parts[1] not in ("testing", "fuzz")
         and not path.stem.endswith("_test")
     )
+
+
+def folder_of(path: Path) -> str:
+    """The folder below reference/, or program."""
+    return path.parts[1] if path.parts[0] == "reference" else path.parts[0]
 
 
 def pattern(name: str) -> str:
@@ -94,7 +99,7 @@ def wrong_calls(path: Path, text: str) -> list[str]:
     return [
         f"{path} must not {what}, as {name} does"
         for what, (names, folders) in RULES.items()
-        if path.parts[1] not in folders
+        if folder_of(path) not in folders
         for name in sorted(names)
         if (path.as_posix(), name) not in EXCEPTIONS and re.search(pattern(name), code)
     ]

@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
-#include "testing/training/ranks.h"
-#include "testing/training/simulation.h"
+#include "training/ranks.h"
+#include "training/simulation.h"
 
 namespace tzmark::cli {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "testing/training/ranks.h"
+#include "training/ranks.h"
 #include "tzmark/checkpoint.h"
 
 namespace tzmark::cli {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "testing/training/simulation.h"
+#include "training/simulation.h"
 
 namespace tzmark::cli {
 

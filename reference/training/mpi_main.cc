@@ -5,7 +5,7 @@
 #include <mpi.h>
 
 #include "cli/run_app.h"
-#include "testing/training/simulate.h"
+#include "training/simulate.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 

@@ -1,5 +1,5 @@
 // tzmark checkpoint simulate: a training loop that saves checkpoints, to be measured, killed and restarted.
-#include "testing/training/simulate.h"
+#include "training/simulate.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "cli/commands.h"
 #include "cli/run_app.h"
 #include "program/standard_streams.h"
-#include "testing/training/simulation_report.h"
+#include "training/simulation_report.h"
 #include "tzmark/io.h"
 
 namespace tzmark::cli {

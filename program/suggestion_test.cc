@@ -1,5 +1,5 @@
 // Tests of suggestions.
-#include "runner/nearest.h"
+#include "program/suggestion.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The model of a simulated training run, partitioned over ranks.
-#include "testing/training/simulated_model.h"
+#include "training/simulated_model.h"
 
 #include <gtest/gtest.h>
 

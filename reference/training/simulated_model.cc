@@ -1,5 +1,5 @@
 // The model of a simulated training run.
-#include "testing/training/simulated_model.h"
+#include "training/simulated_model.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// Suggests the name that was most likely meant; see nearest.h.
-#include "runner/nearest.h"
+// Suggests the name that was most likely meant; see suggestion.h.
+#include "program/suggestion.h"
 
 #include <fmt/format.h>
 

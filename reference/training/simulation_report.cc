@@ -1,5 +1,5 @@
 // The results of a simulated training run.
-#include "testing/training/simulation_report.h"
+#include "training/simulation_report.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>

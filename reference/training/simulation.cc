@@ -1,5 +1,5 @@
 // The simulated training loop.
-#include "testing/training/simulation.h"
+#include "training/simulation.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "checkpoint/names.h"
 #include "os/directory.h"
-#include "testing/training/simulated_model.h"
+#include "training/simulated_model.h"
 #include "tzmark/error.h"
 
 namespace tzmark::cli {

@@ -1,6 +1,6 @@
 // tzmark-checkpoint-simulate: runs tzmark checkpoint simulate in one process. tzmark starts it as its sibling.
 #include "cli/sibling.h"
-#include "testing/training/simulate.h"
+#include "training/simulate.h"
 #include "tzmark/io.h"
 
 int main(int argc, char** argv) {
