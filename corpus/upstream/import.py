@@ -2,7 +2,7 @@
 """Takes files that upstream wrote, and hostile files made from such, into the corpus.
 
 Reads a folder of golden files (one sub-folder an emitter, and malformed/), packs each sub-folder into one archive
-beside this script, and writes cases.json, from which ../recipes/make.py takes the manifest entries. What the golden
+next to this script, and writes cases.json, from which ../recipes/make.py takes the manifest entries. What the golden
 files cannot say, which rule a hostile file breaks and what a reader is free to do, is written by hand in
 judgements.json; a file without a judgement, or a judgement without a file, stops the import.
 """

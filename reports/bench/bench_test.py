@@ -417,7 +417,7 @@ class Palette(unittest.TestCase):
         self.assertNotEqual(first["zfs"], first["ceph"])
 
     def test_marks_are_seen_on_their_ground(self) -> None:
-        """A contrast of 4.4 for letters; of 2.2 for marks, which all have names beside them."""
+        """A contrast of 4.4 for letters; of 2.2 for marks, which all have names next to them."""
         for name, shades in palette.COLOURS.items():
             for dark in (False, True):
                 paper = palette.COLOURS["paper"][dark]
@@ -752,7 +752,7 @@ def charts_drawing(chart: bars.BarChart, width: float, limit: float) -> str:
 
 
 def bar_length(drawing: str, colour: str) -> float:
-    """Of the first bar of this colour; before it comes the chip beside the name."""
+    """Of the first bar of this colour; before it comes the chip next to the name."""
     pattern = rf'fill: var\(--f-{colour}\)" d="M ([\d.]+) [\d.]+ L ([\d.]+) '
     start, end = re.findall(pattern, drawing)[1]
     return float(end) - float(start)
@@ -917,13 +917,13 @@ class Refusals(BenchTest):
 
     def test_a_file_of_settings_beside_changes_nothing(self) -> None:
         good = self.written((small(),))
-        beside = self.folder / "beside"
-        beside.mkdir()
-        (beside / "matplotlibrc").write_text(
+        other = self.folder / "other"
+        other.mkdir()
+        (other / "matplotlibrc").write_text(
             "text.usetex: True\npath.sketch: 5, 100, 2\nfont.weight: bold\n"
         )
         pages = []
-        for number, current in enumerate((self.folder, beside)):
+        for number, current in enumerate((self.folder, other)):
             output = self.folder / f"out-{number}"
             done = subprocess.run(
                 [*REPORT, *good, "-o", output],
