@@ -24,8 +24,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reports"))
 
-import output_file  # noqa: E402
-from made_directory import MadeDirectory  # noqa: E402
+from common import output_file  # noqa: E402
+from common.made_directory import MadeDirectory  # noqa: E402
 
 UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 BLOCKS = 10

@@ -6,7 +6,7 @@
 //   - a character device, such as /dev/null;
 //   - a FIFO of this user or root, which another process reads within 10 s.
 // Anything else is refused: directories, sockets, block devices, FIFOs of other users, links to what is not a file.
-// reports/output_file.py has the same rules.
+// reports/common/output_file.py has the same rules.
 //
 // Code of programs, and of no library: it links nothing else of this project.
 // Thread-safety: any thread. Errors: std::system_error, whose text begins with the name.

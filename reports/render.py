@@ -19,12 +19,9 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-import matrix
-import matrix_page
-import output_file
-import results
-import single_page
-from outcomes import Json
+from common import output_file, results
+from common.outcomes import Json
+from conformance import matrix, matrix_page, single_page
 
 ENVIRONMENT_STATUS = 3
 UNAVAILABLE_STATUS = 4

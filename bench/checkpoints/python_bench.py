@@ -27,8 +27,8 @@ from typing import Any
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent.parent / "reports"))
 
-import output_file  # noqa: E402
-from made_directory import MadeDirectory  # noqa: E402
+from common import output_file  # noqa: E402
+from common.made_directory import MadeDirectory  # noqa: E402
 
 Json = dict[str, Any]
 

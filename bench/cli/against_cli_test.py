@@ -19,7 +19,7 @@ import jsonschema
 
 SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "reports"))
-from schema_strictness import open_members  # noqa: E402
+from testing.schema_strictness import open_members  # noqa: E402
 
 BUILD = Path(os.environ["TZMARK_BUILD_DIR"])
 TZMARK = BUILD / "bin/tzmark"

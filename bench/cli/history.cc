@@ -39,8 +39,10 @@ namespace {
 
 }  // namespace
 
-void become_history(std::vector<std::string> options) { become_python("history.py", "history", std::move(options)); }
+void become_history(std::vector<std::string> options) {
+  become_python("find_changes.py", "history", std::move(options));
+}
 
-void become_report(std::vector<std::string> options) { become_python("bench.py", "report", std::move(options)); }
+void become_report(std::vector<std::string> options) { become_python("report.py", "report", std::move(options)); }
 
 }  // namespace tzmark::bench

@@ -97,7 +97,7 @@ class Against(unittest.TestCase):
                 )
             self.assertLess(group["smallest"]["size_bytes"], 300)
             self.assertIn(f"{group['id']}: {len(group['cases'])} files", run.stdout)
-        # The findings are a corpus, and the command beside each file repeats it.
+        # The findings are a corpus, and the command next to each file repeats it.
         for group in groups:
             file = self.findings / f"{group['id']}.finding.json"
             words = shlex.split(json.loads(file.read_text())["repeat"])

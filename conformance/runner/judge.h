@@ -92,7 +92,7 @@ struct Step {
 // Fills the judgement of a step whose command, process and answer are set, and whether it changed its file.
 void judge_step(const Case& item, const std::optional<Json>& expected, const Profile& profile, Step& step);
 
-// Whether the input mode could not be had for this program, so that the step says nothing.
+// Whether the program does not support the input mode, so that the step is inconclusive.
 bool is_untried(const Step& step);
 
 // Turns a step into a crash whose process answered and then ended other than with exit status 0.

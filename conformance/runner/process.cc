@@ -213,7 +213,7 @@ class Child {
   }
 
  private:
-  // Keeps the limits in the result, so that a report can show them beside what was used.
+  // Keeps the limits in the result, so that a report can show them next to what was used.
   void note_limits(const ProcessLimits& limits) {
     constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
     result_.elapsed_max = limits.elapsed_max;

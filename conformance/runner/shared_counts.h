@@ -11,7 +11,7 @@ namespace tzmark::conformance {
 struct SharedCounts {
   std::uint64_t loads = 0;  // processes that loaded the library
   std::uint64_t reads = 0;  // reads of the file that went through it
-  // The file that is read short: only that of the question, for an adapter may lie beside it.
+  // The file that is read short: only that of the question, because an adapter may be in the same directory.
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
 };

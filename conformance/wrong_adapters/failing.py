@@ -103,7 +103,7 @@ def answer_has_another_id(question: Question) -> Json:
 
 @answers("TZR-HDR-002", options=MAGIC, commands=ONE_SHOT)
 def exception_for_a_rejection(question: Question) -> Json:
-    """Refuses files by an exception that nobody catches: the exit status is right, and the line is missing."""
+    """Refuses files by an uncaught exception: the exit status is right, and the line is missing."""
     answer = question.right_answer()
     if "rejected" in answer:
         raise ValueError(answer["rejected"]["message"])

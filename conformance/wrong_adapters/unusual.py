@@ -1,4 +1,4 @@
-"""Wrong adapters that fail on content that is valid and rare: sizes beside that of a buffer, large counts, rare types.
+"""Wrong adapters that fail on content that is valid and rare: sizes next to that of a buffer, large counts, rare types.
 
 Readers that read a number as one of another type are made from the model: conformance/planted_bugs/widths.cc.
 """

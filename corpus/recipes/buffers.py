@@ -1,4 +1,4 @@
-"""Cases for readers and writers that move data through buffers: lengths of a buffer's size and just beside it.
+"""Cases for readers and writers that move data through buffers: lengths of a buffer's size and one byte off.
 
 For each size of 4 KiB to 4 MiB there are data of that size, one byte less, one more and five more, plain and encrypted,
 to be read and to be written. Encrypted data has a last message of one byte, too. buffers_test.py lists what there has

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests that each length beside the size of a buffer is tried: read and written, plain and encrypted.
+"""Tests that each length next to the size of a buffer is tried: read and written, plain and encrypted.
 
 What there has to be is listed here anew, and found in the decodes of the cases.
 """

@@ -139,3 +139,23 @@ def to_text(value: Any, is_compact: bool = False) -> str:
     if is_compact:
         return json.dumps(value, separators=(",", ":")) + "\n"
     return json.dumps(value, indent=1) + "\n"
+
+
+def to_lines(document: Json) -> str:
+    """JSON with one line per case, so that a change to one case is a difference of one line."""
+    members = [
+        f"{json.dumps(name)}: {broken(value)}" for name, value in document.items()
+    ]
+    return "{" + ",\n".join(members) + "}\n"
+
+
+def broken(value: Any) -> str:
+    """JSON with one line per element, each on one line."""
+    if isinstance(value, dict) and value:
+        lines = [
+            f"{json.dumps(name)}: {json.dumps(item)}" for name, item in value.items()
+        ]
+        return "{\n" + ",\n".join(lines) + "\n}"
+    if isinstance(value, list) and value:
+        return "[\n" + ",\n".join(map(json.dumps, value)) + "\n]"
+    return json.dumps(value)

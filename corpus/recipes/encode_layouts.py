@@ -120,7 +120,7 @@ def headers_first(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
 
 
 def long_dimensions(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
-    """The layout of the branch, which nobody needs but who asks for it."""
+    """The layout of the branch, which a writer uses only on request."""
     yield recipe.written(
         "forced-v5-long-dims-long",
         with_tensor(Tensor(["a"], "uint8", [LONG], meta=True), "v5-long-dims"),

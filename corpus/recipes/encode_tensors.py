@@ -1,4 +1,4 @@
-"""Encode cases of what a file says of its tensors beside their data, of their order, and of how many there are."""
+"""Encode cases of what a file stores about its tensors in addition to their data, of their order and their number."""
 
 from collections.abc import Iterator
 

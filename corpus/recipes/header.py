@@ -1,4 +1,4 @@
-"""Cases of the file header: magic, data version, flags, the fields that nobody reads, and the tensor count."""
+"""Cases of the file header: magic, data version, flags, the unused fields, and the tensor count."""
 
 from collections.abc import Iterator
 

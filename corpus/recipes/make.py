@@ -20,7 +20,7 @@ from pathlib import Path
 
 import jsonschema
 
-from case import LARGE, SCHEMA_VERSION, Case, Json, to_text, with_pipe_limit
+from case import LARGE, SCHEMA_VERSION, Case, Json, to_lines, to_text, with_pipe_limit
 from choices import choice_table, open_choices, uneven_choices, with_table, with_text
 from encode_case import EncodeCase
 from large import large_files
@@ -126,7 +126,7 @@ def make(root: Path) -> None:
     """Writes everything below root; files in its folders that no recipe makes are removed."""
     cases = recipe_cases()
     files = files_of(cases)
-    files["manifest.json"] = to_text(manifest_of(cases)).encode()
+    files["manifest.json"] = to_lines(manifest_of(cases)).encode()
     files["rules.json"] = to_text(rules_document()).encode()
     for path, content in files.items():
         target = root / path

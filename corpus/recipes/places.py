@@ -349,7 +349,7 @@ def alone(name: bytes, **fields: object) -> Change:
     return change
 
 
-# The cipher chunk of a tensor whose data nobody decrypts, because the crypt block is refused before.
+# The cipher chunk of a tensor whose data is not decrypted, because the crypt block is refused before.
 ONE_MAC = sealing.parallel_payload(1024, NONCE, [bytes(16)])
 PARALLEL = crypt_chunk(sealing.PARALLEL, ONE_MAC)
 

@@ -2,7 +2,7 @@
 """Takes files that upstream wrote, and hostile files made from such, into the corpus.
 
 Reads a folder of golden files (one sub-folder an emitter, and malformed/), packs each sub-folder into one archive
-beside this script, and writes cases.json, from which ../recipes/make.py takes the manifest entries. What the golden
+next to this script, and writes cases.json, from which ../recipes/make.py takes the manifest entries. What the golden
 files cannot say, which rule a hostile file breaks and what a reader is free to do, is written by hand in
 judgements.json; a file without a judgement, or a judgement without a file, stops the import.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "recipes"))
 
-from case import Case, Json, to_text, verdict_of  # noqa: E402
+from case import Case, Json, to_lines, to_text, verdict_of  # noqa: E402
 from choices import CHOICES  # noqa: E402
 
 # The layouts of data version 5, by the names that the golden files give them. The others are named by their version.
@@ -315,7 +315,7 @@ def main() -> None:
         for cases in groups.values()
         for case in cases
     ]
-    (HERE / "cases.json").write_text(to_text({"archives": archives, "cases": entries}))
+    (HERE / "cases.json").write_text(to_lines({"archives": archives, "cases": entries}))
 
 
 if __name__ == "__main__":

@@ -407,7 +407,7 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   });
 }
 
-// Waits for the write in flight, whose error is reported as one that nobody can catch.
+// Waits for the write in flight, whose error is reported as an unraisable exception.
 void deallocate(PyObject* self) {
   PyTypeObject* const type = Py_TYPE(self);
   State* const state = reinterpret_cast<Object*>(self)->state;

@@ -604,7 +604,7 @@ def _make_directory(name: bytes) -> None:
         _sync_directory(os.path.dirname(one))
 
 
-# What an attempt to sync a directory answers where nobody can ask for that. A save then says so.
+# What an attempt to sync a directory answers where the file system does not support that. A save then says so.
 _CANNOT_SYNC = (errno.EACCES, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 

@@ -761,7 +761,7 @@ TEST(Replacing, KeepsFilesThatNoSaveHasCommitted) {
   }
 }
 
-// The only directory beside `except` and the file `latest`.
+// The only directory other than `except` and the file `latest`.
 std::string only_other(const test::TestDirectory& directory, const std::string& except) {
   std::vector<std::string> names = checkpoints(directory);
   std::erase(names, except);

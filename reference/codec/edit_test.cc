@@ -70,7 +70,7 @@ class CorpusEditTest : public EditTest {
     EXPECT_GT(count, 50);
   }
 
-  // A path of this name that has a place beside those of the file.
+  // A path of this name that does not conflict with those of the file.
   Path beside(const std::string& name) const {
     const Path present = reader().tensors()[0].path();
     if (std::holds_alternative<std::string>(present[0])) return {name};
@@ -163,7 +163,7 @@ using AppendTest = EditTest;
 
 TEST_F(AppendTest, NamesOfOldAndNewMakeOneTree) {
   put(test::three_tensors());
-  // The same path, one that begins another, one that another begins, a string beside list positions, and twice anew.
+  // The same path, one that begins another, one that another begins, a string next to list positions, and twice anew.
   for (const Path& path : {Path{"b"}, Path{"layers"}, Path{"b", "c"}, Path{"layers", "first"}}) {
     expect_refused(ErrorCode::kUsage, [&] { append(one(path)); });
   }
@@ -494,7 +494,7 @@ TEST_F(EditTest, DataThatIsWrongGetsNoHashThatSaysItIsRight) {
   write_whole(name_, broken);
   expect_refused(ErrorCode::kHashCrc32, [&] { edit({{.tensor = {"b"}, .new_path = Path{"x"}}}); });
   expect_refused(ErrorCode::kHashCrc32, [&] { edit({{.tensor = {"b"}, .new_kind = Kind::kBuffer}}); });
-  // Whoever is beside it does not mind.
+  // Other tensors can still be changed.
   edit({{.tensor = {"a.weight"}, .new_path = Path{"x"}}});
   edit({{.tensor = {"b"}, .drop = true}});
   reader().verify();

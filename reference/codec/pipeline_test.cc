@@ -200,7 +200,7 @@ class PipelineTest : public ::testing::TestWithParam<std::tuple<unsigned, bool>>
   PipelineTest() : content_(kWorkBytes) {
     std::mt19937_64 random(1);
     for (std::byte& b : content_) b = static_cast<std::byte>(random());
-    // The half that is written is there from the beginning: a memory file must not grow beside reads.
+    // The half that is written is there from the beginning: a memory file must not grow during reads.
     content_.resize(2 * kWorkBytes);
   }
 
@@ -586,7 +586,7 @@ TEST(PipelineWritesTest, AQueueThatBreaksTakesNoPlaceOfOtherTransfers) {
       EXPECT_THROW(Pipeline(job, {.threads = 2, .piece_bytes = kPieceBytes, .queue_depth = 1}, kWorkBytes, &file).run(),
                    Error);
       EXPECT_TRUE(is_broken);
-      // A broken queue is an error at the start: nobody knows which transfers it has lost.
+      // A broken queue is an error at the start: which transfers it lost is unknown.
       if (!is_asynchronous) {
         EXPECT_EQ(job.stages()[0], 5) << "the piece before is finished";
       }

@@ -254,7 +254,7 @@ TEST_F(RecoveryTest, RoomThatWasNotMade) {
   intend();
   EXPECT_EQ(recover(name_), Recovery::kUndone);
   EXPECT_EQ(bytes(), before);
-  // A file that is neither as it was nor as it was to be is nobody's to repair.
+  // Recovery refuses a file with neither the old nor the new content.
   intend();
   Bytes other = before;
   other.resize(other.size() + 100);

@@ -41,7 +41,7 @@ TEST(SharedPages, BoundariesAreKeptApartAndForgotten) {
   Page lower = filled(Half::kLower, 5, std::byte{8});
   EXPECT_TRUE(pages.complete(8'197, Half::kLower, lower));
   EXPECT_EQ(lower[5], std::byte{7});
-  EXPECT_FALSE(pages.complete(8'197, Half::kLower, lower)) << "nobody has left the other half again";
+  EXPECT_FALSE(pages.complete(8'197, Half::kLower, lower)) << "the other half is not complete again";
   EXPECT_TRUE(pages.complete(4'101, Half::kLower, lower));
 }
 

@@ -53,7 +53,7 @@ class FakeFailures : public ::testing::Test {
       try {
         action();
         done = orders().calls <= failed;
-        EXPECT_TRUE(done) << "call " << failed << " failed, and nobody said so";
+        EXPECT_TRUE(done) << "call " << failed << " failed without an error";
         done = true;
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::kResource);

@@ -48,7 +48,7 @@ class Messages {
   // On the GPU, and back.
   Wrong open() {
     content = sealed_;
-    // Bytes behind the last message, which nobody may touch.
+    // Bytes after the last message, which must not change.
     content.resize(content.size() + 64, std::byte{0x77});
     const DeviceMemory memory = on_device(content);
     for (std::size_t i = 0; i < messages.size(); ++i) {

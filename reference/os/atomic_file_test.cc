@@ -219,7 +219,7 @@ TEST_F(AtomicFileTest, KeepsTheModeOfWhatItReplaces) {
     ASSERT_EQ(::chmod(name_.c_str(), mode), 0);
     AtomicFile output(name_);
     output.file().write_at(0, std::span(content_));
-    // Nobody else can open it meanwhile, whatever it is called.
+    // No other process can open it meanwhile, whatever its name.
     EXPECT_EQ(mode_of(directory_ / directory_.entries().back()), 0600U);
     output.commit();
     EXPECT_EQ(mode_of(name_), mode);

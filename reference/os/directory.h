@@ -102,7 +102,7 @@ class Directory {
   // Return whether there was an entry to remove.
   bool remove_file(const std::string& entry) const;
   bool remove_directory(const std::string& entry) const;  // which is empty
-  // Makes created, renamed and removed names durable. Returns false where nobody can ask for that: on file systems
+  // Makes created, renamed and removed names durable. Returns false where that is unsupported: on file systems
   // without fsync of directories (FUSE, 9p, some NFS), and in a directory that this process may not read.
   [[nodiscard]] bool sync() const;
   // Throws TZE-AVL-001 where sync returns false.

@@ -36,7 +36,7 @@ class Sha256Plan {
  public:
   struct Step {
     Sha256Kernel kernel;
-    unsigned messages = 0;  // 1 to kernel.lanes; other lanes compute something nobody needs
+    unsigned messages = 0;  // 1 to kernel.lanes; other lanes compute unused results
   };
 
   // Uses `single` for one message alone, and for more the narrowest of `kernels` that holds them, or the widest.

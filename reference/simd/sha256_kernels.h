@@ -265,7 +265,7 @@ struct Avx512 {
     transpose(words);
   }
 
-  // A state is half a row of the transposition; nobody needs what comes of the other half.
+  // A state is half a row of the transposition; the result of the other half is unused.
   TZMARK_AVX512 TZMARK_INLINE static void load_state(std::uint32_t* const* states, Vector* state) {
 #pragma GCC unroll 16
     for (std::size_t i = 0; i < kLanes; ++i) {

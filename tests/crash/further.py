@@ -52,7 +52,7 @@ def is_whole(intent: bytes) -> bool:
 
 @contextmanager
 def with_journal(subject: Subject, insert: bool) -> Iterator[Path]:
-    """A file that a death has left changed, and its intent beside it: to overwrite, or to make room."""
+    """A file that a death has left changed, and its intent next to it: to overwrite, or to make room."""
     calls = subject.calls()
     # The last calls remove the intent and sync the folder. Room was made by the time of the first insertion's removal.
     for call in range(1, calls) if insert else (calls - 1,):
@@ -126,7 +126,7 @@ def cut_journal(subject: Subject) -> str:
 
 
 def nothing_to_recover(subject: Subject) -> str:
-    """Recovery of a file that nobody left half changed changes nothing, and says so."""
+    """Recovery of a file without an interrupted change changes nothing and reports that."""
     with subject.place.copy_of(subject.base) as file:
         said = subject.tzmark.succeed(RECOVER, file)
         require(b"nothing to recover" in said, f"it says {said!r}")
@@ -159,7 +159,7 @@ def two_processes(subject: Subject) -> str:
                 f"stopped at call {call}, it exits {process.returncode}",
             )
             subject.check_new(file)
-    # Whoever asks for the lock as we do is respected too.
+    # Another process that takes the same lock is respected too.
     with subject.place.copy_of(subject.base) as file, file.open("rb") as opened:
         fcntl.flock(opened, fcntl.LOCK_EX)
         for command in others:
@@ -199,7 +199,7 @@ def other_names(subject: Subject) -> str:
             )
             require(
                 [path.name for path in Path(other).iterdir()] == [link.name],
-                "something is beside the link",
+                "something is next to the link",
             )
             require(
                 link.is_symlink() and not file.is_symlink(), "the link was replaced"

@@ -40,7 +40,7 @@ def killed_at(runs: Simulations, base: Path, library: Path, call: int) -> str | 
     ended = runs.run(NEXT, LD_PRELOAD=library, TZMARK_TEST_KILL_AT=call)
     if ended.status == FINE:
         steps = runs.check_committed()
-        require(steps == [NEXT], f"nobody kills it, and there are {steps}")
+        require(steps == [NEXT], f"without a kill there are {steps}")
         return None
     require(ended.status == -signal.SIGKILL, f"it exits {ended.status}: {ended.errors}")
     was_durable = bool(DURABLE.search(ended.output.decode()))

@@ -8,7 +8,7 @@ one moment, the halves may be apart, and the rule of FORMAT.md puts the old or t
 
 All of it also as on a file system that can neither exchange two names nor make a file without a name, as NFS.
 
-Further: shards that nobody may replace (chattr +i), file systems without hard links (vfat, and kill_at in its place),
+Further: shards that cannot be replaced (chattr +i), file systems without hard links (vfat, and kill_at in its place),
 modes, owners, access control lists, temporary files at signals.
 """
 
@@ -292,7 +292,7 @@ class ReplaceTest(unittest.TestCase):
             with self.replaced(way) as folder:
                 shard = folder / f"model-{number:05}-of-{SHARDS:05}.safetensors"
                 if not self.made_immutable(shard):
-                    self.skipTest("nobody can make a file immutable here (chattr +i)")
+                    self.skipTest("files cannot be made immutable here (chattr +i)")
                 try:
                     done = way.write(self.sources["new"], folder, True)
                 finally:

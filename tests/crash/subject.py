@@ -157,7 +157,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Subject:
-    """A scenario at a place, and what it does when nobody disturbs it."""
+    """A scenario at a place, and what it does undisturbed."""
 
     tzmark: Tzmark
     scenario: Scenario

@@ -20,7 +20,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "reports"))
 
-import output_file  # noqa: E402
+from common import output_file  # noqa: E402
 
 
 def ours_ns(bench: Path, file: Path) -> int:

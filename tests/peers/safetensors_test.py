@@ -456,7 +456,7 @@ def main() -> int:
             path = arguments.cases / case["file"]
             tally.attempt("cases", case["id"], judge_case, tzmark, case, path)
 
-    # Without these the test would agree with nobody.
+    # Without these the test would compare nothing.
     if outcomes["read by the library"] < 20:
         tally.failures.append("the library has read next to nothing of the corpus")
     if tally.counts["cases"] < 150:

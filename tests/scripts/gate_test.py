@@ -133,7 +133,7 @@ class GateTest(unittest.TestCase):
             *("--runs", "12", "-o", "results", *sides, "--", "sh", "-c", script),
             status=3,
         )
-        self.assertIn("no plot: bench.py: ", done.stderr)
+        self.assertIn("no plot: report.py: ", done.stderr)
 
     def test_too_few_runs_do_not_pass(self) -> None:
         self.assertIn("run at least", self.run_gate(100, 200, 3, status=2).stderr)

@@ -68,6 +68,11 @@ class EachRule(unittest.TestCase):
         guarded = "// A.\n#pragma once\n#ifndef A_H_\n#define A_H_\n#endif\n"
         self.assert_found("a.h", guarded, "guard macro")
 
+    def test_unwanted_words(self) -> None:
+        for word in ("no" + "body", "Be" + "side", "who" + "ever"):
+            self.assert_found("a.cc", f"// A file {word} it.\n", word)
+        self.assertEqual(messages("a.cc", "// Besides, it is next to a reader.\n"), [])
+
 
 class TheTree(unittest.TestCase):
     def test_no_file_breaks_a_rule(self) -> None:

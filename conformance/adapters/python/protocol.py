@@ -60,7 +60,7 @@ def one_line(error: BaseException) -> str:
 
 
 def crash_text(error: BaseException) -> str:
-    """The class and message of an exception that nobody expected, and in which function it was raised.
+    """The class and message of an unexpected exception, and the function that raised it.
 
     Lines of code differ from release to release of a library, and results of several are to be compared.
     """

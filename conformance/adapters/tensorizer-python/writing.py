@@ -76,7 +76,7 @@ def write_tensors(serializer: TensorSerializer, items: list[Item]) -> None:
 
 
 def unreadable_once_closed(serializer: TensorSerializer, out: str) -> str:
-    """Whoever closes a file after an error has one that seems whole. What is wrong with it; empty if nothing is."""
+    """Returns what is wrong with a file, or nothing: one that is closed after an error seems complete."""
     try:
         serializer.close()
         TensorDeserializer(out, device="cpu", lazy_load=True).close()

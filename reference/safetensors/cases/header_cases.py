@@ -91,7 +91,7 @@ def entry(dtype: str = '"U8"', shape: str = "[1]", offsets: str = "[0,1]") -> st
 
 
 def extra(value: str) -> str:
-    """A header of one tensor with a field that nobody knows."""
+    """A header of one tensor with an unknown field."""
     return f'{{"a":{{"dtype":"U8","extra":{value},"shape":[1],"data_offsets":[0,1]}}}}'
 
 

@@ -1,6 +1,6 @@
 """Writes the cases of the safetensors rules: small files, each right or wrong in one thing.
 
-usage: make.py          writes the files and their lists beside this program
+usage: make.py          writes the files and their lists next to this program
        make.py --check  fails if what is there differs
 
 manifest.json lists the cases that are about opening one file, in the form of corpus/manifest.json, so that any
@@ -35,7 +35,7 @@ SOURCES = {".py", ".pyc"}
 
 
 def outputs() -> dict[str, bytes]:
-    """Everything that belongs beside this program, by relative name."""
+    """Everything that belongs next to this program, by relative name."""
     cases = [*header_cases.cases(), *shard_cases.cases()]
     found: dict[str, bytes] = {}
     for case in cases:

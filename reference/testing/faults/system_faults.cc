@@ -235,7 +235,7 @@ TZMARK_WRAP(size_t, fwrite, const void* memory, size_t size, size_t count, FILE*
 }
 
 TZMARK_WRAP(int, fflush, FILE* stream) {
-  // The program's own output is nobody's business here.
+  // The program's own output is irrelevant here.
   if (stream == stdout || stream == stderr || stream == nullptr) return __real_fflush(stream);
   return doing([&] { return __real_fflush(stream); });
 }

@@ -75,7 +75,7 @@ class BrokenRings {
   bool is_met() const;
 };
 
-// How many entries of rings the kernel has taken that nobody has seen complete, over all rings so far.
+// How many ring entries the kernel has taken and the program has not seen complete, over all rings so far.
 std::int64_t entries_in_kernel();
 
 // Makes one kind of call fail while it lives: what only some kernels, file systems and limits allow.

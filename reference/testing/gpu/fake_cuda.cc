@@ -1,7 +1,7 @@
 // For tests: a libcuda whose devices are ordinary memory.
 //
 // What it allocates is memory that is mapped twice: at the address that it tells, where no CPU may touch it, so that
-// whoever takes device memory for host memory crashes; and where copies and the stand-in of libcufile find the bytes.
+// code that takes device memory for host memory crashes; and where copies and the stand-in of libcufile find the bytes.
 // While a kernel runs, on the host, the first mapping is open too.
 // TZMARK_FAKE_CUDA_ERROR: what cuInit returns. TZMARK_FAKE_DEVICES: how many devices there are (1).
 // TZMARK_FAKE_MODULE_ERROR: what cuModuleLoadData returns. TZMARK_FAKE_LOSES: a kernel that is not there.
@@ -197,7 +197,7 @@ int cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes) {
   return 0;
 }
 
-// There is nothing beside the caller to go on with: what is started is done.
+// Nothing runs concurrently with the caller: a started operation is complete.
 int cuStreamCreate(void** stream, unsigned) {
   if (const int error = refusal(); error != 0) return error;
   *stream = &stream_object;

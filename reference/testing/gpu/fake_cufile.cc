@@ -1,6 +1,6 @@
 // For tests: a libcufile that moves bytes between files and the device memory of the stand-in of libcuda.
 //
-// It does what libcufile 1.20 was seen to do in compatibility mode: an address that nobody allocated is EFAULT, reads
+// It does what libcufile 1.20 was seen to do in compatibility mode: an unallocated address is EFAULT, reads
 // at the end are short, then 0, and the statistics count what was asked for. It is stricter where the documentation is:
 // a thread without a context and a descriptor without O_DIRECT are errors.
 // TZMARK_FAKE_OPEN_ERROR: what cuFileDriverOpen returns. Built with TZMARK_FAKE_OLD, it is of a version

@@ -1,0 +1,1 @@
+"""The page of tzmark compare and tzmark bench --against."""

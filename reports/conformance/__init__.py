@@ -1,0 +1,1 @@
+"""The pages of tzmark conform: one result, or the matrix of several."""

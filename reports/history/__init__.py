@@ -1,0 +1,1 @@
+"""The change points of tzmark history, and its page."""

@@ -1,0 +1,1 @@
+"""Samples and helpers for tests of the reports; not installed."""

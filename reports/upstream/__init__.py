@@ -1,0 +1,1 @@
+"""Compares results of upstream releases and describes what they get wrong; not installed."""
