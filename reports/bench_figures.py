@@ -16,6 +16,7 @@ import bench_charts
 import bench_curves
 import bench_ladder
 import bench_maps
+import bench_palette as palette
 import bench_time
 import bench_units
 from bench_canvas import Drawing
@@ -191,6 +192,7 @@ class Figures:
         whose = bench_units.protection(chosen[0])
         if chosen[0]["subject"] == "raw":
             whose = "the raw path without the codec"
+        dashes = palette.dashes(run.document["io_paths"])
         return bench_curves.CurveChart(
             f"Latency, {panel.title[0].lower()}{panel.title[1:]}: {workload}",
             f"Of one transfer, by percentile, logarithmic; {whose}, each path at its fastest setting",
@@ -198,6 +200,7 @@ class Figures:
                 bench_curves.Curve(
                     result["io"]["actual"],
                     self.colours[result["io"]["actual"]],
+                    dashes.get(result["io"]["actual"]),
                     result,
                 )
                 for result in chosen

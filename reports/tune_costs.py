@@ -10,7 +10,7 @@ from bench_axis import Linear, tick_text
 from bench_canvas import SMALL, Canvas, Drawing, fitted, text_width, wrapped
 from outcomes import Json
 
-PARTS = (("open", "neutral"), ("per tensor", "direct"), ("per byte", "uring"))
+PARTS = (("open", "neutral"), ("per tensor", "orange-0"), ("per byte", "teal-0"))
 ROW_HEIGHT, BAR_HEIGHT = 46, 16
 
 
