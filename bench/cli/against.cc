@@ -74,10 +74,11 @@ BenchOptions with_defaults(BenchOptions options, std::string& note) {
   if (options.memory == "auto") options.memory = "thp";
   if (options.verifications.empty()) options.verifications = {"none", "both"};
   if (options.io.empty()) {
-    for (const IoPath& path : io_paths()) {
-      if ((path.name == "pwrite" || path.name == "direct") && path.why_unavailable().empty()) {
-        options.io.emplace_back(path.name);
-      }
+    for (const bool bypasses_cache : {false, true}) {
+      const auto path = std::ranges::find_if(io_paths(), [&](const IoPath& row) {
+        return row.traits.bypasses_cache == bypasses_cache && row.why_unavailable().empty();
+      });
+      if (path != io_paths().end()) options.io.emplace_back(path->name);
     }
   }
   return options;

@@ -162,8 +162,9 @@ void run_all_checks(const BenchOptions& options, Output& output, int& status) {
     CheckOptions checks{.items = options.items};
     if (options.names_workload) checks.workload = options.workload;
     if (!options.io.empty()) checks.io = chosen_paths(options.io);
-    if (std::ranges::find(checks.io, "gpudirect") != checks.io.end()) {
-      throw Error(ErrorCode::kUsage, "--io: items 1, 2 and 6 are of host memory; item 7 measures gpudirect");
+    for (const std::string& io : checks.io) {
+      if (!path_traits(io).moves_device_memory) continue;
+      throw Error(ErrorCode::kUsage, fmt::format("--io: items 1, 2 and 6 are of host memory; item 7 measures {}", io));
     }
     checks.scale_bytes = options.scale_bytes;
     checks.gpu_set_bytes = options.gpu_set_bytes;

@@ -48,7 +48,7 @@ Parts parts_of(const RunDescription& of, const std::vector<Measured>& all) {
     }
     if (of.target == Target::kDevice) {
       // The codec chooses between host and GPU for computing, so only the copy that both need is a bound.
-      if (of.operation == FileOperation::kRead && of.io_actual != "gpudirect" &&
+      if (of.operation == FileOperation::kRead && !path_traits(of.io_actual).moves_device_memory &&
           is_rung(m, rung_name(GpuRung::kCopy), 1))
         parts.steps.emplace_back("host-to-device", &m);
       continue;
@@ -66,8 +66,8 @@ Parts parts_of(const RunDescription& of, const std::vector<Measured>& all) {
     }
   }
   parts.threads = threads;
-  parts.overlap =
-      of.target == Target::kDevice || is_direct(of.io_actual) || of.cache == Cache::kCold || of.device_beside;
+  parts.overlap = of.target == Target::kDevice || path_traits(of.io_actual).bypasses_cache ||
+                  of.cache == Cache::kCold || of.device_beside;
   return parts;
 }
 

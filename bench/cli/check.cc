@@ -56,7 +56,7 @@ class ContentForPath {
   ContentForPath(CheckGroup& group, Make make) : group_(group), make_(make) {}
 
   SharedContent operator()(std::string_view io) {
-    SharedContent& content = contents_[is_direct(io)];
+    SharedContent& content = contents_[path_traits(io).bypasses_cache];
     if (!content) content = group_.content(make_(group_.options(), io));
     return content;
   }
@@ -71,9 +71,9 @@ class ContentForPath {
 void raw_against_fio(CheckGroup& group) {
   // As much as other checks of these paths: starting fio takes longer than what it times.
   const auto content = group.content(even_workload(32, 2 * group.options().scale_bytes / 32));
-  const auto paths = named_or(group.options(), {"direct", "uring-direct"});
-  for (const char* io : {"direct", "uring-direct"}) {
-    if (std::ranges::find(paths, io) == paths.end()) continue;
+  const auto named = named_or(group.options(), usual_paths());
+  for (const std::string& io : usual_paths()) {
+    if (!has_fio_job(io) || std::ranges::find(named, io) == named.end()) continue;
     const IoSettings moving{.io = io, .queue_depth = 8};
     for (const FileOperation operation : {FileOperation::kRead, FileOperation::kWrite}) {
       std::vector<std::size_t> fio;
@@ -95,17 +95,17 @@ IoSettings seen_by_the_page_cache(const std::string& io) { return {.io = io, .sy
 // Item 1: the codec adds almost no cost to its raw path.
 void codec_against_raw(CheckGroup& group) {
   ContentForPath content_for(group, large_tensors), written_for(group, written_tensors);
-  // uring-sqpoll needs a core of its own for the kernel, and reads of pwrite-dontcache from the cache are those of
-  // pwrite, so both are measured only if they are named.
-  for (const std::string& io :
-       named_or(group.options(), {"pwrite", "buffered", "mmap", "direct", "uring", "uring-direct"})) {
+  for (const std::string& io : named_or(group.options(), usual_paths())) {
     const IoSettings moving = seen_by_the_page_cache(io);
     const Cache cache = cache_for(io);
     const SharedContent content = content_for(io), written = written_for(io);
     // The page cache copies more slowly between places that differ within a cache line, and v4 places tensors anywhere:
     // raw transfers between the same places show what the codec adds.
-    const auto as = [&](const FileFormat& stored) { return is_direct(io) ? std::nullopt : std::optional(stored); };
-    const std::string note = is_direct(io) ? "" : "raw transfers of the tensors from and to the same places";
+    const auto as = [&](const FileFormat& stored) {
+      return path_traits(io).bypasses_cache ? std::nullopt : std::optional(stored);
+    };
+    const std::string note =
+        path_traits(io).bypasses_cache ? "" : "raw transfers of the tensors from and to the same places";
     group.ratio("1", fmt::format("codec {} read against raw", io),
                 group.add(codec_read(group.place(), content, {}, moving, {.cache = cache})),
                 group.add(raw_read(group.place(), content, moving, Target::kHugePages, cache, as({}))), 0.95, note);
@@ -144,7 +144,7 @@ void steps_on_top(CheckGroup& group) {
     const IoSettings moving = seen_by_the_page_cache(io);
     const Cache cache = cache_for(io);
     const SharedContent content = content_for(io), written = written_for(io);
-    const bool device = is_direct(io);
+    const bool device = path_traits(io).bypasses_cache;
     const std::size_t read = group.add(raw_read(group.place(), content, moving, Target::kHugePages, cache));
     const std::size_t write = group.add(raw_write(group.place(), written, moving));
     const auto add_read = [&](const char* what, const FileFormat& stored, Verification verification,
@@ -212,7 +212,8 @@ void peers_on_large_tensors(CheckGroup& group, const Peers& peers) {
   // The first is that of the default path.
   const auto ours_write = [&](const FileFormat& stored) {
     std::vector<std::size_t> writes;
-    for (const char* io : {"pwrite", "buffered", "uring", "direct", "uring-direct"}) {
+    for (const std::string& io : usual_paths()) {
+      if (path_traits(io).maps_file) continue;
       writes.push_back(group.add(codec_write(group.place(), content, stored, {.io = io})));
     }
     return writes;

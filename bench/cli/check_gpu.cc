@@ -22,7 +22,13 @@ std::size_t gpu_read(CheckGroup& group, const SharedContent& content, const std:
                               {.verification = verification, .target = Target::kDevice, .cache = cache_for(io)}));
 }
 
-bool has_gpudirect() { return std::ranges::find(io_paths(), "gpudirect", &IoPath::name)->why_unavailable().empty(); }
+// Returns the available path that moves GPU memory; empty without one.
+std::string device_path() {
+  for (const IoPath& path : io_paths()) {
+    if (path.traits.moves_device_memory && path.why_unavailable().empty()) return std::string(path.name);
+  }
+  return {};
+}
 
 // Compares a read through host memory with the slower of its two halves.
 void against_halves(CheckGroup& group, std::string name, std::size_t codec, std::size_t storage, std::size_t copy) {
@@ -51,7 +57,9 @@ void gpu_memory(CheckGroup& group) {
                    copy);
   }
   std::vector<std::size_t> ways = {copy};
-  if (has_gpudirect()) ways.push_back(group.add(device_read(group.place(), content, {.io = "gpudirect"})));
+  if (const std::string io = device_path(); !io.empty()) {
+    ways.push_back(group.add(device_read(group.place(), content, {.io = io})));
+  }
   const std::string of_crc32 = "CRC32 on the GPU against the fastest route there";
   const std::string of_opened = "decryption on the GPU against 100 GB/s";
   if (const std::string& why = why_no_device_compute(); !why.empty()) {
@@ -74,7 +82,9 @@ void gpu_against_peer(CheckGroup& group) {
   if (peers.empty()) return group.conclude(not_measured(name, 2, why));
   const auto content = group.content(large_tensors(group.options()));
   std::vector<std::size_t> ours = {gpu_read(group, content, "pwrite", Verification::kNone)};
-  if (has_gpudirect()) ours.push_back(gpu_read(group, content, "gpudirect", Verification::kNone));
+  if (const std::string io = device_path(); !io.empty()) {
+    ours.push_back(gpu_read(group, content, io, Verification::kNone));
+  }
   const std::vector<std::size_t> theirs = peer_reads(group, content, peers, {}, {.into_device = true});
   group.best_ratio({.item = "7", .name = name, .required = 2, .note = "warm cache, same bytes, best of each side"},
                    ours, theirs);

@@ -176,19 +176,28 @@ void CheckGroup::finish(const GroupDone& done) {
 }
 
 Workload large_tensors(const CheckOptions& options, std::string_view io) {
-  return even_workload(is_direct(io) ? 64 : 32, options.scale_bytes / 32);
+  return even_workload(path_traits(io).bypasses_cache ? 64 : 32, options.scale_bytes / 32);
 }
 Workload written_tensors(const CheckOptions& options, std::string_view io) {
-  return even_workload(is_direct(io) ? 128 : 32, options.scale_bytes / 64);
+  return even_workload(path_traits(io).bypasses_cache ? 128 : 32, options.scale_bytes / 64);
 }
 
-Cache cache_for(std::string_view io) { return is_direct(io) ? Cache::kDirect : Cache::kWarm; }
+Cache cache_for(std::string_view io) { return path_traits(io).bypasses_cache ? Cache::kDirect : Cache::kWarm; }
 
 std::vector<std::string> host_paths() {
   std::vector<std::string> names;
   for (const IoPath& path : io_paths()) {
-    if (path.name != "gpudirect") names.emplace_back(path.name);
+    if (!path.traits.moves_device_memory) names.emplace_back(path.name);
   }
+  return names;
+}
+
+std::vector<std::string> usual_paths() {
+  std::vector<std::string> names = host_paths();
+  std::erase_if(names, [](const std::string& io) {
+    const PathTraits traits = path_traits(io);
+    return traits.polls_submissions || traits.drops_pages;
+  });
   return names;
 }
 

@@ -86,8 +86,11 @@ Workload large_tensors(const CheckOptions& options, std::string_view io = {});
 Workload written_tensors(const CheckOptions& options, std::string_view io);
 
 Cache cache_for(std::string_view io);
-// Returns all paths of the registry except gpudirect.
+// Returns all paths of the registry that move host memory, available or not.
 std::vector<std::string> host_paths();
+// The same without paths that are measured only if they are named: one with a polling kernel thread needs a core of its
+// own, and one that drops pages reads from the cache as its main path does.
+std::vector<std::string> usual_paths();
 
 // A peer for each kind of pages, of which the best counts.
 using Peers = std::vector<std::shared_ptr<RunningPeer>>;

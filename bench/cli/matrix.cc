@@ -18,7 +18,7 @@ namespace tzmark::bench {
 namespace {
 
 Cache chosen_cache(const BenchOptions& options, std::string_view io) {
-  if (is_direct(io)) return Cache::kDirect;
+  if (path_traits(io).bypasses_cache) return Cache::kDirect;
   return options.cache == "cold" ? Cache::kCold : Cache::kWarm;
 }
 
@@ -122,14 +122,14 @@ class Matrix {
   }
 
   void add_path(const IoSettings& moving) {
-    if (moving.io == "gpudirect" && !options_.no_raw) {
-      if (wants("read")) add(device_read(place_, content_, moving));
-      if (wants("write")) add(device_write(place_, content_, moving));
+    const PathTraits traits = path_traits(moving.io);
+    if (traits.moves_device_memory) {
+      if (wants("read") && !options_.no_raw) add(device_read(place_, content_, moving));
+      if (wants("write") && !options_.no_raw) add(device_write(place_, content_, moving));
+      if (!to_device()) return;
     }
-    // The path gpudirect moves GPU memory only.
-    if (moving.io == "gpudirect" && !to_device()) return;
     const Cache cache = chosen_cache(options_, moving.io);
-    const bool has_fio = options_.fio && (moving.io == "direct" || moving.io == "uring-direct");
+    const bool has_fio = options_.fio && has_fio_job(moving.io);
     if (wants("read")) {
       // All reads use one file with both hashes: unverified hashes cost a read almost nothing.
       const FileFormat all = stored("both");
@@ -142,7 +142,7 @@ class Matrix {
                           .compute = compute_of(options_)}));
         }
         // A read to the GPU through host memory begins with a read into reused host memory.
-        if (!options_.no_raw && moving.io != "gpudirect") {
+        if (!options_.no_raw && !traits.moves_device_memory) {
           add(raw_read(place_, content_, moving, to_device() ? Target::kSink : target, cache));
         }
       }
@@ -152,7 +152,7 @@ class Matrix {
       for (const std::string& verification : options_.verifications) {
         add(codec_write(place_, content_, stored(verification), moving, to_device()));
       }
-      if (!options_.no_raw && moving.io != "gpudirect") add(raw_write(place_, content_, moving));
+      if (!options_.no_raw && !traits.moves_device_memory) add(raw_write(place_, content_, moving));
       if (has_fio) add_fio(FileOperation::kWrite, moving);
     }
   }

@@ -127,6 +127,19 @@ json to_json(const Measured& measured, const std::vector<Measured>& all) {
           {"notes", notes_of(measured)}};
 }
 
+json to_json(const PathTraits& traits) {
+  return {{"bypasses_cache", traits.bypasses_cache},
+          {"drops_pages", traits.drops_pages},
+          {"starts_writeback", traits.starts_writeback},
+          {"is_asynchronous", traits.is_asynchronous},
+          {"polls_submissions", traits.polls_submissions},
+          {"maps_file", traits.maps_file},
+          {"uses_stdio", traits.uses_stdio},
+          {"moves_device_memory", traits.moves_device_memory},
+          {"is_fork_safe", traits.is_fork_safe},
+          {"needs_file_name", traits.needs_file_name}};
+}
+
 }  // namespace
 
 json io_path_facts() {
@@ -136,6 +149,7 @@ json io_path_facts() {
     paths.push_back({{"name", path.name},
                      {"summary", path.summary},
                      {"variant_of", path.variant_of},
+                     {"traits", to_json(path.traits)},
                      {"available", reason.empty()},
                      {"reason", reason.empty() ? json(nullptr) : json(reason)}});
   }
@@ -177,7 +191,7 @@ std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured) {
                        median_interval(m.rates()), d.id()});
     }
     // The device ceiling is the fastest subject that bypasses the cache.
-    if (d.subject == "fio" || (d.subject == "raw" && is_direct(d.io_actual))) {
+    if (d.subject == "fio" || (d.subject == "raw" && path_traits(d.io_actual).bypasses_cache)) {
       rates.push_back(
           {fmt::format("device-{}", name_of(d.operation)), d.threads.value_or(0), median_interval(m.rates()), d.id()});
     }

@@ -26,9 +26,25 @@ double doublings(double value) { return std::log2(value); }
 // Returns the logarithm of the rate of a setting.
 using Surface = std::function<double(const Setting&)>;
 
-// What the search chooses among: the paths that a Linux machine has, without variants.
+// What the search chooses among: the main paths of a Linux machine, with the logarithms of their rates in the tasks.
+struct SimulatedPath {
+  TunePath path;
+  double warm, cold, cliff;
+};
+const SimulatedPath kPaths[] = {{{"pwrite", false}, -0.1, -0.6, -0.3},
+                                {{"mmap", false}, 0, -0.6, -0.3},
+                                {{"direct", false}, -0.6, -0.1, -0.05},
+                                {{"uring", true}, -0.6, -0.6, -0.3},
+                                {{"uring-direct", true}, -0.6, 0, 0}};
+
+const SimulatedPath& simulated(const Setting& setting) {
+  return *std::ranges::find(kPaths, setting.io, [](const SimulatedPath& one) { return one.path.name; });
+}
+
 SpaceOptions machine() {
-  return {.paths = {{"pwrite", false}, {"mmap", false}, {"direct", false}, {"uring", true}, {"uring-direct", true}},
+  std::vector<TunePath> paths;
+  for (const SimulatedPath& one : kPaths) paths.push_back(one.path);
+  return {.paths = std::move(paths),
           .cores = kCores,
           .align_bytes = 4096,
           .memory_limit_bytes = 0,
@@ -95,8 +111,8 @@ Surface two_ridges(std::mt19937_64& random) {
   return [=](const Setting& setting) {
     const double b = doublings(static_cast<double>(setting.block_bytes)) - block;
     const double d = doublings(setting.queue_depth) - depth;
-    if (setting.io == "uring-direct") return -0.12 * b * b - 0.015 * d * d;
-    if (setting.io == "mmap") return -0.08 - 0.03 * d * d - 0.004 * b * b;
+    if (simulated(setting).cold == 0) return -0.12 * b * b - 0.015 * d * d;
+    if (simulated(setting).warm == 0) return -0.08 - 0.03 * d * d - 0.004 * b * b;
     return std::log(0.5) - 0.01 * b * b;
   };
 }
@@ -106,8 +122,8 @@ Surface cliff(std::mt19937_64& random) {
   const double cache_bytes = std::exp2(std::floor(uniform(random, 22, 28)));
   return [cache_bytes](const Setting& setting) {
     const auto bytes = static_cast<double>(setting.bytes_in_flight());
-    const double path = setting.io == "uring-direct" ? 0 : setting.io == "direct" ? -0.05 : -0.3;
-    return path + 0.08 * doublings(bytes / cache_bytes) - (bytes > cache_bytes ? std::log(2.0) * 2 : 0);
+    return simulated(setting).cliff + 0.08 * doublings(bytes / cache_bytes) -
+           (bytes > cache_bytes ? std::log(2.0) * 2 : 0);
   };
 }
 
@@ -116,8 +132,7 @@ Surface warm(std::mt19937_64&) {
   return [](const Setting& setting) {
     const double b = doublings(static_cast<double>(setting.block_bytes)) - 18;
     const double d = doublings(setting.queue_depth) - 2;
-    const double path = setting.io == "mmap" ? 0 : setting.io == "pwrite" ? -0.1 : -0.6;
-    return path - 0.03 * b * b - 0.03 * d * d;
+    return simulated(setting).warm - 0.03 * b * b - 0.03 * d * d;
   };
 }
 
@@ -125,8 +140,7 @@ Surface cold(std::mt19937_64&) {
   return [](const Setting& setting) {
     const double b = doublings(static_cast<double>(setting.block_bytes)) - 22;
     const double d = doublings(setting.queue_depth) - 5;
-    const double path = setting.io == "uring-direct" ? 0 : setting.io == "direct" ? -0.1 : -0.6;
-    return path - 0.03 * b * b - 0.03 * d * d;
+    return simulated(setting).cold - 0.03 * b * b - 0.03 * d * d;
   };
 }
 

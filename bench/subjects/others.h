@@ -14,7 +14,7 @@
 
 namespace tzmark::bench {
 
-// fio with the block size, depth, threads and O_DIRECT of a raw run over that path ("direct" or "uring-direct").
+// fio with the block size, depth, threads and O_DIRECT of a raw run over that path. REQUIRES: has_fio_job.
 std::unique_ptr<Subject> fio_run(Workplace& place, SharedContent content, FileOperation operation,
                                  const IoSettings& moving, Pages pages);
 

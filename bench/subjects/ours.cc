@@ -67,7 +67,7 @@ class CodecSubject : public Subject {
     description_.block_bytes =
         stored_.encrypted && moving_.block_bytes == 0 ? options().piece_bytes : block_bytes(file, moving_);
     description_.device_beside = description_.operation == FileOperation::kWrite && moving_.syncs &&
-                                 (file.io_path() == "pwrite" || file.io_path() == "buffered") &&
+                                 path_traits(file.io_path()).starts_writeback &&
                                  *description_.block_bytes >= kWritebackBytesMin;
   }
 
@@ -191,7 +191,7 @@ class CodecRead final : public CodecSubject {
     require_same(reader.load_into_device({.verify = Verification::kAll, .compute = reading_.compute}));
     std::optional<DeviceTensors> loaded;
     const auto load = [&] { loaded = reader.load_into_device(device_options()); };
-    if (reader.io_path() == "gpudirect") {
+    if (path_traits(reader.io_path()).moves_device_memory) {
       attest(description_, load);
     } else {
       load();
@@ -280,7 +280,7 @@ class CodecWrite final : public CodecSubject {
 
   void verify() override {
     prepare();
-    if (from_device_ && moving_.io == "gpudirect") {
+    if (from_device_ && path_traits(moving_.io).moves_device_memory) {
       attest(description_, [&] { static_cast<void>(run()); });
     } else {
       static_cast<void>(run());
@@ -329,8 +329,9 @@ std::string why_not_warm(const std::string& file_name, double share) {
 
 }  // namespace
 
-bool is_direct(std::string_view io) {
-  return io == "direct" || io == "uring-direct" || io == "uring-sqpoll" || io == "gpudirect";
+bool has_fio_job(std::string_view io) {
+  const PathTraits traits = path_traits(io);
+  return traits.bypasses_cache && !traits.polls_submissions && !traits.moves_device_memory;
 }
 
 unsigned thread_count(unsigned threads) { return threads != 0 ? threads : core_count(); }

@@ -56,7 +56,7 @@ std::unique_ptr<Subject> raw_read(Workplace& place, SharedContent content, const
 std::unique_ptr<Subject> raw_write(Workplace& place, SharedContent content, const IoSettings& moving,
                                    std::optional<FileFormat> as = {});
 
-// Transfers as fio makes them over "direct" or "uring-direct", to compare with it: see harness/fio.h.
+// Transfers as fio makes them, to compare with it: see harness/fio.h. REQUIRES: has_fio_job.
 std::unique_ptr<Subject> raw_as_fio(Workplace& place, SharedContent content, FileOperation operation,
                                     const IoSettings& moving, Pages pages);
 // The job of fio that does the same. Throws TZE-AVL-001 if the content has less than one block per transfer in flight.
@@ -66,11 +66,11 @@ FioJob as_fio_job(const TensorContent& content, FileOperation operation, const I
 std::unique_ptr<Subject> device_read(Workplace& place, SharedContent content, const IoSettings& moving);
 std::unique_ptr<Subject> device_write(Workplace& place, SharedContent content, const IoSettings& moving);
 
-// Runs a pass over the path gpudirect under observation, and records its transfer route in the description.
+// Runs a pass over a path that moves GPU memory under observation, and records its transfer route in the description.
 void attest(RunDescription& description, const std::function<void()>& pass);
 
-// Returns whether a path bypasses the page cache.
-bool is_direct(std::string_view io);
+// Returns whether fio_run and raw_as_fio make the same transfers as a raw run over the path.
+bool has_fio_job(std::string_view io);
 
 HostMemory new_memory(std::size_t bytes, Pages pages);
 

@@ -497,7 +497,7 @@ std::unique_ptr<Subject> raw_as_fio(Workplace& place, SharedContent content, Fil
 FioJob as_fio_job(const TensorContent& content, FileOperation operation, const IoSettings& moving, unsigned depth) {
   FioJob job;
   job.operation = operation == FileOperation::kRead ? FioOperation::kRead : FioOperation::kWrite;
-  job.engine = moving.io == "direct" ? FioEngine::kPsync : FioEngine::kIoUring;
+  job.engine = path_traits(moving.io).is_asynchronous ? FioEngine::kIoUring : FioEngine::kPsync;
   job.bytes = content.data_bytes();
   job.block_bytes = moving.block_bytes;
   job.threads = thread_count(moving.threads);

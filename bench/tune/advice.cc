@@ -19,10 +19,6 @@ std::string kibibytes(std::uint64_t bytes) { return fmt::format("{} KiB", bytes 
 
 bool is_load(const TaskAnswer& answer) { return answer.task != "save"; }
 
-bool bypasses_cache(std::string_view path) {
-  return path == "direct" || path == "uring-direct" || path == "uring-sqpoll" || path == "gpudirect";
-}
-
 std::set<std::string> mount_options(const Probe& probe) {
   std::set<std::string> options;
   std::istringstream words(probe.mount ? probe.mount->options : "");
@@ -48,7 +44,7 @@ void advise_readahead(const Probe& probe, const TaskAnswer& answer, std::vector<
   if (answer.task != "load-cold" || !probe.readahead_bytes || !probe.bdi) return;
   const std::uint64_t wanted = (probe.is_network ? 16 : 4) * kMebibyte;
   if (*probe.readahead_bytes >= wanted) return;
-  const bool is_bypassed = bypasses_cache(answer.recommended.io);
+  const bool is_bypassed = path_traits(answer.recommended.io).bypasses_cache;
   list.push_back(
       {.task = answer.task,
        .what = fmt::format("Raise the readahead to {} MiB", wanted / kMebibyte),
@@ -198,11 +194,11 @@ void advise_huge_pages(const Probe& probe, const TaskAnswer& answer, std::vector
 
 // The kernel begins to write back when this much is dirty; a save below it leaves all of the work to fsync.
 void advise_dirty_limits(const Probe& probe, const TaskAnswer& answer, std::vector<Advice>& list) {
-  const std::string_view io = answer.recommended.io;
-  if (answer.task != "save" || probe.is_memory || bypasses_cache(io)) return;
-  // These give large writes to the device by themselves.
+  const PathTraits traits = path_traits(answer.recommended.io);
+  if (answer.task != "save" || probe.is_memory || traits.bypasses_cache) return;
+  // Here writeback starts during the save.
   const bool is_large = answer.recommended.block_bytes >= kWritebackBytesMin;
-  if (io == "pwrite-dontcache" || (is_large && (io == "pwrite" || io == "buffered"))) return;
+  if (traits.drops_pages || (is_large && traits.starts_writeback)) return;
   const auto background = probe.dirty.background_limit_bytes(probe.memory_bytes);
   constexpr std::uint64_t kWanted = 64 * kMebibyte;
   if (!background || *background <= kWanted || answer.bytes <= kWanted) return;
@@ -216,14 +212,24 @@ void advise_dirty_limits(const Probe& probe, const TaskAnswer& answer, std::vect
                   .needs_root = true});
 }
 
+// Returns the path that differs from this one only in its use of the page cache; empty if none is usable.
+std::string through_page_cache(const TaskAnswer& answer) {
+  const PathTraits direct = path_traits(answer.recommended.io);
+  for (const std::string& name : answer.paths) {
+    const PathTraits traits = path_traits(name);
+    if (traits.bypasses_cache || traits.drops_pages || traits.maps_file || traits.uses_stdio) continue;
+    if (traits.is_asynchronous == direct.is_asynchronous) return name;
+  }
+  return {};
+}
+
 // Where the recommended path bypasses the page cache, other programs must be told to.
 void advise_direct(const Probe& probe, const TaskAnswer& answer, std::vector<Advice>& list) {
-  if (!probe.takes_direct || answer.task == "load-warm" || !bypasses_cache(answer.recommended.io)) return;
-  const std::string_view io = answer.recommended.io;
-  const std::string buffered = io == "direct" ? "pwrite" : "uring";
-  if (io == "gpudirect" || std::ranges::find(answer.paths, buffered) == answer.paths.end()) return;
+  const PathTraits traits = path_traits(answer.recommended.io);
+  if (!probe.takes_direct || answer.task == "load-warm" || !traits.bypasses_cache || traits.moves_device_memory) return;
   Setting without = answer.recommended;
-  without.io = buffered;
+  without.io = through_page_cache(answer);
+  if (without.io.empty()) return;
   list.push_back({.task = answer.task,
                   .what = is_load(answer) ? "Use a loader that reads with O_DIRECT" : "Save with O_DIRECT",
                   .why = is_load(answer) ? "The page cache copies every byte once more, and evicts others for files "
@@ -234,8 +240,7 @@ void advise_direct(const Probe& probe, const TaskAnswer& answer, std::vector<Adv
 
 void advise_io_uring(const Probe& probe, const TaskAnswer& answer, std::vector<Advice>& list) {
   if (probe.io_uring_disabled.value_or(0) == 0 || answer.task == "load-warm") return;
-  const bool is_usable = std::ranges::find(answer.paths, "uring-direct") != answer.paths.end();
-  if (is_usable) return;
+  if (std::ranges::any_of(answer.paths, [](const std::string& io) { return path_traits(io).is_asynchronous; })) return;
   list.push_back({.task = answer.task,
                   .what = "Permit io_uring",
                   .why = fmt::format("kernel.io_uring_disabled is {}, so one thread has one transfer in flight. It was "

@@ -21,14 +21,13 @@ constexpr std::uint64_t kMiB = 1 << 20;
 bool is_save(const ExportedTask& task) { return task.task == "save"; }
 bool is_cold(const ExportedTask& task) { return task.task == "load-cold"; }
 
-bool is_direct(const Setting& setting) {
-  return setting.io == "direct" || setting.io == "gpudirect" || setting.io.ends_with("-direct") ||
-         setting.io == "uring-sqpoll";
-}
-bool is_uring(const Setting& setting) { return setting.io.starts_with("uring"); }
-// Whether a save that is synced at its end gives its writes to the device at once.
-bool begins_writeback(const ExportedTask& task) {
-  return is_save(task) && task.is_synced && (task.setting.io == "pwrite" || task.setting.io == "buffered") &&
+PathTraits traits_of(const Setting& setting) { return path_traits(setting.io); }
+bool is_direct(const Setting& setting) { return traits_of(setting).bypasses_cache; }
+// The asynchronous paths are those of io_uring.
+bool is_uring(const Setting& setting) { return traits_of(setting).is_asynchronous; }
+// Whether a save that is synced at its end submits its writes to the device at once.
+bool starts_writeback(const ExportedTask& task) {
+  return is_save(task) && task.is_synced && traits_of(task.setting).starts_writeback &&
          task.setting.block_bytes >= kWritebackBytesMin;
 }
 constexpr const char* kWritesBackLate =
@@ -62,7 +61,7 @@ void add_if(std::vector<std::string>& lost, bool condition, const std::string& w
 std::vector<std::string> lost_of_transfers(const Setting& setting, std::string_view program) {
   std::vector<std::string> lost;
   lost.push_back(fmt::format("{} moves one file of equal blocks: no tensors, no index, no hashes.", program));
-  add_if(lost, setting.io == "gpudirect",
+  add_if(lost, traits_of(setting).moves_device_memory,
          fmt::format("The rate is of transfers to GPU memory; {} as written here uses host memory.", program));
   return lost;
 }
@@ -95,8 +94,8 @@ std::string fio_name(const ExportedTask& task) {
 
 std::string fio_engine(const Setting& setting) {
   if (is_uring(setting)) return "io_uring";
-  if (setting.io == "mmap") return "mmap";
-  return setting.io == "pwrite-dontcache" ? "pvsync2" : "psync";
+  if (traits_of(setting).maps_file) return "mmap";
+  return traits_of(setting).drops_pages ? "pvsync2" : "psync";
 }
 
 std::string fio_pattern(const ExportedTask& task, const Shares& shares) {
@@ -135,11 +134,11 @@ Export fio_job(const ExportedTask& task) {
     text += "iodepth_batch_complete_min=1\nregisterfiles\n";
   }
   if (registers_buffers) text += "fixedbufs\n";
-  if (setting.io == "uring-sqpoll") text += "sqthread_poll\n";
+  if (traits_of(setting).polls_submissions) text += "sqthread_poll\n";
   add("mem_align", 2 * kMiB);
   if (is_save(task)) {
     add("end_fsync", task.is_synced ? 1 : 0);
-    if (begins_writeback(task)) text += "sync_file_range=write:1\n";
+    if (starts_writeback(task)) text += "sync_file_range=write:1\n";
     add("fallocate", is_direct(setting) ? "native" : "none");
   } else if (is_cold(task)) {
     text += "invalidate=1\n";
@@ -156,8 +155,8 @@ Export fio_job(const ExportedTask& task) {
          "The job registers no buffers, because fio 3.39 fails to sync with them.");
   add_if(lost, is_save(task),
          "fio writes over a file that exists and leaves its size: delete tzmark-tune.fio of an earlier job first.");
-  add_if(lost, setting.io == "pwrite-dontcache", "fio 3.33 has no RWF_DONTCACHE: the job leaves pages in the cache.");
-  add_if(lost, setting.io == "buffered", "fio has no stdio: the job calls pread and pwrite.");
+  add_if(lost, traits_of(setting).drops_pages, "fio 3.33 has no RWF_DONTCACHE: the job leaves pages in the cache.");
+  add_if(lost, traits_of(setting).uses_stdio, "fio has no stdio: the job calls pread and pwrite.");
   add_if(lost, is_cold(task) && !is_direct(setting), "fio drops the pages of its own file only, before it starts.");
   return {"fio", task.task, fmt::format("{}.fio", task.task), std::move(text), std::move(lost)};
 }
@@ -183,8 +182,8 @@ Export elbencho_lines(const ExportedTask& task) {
   add_if(lost, is_uring(setting) && shares.depth > 1, "Its asynchronous transfers are libaio's, not io_uring's.");
   add_if(lost, is_uring(setting) && shares.depth > 1 && !is_direct(setting),
          "libaio waits in the submission of a transfer through the page cache: the queue depth has no effect.");
-  add_if(lost, setting.io == "mmap", "elbencho maps the file with --mmap, which is not in the line.");
-  add_if(lost, begins_writeback(task), kWritesBackLate);
+  add_if(lost, traits_of(setting).maps_file, "elbencho maps the file with --mmap, which is not in the line.");
+  add_if(lost, starts_writeback(task), kWritesBackLate);
   add_if(lost, is_save(task) && task.is_synced,
          "--sync is a phase after the writes: add its time to theirs before you compare.");
   add_if(lost, setting.pages == Pages::kHuge, "It takes no huge pages.");
@@ -197,8 +196,8 @@ Export ior_lines(const ExportedTask& task) {
   const unsigned tasks = std::max(1U, setting.queue_depth);
   const std::string file = shell_quoted(name_in(task, "ior"));
   const std::string common = fmt::format(
-      "mpirun -n {} ior -a {} -t {} -b {} -o {}{}", tasks, setting.io == "mmap" ? "MMAP" : "POSIX", setting.block_bytes,
-      file_bytes(task, tasks) / tasks, file, is_direct(setting) ? " --posix.odirect" : "");
+      "mpirun -n {} ior -a {} -t {} -b {} -o {}{}", tasks, traits_of(setting).maps_file ? "MMAP" : "POSIX",
+      setting.block_bytes, file_bytes(task, tasks) / tasks, file, is_direct(setting) ? " --posix.odirect" : "");
   std::string text;
   if (is_save(task)) {
     text = fmt::format("{} -w -k{}\n", common, task.is_synced ? " -e" : "");
@@ -213,7 +212,7 @@ Export ior_lines(const ExportedTask& task) {
       "Each task of IOR is a process that moves a range of its own, one transfer at a time; tzmark's threads "
       "take blocks in turn.");
   add_if(lost, is_uring(setting), "IOR has no io_uring: each transfer in flight is a process.");
-  add_if(lost, begins_writeback(task), kWritesBackLate);
+  add_if(lost, starts_writeback(task), kWritesBackLate);
   add_if(lost, setting.pages == Pages::kHuge, "It takes no huge pages.");
   return {"ior", task.task, {}, std::move(text), std::move(lost)};
 }
@@ -226,7 +225,7 @@ Export deepspeed_config(const ExportedTask& task) {
                             {"intra_op_parallelism", shares.jobs},
                             {"single_submit", false},
                             {"overlap_events", true},
-                            {"use_gds", setting.io == "gpudirect"}};
+                            {"use_gds", traits_of(setting).moves_device_memory}};
   std::vector<std::string> lost;
   lost.push_back(
       "DeepSpeed moves the swapped tensors of ZeRO-Infinity with it, and checkpoints with FastPersist; it "
@@ -268,12 +267,12 @@ Export instanttensor_config(const ExportedTask& task) {
   constexpr unsigned kMostInFlight = 1024;
   const Setting& setting = task.setting;
   const unsigned in_flight = std::min(setting.queue_depth, kMostInFlight);
-  const bool has_workers = setting.io == "mmap" || setting.io == "gpudirect";
+  const bool has_workers = traits_of(setting).maps_file || traits_of(setting).moves_device_memory;
   ordered_json config = {{"chunk_size", setting.block_bytes}, {"io_depth", in_flight}};
   std::vector<std::string> lost;
-  if (setting.io == "mmap") {
+  if (traits_of(setting).maps_file) {
     config["backend"] = {"MMAP"};
-  } else if (setting.io == "gpudirect") {
+  } else if (traits_of(setting).moves_device_memory) {
     config["backend"] = {"CUFILE"};
   } else if (is_direct(setting)) {
     config["backend"] = {"URING", "AIO"};

@@ -296,7 +296,7 @@ Probe probe_storage(const std::string& directory) {
   probe.direct_memory_align_bytes = value_of<std::uint64_t>(storage, "direct_memory_align_bytes");
   probe.free_bytes = value_of<std::uint64_t>(storage, "free_bytes");
   const auto paths = io_paths();
-  const auto path = std::ranges::find(paths, "gpudirect", &IoPath::name);
+  const auto path = std::ranges::find_if(paths, [](const IoPath& row) { return row.traits.moves_device_memory; });
   const std::string why = path == paths.end() ? "not in this build" : path->why_unavailable();
   probe.gpudirect = why.empty() ? "available" : why;
   add_warnings(probe);

@@ -208,9 +208,7 @@ std::uint64_t OpenModel::file_bytes() const { return tensors_ ? tensors_->file_b
 
 void OpenModel::require_same_process() const {
   if (process_ == ::getpid()) return;
-  // Parent and child share a file position or a ring: each would take what the other one reads.
-  const bool shares_state = io_path_ == "buffered" || io_path_ == "gpudirect" || io_path_.starts_with("uring");
-  if (!shares_state) return;
+  if (path_traits(io_path_).is_fork_safe) return;
   throw Error(ErrorCode::kUsage, "the file was opened before a fork, and the I/O path " + io_path_ +
                                      " works in one process only: open the file again");
 }

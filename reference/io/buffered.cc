@@ -112,9 +112,13 @@ class BufferedFile final : public File {
 }  // namespace
 
 PathOfDescriptor buffered_path() {
-  return {
-      "buffered", "stdio: fread and fwrite, one call at a time", "", [] { return std::string(); },
-      [](Opening&& opening) -> std::unique_ptr<File> { return std::make_unique<BufferedFile>(std::move(opening)); }};
+  // After a fork, parent and child share the file position.
+  return {.name = "buffered",
+          .summary = "stdio: fread and fwrite, one call at a time",
+          .traits = {.starts_writeback = true, .uses_stdio = true, .is_fork_safe = false},
+          .open = [](Opening&& opening) -> std::unique_ptr<File> {
+            return std::make_unique<BufferedFile>(std::move(opening));
+          }};
 }
 
 }  // namespace tzmark

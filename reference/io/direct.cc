@@ -29,8 +29,12 @@ class DirectFile final : public AlignedFile {
 
 PathOfDescriptor direct_path() {
   // Whether the file system supports direct I/O is known only when a file is opened.
-  return {"direct", "pread and pwrite that bypass the page cache (O_DIRECT)", "", [] { return std::string(); },
-          [](Opening&& opening) -> std::unique_ptr<File> { return std::make_unique<DirectFile>(std::move(opening)); }};
+  return {.name = "direct",
+          .summary = "pread and pwrite that bypass the page cache (O_DIRECT)",
+          .traits = {.bypasses_cache = true},
+          .open = [](Opening&& opening) -> std::unique_ptr<File> {
+            return std::make_unique<DirectFile>(std::move(opening));
+          }};
 }
 
 }  // namespace tzmark

@@ -1,8 +1,7 @@
-// Whole transfers over partial ones, and the registry of paths.
+// Whole transfers over partial ones, and paths by name.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "bytes/pieces.h"
 #include "bytes/requires.h"
@@ -65,11 +64,10 @@ void File::reserve(std::uint64_t) {}
 
 std::unique_ptr<TransferQueue> File::make_queue(unsigned) { return std::make_unique<SynchronousQueue>(*this); }
 
-std::span<const PathOfDescriptor> paths_of_descriptors() {
-  static const std::array paths = {pwrite_path(),   buffered_path(),     direct_path(),       mmap_path(),
-                                   uring_path(),    uring_direct_path(), uring_sqpoll_path(), pwrite_dontcache_path(),
-                                   gpudirect_path()};
-  return paths;
+PathTraits path_traits(std::string_view io_path) {
+  const auto paths = paths_of_descriptors();
+  const auto path = std::ranges::find(paths, io_path, &PathOfDescriptor::name);
+  return path == paths.end() ? PathTraits() : path->traits;
 }
 
 const PathOfDescriptor& usable_path(std::string_view io_path) {

@@ -36,6 +36,10 @@ INSTANTIATE_TEST_SUITE_P(EveryPath, NamedFileTest, ::testing::ValuesIn(test::dis
 
 TEST_P(FileTest, SaysWhichPathMovesTheBytes) {
   EXPECT_EQ(create()->io_path(), GetParam());
+  const PathTraits traits = path_traits(GetParam());
+  EXPECT_EQ(create()->is_asynchronous(), traits.is_asynchronous);
+  EXPECT_EQ(create()->moves_device_memory(), traits.moves_device_memory);
+  EXPECT_TRUE(traits.bypasses_cache || create()->transfer_align_bytes() == 1);
   EXPECT_EQ(open(Bytes(1))->io_path(), GetParam());
 }
 

@@ -182,11 +182,15 @@ std::unique_ptr<TransferQueue> GpuDirectFile::make_queue(unsigned depth) {
 }  // namespace
 
 PathOfDescriptor gpudirect_path() {
-  return {"gpudirect", "libcufile, between files and GPU memory (GPUDirect Storage)", "",
-          [] { return CuFile::instance().why_unavailable(); },
-          [](Opening&& opening) -> std::unique_ptr<File> {
-            return std::make_unique<GpuDirectFile>(open_directly(std::move(opening)));
-          }};
+  // libcufile looks up the names of its files, and its handles belong to one process.
+  return {
+      .name = "gpudirect",
+      .summary = "libcufile, between files and GPU memory (GPUDirect Storage)",
+      .traits = {.bypasses_cache = true, .moves_device_memory = true, .is_fork_safe = false, .needs_file_name = true},
+      .why_unavailable = [] { return CuFile::instance().why_unavailable(); },
+      .open = [](Opening&& opening) -> std::unique_ptr<File> {
+        return std::make_unique<GpuDirectFile>(open_directly(std::move(opening)));
+      }};
 }
 
 }  // namespace tzmark

@@ -201,8 +201,14 @@ std::string why_mmap_is_unavailable() {
 }  // namespace
 
 PathOfDescriptor mmap_path() {
-  return {"mmap", "copies from and to a mapping of the file", "", why_mmap_is_unavailable,
-          [](Opening&& opening) -> std::unique_ptr<File> { return std::make_unique<MappedFile>(std::move(opening)); }};
+  // It does not start writeback: writes would take longer, because the kernel write-protects each page for it.
+  return {.name = "mmap",
+          .summary = "copies from and to a mapping of the file",
+          .traits = {.maps_file = true},
+          .why_unavailable = why_mmap_is_unavailable,
+          .open = [](Opening&& opening) -> std::unique_ptr<File> {
+            return std::make_unique<MappedFile>(std::move(opening));
+          }};
 }
 
 }  // namespace tzmark

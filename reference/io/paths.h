@@ -1,4 +1,4 @@
-// What each I/O path contributes to the registry, and the system calls that several of them share.
+// The rows of the registry of I/O paths, and the system calls that several paths share.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ std::string error_text(int error_number);
 // Throws TZE-ENV-00x with the text of errno.
 [[noreturn]] void throw_errno(ErrorCode code, const std::string& what, std::optional<std::uint64_t> offset = {});
 
-// What a read that finds the end of the file throws. missing_bytes: what it still wanted there.
+// Returns the error of a read beyond the end of the file. missing_bytes: how much of the read lies beyond it.
 Error early_end(std::uint64_t missing_bytes, std::uint64_t offset);
 
 // Runs the action; the message of an Error that it throws begins with the name.
@@ -51,50 +51,40 @@ auto uninterrupted(Call&& call) {
 // Returns another descriptor of the same open file.
 Descriptor duplicate(const Descriptor& descriptor);
 
-// A file that is open, for a path to move its bytes. The path takes the descriptor.
+// An open file that a path takes over, with its descriptor.
 struct Opening {
   Descriptor descriptor;
   const std::string& file_name;
   OpenMode mode;
 };
 
-// What a path puts into the registry: as IoPath says, except that its file is open already.
+// A row of the registry: an IoPath, but open takes an open descriptor.
 struct PathOfDescriptor {
-  std::string_view name, summary, variant_of;
-  std::function<std::string()> why_unavailable;
+  std::string_view name, summary, variant_of = {};
+  PathTraits traits = {};
+  std::function<std::string()> why_unavailable = [] { return std::string(); };
   std::function<std::unique_ptr<File>(Opening&&)> open;
 };
 
-PathOfDescriptor pwrite_path();
-PathOfDescriptor pwrite_dontcache_path();
-PathOfDescriptor buffered_path();
-PathOfDescriptor direct_path();
-PathOfDescriptor mmap_path();
-PathOfDescriptor uring_path();
-PathOfDescriptor uring_direct_path();
-PathOfDescriptor uring_sqpoll_path();
-PathOfDescriptor gpudirect_path();
-
-// Each path says in its own file what it is.
+// The registry, in the order of preference for "auto".
 std::span<const PathOfDescriptor> paths_of_descriptors();
-// Returns the path of this name or, for "auto", the first that this machine has. Throws TZE-AVL-001 for one that it
-// lacks.
+// Returns the path of this name or, for "auto", the first available one. Throws TZE-AVL-001 if it is not available.
 const PathOfDescriptor& usable_path(std::string_view io_path);
 
-// A File of the descriptor's file, over a path of the registry or "auto". Nothing is created or removed; file_name
-// serves paths that need a second descriptor, as open_again says.
+// Opens a descriptor's file over a path of the registry or "auto". Creates and removes nothing. Paths that need a
+// second descriptor open file_name again: see open_again.
 std::unique_ptr<File> open_file(Descriptor descriptor, const std::string& file_name, OpenMode mode,
                                 std::string_view io_path = "auto");
 
-// What the descriptor is, "a pipe"; nullptr for regular files and block devices, which can be read at any offset.
+// Returns the type of a file without random access ("a pipe"); nullptr for regular files and block devices.
 const char* what_else(int fd);
-// Takes O_NONBLOCK back, with which files are opened so that no pipe can hold anyone up: io_uring takes it for a wish
-// not to wait for the disk, and refuses the transfer instead.
+// Clears O_NONBLOCK, with which files are opened so that opening a pipe does not block: with the flag, io_uring fails
+// transfers that would wait for the disk.
 void let_wait(int fd);
-// Opens a file that exists. Refuses everything else with TZE-ENV-001, and never waits for another process.
+// Opens an existing regular file or block device without blocking. Throws TZE-ENV-001 for anything else.
 Descriptor open_descriptor(const std::string& file_name, OpenMode mode);
-// Opens the file of a descriptor once more, with its own position and flags. The name serves where there is no /proc,
-// and must lead to the same file. Returns an empty descriptor, and leaves errno set, if it cannot be opened.
+// Opens a descriptor's file again, with a position and flags of its own: through /proc or, without it, by file_name,
+// which must lead to the same file. On failure, returns an empty descriptor and leaves errno set.
 Descriptor open_again(int fd, const std::string& file_name, int flags);
 bool is_same_file(int fd, int other_fd);
 std::uint64_t descriptor_size(int fd);
@@ -102,15 +92,15 @@ void sync_descriptor(int fd);
 // Returns false and leaves errno set instead.
 bool try_sync_descriptor(int fd);
 
-// Gives what is written to the page cache to the device at once, for a file that will be synced. Thread-safe, except
-// for expect_sync, which comes before the first write.
+// Starts writeback of large writes at once, for a file that will be synced. Thread-safe, except for expect_sync, which
+// must come before the first write.
 class Writeback {
  public:
   void expect_sync() { is_expected_ = true; }
-  // After a write: begins to write its whole pages to the device, unless they are few.
+  // Call after a write: starts writeback of its whole pages if it is large (kWritebackBytesMin).
   void begin(int fd, std::uint64_t offset, std::size_t bytes);
-  // Throws TZE-ENV-004 if one of them failed: a file system may drop the pages that it finds no place for, and then an
-  // fsync tells of nothing.
+  // Throws TZE-ENV-004 if a writeback failed: a file system may drop pages for which it has no space, and a later fsync
+  // then reports success.
   void require_success() const;
 
  private:
@@ -118,10 +108,10 @@ class Writeback {
   std::atomic<int> error_number_ = 0;
 };
 
-// Allocates a range, and grows the file to its end. Returns false, having changed nothing, if this file system cannot.
+// Allocates a range, and grows the file to its end. Returns false and changes nothing if the file system cannot.
 bool reserve_room(int fd, std::uint64_t offset, std::uint64_t bytes);
 
-// A path that takes pointers can only reach memory that the CPU can.
+// Throws unless the CPU can access the buffer.
 void require_host_memory(ConstBuffer buffer, std::string_view io_path);
 
 }  // namespace tzmark

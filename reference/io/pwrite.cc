@@ -1,5 +1,5 @@
 // The pwrite path: pread and pwrite on a descriptor, through the page cache. Threads need no coordination.
-// Its variant pwrite-dontcache asks the kernel to drop the pages as soon as they have served (RWF_DONTCACHE).
+// Its variant pwrite-dontcache asks the kernel to drop pages once they are read or written back (RWF_DONTCACHE).
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/uio.h>
@@ -70,13 +70,13 @@ class PwriteFile : public File {
 
 class DontcacheFile final : public PwriteFile {
  public:
-  // REQUIRES: the file takes the flag.
+  // REQUIRES: is_taken_by().
   explicit DontcacheFile(Descriptor descriptor) : PwriteFile(std::move(descriptor)) {}
 
   std::string_view io_path() const override { return "pwrite-dontcache"; }
-  void expect_sync() override {}  // the kernel begins by itself
+  void expect_sync() override {}  // the kernel starts writeback itself
 
-  // Whether this file's system knows the flag, found by asking for its first byte.
+  // Whether the file system supports the flag, found by reading the first byte.
   static bool is_taken_by(int fd) {
     char byte = 0;
     const iovec one{&byte, 1};
@@ -95,8 +95,8 @@ class DontcacheFile final : public PwriteFile {
   }
 };
 
-// The kernel gives one answer for a flag that it does not know and for a file system that does not: so its release
-// decides here, and the file itself when it is opened.
+// By the kernel's release: the error for an unknown flag is also that of a file system without it, which is found when
+// a file is opened.
 std::string why_dontcache_is_unavailable() {
   utsname system{};
   unsigned major = 0, minor = 0;
@@ -115,15 +115,21 @@ std::unique_ptr<File> open_dontcache(Opening&& opening) {
 }  // namespace
 
 PathOfDescriptor pwrite_path() {
-  return {"pwrite", "pread and pwrite through the page cache", "", [] { return std::string(); },
-          [](Opening&& opening) -> std::unique_ptr<File> {
+  return {.name = "pwrite",
+          .summary = "pread and pwrite through the page cache",
+          .traits = {.starts_writeback = true},
+          .open = [](Opening&& opening) -> std::unique_ptr<File> {
             return std::make_unique<PwriteFile>(std::move(opening.descriptor));
           }};
 }
 
 PathOfDescriptor pwrite_dontcache_path() {
-  return {"pwrite-dontcache", "preadv2 and pwritev2 that leave nothing in the page cache (RWF_DONTCACHE)", "pwrite",
-          why_dontcache_is_unavailable, open_dontcache};
+  return {.name = "pwrite-dontcache",
+          .summary = "preadv2 and pwritev2 that leave nothing in the page cache (RWF_DONTCACHE)",
+          .variant_of = "pwrite",
+          .traits = {.drops_pages = true},
+          .why_unavailable = why_dontcache_is_unavailable,
+          .open = open_dontcache};
 }
 
 }  // namespace tzmark

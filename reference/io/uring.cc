@@ -67,15 +67,31 @@ std::string why_no_uring() { return why_no_ring(Ring::Use::kAnyThread); }
 
 }  // namespace
 
-PathOfDescriptor uring_path() { return {"uring", "io_uring through the page cache", "", why_no_uring, open_uring}; }
+// After a fork, parent and child share the rings: each would take the completions of the other.
+PathOfDescriptor uring_path() {
+  return {.name = "uring",
+          .summary = "io_uring through the page cache",
+          .traits = {.is_asynchronous = true, .is_fork_safe = false},
+          .why_unavailable = why_no_uring,
+          .open = open_uring};
+}
 
 PathOfDescriptor uring_direct_path() {
-  return {"uring-direct", "io_uring that bypasses the page cache (O_DIRECT)", "uring", why_no_uring, open_uring_direct};
+  return {.name = "uring-direct",
+          .summary = "io_uring that bypasses the page cache (O_DIRECT)",
+          .variant_of = "uring",
+          .traits = {.bypasses_cache = true, .is_asynchronous = true, .is_fork_safe = false},
+          .why_unavailable = why_no_uring,
+          .open = open_uring_direct};
 }
 
 PathOfDescriptor uring_sqpoll_path() {
-  return {"uring-sqpoll", "io_uring that bypasses the page cache, with a polling kernel thread (SQPOLL)", "uring",
-          [] { return why_no_ring(Ring::Use::kPolled); }, open_uring_sqpoll};
+  return {.name = "uring-sqpoll",
+          .summary = "io_uring that bypasses the page cache, with a polling kernel thread (SQPOLL)",
+          .variant_of = "uring",
+          .traits = {.bypasses_cache = true, .is_asynchronous = true, .polls_submissions = true, .is_fork_safe = false},
+          .why_unavailable = [] { return why_no_ring(Ring::Use::kPolled); },
+          .open = open_uring_sqpoll};
 }
 
 }  // namespace tzmark

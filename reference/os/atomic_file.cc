@@ -142,8 +142,8 @@ AtomicFile::State::State(std::shared_ptr<const Directory> opened, const std::str
   constexpr mode_t mode = S_IRUSR | S_IWUSR;
   state.temporary_file_name = temporary_name_for(final_name);
   state.temporary.emplace(state.directory, name_in_directory(state.temporary_file_name));
-  // libcufile looks up the names of its files.
-  if (io_path != "gpudirect") state.descriptor = create_without_name(*state.directory, *state.temporary, mode);
+  if (!usable_path(io_path).traits.needs_file_name)
+    state.descriptor = create_without_name(*state.directory, *state.temporary, mode);
   if (state.descriptor.get() < 0) {
     const SignalsDeferred until_it_is_open;
     state.descriptor = state.directory->create(state.temporary->name(), mode);

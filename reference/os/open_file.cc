@@ -19,7 +19,7 @@ std::span<const IoPath> io_paths() {
   static const auto paths = [] {
     std::vector<IoPath> rows;
     for (const PathOfDescriptor& path : paths_of_descriptors()) {
-      rows.push_back({path.name, path.summary, path.variant_of, path.why_unavailable,
+      rows.push_back({path.name, path.summary, path.variant_of, path.traits, path.why_unavailable,
                       [name = path.name](const std::string& file_name, OpenMode mode) {
                         return open_file(file_name, mode, name);
                       }});

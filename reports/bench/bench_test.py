@@ -411,10 +411,39 @@ class Palette(unittest.TestCase):
             shades = [pair[dark] for pair in palette.COLOURS.values()]
             self.assertEqual(len(shades), len(set(shades)))
 
-    def test_paths_keep_their_colours(self) -> None:
-        first = palette.of_paths(["mmap", "zfs", "ceph"])
-        self.assertEqual(first, palette.of_paths(["ceph", "zfs"]))
-        self.assertNotEqual(first["zfs"], first["ceph"])
+    def test_colours_of_paths_are_by_order_and_variant(self) -> None:
+        rows = [
+            {"name": name, "variant_of": parent}
+            for name, parent in (
+                ("zfs", ""),
+                ("zfs-direct", "zfs"),
+                ("ceph", ""),
+                ("zfs-polled", "zfs"),
+            )
+        ]
+        colours = palette.of_paths(rows, ["ceph", "tape"])
+        self.assertEqual(
+            colours,
+            {
+                "zfs": "blue-0",
+                "zfs-direct": "blue-1",
+                "ceph": "gold-0",
+                "zfs-polled": "blue-1",
+                "tape": "orange-0",
+            },
+        )
+        # The order of results changes nothing.
+        self.assertEqual(colours, palette.of_paths(rows, ["tape", "ceph"]))
+        dashes = palette.dashes(rows)
+        self.assertEqual(set(dashes), {"zfs-direct", "zfs-polled"})
+        self.assertEqual(len(set(dashes.values())), 2)
+
+    def test_paths_of_samples_differ_in_colour(self) -> None:
+        rows = samples.paths()
+        colours = palette.of_paths(rows)
+        self.assertEqual(list(colours), [row["name"] for row in rows])
+        self.assertEqual(len(set(colours.values())), len(rows))
+        self.assertLessEqual(set(colours.values()), set(palette.COLOURS))
 
     def test_marks_are_seen_on_their_ground(self) -> None:
         """A contrast of 4.4 for letters; of 2.2 for marks, which all have names next to them."""
@@ -423,7 +452,7 @@ class Palette(unittest.TestCase):
                 paper = palette.COLOURS["paper"][dark]
                 if name in ("ink", "soft"):
                     self.assertGreater(contrast(shades[dark], paper), 4.4, name)
-                elif name in palette.PATHS + palette.OTHERS + ("neutral",):
+                elif name == "neutral" or name.split("-")[0] in palette.HUES:
                     self.assertGreater(contrast(shades[dark], paper), 2.2, name)
         for shade in range(palette.MAP_SHADES):
             ink = "map-ink-6" if shade >= palette.MAP_SHADES - 2 else "map-ink"
@@ -515,7 +544,7 @@ class Page(BenchTest):
         for width in (NARROW, WIDE):
             # On an axis twice as long a bar is half as long.
             whole, half = (
-                bar_length(charts_drawing(chart, width, limit), "direct")
+                bar_length(charts_drawing(chart, width, limit), "orange-0")
                 for limit in (best, 2 * best)
             )
             self.assertGreater(whole, 0.4 * width)
@@ -599,7 +628,7 @@ class Page(BenchTest):
         self.assertIn("Steady.", said[1])
         self.assertIn("+0.0 % [-1.1, +1.2]", said[1].replace("-0.0", "+0.0"))
         self.assertIn("Not steady: fell by 30.0 % in the second half.", said[3])
-        for figure, colour in zip(figures, ("direct",) * 2 + ("pwrite",) * 2):
+        for figure, colour in zip(figures, ("orange-0",) * 2 + ("blue-0",) * 2):
             # The second without an operation leaves a gap: the first is a dot, and the others one line.
             curve = re.findall(
                 rf'd="([^"]*)" style="[^"]*stroke: var\(--f-{colour}\)|'
@@ -791,7 +820,7 @@ class SideBySide(BenchTest):
             r'aria-label="Read from the page cache: gpt2">.*?</svg>', page
         )
         self.assertEqual(len(figures), 4)
-        lengths = [bar_length(figure, "pwrite") for figure in figures]
+        lengths = [bar_length(figure, "blue-0") for figure in figures]
         self.assertAlmostEqual(lengths[0], 2 * lengths[2], places=3)
         self.assertAlmostEqual(lengths[1], 2 * lengths[3], places=3)
 

@@ -1,7 +1,7 @@
 """A drawing surface in pixels of the page, with its output: SVG for the page, SVG and PNG as files.
 
 matplotlib draws; the caller does the layout, because a figure for a phone is not a scaled-down one. Coordinates run to
-the right and down. Colours are names of bench_palette.
+the right and down. Colours are names of bench.palette.
 """
 
 from __future__ import annotations

@@ -304,4 +304,7 @@ def contest_title(result: Json) -> str:
 
 
 def path_colours(runs: Iterable[Run]) -> dict[str, str]:
-    return palette.of_paths(path for run in runs for path in run.paths)
+    return palette.of_paths(
+        (row for run in runs for row in run.document["io_paths"]),
+        (path for run in runs for path in run.paths),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench import palette, units
+from bench import units
 from bench.axis import Logarithmic, apart
 from bench.canvas import SMALL, Canvas, Drawing, text_width, wrapped
 from common.outcomes import Json
@@ -23,6 +23,7 @@ LABEL_HEIGHT = 15
 class Curve:
     path: str
     colour: str
+    dashes: tuple[float, float] | None
     result: Json  # with latency_ns
 
     def value(self, percentile: str) -> float:
@@ -89,7 +90,7 @@ def _curves(
         points = [
             (x, axis.at(curve.value(name))) for x, name in zip(columns, curve.known())
         ]
-        canvas.line(points, curve.colour, 2, palette.DASHES.get(curve.path))
+        canvas.line(points, curve.colour, 2, curve.dashes)
         for x, y in points:
             canvas.dot(x, y, curve.colour)
         last = points[-1][0]

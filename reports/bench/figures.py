@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from bench import bars, charts, curves, ladder, maps, timeline, units
+from bench import bars, charts, curves, ladder, maps, palette, timeline, units
 from bench.canvas import Drawing
 from bench.selection import PANELS, PROTECTIONS, Panel, Run, protection_of
 from common.outcomes import Json
@@ -176,6 +176,7 @@ class Figures:
         whose = units.protection(chosen[0])
         if chosen[0]["subject"] == "raw":
             whose = "the raw path without the codec"
+        dashes = palette.dashes(run.document["io_paths"])
         return curves.CurveChart(
             f"Latency, {panel.title[0].lower()}{panel.title[1:]}: {workload}",
             f"Of one transfer, by percentile, logarithmic; {whose}, each path at its fastest setting",
@@ -183,6 +184,7 @@ class Figures:
                 curves.Curve(
                     result["io"]["actual"],
                     self.colours[result["io"]["actual"]],
+                    dashes.get(result["io"]["actual"]),
                     result,
                 )
                 for result in chosen

@@ -1,4 +1,4 @@
-"""The colours of the bench page: one for each I/O path, the same in all figures, in light and in dark.
+"""The colours of the bench page: one per I/O path, the same in all figures, in light and in dark.
 
 Figures are drawn in the light colours. In the page each of them becomes a variable of the style sheet, so no two
 colours may be equal. Variants of a path have its hue. Names are printed next to the marks, so that nothing depends on
@@ -7,7 +7,10 @@ distinguishing colours; similar hues differ in lightness, which colour blindness
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+
+from common.outcomes import Json
 
 # Name of the variable: (light, dark).
 COLOURS = {
@@ -17,21 +20,29 @@ COLOURS = {
     "line": ("#e4e0d8", "#37342f"),
     "neutral": ("#8f897f", "#8a847a"),
     "neutral-2": ("#b1aba0", "#67625a"),
-    "pwrite": ("#2f62a3", "#6ba0da"),
-    "pwrite-dontcache": ("#80b2e6", "#41689a"),
-    "buffered": ("#b39d3f", "#dbd189"),
-    "direct": ("#ad571b", "#d67f40"),
-    "mmap": ("#ac8ccd", "#cab5e8"),
-    "uring": ("#25908a", "#57beb5"),
-    "uring-direct": ("#0b4340", "#c2f2ec"),
-    "uring-sqpoll": ("#6bb5ad", "#2a7d76"),
-    "gpudirect": ("#a2325c", "#f090a6"),
+    # Paths, by hue: its first shade for a path, the others for variants of the path.
+    "blue-0": ("#2f62a3", "#6ba0da"),
+    "blue-1": ("#80b2e6", "#41689a"),
+    "gold-0": ("#b39d3f", "#dbd189"),
+    "gold-1": ("#7a6a1f", "#a8994a"),
+    "orange-0": ("#ad571b", "#d67f40"),
+    "orange-1": ("#d98f55", "#a55f28"),
+    "violet-0": ("#ac8ccd", "#cab5e8"),
+    "violet-1": ("#6f4a99", "#8f74b5"),
+    "teal-0": ("#25908a", "#57beb5"),
+    "teal-1": ("#0b4340", "#c2f2ec"),
+    "teal-2": ("#6bb5ad", "#2a7d76"),
+    "crimson-0": ("#a2325c", "#f090a6"),
+    "crimson-1": ("#d0708f", "#b0526f"),
+    "green-0": ("#5d7f3c", "#a3c880"),
+    "green-1": ("#8fae6d", "#6d8f4d"),
+    "slate-0": ("#5b6478", "#98a3bb"),
+    "slate-1": ("#8d97ab", "#6a758c"),
+    "brown-0": ("#94644a", "#cf9f84"),
+    "brown-1": ("#c08f74", "#936a53"),
     # Change points of a history.
     "slower": ("#b3261e", "#f28b82"),
     "faster": ("#2c6e49", "#7fc29b"),
-    "other-0": ("#5d7f3c", "#a3c880"),
-    "other-1": ("#5b6478", "#98a3bb"),
-    "other-2": ("#94644a", "#cf9f84"),
     # Shades of one hue for the maps, from the least to the most.
     "map-0": ("#eef2f6", "#23282d"),
     "map-1": ("#d9e3ed", "#28333e"),
@@ -45,35 +56,50 @@ COLOURS = {
     "map-ink-6": ("#fefefe", "#14130f"),
 }
 MAP_SHADES = 7
-PATHS = (
-    "pwrite",
-    "pwrite-dontcache",
-    "buffered",
-    "direct",
-    "mmap",
-    "uring",
-    "uring-direct",
-    "uring-sqpoll",
-    "gpudirect",
-)
-OTHERS = ("other-0", "other-1", "other-2")
-# Lines of variants are dashed, in points on and off.
-DASHES = {
-    "pwrite-dontcache": (4.0, 2.0),
-    "uring-direct": (6.0, 2.0),
-    "uring-sqpoll": (1.5, 1.5),
-}
+# In the order in which paths get them.
+HUES = "blue gold orange violet teal crimson green slate brown".split()
+# Lines of variants are dashed, in points on and off: by their rank among the variants of a path.
+DASHES = ((6.0, 2.0), (1.5, 1.5), (4.0, 2.0))
 
 
 def light(colour: str) -> str:
     return COLOURS[colour][0]
 
 
-def of_paths(names: Iterable[str]) -> dict[str, str]:
-    """Returns the colour of each path; unknown paths get the remaining colours in the order of their names."""
-    unknown = sorted(set(names) - set(PATHS))
-    spare = {name: OTHERS[rank % len(OTHERS)] for rank, name in enumerate(unknown)}
-    return {name: name for name in PATHS} | spare
+def of_paths(rows: Iterable[Json], names: Iterable[str] = ()) -> dict[str, str]:
+    """Returns the colour of each path: by the order of the registry's rows (io_paths of results), then of names that
+    these lack. Variants have the hue of their path."""
+    ranks = _ranks(rows, names)
+    bases = [name for name, (base, _) in ranks.items() if name == base]
+    colours = {}
+    for name, (base, rank) in ranks.items():
+        hue = HUES[bases.index(base) % len(HUES)]
+        shades = sum(colour.startswith(f"{hue}-") for colour in COLOURS)
+        colours[name] = f"{hue}-{min(rank, shades - 1)}"
+    return colours
+
+
+def dashes(rows: Iterable[Json]) -> dict[str, tuple[float, float]]:
+    """Returns the dashes of each variant."""
+    return {
+        name: DASHES[(rank - 1) % len(DASHES)]
+        for name, (_, rank) in _ranks(rows, ()).items()
+        if rank
+    }
+
+
+def _ranks(rows: Iterable[Json], names: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """Returns the path that each one is a variant of, or itself, and its rank among the variants from 1 on, or 0."""
+    parents = {row["name"]: row["variant_of"] for row in rows}
+    parents |= {name: "" for name in names if name not in parents}
+    ranks: dict[str, tuple[str, int]] = {}
+    variants: Counter[str] = Counter()
+    for name, parent in parents.items():
+        # A variant of a path that is not there stands alone.
+        base = parent if parent in parents else name
+        variants[base] += base != name
+        ranks[name] = base, variants[base] if base != name else 0
+    return ranks
 
 
 def variables(dark: bool) -> str:

@@ -147,12 +147,12 @@ class Plot(unittest.TestCase):
         self.assertIn("machine slower", texts(svg))
         self.assertIn("relative to raw", texts(svg))
         # In the legend and in the plot.
-        squares = [mark for mark in marks(svg, "pwrite") if len(mark) == 4]
+        squares = [mark for mark in marks(svg, "blue-0") if len(mark) == 4]
         self.assertEqual(len(squares), 2)
         raw = samples.row("raw", 0.8, 0.02, "machine slower")
         svg = drawing(samples.document([raw]))
         self.assertEqual(
-            len([mark for mark in marks(svg, "pwrite") if len(mark) == 4]), 2
+            len([mark for mark in marks(svg, "blue-0") if len(mark) == 4]), 2
         )
 
     def test_long_intervals_do_not_squeeze_the_others(self) -> None:

@@ -55,12 +55,12 @@ MARKS = {
     "no difference found": Mark("dot", "neutral"),
     "same": Mark("dot", "neutral"),
     "below the threshold": Mark("ring", "soft"),
-    "too few runs": Mark("diamond", "buffered"),
-    "undecided": Mark("diamond", "buffered"),
-    NOT_MEASURED: Mark("diamond", "buffered"),
+    "too few runs": Mark("diamond", "gold-0"),
+    "undecided": Mark("diamond", "gold-0"),
+    NOT_MEASURED: Mark("diamond", "gold-0"),
 }
 FOUND = (REGRESSION, "faster")
-MACHINE = Mark("square", "pwrite")
+MACHINE = Mark("square", "blue-0")
 CROSS = Mark("cross", "slower")
 
 

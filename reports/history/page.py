@@ -67,7 +67,7 @@ def plot(series: Json, document: Json, machine: list[Json]) -> Plot:
     indexes = [point["result"] for point in points]
     outliers = frozenset(at for at, point in enumerate(points) if point["outlier"])
     subject = series["subject"]
-    colour = "pwrite"
+    colour = "blue-0"
     is_ratio = series["reference"] is not None
     dates = [
         (index, result["started_at"][:10])

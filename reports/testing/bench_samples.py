@@ -20,7 +20,18 @@ WRITTEN = {
     "uring": (2.9e9, 1.15e9),
     "uring-direct": (1.68e9, 1.63e9),
 }
-UNCACHED = ("direct", "uring-direct")
+TRAITS = {
+    "pwrite": {"starts_writeback", "is_fork_safe"},
+    "buffered": {"starts_writeback", "uses_stdio"},
+    "direct": {"bypasses_cache", "is_fork_safe"},
+    "mmap": {"maps_file", "is_fork_safe"},
+    "uring": {"is_asynchronous"},
+    "uring-direct": {"bypasses_cache", "is_asynchronous"},
+    "uring-sqpoll": {"bypasses_cache", "is_asynchronous", "polls_submissions"},
+    "pwrite-dontcache": {"drops_pages", "is_fork_safe"},
+    "gpudirect": {"bypasses_cache", "moves_device_memory", "needs_file_name"},
+}
+ALL_TRAITS = sorted(set().union(*TRAITS.values()))
 CEILINGS = {
     "memcpy": 12.4e9,
     "crc32": 11.6e9,
@@ -65,6 +76,7 @@ def paths() -> list[Json]:
             "name": name,
             "summary": summary,
             "variant_of": variant_of,
+            "traits": {trait: trait in TRAITS[name] for trait in ALL_TRAITS},
             "available": reason is None,
             "reason": reason,
         }
@@ -379,7 +391,7 @@ def reads(random: Random) -> Iterator[Json]:
                 random,
                 "read",
                 path,
-                "direct" if path in UNCACHED else "cold",
+                "direct" if "bypasses_cache" in TRAITS[path] else "cold",
                 per_second,
                 spread=0.06,
                 cpu=0.11 if verification == "none" else 0.2,
@@ -409,7 +421,7 @@ def writes(random: Random) -> Iterator[Json]:
 
 def sweeps(random: Random) -> Iterator[Json]:
     """Yields results by block and depth for the maps of two paths, except those measured elsewhere."""
-    for path in UNCACHED:
+    for path in ("direct", "uring-direct"):
         for block_bytes in BLOCKS:
             for depth in DEPTHS:
                 if (
@@ -438,7 +450,7 @@ def sweeps(random: Random) -> Iterator[Json]:
 def neighbours(random: Random) -> Iterator[Json]:
     """Yields results of the raw path, fio, and the peers."""
     for path, per_second in DEVICE.items():
-        cache = "direct" if path in UNCACHED else "cold"
+        cache = "direct" if "bypasses_cache" in TRAITS[path] else "cold"
         yield result(
             random, "read", path, cache, per_second * 1.02, subject="raw", layout=None
         )

@@ -10,7 +10,7 @@ from bench.canvas import SMALL, Canvas, Drawing, fitted, text_width, wrapped
 from common.outcomes import Json
 from tune import selection
 
-PARTS = (("open", "neutral"), ("per tensor", "direct"), ("per byte", "uring"))
+PARTS = (("open", "neutral"), ("per tensor", "orange-0"), ("per byte", "teal-0"))
 ROW_HEIGHT, BAR_HEIGHT = 46, 16
 
 

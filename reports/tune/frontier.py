@@ -195,10 +195,8 @@ def _upper(one: Json) -> float:
     return selection.median_of(one) if high is None else float(high)
 
 
-def path_colours(tasks: list[Json]) -> dict[str, str]:
+def path_colours(document: Json) -> dict[str, str]:
+    tasks = document["tasks"]
     names = dict.fromkeys(one["io"] for task in tasks for one in task["settings"])
-    return {
-        name: colour
-        for name, colour in palette.of_paths(names).items()
-        if name in names
-    }
+    colours = palette.of_paths(document["io_paths"], names)
+    return {name: colour for name, colour in colours.items() if name in names}

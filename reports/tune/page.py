@@ -21,7 +21,7 @@ SHADES_FROM = 0.75
 
 def view(document: Json) -> tuple[Json, list[Figure]]:
     """Returns the variables of the template, and the figures to write as files."""
-    colours = frontier.path_colours(document["tasks"])
+    colours = frontier.path_colours(document)
     figures: list[Figure] = []
     tasks = [_task(task, colours, figures) for task in document["tasks"]]
     model = document["model"]

@@ -442,8 +442,9 @@ class Page(BenchTest):
             self.assertRegex(page, rf">(?:[RBLD] )*{letter}(?: [RBLD])*</text>")
 
     def test_settings_with_an_interval_have_whiskers(self) -> None:
-        task = only_task(samples.small())
-        chart = frontier.of_task(task, frontier.path_colours([task]))
+        document = samples.small()
+        task = only_task(document)
+        chart = frontier.of_task(task, frontier.path_colours(document))
         assert chart
         drawing = frontier.draw(chart, WIDE).inline()
         judged = [one for one in chart.settings if one["rate"]["low"] is not None]
@@ -458,7 +459,7 @@ class Page(BenchTest):
 
     def test_sustained_phase(self) -> None:
         document = samples.document()
-        colours = frontier.path_colours(document["tasks"])
+        colours = frontier.path_colours(document)
         lasting, falling = (
             phases.of_task(document["tasks"][index], colours) for index in (0, 2)
         )
@@ -599,8 +600,9 @@ class Page(BenchTest):
         document = samples.small()
         for one in only_task(document)["settings"]:
             one["io"] = f"new-{one['io']}"
-        colours = frontier.path_colours(document["tasks"])
-        self.assertLessEqual(set(colours.values()), set(palette.OTHERS))
+        colours = frontier.path_colours(document)
+        self.assertEqual(len(set(colours.values())), len(colours))
+        self.assertLessEqual(set(colours.values()), set(palette.COLOURS))
         self.assert_whole(self.page(document))
 
     def test_nothing_in_a_result_becomes_markup(self) -> None:

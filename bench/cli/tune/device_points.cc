@@ -26,9 +26,12 @@ constexpr unsigned kDepths[] = {2, 8, 32, 128};
 
 std::string direct_path(const Probe& probe) {
   if (!probe.takes_direct) return "";
-  for (const std::string_view name : {"uring-direct", "direct"}) {
+  for (const bool is_asynchronous : {true, false}) {
     for (const IoPath& path : io_paths()) {
-      if (path.name == name && path.why_unavailable().empty()) return std::string(name);
+      const PathTraits& traits = path.traits;
+      if (traits.is_asynchronous != is_asynchronous || !traits.bypasses_cache) continue;
+      if (traits.moves_device_memory || traits.polls_submissions) continue;
+      if (path.why_unavailable().empty()) return std::string(path.name);
     }
   }
   return "";

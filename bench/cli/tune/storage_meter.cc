@@ -65,7 +65,7 @@ StorageMeter::~StorageMeter() {
 
 Cache StorageMeter::cache_of(const std::string& io) const {
   if (options_.task == TuneTask::kLoadWarm) return Cache::kWarm;
-  return is_direct(io) ? Cache::kDirect : Cache::kCold;
+  return path_traits(io).bypasses_cache ? Cache::kDirect : Cache::kCold;
 }
 
 std::unique_ptr<Subject> StorageMeter::codec(const Setting& setting, const SharedContent& content) const {

@@ -215,7 +215,7 @@ class Tuning {
     for (const IoPath& path : io_paths()) {
       const bool is_named = std::ranges::find(options_.io, path.name) != options_.io.end();
       if (!is_named && (!options_.io.empty() || !path.variant_of.empty())) continue;
-      if (path.name == "gpudirect") continue;  // moves GPU memory only
+      if (path.traits.moves_device_memory) continue;
       std::string why = path.why_unavailable();
       try {
         if (why.empty()) {
@@ -588,7 +588,9 @@ void run_tune(const TuneOptions& options, std::chrono::steady_clock::time_point 
     if (std::ranges::none_of(io_paths(), [&](const IoPath& path) { return path.name == name; })) {
       throw Error(ErrorCode::kUsage, fmt::format("there is no I/O path '{}'; tzmark bench --list-io lists them", name));
     }
-    if (name == "gpudirect") throw Error(ErrorCode::kUnavailable, "the path gpudirect moves GPU memory only");
+    if (path_traits(name).moves_device_memory) {
+      throw Error(ErrorCode::kUnavailable, fmt::format("the path {} moves GPU memory only", name));
+    }
   }
   for (const std::string& text : options.predictions) static_cast<void>(parse_named_workload(text));
   static_cast<void>(

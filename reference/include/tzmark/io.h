@@ -31,8 +31,8 @@ struct Transfer {
   MutableBuffer memory;      // a write does not modify it
   void* owner = nullptr;     // for the caller; queues ignore it
   std::exception_ptr error;  // set on completion: what read_at or write_at would have thrown
-  // Bytes after the memory that a read may overwrite, too: a path that transfers whole pages then needs no call of its
-  // own for the end of a file.
+  // Bytes after the memory that a read may overwrite: a path that transfers whole pages then reads the end of a file in
+  // the same call.
   std::size_t spare_bytes = 0;
 };
 
@@ -61,8 +61,7 @@ class TransferQueue {
   TransferQueue() = default;
 };
 
-// Which file it is, and in which state. Another file differs in one of these, and so does the same one when it has been
-// written to.
+// Identity and state of a file: differs for another file, and for the same file after a write.
 struct FileVersion {
   std::uint64_t device, inode, bytes;
   std::int64_t modified_ns;
@@ -70,7 +69,7 @@ struct FileVersion {
   friend bool operator==(const FileVersion&, const FileVersion&) = default;
 };
 
-// Throws TZE-ENV-001 if the system cannot tell.
+// Throws TZE-ENV-001 if fstat fails.
 FileVersion file_version(int descriptor);
 
 class File {
@@ -82,7 +81,7 @@ class File {
   // The name of the I/O path in use, as in the registry ("pwrite").
   virtual std::string_view io_path() const = 0;
   virtual std::uint64_t size() const = 0;
-  // What the file was when open_file opened it; none for files that it did not open.
+  // The version when open_file opened the file; none for other files.
   const std::optional<FileVersion>& version() const { return version_; }
   void set_version(const FileVersion& version) { version_ = version; }
 
@@ -91,31 +90,30 @@ class File {
   void write_at(std::uint64_t offset, ConstBuffer in);
   // Blocks until the content is durable: until it would survive a power failure.
   void sync();
-  // Announces sync(), before the first write: pwrite and buffered then give large writes to the device at once, so that
-  // it does not wait for the last one, and a write may take as long as the device does. Other paths ignore it: mmap
-  // would take longer, since the kernel has to protect each page again before it writes it, and the others bypass the
-  // page cache, begin by themselves (pwrite-dontcache), or have no such call in their queue (uring).
+  // Announces sync(), before the first write: paths that start writeback (PathTraits) then submit large writes to the
+  // device at once, so that it does not idle until the sync; a write may take as long as the device does. Other paths
+  // ignore it.
   virtual void expect_sync() {}
 
   // depth: the maximal number of transfers in flight; always 1 on a synchronous path.
   virtual std::unique_ptr<TransferQueue> make_queue(unsigned depth);
   // Whether transfers proceed in the background, so that one thread can keep many in flight.
   virtual bool is_asynchronous() const { return false; }
-  // Whether two threads that write to the file at once wait for each other.
+  // Whether the file serializes concurrent writes.
   virtual bool writes_take_turns() const { return false; }
   // The recommended number of transfers in flight, summed over all threads; 0 = one per thread.
   virtual unsigned queue_depth_default() const { return 0; }
   // The recommended size of a transfer; 0 = as large as the memory for it.
   virtual std::size_t transfer_bytes_default() const { return 0; }
-  // The path transfers whole units of so many bytes of the file.
+  // Required alignment of transfers, in bytes: of file offset and length.
   virtual std::size_t transfer_align_bytes() const { return 1; }
-  // File offset and memory address must be equal modulo this to be transferred without a bounce buffer. Disks with NVMe
-  // need less than a unit, mostly 4 bytes. Source: stx_dio_mem_align in statx(2).
+  // Required alignment of memory, in bytes: without a bounce buffer, file offset and memory address must be congruent
+  // modulo this. Mostly 4 on NVMe. Source: stx_dio_mem_align in statx(2).
   virtual std::size_t memory_align_bytes() const { return 1; }
   // Whether the path transfers directly between storage and GPU memory; other paths refuse such buffers.
   virtual bool moves_device_memory() const { return false; }
-  // Allocates space for a file of that size, on a path that then writes faster. Throws TZE-ENV rules if there is no
-  // space. May set the size at once.
+  // Allocates space for a file of that size if the path then writes faster, and may set the size. Throws TZE-ENV rules
+  // if there is no space.
   virtual void reserve(std::uint64_t bytes);
 
  protected:
@@ -129,8 +127,8 @@ class File {
   std::optional<FileVersion> version_;
 };
 
-// What expect_sync announces concerns writes of so many bytes and more. Less would divide what the file system
-// allocates and the device gets.
+// Minimum size of a write that starts writeback after expect_sync. Smaller ones would fragment the file system's
+// allocations and the device's requests.
 inline constexpr std::size_t kWritebackBytesMin = 256 << 10;
 
 enum class OpenMode {
@@ -139,17 +137,35 @@ enum class OpenMode {
   kModify,  // must exist; readable and writable
 };
 
-// One entry of the registry of I/O paths.
+// How an I/O path differs from plain pread and pwrite through the page cache. Code that treats paths differently asks
+// for these, never for names.
+struct PathTraits {
+  bool bypasses_cache = false;       // transfers between device and memory without the page cache
+  bool drops_pages = false;          // uses the page cache, but drops pages once written or read (RWF_DONTCACHE)
+  bool starts_writeback = false;     // after File::expect_sync, submits large writes to the device at once
+  bool is_asynchronous = false;      // as File::is_asynchronous
+  bool polls_submissions = false;    // a kernel thread polls for submissions and keeps a core busy (SQPOLL)
+  bool maps_file = false;            // copies from and to a mapping
+  bool uses_stdio = false;           // transfers with fread and fwrite
+  bool moves_device_memory = false;  // as File::moves_device_memory: for GPU memory, not for host memory
+  bool is_fork_safe = true;          // after a fork, parent and child can both use an open file
+  bool needs_file_name = false;      // a file must have a name when it is opened
+};
+
+// One row of the registry of I/O paths.
 struct IoPath {
   std::string_view name;
   std::string_view summary;
   std::string_view variant_of;  // the path that this is a variant of; empty if it is not a variant
+  PathTraits traits;
   // The reason why this machine cannot use the path; empty if it can.
   std::function<std::string()> why_unavailable;
   std::function<std::unique_ptr<File>(const std::string& file_name, OpenMode)> open;
 };
 
 std::span<const IoPath> io_paths();
+// Returns the traits of a path of the registry, or the defaults for other files ("memory").
+PathTraits path_traits(std::string_view io_path);
 
 // io_path: a path of the registry, or "auto" for the first one available. There is no silent fallback: a named path is
 // used, or the call fails.
@@ -158,8 +174,8 @@ std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std
 // Copies bytes from one file to another in pieces. REQUIRES: the ranges do not overlap if both are the same file.
 void copy_bytes(File& from, std::uint64_t from_offset, File& to, std::uint64_t to_offset, std::uint64_t bytes);
 
-// Whether to write where the durability of a name cannot be asked for: on file systems without fsync of directories
-// (FUSE, 9p, some NFS). The result then says so. An error of fsync is always an error.
+// Whether to write to file systems without fsync of directories (FUSE, 9p, some NFS), where a name may not be durable;
+// the result then says so. An error of fsync is always an error.
 enum class Durability : std::uint8_t { kIfPossible, kRequired };
 
 // Returns the end of a sentence, for a warning about a result that says so.
