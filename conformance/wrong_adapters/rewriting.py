@@ -21,7 +21,8 @@ from wrong_adapter import Answerer, Json, Question, enter, is_rejected_for, only
 sys.path.append(str(Path(__file__).resolve().parents[2] / "corpus/recipes"))
 
 import sodium
-from builder import BLOCK_BYTES, HEADERS_FIRST, KINDS, File, Tensor, wire_name
+from builder import BLOCK_BYTES, KINDS, File, Tensor, wire_name
+from layouts import HEADERS_FIRST
 from sealing import Lock
 
 CHUNK_BYTES = 1024

@@ -28,15 +28,12 @@ from rewriting import (
 # From the recipes of the corpus, which rewriting has put within reach.
 from builder import (
     FLAG_ENCRYPTED,
-    FLAGGED_DIMS,
-    HEADERS_FIRST,
-    LONG_DIMS,
     MAGIC,
-    SEGMENTS,
     STRUCTURED,
     item_bytes,
     tag,
 )
+from layouts import HEADERS_FIRST, described
 from sealing import PARALLEL, Lock, crypt_block, crypt_chunk, parallel_payload
 from sodium import MAC_BYTES, NONCE_BYTES, SALT_BYTES, increment, secretbox
 from wire import CRC32, SHA256, STATE_DICT, Hash, Record, both_hashes
@@ -144,21 +141,21 @@ def file_not_truncated(writing: Writing) -> None:
 @writes("TZR-IDX-003")
 def index_room_dirty(writing: Writing) -> None:
     """Leaves in the room behind the entries what was in memory."""
-    if writing.file.layout not in (HEADERS_FIRST, SEGMENTS):
+    if not described(writing.file.layout).headers_first:
         writing.file.index_padding = bytes(8) + b"\xde\xad\xbe\xef"
 
 
 @writes("TZR-IDX-014", cases="encode-forced-v5-*")
 def index_room_counted(writing: Writing) -> None:
     """Counts room behind the entries as part of the index, where headers come first."""
-    if writing.file.layout in (HEADERS_FIRST, SEGMENTS):
+    if described(writing.file.layout).headers_first:
         writing.file.index_padding = bytes(8)
 
 
 @writes("TZR-IDX-012")
 def gap_before_records(writing: Writing) -> None:
     """Begins the first record behind a gap."""
-    if writing.file.layout not in (HEADERS_FIRST, SEGMENTS):
+    if not described(writing.file.layout).headers_first:
         writing.file.records[0].gap = bytes(7)
 
 
@@ -185,7 +182,7 @@ def data_not_aligned(writing: Writing) -> None:
 
 def place_empty(writing: Writing, offset: int) -> None:
     """Gives tensors without data this data_offset, where headers come first."""
-    if writing.file.layout in (HEADERS_FIRST, SEGMENTS):
+    if described(writing.file.layout).headers_first:
         for entry in writing.file.entries:
             if not entry.data_length:
                 entry.data_offset = offset
@@ -219,7 +216,7 @@ def empty_behind_its_header(writing: Writing) -> None:
 @writes("TZR-IDX-018", cases="encode-forced-v5-*-dims*")
 def every_entry_long(writing: Writing) -> None:
     """Gives all entries wide dimensions, where entries have versions."""
-    if writing.file.layout in (LONG_DIMS, FLAGGED_DIMS):
+    if described(writing.file.layout).entry_versions:
         for entry in writing.file.entries:
             tag(entry, True)
 

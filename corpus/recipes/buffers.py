@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import builder
+import layouts
 import sealing
 import sodium
-from builder import FLAGGED_DIMS, HEADERS_FIRST, LONG_DIMS, SEGMENTS, File, Tensor
+from builder import File, Tensor
 from case import LARGE_FEATURE, Case
 from encode_case import EncodeCase, EncodeRecipe
 from recipe import Recipe
@@ -30,8 +31,8 @@ COMMITTED_BITS = 13
 LONG_BITS = 20
 LONG_MORE = {20: (5,), 21: (5,), 22: (1,)}
 LAYOUTS = (
-    *((1, "v1"), (4, "v4"), (5, HEADERS_FIRST), (5, SEGMENTS)),
-    *((5, LONG_DIMS), (5, FLAGGED_DIMS)),
+    (1, "v1"),
+    *((layout.data_version, layout.name) for layout in layouts.FAMILIES.values()),
 )
 # A chunk size for each size of data: so that chunks are many, that the data is one chunk and a bit, and what upstream
 # writes.

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sodium
+from layouts import FLAGGED_DIMS, LAYOUTS, described
 from sealing import Lock
 from wire import (
     CRC32,
@@ -35,14 +36,11 @@ MAGIC = b"|TZR|"
 FILE_HEADER_BYTES = 65
 TERMINATOR = bytes(8)
 FLAG_ENCRYPTED = 1
-FLAG_FLAGGED_DIMS = 2
+FLAG_FLAGGED_DIMS = LAYOUTS[FLAGGED_DIMS].flag
 KINDS = ("parameter", "buffer", "state_dict")
 PARAMETER, BUFFER = range(2)
 STRUCTURED = b"\x1e"
 
-# The layouts of data version 5; the others have a version of their own.
-HEADERS_FIRST, SEGMENTS, LONG_DIMS = "v5-headers-first", "v5-segments", "v5-long-dims"
-FLAGGED_DIMS = "v5-flagged-dims"
 BLOCK_BYTES = 4096
 SEGMENT_DATA_BYTES = 8
 
@@ -211,6 +209,7 @@ class File:
     ) -> File:
         """A right file of these tensors. Data version 5 alone does not tell the layout."""
         layout = layout or f"v{data_version}"
+        row = described(layout)
         entries, records = [], []
         for number, tensor in enumerate(tensors):
             name = wire_name(tensor.path) if tensor.name is None else tensor.name
@@ -222,7 +221,7 @@ class File:
                 plaintext,
                 tensor.kind,
                 tensor.module_index,
-                headers_first=layout in (HEADERS_FIRST, SEGMENTS),
+                headers_first=row.headers_first,
             )
             entry = Entry(
                 record.name,
@@ -232,7 +231,7 @@ class File:
                 record,
                 tensor.kind,
             )
-            if layout in (LONG_DIMS, FLAGGED_DIMS):
+            if row.entry_versions:
                 tag(entry, any(dim >> 32 for dim in tensor.shape))
             if lock is not None:
                 lock.apply(record, noise(f"{seed}/nonce/{number}", sodium.NONCE_BYTES))
@@ -240,10 +239,8 @@ class File:
             entries.append(entry)
         file = File(data_version, list(tensors), entries, records, layout)
         flags = FLAG_ENCRYPTED if lock is not None and data_version >= 4 else 0
-        if layout == FLAGGED_DIMS:
-            flags |= FLAG_FLAGGED_DIMS
-        file.flags = flags.to_bytes(32, "little")
-        if layout == SEGMENTS:
+        file.flags = (flags | row.flag).to_bytes(32, "little")
+        if row.segments:
             file.segments = Segments()
         return file
 
@@ -286,7 +283,7 @@ class File:
             out.mark("metadata_end")
             out.add(segments.gaps.get("header", b""))
         out.mark("header_start")
-        if self.layout in (HEADERS_FIRST, SEGMENTS):
+        if described(self.layout).headers_first:
             for record in self.records:
                 write_header(out, record)
             if segments is not None:

@@ -17,8 +17,9 @@ from pathlib import Path
 import builder
 import sealing
 import sodium
-from builder import HEADERS_FIRST, SEGMENTS, File, Tensor
+from builder import File, Tensor
 from case import Json
+from layouts import described
 from sealing import Lock
 from wire import CRC32, SHA256, Hash, Record
 
@@ -131,7 +132,7 @@ def rebuild(case: Json, content: bytes, decode: Json) -> bytes:
     (index_length,) = struct.unpack_from("<Q", content, index - 8)
     index_bytes = sum(len(entry.encode(0, 0)) for entry in file.entries)
     file.index_padding = bytes(index_length - index_bytes)
-    if file.layout in (HEADERS_FIRST, SEGMENTS) and is_incremental(case):
+    if described(file.layout).headers_first and is_incremental(case):
         reserve(file, content, index)
     for record, tensor, (header_offset, data_offset) in zip(
         file.records, decode["tensors"], file.offsets(), strict=True

@@ -4,8 +4,9 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from builder import FLAGGED_DIMS, HEADERS_FIRST, LONG_DIMS, SEGMENTS, File, Tensor
+from builder import File, Tensor
 from case import Case
+from layouts import FLAGGED_DIMS, HEADERS_FIRST, LONG_DIMS, SEGMENTS
 from recipe import Recipe, two_tensors
 from sealing import Lock
 from wire import CRC32, ENTRY_VERSION, LONG_ENTRY_VERSION, SHA256, Hash

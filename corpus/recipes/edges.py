@@ -6,9 +6,10 @@ Each file breaks one rule in one place. See places.py for rules that are broken 
 from collections.abc import Iterator
 
 import builder
-from builder import HEADERS_FIRST, SEGMENTS, File, Tensor
+from builder import File, Tensor
 from case import Case
 from headers_first import NAME_IN_HEADER_AT, header_as_name
+from layouts import HEADERS_FIRST, SEGMENTS
 from places import FLAGGED, KEY, LAYOUTS, LONG, PLACES, V4
 from recipe import Recipe
 from sealing import Lock

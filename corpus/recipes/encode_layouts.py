@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from encode_case import EncodeCase, EncodeRecipe
+from layouts import ALL_HEADERS_FIRST, OF_VERSION_5
 from specification import Specification, Tensor
 
 KEY = bytes(range(32))
-HEADERS_FIRST = ("v5-headers-first", "v5-segments")
 LONG = 1 << 32
 
 
@@ -52,7 +52,7 @@ def each_layout(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
             f"Plain tensors, and layout {layout} is asked for.",
             layout=layout,
         )
-    for layout in ("v3", "v4", "v5-long-dims", "v5-flagged-dims", *HEADERS_FIRST):
+    for layout in ("v3", "v4", *OF_VERSION_5):
         yield recipe.written(
             f"forced-{layout}-encrypted",
             plain(layout),
@@ -64,7 +64,7 @@ def each_layout(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
 
 
 def headers_first(recipe: EncodeRecipe) -> Iterator[EncodeCase]:
-    for layout in HEADERS_FIRST:
+    for layout in ALL_HEADERS_FIRST:
         for id_, tensor, rules, why in (
             (
                 "meta",

@@ -4,17 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import long_dims
-from builder import (
-    FLAG_FLAGGED_DIMS,
-    FLAGGED_DIMS,
-    HEADERS_FIRST,
-    LONG_DIMS,
-    SEGMENTS,
-    File,
-    Tensor,
-)
+from builder import FLAG_FLAGGED_DIMS, File, Tensor
 from case import Case
 from detection import two_readings
+from layouts import FLAGGED_DIMS, HEADERS_FIRST, LONG_DIMS, SEGMENTS
 from recipe import Recipe, two_tensors
 from wire import ENTRY_VERSION, LONG_ENTRY_VERSION
 

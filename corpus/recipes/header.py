@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from builder import FLAGGED_DIMS, HEADERS_FIRST, LONG_DIMS, SEGMENTS, File, Tensor
+from builder import File, Tensor
 from case import Case
+from layouts import OF_VERSION_5
 from recipe import Recipe, two_tensors
 from sealing import Lock
 
@@ -113,10 +114,7 @@ def cases() -> Iterator[Case]:
 
 def files_from_the_future(recipe: Recipe) -> Iterator[Case]:
     """Data version 6 over what a reader knows how to read, but must not try to."""
-    known = {
-        layout: two_tensors(5, SEED, layout)
-        for layout in (HEADERS_FIRST, SEGMENTS, LONG_DIMS, FLAGGED_DIMS)
-    }
+    known = {layout: two_tensors(5, SEED, layout) for layout in OF_VERSION_5}
     for layout, future in {"v4": two_tensors(4, SEED), **known}.items():
         future.data_version = FUTURE
         yield recipe.refused(

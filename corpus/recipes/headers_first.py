@@ -5,8 +5,9 @@ from typing import Any
 
 import builder
 import sodium
-from builder import HEADERS_FIRST, SEGMENTS, File, Tensor, noise
+from builder import File, Tensor, noise
 from case import Case
+from layouts import ALL_HEADERS_FIRST, HEADERS_FIRST, SEGMENTS
 from recipe import Recipe, two_tensors
 from sealing import Lock, crypt_block
 from wire import CRC32, SHA256, STATE_DICT, Hash, Record, both_hashes
@@ -20,7 +21,7 @@ NAME_IN_HEADER_AT = 8 + 2 + 1 + 2
 
 
 def cases() -> Iterator[Case]:
-    for layout in (HEADERS_FIRST, SEGMENTS):
+    for layout in ALL_HEADERS_FIRST:
         recipe = LayoutRecipe("headers_first", SEED, layout)
         for section in (
             contents,

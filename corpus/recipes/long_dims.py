@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from builder import LONG_DIMS, File, Tensor, tag
+from builder import File, Tensor, tag
 from case import Case
+from layouts import LONG_DIMS
 from recipe import Recipe, two_tensors
 from sealing import Lock
 from wire import CRC32, DIM, LONG_DIM, SHA256, Hash

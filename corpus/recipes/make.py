@@ -38,6 +38,7 @@ NOT_RECIPES = {
         "choices",
         "encode_case",
         "large",
+        "layouts",
         "make",
         "recipe",
         "rules",

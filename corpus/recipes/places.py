@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from itertools import cycle, product
 
 import builder
+import layouts
 import sealing
 import sodium
-from builder import FLAGGED_DIMS, HEADERS_FIRST, LONG_DIMS, SEGMENTS, File, Tensor
+from builder import File, Tensor
 from case import Case
 from recipe import Recipe
 from sealing import Lock, crypt_block, crypt_chunk
@@ -39,15 +40,12 @@ V4, LONG, FLAGGED = "v4", "long", "flagged"
 LAYOUTS = {
     "v3": (3, "v3", True, "an encrypted file"),
     V4: (4, "v4", False, "a file of v4"),
-    "first": (5, HEADERS_FIRST, False, "a file of v5-headers-first"),
-    "first-locked": (5, HEADERS_FIRST, True, "an encrypted file of v5-headers-first"),
-    "segments": (5, SEGMENTS, False, "a file of v5-segments"),
-    "segments-locked": (5, SEGMENTS, True, "an encrypted file of v5-segments"),
-    LONG: (5, LONG_DIMS, False, "a file of v5-long-dims"),
-    "long-locked": (5, LONG_DIMS, True, "an encrypted file of v5-long-dims"),
-    FLAGGED: (5, FLAGGED_DIMS, False, "a file of v5-flagged-dims"),
-    "flagged-locked": (5, FLAGGED_DIMS, True, "an encrypted file of v5-flagged-dims"),
 }
+for family, row in layouts.FAMILIES.items():
+    if family != V4:
+        what = f"file of {row.name}"
+        LAYOUTS[family] = (5, row.name, False, f"a {what}")
+        LAYOUTS[f"{family}-locked"] = (5, row.name, True, f"an encrypted {what}")
 PHRASE = "-phrase"  # in place of -locked: the key is derived from a passphrase
 
 # Changes the tensor of that number.

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 from builder import (
     FOREIGN,
-    HEADERS_FIRST,
-    LONG_DIMS,
     STRUCTURED,
     File,
     Tensor,
 )
 from case import LARGE, LARGE_FEATURE, Case, Json, verdict_of
+from layouts import described
 
 
 # Areas of rules that a file of data version 5 without a layout section has to follow in all its layout's entries and
@@ -106,7 +105,7 @@ class Recipe:
 
         same_file_as names a valid case whose file is opened in a way that has to fail.
         """
-        if file.layout in (HEADERS_FIRST, LONG_DIMS) and any(
+        if described(file.layout).is_told_by_content and any(
             rule[:3] in LAYOUT_TELLING for rule in rules.split()
         ):
             rules += " HDR-007"

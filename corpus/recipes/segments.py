@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from builder import SEGMENTS, File, Segments, Tensor
+from builder import File, Segments, Tensor
 from case import Case
+from layouts import SEGMENTS
 from recipe import Recipe, two_tensors
 from wire import CRC32, SHA256, Hash
 

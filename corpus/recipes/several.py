@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import permutations
 
+import layouts
 import sealing
-from builder import HEADERS_FIRST, STRUCTURED, File, Tensor, tag
+from builder import STRUCTURED, File, Tensor, tag
 from case import Case
 from headers_first import NAME_IN_HEADER_AT, header_as_name
+from layouts import HEADERS_FIRST
 from places import (
     KEY,
     LAYOUTS,
@@ -317,7 +319,7 @@ def sums(recipe: Recipe) -> Iterator[Case]:
     )
 
 
-LAYOUTS_OF_SHAPES = ("v4", "first", "segments", "long", "flagged")
+LAYOUTS_OF_SHAPES = tuple(layouts.FAMILIES)
 
 
 def dimensions(recipe: Recipe) -> Iterator[Case]:
@@ -332,7 +334,7 @@ def dimensions(recipe: Recipe) -> Iterator[Case]:
             file = of(
                 [Tensor(["a"]), Tensor(["m"]), Tensor(["z"], shape=shape)], layout
             )
-            if layout in ("long", "flagged"):
+            if layouts.FAMILIES[layout].entry_versions:
                 tag(file.entries[2], is_long=True)
             file.records[2].shape = other
             yield recipe.refused(

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from itertools import count
 
 import builder
+import layouts
 import sealing
 import sodium
-from builder import FLAGGED_DIMS, HEADERS_FIRST, LONG_DIMS, SEGMENTS, File, Tensor
+from builder import File, Tensor
 from case import Case
 from recipe import Recipe
 from sealing import Lock
@@ -33,16 +34,15 @@ LIMIT_BITS = (7, 8, 15, 16, 31, 32, 53, 63)
 # From here on a number is more than any file that a reader is given.
 LARGE_BITS = 31
 
-V4, FIRST, IN_SEGMENTS, LONG, FLAGGED = "v4", "first", "segments", "long", "flagged"
+V4, FIRST, IN_SEGMENTS = "v4", "first", "segments"
 # The layouts in which an implementation usually shares its code.
 FAMILIES = {
-    V4: (4, "v4"),
-    FIRST: (5, HEADERS_FIRST),
-    IN_SEGMENTS: (5, SEGMENTS),
-    LONG: (5, LONG_DIMS),
-    FLAGGED: (5, FLAGGED_DIMS),
+    family: (layout.data_version, layout.name)
+    for family, layout in layouts.FAMILIES.items()
 }
-VERSIONED = (LONG, FLAGGED)
+VERSIONED = tuple(
+    family for family, layout in layouts.FAMILIES.items() if layout.entry_versions
+)
 
 Change = Callable[[File, int], None]
 
