@@ -161,8 +161,8 @@ int run_annotate(const AnnotateArguments& arguments, const fs::path&, const std:
   printer.flush();
   if (!refused) return 0;
   const std::string place = defect->offset ? fmt::format(" at byte {}", *defect->offset) : "";
-  print_to_stderr(escape_for_terminal(
-                      fmt::format("tzmark: {}: error {}{}: {}", arguments.file, defect->rule, place, defect->message)) +
+  print_to_stderr(escape_for_terminal(fmt::format("tzmark: {}: error {}{}: {}", arguments.file, defect->rule, place,
+                                                  model::sentence_of(*defect))) +
                   "\n");
   return 1;
 }

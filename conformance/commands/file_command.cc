@@ -85,7 +85,7 @@ std::string layout_of(const FileVerdict& verdict) {
 std::string text_of(const FileVerdict& verdict, const model::Defect& defect) {
   std::string text =
       fmt::format("\n{}{}: {}\n    {}\n", defect.rule, defect.offset ? fmt::format(" at byte {}", *defect.offset) : "",
-                  one_line(defect.message, kLineMaxBytes), consequence_of(verdict, defect));
+                  one_line(model::sentence_of(defect), kLineMaxBytes), consequence_of(verdict, defect));
   if (const Rule* const rule = rule_of(verdict, defect.rule)) {
     text += fmt::format("    FORMAT.md: {} ({}): {}\n", rule->level, rule->binds, rule->text);
   }
@@ -151,7 +151,7 @@ Json json_of(const FileVerdict& verdict, const Adapter& adapter, const InputMode
     defects.push_back({{"rule", defect.rule},
                        {"kind", kind_of(defect)},
                        {"offset", or_null(defect.offset)},
-                       {"message", one_line(defect.message, kLineMaxBytes)},
+                       {"message", one_line(model::sentence_of(defect), kLineMaxBytes)},
                        {"text", or_null(rule ? rule->text : "")},
                        {"bytes", bytes}});
   }

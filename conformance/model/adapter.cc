@@ -66,7 +66,7 @@ Json answer(const Question& question, const std::set<std::string>& without) {
     return {{"rejected",
              {{"rule", defect->rule},
               {"offset", defect->offset ? Json(*defect->offset) : Json()},
-              {"message", defect->message}}}};
+              {"message", sentence_of(*defect)}}}};
   }
   return verifies ? Json{{"verified", true}} : Json{{"decoded", description.document}};
 }

@@ -16,7 +16,7 @@ const Defect* first(const Description& description, bool (*refuses)(const Defect
 
 std::string text_of(const Description& description) {
   std::string text;
-  for (const Defect& defect : description.defects) text += "\n  " + defect.rule + " " + defect.message;
+  for (const Defect& defect : description.defects) text += "\n  " + defect.rule + " " + sentence_of(defect);
   return text;
 }
 

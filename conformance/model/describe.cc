@@ -68,8 +68,8 @@ std::vector<Field> fields_without_gaps(const Reading& reading) {
 // Nothing but the file header if that is not whole.
 Reading read_file(Bytes file, const Mistakes& mistakes) {
   Notes notes(mistakes);
-  const ParsedStructure header = walk(file, kFileHeader, 0, std::min<std::uint64_t>(65, file.size()), nullptr,
-                                      std::string(kFileHeader.name), notes);
+  const ParsedStructure header =
+      walk(file, kFileHeader, 0, std::min<std::uint64_t>(65, file.size()), nullptr, {kFileHeader.name}, notes);
   const std::uint64_t version = header.whole ? header.find("data version")->number : 0;
   Reading reading = !header.whole  ? Reading(file, header, layout_of_version(version), mistakes)
                     : version == 5 ? read_version_5(file, header, mistakes)

@@ -60,7 +60,7 @@ TEST(Describe, TellsBothValuesWhereHeaderAndIndexDiffer) {
       if (field.structure == "tensor header 0" && field.name == name) file[field.offset] ^= std::byte{1};
     }
     std::vector<std::string> messages;
-    for (const Defect& defect : describe(file, {}).defects) messages.push_back(defect.message);
+    for (const Defect& defect : describe(file, {}).defects) messages.push_back(sentence_of(defect));
     EXPECT_THAT(messages, testing::Contains(testing::HasSubstr(says)));
   }
 }

@@ -12,7 +12,7 @@ bool has_layout_section(Bytes file, const Notes& notes) {
   const Bytes section = file.subspan(kBehindFileHeader);
   if (section.size() < 11) return false;
   const auto is = [&](std::string_view field, std::size_t at, std::size_t size, std::uint64_t wanted) {
-    return notes.number(kLayoutSection.name, field, section.subspan(at, size)) == wanted;
+    return notes.number({kLayoutSection.name}, field, section.subspan(at, size)) == wanted;
   };
   return is("layout_length", 0, 8, 45) && is("layout_version", 8, 1, 1) && is("entry_count", 9, 1, 3) &&
          is("metadata tag", 10, 1, 1);
@@ -41,8 +41,9 @@ Reading read_version_5(Bytes file, const ParsedStructure& file_header, const Mis
   const bool fits_headers_first = !headers_first.notes.refused();
   const bool fits_long_dims = !long_dims.notes.refused();
   if (fits_headers_first && fits_long_dims) {
-    headers_first.notes.defect("TZR-HDR-008", kBehindFileHeader,
-                               "the file can be read as v5-headers-first and as v5-long-dims");
+    headers_first.notes.defect({.rule = "TZR-HDR-008",
+                                .offset = kBehindFileHeader,
+                                .wanted = Words{"the file can be read as v5-headers-first and as v5-long-dims"}});
     return headers_first;
   }
   if (fits_headers_first) return headers_first;
@@ -55,7 +56,9 @@ Reading read_version_5(Bytes file, const ParsedStructure& file_header, const Mis
   const bool both = headers_first.index_fits && long_dims.index_fits;
   if (!both && (meant_long_dims || headers_first.first_entry_fits)) return std::move(meant);
   meant.notes.defects().clear();
-  meant.notes.defect("TZR-HDR-007", kBehindFileHeader, "the index is in none of the layouts of data version 5");
+  meant.notes.defect({.rule = "TZR-HDR-007",
+                      .offset = kBehindFileHeader,
+                      .wanted = Words{"the index is in none of the layouts of data version 5"}});
   return std::move(meant);
 }
 

@@ -106,21 +106,20 @@ Dtype opaque(std::string_view text) {
   dtype.torch = name.substr(name.starts_with("torch.") ? 6 : 0);
   const bool head_is_right =
       head.size() > 2 && head[1] == 'V' && dtype.item_bytes > 0 && (head[0] == '<' || head[0] == '|');
-  const auto broken = [&](std::string_view rule, std::string problem) {
+  const auto broken = [&](std::string_view rule, Clause clause) {
     dtype.broken_rule = rule;
-    dtype.problem = std::move(problem);
+    dtype.clause = clause;
     return dtype;
   };
-  if (!head_is_right) return broken("TZR-DTY-002", "an opaque type should begin with <V or |V");
-  if (std::count(text.begin(), text.end(), '\0') != 1) {
-    return broken("TZR-DTY-002", "an opaque type should have one NUL byte and a name behind it");
-  }
+  if (!head_is_right) return broken("TZR-DTY-002", Clause::kOpaqueHead);
+  if (std::count(text.begin(), text.end(), '\0') != 1) return broken("TZR-DTY-002", Clause::kOpaqueName);
   const std::optional<std::uint64_t> item_bytes = opaque_item_bytes(name);
-  if (!item_bytes) return broken("TZR-DTY-003", "the name behind the NUL byte is none of torch's opaque types");
+  if (!item_bytes) return broken("TZR-DTY-003", Clause::kUnknownName);
   if (*item_bytes != dtype.item_bytes) {
-    return broken("TZR-DTY-004", fmt::format("elements of {} have {} bytes", name, *item_bytes));
+    dtype.right_item_bytes = *item_bytes;
+    return broken("TZR-DTY-004", Clause::kElementSize);
   }
-  if (head[0] == '|' && *item_bytes > 1) return broken("TZR-DTY-001", "elements of several bytes have a byte order");
+  if (head[0] == '|' && *item_bytes > 1) return broken("TZR-DTY-001", Clause::kNoByteOrder);
   return dtype;
 }
 
@@ -146,7 +145,7 @@ Dtype any(std::string_view text) {
   }
   Dtype dtype;
   dtype.broken_rule = "TZR-DTY-001";
-  dtype.problem = "this is no type";
+  dtype.clause = Clause::kNoType;
   return dtype;
 }
 

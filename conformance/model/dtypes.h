@@ -11,12 +11,13 @@
 namespace tzmark::conformance::model {
 
 struct Dtype {
-  std::uint64_t item_bytes = 0;       // 0: unknown
-  std::optional<std::string> torch;   // torch's name without "torch."; nothing for foreign types
-  bool opaque = false;                // a type that numpy lacks
-  std::string writers_prefix = {};    // not empty: the required beginning in writers
-  std::string_view broken_rule = {};  // empty: the dtype is valid
-  std::string problem = {};
+  std::uint64_t item_bytes = 0;        // 0: unknown
+  std::optional<std::string> torch;    // torch's name without "torch."; nothing for foreign types
+  bool opaque = false;                 // a type that numpy lacks
+  std::string writers_prefix = {};     // not empty: the required beginning in writers
+  std::string_view broken_rule = {};   // empty: the dtype is valid
+  Clause clause = {};                  // of that rule
+  std::uint64_t right_item_bytes = 0;  // of TZR-DTY-004
 };
 
 Dtype dtype_of(std::string_view text);

@@ -1,7 +1,6 @@
 // The hashes of tensors; see hashes.h.
 #include "model/hashes.h"
 
-#include <fmt/format.h>
 #include <openssl/sha.h>
 #include <zlib.h>
 
@@ -69,41 +68,52 @@ std::vector<StoredHash> stored_hashes(const ParsedStructure& header) {
   std::vector<StoredHash> hashes;
   const ParsedStructure* list = hash_list(header);
   if (!list) return hashes;
-  for (const ParsedStructure& hash : list->children) {
+  for (std::size_t i = 0; i < list->children.size(); ++i) {
+    const ParsedStructure& hash = list->children[i];
     const Value* value = hash.find("hash value");
     if (!value) continue;
     const std::uint64_t type = hash.find("hash type")->number;
     const bool fits = (type == kHashCrc32 && value->size == kCrc32Bytes) ||
                       (type == kHashSha256 && value->size == SHA256_DIGEST_LENGTH);
-    if (fits) hashes.push_back({type, value});
+    if (fits) hashes.push_back({i, type, value});
   }
   return hashes;
 }
 
 void check_hashes(Reading& reading, std::size_t i, Bytes plaintext) {
   const ParsedStructure& header = *reading.tensors[i].header;
-  const std::string label = reading.label(kTensorHeader.name, i);
+  StructureId id{kTensorHeader.name, i};
   const std::vector<StoredHash> hashes = stored_hashes(header);
   if (hashes.empty()) {
-    reading.notes.defect("TZR-HSH-004", header.find("hashes_length")->offset, label + ": there is no hash to verify");
+    reading.notes.defect({.rule = "TZR-HSH-004",
+                          .offset = header.find("hashes_length")->offset,
+                          .structure = id,
+                          .wanted = Words{"there is no hash to verify"}});
     return;
   }
   std::vector<std::byte> message = hashed_header(reading, header);
   message.insert(message.end(), plaintext.begin(), plaintext.end());
   // A header may list a type many times, and the data is long.
   std::map<std::uint64_t, std::vector<std::byte>> right;
-  for (const auto& [type, value] : hashes) {
+  for (const auto& [number, type, value] : hashes) {
     if (!right.contains(type)) right[type] = type == kHashCrc32 ? crc32(message) : sha256(message);
     const Bytes stored = reading.file.subspan(value->offset, value->size);
     const bool is_crc32 = type == kHashCrc32;
-    const auto crc32_of = [&](Bytes bytes) { return reading.notes.number(label, kCrc32Field, bytes); };
+    const auto crc32_of = [&](Bytes bytes) {
+      return reading.notes.number({kTensorHeader.name, i}, kCrc32Field, bytes);
+    };
     if (is_crc32 ? crc32_of(stored) == crc32_of(right[type])
                  : std::equal(stored.begin(), stored.end(), right[type].begin())) {
       continue;
     }
-    reading.notes.defect(
-        is_crc32 ? "TZR-HSH-005" : "TZR-HSH-006", value->offset,
-        fmt::format("{}: the {} is not that of header and data", label, is_crc32 ? "CRC32" : "SHA-256"));
+    id.item = kHash.name;
+    id.number = number;
+    reading.notes.defect({.rule = is_crc32 ? "TZR-HSH-005" : "TZR-HSH-006",
+                          .offset = value->offset,
+                          .structure = id,
+                          .field = "hash value",
+                          .wanted = Words{is_crc32 ? "the CRC32 is not that of header and data"
+                                                   : "the SHA-256 is not that of header and data"}});
   }
 }
 

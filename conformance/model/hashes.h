@@ -15,6 +15,7 @@ std::string sha256_of(Bytes data);
 
 // The hashes of the list that have the size of their type, in its order.
 struct StoredHash {
+  std::size_t number;  // in the list
   std::uint64_t type;
   const Value* value;
 };

@@ -43,7 +43,7 @@ std::clock_t describe_ticks(std::size_t hash_count) {
   const auto wrong = std::count_if(description.defects.begin(), description.defects.end(),
                                    [](const Defect& defect) { return defect.rule == "TZR-HSH-006"; });
   EXPECT_EQ(wrong, hash_count);
-  EXPECT_EQ(description.defects.size(), hash_count) << description.defects.front().message;
+  EXPECT_EQ(description.defects.size(), hash_count) << sentence_of(description.defects.front());
   return ticks;
 }
 

@@ -1,8 +1,7 @@
 // Steps 3 to 6 of a reading: the layout section, the index with its entries, and the tree of names.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "model/reading.h"
 #include "model/text.h"
@@ -30,7 +29,7 @@ std::optional<std::uint64_t> nominal_bytes(const std::vector<std::uint64_t>& sha
 class EntryCheck {
  public:
   EntryCheck(const Reading& reading, std::size_t tensor, Notes& notes)
-      : reading_(&reading), label_(reading.label(kIndexEntry.name, tensor)), notes_(&notes) {}
+      : reading_(&reading), tensor_(tensor), notes_(&notes) {}
 
   Tensor run(ParsedStructure entry) const {
     Tensor tensor;
@@ -44,8 +43,14 @@ class EntryCheck {
   }
 
  private:
-  void defect(std::string_view rule, const Value& at, const std::string& message) const {
-    notes_->defect(rule, at.offset, fmt::format("{}: {}", label_, message));
+  void defect(std::string_view rule, const Value& at, Clause clause, Content got, Content wanted = {}) const {
+    notes_->defect({.rule = std::string(rule),
+                    .offset = at.offset,
+                    .clause = clause,
+                    .structure = {kIndexEntry.name, tensor_},
+                    .field = at.name,
+                    .got = std::move(got),
+                    .wanted = std::move(wanted)});
   }
 
   std::string_view text(const Value& value) const { return text_of(reading_->file.subspan(value.offset, value.size)); }
@@ -54,14 +59,16 @@ class EntryCheck {
     const Value& value = *tensor.entry.find("dtype");
     tensor.dtype = dtype_of(text(value));
     if (tensor.dtype.broken_rule.empty()) return;
-    defect(tensor.dtype.broken_rule, value, fmt::format("dtype {}: {}", in_quotes(text(value)), tensor.dtype.problem));
+    const std::uint64_t right = tensor.dtype.right_item_bytes;
+    defect(tensor.dtype.broken_rule, value, tensor.dtype.clause, std::string(text(value)),
+           right > 0 ? Content(right) : Content());
   }
 
   void check_name(Tensor& tensor) const {
     const Value& value = *tensor.entry.find("name");
     tensor.name = parse_name(text(value), tensor.entry.find("kind")->number);
     if (tensor.name.broken_rule.empty()) return;
-    defect(tensor.name.broken_rule, value, fmt::format("name {}: {}", in_quotes(text(value)), tensor.name.problem));
+    defect(tensor.name.broken_rule, value, tensor.name.clause, std::string(text(value)));
   }
 
   void check_size(Tensor& tensor) const {
@@ -70,18 +77,18 @@ class EntryCheck {
     const std::optional<std::uint64_t> nominal = nominal_bytes(tensor.shape, tensor.dtype.item_bytes);
     tensor.meta = length.number == 0 && nominal != 0;
     if (!nominal) {
-      defect("TZR-IDX-005", *tensor.entry.find("ndim"), "shape and dtype give 2^63 bytes or more");
+      defect("TZR-IDX-005", *tensor.entry.find("ndim"), Clause::kStated, {},
+             Words{"shape and dtype give 2^63 bytes or more"});
     } else if (length.number != *nominal && length.number != 0) {
-      defect("TZR-IDX-006", length,
-             fmt::format("data_length is {}, and shape and dtype give {} bytes", length.number, *nominal));
+      defect("TZR-IDX-006", length, Clause::kNominalSize, length.number, *nominal);
     }
-    if (const std::uint64_t version = reading_->layout->data_version; tensor.meta && version < 4) {
-      defect("TZR-IDX-007", length, fmt::format("a meta tensor in data version {}", version));
+    if (tensor.meta && reading_->layout->data_version < 4) {
+      defect("TZR-IDX-007", length, Clause::kStated, {}, Words{"a meta tensor in a data version before 4"});
     }
   }
 
   const Reading* reading_;
-  std::string label_;
+  std::size_t tensor_;
   Notes* notes_;
 };
 
@@ -107,23 +114,31 @@ void check_rest(std::uint64_t at, Reading& reading) {
   const Bytes rest = reading.file.subspan(at, reading.index_end - at);
   if (reading.layout->headers_first) {
     if (rest.empty()) return;
-    reading.notes.defect("TZR-IDX-014", at, fmt::format("index: {} bytes follow the last entry", rest.size()));
+    reading.notes.defect({.rule = "TZR-IDX-014",
+                          .offset = at,
+                          .clause = Clause::kRest,
+                          .structure = {kIndexRoom.name},
+                          .got = rest.size()});
     return;
   }
   reading.parts.push_back({&kIndexRoom, at, reading.index_end});
   const auto found = std::find_if(rest.begin(), rest.end(), [](std::byte byte) { return byte != std::byte{0}; });
   if (found == rest.end()) return;
-  reading.notes.defect("TZR-IDX-003", at + (found - rest.begin()), "index: what follows the last entry is not zeros");
+  reading.notes.defect({.rule = "TZR-IDX-003",
+                        .offset = at + (found - rest.begin()),
+                        .structure = {kIndexRoom.name},
+                        .field = "room",
+                        .wanted = Words{"what follows the last entry is not zeros"}});
 }
 
 void check_tree(const Paths& paths, Reading& reading) {
   for (const TreeDefect& defect : tree_defects(paths)) {
-    const char* what = defect.rule == "TZR-NAM-006"   ? "is the path of"
-                       : defect.rule == "TZR-NAM-007" ? "begins with the path of"
-                                                      : "has a string where there is a position in";
-    reading.notes.defect(defect.rule, reading.entry(defect.tensor).find("name")->offset,
-                         fmt::format("{}: its path {} {}", reading.label(kIndexEntry.name, defect.tensor), what,
-                                     reading.label(kIndexEntry.name, defect.other)));
+    reading.notes.defect({.rule = std::string(defect.rule),
+                          .offset = reading.entry(defect.tensor).find("name")->offset,
+                          .clause = defect.clause,
+                          .structure = {kIndexEntry.name, defect.tensor},
+                          .field = "name",
+                          .got = std::uint64_t{defect.other}});
   }
 }
 
@@ -145,22 +160,34 @@ bool read_index(std::uint64_t tensor_count, Reading& reading) {
   const auto room = index_room(reading);
   if (!room) return false;
   const auto [begin, end] = *room;
-  const std::string_view rule = reading.layout->segments ? "TZR-SEG-003" : "TZR-IDX-001";
+  Defect beyond{.rule = reading.layout->segments ? "TZR-SEG-003" : "TZR-IDX-001",
+                .offset = begin,
+                .clause = Clause::kCut,
+                .structure = {kIndexLength.name},
+                .field = "index_length",
+                .wanted = end};
   if (end - begin < 8) {
-    reading.notes.defect(rule, begin, "index: there is no room for index_length");
+    reading.notes.defect(std::move(beyond));
     return false;
   }
   const ParsedStructure length = reading.read({&kIndexLength, begin, end}, reading.notes);
   const std::uint64_t index_length = length.values[0].number;
   const bool fits = index_length <= end - length.end;
   if (!fits) {
-    reading.notes.defect(rule, begin, fmt::format("index: its {} bytes run past byte {}", index_length, end));
+    beyond.clause = Clause::kLengthCut;
+    beyond.got = index_length;
+    reading.notes.defect(std::move(beyond));
   }
   reading.index_begin = length.end;
   reading.index_end = fits ? length.end + index_length : end;
   if (tensor_count > (reading.index_end - reading.index_begin) / kEntryLeastBytes) {
-    reading.notes.defect("TZR-IDX-002", reading.index_begin,
-                         fmt::format("index: {} entries do not fit into it", tensor_count));
+    reading.notes.defect({.rule = "TZR-IDX-002",
+                          .offset = reading.index_begin,
+                          .clause = Clause::kValue,
+                          .structure = {kIndexLength.name},
+                          .field = "tensor count",
+                          .got = tensor_count,
+                          .wanted = Words{"at most the number of entries that fit into the index"}});
   }
   std::uint64_t at = reading.index_begin;
   Paths paths;

@@ -18,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include "model/defect.h"
+
 namespace tzmark::conformance::model {
 
 using Json = nlohmann::ordered_json;
@@ -40,20 +42,6 @@ struct Field {
   std::uint64_t numbers = 0;  // not 0: a row of so many numbers of the same size
 };
 
-struct Defect {
-  enum class Kind {
-    kStructure,       // a reader rejects the file
-    kAuthentication,  // a reader rejects the file with this secret, or without one
-    kIntegrity,       // a reader that verifies rejects the file
-    kWriter,          // a reader accepts the file, and a writer must not write it
-  };
-
-  std::string rule;  // an id of FORMAT.md
-  std::optional<std::uint64_t> offset;
-  std::string message;
-  Kind kind = Kind::kStructure;
-};
-
 struct Description {
   std::string layout;           // in which the file was read; empty if it has no data version
   std::vector<Field> fields;    // by offset; without gap or overlap if no defect is one of structure
@@ -66,10 +54,10 @@ struct Description {
 // (FORMAT.md 14.1).
 using Ignores = std::function<bool(const Defect&, std::string_view layout)>;
 
-// A number in a file. Structure and field are those of a Field; each number of a row has the name of the row.
+// A number in a file; each number of a row has the name of the row.
 struct NumberField {
   std::string_view layout;  // empty in the file header
-  std::string_view structure;
+  StructureId structure;
   std::string_view field;
   std::uint64_t size = 0;
 };
@@ -116,10 +104,6 @@ struct Outline {
 
 // Reads no data beyond a few values, needs no secret, and keeps no fields, so that it serves files of any size.
 Outline describe_structure(Bytes file, const std::set<std::string>& without = {});
-
-// Whether a reader that only decodes, or one that also verifies, rejects a file with this defect.
-bool refuses_decode(const Defect& defect);
-bool refuses_verify(const Defect& defect);
 
 // A row of annotated bytes: those of one field, abbreviated if they are long.
 struct Annotated {

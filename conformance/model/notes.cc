@@ -20,12 +20,6 @@ Defect::Kind kind_of(std::string_view rule) {
 
 }  // namespace
 
-bool refuses_decode(const Defect& defect) {
-  return defect.kind == Defect::Kind::kStructure || defect.kind == Defect::Kind::kAuthentication;
-}
-
-bool refuses_verify(const Defect& defect) { return defect.kind != Defect::Kind::kWriter; }
-
 Notes Notes::another(std::vector<Field>* fields) const {
   Notes notes(*mistakes_, layout_);
   notes.fields_ = fields;
@@ -38,7 +32,7 @@ bool Notes::add(Defect defect) {
   return true;
 }
 
-std::uint64_t Notes::number(std::string_view structure, std::string_view field, Bytes bytes) const {
+std::uint64_t Notes::number(const StructureId& structure, std::string_view field, Bytes bytes) const {
   const std::uint64_t number = little_endian(bytes);
   return mistakes_->misreads ? mistakes_->misreads({layout_, structure, field, bytes.size()}, number) : number;
 }
@@ -47,12 +41,14 @@ KeyDerivation Notes::key_kept_under(const KeyDerivation& derivation) const {
   return mistakes_->keeps_key_under ? mistakes_->keeps_key_under(derivation) : derivation;
 }
 
-bool Notes::defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message) {
-  return add({std::string(rule), offset, std::move(message), kind_of(rule)});
+bool Notes::defect(Defect defect) {
+  defect.kind = kind_of(defect.rule);
+  return add(std::move(defect));
 }
 
-void Notes::writer_defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message) {
-  add({std::string(rule), offset, std::move(message), Defect::Kind::kWriter});
+void Notes::writer_defect(Defect defect) {
+  defect.kind = Defect::Kind::kWriter;
+  add(std::move(defect));
 }
 
 bool Notes::refused() const { return std::any_of(defects_.begin(), defects_.end(), refuses_decode); }

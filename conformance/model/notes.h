@@ -18,16 +18,15 @@ class Notes {
   Notes another(std::vector<Field>* fields = nullptr) const;
 
   // What the reader takes a number for.
-  std::uint64_t number(std::string_view structure, std::string_view field, Bytes bytes) const;
+  std::uint64_t number(const StructureId& structure, std::string_view field, Bytes bytes) const;
 
   // What the reader keeps the key of a derivation under.
   KeyDerivation key_kept_under(const KeyDerivation& derivation) const;
 
   // Its kind follows from the rule. Returns false if the reader ignores the defect.
-  bool defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message);
+  bool defect(Defect defect);
 
-  // An empty rule stands for text without an id that binds writers.
-  void writer_defect(std::string_view rule, std::optional<std::uint64_t> offset, std::string message);
+  void writer_defect(Defect defect);
 
   // Whether a reader rejects the file for the defects so far.
   bool refused() const;

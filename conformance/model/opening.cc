@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <stdexcept>
+#include <utility>
 
 #include "model/text.h"
 
@@ -89,16 +90,18 @@ void Opener::check_secret() {
   const bool has_secret = secret_->key || secret_->passphrase;
   const std::uint64_t version = reading_->layout->data_version;
   if (has_secret && !reading_->encrypted) {
-    notes_->defect("TZR-CRY-017", version < 4 ? kDataVersionOffset : kFlagsOffset,
-                   "a key is given, and the file is not encrypted");
+    notes_->defect({.rule = "TZR-CRY-017",
+                    .offset = version < 4 ? kDataVersionOffset : kFlagsOffset,
+                    .wanted = Words{"a key is given, and the file is not encrypted"}});
   }
   if (has_secret || !reading_->encrypted) return;
   const auto& tensors = reading_->tensors;
   const auto with_data =
       std::find_if(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.data_length > 0; });
   if (with_data == tensors.end()) return;
-  notes_->defect("TZR-CRY-018", version < 4 ? kDataVersionOffset : kFlagsOffset,
-                 "the file is encrypted, and no key is given");
+  notes_->defect({.rule = "TZR-CRY-018",
+                  .offset = version < 4 ? kDataVersionOffset : kFlagsOffset,
+                  .wanted = Words{"the file is encrypted, and no key is given"}});
 }
 
 bool Opener::takes_work_beyond_limits(std::uint64_t opslimit, std::uint64_t memlimit) {
@@ -119,12 +122,16 @@ std::optional<Opener::Key> Opener::derive(std::size_t tensor, const ParsedStruct
   if (const auto known = derived_.find(derivation); known != derived_.end()) return known->second;
   const bool capped = opslimit <= kOpslimitMax && memlimit <= kMemlimitMaxBytes;
   if (!capped || derived_.size() >= kDerivationsMax) {
-    const bool refused = notes_->defect(
-        "TZR-CRY-015", fields.begin,
-        fmt::format("{}: {}", reading_->label(kTensorHeader.name, tensor),
-                    capped ? fmt::format("more than {} key derivations", kDerivationsMax)
-                           : fmt::format("opslimit {} and memlimit {} are beyond the limits of {} and {}", opslimit,
-                                         memlimit, kOpslimitMax, kMemlimitMaxBytes)));
+    Defect defect{.rule = "TZR-CRY-015", .offset = fields.begin, .structure = {kTensorHeader.name, tensor}};
+    if (capped) {
+      defect.wanted = Words{fmt::format("the file needs more than {} key derivations", kDerivationsMax)};
+    } else {
+      defect.clause = Clause::kDerivation;
+      defect.field = opslimit > kOpslimitMax ? "opslimit" : "memlimit";
+      defect.got = Numbers{opslimit, memlimit};
+      defect.wanted = Numbers{kOpslimitMax, kMemlimitMaxBytes};
+    }
+    const bool refused = notes_->defect(std::move(defect));
     if (refused || !takes_work_beyond_limits(opslimit, memlimit)) return std::nullopt;
   }
   if (salt.size != crypto_pwhash_SALTBYTES) return std::nullopt;
@@ -146,9 +153,10 @@ std::optional<Opener::Key> Opener::key_for(std::size_t tensor, const ParsedStruc
   for (const ParsedStructure* body : crypt_chunk_bodies(header)) {
     if (chunk_type(*body) == kChunkKeyDerivation && payload(*body).find("salt")) return derive(tensor, *body);
   }
-  notes_->defect("TZR-CRY-019", header.begin,
-                 fmt::format("{}: no key derivation chunk, and only a passphrase is given",
-                             reading_->label(kTensorHeader.name, tensor)));
+  notes_->defect({.rule = "TZR-CRY-019",
+                  .offset = header.begin,
+                  .structure = {kTensorHeader.name, tensor},
+                  .wanted = Words{"no key derivation chunk, and only a passphrase is given"}});
   return std::nullopt;
 }
 
@@ -168,9 +176,12 @@ std::optional<std::vector<std::byte>> Opener::open(std::size_t i) {
     const Bytes mac = message.mac ? file_.subspan(message.mac->offset, message.mac->size) : Bytes();
     const bool unsealed = unseal(std::span(data).subspan(message.offset, message.size), message, mac, *key);
     if (!right || unsealed) continue;
-    right = !notes_->defect("TZR-CRY-016", message.mac->offset,
-                            fmt::format("{}: the MAC of the message at byte {} of its data is wrong",
-                                        reading_->label(kTensorHeader.name, i), message.offset));
+    right = !notes_->defect({.rule = "TZR-CRY-016",
+                             .offset = message.mac->offset,
+                             .clause = Clause::kMac,
+                             .structure = {kTensorHeader.name, i},
+                             .field = "mac",
+                             .got = message.offset});
   }
   return data;
 }

@@ -1,10 +1,9 @@
 // Steps 7 to 10 of a reading: where headers and data lie, the headers themselves, and the terminator.
 //
 // What is wrong with one record ends the work on that record. Where the next one should begin is not known then.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "model/reading.h"
 #include "model/text.h"
@@ -52,15 +51,22 @@ std::vector<std::size_t> in_order(const std::vector<Place>& places, std::optiona
 bool read_header(Reading& reading, std::size_t i, std::uint64_t limit, Notes& notes) {
   Place& place = reading.places[i];
   const std::uint64_t begin = *place.header_offset;
-  const std::string label = reading.label(kTensorHeader.name, i);
-  const std::uint64_t length = notes.number(label, "header_length", reading.file.subspan(begin, kHeaderLengthBytes));
+  Defect defect{.offset = begin, .structure = {kTensorHeader.name, i}, .field = "header_length"};
+  const std::uint64_t length =
+      notes.number(defect.structure, defect.field, reading.file.subspan(begin, kHeaderLengthBytes));
+  defect.got = length;
   if (length == 0) {
-    notes.defect("TZR-REC-001", begin, label + ": header_length is 0, as of the terminator");
+    defect.rule = "TZR-REC-001";
+    defect.clause = Clause::kValue;
+    defect.wanted = Words{"above 0, which is the terminator's"};
+    notes.defect(std::move(defect));
     return false;
   }
   if (length > limit - begin) {
-    notes.defect(reading.layout->segments ? "TZR-SEG-004" : "TZR-REC-002", begin,
-                 fmt::format("{}: its {} bytes run past byte {}", label, length, limit));
+    defect.rule = reading.layout->segments ? "TZR-SEG-004" : "TZR-REC-002";
+    defect.clause = Clause::kLengthCut;
+    defect.wanted = limit;
+    notes.defect(std::move(defect));
     return false;
   }
   place.header_end = begin + length;
@@ -76,10 +82,13 @@ bool check_data_offset(Reading& reading, std::size_t i, bool header_is_right) {
   if (place.data_offset == end) return true;
   const Value offset = *reading.entry(i).find("data_offset");
   if (offset.number == end) return true;
-  reading.notes.defect(header_is_right ? "TZR-IDX-009" : "TZR-REC-002",
-                       header_is_right ? offset.offset : *place.header_offset,
-                       fmt::format("{}: data_offset is {}, and the header ends at byte {}",
-                                   reading.label(kIndexEntry.name, i), offset.number, end));
+  reading.notes.defect({.rule = header_is_right ? "TZR-IDX-009" : "TZR-REC-002",
+                        .offset = header_is_right ? offset.offset : *place.header_offset,
+                        .clause = Clause::kHeaderEnd,
+                        .structure = {kIndexEntry.name, i},
+                        .field = "data_offset",
+                        .got = offset.number,
+                        .wanted = end});
   return false;
 }
 
@@ -90,9 +99,13 @@ void read_records(Reading& reading) {
     const Place& place = reading.places[i];
     if (expected && *place.header_offset != *expected) {
       const bool gap = *place.header_offset > *expected;
-      reading.notes.defect(gap ? "TZR-IDX-012" : "TZR-IDX-011", reading.entry(i).find("header_offset")->offset,
-                           fmt::format("{}: header_offset is {}, and the record before ends at {}",
-                                       reading.label(kIndexEntry.name, i), *place.header_offset, *expected));
+      reading.notes.defect({.rule = gap ? "TZR-IDX-012" : "TZR-IDX-011",
+                            .offset = reading.entry(i).find("header_offset")->offset,
+                            .clause = Clause::kRecordEnd,
+                            .structure = {kIndexEntry.name, i},
+                            .field = "header_offset",
+                            .got = *place.header_offset,
+                            .wanted = *expected});
     }
     expected.reset();
     Notes found = reading.notes.another();
@@ -110,9 +123,12 @@ void read_records(Reading& reading) {
 }
 
 void overlap(Reading& reading, std::string_view rule, std::size_t i, std::string_view what, std::uint64_t offset) {
-  reading.notes.defect(
-      rule, reading.entry(i).find(what)->offset,
-      fmt::format("{}: its {} leads to byte {}, which is another's", reading.label(kIndexEntry.name, i), what, offset));
+  reading.notes.defect({.rule = std::string(rule),
+                        .offset = reading.entry(i).find(what)->offset,
+                        .clause = Clause::kOverlap,
+                        .structure = {kIndexEntry.name, i},
+                        .field = what,
+                        .got = offset});
 }
 
 // Headers one after another, then data, with gaps anywhere.
@@ -145,27 +161,37 @@ void check_offsets(Reading& reading) {
   for (std::size_t i = 0; i < reading.places.size(); ++i) {
     Place& place = reading.places[i];
     const ParsedStructure entry = reading.entry(i);
-    const std::string label = reading.label(kIndexEntry.name, i);
+    const StructureId id{kIndexEntry.name, i};
     const Value& header_offset = *entry.find("header_offset");
     const std::uint64_t header_room = headers.end - headers.begin;
     const bool begins_inside = header_offset.number < header_room;
     const bool has_length = begins_inside && header_room - header_offset.number >= kHeaderLengthBytes;
     if (!begins_inside || headers.begin + header_offset.number < reading.index_end) {
-      reading.notes.defect(headers.rule, header_offset.offset,
-                           fmt::format("{}: header_offset is {}, where no header can be", label, header_offset.number));
+      reading.notes.defect({.rule = std::string(headers.rule),
+                            .offset = header_offset.offset,
+                            .clause = Clause::kNoHeaderPlace,
+                            .structure = id,
+                            .field = header_offset.name,
+                            .got = header_offset.number});
     } else if (!has_length) {
-      reading.notes.defect(reading.layout->segments ? headers.rule : "TZR-REC-002",
-                           headers.begin + header_offset.number,
-                           fmt::format("{}: its header runs past byte {}", label, headers.end));
+      reading.notes.defect({.rule = reading.layout->segments ? std::string(headers.rule) : "TZR-REC-002",
+                            .offset = headers.begin + header_offset.number,
+                            .clause = Clause::kCut,
+                            .structure = {kTensorHeader.name, i},
+                            .field = "header_length",
+                            .wanted = headers.end});
     } else {
       place.header_offset = headers.begin + header_offset.number;
     }
     const Value& data_offset = *entry.find("data_offset");
     const std::uint64_t data_room = data.end - data.begin;
     if (data_offset.number > data_room || place.data_length > data_room - data_offset.number) {
-      reading.notes.defect(data.rule, data_offset.offset,
-                           fmt::format("{}: {} bytes of data at {} are not inside the file", label, place.data_length,
-                                       data_offset.number));
+      reading.notes.defect({.rule = std::string(data.rule),
+                            .offset = data_offset.offset,
+                            .clause = Clause::kOutside,
+                            .structure = id,
+                            .field = data_offset.name,
+                            .got = Numbers{data_offset.number, place.data_length}});
     } else {
       place.data_offset = data.begin + data_offset.number;
     }

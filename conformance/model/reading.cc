@@ -1,24 +1,16 @@
 // One reading of a file in one layout; see reading.h.
 #include "model/reading.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <numeric>
 
 namespace tzmark::conformance::model {
 
-std::string Reading::label(std::string_view structure, std::size_t tensor) {
-  return fmt::format("{} {}", structure, tensor);
-}
-
 ParsedStructure Reading::parse(const Part& part, Notes& found) const {
   const Scope around{file, &settings};
   const auto walk_within = [&](const Scope& outer) {
-    const std::string_view name = part.structure->name;
-    return walk(file, *part.structure, part.begin, part.end, &outer,
-                part.tensor ? label(name, *part.tensor) : std::string(name), found);
+    return walk(file, *part.structure, part.begin, part.end, &outer, {part.structure->name, part.tensor}, found);
   };
   if (!part.tensor || part.structure == &kIndexEntry) return walk_within(around);
   const ParsedStructure leads_here = entry(*part.tensor);

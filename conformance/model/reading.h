@@ -63,8 +63,6 @@ struct Reading {
   bool index_fits = false;                     // up to and including step 7
   std::optional<std::uint64_t> terminator_at;  // end of the last record, if known
 
-  static std::string label(std::string_view structure, std::size_t tensor);
-
   ParsedStructure parse(const Part& part, Notes& found) const;
 
   // Parses a part for the first time, and records it.

@@ -92,16 +92,20 @@ bool flags_are_known(const Scope& frame) {
          std::all_of(flags.begin() + 1, flags.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-std::string show_flags(const Scope& frame, const Value& value) {
+Numbers bits_of(const Scope& frame, const Value& value) {
   const Bytes flags = frame.bytes(value);
-  std::string bits;
+  Numbers bits;
   for (std::size_t bit = 0; bit < 8 * flags.size(); ++bit) {
-    if (std::to_integer<unsigned>(flags[bit / 8]) >> bit % 8 & 1) {
-      bits += fmt::format("{}{}", bits.empty() ? "bits " : ", ", bit);
-    }
+    if (std::to_integer<unsigned>(flags[bit / 8]) >> bit % 8 & 1) bits.push_back(bit);
   }
+  return bits;
+}
+
+std::string show_flags(const Scope& frame, const Value& value) {
+  const Numbers bits = bits_of(frame, value);
   const bool unused = frame.number("data version") < 4;
-  return (bits.empty() ? "none" : bits) + (unused ? "; unused below data version 4" : "");
+  return (bits.empty() ? "none" : fmt::format("bits {}", fmt::join(bits, ", "))) +
+         (unused ? "; unused below data version 4" : "");
 }
 
 // Layout section.
@@ -297,9 +301,14 @@ const Structure kFileHeader = {
     "",
     {bytes("magic", fixed<5>, {{"TZR-HDR-002", "'|TZR|'", magic_is_right}}, show_text),
      u32("data version", {{"TZR-HDR-003", "1, 2, 3, 4 or 5", is<"data version", 1, 2, 3, 4, 5>}}),
-     bytes("feature flags", fixed<32>,
-           {{"TZR-HDR-004", "none but bit 0, and bit 1 in data version 5", flags_are_known}}, show_flags),
-     u64("total data bytes"), bytes("unused", fixed<8>),
+     {.name = "feature flags",
+      .type = Type::kBytes,
+      .amount = fixed<32>,
+      .checks = {{"TZR-HDR-004", "no bits but 0, and 1 in data version 5", flags_are_known}},
+      .show = show_flags,
+      .content = [](const Scope& frame, const Value& value) { return Content(bits_of(frame, value)); }},
+     u64("total data bytes"),
+     bytes("unused", fixed<8>),
      u64("tensor count", {{"TZR-HDR-005", "at least 1", at_least<"tensor count", 1>}})}};
 
 const Structure kLayoutSection = {

@@ -12,9 +12,9 @@ namespace {
 
 constexpr char kStructuredMark = '\x1e';
 
-ParsedName broken(ParsedName name, std::string_view rule, std::string problem) {
+ParsedName broken(ParsedName name, std::string_view rule, Clause clause) {
   name.broken_rule = rule;
-  name.problem = std::move(problem);
+  name.clause = clause;
   return name;
 }
 
@@ -67,15 +67,13 @@ ParsedName parse_array(std::string_view text) {
   const bool begins = first != text.npos && text[first] == '[' && text.find('\0') == text.npos;
   PathReader reader;
   if (!begins || !Json::sax_parse(text, &reader)) {
-    return broken(name, "TZR-NAM-002", "what follows byte 1E is no JSON array");
+    return broken(name, "TZR-NAM-002", Clause::kNoArray);
   }
-  if (reader.left_out > 0) {
-    return broken(name, "TZR-NAM-002", "the array holds something that is neither a string nor a position in a list");
-  }
+  if (reader.left_out > 0) return broken(name, "TZR-NAM-002", Clause::kNoElement);
   name.path = std::move(reader.path);
-  if (name.path->empty()) return broken(std::move(name), "TZR-NAM-003", "the array is empty");
+  if (name.path->empty()) return broken(std::move(name), "TZR-NAM-003", Clause::kEmptyPath);
   if (text.find_first_of("\n\r") != text.npos) {
-    return broken(std::move(name), "TZR-NAM-004", "the array holds a newline byte");
+    return broken(std::move(name), "TZR-NAM-004", Clause::kNewline);
   }
   return name;
 }
@@ -97,7 +95,7 @@ ParsedName parse_name(std::string_view text, std::uint64_t kind) {
     ParsedName name;
     // What a reader that does not look would show.
     name.path = Path{std::string(text)};
-    return broken(std::move(name), "TZR-NAM-001", "the name is not UTF-8");
+    return broken(std::move(name), "TZR-NAM-001", Clause::kNotUtf8);
   }
   if (text.empty() || text[0] != kStructuredMark) {
     ParsedName name;
@@ -106,7 +104,7 @@ ParsedName parse_name(std::string_view text, std::uint64_t kind) {
   }
   ParsedName name = parse_array(text.substr(1));
   if (name.broken_rule.empty() && kind != 2) {
-    return broken(std::move(name), "TZR-NAM-005", "only tensors of kind 2 have structured names");
+    return broken(std::move(name), "TZR-NAM-005", Clause::kPathKind);
   }
   return name;
 }
@@ -141,11 +139,16 @@ std::vector<TreeDefect> tree_defects(const std::vector<std::optional<Path>>& pat
   for (std::size_t i = 1; i < order.size(); ++i) {
     const Path& before = *paths[order[i - 1]];
     const Path& here = *paths[order[i]];
-    const std::string_view rule = before == here               ? "TZR-NAM-006"
-                                  : is_prefix(before, here)    ? "TZR-NAM-007"
-                                  : part_in_sort(before, here) ? "TZR-NAM-008"
-                                                               : "";
-    if (!rule.empty()) defects.push_back({rule, order[i], order[i - 1]});
+    const auto add = [&](std::string_view rule, Clause clause) {
+      defects.push_back({rule, clause, order[i], order[i - 1]});
+    };
+    if (before == here) {
+      add("TZR-NAM-006", Clause::kSamePath);
+    } else if (is_prefix(before, here)) {
+      add("TZR-NAM-007", Clause::kPathInside);
+    } else if (part_in_sort(before, here)) {
+      add("TZR-NAM-008", Clause::kPathMixed);
+    }
   }
   return defects;
 }

@@ -19,7 +19,7 @@ struct ParsedName {
   std::optional<Path> path;  // nothing if the name has no path
   bool structured = false;
   std::string_view broken_rule = {};  // empty: the name is valid
-  std::string problem = {};
+  Clause clause = {};                 // of that rule
 };
 
 ParsedName parse_name(std::string_view name, std::uint64_t kind);
@@ -31,6 +31,7 @@ std::string serialize_name(const Path& path);
 
 struct TreeDefect {
   std::string_view rule;
+  Clause clause;
   std::size_t tensor;  // index of the path that does not fit
   std::size_t other;   // into this one's tree
 };

@@ -40,25 +40,20 @@ std::string shown(const FieldRow& row, const Scope& frame, const Value& value) {
   return fmt::format("{}", number);
 }
 
-// A value of one number or of several.
-std::string shown_or_listed(const FieldRow& row, const Scope& frame, const Value& value) {
-  if (!row.amount || row.type == Type::kBytes || row.show) return shown(row, frame, value);
-  constexpr std::size_t kListedMax = 8;
-  const Bytes all = frame.bytes(value);
-  const std::size_t width = width_bytes(row.type);
-  std::string text;
-  for (std::size_t at = 0; at < all.size(); at += width) {
-    if (at == kListedMax * width) return text + ", ...";
-    text += fmt::format("{}{}", at == 0 ? "" : ", ", little_endian(all.subspan(at, width)));
-  }
-  return text.empty() ? "empty" : text;
+Content content_of(const FieldRow& row, const Scope& frame, const Value& value) {
+  if (row.content) return row.content(frame, value);
+  if (row.type == Type::kBytes) return std::string(text_of(frame.bytes(value)));
+  if (row.amount) return value.numbers;
+  if (row.type == Type::kI32) return std::int64_t{static_cast<std::int32_t>(value.number)};
+  if (row.type == Type::kI64) return static_cast<std::int64_t>(value.number);
+  return value.number;
 }
 
 // One walk through one structure.
 class Walk {
  public:
-  Walk(Bytes file, const Scope* outer, const std::string& label, Notes& notes, ParsedStructure& record)
-      : frame_{file, &record, outer}, label_(label), notes_(&notes), record_(&record) {}
+  Walk(Bytes file, const Scope* outer, const StructureId& id, Notes& notes, ParsedStructure& record)
+      : frame_{file, &record, outer}, id_(id), notes_(&notes), record_(&record) {}
 
   void run() {
     record_->whole = true;
@@ -82,13 +77,17 @@ class Walk {
   void update() { frame_.rest = end_ - at_; }
 
   bool overrun(const FieldRow& row) {
-    notes_->defect(record_->structure->overrun_rule, at_,
-                   fmt::format("{}: {} runs past byte {}, where its structure ends", label_, row.name, end_));
+    notes_->defect({.rule = std::string(record_->structure->overrun_rule),
+                    .offset = at_,
+                    .clause = Clause::kCut,
+                    .structure = id_,
+                    .field = row.name,
+                    .wanted = end_});
     return false;
   }
 
   std::uint64_t number(const FieldRow& row, std::uint64_t at, std::uint64_t width) const {
-    return notes_->number(label_, row.name, frame_.file.subspan(at, width));
+    return notes_->number(id_, row.name, frame_.file.subspan(at, width));
   }
 
   bool plain(const FieldRow& row) {
@@ -104,16 +103,19 @@ class Walk {
     }
     record_->values.push_back(value);
     if (notes_->fields() && value.size > 0) {
-      notes_->fields()->push_back(
-          {at_, value.size, label_, std::string(row.name), list ? "" : shown(row, frame_, value), list ? amount : 0});
+      notes_->fields()->push_back({at_, value.size, id_.label(), std::string(row.name),
+                                   list ? "" : shown(row, frame_, value), list ? amount : 0});
     }
     for (const FieldCheck& check : row.checks) {
       if (check.right(frame_)) continue;
-      std::string wanted(check.says);
-      if (check.as_outer) wanted += ": " + shown_or_listed(row, frame_, frame_.outer->value(row.name));
-      notes_->defect(
-          check.rule, at_,
-          fmt::format("{}: {} is {} and should be {}", label_, row.name, shown_or_listed(row, frame_, value), wanted));
+      notes_->defect({.rule = std::string(check.rule),
+                      .offset = at_,
+                      .clause = check.as_outer ? Clause::kIndexValue : Clause::kValue,
+                      .structure = id_,
+                      .field = row.name,
+                      .got = content_of(row, frame_, value),
+                      .wanted = check.as_outer ? content_of(row, frame_, frame_.outer->value(row.name))
+                                               : Content(Words{std::string(check.wanted)})});
     }
     at_ += value.size;
     return true;
@@ -125,10 +127,12 @@ class Walk {
       update();
       const std::uint64_t room = row.room ? row.room(frame_) : frame_.rest;
       if (room > frame_.rest) return overrun(row);
-      std::string label = label_;
-      if (!row.structure->name.empty()) label += fmt::format(", {}", row.structure->name);
-      if (row.amount && !row.structure->name.empty()) label += fmt::format(" {}", i);
-      ParsedStructure child = walk(frame_.file, *row.structure, at_, at_ + room, &frame_, label, *notes_);
+      StructureId id = id_;
+      if (!row.structure->name.empty()) {
+        id.item = row.structure->name;
+        id.number = i;
+      }
+      ParsedStructure child = walk(frame_.file, *row.structure, at_, at_ + room, &frame_, id, *notes_);
       const bool whole = child.whole;
       at_ = row.room ? at_ + room : child.end;
       record_->children.push_back(std::move(child));
@@ -141,16 +145,23 @@ class Walk {
   void finish() {
     const Structure& structure = *record_->structure;
     if (frame_.rest > 0 && !structure.remainder_rule.empty()) {
-      notes_->defect(structure.remainder_rule, at_,
-                     fmt::format("{}: {} bytes up to byte {} belong to no field", label_, frame_.rest, end_));
+      notes_->defect({.rule = std::string(structure.remainder_rule),
+                      .offset = at_,
+                      .clause = Clause::kRest,
+                      .structure = id_,
+                      .got = frame_.rest});
     }
     for (const FieldCheck& check : structure.checks) {
-      if (!check.right(frame_)) notes_->defect(check.rule, record_->begin, fmt::format("{}: {}", label_, check.says));
+      if (check.right(frame_)) continue;
+      notes_->defect({.rule = std::string(check.rule),
+                      .offset = record_->begin,
+                      .structure = id_,
+                      .wanted = Words{std::string(check.wanted)}});
     }
   }
 
   Scope frame_;
-  const std::string& label_;
+  const StructureId id_;
   Notes* notes_;
   ParsedStructure* record_;
   std::uint64_t at_ = 0;
@@ -173,12 +184,12 @@ const Value& Scope::value(std::string_view name) const {
 }
 
 ParsedStructure walk(Bytes file, const Structure& structure, std::uint64_t begin, std::uint64_t end, const Scope* outer,
-                     const std::string& label, Notes& notes) {
+                     const StructureId& id, Notes& notes) {
   ParsedStructure record;
   record.structure = &structure;
   record.begin = begin;
   record.values.reserve(structure.rows.size());
-  Walk steps(file, outer, label, notes, record);
+  Walk steps(file, outer, id, notes, record);
   steps.within(begin, end);
   steps.run();
   return record;

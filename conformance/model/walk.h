@@ -59,7 +59,7 @@ using Test = bool (*)(const Scope&);
 
 struct FieldCheck {
   std::string_view rule;
-  std::string_view says;  // ends the sentence "NAME is VALUE and should be ..."; of a whole structure a sentence
+  std::string_view wanted;  // ends the sentence "NAME is VALUE and should be ..."; of a whole structure a sentence
   Test right;
   bool as_outer = false;  // the field of that name in the structures around has to have the same bytes
 };
@@ -73,6 +73,7 @@ struct FieldRow {
   Test when = nullptr;
   std::vector<FieldCheck> checks = {};
   std::string (*show)(const Scope&, const Value&) = nullptr;
+  Content (*content)(const Scope&, const Value&) = nullptr;  // what a defect has of it; none means its type tells
 };
 
 struct Structure {
@@ -86,6 +87,6 @@ struct Structure {
 // Walks `structure` through the bytes from `begin` to `end` of the file. Numbers never make it read beyond `end`, and
 // it stops at the first field that does not fit. REQUIRES: begin <= end <= file.size().
 ParsedStructure walk(Bytes file, const Structure& structure, std::uint64_t begin, std::uint64_t end, const Scope* outer,
-                     const std::string& label, Notes& notes);
+                     const StructureId& id, Notes& notes);
 
 }  // namespace tzmark::conformance::model

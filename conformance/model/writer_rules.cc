@@ -1,9 +1,8 @@
 // What FORMAT.md asks of writers beyond what readers check; see writer_rules.h.
 #include "model/writer_rules.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <utility>
 
 #include "model/hashes.h"
 #include "model/opening.h"
@@ -44,13 +43,32 @@ class WriterCheck {
   }
 
  private:
+  // A field that has another value than a writer should give it.
+  void writer_defect(std::string_view rule, const Value& value, const StructureId& structure, Content wanted) const {
+    const bool is_number = value.size <= sizeof value.number && value.name != "name" && value.name != "dtype";
+    notes_->writer_defect({.rule = std::string(rule),
+                           .offset = value.offset,
+                           .clause = Clause::kValue,
+                           .structure = structure,
+                           .field = value.name,
+                           .got = is_number ? Content(value.number)
+                                            : Content(std::string(text_of(file_.subspan(value.offset, value.size)))),
+                           .wanted = std::move(wanted)});
+  }
+
+  // What is wrong as a whole.
+  void writer_defect(std::string_view rule, std::uint64_t offset, const StructureId& structure,
+                     std::string_view says) const {
+    notes_->writer_defect(
+        {.rule = std::string(rule), .offset = offset, .structure = structure, .wanted = Words{std::string(says)}});
+  }
+
   void check_file_header() const {
     std::uint64_t sum = 0;
     for (const Tensor& tensor : reading_->tensors) sum += tensor.data_length;
     const Value& total = *reading_->file_header.find("total data bytes");
     if (total.number != sum) {
-      notes_->writer_defect("TZR-HDR-009", total.offset,
-                            fmt::format("file header: total data bytes is {}, and the sum is {}", total.number, sum));
+      writer_defect("TZR-HDR-009", total, {kFileHeader.name}, sum);
     }
     check_zero(*reading_->file_header.find("unused"));
     if (reading_->layout->data_version < 4) check_zero(*reading_->file_header.find("feature flags"));
@@ -58,8 +76,7 @@ class WriterCheck {
 
   void check_zero(const Value& unused) const {
     if (all_zero(file_.subspan(unused.offset, unused.size))) return;
-    notes_->writer_defect("TZR-HDR-009", unused.offset,
-                          fmt::format("file header: {} are not used here and should be zeros", unused.name));
+    writer_defect("TZR-HDR-009", unused, {kFileHeader.name}, Words{"zeros, as it is not used here"});
   }
 
   void check_data_version() const {
@@ -72,36 +89,40 @@ class WriterCheck {
     const Value& version = *reading_->file_header.find("data version");
     const std::uint64_t needed_version = layout_named(needed).data_version;
     if (needed == reading_->layout->name && version.number == needed_version) return;
-    notes_->writer_defect("TZR-HDR-006", version.offset,
-                          fmt::format("the layout is {} in data version {}, and the content needs {}{}",
-                                      reading_->layout->name, version.number, needed,
-                                      version.number >= needed_version ? "; right only if it was asked for" : ""));
+    if (needed == reading_->layout->name) {
+      return writer_defect("TZR-HDR-006", version, {kFileHeader.name}, needed_version);
+    }
+    notes_->writer_defect({.rule = "TZR-HDR-006",
+                           .offset = version.offset,
+                           .clause = version.number >= needed_version ? Clause::kHigherLayout : Clause::kWriterLayout,
+                           .field = version.name,
+                           .got = Words{std::string(reading_->layout->name)},
+                           .wanted = Words{std::string(needed)}});
   }
 
   void check_entry(std::size_t i) const {
     const Tensor& tensor = reading_->tensors[i];
-    const std::string label = reading_->label(kIndexEntry.name, i);
+    const StructureId id{kIndexEntry.name, i};
     const auto text = [&](std::string_view name) {
       const Value& value = *tensor.entry.find(name);
       return text_of(file_.subspan(value.offset, value.size));
     };
-    const std::uint64_t name_at = tensor.entry.find("name")->offset;
-    if (text("name").empty()) notes_->writer_defect("TZR-NAM-009", name_at, label + ": the name is empty");
+    const Value& name = *tensor.entry.find("name");
+    if (text("name").empty()) writer_defect("TZR-NAM-009", name.offset, id, "the name is empty");
     if (tensor.name.structured && tensor.name.path) {
       const std::string spelling = serialize_name(*tensor.name.path);
       if (spelling != text("name")) {
-        notes_->writer_defect("TZR-NAM-010", name_at,
-                              fmt::format("{}: the name should be serialized as {}", label, in_quotes(spelling)));
+        writer_defect("TZR-NAM-010", name, id, spelling);
       }
     }
     if (!text("dtype").starts_with(tensor.dtype.writers_prefix)) {
-      notes_->writer_defect("TZR-DTY-006", tensor.entry.find("dtype")->offset,
-                            fmt::format("{}: the dtype should begin with {}", label, tensor.dtype.writers_prefix));
+      const std::string& prefix = tensor.dtype.writers_prefix;
+      writer_defect("TZR-DTY-006", *tensor.entry.find("dtype"), id,
+                    prefix + std::string(text("dtype").substr(prefix.size())));
     }
     const Value* version = tensor.entry.find("entry_version");
     if (version && (version->number == 5) != has_long_dim(tensor)) {
-      notes_->writer_defect("TZR-IDX-018", version->offset,
-                            fmt::format("{}: entry_version should be {}", label, has_long_dim(tensor) ? 5 : 1));
+      writer_defect("TZR-IDX-018", *version, id, std::uint64_t{has_long_dim(tensor) ? 5u : 1u});
     }
   }
 
@@ -110,13 +131,12 @@ class WriterCheck {
     if (!reading_->encrypted || tensor.data_length == 0) return;
     for (const StoredHash& hash : stored_hashes(*tensor.header)) {
       if (hash.type != kHashCrc32) continue;
-      notes_->writer_defect("TZR-HSH-007", hash.value->offset,
-                            reading_->label(kTensorHeader.name, i) + ": a CRC32 of encrypted data gives it away");
+      writer_defect("TZR-HSH-007", hash.value->offset, {kTensorHeader.name, i, kHash.name, hash.number},
+                    "a CRC32 of encrypted data gives it away");
     }
     const ParsedStructure* cipher = cipher_of(*tensor.header);
     if (cipher && cipher->find("chunk_type")->number == kChunkSequential) {
-      notes_->writer_defect("TZR-CRY-021", cipher->begin,
-                            reading_->label(kTensorHeader.name, i) + ": writers use the parallel cipher");
+      writer_defect("TZR-CRY-021", cipher->begin, {kTensorHeader.name, i}, "writers use the parallel cipher");
     }
   }
 
@@ -138,8 +158,7 @@ class WriterCheck {
       const std::string key = key_source(*tensor.header);
       for (const Message& message : messages_of(file_, *cipher, tensor.data_length)) {
         if (used.emplace(key, message.nonce).second) continue;
-        notes_->writer_defect("TZR-CRY-020", cipher->begin,
-                              reading_->label(kTensorHeader.name, i) + ": a nonce serves a second time");
+        writer_defect("TZR-CRY-020", cipher->begin, {kTensorHeader.name, i}, "a nonce serves a second time");
         break;
       }
     }
@@ -153,8 +172,8 @@ class WriterCheck {
       const Tensor& tensor = reading_->tensors[i];
       const bool data_in_order = tensor.data_length == 0 || *tensor.data_offset >= data_offset;
       if (*tensor.header_offset < header_offset || !data_in_order) {
-        notes_->writer_defect("TZR-IDX-016", tensor.entry.begin,
-                              reading_->label(kIndexEntry.name, i) + ": records are not in the order of the entries");
+        writer_defect("TZR-IDX-016", tensor.entry.begin, {kIndexEntry.name, i},
+                      "records are not in the order of the entries");
         return;
       }
       header_offset = *tensor.header_offset;
@@ -184,20 +203,20 @@ class WriterCheck {
       }
       const bool aligned = !segments || (offset - base) % kDataAlignmentBytes == 0;
       if (offset >= least && offset <= most[i] && aligned) continue;
-      notes_->writer_defect("TZR-IDX-019", tensors[i].entry.find("data_offset")->offset,
-                            fmt::format("{}: it has no data, and its data_offset leads to byte {} instead of one from "
-                                        "{} to {}{}",
-                                        reading_->label(kIndexEntry.name, i), offset, least, most[i],
-                                        segments ? ", at a multiple of 8 of the data segment" : ""));
+      notes_->writer_defect({.rule = "TZR-IDX-019",
+                             .offset = tensors[i].entry.find("data_offset")->offset,
+                             .clause = segments ? Clause::kEmptyTensorInSegment : Clause::kEmptyTensor,
+                             .structure = {kIndexEntry.name, i},
+                             .field = "data_offset",
+                             .got = offset,
+                             .wanted = Numbers{least, most[i]}});
     }
   }
 
   void check_segments() const {
     const auto bound = [&](std::string_view name) -> const Value& { return *reading_->layout_section->find(name); };
-    const auto check = [&](std::string_view name, bool right, std::string_view says) {
-      if (right) return;
-      notes_->writer_defect("TZR-SEG-005", bound(name).offset,
-                            fmt::format("layout section: {} is {} and should be {}", name, bound(name).number, says));
+    const auto check = [&](std::string_view name, bool right, std::string_view wanted) {
+      if (!right) writer_defect("TZR-SEG-005", bound(name), {kLayoutSection.name}, Words{std::string(wanted)});
     };
     const auto number = [&](std::string_view name) { return bound(name).number; };
     const std::uint64_t section_end = bound("data_start").offset + bound("data_start").size;
@@ -209,15 +228,15 @@ class WriterCheck {
     for (std::size_t i = 0; i < reading_->tensors.size(); ++i) {
       const Value& offset = *reading_->tensors[i].entry.find("data_offset");
       if (reading_->tensors[i].data_length == 0 || offset.number % kDataAlignmentBytes == 0) continue;
-      notes_->writer_defect("TZR-SEG-005", offset.offset,
-                            fmt::format("{}: data_offset is {} and should be a multiple of 8",
-                                        reading_->label(kIndexEntry.name, i), offset.number));
+      writer_defect("TZR-SEG-005", offset, {kIndexEntry.name, i}, Words{"a multiple of 8"});
     }
   }
 
   void check_end() const {
     const std::uint64_t end = *reading_->terminator_at + kTerminatorBytes;
-    if (end < file_.size()) notes_->writer_defect("TZR-IDX-016", end, "the file should end after the terminator");
+    if (end >= file_.size()) return;
+    notes_->writer_defect(
+        {.rule = "TZR-IDX-016", .offset = end, .clause = Clause::kTrailing, .got = file_.size() - end});
   }
 
   // The terminator comes after the last data, and all bytes outside of fields are zeros.
@@ -233,18 +252,18 @@ class WriterCheck {
     });
     check_gap(end, file_.size());
     if (file_.size() - end < kTerminatorBytes) {
-      notes_->writer_defect("TZR-TRM-001", end, "there is no terminator after the last data");
+      writer_defect("TZR-TRM-001", end, {}, "there is no terminator after the last data");
     }
     if (!reading_->layout->segments && first_data < file_.size() && first_data % kBlockBytes != 0) {
-      notes_->writer_defect("TZR-IDX-017", first_data, "the data should begin at a multiple of 4096");
+      writer_defect("TZR-IDX-017", first_data, {}, "the data should begin at a multiple of 4096");
     }
   }
 
   void check_gap(std::uint64_t begin, std::uint64_t end) const {
     if (all_zero(file_.subspan(begin, end - begin))) return;
     const bool last = end == file_.size();
-    notes_->writer_defect(last ? "TZR-TRM-002" : "TZR-IDX-016", begin,
-                          last ? "what follows the last data should be zeros" : "a gap should be zeros");
+    writer_defect(last ? "TZR-TRM-002" : "TZR-IDX-016", begin, {},
+                  last ? "what follows the last data should be zeros" : "a gap should be zeros");
   }
 
   Bytes file_;

@@ -119,13 +119,14 @@ std::string open_defect(Bytes file, const Description& description, const Defect
   if (!field) return "";
   if (defect.rule == "TZR-CRY-015") return has_open_derivation_cost(file, description) ? "derivation-cost" : "";
   if (defect.rule == "TZR-REC-004") {
-    const bool plain = defect.message.find("belong to no field") != std::string::npos && field->name == "no field" &&
-                       field->size < kCryptBlockBytesMin;
+    const bool plain =
+        defect.clause == model::Clause::kRest && field->name == "no field" && field->size < kCryptBlockBytesMin;
     return plain ? "header-slack" : "";
   }
   if (defect.rule == "TZR-REC-006") {
-    const Field* other = field_of(description, entry_of(field->structure), "name");
-    const Field* kind = field_of(description, entry_of(field->structure), "kind");
+    const std::string entry = model::StructureId{"index entry", defect.structure.tensor}.label();
+    const Field* other = field_of(description, entry, "name");
+    const Field* kind = field_of(description, entry, "kind");
     if (!other || !kind) return "";
     const std::uint64_t number = model::little_endian(file.subspan(kind->offset, 1));
     const auto path = model::parse_name(text_at(file, *field), number).path;
@@ -219,9 +220,8 @@ bool has_other_order(const Description& description) {
 }
 
 bool has_trailing_bytes(const Description& description) {
-  return std::ranges::any_of(description.defects, [](const Defect& defect) {
-    return defect.rule == "TZR-IDX-016" && defect.message.find("after the terminator") != std::string::npos;
-  });
+  return std::ranges::any_of(description.defects,
+                             [](const Defect& defect) { return defect.clause == model::Clause::kTrailing; });
 }
 
 // A value of the index, by the number of its entry.

@@ -146,7 +146,7 @@ std::string text_report(const Trial& trial) {
   for (const model::Defect& defect : trial.assessment.description.defects) {
     if (!model::refuses_verify(defect)) continue;
     text += fmt::format("    breaks {}{}: {}\n", defect.rule,
-                        defect.offset ? fmt::format(" at byte {}", *defect.offset) : "", defect.message);
+                        defect.offset ? fmt::format(" at byte {}", *defect.offset) : "", model::sentence_of(defect));
   }
   if (trial.steps.empty()) text += fmt::format("skipped: {}\n", trial.judgement.reason);
   for (const Step& step : trial.steps) {

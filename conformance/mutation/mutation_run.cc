@@ -27,7 +27,7 @@ std::string reason_of(const Trial& trial) {
                                  trial.base().id, one_line(trial.mutated.change, 200));
   const auto& defects = trial.assessment.description.defects;
   const auto broken = std::ranges::find_if(defects, model::refuses_verify);
-  if (broken != defects.end()) text += fmt::format("; {}", one_line(broken->message, 200));
+  if (broken != defects.end()) text += fmt::format("; {}", one_line(model::sentence_of(*broken), 200));
   while (text.ends_with('.')) text.pop_back();
   return text + ".";
 }

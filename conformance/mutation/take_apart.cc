@@ -324,7 +324,7 @@ std::optional<Draft> take_apart(model::Bytes file, const model::Secret& secret) 
   if (sodium_init() < 0) throw std::runtime_error("libsodium cannot be initialized");
   model::Notes notes(kNoMistakes);
   const model::ParsedStructure header = model::walk(
-      file, model::kFileHeader, 0, std::min<std::uint64_t>(kFileHeaderBytes, file.size()), nullptr, "", notes);
+      file, model::kFileHeader, 0, std::min<std::uint64_t>(kFileHeaderBytes, file.size()), nullptr, {}, notes);
   if (!header.whole) return std::nullopt;
   model::Reading reading = read(file, header);
   // The index has not been found.

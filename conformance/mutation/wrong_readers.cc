@@ -46,7 +46,7 @@ Answer narrow(const std::string& structure, const std::string& name, const std::
     bool differs = false;
     const auto misread = [&](const model::NumberField& field, std::uint64_t number) {
       const std::uint64_t taken = kept(number);
-      if (taken == number || field.field != name || planted::structure_of(field.structure) != structure) return number;
+      if (taken == number || field.field != name || field.structure.kind() != structure) return number;
       differs = true;
       return taken;
     };
@@ -67,10 +67,7 @@ Answer missing(Misses misses) {
   };
 }
 
-std::size_t tensor_of(const Defect& defect) {
-  const std::size_t digit = defect.message.find_first_of("0123456789");
-  return digit == std::string::npos ? 0 : std::strtoull(defect.message.c_str() + digit, nullptr, 10);
-}
+std::size_t tensor_of(const Defect& defect) { return defect.structure.tensor.value_or(0); }
 
 std::uint64_t tensors_of(const AskedFile& file) {
   return file.bytes.size() < 65 ? 0 : model::little_endian(file.bytes.subspan(57, 8));
@@ -299,7 +296,7 @@ void add_places(std::vector<WrongReader>& all) {
       });
   add("overlap of data", "It compares the place of each tensor's data with that of the tensor before it in the index.",
       [](const Defect& d, const AskedFile&) {
-        return d.rule == "TZR-IDX-011" && d.message.find("data_offset leads to") != d.message.npos && tensor_of(d) != 1;
+        return d.rule == "TZR-IDX-011" && d.field == "data_offset" && tensor_of(d) != 1;
       });
 }
 

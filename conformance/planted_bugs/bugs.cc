@@ -97,29 +97,6 @@ Conditions conditions_of(const Rule& rule) {
   return all;
 }
 
-// The number of the defect, and the right one where there is one.
-struct Found {
-  std::uint64_t got = 0;
-  std::uint64_t wanted = 0;
-};
-
-std::uint64_t number_of(const std::string& text) {
-  return text[0] == '-' ? static_cast<std::uint64_t>(std::stoll(text)) : std::stoull(text);
-}
-
-std::optional<Found> found_in(const Event& event, const Clause& clause) {
-  std::smatch match;
-  if (!std::regex_search(event.defect.message, match, std::regex(clause.message)) || match.size() < 2) {
-    return std::nullopt;
-  }
-  Found found{number_of(match[1]), 0};
-  if (match.size() > 2) found.wanted = number_of(match[2]);
-  if (!clause.number.in_index.empty()) {
-    found.wanted = little_endian(event.in_index(clause.number.in_index));
-  }
-  return found;
-}
-
 bool is_right(const Number& number, std::uint64_t got, std::uint64_t wanted) {
   switch (number.right) {
     case Number::Right::kEqual:
@@ -137,17 +114,17 @@ bool is_right(const Number& number, std::uint64_t got, std::uint64_t wanted) {
 Conditions conditions_of(const Clause& clause) {
   const Number& number = clause.number;
   Conditions all;
-  const auto add = [&](std::string name, std::function<bool(const Found&)> misses) {
-    all.emplace_back(std::move(name), [clause, misses](const Event& event) {
-      const std::optional<Found> found = found_in(event, clause);
-      return found && misses(*found);
+  // What the defect has got, and what is wanted where that is a number.
+  const auto add = [&](std::string name, std::function<bool(std::uint64_t got, std::uint64_t wanted)> misses) {
+    all.emplace_back(std::move(name), [misses](const Event& event) {
+      const Numbers numbers = event.numbers();
+      return misses(numbers[0], numbers[1]);
     });
   };
   const auto narrow = [&](std::string name, int bits) {
     const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
-    add(std::move(name), [number, mask](const Found& found) {
-      const bool is_equal = number.right == Number::Right::kEqual;
-      return is_right(number, found.got & mask, is_equal ? found.wanted & mask : found.wanted);
+    add(std::move(name), [number, mask](std::uint64_t got, std::uint64_t wanted) {
+      return is_right(number, got & mask, wanted & mask);
     });
   };
   if (number.right == Number::Right::kNone) return all;
@@ -157,24 +134,28 @@ Conditions conditions_of(const Clause& clause) {
   if (has_most && number.width_bytes > 2) narrow("the high half is ignored", 4 * number.width_bytes);
   const bool zero_is_least = !number.wanted.empty() && number.wanted.front() == 0;
   if (has_most) {
-    add("one above is taken", [number](const Found& f) { return is_right(number, f.got - 1, f.wanted); });
+    add("one above is taken",
+        [number](std::uint64_t got, std::uint64_t wanted) { return is_right(number, got - 1, wanted); });
   }
   if (!zero_is_least) {
-    add("one below is taken", [number](const Found& f) { return is_right(number, f.got + 1, f.wanted); });
+    add("one below is taken",
+        [number](std::uint64_t got, std::uint64_t wanted) { return is_right(number, got + 1, wanted); });
   }
   if (number.right == Number::Right::kEqual || number.right == Number::Right::kOneOf) {
-    const auto bounds = [number](const Found& f) {
-      return number.wanted.empty() ? std::pair(f.wanted, f.wanted)
-                                   : std::pair(number.wanted.front(), number.wanted.back());
-    };
-    add("more is taken", [bounds](const Found& f) { return f.got > bounds(f).second; });
-    if (!zero_is_least) add("less is taken", [bounds](const Found& f) { return f.got < bounds(f).first; });
+    add("more is taken", [number](std::uint64_t got, std::uint64_t wanted) {
+      return got > (number.wanted.empty() ? wanted : number.wanted.back());
+    });
+    if (!zero_is_least) {
+      add("less is taken", [number](std::uint64_t got, std::uint64_t wanted) {
+        return got < (number.wanted.empty() ? wanted : number.wanted.front());
+      });
+    }
   }
   return all;
 }
 
 bool breaks(const model::Defect& defect, const Rule& rule, const Clause& clause) {
-  return defect.rule == rule.id && std::regex_search(defect.message, std::regex(clause.message));
+  return defect.rule == rule.id && clause.part.has(defect);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,17 +39,27 @@ enum Where : unsigned {
   kPairs = 32768,         // it takes two tensors to break it
 };
 
-// A check of a number that the defect's message gives: `message` captures it, and may capture the right one.
+// A check of the number that the defect has got.
 struct Number {
   enum class Right { kNone, kEqual, kAtLeast, kOneOf } right = Right::kNone;
   int width_bytes = 0;
-  std::vector<std::uint64_t> wanted = {};  // empty: captured, or in the index under in_index
-  std::string in_index = {};
+  std::vector<std::uint64_t> wanted = {};  // empty: that of the defect
+};
+
+// Defects of one clause of the model, in a field if that is said, that pass the test if there is one.
+struct Part {
+  model::Clause clause = model::Clause::kStated;
+  std::string_view field = {};
+  bool (*test)(const model::Defect& defect) = nullptr;
+
+  bool has(const model::Defect& defect) const {
+    return defect.clause == clause && (field.empty() || defect.field == field) && (!test || test(defect));
+  }
 };
 
 struct Clause {
   std::string name;
-  std::string message;  // regular expression for a part of the message
+  Part part;  // which defects of the rule
   Number number = {};
   std::vector<std::pair<std::string, Misses>> weak = {};  // further conditions
 };

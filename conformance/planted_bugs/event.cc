@@ -4,8 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <regex>
+#include <variant>
 
 #include "model/text.h"
 
@@ -17,28 +16,7 @@ constexpr std::size_t kFlagsOffset = 9;
 constexpr std::size_t kCountOffset = 57;
 constexpr std::size_t kFileHeaderBytes = 65;
 
-std::optional<std::size_t> number_after(std::string_view text, std::string_view word) {
-  const std::size_t at = text.find(word);
-  if (at == text.npos) return std::nullopt;
-  std::size_t number = 0;
-  const std::string_view digits = text.substr(at + word.size());
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error == std::errc() ? std::optional(number) : std::nullopt;
-}
-
-// "tensor header 0, hash 1"
-std::string_view label_of(std::string_view message) { return message.substr(0, message.find(": ")); }
-
 }  // namespace
-
-Numbers numbers_in(const std::string& text) {
-  Numbers numbers;
-  static const std::regex digits("[0-9]+");
-  for (std::sregex_iterator at(text.begin(), text.end(), digits), end; at != end; ++at) {
-    numbers.push_back(std::strtoull(at->str().c_str(), nullptr, 10));
-  }
-  return numbers;
-}
 
 std::uint64_t little_endian(std::string_view bytes) { return model::little_endian(std::as_bytes(std::span(bytes))); }
 
@@ -84,35 +62,25 @@ std::optional<std::uint64_t> Subject::number(const std::string& structure, const
   return little_endian(value);
 }
 
-std::optional<std::size_t> Event::tensor() const {
-  const std::string_view label = label_of(defect.message);
-  const auto entry = number_after(label, "index entry ");
-  return entry ? entry : number_after(label, "tensor header ");
+std::optional<std::size_t> Event::other() const {
+  using model::Clause;
+  const bool has_other =
+      defect.clause == Clause::kSamePath || defect.clause == Clause::kPathInside || defect.clause == Clause::kPathMixed;
+  return has_other ? std::optional(numbers()[0]) : std::nullopt;
 }
 
 std::optional<std::pair<std::size_t, std::size_t>> Event::item() const {
   if (!tensor()) return std::nullopt;
   const std::string header = fmt::format("tensor header {}", *tensor());
-  // The structure around the defect is in the message, or is that of the field at its offset.
-  std::string label(label_of(defect.message));
-  std::string name;
-  for (const model::Field& field : subject.description.fields) {
-    if (field.offset != defect.offset || !field.structure.starts_with(header)) continue;
-    name = field.name;
-    if (label.find(',') == label.npos) label = field.structure;
-  }
-  if (name == "mac") {
-    const auto macs = subject.all(header, name);
+  if (defect.clause == model::Clause::kMac) {
+    const auto macs = subject.all(header, "mac");
     const auto here = std::ranges::find(macs, defect.offset, [](const auto* field) { return field->offset; });
     return std::pair(static_cast<std::size_t>(here - macs.begin()), macs.size());
   }
-  const std::pair<std::string, std::string> kinds[] = {{"hash", "hash_count"}, {"crypt chunk", "chunk_count"}};
-  for (const auto& [kind, count] : kinds) {
-    const auto number = number_after(label, ", " + kind + " ");
-    if (number)
-      return std::pair(*number, std::max<std::size_t>(subject.number(header, count).value_or(0), *number + 1));
-  }
-  return std::nullopt;
+  const auto& [name, unused, item, number] = defect.structure;
+  if (item.empty()) return std::nullopt;
+  const std::uint64_t count = subject.number(header, item == "hash" ? "hash_count" : "chunk_count").value_or(0);
+  return std::pair(number, std::max<std::size_t>(count, number + 1));
 }
 
 std::string Event::in_index(const std::string& name) const {
@@ -124,9 +92,16 @@ std::string Event::in_header(const std::string& name) const {
 }
 
 Numbers Event::numbers() const {
-  Numbers numbers = numbers_in(defect.message.substr(std::min(label_of(defect.message).size(), defect.message.size())));
+  Numbers numbers = model::numbers_of(defect.got);
+  const Numbers wanted = model::numbers_of(defect.wanted);
+  numbers.insert(numbers.end(), wanted.begin(), wanted.end());
   numbers.resize(std::max<std::size_t>(numbers.size(), 2));
   return numbers;
+}
+
+std::string_view Event::text() const {
+  const auto* bytes = std::get_if<std::string>(&defect.got);
+  return bytes ? *bytes : std::string_view();
 }
 
 std::string Event::bytes_there() const {

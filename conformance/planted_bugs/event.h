@@ -52,10 +52,7 @@ class Subject {
   std::vector<const model::Field*> all(std::string_view structure, std::string_view name) const;
 };
 
-using Numbers = std::vector<std::uint64_t>;
-
-// The decimal numbers of a text.
-Numbers numbers_in(const std::string& text);
+using model::Numbers;
 
 std::uint64_t little_endian(std::string_view bytes);
 
@@ -65,7 +62,10 @@ struct Event {
   const model::Defect& defect;
   std::string_view layout;
 
-  std::optional<std::size_t> tensor() const;
+  std::optional<std::size_t> tensor() const { return defect.structure.tensor; }
+
+  // The other tensor of a defect of two paths.
+  std::optional<std::size_t> other() const;
 
   // Which of its tensor's hashes, crypt chunks or messages the defect is about, and how many there are.
   std::optional<std::pair<std::size_t, std::size_t>> item() const;
@@ -73,8 +73,11 @@ struct Event {
   std::string in_index(const std::string& name) const;
   std::string in_header(const std::string& name) const;
 
-  // The numbers of its message behind the label of the structure, and zeros up to two of them.
+  // What it has got and what it should have, as far as these are numbers, and zeros up to two of them.
   Numbers numbers() const;
+
+  // The bytes that it has got; empty if these are numbers.
+  std::string_view text() const;
 
   // The bytes from the defect on.
   std::string bytes_there() const;

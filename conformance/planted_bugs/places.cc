@@ -51,13 +51,8 @@ std::optional<std::uint64_t> host_of(const Event& event) {
   return std::nullopt;
 }
 
-// The other tensor of a defect of two: that which the message names, or that which is at the offset.
-std::optional<std::uint64_t> other_of(const Event& event) {
-  const std::string& message = event.defect.message;
-  const std::size_t named = message.rfind("index entry ");
-  if (named != 0 && named != std::string::npos) return std::stoull(message.substr(named + 12));
-  return host_of(event);
-}
+// The other tensor of a defect of two: that which it names, or that which is at the offset.
+std::optional<std::uint64_t> other_of(const Event& event) { return event.other() ? event.other() : host_of(event); }
 
 // Two tensors that a reader does not compare.
 Weak pairs_that(std::string name, bool (*missed)(std::uint64_t lower, std::uint64_t upper, std::uint64_t last)) {
@@ -117,8 +112,7 @@ Weak nominal_sizes_as_sum() {
             std::uint64_t more = 0;
             for (const model::Defect& defect : event.subject.description.defects) {
               if (defect.rule != event.defect.rule) continue;
-              const Numbers numbers = numbers_in(defect.message.substr(defect.message.find(": ")));
-              more += numbers.at(0) - numbers.at(1);
+              more += numbers_of(defect.got).at(0) - numbers_of(defect.wanted).at(0);
             }
             return more == 0;
           }};

@@ -68,7 +68,7 @@ class Corpus {
     std::set<std::tuple<std::string, std::optional<std::uint64_t>, std::string, std::string>> known;
     model::describe(subject.bytes, subject.item.secret, [&](const model::Defect& defect, std::string_view layout) {
       const bool binds_reader = model::refuses_verify(defect);
-      if (binds_reader && known.emplace(defect.rule, defect.offset, defect.message, layout).second) {
+      if (binds_reader && known.emplace(defect.rule, defect.offset, model::sentence_of(defect), layout).second) {
         met_[defect.rule].push_back({&subject, {defect, std::string(layout)}});
       }
       return false;
@@ -160,7 +160,7 @@ TEST(PlantedBugs, HaveOneClauseForEachDefect) {
   std::set<std::string> wrong;
   for (const auto& [rule, list] : corpus().met()) {
     for (const auto& [subject, met] : list) {
-      if (clauses_of(met.defect) != 1) wrong.insert(rule + " " + met.defect.message);
+      if (clauses_of(met.defect) != 1) wrong.insert(rule + " " + model::sentence_of(met.defect));
     }
   }
   EXPECT_EQ(wrong, std::set<std::string>());

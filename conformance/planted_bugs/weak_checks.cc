@@ -91,12 +91,6 @@ bool is_lenient_utf8(const std::string& text, const Lenience& lets) {
   return true;
 }
 
-// The other tensor of a defect of two names.
-std::optional<std::size_t> other_tensor(const Event& event) {
-  const std::size_t at = event.defect.message.rfind("index entry ");
-  return at == std::string::npos ? std::nullopt : std::optional(std::stoull(event.defect.message.substr(at + 12)));
-}
-
 bool is_structured_name(const std::string& name) { return name.starts_with('\x1e'); }
 
 // Whether another hash of the same tensor has the same type and comes before or after.
@@ -115,7 +109,7 @@ bool has_twin(const Event& event, bool before) {
 std::pair<std::uint64_t, std::uint64_t> end_of(const Event& event, std::uint64_t mask) {
   const Numbers n = event.numbers();
   // The length of the index does not count itself.
-  const std::uint64_t begin = event.defect.offset.value_or(0) + (event.defect.message.starts_with("index: ") ? 8 : 0);
+  const std::uint64_t begin = event.defect.offset.value_or(0) + (event.defect.structure.name == "index" ? 8 : 0);
   return {begin + (n[0] & mask), n[1]};
 }
 
@@ -146,16 +140,20 @@ bool are_zeros(const Event& event) {
 }  // namespace
 
 std::string other_name(const Event& event) {
-  const auto other = other_tensor(event);
+  const auto other = event.other();
   return other ? event.subject.text(fmt::format("index entry {}", *other), "name") : "";
 }
 
 Weak name_with(std::string name, const std::string& pattern) { return looks(std::move(name), "name", pattern); }
 Weak dtype_with(std::string name, const std::string& pattern) { return looks(std::move(name), "dtype", pattern); }
 
-Weak message_with(std::string name, const std::string& pattern) {
+Weak text_that(std::string name, bool (*missed)(std::string_view text)) {
+  return {std::move(name), [missed](const Event& event) { return missed(event.text()); }};
+}
+
+Weak number_in(std::string name, const Numbers& missed) {
   return {std::move(name),
-          [pattern](const Event& event) { return std::regex_search(event.defect.message, std::regex(pattern)); }};
+          [missed](const Event& event) { return std::ranges::find(missed, event.numbers()[0]) != missed.end(); }};
 }
 
 Weak contains(std::string name, const std::string& field, const std::string& bytes) {
@@ -174,7 +172,7 @@ Dims dims_of(const Event& event, const std::string& bytes) {
 
 Weak bits_that(std::string name, bool (*missed)(const Numbers& bits)) {
   return {std::move(name), [missed](const Event& event) {
-            Numbers bits = numbers_in(event.defect.message.substr(0, event.defect.message.find(" and should")));
+            Numbers bits = numbers_of(event.defect.got);
             std::erase(bits, 0);  // bit 0 is not reserved
             return missed(bits);
           }};
@@ -284,7 +282,7 @@ Weak utf8_with(std::string name, Lenience lets) {
 const Weaks kWeakTrees = {
     {"neighbours in the index alone are compared",
      [](const Event& event) {
-       const auto tensor = event.tensor(), other = other_tensor(event);
+       const auto tensor = event.tensor(), other = event.other();
        return tensor && other && std::max(*tensor, *other) - std::min(*tensor, *other) > 1;
      }},
     {"plain names alone are compared with each other",
@@ -303,9 +301,9 @@ const Weaks kWeakTrees = {
 
 const Weaks kWeakOrders = {
     {"a name is not compared with those behind it in the index",
-     [](const Event& event) { return event.tensor() < other_tensor(event); }},
+     [](const Event& event) { return event.tensor() < event.other(); }},
     {"a name is not compared with those before it in the index",
-     [](const Event& event) { return event.tensor() > other_tensor(event); }},
+     [](const Event& event) { return event.tensor() > event.other(); }},
 };
 
 bool version_is(const Event& event, int data_version) {
@@ -340,19 +338,20 @@ const Weaks kWeakHashes = {
      [](const Event& event) { return event.item() && event.item()->second == 1; }},
 };
 
+// The numbers are data_offset and data_length.
 const Weaks kWeakDataPlaces = {
     numbers_that("the sum of offset and length may wrap",
-                 [](const Numbers& n, std::uint64_t size) { return n[0] + n[1] < n[0] && n[0] + n[1] <= size; }),
-    numbers_that("the offset alone is checked", [](const Numbers& n, std::uint64_t size) { return n[1] <= size; }),
-    numbers_that("the length alone is checked", [](const Numbers& n, std::uint64_t size) { return n[0] <= size; }),
+                 [](const Numbers& n, std::uint64_t size) { return n[1] + n[0] < n[1] && n[1] + n[0] <= size; }),
+    numbers_that("the offset alone is checked", [](const Numbers& n, std::uint64_t size) { return n[0] <= size; }),
+    numbers_that("the length alone is checked", [](const Numbers& n, std::uint64_t size) { return n[1] <= size; }),
     numbers_that("one byte too many is taken",
-                 [](const Numbers& n, std::uint64_t size) { return n[0] + n[1] == size + 1; }),
+                 [](const Numbers& n, std::uint64_t size) { return n[1] + n[0] == size + 1; }),
     numbers_that("the high half of the offset is ignored",
-                 [](const Numbers& n, std::uint64_t size) { return n[0] + (n[1] & kLowHalf) <= size; }),
+                 [](const Numbers& n, std::uint64_t size) { return n[1] + (n[0] & kLowHalf) <= size; }),
     numbers_that("the high half of the length is ignored",
-                 [](const Numbers& n, std::uint64_t size) { return (n[0] & kLowHalf) + n[1] <= size; }),
+                 [](const Numbers& n, std::uint64_t size) { return (n[1] & kLowHalf) + n[0] <= size; }),
     numbers_that("the offset is compared as a signed number",
-                 [](const Numbers& n, std::uint64_t) { return n[1] >> 63 != 0; }),
+                 [](const Numbers& n, std::uint64_t) { return n[0] >> 63 != 0; }),
 };
 
 const Weaks kWeakHeaderPlaces = {

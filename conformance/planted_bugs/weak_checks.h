@@ -16,10 +16,13 @@ using Weak = std::pair<std::string, Misses>;
 using Weaks = std::vector<Weak>;
 using Dims = std::vector<std::uint64_t>;
 
-// A regular expression finds something in the tensor's name or dtype, or in the defect's message.
+// A regular expression finds something in the tensor's name or dtype.
 Weak name_with(std::string name, const std::string& pattern);
 Weak dtype_with(std::string name, const std::string& pattern);
-Weak message_with(std::string name, const std::string& pattern);
+
+// What the defect has got: these bytes, or one of these numbers.
+Weak text_that(std::string name, bool (*missed)(std::string_view text));
+Weak number_in(std::string name, const Numbers& missed);
 
 // The name or the dtype contains these bytes.
 Weak contains(std::string name, const std::string& field, const std::string& bytes);

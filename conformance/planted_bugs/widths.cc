@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
 #include <optional>
 #include <set>
 
@@ -80,15 +79,6 @@ std::vector<IntegerField> integer_fields() {
   }
   fields.push_back({"tensor header", std::string(model::kCrc32Field), 4});
   return fields;
-}
-
-std::string structure_of(std::string_view label) {
-  std::string structure;
-  for (std::size_t i = 0; i < label.size(); ++i) {
-    const bool begins_number = label[i] == ' ' && i + 1 < label.size() && std::isdigit(label[i + 1]);
-    if (!begins_number && !std::isdigit(label[i])) structure += label[i];
-  }
-  return structure;
 }
 
 std::vector<Width> widths_of(const IntegerField& field) {

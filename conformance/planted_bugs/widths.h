@@ -12,7 +12,7 @@
 namespace tzmark::conformance::planted {
 
 struct IntegerField {
-  std::string structure;  // as in the label of a Field, without the numbers of tensors, hashes and chunks
+  std::string structure;  // the kind of a StructureId
   std::string field;
   std::uint64_t size = 0;
   bool is_signed = false;
@@ -23,9 +23,6 @@ struct IntegerField {
 
 // Those of the model's tables, in their order, and the CRC32, which the tables have as bytes. Names are unique.
 std::vector<IntegerField> integer_fields();
-
-// "tensor header, hash" of "tensor header 0, hash 1".
-std::string structure_of(std::string_view label);
 
 struct Width {
   std::string name;

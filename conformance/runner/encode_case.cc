@@ -83,9 +83,12 @@ void check_random_values(std::span<const std::byte> file, const Case& item, Rand
     const std::string value(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const auto before = used_before(description.fields, at, value, item, random);
     if (!before || *before == item.id) continue;
-    description.defects.push_back({std::string(is_nonce ? kNonceRule : kSaltRule), field.offset,
-                                   fmt::format("{}: the {} served in {} already", field.structure, field.name, *before),
-                                   model::Defect::Kind::kWriter});
+    description.defects.push_back({.rule = std::string(is_nonce ? kNonceRule : kSaltRule),
+                                   .offset = field.offset,
+                                   .clause = model::Clause::kUsedBefore,
+                                   .field = is_nonce ? "nonce" : "salt",
+                                   .got = model::Words{*before},
+                                   .kind = model::Defect::Kind::kWriter});
   }
 }
 
@@ -95,11 +98,15 @@ void check_derivations(model::Description& description) {
     const bool is_memory = field.name == "memlimit";
     if (!is_memory && field.name != "opslimit") continue;
     const std::uint64_t least = is_memory ? kMemlimitLeastBytes : kOpslimitLeast;
-    if (std::stoull(field.value) >= least) continue;
-    description.defects.push_back(
-        {std::string(kDerivationRule), field.offset,
-         fmt::format("{}: {} is {}, and a writer takes at least {}", field.structure, field.name, field.value, least),
-         model::Defect::Kind::kWriter});
+    const std::uint64_t number = std::stoull(field.value);
+    if (number >= least) continue;
+    description.defects.push_back({.rule = std::string(kDerivationRule),
+                                   .offset = field.offset,
+                                   .clause = model::Clause::kValue,
+                                   .field = is_memory ? "memlimit" : "opslimit",
+                                   .got = number,
+                                   .wanted = model::Words{fmt::format("at least {} in writers", least)},
+                                   .kind = model::Defect::Kind::kWriter});
   }
 }
 
@@ -189,7 +196,7 @@ Step run_encode_case(const Json& specification, const Case& item, const std::opt
     if (is_written) content = read_file(question.out, data_bytes_of(specification) + kOverheadMaxBytes);
   } catch (const EnvironmentError& error) {
     // Whatever the adapter left under that name is its own fault.
-    description.defects.push_back({"TZR-HDR-001", std::nullopt, error.what(), model::Defect::Kind::kStructure});
+    description.defects.push_back({.rule = "TZR-HDR-001", .wanted = model::Words{error.what()}});
   }
   if (kept) keep(specification, content, *kept / item.id);
   if (content) {

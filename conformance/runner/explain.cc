@@ -97,7 +97,7 @@ Explanation explain_without_bytes(const Case& item, const Step& step, const mode
   // What was written is judged by its first defect, what was read by the one that the case is about.
   const bool written = step.command == Command::kEncode && !description.defects.empty();
   if (const auto* defect = written ? &description.defects.front() : defect_of(item, description)) {
-    return {defect->rule, defect->offset, defect->message, {}};
+    return {defect->rule, defect->offset, model::sentence_of(*defect), {}};
   }
   return {rule_of(item), std::nullopt, item.why, {}};
 }

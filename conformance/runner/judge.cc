@@ -117,7 +117,7 @@ void judge_answer(const Case& item, Step& step, const Accepted& accepted) {
 std::string what_is_left(const model::Description& written) {
   if (written.defects.empty()) return "behind";
   const model::Defect& defect = written.defects.front();
-  return "that breaks " + describe({defect.rule, defect.offset, defect.message});
+  return "that breaks " + describe({defect.rule, defect.offset, model::sentence_of(defect)});
 }
 
 // Of "v5-segments", "v5".
@@ -201,7 +201,7 @@ void judge_encode_step(const Case& item, const std::optional<Json>& expected, co
     } else if (!written->defects.empty()) {
       const model::Defect& defect = written->defects.front();
       step.outcome = Outcome::kWrongData;
-      step.reason = "wrote a file that breaks " + describe({defect.rule, defect.offset, defect.message});
+      step.reason = "wrote a file that breaks " + describe({defect.rule, defect.offset, model::sentence_of(defect)});
     } else if (expected) {
       judge_written(*expected, *written, profile, step);
     }

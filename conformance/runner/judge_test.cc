@@ -176,7 +176,8 @@ TEST(JudgeEncodeStep, JudgesContentAndRules) {
   EXPECT_EQ(written(Verdict::kValid, accepted({}), &file).outcome, Outcome::kPass);
   EXPECT_EQ(written(Verdict::kInvalid, accepted({}), &file).outcome, Outcome::kAcceptedInvalid);
 
-  file.defects.push_back({"TZR-HDR-006", 5, "1 would do", model::Defect::Kind::kWriter});
+  file.defects.push_back(
+      {.rule = "TZR-HDR-006", .offset = 5, .wanted = model::Words{"1 would do"}, .kind = model::Defect::Kind::kWriter});
   const Step broken = written(Verdict::kValid, accepted({}), &file);
   EXPECT_EQ(broken.outcome, Outcome::kWrongData);
   EXPECT_EQ(broken.reason, "wrote a file that breaks TZR-HDR-006 at byte 5: 1 would do");
@@ -201,7 +202,7 @@ TEST(JudgeEncodeStep, NoFileOrOneTooMany) {
 
 TEST(JudgeEncodeStep, SaysWhatAFailedWriterLeft) {
   model::Description file = file_of();
-  file.defects.push_back({"TZR-IDX-002", 77, "past its end", model::Defect::Kind::kStructure});
+  file.defects.push_back({.rule = "TZR-IDX-002", .offset = 77, .wanted = model::Words{"past its end"}});
   const Step step = written(Verdict::kValid, rejected(), &file);
   EXPECT_EQ(step.outcome, Outcome::kRejectedValid);
   EXPECT_THAT(step.reason, HasSubstr("bad, and left a file that breaks TZR-IDX-002 at byte 77: past its end"));
