@@ -7,19 +7,21 @@
 #include <functional>
 #include <vector>
 
+#include "tzmark/computation.h"
+
 namespace tzmark::bench {
 
 class Steps {
  public:
   // threads compute at the same time, each its own steps. Calibrates the work per step, so the machine should be idle.
-  Steps(double step_ms, unsigned threads);
+  Steps(double step_ms, unsigned threads) : step_(step_ms), threads_(threads) {}
 
   // Computes while action runs in the calling thread. Returns the duration, in nanoseconds, of each step that began and
   // ended meanwhile.
   std::vector<std::uint64_t> during(const std::function<void()>& action) const;
 
  private:
-  std::uint64_t multiplications_ = 1;
+  Computation step_;
   unsigned threads_;
 };
 

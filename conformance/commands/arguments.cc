@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "program/suggestion.h"
 #include "runner/console.h"
 #include "runner/errors.h"
-#include "program/suggestion.h"
 
 namespace tzmark::conformance {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "runner/errors.h"
 #include "program/suggestion.h"
+#include "runner/errors.h"
 
 namespace tzmark::conformance {
 namespace {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <set>
 
-#include "runner/errors.h"
 #include "program/suggestion.h"
+#include "runner/errors.h"
 #include "runner/protocol.h"
 
 namespace tzmark::conformance {

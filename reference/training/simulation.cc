@@ -11,6 +11,7 @@
 #include "checkpoint/names.h"
 #include "os/directory.h"
 #include "training/simulated_model.h"
+#include "tzmark/computation.h"
 #include "tzmark/error.h"
 
 namespace tzmark::cli {
@@ -21,37 +22,6 @@ using Clock = std::chrono::steady_clock;
 std::uint64_t nanoseconds(Clock::duration time) {
   return static_cast<std::uint64_t>(time / std::chrono::nanoseconds(1));
 }
-
-// A fixed amount of computing, so that any disturbance shows in its time.
-class Computation {
- public:
-  // Calibrates the amount, before anything else runs.
-  explicit Computation(double ms) {
-    if (ms <= 0) return;
-    constexpr std::uint64_t kProbe = 1 << 22;
-    auto fastest = Clock::duration::max();
-    for (int i = 0; i < 5; ++i) {
-      const auto begin = Clock::now();
-      multiply(kProbe);
-      fastest = std::min(fastest, Clock::now() - begin);
-    }
-    const double probe_ms = std::chrono::duration<double, std::milli>(fastest).count();
-    multiplications_ = static_cast<std::uint64_t>(ms / probe_ms * static_cast<double>(kProbe));
-  }
-
-  void run() { multiply(multiplications_); }
-
- private:
-  // Each multiplication depends on the one before.
-  void multiply(std::uint64_t times) {
-    std::uint64_t value = sink_;
-    for (std::uint64_t i = 0; i < times; ++i) value = value * 0x9E3779B97F4A7C15 + i;
-    sink_ = value;
-  }
-
-  std::uint64_t multiplications_ = 0;
-  volatile std::uint64_t sink_ = 1;
-};
 
 // Makes a directory in one that exists, unless it is there already.
 void make_durable_directory(const std::string& name) {
