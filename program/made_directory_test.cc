@@ -44,7 +44,7 @@ class MadeDirectoryTest : public ::testing::Test {
  protected:
   fs::path top() const { return top_.name(); }
   const fs::path& made() const { return made_.path(); }
-  // Of a third user, whom nobody here is to lose anything.
+  // Of a third user, who must lose nothing here.
   fs::path make_foreign() const {
     const fs::path foreign = top() / "foreign";
     fs::create_directories(foreign / "below");

@@ -1,4 +1,4 @@
-// Names that nobody can guess, for new files in directories that others can write to.
+// Names that other users cannot guess, for new files in directories that they can write to.
 #pragma once
 
 #include <cstddef>

@@ -57,7 +57,7 @@ class FirstTouch {
     std::atomic<std::uint8_t>& state = pages_[page];
     std::uint8_t seen = state.load(std::memory_order_acquire);
     if (seen != kUntouched || !state.compare_exchange_strong(seen, kClaimed, std::memory_order_acquire)) return;
-    // Nobody else writes to the page before it counts as touched.
+    // No other thread writes to the page before it counts as touched.
     const std::uintptr_t end = (first_page_ + page + 1) * kHugePageBytes;
     const std::size_t in_memory = end - reinterpret_cast<std::uintptr_t>(memory_.data());
     volatile std::byte& byte = memory_[std::min(in_memory, memory_.size()) - 1];
