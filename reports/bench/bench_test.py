@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import re
 import struct
 import subprocess
@@ -39,6 +38,7 @@ from testing.page_elements import Elements
 from testing import bench_samples as samples
 from testing.conformance_samples import with_strings
 from testing.schema_strictness import objects_of, open_members
+from testing.report_test_case import ReportTestCase
 
 REPORTS = Path(__file__).resolve().parents[1]
 REPORT = (sys.executable, "-B", REPORTS / "report.py")
@@ -96,33 +96,14 @@ def small() -> Json:
     return made
 
 
-class BenchTest(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def written(self, documents: tuple[object, ...]) -> list[Path]:
-        files = []
-        for index, document in enumerate(documents):
-            files.append(self.folder / f"{index}.json")
-            text = document if isinstance(document, str) else json.dumps(document)
-            files[-1].write_text(text, encoding="utf-8")
-        return files
-
+class BenchTest(ReportTestCase):
     def page(self, *documents: object) -> str:
         return report.output(self.written(documents), False)["index.html"].decode()
 
     def run_bench(
         self, *arguments: object, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*REPORT, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, **environment},
-        )
+        return self.run_command([*REPORT, *arguments], **environment)
 
 
 def page_of(document: Json) -> str:
@@ -479,22 +460,6 @@ def contrast(one: str, other: str) -> float:
 
 
 class Page(BenchTest):
-    def assert_whole(self, page: str) -> None:
-        elements = Elements(page)
-        self.assertEqual(elements.open, [])
-        for tag, attributes in elements.found:
-            self.assertNotIn(tag, ("link", "img", "iframe", "image", "use"))
-            self.assertNotIn("src", attributes)
-        self.assertNotRegex(page, r"https?:|@import|url\(|xmlns|xlink")
-        ids = [found["id"] for _, found in elements.found if "id" in found]
-        self.assertEqual(len(ids), len(set(ids)))
-        for tag, attributes in elements.found:
-            target = attributes.get("href", "")
-            if tag == "a" and target.startswith("#"):
-                self.assertIn(target[1:], ids)
-            elif tag == "a":
-                self.assertRegex(target, r"^[a-z0-9-]+\.(svg|png)$")
-
     def test_is_one_whole_file(self) -> None:
         self.assert_whole(whole_page())
         self.assert_whole(self.page(small(), samples.in_memory(), samples.empty()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import re
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from comparison import plot, rows
 from testing.page_elements import Elements
 from testing import comparison_samples as samples
 from testing.conformance_samples import with_strings
+from testing.report_test_case import ReportTestCase
 
 REPORTS = Path(__file__).resolve().parents[1]
 HOSTILE = "\"'><script src=//x onerror=y>&{{ 7*7 }}$x^{</style></script>\x07"
@@ -321,21 +321,12 @@ class Page(unittest.TestCase):
             self.assertIn("&lt;script src=//x onerror=y&gt;&amp;{{ 7*7 }}", page)
 
 
-class Files(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
+class Files(ReportTestCase):
     def report(
         self, *arguments: object, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-B", REPORTS / "report.py", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, **environment},
+        return self.run_command(
+            [sys.executable, "-B", REPORTS / "report.py", *arguments], **environment
         )
 
     def test_same_bytes(self) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 import warnings
 from pathlib import Path
@@ -22,6 +20,7 @@ from conformance import matrix_page, single_page
 from conformance.rule_grid import section_order
 from testing import conformance_samples as sample
 from testing.page_elements import Elements
+from testing.report_test_case import ReportTestCase
 
 REPORTS = Path(__file__).resolve().parents[1]
 RENDER = (sys.executable, "-B", REPORTS / "render.py")
@@ -41,31 +40,15 @@ def run_with_policy() -> Json:
     return result
 
 
-class RenderTest(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def written(self, documents: tuple[object, ...]) -> list[Path]:
-        files = []
-        for index, document in enumerate(documents):
-            files.append(self.folder / f"{index}.json")
-            text = document if isinstance(document, str) else json.dumps(document)
-            files[-1].write_text(text, encoding="utf-8")
-        return files
-
+class RenderTest(ReportTestCase):
     def run_render(
         self, command: str, *documents: object, **environment: str
     ) -> tuple[subprocess.CompletedProcess[str], Path]:
         output = self.folder / "output"
         output.unlink(missing_ok=True)
-        run = subprocess.run(
+        run = self.run_command(
             [*RENDER, command, *self.written(documents), "-o", output],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, **environment},
+            **environment,
         )
         return run, output
 

@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -28,6 +27,7 @@ from testing.page_elements import Elements
 from testing import history_samples as samples
 from testing import bench_samples
 from testing.schema_strictness import open_members
+from testing.report_test_case import ReportTestCase
 
 REPORTS = Path(__file__).resolve().parents[1]
 GUIDE = REPORTS.parent / "docs/history.md"
@@ -77,24 +77,13 @@ def without_raw(documents: list[Json]) -> list[Json]:
     return made
 
 
-class HistoryTest(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
+class HistoryTest(ReportTestCase):
     def run_history(
         self, *arguments: object, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*HISTORY, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, **environment},
-        )
+        return self.run_command([*HISTORY, *arguments], **environment)
 
-    def written(self, documents: list[Json]) -> Path:
+    def saved(self, documents: list[Json]) -> Path:
         folder = self.folder / f"history-{len(list(self.folder.iterdir()))}"
         samples.write(folder, documents)
         return folder
@@ -103,7 +92,7 @@ class HistoryTest(unittest.TestCase):
         self, documents: list[Json] | Path, *arguments: object, status: int = 0
     ) -> Json:
         """Returns the JSON document of a run with this exit status."""
-        where = documents if isinstance(documents, Path) else self.written(documents)
+        where = documents if isinstance(documents, Path) else self.saved(documents)
         output = self.folder / "analysis"
         words = [str(where), "--json", str(output), *map(str, arguments)]
         with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
@@ -532,7 +521,7 @@ class Separation(HistoryTest):
         documents = changed(steady(40), 20, "codec raw ceiling", 0.8)
         for document in documents[20:]:
             document["machine"]["kernel"] = "7.0.1"
-        folder = self.written(documents)
+        folder = self.saved(documents)
         analysis = self.analysis(folder)
         self.assertEqual(
             [each["results"] for each in analysis["environments"]], [20, 20]
@@ -590,7 +579,7 @@ class Separation(HistoryTest):
             document["results"] = [
                 result for result in document["results"] if result["op"] == "read"
             ]
-        folder = self.written(documents)
+        folder = self.saved(documents)
         output = self.run_history(folder).stdout
         self.assertIn(
             "note: codec write gpt2 pwrite: durable rate over raw path: not in the newest",
@@ -598,7 +587,7 @@ class Separation(HistoryTest):
         )
 
     def test_few_results_are_told(self) -> None:
-        folder = self.written(steady(7))
+        folder = self.saved(steady(7))
         done = self.run_history(folder)
         self.assertEqual(done.returncode, 0)
         self.assertIn("not analysed: 7 of at least 8 results", done.stdout)
@@ -607,7 +596,7 @@ class Separation(HistoryTest):
 
 class Table(HistoryTest):
     def test_rows_of_the_machine_are_counted(self) -> None:
-        lines = self.run_history(self.written(planted())).stdout.splitlines()
+        lines = self.run_history(self.saved(planted())).stdout.splitlines()
         self.assertEqual(sum("the machine's" in line for line in lines), 4)
         self.assertRegex(lines[-1], "^3 more of the machine's after ")
         self.assertEqual(sum("the code's" in line for line in lines), 2)
@@ -616,7 +605,7 @@ class Table(HistoryTest):
 class Files(HistoryTest):
     def test_the_start_time_orders(self) -> None:
         """Neither names nor modification times do."""
-        folder = self.written(planted())
+        folder = self.saved(planted())
         for number, path in enumerate(sorted(folder.iterdir())):
             os.utime(path, (number, number))
         times = [each["started_at"] for each in self.analysis(folder)["results"]]
@@ -625,7 +614,7 @@ class Files(HistoryTest):
 
     def test_each_unusable_file_has_one_line(self) -> None:
         documents = planted()
-        folder = self.written(documents)
+        folder = self.saved(documents)
         newer = {**documents[0], "schema_version": 99}
         incomplete = {**documents[1], "elapsed_ns": 1, "machine": {}}
         negative = copy.deepcopy({**documents[2], "elapsed_ns": 2})
@@ -672,7 +661,7 @@ class Files(HistoryTest):
 
     def test_any_value_may_be_unexpected(self) -> None:
         """A damaged file has one line and the others are analysed, whatever it has in place of which value."""
-        folder = self.written(steady(12))
+        folder = self.saved(steady(12))
         whole = json.loads((folder / "00000000.json").read_text())
         huge, nan = 10**400, float("nan")
         odd = (huge, -huge, nan, -1, 0, None, True, "x", "\ud800", [], [[]], {}, 1e308)
@@ -748,7 +737,7 @@ class Files(HistoryTest):
         self.assertEqual(len(made["results"]), 12 + written - len(lines))
 
     def test_an_error_of_the_program_is_no_regression(self) -> None:
-        folder = self.written(steady(8))
+        folder = self.saved(steady(8))
         hidden = self.folder / "hidden"
         hidden.mkdir()
         (hidden / "otava").mkdir()
@@ -760,7 +749,7 @@ class Files(HistoryTest):
         self.assertRegex(done.stderr, "^tzmark: .*ArithmeticError")
 
     def test_outputs_never_replace_results(self) -> None:
-        folder = self.written(steady(8))
+        folder = self.saved(steady(8))
         one = folder / "00000000.json"
         kept = {path: path.read_bytes() for path in folder.iterdir()}
         link, hard = self.folder / "link", self.folder / "hard"
@@ -786,7 +775,7 @@ class Files(HistoryTest):
         self.assertEqual({path: path.read_bytes() for path in folder.iterdir()}, kept)
 
     def test_outputs_are_replaced_at_once(self) -> None:
-        folder = self.written(steady(8))
+        folder = self.saved(steady(8))
         target, link = self.folder / "target", self.folder / "link"
         self.run_history(folder, "--json", target)
         umask = os.umask(0)
@@ -818,7 +807,7 @@ class Files(HistoryTest):
         self.assertIn('"schema_version": 1', done.stdout)
 
     def test_its_own_output_may_lie_beside_the_results(self) -> None:
-        folder = self.written(planted())
+        folder = self.saved(planted())
         self.assertEqual(
             self.run_history(folder, "--json", folder / "h.json").returncode, 0
         )
@@ -827,7 +816,7 @@ class Files(HistoryTest):
         self.assertEqual(again.returncode, 0)
 
     def test_environment_errors(self) -> None:
-        folder = self.written(steady(8))
+        folder = self.saved(steady(8))
         empty = self.folder / "empty"
         empty.mkdir()
         line_break = self.folder / "empty\nfolder"
@@ -868,7 +857,7 @@ class Files(HistoryTest):
 
     def test_a_missing_package_is_named(self) -> None:
         """Each is hidden by a module of its name that cannot be imported."""
-        folder = self.written(steady(8))
+        folder = self.saved(steady(8))
         page = self.folder / "page.html"
         for name in ("numpy", "scipy", "otava", "jinja2", "matplotlib"):
             hidden = self.folder / name
@@ -888,7 +877,7 @@ class Files(HistoryTest):
             self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_hostile_names_stay_on_their_line(self) -> None:
-        folder = self.written(steady(8))
+        folder = self.saved(steady(8))
         (folder / "a\nb\x1b[2J.json").write_text("{")
         os.rename(folder / "00000000.json", os.fsencode(folder) + b"/\xff\nx.json")
         done = self.run_history(folder, "--html", self.folder / "page.html")
@@ -914,7 +903,7 @@ class Command(HistoryTest):
         )
 
     def test_arguments_and_status_are_those_of_the_program(self) -> None:
-        folder = self.written(planted())
+        folder = self.saved(planted())
         expected = self.run_history(folder, "--last", 45)
         for program in ("bin/tzmark", "libexec/tzmark/tzmark-bench"):
             done = self.run_program("history", folder, "--last", 45, program=program)
@@ -939,7 +928,7 @@ class Command(HistoryTest):
 class Page(HistoryTest):
     def page(self, documents: list[Json], *arguments: object) -> str:
         output = self.folder / "page.html"
-        folder = self.written(documents)
+        folder = self.saved(documents)
         self.run_history(folder, "--html", output, *arguments)
         return output.read_text(encoding="utf-8")
 

@@ -327,22 +327,6 @@ class Words(unittest.TestCase):
 
 
 class Page(BenchTest):
-    def assert_whole(self, page: str) -> None:
-        elements = Elements(page)
-        self.assertEqual(elements.open, [])
-        for tag, attributes in elements.found:
-            self.assertNotIn(tag, ("link", "img", "iframe", "image", "use"))
-            self.assertNotIn("src", attributes)
-        self.assertNotRegex(page, r"https?:|@import|url\(|xmlns|xlink")
-        ids = [found["id"] for _, found in elements.found if "id" in found]
-        self.assertEqual(len(ids), len(set(ids)))
-        for tag, attributes in elements.found:
-            target = attributes.get("href", "")
-            if tag == "a" and target.startswith("#"):
-                self.assertIn(target[1:], ids)
-            elif tag == "a":
-                self.assertRegex(target, r"^[a-z0-9-]+\.(svg|png)$")
-
     def test_is_one_whole_file(self) -> None:
         for make in ALL:
             with self.subTest(make.__name__):
