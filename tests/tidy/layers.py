@@ -1,8 +1,7 @@
-"""The way of dependency: what each folder may include and what each CMake target may link.
+"""The direction of dependencies: what each directory may include and what each CMake target may link.
 
-A byte goes from the file through format and codec to the command; the code depends the other way only. The conformance
-suite depends on none of it, since the judge and the judged share no code. The benchmark uses the reference, and nobody
-uses the benchmark.
+Each part of the reference includes only parts below it. The conformance suite depends on none of them, since the judge
+and the judged share no code. The benchmark uses the reference, and nothing uses the benchmark.
 """
 
 import json
@@ -11,7 +10,11 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-# For each folder of the reference, the folders below it.
+BELOW_CHECKPOINT = frozenset(
+    {"bytes", "simd", "format", "io", "os", "gpu", "codec", "safetensors"}
+)
+
+# For each directory of the reference, the directories below it.
 LAYERS: Mapping[str, frozenset[str]] = {
     "bytes": frozenset(),
     "simd": frozenset({"bytes"}),
@@ -21,39 +24,10 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "gpu": frozenset({"bytes", "io"}),
     "codec": frozenset({"bytes", "simd", "format", "io", "os", "gpu"}),
     "safetensors": frozenset({"bytes", "simd", "format", "io", "os", "gpu", "codec"}),
-    "checkpoint": frozenset(
-        {"bytes", "simd", "format", "io", "os", "gpu", "codec", "safetensors"}
-    ),
+    "checkpoint": BELOW_CHECKPOINT,
     "program": frozenset({"bytes", "io", "os"}),
-    "cli": frozenset(
-        {
-            "bytes",
-            "simd",
-            "format",
-            "io",
-            "os",
-            "gpu",
-            "codec",
-            "safetensors",
-            "checkpoint",
-            "program",
-        }
-    ),
-    "training": frozenset(
-        {
-            "bytes",
-            "simd",
-            "format",
-            "io",
-            "os",
-            "gpu",
-            "codec",
-            "safetensors",
-            "checkpoint",
-            "program",
-            "cli",
-        }
-    ),
+    "cli": BELOW_CHECKPOINT | {"checkpoint", "program"},
+    "training": BELOW_CHECKPOINT | {"checkpoint", "program", "cli"},
 }
 
 # Test doubles, which only tests, fuzz targets and the doubles themselves include.

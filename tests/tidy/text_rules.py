@@ -50,7 +50,6 @@ WITH_UNWANTED = (
     "tests/crash/scenarios.py",
     "tests/limits/processes_test.py",
     "tests/peers/",
-    "tests/tidy/layers.py",
 )
 
 Finding = tuple[int, str]
