@@ -26,7 +26,8 @@ double doublings(double value) { return std::log2(value); }
 // Returns the logarithm of the rate of a setting.
 using Surface = std::function<double(const Setting&)>;
 
-// What the search chooses among: the main paths of a Linux machine, with the logarithms of their rates in the tasks.
+// What the search chooses among: the main paths of a Linux machine, with the logarithms of their rates relative to the
+// fastest path of each task, which has 0.
 struct SimulatedPath {
   TunePath path;
   double warm, cold, cliff;

@@ -83,8 +83,7 @@ std::string_view pattern_of(Clause clause) {
       return "it has no data, and its {field} leads to byte {got} instead of one in the range {wanted}";
     case Clause::kEmptyTensorInSegment:
       return "it has no data, and its {field} leads to byte {got} instead of one in the range {wanted} at a multiple "
-             "of 8 "
-             "of the data segment";
+             "of 8 of the data segment";
   }
   return "";
 }
