@@ -538,7 +538,8 @@ checkpointer.wait()
                     ")\n"
                     "checkpointer.save({'w': np.ones(2)}, 1)\n"
                     "written.wait()\n"
-                    "if os.fork() != 0:\n"
+                    # The child says so: it has let go of what it inherited by the time that fork returns there.
+                    "if os.fork() == 0:\n"
                     "    print('forked', flush=True)\n"
                     "sys.stdin.read()\n"
                     "os._exit(0)\n",
