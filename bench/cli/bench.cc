@@ -1,4 +1,5 @@
-// tzmark bench: all combinations of paths and parameters over one workload; its subcommands have files of their own.
+// tzmark bench, and tzmark bench soak: all combinations of paths and parameters over one workload. Other subcommands
+// have files of their own.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,14 +8,12 @@
 #include <optional>
 #include <utility>
 
-#include "cli/against.h"
 #include "cli/bench_commands.h"
 #include "cli/bench_output.h"
 #include "cli/bench_profile.h"
 #include "cli/bounds.h"
 #include "cli/matrix.h"
 #include "cli/steady.h"
-#include "cli/worker.h"
 #include "harness/cgroup.h"
 #include "harness/interruption.h"
 #include "tzmark/error.h"
@@ -91,7 +90,16 @@ void throw_problem_of(const std::vector<Measured>& all, const BenchOptions& opti
   }
 }
 
-void run_matrix(const BenchOptions& options, const MatrixRun& given, BenchOutput& output) {
+struct MatrixRun {
+  BenchOptions options = {};
+  ResultOptions result = {};
+  bool list_io = false;
+  unsigned rounds = 7;
+  std::uint64_t seed = 1, duration_s = 0;  // duration 0: rounds instead
+};
+
+void run_matrix(const MatrixRun& given, BenchOutput& output) {
+  const BenchOptions& options = given.options;
   const SharedContent content = matrix_content(options);
   Workplace place(options.directory);
   std::vector<Measured> measured = matrix_subjects(options, place, content);
@@ -127,80 +135,72 @@ void run_matrix(const BenchOptions& options, const MatrixRun& given, BenchOutput
   if (output.signal == 0) throw_problem_of(measured, options);
 }
 
-void run(BenchOptions options, const MatrixRun& given, const std::vector<std::string>& command, int& status) {
-  if (given.list_io) return list_io();
-  if (options.directory.empty()) throw Error(ErrorCode::kUsage, "--dir names the directory whose storage is measured");
-  if (!given.against.empty()) return run_against(options, given, command, status);
+void run(MatrixRun given, const CLI::App& app, const std::vector<std::string>& command) {
+  BenchOptions& options = given.options;
+  use_profile(app, options);
   constexpr std::uint64_t kScaleBytes = 256 << 20;
   // Each of the four processes of the peers holds the tensors that it writes, and one those that it has read.
   const DataCopies copies = options.peers ? DataCopies{.needed = 7, .comfortable = 10} : DataCopies();
   const DataSize size = data_size(options.scale_bytes, kScaleBytes, copies, cgroup_limits());
   options.scale_bytes = size.bytes;
-  if (given.is_worker) return serve_samples(options);
   if (!given.result.json_file.empty()) refuse_to_replace(given.result.json_file, {options.profile_file});
   if (options.verifications.empty()) options.verifications = {"none"};
   BenchOutput output(given.result, command, options.directory, size);
   if (!options.no_ceilings) output.note_small_ceilings(std::ranges::max(options.threads));
-  run_matrix(options, given, output);
+  run_matrix(given, output);
+}
+
+// Adds what the matrix has in common, whether it is measured in rounds or for a time.
+void add_matrix(CLI::App& app, MatrixRun& given) {
+  BenchOptions& options = given.options;
+  add_subjects(app, options, {.scale = "256MiB", .io = "all available, without variants", .verify = "none"});
+  add_other_subjects(app, options);
+  add_profile(app, options);
+  add_result(app, given.result);
+  add_format(app, given.result.format);
+}
+
+void add_soak(CLI::App& bench, const std::vector<std::string>& command) {
+  auto given = std::make_shared<MatrixRun>(MatrixRun{.duration_s = 60});
+  CLI::App& soak = *bench.add_subcommand("soak", "Run each subject for a time, and test whether its throughput lasts");
+  soak.add_option("--duration", given->duration_s, "Time of each subject, such as 60s or 10m")
+      ->transform(to_seconds())
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{86'400}))
+      ->default_str("60s");
+  add_directory(soak, given->options.directory)->required();
+  add_matrix(soak, *given);
+  soak.callback([given, &soak, &command] { run(*given, soak, command); });
 }
 
 }  // namespace
 
 void add_bench(CLI::App& app, const std::vector<std::string>& command, int& status) {
-  auto options = std::make_shared<BenchOptions>();
   auto given = std::make_shared<MatrixRun>();
   CLI::App& bench =
       *app.add_subcommand("bench", "Measure I/O paths, the codec on top of them, and other implementations");
   bench.require_subcommand(0, 1);
   bench.add_flag("--list-io", given->list_io, "List the I/O paths and why any are unavailable");
-  add_directory(bench, options->directory);
-  add_subjects(
-      bench, *options,
-      {.scale = "256MiB", .io = "all available, without variants", .verify = "none; with --against none,both"});
-  add_other_subjects(bench, *options);
-  CLI::Option* rounds = bench.add_option("--rounds", given->rounds, "Samples per subject; an interval needs 6 or more")
-                            ->check(CLI::PositiveNumber)
-                            ->capture_default_str();
-  add_seed(bench, given->seed);
-  add_budget(bench, given->budget_s);
-  CLI::Option* against =
-      bench
-          .add_option("--against", given->against,
-                      "Another tzmark, such as the last release: runs both builds in turn until it is decided whether "
-                      "this one is slower; exit 1 if it is")
-          ->check(CLI::ExistingFile);
-  bench
-      .add_option("--duration", given->duration_s,
-                  "Instead of rounds: run each subject for this time, such as 60s or 10m, and test whether its "
-                  "throughput lasts")
-      ->transform(to_seconds())
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{86'400}))
-      ->excludes(rounds)
-      ->excludes(bench.get_option("--budget"))
-      ->excludes(against);
-  bench
-      .add_option("--effect", given->effect,
-                  "With --against: the slow-down to find, as a fraction; smaller ones may go unnoticed")
-      ->check(within(0.006, 0.5))
+  add_directory(bench, given->options.directory);
+  bench.add_option("--rounds", given->rounds, "Samples per subject; an interval needs 6 or more")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  bench.add_flag("--force", given->force, "With --against: compare builds that measure in different ways");
-  bench.add_flag("--worker", given->is_worker, "Take samples for --against")->group("");
-  add_profile(bench, *options);
-  add_result(bench, given->result);
-  add_format(bench, given->result.format);
+  add_seed(bench, given->seed);
+  add_matrix(bench, *given);
   const std::vector<CLI::Option*> of_matrix = bench.get_options();
   add_check(bench, command, status);
+  add_against(bench, command, status);
+  add_soak(bench, command);
+  add_worker(bench);
   for (CLI::App* const subcommand : bench.get_subcommands(nullptr)) {
     for (CLI::Option* const option : of_matrix) subcommand->excludes(option);
   }
-  bench.callback([options, given, rounds, &bench, &command, &status] {
+  bench.callback([given, &bench, &command] {
     if (!bench.get_subcommands().empty()) return;
-    given->limits_laps = rounds->count() > 0;
-    if (!options->profile_file.empty()) {
-      const auto is_given = [&](std::string_view name) { return bench.count(std::string(name)) != 0; };
-      set_from_profile(load_profile(options->profile_file), is_given, *options);
+    if (given->list_io) return list_io();
+    if (given->options.directory.empty()) {
+      throw Error(ErrorCode::kUsage, "--dir names the directory whose storage is measured");
     }
-    run(*options, *given, command, status);
+    run(*given, bench, command);
   });
 }
 

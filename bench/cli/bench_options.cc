@@ -9,6 +9,18 @@
 #include "workloads/workload.h"
 
 namespace tzmark::bench {
+namespace {
+
+template <typename T>
+CLI::Option* add_list(CLI::App& app, const char* name, std::vector<T>& values, const std::string& text) {
+  return app.add_option(name, values, text)->delimiter(',')->allow_extra_args(false);
+}
+
+void add_choice(CLI::App& app, const char* name, std::string& value, const char* text, std::vector<std::string> names) {
+  app.add_option(name, value, text)->check(CLI::IsMember(std::move(names)))->capture_default_str();
+}
+
+}  // namespace
 
 CLI::Option* add_directory(CLI::App& app, std::string& directory) {
   return app.add_option("--dir", directory,
@@ -27,9 +39,7 @@ void add_scale(CLI::App& app, std::uint64_t& scale_bytes, const std::string& byt
 }
 
 void add_io(CLI::App& app, std::vector<std::string>& io, const std::string& paths) {
-  app.add_option("--io", io, fmt::format("I/O paths, comma-separated (default: {})", paths))
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  add_list(app, "--io", io, fmt::format("I/O paths, comma-separated (default: {})", paths));
 }
 
 void add_gpu_set(CLI::App& app, std::uint64_t& bytes) {
@@ -54,11 +64,10 @@ void add_budget(CLI::App& app, std::uint64_t& budget_s) {
 }
 
 void add_format(CLI::App& app, std::string& format) {
-  app.add_option("--format", format,
-                 "Standard output: text (tables), or google (JSON of Google Benchmark, one entry per round with mean, "
-                 "median and stddev)")
-      ->check(CLI::IsMember({"text", "google"}))
-      ->capture_default_str();
+  add_choice(app, "--format", format,
+             "Standard output: text (tables), or google (JSON of Google Benchmark, one entry per round with mean, "
+             "median and stddev)",
+             {"text", "google"});
 }
 
 void add_result(CLI::App& app, ResultOptions& options) {
@@ -76,46 +85,32 @@ void add_subjects(CLI::App& app, BenchOptions& options, const SubjectDefaults& d
   add_workload(app, options.workload, "Model whose tensors are moved");
   add_scale(app, options.scale_bytes, defaults.scale);
   add_io(app, options.io, defaults.io);
-  app.add_option("--op", options.operations, "Operations: read, write")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  add_list(app, "--op", options.operations, "Operations: read, write")
       ->check(CLI::IsMember({"read", "write"}))
       ->capture_default_str();
   app.add_option("--layout", options.layout, "Layout of the files")->capture_default_str();
-  app.add_option("--block", options.block_bytes,
-                 "Bytes per transfer, comma-separated (default: what suits the I/O path)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  add_list(app, "--block", options.block_bytes,
+           "Bytes per transfer, comma-separated (default: what suits the I/O path)")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::uint64_t{4096}, std::uint64_t{1} << 30));
-  app.add_option("--depth", options.queue_depths,
-                 "Queue depth: transfers in flight over all threads; 0 = the default of the path")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  add_list(app, "--depth", options.queue_depths,
+           "Queue depth: transfers in flight over all threads; 0 = the default of the path")
       ->check(CLI::Range(0U, 4096U));
-  app.add_option("--threads", options.threads, "Compute threads; 0 = one per core")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::Range(0U, 1024U));
-  app.add_option("--verify", options.verifications,
-                 fmt::format("Hashes to store and to verify: none, crc32, both (default {})", defaults.verify))
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  add_list(app, "--threads", options.threads, "Compute threads; 0 = one per core")->check(CLI::Range(0U, 1024U));
+  add_list(app, "--verify", options.verifications,
+           fmt::format("Hashes to store and to verify: none, crc32, both (default {})", defaults.verify))
       ->check(CLI::IsMember({"none", "crc32", "both"}));
   app.add_flag("--encrypt", options.encrypt, "Encrypt the files; excludes --verify crc32");
-  app.add_option("--cache", options.cache,
-                 "State of the page cache before a read: auto (cold for direct paths, else warm), warm, cold")
-      ->check(CLI::IsMember({"auto", "warm", "cold"}))
-      ->capture_default_str();
-  app.add_option("--memory", options.memory,
-                 "Destination of reads: auto (both kinds of new memory), thp (new memory, huge pages), small-pages, "
-                 "sink, or device (GPU memory, also the source of writes)")
-      ->check(CLI::IsMember({"auto", "thp", "small-pages", "sink", "device"}))
-      ->capture_default_str();
-  app.add_option("--compute", options.compute,
-                 "Where reads into GPU memory are verified and decrypted: host, device, or auto")
-      ->check(CLI::IsMember({"auto", "host", "device"}))
-      ->capture_default_str();
+  add_choice(app, "--cache", options.cache,
+             "State of the page cache before a read: auto (cold for direct paths, else warm), warm, cold",
+             {"auto", "warm", "cold"});
+  add_choice(app, "--memory", options.memory,
+             "Destination of reads: auto (both kinds of new memory), thp (new memory, huge pages), small-pages, "
+             "sink, or device (GPU memory, also the source of writes)",
+             {"auto", "thp", "small-pages", "sink", "device"});
+  add_choice(app, "--compute", options.compute,
+             "Where reads into GPU memory are verified and decrypted: host, device, or auto",
+             {"auto", "host", "device"});
   app.add_flag("--no-raw", options.no_raw, "Leave out the raw transfers, which are the ceiling of each path");
 }
 

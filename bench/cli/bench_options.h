@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "harness/gpu_ceilings.h"
-#include "harness/sequential.h"
 
 namespace tzmark::bench {
 
@@ -27,16 +26,6 @@ struct BenchOptions {
 struct ResultOptions {
   std::string json_file, format = "text";
   bool progress = false;
-};
-
-struct MatrixRun {
-  ResultOptions result;
-  bool list_io = false, limits_laps = false;
-  unsigned rounds = 7;
-  std::uint64_t seed = 1, budget_s = 600, duration_s = 0;  // duration 0: rounds instead
-  std::string against;                                     // another tzmark
-  bool is_worker = false, force = false;
-  double effect = kChangeEffect;
 };
 
 // Each adds one option. bytes, paths, what: what the help says of this subcommand.

@@ -28,9 +28,9 @@ using nlohmann::json;
 constexpr std::array<std::string_view, 5> kVolatileFacts = {"load_average", "free_bytes", "available_bytes",
                                                             "directory", "pressure"};
 // Options that do not change what is measured. Rounds, budget and seed change how well and in which order.
-constexpr std::array<std::string_view, 11> kNeutralOptions = {"--json",      "--dir",      "--format", "--progress",
-                                                              "--seed",      "--rounds",   "--budget", "--against",
-                                                              "--calibrate", "--markdown", "--live"};
+constexpr std::array<std::string_view, 10> kNeutralOptions = {"--json",     "--dir",    "--format", "--progress",
+                                                              "--seed",     "--rounds", "--budget", "--calibrate",
+                                                              "--markdown", "--live"};
 // Members of a result that say what it measures. The rest is what was measured.
 constexpr std::array<std::string_view, 17> kParameters = {
     "subject",      "peer",      "op",     "io",    "layout", "workload", "block_bytes", "queue_depth", "threads",
