@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 namespace tzmark {
 namespace {
@@ -151,6 +150,7 @@ bool Schedule::waits_for_streams(const PipelineState& state, const Asker& asker,
   });
 }
 
+// One pass over the slots, because the lock is held: taken is kept sorted, without what its streams can do without.
 std::size_t Schedule::take_chains(const PipelineState& state, std::size_t streams_wanted, std::size_t first,
                                   std::span<std::size_t> taken) const {
   const std::size_t wanted = streams_wanted_now(state, streams_wanted);
@@ -158,17 +158,18 @@ std::size_t Schedule::take_chains(const PipelineState& state, std::size_t stream
   taken[0] = first;
   std::size_t streams = slots[first].streams;
   std::size_t count = 1;
-  while (!slots[first].is_critical && streams < wanted && count < taken.size()) {
-    std::optional<std::size_t> lowest;
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      const Slot& s = slots[i];
-      if (s.is_critical || !(slots[taken[count - 1]].position < s.position)) continue;
-      if (lowest && !(s.position < slots[*lowest].position)) continue;
-      if (may_chain(state, s)) lowest = i;
-    }
-    if (!lowest) break;
-    taken[count++] = *lowest;
-    streams += slots[*lowest].streams;
+  if (slots[first].is_critical) return count;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const Slot& s = slots[i];
+    const bool is_full = streams >= wanted || count == taken.size();
+    if (is_full && !(s.position < slots[taken[count - 1]].position)) continue;
+    if (s.is_critical || !(slots[first].position < s.position) || !may_chain(state, s)) continue;
+    if (count == taken.size()) streams -= slots[taken[--count]].streams;
+    std::size_t at = count++;
+    for (; s.position < slots[taken[at - 1]].position; --at) taken[at] = taken[at - 1];
+    taken[at] = i;
+    streams += s.streams;
+    while (streams - slots[taken[count - 1]].streams >= wanted) streams -= slots[taken[--count]].streams;
   }
   return count;
 }
