@@ -59,13 +59,13 @@ std::vector<std::string> worker_options(const BenchOptions& options) {
 }
 
 // A few lines that cover what releases change: a buffered and a direct path, with and without hashes.
-BenchOptions with_defaults(BenchOptions options, std::string& note) {
+BenchOptions with_defaults(BenchOptions options, const MatrixRun& run, std::string& note) {
   constexpr std::uint64_t kScaleBytes = 64 << 20;
-  if (options.fio || options.peers || options.check) {
-    throw Error(ErrorCode::kUsage, "--against compares builds of tzmark alone, without --fio, --peers and --check");
+  if (options.fio || options.peers) {
+    throw Error(ErrorCode::kUsage, "--against compares builds of tzmark alone, without --fio and --peers");
   }
-  if (options.format != "text" || !options.items.empty() || options.limits_laps) {
-    throw Error(ErrorCode::kUsage, "--against excludes --format, --items and --rounds");
+  if (run.result.format != "text" || run.limits_laps) {
+    throw Error(ErrorCode::kUsage, "--against excludes --format and --rounds");
   }
   // A process of each build holds its data.
   DataSize size = data_size(options.scale_bytes, kScaleBytes, {.needed = 4, .comfortable = 8}, cgroup_limits());
@@ -227,13 +227,14 @@ json to_json(const TurnLine& line, const std::string& old_id, const std::string&
 
 }  // namespace
 
-void run_against(const BenchOptions& given, const std::vector<std::string>& command, int& status) {
+void run_against(const BenchOptions& given, const MatrixRun& run, const std::vector<std::string>& command,
+                 int& status) {
   std::string note;  // on the size of the data
-  BenchOptions options = with_defaults(given, note);
+  BenchOptions options = with_defaults(given, run, note);
   std::optional<ResultFile> file;
-  if (!options.json_file.empty()) {
-    refuse_to_replace(options.json_file, {options.profile_file, options.against});
-    file.emplace(options.json_file);
+  if (!run.result.json_file.empty()) {
+    refuse_to_replace(run.result.json_file, {options.profile_file, run.against});
+    file.emplace(run.result.json_file);
   }
   // All files are below a directory of this process, so that nothing stays of a worker that was killed.
   Workplace place(options.directory);
@@ -245,21 +246,21 @@ void run_against(const BenchOptions& given, const std::vector<std::string>& comm
                    {"machine", machine_facts(options.directory)}};
   options.directory = place.directory();
   // posix_spawnp would search a name without a slash in PATH.
-  Build old_build(std::filesystem::absolute(options.against), options);
+  Build old_build(std::filesystem::absolute(run.against), options);
   Build new_build(std::filesystem::read_symlink("/proc/self/exe"), options);
-  require_comparable(old_build, new_build, options.force);
+  require_comparable(old_build, new_build, run.force);
 
   const std::size_t count = new_build.facts().lines.size();
   std::vector<TurnLine> lines(count, TurnLine(kAlpha / static_cast<double>(count)));
   ContestConditions conditions;
   int signal = 0;
   {
-    const RoundProgress progress(options.progress);
+    const RoundProgress progress(run.result.progress);
     const Interruption interruption;
     conditions = run_in_turn([&] { return old_build.start(); }, [&] { return new_build.start(); }, lines,
-                             {.budget = std::chrono::seconds(options.budget_s),
-                              .effect = options.effect,
-                              .seed = options.seed,
+                             {.budget = std::chrono::seconds(run.budget_s),
+                              .effect = run.effect,
+                              .seed = run.seed,
                               .progress = progress.callback(),
                               .name_of = [&](std::size_t i) { return new_build.id(i); },
                               .before_pair = [&] { place.clear(); },
@@ -273,9 +274,9 @@ void run_against(const BenchOptions& given, const std::vector<std::string>& comm
   document["new"] = to_json(new_build);
   document["alpha"] = kAlpha;
   document["floor"] = kChangeFloor;
-  document["effect"] = options.effect;
-  document["seed"] = options.seed;
-  document["budget_s"] = options.budget_s;
+  document["effect"] = run.effect;
+  document["seed"] = run.seed;
+  document["budget_s"] = run.budget_s;
   document["conditions"] = to_json(conditions);
   document["is_complete"] = signal == 0;
   document["warnings"] = json::array();

@@ -12,6 +12,7 @@
 
 namespace tzmark::bench {
 
-void run_against(const BenchOptions& options, const std::vector<std::string>& command, int& status);
+void run_against(const BenchOptions& options, const MatrixRun& run, const std::vector<std::string>& command,
+                 int& status);
 
 }  // namespace tzmark::bench

@@ -82,14 +82,8 @@ class BenchTest(unittest.TestCase):
 
     def document(self, *arguments: str, status: int = 0) -> dict[str, Any]:
         result = self.directory / "result.json"
-        self.bench(
-            "--dir",
-            str(self.directory),
-            "--json",
-            str(result),
-            *arguments,
-            status=status,
-        )
+        where = ("--dir", str(self.directory), "--json", str(result))
+        self.bench(*arguments, *where, status=status)
         document = json.loads(result.read_text())
         jsonschema.validate(document, SCHEMA)
         # The temporary directory is removed.
@@ -415,14 +409,16 @@ class BenchTest(unittest.TestCase):
         self.assertIsNone(document["results"][0]["rate"]["low"], "one round has none")
 
     def test_checks_that_every_path_gives_the_same_bytes(self) -> None:
-        document = self.document("--check", "--items", "6", "--rounds", "1")
+        document = self.document("check", "bytes", "--rounds", "1")
         verdicts = {check["name"]: check["verdict"] for check in document["checks"]}
         self.assertEqual(verdicts["pwrite writes and reads the same bytes"], "pass")
         self.assertNotIn("fail", verdicts.values())
 
     def test_checks_are_of_the_paths_that_were_named(self) -> None:
-        limits = ("--check", "--scale", "4MiB", "--rounds", "1")
-        document = self.document(*limits, "--items", "1,2,6", "--io", "pwrite,buffered")
+        limits = ("--scale", "4MiB", "--rounds", "1")
+        document = self.document(
+            *("check", "raw", "hash", "bytes", "--io", "pwrite,buffered"), *limits
+        )
         of_paths = [
             check["name"].split()[:2]
             for check in document["checks"]
@@ -436,12 +432,10 @@ class BenchTest(unittest.TestCase):
         )
         self.assertEqual(len(of_paths), 2 * 2 + 2 * 8 + 2)
         scratch = ("--dir", str(self.directory))
-        self.bench(*limits, *scratch, "--items", "6", "--io", "nope", status=2)
+        self.bench("check", "bytes", *limits, *scratch, "--io", "nope", status=2)
 
     def test_checks_leave_out_what_needs_a_name(self) -> None:
-        document = self.document(
-            *("--check", "--items", "1", "--scale", "4MiB", "--rounds", "1")
-        )
+        document = self.document(*("check", "raw", "--scale", "4MiB", "--rounds", "1"))
         names = {check["name"].split()[1] for check in document["checks"]}
         self.assertIn("uring-direct", names)
         self.assertTrue(names.isdisjoint({"uring-sqpoll", "pwrite-dontcache"}))
@@ -474,7 +468,7 @@ class BenchTest(unittest.TestCase):
 
     def test_ids_are_unique_where_groups_measure_the_same(self) -> None:
         document = self.document(
-            *("--check", "--items", "1,2", "--scale", "4MiB", "--rounds", "1")
+            *("check", "raw", "hash", "--scale", "4MiB", "--rounds", "1")
         )
         ids = [result["id"] for result in document["results"]]
         self.assertEqual(len(set(ids)), len(ids))
@@ -607,7 +601,7 @@ class BenchTest(unittest.TestCase):
         result = self.directory / "result.json"
         place = self.directory / "place"
         with subprocess.Popen(
-            [TZMARK, "bench", "--dir", place, "--progress", "--json", result, *words],
+            [TZMARK, "bench", *words, "--dir", place, "--progress", "--json", result],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -655,7 +649,7 @@ class BenchTest(unittest.TestCase):
         measured = [one for one in document["results"] if one["samples"]]
         self.assertEqual(len(measured), 1)
         self.assertGreater(measured[0]["steady"]["operations"], 0)
-        words = ("--check", "--items", "1,6", "--scale", "8MiB", "--io", "pwrite")
+        words = ("check", "raw", "bytes", "--scale", "8MiB", "--io", "pwrite")
         output, document = self.interrupt("lap 3", *words)
         verdicts = {one["item"]: one["verdict"] for one in document["checks"]}
         self.assertEqual(verdicts["6"], "pass")
@@ -735,13 +729,20 @@ class BenchTest(unittest.TestCase):
             self.assertRegex(refused, rf"\A.*--duration: .*{complaint}.*\n\Z")
         for words in (
             ("--rounds", "2"),
-            ("--check",),
             ("--budget", "2s"),
             ("--against", str(TZMARK)),
         ):
             refused = self.bench("--duration", "2s", *words, status=2).stderr
             self.assertRegex(refused, rf"\A.*{words[0]} .*--duration.*\n\Z")
         where = ("--dir", str(self.directory))
+        for words, complaint in (
+            (("chek",), "did you mean 'check'"),
+            (("check", "6", *where), "6 not in"),
+            (("check", "--op", "read", *where), "unknown option '--op'"),
+            (("check",), "--dir"),
+            ((*where, "check"), "check excludes --dir"),
+        ):
+            self.assertIn(complaint, self.bench(*words, status=2).stderr)
         self.assertIn("gpt2", self.bench(*where, "--workload", "gpt5", status=2).stderr)
         self.assertIn("v9", self.bench(*where, "--layout", "v9", status=2).stderr)
         self.assertIn(

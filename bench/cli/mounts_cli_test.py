@@ -142,7 +142,7 @@ class Fuse(MountTest):
     def test_checks_go_on(self) -> None:
         self.fuse()
         self.run_tzmark(
-            *("bench", "--dir", self.place, "--check", "--items", "1"),
+            *("bench", "check", "raw", "--dir", self.place),
             *("--io", "pwrite", "--scale", "2MiB", "--rounds", "1"),
         )
         checks = {one["name"]: one for one in self.document("bench")["checks"]}
