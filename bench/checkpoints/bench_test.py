@@ -14,7 +14,7 @@ from pathlib import Path
 import jsonschema
 
 SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
-PROGRAM = Path(os.environ["TZMARK_BUILD_DIR"]) / "bin/tzmark-checkpoint-bench"
+PROGRAM = Path(os.environ["TZMARK_BUILD_DIR"]) / "bin/tzmark"
 SCHEMA = json.loads(
     (SOURCE / "reports/schema/checkpoint-bench.schema.json").read_text()
 )
@@ -28,7 +28,10 @@ class CheckpointBenchTest(unittest.TestCase):
 
     def bench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [PROGRAM, *arguments], capture_output=True, text=True, timeout=300
+            [PROGRAM, "bench", "checkpoint", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
 
     def test_measures_each_part_in_each_round(self) -> None:

@@ -190,6 +190,8 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
   add_check(bench, command, status);
   add_against(bench, command, status);
   add_soak(bench, command);
+  add_open(bench);
+  add_checkpoint(bench, command, status);
   add_worker(bench);
   for (CLI::App* const subcommand : bench.get_subcommands(nullptr)) {
     for (CLI::Option* const option : of_matrix) subcommand->excludes(option);

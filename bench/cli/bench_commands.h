@@ -18,6 +18,8 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
 void add_compare(CLI::App& app, int& status);
 void add_check(CLI::App& bench, const std::vector<std::string>& command, int& status);
 void add_against(CLI::App& bench, const std::vector<std::string>& command, int& status);
+void add_checkpoint(CLI::App& bench, const std::vector<std::string>& command, int& status);
+void add_open(CLI::App& bench);
 void add_worker(CLI::App& bench);
 void add_tune(CLI::App& app, const std::vector<std::string>& command);
 

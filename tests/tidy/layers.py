@@ -97,7 +97,7 @@ BENCH_FOLDERS = frozenset(
 
 # The benchmark measures the library that users get: of the reference it includes public headers (tzmark/), and its
 # commands include program/ as well. Its tests also use test doubles.
-BENCH_PROGRAMS = ("bench/cli", "bench/checkpoints/main.cc")
+BENCH_PROGRAMS = ("bench/cli",)
 PRIVATE_HEADERS = frozenset(LAYERS) - {"cli", "program"}
 
 # The include root of private headers, which no target of the benchmark gets; tests get it with the test doubles.

@@ -169,7 +169,7 @@ class TheChecks(unittest.TestCase):
             ("bench/micro/a.cc", "bytes/cursor.h", True),
             ("bench/micro/a.cc", "tzmark/digest.h", False),
             ("bench/cli/a.cc", "program/arguments.h", False),
-            ("bench/checkpoints/main.cc", "program/arguments.h", False),
+            ("bench/checkpoints/a.cc", "program/arguments.h", True),
             ("bench/subjects/a.cc", "program/arguments.h", True),
             ("bench/subjects/a.cc", "tzmark/reader.h", False),
         ):
