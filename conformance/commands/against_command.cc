@@ -65,7 +65,7 @@ std::string id_of(std::size_t group) { return fmt::format("against-{}", group + 
 std::string repeat_of_finding(const AgainstArguments& arguments, const Adapter& first, const fs::path& corpus,
                               const std::string& id) {
   std::vector<std::string> words = {
-      "tzmark",        "conform", "--adapter", join_command(first.argv()), "--against", arguments.other, "--corpus",
+      "tzmark",        "against", "--adapter", join_command(first.argv()), "--with", arguments.other, "--corpus",
       corpus.string(), "--only",  id};
   const RunOptions& run = arguments.run;
   if (run.input_modes) {
@@ -166,13 +166,13 @@ Json json_of(const Comparison& comparison, const AgainstArguments& arguments, co
 
 void add_against_options(CLI::App& app, AgainstArguments& arguments) {
   add_run_options(app, arguments.run, "seed of the mutations (default: 20)");
-  app.add_option("--with,--against", arguments.other, "command of the implementation to compare with")
+  app.add_option("--with", arguments.other, "command of the implementation to compare with")
       ->type_name("CMD")
       ->required();
-  app.add_option("--count,--mutate", arguments.count, "compare on N mutated files, and not on the cases")
+  app.add_option("--count", arguments.count, "compare on N mutated files, and not on the cases")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--compare-rules,--against-rules", arguments.compare_rules,
+  app.add_flag("--compare-rules", arguments.compare_rules,
                "count a difference where rejections cite different rules, too");
   app.add_option("--findings", arguments.findings, "write one minimized case per difference into this new folder")
       ->type_name("DIR");

@@ -47,15 +47,20 @@ class Against(unittest.TestCase):
         self.folder = Path(folder.name)
         self.findings = self.folder / "findings"
 
-    def conform(self, *options: str | Path) -> subprocess.CompletedProcess[str]:
+    def conform(
+        self, *options: str | Path, command: str = "conform"
+    ) -> subprocess.CompletedProcess[str]:
         json_file = self.folder / "result.json"
         return subprocess.run(
-            [CONFORM, "--adapter", ADAPTER, "--json", json_file, *options],
+            [CONFORM, command, "--adapter", ADAPTER, "--json", json_file, *options],
             capture_output=True,
             text=True,
             check=False,
             timeout=200,
         )
+
+    def against(self, *options: str | Path) -> subprocess.CompletedProcess[str]:
+        return self.conform(*options, command="against")
 
     def result(self) -> dict[str, Any]:
         result = json.loads((self.folder / "result.json").read_text())
@@ -74,7 +79,8 @@ class Against(unittest.TestCase):
             "sys.exit(done.returncode)\n"
         )
         result = subprocess.run(
-            [CONFORM, "--one-shot", "--only", "hash-only-*", "--against", ADAPTER]
+            [CONFORM, "against", "--one-shot", "--only", "hash-only-*"]
+            + ["--with", ADAPTER]
             + ["--adapter", shlex.join([sys.executable, str(changing)])],
             capture_output=True,
             text=True,
@@ -86,7 +92,7 @@ class Against(unittest.TestCase):
         rules = ("TZR-HSH-005", "TZR-IDX-006")
         other = shlex.join([str(MODEL), *(f"--without={rule}" for rule in rules)])
         only = ("--only", "hash-*", "--only", "index-*", "--only", "malformed-base-*")
-        run = self.conform("--against", other, "--findings", self.findings, *only)
+        run = self.against("--with", other, "--findings", self.findings, *only)
         self.assertEqual(run.returncode, 1, run.stderr)
         groups = self.result()["groups"]
         self.assertEqual({group["rule"] for group in groups}, set(rules))
@@ -101,10 +107,10 @@ class Against(unittest.TestCase):
         for group in groups:
             file = self.findings / f"{group['id']}.finding.json"
             words = shlex.split(json.loads(file.read_text())["repeat"])
-            self.assertEqual(words[:2], ["tzmark", "conform"])
+            self.assertEqual(words[:2], ["tzmark", "against"])
             again = self.folder / "again.json"
             repeated = subprocess.run(
-                [CONFORM, *words[2:], "--json", again], capture_output=True, check=False
+                [CONFORM, *words[1:], "--json", again], capture_output=True, check=False
             )
             self.assertEqual(repeated.returncode, 1, repeated.stderr)
             same = json.loads(again.read_text())["groups"]
@@ -119,8 +125,8 @@ class Against(unittest.TestCase):
     def test_documents_crashes_and_rules(self) -> None:
         other = shlex.join([sys.executable, "-c", ODD.format(model=str(MODEL))])
         only = ("--only", "malformed-base-v[12]*", "--only", "header-version-0")
-        arguments = ("--one-shot", "--against", other, "--minimize-time", "5", *only)
-        self.assertEqual(self.conform(*arguments).returncode, 1)
+        arguments = ("--one-shot", "--with", other, "--minimize-time", "5", *only)
+        self.assertEqual(self.against(*arguments).returncode, 1)
         pairs = [group["pairs"] for group in self.result()["groups"]]
         self.assertIn(
             [
@@ -138,14 +144,14 @@ class Against(unittest.TestCase):
         self.assertIn(["crash", "crash"], crashes)
         self.assertEqual(len(pairs), 2)
         # What a refusal cites counts only if asked for.
-        self.assertEqual(self.conform(*arguments, "--against-rules").returncode, 1)
+        self.assertEqual(self.against(*arguments, "--compare-rules").returncode, 1)
         signs = {pair["sign"] for g in self.result()["groups"] for pair in g["pairs"]}
         self.assertIn("TZR-HDR-003, no rule", signs)
 
     def test_mutated_files_in_place_of_the_cases(self) -> None:
         other = shlex.join([str(MODEL), "--without=TZR-HSH-005"])
-        mutants = ("--mutate", "150", "--seed", "3")
-        run = self.conform("--against", other, *mutants, "--minimize-time", "10")
+        mutants = ("--count", "150", "--seed", "3")
+        run = self.against("--with", other, *mutants, "--minimize-time", "10")
         self.assertEqual(run.returncode, 1, run.stderr)
         result = self.result()
         self.assertEqual(result["compared"], 150)
@@ -153,13 +159,13 @@ class Against(unittest.TestCase):
         for group in result["groups"]:
             for case in group["cases"]:
                 self.assertTrue(case.startswith("mutant-3-"), case)
-        same = self.conform("--against", ADAPTER, *mutants)
+        same = self.against("--with", ADAPTER, *mutants)
         self.assertEqual(same.returncode, 0, same.stdout)
-        refused = self.conform("--against", other, "--mutant", "3")
+        refused = self.against("--with", other, "--mutation", "3")
         self.assertEqual(refused.returncode, 2, refused.stderr)
 
     def test_no_difference(self) -> None:
-        run = self.conform("--against", ADAPTER, "--only", "header-*")
+        run = self.against("--with", ADAPTER, "--only", "header-*")
         self.assertEqual(run.returncode, 0, run.stderr)
         result = self.result()
         self.assertEqual((result["differing"], result["groups"]), (0, []))
@@ -196,10 +202,10 @@ sys.exit(done.returncode)
                 }
             )
         )
-        few = ("--against", other, *only, "--profile", pipes, "--minimize-time", "1")
-        run = self.conform(*few)
+        few = ("--with", other, *only, "--profile", pipes, "--minimize-time", "1")
+        run = self.against(*few)
         self.assertEqual(run.returncode, 0, run.stdout)
-        run = self.conform(*few, "--shape", "file,pipe", "--findings", self.findings)
+        run = self.against(*few, "--shape", "file,pipe", "--findings", self.findings)
         self.assertEqual(run.returncode, 1, run.stdout)
         result = self.result()
         self.assertEqual(
@@ -210,18 +216,18 @@ sys.exit(done.returncode)
         finding = json.loads((self.findings / "against-1.finding.json").read_text())
         self.assertIn("--shape file,pipe --seed 20", finding["repeat"])
         # Where one of the two does not have the mode, nothing is compared, which is no agreement.
-        run = self.conform("--against", other, *only, "--shape", "pipe")
+        run = self.against("--with", other, *only, "--shape", "pipe")
         self.assertEqual(
             (run.returncode, "no file was compared" in run.stderr), (1, True)
         )
 
     def test_usage(self) -> None:
-        self.assertEqual(self.conform("--against-rules").returncode, 2)
-        self.assertEqual(self.conform("--against", "/nonexistent").returncode, 3)
+        self.assertEqual(self.against("--compare-rules").returncode, 2)
+        self.assertEqual(self.against("--with", "/nonexistent").returncode, 3)
         self.findings.mkdir()
         (self.findings / "file").touch()
-        run = self.conform(
-            *("--against", ADAPTER, "--only", "header-version-0"),
+        run = self.against(
+            *("--with", ADAPTER, "--only", "header-version-0"),
             *("--findings", self.findings),
         )
         self.assertEqual(run.returncode, 3)

@@ -88,8 +88,8 @@ InputModeOptions RunOptions::input(const fs::path& prefix) const {
           .tools = prefix / "libexec/tzmark"};
 }
 
-std::vector<std::string> RunOptions::asking_words() const {
-  std::vector<std::string> words = {"tzmark", "conform"};
+std::vector<std::string> RunOptions::asking_words(const std::string& command) const {
+  std::vector<std::string> words = {"tzmark", command};
   if (!adapter.command.empty()) words.insert(words.end(), {"--adapter", adapter.command});
   if (!adapter.profile_file.empty()) words.insert(words.end(), {"--profile", adapter.profile_file});
   if (adapter.one_shot) words.emplace_back("--one-shot");
@@ -99,8 +99,8 @@ std::vector<std::string> RunOptions::asking_words() const {
   return words;
 }
 
-std::vector<std::string> RunOptions::repeating_words() const {
-  std::vector<std::string> words = asking_words();
+std::vector<std::string> RunOptions::repeating_words(const std::string& command) const {
+  std::vector<std::string> words = asking_words(command);
   if (!corpus.empty()) words.insert(words.end(), {"--corpus", corpus});
   for (const std::string& pattern : selection.ids) words.insert(words.end(), {"--only", pattern});
   for (const std::string& layout : selection.layouts) words.insert(words.end(), {"--layout", layout});

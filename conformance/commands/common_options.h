@@ -78,8 +78,8 @@ struct RunOptions {
   InputModeOptions input(const std::filesystem::path& prefix) const;
 
   // The words that begin a command line which asks the same adapter, and then about the same cases.
-  std::vector<std::string> asking_words() const;
-  std::vector<std::string> repeating_words() const;
+  std::vector<std::string> asking_words(const std::string& command) const;
+  std::vector<std::string> repeating_words(const std::string& command) const;
 };
 
 void add_run_options(CLI::App& app, RunOptions& options, const char* seed_text);

@@ -9,7 +9,6 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <exception>
@@ -116,8 +115,6 @@ struct CommandLine {
 const CommandLine<ConformArguments> kConform = {
     "tzmark-conform", "Runs the tzmark conformance suite on an implementation of the tensorizer file format.",
     "Other commands: tzmark-conform corpus | mutate | against | minimize, each with its own --help.\n"
-    "Options that select mutate: --mutate N, --mutant I, --stop-at-first, --findings DIR.\n"
-    "Options that select against: --against CMD, --against-rules, --minimize-time SECONDS.\n"
     "Exit status: 0 all passed, 1 a case failed, none ran or too many were skipped, 2 invalid usage,\n"
     "3 the environment failed, 4 the HTML page cannot be made here, or an input mode is not supported here.",
     &add_conform_options, &run_conform};
@@ -148,18 +145,6 @@ const CommandLine<AnnotateArguments> kAnnotate = {
 
 using Program = std::function<int(int argc, const char* const* argv)>;
 
-// Options of mutate and against that began as options of conform and still select these commands there.
-std::string_view command_of_options(int argc, const char* const* argv) {
-  const auto given = [&](std::initializer_list<std::string_view> options) {
-    return std::any_of(argv + 1, argv + argc, [&](std::string_view word) {
-      return std::ranges::find(options, word.substr(0, word.find('='))) != options.end();
-    });
-  };
-  if (argc > 1 && given({"--against", "--against-rules", "--minimize-time"})) return "against";
-  if (argc > 1 && given({"--mutate", "--mutant", "--stop-at-first", "--findings"})) return "mutate";
-  return "conform";
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -170,8 +155,7 @@ int main(int argc, char** argv) {
   const bool named = argc > 0 && commands.contains(argv[0]);
   const bool is_conform = named && std::string_view(argv[0]) == "conform";
   const int shift = (!named || is_conform) && argc > 1 && commands.contains(argv[1]) ? 1 : 0;
-  std::string_view name = named || shift > 0 ? argv[shift] : "conform";
-  if (name == "conform") name = command_of_options(argc - shift, argv + shift);
+  const std::string_view name = named || shift > 0 ? argv[shift] : "conform";
   return commands.at(name)(argc - shift, argv + shift);
 }
 

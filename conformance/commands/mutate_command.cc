@@ -63,8 +63,8 @@ void minimize(const Adapter& adapter, Command command, Finding& finding) {
 // The command line that repeats a finding.
 std::string repeat_of_finding(const RunOptions& run, const fs::path& folder, const std::string& id) {
   const bool seeded = run.input_modes.has_value();
-  return fmt::format("{} --corpus {} --only {}{}", join_command(run.asking_words()), join_command({folder.string()}),
-                     id, seeded ? fmt::format(" --seed {}", run.seed) : "");
+  return fmt::format("{} --corpus {} --only {}{}", join_command(run.asking_words("conform")),
+                     join_command({folder.string()}), id, seeded ? fmt::format(" --seed {}", run.seed) : "");
 }
 
 int run_one(const MutateArguments& arguments, const Adapter& adapter, const mutation::SeedLists& seeds,
@@ -83,10 +83,10 @@ int run_one(const MutateArguments& arguments, const Adapter& adapter, const muta
 // Adds the commands that repeat the failures to the report, and minimized files to the findings, if there are any.
 void add_failures(const MutateArguments& arguments, const Adapter& adapter, std::optional<Findings>& findings,
                   MutationReport& report) {
-  const std::string repeat = join_command(arguments.run.repeating_words());
+  const std::string repeat = join_command(arguments.run.repeating_words("mutate"));
   for (const FailureGroup& group : report.score.failures) {
     const std::string& id = group.first.assessment.item.id;
-    report.repeats[id] = fmt::format("{} --seed {} --mutant {}", repeat, arguments.run.seed, group.first.number);
+    report.repeats[id] = fmt::format("{} --seed {} --mutation {}", repeat, arguments.run.seed, group.first.number);
     if (!findings) continue;
     Finding finding = finding_of(group.first, repeat_of_finding(arguments.run, findings->directory(), id));
     minimize(adapter, group.command, finding);
@@ -98,10 +98,10 @@ void add_failures(const MutateArguments& arguments, const Adapter& adapter, std:
 
 void add_mutate_options(CLI::App& app, MutateArguments& arguments) {
   add_run_options(app, arguments.run, "seed of the mutations (default: 20)");
-  CLI::Option* const count = app.add_option("--count,--mutate", arguments.count, "number of mutated files to ask about")
+  CLI::Option* const count = app.add_option("--count", arguments.count, "number of mutated files to ask about")
                                  ->type_name("N")
                                  ->check(CLI::PositiveNumber);
-  app.add_option("--mutation,--mutant", arguments.mutation, "ask about this mutation alone, and show it")
+  app.add_option("--mutation", arguments.mutation, "ask about this mutation alone, and show it")
       ->type_name("I")
       ->excludes(count);
   add_policy_options(app, arguments.run.policy);
@@ -112,7 +112,7 @@ void add_mutate_options(CLI::App& app, MutateArguments& arguments) {
 }
 
 int run_mutate(const MutateArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
-  if (arguments.count == 0 && !arguments.mutation) throw UsageError("--count (--mutate) or --mutation is required");
+  if (arguments.count == 0 && !arguments.mutation) throw UsageError("--count or --mutation is required");
   const Manifest manifest = load_corpus(arguments.run.corpus, prefix);
   const std::vector<Case> cases = select_cases(manifest, arguments.run.selection);
   const Policies policies = arguments.run.policy.policies(manifest);

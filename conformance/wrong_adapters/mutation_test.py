@@ -49,11 +49,18 @@ def outcome(wrong: WrongAdapter, count: int) -> tuple[str, bool]:
     command = [sys.executable, "-B", HERE / "adapter.py", wrong.name, REFERENCE]
     limits = ["--timeout", "2"] if "--timeout" in wrong.options else []
     with tempfile.NamedTemporaryFile(prefix="tzmark-mutation-") as result:
-        words = [CONFORM, "--adapter", shlex.join(map(str, command)), "--jobs", "1"]
+        words = [
+            CONFORM,
+            "mutate",
+            "--adapter",
+            shlex.join(map(str, command)),
+            "--jobs",
+            "1",
+        ]
         passes = wrong.is_right or wrong.name in OUT_OF_REACH
         count = min(CONTROL_FILES, count) if passes else count
         words += [
-            "--mutate",
+            "--count",
             str(count),
             "--seed",
             "1",
