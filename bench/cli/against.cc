@@ -251,7 +251,7 @@ void run_against(const BenchOptions& given, const std::vector<std::string>& comm
 
   const std::size_t count = new_build.facts().lines.size();
   std::vector<TurnLine> lines(count, TurnLine(kAlpha / static_cast<double>(count)));
-  ContestConditions conditions;
+  MachineConditions conditions;
   int signal = 0;
   {
     const RoundProgress progress(options.progress);

@@ -155,7 +155,7 @@ void run_matrix(const BenchOptions& options, Output& output) {
 
 void run_all_checks(const BenchOptions& options, Output& output, int& status) {
   std::vector<RatioCheck> all;
-  ContestConditions conditions;
+  MachineConditions conditions;
   {
     const RoundProgress progress(options.progress);
     output.rounds = options.rounds;
