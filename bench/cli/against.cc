@@ -257,7 +257,7 @@ void run(const AgainstOptions& given, const std::vector<std::string>& command, i
 
   const std::size_t count = new_build.facts().lines.size();
   std::vector<TurnLine> lines(count, TurnLine(kAlpha / static_cast<double>(count)));
-  ContestConditions conditions;
+  MachineConditions conditions;
   int signal = 0;
   {
     const RoundProgress progress(given.result.progress);

@@ -387,7 +387,7 @@ constexpr std::string_view kModuleWorkloads[] = {"gpt2", "llama-3.1-8b", "one-hu
 
 // Runs a group. An error ends that group and is recorded in its checks; the other groups still run.
 void run_group(Workplace& place, const CheckOptions& options, const Group& declared, std::chrono::nanoseconds budget,
-               LapFilter& filter, const GroupDone& done) {
+               DisturbanceFilter& filter, const GroupDone& done) {
   CheckGroup group(place, options, declared.name);
   if (const CgroupLimits limits = cgroup_limits();
       limits.memory_bytes && declared.memory_bytes > limits.memory_left_bytes.value_or(*limits.memory_bytes)) {
@@ -442,7 +442,7 @@ json to_json(const RatioCheck& check) {
 
 std::vector<std::string> check_names() { return {std::begin(kNames), std::end(kNames)}; }
 
-ContestConditions run_checks(Workplace& place, const CheckOptions& options, const GroupDone& done) {
+MachineConditions run_checks(Workplace& place, const CheckOptions& options, const GroupDone& done) {
   std::string why_no_peer;
   Peers peers;
   std::vector<Group> groups;
@@ -476,7 +476,7 @@ ContestConditions run_checks(Workplace& place, const CheckOptions& options, cons
                         [workload](CheckGroup& group) { python_module_safetensors(group, workload); }});
     }
   }
-  LapFilter filter(options.contests.is_disturbed);
+  DisturbanceFilter filter(options.contests.is_disturbed);
   const auto end = options.contests.now() + options.contests.budget;
   unsigned shares = 0;
   for (const Group& group : groups) shares += group.budget_share;

@@ -44,7 +44,7 @@ std::vector<std::string> check_names();
 // Returns what the machine was like.
 using GroupDone =
     std::function<void(const std::vector<Workload>&, const std::vector<Measured>&, const std::vector<RatioCheck>&)>;
-ContestConditions run_checks(Workplace& place, const CheckOptions& options, const GroupDone& done);
+MachineConditions run_checks(Workplace& place, const CheckOptions& options, const GroupDone& done);
 
 // Formats a table: item, name, ratio with its interval, laps, required ratio, verdict.
 std::string check_table(const std::vector<RatioCheck>& checks);

@@ -38,7 +38,7 @@ void run(CheckCommand given, const std::vector<std::string>& command, int& statu
   checks.contests.budget = std::chrono::seconds(given.budget_s);
   checks.contests.stop = [] { return Interruption::number() != 0; };
   std::vector<RatioCheck> all;
-  ContestConditions conditions;
+  MachineConditions conditions;
   {
     const RoundProgress progress(given.result.progress);
     checks.contests.progress = progress.callback();

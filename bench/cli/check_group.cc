@@ -15,7 +15,7 @@
 namespace tzmark::bench {
 namespace {
 
-constexpr unsigned kChoosingRounds = 3;
+constexpr unsigned kChoosingRounds = 3, kChoosingTries = 3;
 
 // What tzmark is compared with. If it breaks, there is nothing to compare, and tzmark has not failed.
 bool is_of_others(const Measured& measured) {
@@ -78,15 +78,6 @@ CheckGroup::Index CheckGroup::best_of(const std::vector<Index>& among) const {
   });
 }
 
-// Repeats a disturbed sample, as a lap would be.
-void CheckGroup::take_choosing_sample(Measured& measured) const {
-  constexpr int kTries = 3;
-  for (int i = 1; try_sample(measured) && i < kTries; ++i) {
-    if (!options_.contests.is_disturbed(measured.samples.back().disturbance)) return;
-    measured.samples.pop_back();
-  }
-}
-
 // Chooses with samples that no ratio uses: the luck that made one the best must not count.
 void CheckGroup::choose_best() {
   std::vector<Index> candidates;
@@ -99,20 +90,37 @@ void CheckGroup::choose_best() {
   const auto rest = std::ranges::unique(candidates);
   candidates.erase(rest.begin(), rest.end());
   std::mt19937_64 random(options_.contests.seed);
-  for (unsigned round = 0; round < kChoosingRounds; ++round) {
-    std::ranges::shuffle(candidates, random);
-    for (const Index i : candidates) {
-      if (options_.contests.is_stopped()) break;
-      if (options_.contests.progress) options_.contests.progress("choose the best: " + id(i));
-      take_choosing_sample(measured_[i]);
+  std::size_t taken = 0;
+  unsigned tries = 0;  // of the sample that is taken
+  SubjectSource source(measured_);
+  DisturbanceFilter filter(options_.contests.is_disturbed);
+  const auto next = [&]() -> std::vector<std::size_t> {
+    for (; taken < kChoosingRounds * candidates.size(); ++taken) {
+      if (tries == 0 && taken % candidates.size() == 0) std::ranges::shuffle(candidates, random);
+      const Index i = candidates[taken % candidates.size()];
+      if (!measured_[i].why.empty()) continue;
+      if (tries == 0 && options_.contests.progress) options_.contests.progress("choose the best: " + id(i));
+      return {i};
     }
-  }
+    return {};
+  };
+  // Repeats a disturbed sample, as a lap would be.
+  const auto conclude = [&](const Lap& lap) {
+    const bool is_repeated = lap.result == LapResult::kDisturbed && ++tries < kChoosingTries;
+    if (is_repeated) {
+      measured_[lap.samples.front().source].samples.pop_back();
+    } else {
+      tries = 0;
+      ++taken;
+    }
+  };
+  Engine(source, filter, {.stop = options_.contests.stop, .now = options_.contests.now}).run({next, conclude});
   for (Entry& entry : entries_) {
     if (!entry.ours.empty()) entry.contest.subjects = {best_of(entry.ours), best_of(entry.theirs)};
   }
 }
 
-void CheckGroup::run(std::chrono::nanoseconds budget, LapFilter& filter) {
+void CheckGroup::run(std::chrono::nanoseconds budget, DisturbanceFilter& filter) {
   const auto begin = options_.contests.now();
   verify_subjects(measured_, options_.contests.progress, options_.contests.stop);
   choose_best();

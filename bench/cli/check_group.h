@@ -42,7 +42,7 @@ class CheckGroup {
   void conclude(RatioCheck check) { checks_.push_back(std::move(check)); }
 
   // Verifies the subjects and decides the checks. filter: of all groups, so that each knows what the machine was like.
-  void run(std::chrono::nanoseconds budget, LapFilter& filter);
+  void run(std::chrono::nanoseconds budget, DisturbanceFilter& filter);
 
   SharedContent content(Workload workload, std::uint64_t memory_bytes_max = ~std::uint64_t{0}) {
     workloads_.push_back(workload);
@@ -65,7 +65,6 @@ class CheckGroup {
   };
 
   void choose_best();
-  void take_choosing_sample(Measured& measured) const;
   Index best_of(const std::vector<Index>& among) const;
   void conclude(Entry& entry);
 

@@ -96,7 +96,7 @@ class CheckGroupTest : public testing::Test {
   CheckOptions options_;
   CheckGroup group_{place_, options_, "group"};
   TimedSubject* latest_ = nullptr;  // that was added
-  LapFilter filter_{is_disturbed_};
+  DisturbanceFilter filter_{is_disturbed_};
 };
 
 TEST_F(CheckGroupTest, NoiseDoesNotRaiseTheLimitOfTwoEqualParts) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <random>
 #include <ranges>
@@ -18,30 +19,18 @@ constexpr std::size_t kLapsInARow = 4;
 // Of the budget, for borderline ratios: contests of later groups need what is left to be decided at all.
 constexpr double kClearingShare = 0.1;
 
-// How long the samples of a subject take, preparations included.
-struct SampleTime {
-  std::uint64_t latest = 0, sum = 0, count = 0;
-
-  void add(std::chrono::nanoseconds time) {
-    latest = static_cast<std::uint64_t>(time.count());
-    sum += latest;
-    ++count;
-  }
-  double mean() const { return static_cast<double>(sum) / static_cast<double>(std::max<std::uint64_t>(1, count)); }
-};
-
 class Scheduler {
  public:
   Scheduler(std::vector<Measured>& subjects, std::span<Contest> contests, const ContestOptions& options,
-            LapFilter& filter)
+            DisturbanceFilter& filter)
       : subjects_(subjects),
         contests_(contests),
         options_(options),
         random_(options.seed),
+        filter_(filter),
         end_(options.now() + options.budget),
-        position_(subjects.size()),
-        sample_ns_(subjects.size()),
-        filter_(filter) {}
+        source_(subjects, subjects.size()),
+        engine_(source_, filter, {.stop = options.stop, .now = options.now, .end = end_}) {}
 
   void run() {
     run_while(&Scheduler::is_open);
@@ -51,12 +40,14 @@ class Scheduler {
       judge(contest);
     }
     for (Contest& contest : contests_) laps_max_.push_back(contest.interval.next_look());
-    end_ = std::min(
-        end_, options_.now() + std::chrono::duration_cast<std::chrono::nanoseconds>(options_.budget * kClearingShare));
+    const auto clearing = std::chrono::duration_cast<std::chrono::nanoseconds>(options_.budget * kClearingShare);
+    engine_.set_end(std::min(end_, options_.now() + clearing));
     run_while(&Scheduler::may_become_clear);
   }
 
  private:
+  using Wants = bool (Scheduler::*)(const Contest&) const;
+
   bool can_go_on(const Contest& contest) const {
     return contest.why.empty() && !contest.interval.exhausted() && contest.interval.pairs() < options_.laps_max;
   }
@@ -74,29 +65,28 @@ class Scheduler {
            contest.interval.pairs() < laps_max_[static_cast<std::size_t>(&contest - contests_.data())];
   }
 
-  void run_while(bool (Scheduler::*wants)(const Contest&) const) {
-    while (rest().count() > 0) {
-      std::map<std::size_t, std::vector<std::size_t>> contests_of;  // by the subject whose samples they share
-      for (const std::size_t i : affordable(wants)) contests_of[shared_subject(contests_[i])].push_back(i);
-      if (contests_of.empty()) return;
-      std::vector<std::vector<std::size_t>> turns;
-      for (auto& [subject, contests] : contests_of) turns.push_back(std::move(contests));
-      std::ranges::shuffle(turns, random_);
-      for (std::vector<std::size_t>& turn : turns) laps(turn, wants);
-    }
+  void run_while(Wants wants) {
+    turns_.clear();
+    engine_.run({[this, wants] { return next(wants); }, [this](const Lap& lap) { conclude(lap); }});
   }
 
-  // Several in a row, as memory and files that were just used need little preparation.
-  void laps(std::vector<std::size_t>& turn, bool (Scheduler::*wants)(const Contest&) const) {
-    for (std::size_t i = 0; i < kLapsInARow && rest().count() > 0; ++i) {
+  // Several laps of a turn in a row, as memory and files that were just used need little preparation.
+  std::vector<std::size_t> next(Wants wants) {
+    for (;; laps_in_a_row_ = 0) {
+      if (turns_.empty()) plan(wants);
+      if (turns_.empty()) return {};
+      std::vector<std::size_t>& turn = turns_.front();
       std::erase_if(turn, [&](std::size_t number) { return !(this->*wants)(contests_[number]); });
-      if (turn.empty()) return;
-      lap(turn);
+      if (!turn.empty() && laps_in_a_row_++ < kLapsInARow) return order_of(turn);
+      turns_.pop_front();
     }
   }
 
-  std::chrono::nanoseconds rest() const {
-    return options_.is_stopped() ? std::chrono::nanoseconds(0) : end_ - options_.now();
+  void plan(Wants wants) {
+    std::map<std::size_t, std::vector<std::size_t>> contests_of;  // by the subject whose samples they share
+    for (const std::size_t i : affordable(wants)) contests_of[shared_subject(contests_[i])].push_back(i);
+    for (auto& [subject, contests] : contests_of) turns_.push_back(std::move(contests));
+    std::ranges::shuffle(turns_, random_);
   }
 
   // What the first subject of a contest is compared with, or itself if that is no subject.
@@ -105,14 +95,14 @@ class Scheduler {
   }
 
   // The contests that can be decided in the time that is left, the cheapest first; one if none can.
-  std::vector<std::size_t> affordable(bool (Scheduler::*wants)(const Contest&) const) const {
+  std::vector<std::size_t> affordable(Wants wants) const {
     std::map<std::pair<std::size_t, std::size_t>, std::size_t> laps_of;  // by the shared subject and the subject
     const auto cost_ns = [&](const Contest& contest) {
       double sum_ns = 0;
       for (const std::size_t subject : contest.subjects) {
         const std::size_t paid = laps_of[{shared_subject(contest), subject}];
         const std::size_t missing = missing_laps(contest);
-        sum_ns += missing <= paid ? 0 : static_cast<double>(missing - paid) * sample_ns_[subject].mean();
+        sum_ns += missing <= paid ? 0 : static_cast<double>(missing - paid) * engine_.log().mean_length_ns(subject);
       }
       return sum_ns;
     };
@@ -126,7 +116,7 @@ class Scheduler {
     for (const std::size_t i : costs | std::views::values) {
       const Contest& contest = contests_[i];
       const double more_ns = cost_ns(contest);
-      if (!chosen.empty() && sum_ns + more_ns > static_cast<double>(rest().count())) continue;
+      if (!chosen.empty() && sum_ns + more_ns > static_cast<double>(engine_.rest().count())) continue;
       sum_ns += more_ns;
       for (const std::size_t subject : contest.subjects) {
         std::size_t& laps = laps_of[{shared_subject(contest), subject}];
@@ -147,13 +137,13 @@ class Scheduler {
     return (needed - done) * (done + contest.disturbed_laps) / done;
   }
 
-  // Takes a sample of each subject of the contests in random order, and gives each contest its ratio.
-  void lap(const std::vector<std::size_t>& turn) {
+  // Each subject of the contests once, in random order.
+  std::vector<std::size_t> order_of(const std::vector<std::size_t>& turn) {
     if (options_.progress) {
       const Contest& first = contests_[turn.front()];
       options_.progress(fmt::format("{} open, {:.0f} s left: {}{}, lap {}",
                                     std::ranges::count_if(contests_, [&](const Contest& c) { return is_open(c); }),
-                                    std::chrono::duration<double>(rest()).count(), first.name,
+                                    std::chrono::duration<double>(engine_.rest()).count(), first.name,
                                     turn.size() > 1 ? fmt::format(" and {} more", turn.size() - 1) : "",
                                     first.interval.pairs() + 1));
     }
@@ -165,32 +155,28 @@ class Scheduler {
     const auto repeated = std::ranges::unique(order);
     order.erase(repeated.begin(), repeated.end());
     std::ranges::shuffle(order, random_);
-    Disturbance disturbance;
-    for (const std::size_t subject : order) {
-      const auto begin = options_.now();
-      if (!try_sample(subjects_[subject])) continue;
-      disturbance += subjects_[subject].samples.back().disturbance;
-      subjects_[subject].samples.back().position = position_++;
-      sample_ns_[subject].add(options_.now() - begin);
-    }
-    filter_.add(disturbance);
-    for (const std::size_t i : turn) conclude_lap(contests_[i]);
+    return order;
   }
 
-  // REQUIRES: the latest sample of each of its subjects is of this lap.
-  void conclude_lap(Contest& contest) {
+  // Gives each contest of the lap its ratio, from a part of the lap.
+  void conclude(const Lap& lap) {
+    for (const std::size_t i : turns_.front()) {
+      Contest& contest = contests_[i];
+      for (const std::size_t subject : contest.subjects) {
+        if (!subjects_[subject].why.empty()) contest.why = subjects_[subject].why;
+      }
+      if (contest.why.empty() && lap.is_complete()) conclude(contest, lap);
+    }
+  }
+
+  void conclude(Contest& contest, const Lap& lap) {
     std::vector<double> seconds;
     Disturbance disturbance;
     for (const std::size_t subject : contest.subjects) {
-      const Measured& measured = subjects_[subject];
-      if (!measured.why.empty()) {
-        contest.why = measured.why;
-        return;
-      }
-      const Sample& taken = measured.samples.back();
-      seconds.push_back(seconds_per_byte(measured, taken));
+      const LapSample& taken = lap.of(subject);
+      seconds.push_back(taken.seconds_per_byte);
       disturbance += taken.disturbance;
-      contest.elapsed_ns += sample_ns_[subject].latest;
+      contest.elapsed_ns += static_cast<std::uint64_t>(taken.length.count());
     }
     if (!filter_.counts(disturbance)) {
       ++contest.disturbed_laps;
@@ -198,11 +184,6 @@ class Scheduler {
     }
     contest.interval.add(std::log(contest.ratio(seconds)));
     judge(contest);
-  }
-
-  static double seconds_per_byte(const Measured& measured, const Sample& sample) {
-    const auto elapsed_ns = static_cast<double>(sample.elapsed_ns + sample.sync_ns.value_or(0));
-    return elapsed_ns / 1e9 / static_cast<double>(std::max<std::uint64_t>(1, measured.description().bytes));
   }
 
   void judge(Contest& contest) const {
@@ -217,17 +198,19 @@ class Scheduler {
   const std::span<Contest> contests_;
   const ContestOptions& options_;
   std::mt19937_64 random_;
-  std::chrono::steady_clock::time_point end_;
-  std::uint64_t position_;
-  std::vector<SampleTime> sample_ns_;  // by subject
+  const DisturbanceFilter& filter_;
+  const std::chrono::steady_clock::time_point end_;
+  SubjectSource source_;
+  Engine engine_;
+  std::deque<std::vector<std::size_t>> turns_;  // of contests that share laps; the first one is measured
+  std::size_t laps_in_a_row_ = 0;
   std::vector<std::size_t> laps_max_;  // by contest, after the budget has been given to those that were open
-  LapFilter& filter_;
 };
 
 }  // namespace
 
 void run_contests(std::vector<Measured>& subjects, std::span<Contest> contests, const ContestOptions& options,
-                  LapFilter& filter) {
+                  DisturbanceFilter& filter) {
   Scheduler(subjects, contests, options, filter).run();
 }
 

@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/lap_filter.h"
 #include "cli/rounds.h"
 #include "harness/disturbance.h"
 #include "harness/sequential.h"
+#include "measure/engine.h"
 
 namespace tzmark::bench {
 
@@ -60,6 +60,6 @@ struct ContestOptions {
 // fails three times in a row ends its contests with the reason; wrong bytes are thrown (TZE-ENV-005). filter: decides
 // which laps count, with what it knows of laps before.
 void run_contests(std::vector<Measured>& subjects, std::span<Contest> contests, const ContestOptions& options,
-                  LapFilter& filter);
+                  DisturbanceFilter& filter);
 
 }  // namespace tzmark::bench

@@ -83,9 +83,9 @@ class ContestTest : public testing::Test {
             .at_most = at_most};
   }
 
-  ContestConditions run(std::span<Contest> contests, std::chrono::seconds budget = std::chrono::minutes(10)) {
+  MachineConditions run(std::span<Contest> contests, std::chrono::seconds budget = std::chrono::minutes(10)) {
     const ContestOptions given = options(budget);
-    LapFilter filter(given.is_disturbed);
+    DisturbanceFilter filter(given.is_disturbed);
     run_contests(subjects_, contests, given, filter);
     return filter.conditions();
   }
@@ -130,7 +130,7 @@ TEST_F(ContestTest, ACoinDecidesTheOrderSoThatDriftFavorsNeither) {
     std::vector<Contest> contests = {contest(0, 1, 0.999)};
     ContestOptions seeded = options();
     seeded.seed = seed;
-    LapFilter filter(seeded.is_disturbed);
+    DisturbanceFilter filter(seeded.is_disturbed);
     run_contests(subjects_, contests, seeded, filter);
     sum_of_logs += std::log(contests[0].interval.interval().estimate);
   }
@@ -275,7 +275,7 @@ TEST_F(ContestTest, LapsAreLimitedIfAsked) {
   std::vector<Contest> contests = {contest(1, 0, 0.9)};
   ContestOptions limited = options();
   limited.laps_max = 3;
-  LapFilter filter(limited.is_disturbed);
+  DisturbanceFilter filter(limited.is_disturbed);
   run_contests(subjects_, contests, limited, filter);
   EXPECT_EQ(contests[0].interval.interval().pairs, 3U);
   EXPECT_EQ(contests[0].verdict, BoundVerdict::kUndecided);
@@ -287,7 +287,7 @@ TEST_F(ContestTest, DisturbedLapsAreRepeated) {
   add("a", 1);
   machine_.disturbs = [](std::size_t samples) { return samples / 2 % 2 == 1; };
   std::vector<Contest> contests = {contest(1, 0, 0.8)};
-  const ContestConditions conditions = run(contests);
+  const MachineConditions conditions = run(contests);
   EXPECT_EQ(contests[0].verdict, BoundVerdict::kPass);
   EXPECT_EQ(contests[0].disturbed_laps, contests[0].interval.pairs());
   EXPECT_EQ(conditions.disturbed_laps, contests[0].disturbed_laps);
@@ -305,7 +305,7 @@ TEST_F(ContestTest, ADisturbedLapOfManyContestsIsOneLap) {
   }
   // The first ten laps.
   machine_.disturbs = [](std::size_t samples) { return samples <= 60; };
-  const ContestConditions conditions = run(contests);
+  const MachineConditions conditions = run(contests);
   EXPECT_FALSE(conditions.was_busy);
   EXPECT_EQ(conditions.disturbed_laps, 10U);
   for (const Contest& contest : contests) {
@@ -330,7 +330,7 @@ TEST_F(ContestTest, OnABusyMachineLapsCountAndItIsSaid) {
   add("a", 1);
   machine_.disturbs = [](std::size_t) { return true; };
   std::vector<Contest> contests = {contest(1, 0, 0.8)};
-  const ContestConditions conditions = run(contests);
+  const MachineConditions conditions = run(contests);
   EXPECT_EQ(contests[0].verdict, BoundVerdict::kPass);
   EXPECT_TRUE(conditions.was_busy);
   EXPECT_GE(contests[0].disturbed_laps, 30U);

@@ -164,7 +164,7 @@ json tool_facts() {
           {"kernels", {{"sha256", sha256_kernel()}, {"encryption", secretbox_kernel()}}}};
 }
 
-json to_json(const ContestConditions& conditions) {
+json to_json(const MachineConditions& conditions) {
   return {{"laps", conditions.laps}, {"disturbed_laps", conditions.disturbed_laps}, {"was_busy", conditions.was_busy}};
 }
 
@@ -214,7 +214,7 @@ Document::Document(std::vector<std::string> command, std::string directory) {
            {"ceilings", json::array()},
            {"checks", json::array()},
            {"is_complete", true}};
-  add(ContestConditions());
+  add(MachineConditions());
 }
 
 void Document::add_workload(const Workload& workload) {
@@ -254,7 +254,7 @@ void Document::add_interruption(std::string note) {
   add_note(std::move(note));
 }
 
-void Document::add(const ContestConditions& conditions) { json_["conditions"] = to_json(conditions); }
+void Document::add(const MachineConditions& conditions) { json_["conditions"] = to_json(conditions); }
 
 std::vector<std::string> cold_read_warnings(const json& machine) {
   std::vector<std::string> texts;

@@ -30,7 +30,7 @@ struct CeilingRate {
 // Returns the ceilings among subjects that were measured together.
 std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured);
 
-nlohmann::json to_json(const ContestConditions& conditions);
+nlohmann::json to_json(const MachineConditions& conditions);
 
 // The notes of a result; the last one gives the reason if it was not measured.
 std::vector<std::string> notes_of(const Measured& measured);
@@ -50,7 +50,7 @@ class Document {
   void add(const std::vector<Measured>& measured);
   // Adds checks of the subjects added last.
   void add(const std::vector<RatioCheck>& checks);
-  void add(const ContestConditions& conditions);
+  void add(const MachineConditions& conditions);
   // States that each result ran for this time instead of rounds.
   void add_duration(std::uint64_t seconds) { json_["duration_s"] = seconds; }
   const nlohmann::json& machine() const { return json_["machine"]; }

@@ -5,42 +5,34 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
-#include <new>
 #include <numeric>
 #include <random>
 
 #include "harness/shortages.h"
-#include "tzmark/error.h"
 
 namespace tzmark::bench {
 namespace {
 
-// Runs a step of a subject. What goes wrong ends the subject alone and is reported; only wrong bytes are thrown.
+// Runs a step of a subject. Wrong bytes are thrown with its id.
 template <typename Step>
-void run_step(Measured& measured, const Step& step) {
-  const auto leave_out = [&](const char* why, bool has_failed) {
-    measured.why = why;
-    measured.has_failed = has_failed;
-    measured.samples.clear();
-  };
+void run_step(const Measured& measured, const Step& step) {
   try {
-    step(measured);
+    step();
   } catch (const Error& error) {
-    if (means_wrong_bytes(error)) throw Error(error.code(), measured.description().id() + ": " + error.message());
-    leave_out(error.what(), error.error_class() != ErrorClass::kUnavailable);
-  } catch (const std::bad_alloc&) {
-    leave_out("out of memory", true);
-  } catch (const std::exception& error) {
-    leave_out(error.what(), true);
+    if (!means_wrong_bytes(error)) throw;
+    throw Error(error.code(), measured.description().id() + ": " + error.message());
   }
 }
 
-bool is_stopped(const std::function<bool()>& stop) { return stop && stop(); }
+void leave_out(Measured& measured, const SourceFailure& failure) {
+  measured.why = failure.why;
+  measured.has_failed = failure.has_failed;
+}
 
-// Removes what an interrupted round has measured, except if there is nothing else.
+// Removes what an interrupted round has measured, except if there is nothing else, and what failed later.
 void keep_finished_rounds(std::vector<Measured>& subjects, unsigned finished) {
   for (Measured& measured : subjects) {
+    if (!measured.why.empty()) measured.samples.clear();
     if (finished > 0 && measured.samples.size() > finished) measured.samples.resize(finished);
     note_interruption(measured);
   }
@@ -58,10 +50,6 @@ std::vector<double> rates_of(const Measured& measured, bool durable) {
 
 }  // namespace
 
-bool means_wrong_bytes(const Error& error) {
-  return error.code() == ErrorCode::kFileChanged || error.error_class() == ErrorClass::kFile;
-}
-
 void note_interruption(Measured& measured) {
   if (measured.samples.empty() && measured.why.empty()) measured.why = "interrupted before it was measured";
 }
@@ -72,13 +60,17 @@ std::vector<double> Measured::durable_rates() const { return rates_of(*this, tru
 void verify_subject(Measured& measured, const std::function<void(const std::string& what)>& progress) {
   if (!measured.why.empty()) return;
   if (progress) progress("verify " + measured.description().id());
-  run_step(measured, [](Measured& m) { m.subject->verify(); });
+  try {
+    run_step(measured, [&] { measured.subject->verify(); });
+  } catch (...) {
+    leave_out(measured, failure_now());
+  }
 }
 
 void verify_subjects(std::vector<Measured>& subjects, const std::function<void(const std::string& what)>& progress,
                      const std::function<bool()>& stop) {
   for (Measured& measured : subjects) {
-    if (is_stopped(stop)) return;
+    if (stop && stop()) return;
     verify_subject(measured, progress);
   }
 }
@@ -95,49 +87,47 @@ void take_sample(Measured& measured) {
   measured.samples.push_back(sample);
 }
 
-void take_sample_if_available(Measured& measured) { run_step(measured, take_sample); }
-
-bool try_sample(Measured& measured) {
-  constexpr unsigned kTries = 3;
-  for (unsigned tries = 0; measured.why.empty();) {
-    try {
-      take_sample(measured);
-      return true;
-    } catch (const Error& error) {
-      if (means_wrong_bytes(error)) throw;
-      const bool is_failure = error.error_class() != ErrorClass::kUnavailable;
-      if (is_failure && ++tries < kTries) continue;
-      measured.has_failed = is_failure;
-      measured.why = error.what();
-    }
-  }
-  return false;
+SourceSample SubjectSource::take(std::size_t i) {
+  Measured& measured = subjects_[i];
+  run_step(measured, [&] { take_sample(measured); });
+  Sample& sample = measured.samples.back();
+  sample.position = position_++;
+  const auto elapsed_ns = static_cast<double>(sample.elapsed_ns + sample.sync_ns.value_or(0));
+  const auto bytes = static_cast<double>(std::max<std::uint64_t>(1, measured.description().bytes));
+  return {elapsed_ns / 1e9 / bytes, sample.disturbance};
 }
+
+void SubjectSource::leave_out(std::size_t i, const SourceFailure& failure) { bench::leave_out(subjects_[i], failure); }
 
 unsigned run_rounds(std::vector<Measured>& subjects, const RoundOptions& options) {
   verify_subjects(subjects, options.progress, options.stop);
   std::vector<std::size_t> order(subjects.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::mt19937_64 random(options.seed);
-  std::uint64_t position = 0;
-  for (unsigned round = 0; round < options.rounds; ++round) {
-    std::ranges::shuffle(order, random);
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      Measured& measured = subjects[order[i]];
-      if (is_stopped(options.stop)) {
-        keep_finished_rounds(subjects, round);
-        return round;
+  unsigned round = 0;
+  std::size_t at = 0;
+  // A lap is one sample, so that a round may end early. All of them count: results state what disturbed each.
+  const auto next = [&]() -> std::vector<std::size_t> {
+    for (; round < options.rounds; ++round, at = 0) {
+      if (at == 0) std::ranges::shuffle(order, random);
+      while (at < order.size()) {
+        const std::size_t i = order[at++];
+        if (!subjects[i].why.empty()) continue;
+        if (options.progress) {
+          options.progress(fmt::format("round {} of {}, {} of {}: {}", round + 1, options.rounds, at, order.size(),
+                                       subjects[i].description().id()));
+        }
+        return {i};
       }
-      if (!measured.why.empty()) continue;
-      if (options.progress) {
-        options.progress(fmt::format("round {} of {}, {} of {}: {}", round + 1, options.rounds, i + 1, order.size(),
-                                     measured.description().id()));
-      }
-      take_sample_if_available(measured);
-      if (measured.why.empty()) measured.samples.back().position = position++;
     }
-  }
-  return options.rounds;
+    return {};
+  };
+  SubjectSource source(subjects);
+  DisturbanceFilter filter;
+  Engine(source, filter, {.stop = options.stop}, 1).run({next});
+  if (round < options.rounds && at == order.size()) ++round;
+  keep_finished_rounds(subjects, round);
+  return round;
 }
 
 }  // namespace tzmark::bench

@@ -12,8 +12,8 @@
 
 #include "harness/statistics.h"
 #include "harness/steady_state.h"
+#include "measure/engine.h"
 #include "subjects/subject.h"
-#include "tzmark/error.h"
 
 namespace tzmark::bench {
 
@@ -47,9 +47,6 @@ struct RoundOptions {
   std::function<bool()> stop = {};
 };
 
-// Whether an error says that wrong bytes were moved. It ends every measurement: such a subject is never timed.
-bool means_wrong_bytes(const Error& error);
-
 // Verifies a subject, unless it is left out already. If it fails or needs something that this machine lacks, it is left
 // out from there on, with the reason in why, and has_failed if it failed. Throws for wrong bytes.
 void verify_subject(Measured& measured, const std::function<void(const std::string& what)>& progress);
@@ -60,12 +57,21 @@ void verify_subjects(std::vector<Measured>& subjects, const std::function<void(c
 // Runs the subject once and appends the sample. Throws what the subject throws.
 void take_sample(Measured& measured);
 
-// The same, but a subject that fails or needs something this machine lacks loses its samples, as in verify_subject.
-void take_sample_if_available(Measured& measured);
+// Subjects, named by their index. A sample is appended to those of its subject, with its position among all. Keeps a
+// reference to the subjects.
+class SubjectSource final : public Source {
+ public:
+  explicit SubjectSource(std::vector<Measured>& subjects, std::uint64_t first_position = 0)
+      : subjects_(subjects), position_(first_position) {}
 
-// The same, but a failure is tried again: one failed transfer must not end the comparison of all others. Returns false
-// and sets why if the subject cannot run, or has_failed too if it failed three times in a row. Throws for wrong bytes.
-bool try_sample(Measured& measured);
+  SourceSample take(std::size_t i) override;
+  // Sets why and has_failed; the samples stay.
+  void leave_out(std::size_t i, const SourceFailure& failure) override;
+
+ private:
+  std::vector<Measured>& subjects_;
+  std::uint64_t position_;
+};
 
 // Verifies each subject, then runs the rounds, and returns how many of them were finished. A subject that fails or
 // needs something that this machine lacks is left out from there on, and its why gives the reason. Throws for wrong

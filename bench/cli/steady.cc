@@ -23,10 +23,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSamplesMax = 500;
 
-std::uint64_t ns_since(Clock::time_point begin) {
-  return static_cast<std::uint64_t>((Clock::now() - begin) / std::chrono::nanoseconds(1));
-}
-
 // Shows once per second what moved in it: by the operations that ended, and by the device, which also counts other
 // processes. A thread, because one operation may take many seconds.
 class LiveLine {
@@ -85,30 +81,35 @@ void thin(std::vector<Sample>& samples) {
   samples.resize((samples.size() + 1) / 2);
 }
 
-void run_long(Measured& measured, const LongRunOptions& options, const std::string& place) {
+// The subject alone; nothing once it has failed.
+std::vector<std::size_t> order_while_available(std::size_t subject, const Measured& measured) {
+  if (!measured.why.empty()) return {};
+  return {subject};
+}
+
+// Operations until the time is up, which begins with the first one and not with its preparation.
+void run_long(Engine& engine, std::size_t subject, Measured& measured, const LongRunOptions& options,
+              const std::string& place) {
   LiveLine line(options, place + measured.description().id());
   const MemoryTouchedOnce no_pauses;
-  LongRun& run = measured.long_run.emplace();
+  LongRun run;
   std::size_t stride = 1;
-  for (auto begin = Clock::now(); Clock::now() - begin < options.duration;) {
-    if (options.stop && options.stop()) break;
-    take_sample_if_available(measured);
-    if (!measured.why.empty()) {
-      measured.long_run.reset();
-      return;
-    }
+  Clock::time_point begin = Clock::now();
+  engine.set_end(begin + options.duration);
+  const auto conclude = [&](const Lap& lap) {
+    if (!lap.is_complete()) return;
     Sample& sample = measured.samples.back();
-    std::uint64_t end_ns = ns_since(begin);
+    auto end_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - begin).count());
     const std::uint64_t last_end_ns = run.operations.empty() ? 0 : run.operations.back().end_ns;
     const std::uint64_t length_ns =
         std::clamp<std::uint64_t>(sample.elapsed_ns + sample.sync_ns.value_or(0), 1, end_ns - last_end_ns);
-    // The run begins with its first operation, not with the preparation of that.
     if (run.operations.empty()) {
       begin += std::chrono::nanoseconds(end_ns - length_ns);
+      engine.set_end(begin + options.duration);
       end_ns = length_ns;
     }
     run.operations.push_back({end_ns - length_ns, end_ns});
-    run.disturbance += sample.disturbance;
+    run.disturbance += lap.disturbance;
     line.ended(measured.description().bytes, run.operations.back());
     sample.position = run.operations.size() - 1;
     if (sample.position % stride != 0) measured.samples.pop_back();
@@ -116,9 +117,9 @@ void run_long(Measured& measured, const LongRunOptions& options, const std::stri
       thin(measured.samples);
       stride *= 2;
     }
-  }
-  if (run.operations.empty()) measured.long_run.reset();
-  note_interruption(measured);
+  };
+  engine.run({[&] { return order_while_available(subject, measured); }, conclude});
+  if (!run.operations.empty() && measured.why.empty()) measured.long_run = std::move(run);
 }
 
 std::uint64_t busy_ns(const LongRun& run) {
@@ -159,17 +160,23 @@ void run_for(std::vector<Measured>& subjects, const LongRunOptions& options) {
   verify_subjects(subjects, options.progress, options.stop);
   const auto is_ceiling = [](const Measured& m) { return m.description().subject == "ceiling"; };
   const auto count = subjects.size() - static_cast<std::size_t>(std::ranges::count_if(subjects, is_ceiling));
+  SubjectSource source(subjects);
+  DisturbanceFilter filter;
   std::size_t number = 0;
-  for (Measured& measured : subjects) {
-    if (!is_ceiling(measured)) ++number;
-    if (options.stop && options.stop()) note_interruption(measured);
-    if (!measured.why.empty()) continue;
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    Measured& measured = subjects[i];
+    Engine engine(source, filter, {.stop = options.stop}, 1);
     if (!is_ceiling(measured)) {
-      run_long(measured, options, fmt::format("{} of {}: ", number, count));
-      continue;
+      run_long(engine, i, measured, options, fmt::format("{} of {}: ", ++number, count));
+    } else if (measured.why.empty()) {
+      if (options.progress) options.progress(measured.description().id());
+      engine.run({[&] {
+        return measured.samples.size() < options.ceiling_samples ? order_while_available(i, measured)
+                                                                 : std::vector<std::size_t>();
+      }});
     }
-    if (options.progress) options.progress(measured.description().id());
-    for (unsigned i = 0; i < options.ceiling_samples && measured.why.empty(); ++i) take_sample_if_available(measured);
+    if (!measured.why.empty()) measured.samples.clear();
+    note_interruption(measured);
   }
 }
 

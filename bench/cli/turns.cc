@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <deque>
 #include <numeric>
-#include <optional>
 #include <random>
 
-#include "cli/rounds.h"
+#include "measure/engine.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -20,29 +20,54 @@ namespace {
 constexpr std::size_t kLapsPerPair = 3;
 // Beyond them, a line waits for the next pair.
 constexpr std::size_t kDisturbedLapsPerPair = 3;
-constexpr unsigned kTries = 3;
+
+enum Side : std::size_t { kOld, kNew };
+
+// The lines in both processes of a pair: twice the line, plus the side.
+class PairSource final : public Source {
+ public:
+  PairSource(const StartProcess& start_old, const StartProcess& start_new, std::vector<TurnLine>& lines)
+      : starts_{start_old, start_new}, lines_(lines), bytes_(lines.size()) {}
+
+  void start(Side first) {
+    for (const Side side : {first, first == kOld ? kNew : kOld}) pair_[side] = starts_[side]();
+  }
+  void end() { pair_ = {}; }
+  bool is_running() const { return pair_[kOld]->is_running() && pair_[kNew]->is_running(); }
+
+  SourceSample take(std::size_t i) override {
+    const TurnSample taken = pair_[i % 2]->sample(i / 2);
+    std::uint64_t& bytes = bytes_[i / 2];
+    if (bytes != 0 && taken.bytes != bytes) {
+      throw Error(ErrorCode::kUnavailable,
+                  fmt::format("the builds move different amounts: {} and {} bytes", bytes, taken.bytes));
+    }
+    bytes = taken.bytes;
+    return {taken.seconds_per_byte, taken.disturbance};
+  }
+  bool can_retry(std::size_t i) const override { return pair_[i % 2]->is_running(); }
+  void leave_out(std::size_t i, const SourceFailure& failure) override { lines_[i / 2].why = failure.message; }
+
+ private:
+  const std::array<StartProcess, 2> starts_;
+  std::vector<TurnLine>& lines_;
+  std::vector<std::uint64_t> bytes_;  // by line
+  std::array<std::unique_ptr<BuildProcess>, 2> pair_;
+};
 
 class Turns {
  public:
-  Turns(const StartProcess& start_old, const StartProcess& start_new, std::vector<TurnLine>& lines,
-        const TurnOptions& options)
-      : starts_{start_old, start_new},
+  Turns(PairSource& pair, std::vector<TurnLine>& lines, const TurnOptions& options)
+      : pair_(pair),
         lines_(lines),
         options_(options),
         random_(options.seed),
-        begin_(options.now()),
-        filter_(options.is_disturbed) {}
+        filter_(options.is_disturbed),
+        engine_(pair, filter_, {.stop = options.stop, .now = options.now, .end = options.now() + options.budget}) {}
 
-  ContestConditions run() {
-    for (std::size_t pair = 1; rest().count() > 0; ++pair) {
-      std::vector<std::size_t> open;
-      for (std::size_t i = 0; i < lines_.size(); ++i) {
-        if (is_open(lines_[i])) open.push_back(i);
-      }
-      if (open.empty()) break;
-      std::ranges::shuffle(open, random_);
-      run_pair(pair, open);
-    }
+  MachineConditions run() {
+    engine_.run({[this] { return next(); }, [this](const Lap& lap) { conclude(lap); }});
+    end_turn();
     for (TurnLine& line : lines_) {
       if (!is_open(line)) continue;
       line.ratio.finish();
@@ -52,120 +77,103 @@ class Turns {
   }
 
  private:
-  enum Side : std::size_t { kOld, kNew };
-
-  using Pair = std::array<std::unique_ptr<BuildProcess>, 2>;
-
   static bool is_open(const TurnLine& line) {
     return line.why.empty() && line.verdict == ChangeVerdict::kUndecided && !line.ratio.exhausted();
   }
 
-  std::chrono::nanoseconds rest() const {
-    if (options_.stop && options_.stop()) return std::chrono::nanoseconds(0);
-    return begin_ + options_.budget - options_.now();
-  }
   bool coin() { return random_() % 2 == 1; }
 
-  void run_pair(std::size_t number, const std::vector<std::size_t>& open) {
-    if (options_.before_pair) options_.before_pair();
-    Pair pair;
-    const Side first = coin() ? kNew : kOld;
-    for (const Side side : {first, first == kOld ? kNew : kOld}) pair[side] = starts_[side]();
-    for (const std::size_t i : open) {
-      if (rest().count() <= 0) return;
-      if (options_.progress) {
-        options_.progress(fmt::format("{} open, {:.0f} s left: processes {}: {}", open.size(),
-                                      std::chrono::duration<double>(rest()).count(), number, options_.name_of(i)));
-      }
-      laps(pair, i);
-      if (!pair[kOld]->is_running() || !pair[kNew]->is_running()) return;
+  // A lap of the line whose turn it is, old, new, new, old or the other way round.
+  std::vector<std::size_t> next() {
+    if (is_turn_over_) {
+      end_turn();
+      if (turns_.empty() && !begin_pair()) return {};
+      begin_turn();
     }
-  }
-
-  void laps(Pair& pair, std::size_t i) {
-    TurnLine& line = lines_[i];
-    double sum = 0;
-    std::size_t counted = 0;
-    std::size_t disturbed = 0;
-    while (counted < kLapsPerPair && disturbed < kDisturbedLapsPerPair && rest().count() > 0) {
-      const std::optional<double> log_ratio = lap(pair, i);
-      // The laps before count: their samples are in the table.
-      if (!line.why.empty() || line.failures > 0) break;
-      if (log_ratio) {
-        sum += *log_ratio;
-        ++counted;
-      } else {
-        ++disturbed;
-        ++line.disturbed_laps;
-      }
-    }
-    // A pair with fewer laps is noisier, but not biased: what ended it is time or a failure.
-    if (counted == 0) return;
-    line.ratio.add(sum / static_cast<double>(counted));
-    judge(line);
-  }
-
-  // Returns the logarithm of the ratio of rates, or nothing for a lap that does not count.
-  std::optional<double> lap(Pair& pair, std::size_t i) {
-    TurnLine& line = lines_[i];
     const Side outer = coin() ? kNew : kOld;
     const Side inner = outer == kOld ? kNew : kOld;
-    std::array<std::vector<double>, 2> seconds;
-    std::uint64_t bytes = 0;
-    Disturbance disturbance;
-    for (const Side side : {outer, inner, inner, outer}) {
-      const std::optional<TurnSample> taken = try_sample(*pair[side], i);
-      if (!taken) return {};
-      if (bytes != 0 && taken->bytes != bytes) {
-        line.why = fmt::format("the builds move different amounts: {} and {} bytes", bytes, taken->bytes);
-        return {};
-      }
-      bytes = taken->bytes;
-      seconds[side].push_back(taken->seconds_per_byte);
-      disturbance += taken->disturbance;
-    }
-    line.failures = 0;
-    filter_.add(disturbance);
-    if (!filter_.counts(disturbance)) return {};
-    const auto sum_of_logs = [](double sum, double value) { return sum + std::log(value); };
-    const double old_logs = std::accumulate(seconds[kOld].begin(), seconds[kOld].end(), 0.0, sum_of_logs);
-    const double new_logs = std::accumulate(seconds[kNew].begin(), seconds[kNew].end(), 0.0, sum_of_logs);
-    line.old_seconds.insert(line.old_seconds.end(), seconds[kOld].begin(), seconds[kOld].end());
-    line.new_seconds.insert(line.new_seconds.end(), seconds[kNew].begin(), seconds[kNew].end());
-    return (old_logs - new_logs) / 2;
+    const std::size_t line = 2 * turns_.front();
+    return {line + outer, line + inner, line + inner, line + outer};
   }
 
-  // Returns nothing after a failure, and sets why if the line cannot be measured.
-  std::optional<TurnSample> try_sample(BuildProcess& process, std::size_t i) {
-    TurnLine& line = lines_[i];
-    for (;;) {
-      try {
-        return process.sample(i);
-      } catch (const Error& error) {
-        if (means_wrong_bytes(error)) throw;
-        if (error.error_class() == ErrorClass::kUnavailable || ++line.failures == kTries) line.why = error.message();
-        if (!line.why.empty() || !process.is_running()) return {};
-      }
+  // Starts the next pair of processes; false if no line is open.
+  bool begin_pair() {
+    pair_.end();
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      if (is_open(lines_[i])) turns_.push_back(i);
     }
+    if (turns_.empty()) return false;
+    std::ranges::shuffle(turns_, random_);
+    open_ = turns_.size();
+    ++pairs_;
+    if (options_.before_pair) options_.before_pair();
+    pair_.start(coin() ? kNew : kOld);
+    return true;
+  }
+
+  void begin_turn() {
+    is_turn_over_ = false;
+    if (!options_.progress) return;
+    options_.progress(fmt::format("{} open, {:.0f} s left: processes {}: {}", open_,
+                                  std::chrono::duration<double>(engine_.rest()).count(), pairs_,
+                                  options_.name_of(turns_.front())));
+  }
+
+  void conclude(const Lap& lap) {
+    TurnLine& line = lines_[turns_.front()];
+    if (lap.result == LapResult::kCounts) {
+      double log_ratio = 0;
+      for (const LapSample& sample : lap.samples) {
+        const bool is_old = sample.source % 2 == kOld;
+        (is_old ? line.old_seconds : line.new_seconds).push_back(sample.seconds_per_byte);
+        log_ratio += (is_old ? 0.5 : -0.5) * std::log(sample.seconds_per_byte);
+      }
+      log_ratios_.push_back(log_ratio);
+    } else if (lap.result == LapResult::kDisturbed) {
+      ++disturbed_;
+      ++line.disturbed_laps;
+    }
+    is_turn_over_ = !lap.is_complete() || log_ratios_.size() == kLapsPerPair || disturbed_ == kDisturbedLapsPerPair;
+  }
+
+  // Laps before a failure, or before the end of the time, count: their samples are in the table. A pair with fewer laps
+  // is noisier, but not biased.
+  void end_turn() {
+    if (turns_.empty()) return;
+    TurnLine& line = lines_[turns_.front()];
+    if (!log_ratios_.empty()) {
+      line.ratio.add(std::accumulate(log_ratios_.begin(), log_ratios_.end(), 0.0) /
+                     static_cast<double>(log_ratios_.size()));
+      judge(line);
+    }
+    log_ratios_.clear();
+    disturbed_ = 0;
+    turns_.pop_front();
+    if (!pair_.is_running()) turns_.clear();
   }
 
   void judge(TurnLine& line) const {
     line.verdict = judge_change(line.ratio.interval(), options_.floor, options_.effect);
   }
 
-  const std::array<StartProcess, 2> starts_;
+  PairSource& pair_;
   std::vector<TurnLine>& lines_;
   const TurnOptions& options_;
   std::mt19937_64 random_;
-  const std::chrono::steady_clock::time_point begin_;
-  LapFilter filter_;
+  DisturbanceFilter filter_;
+  Engine engine_;
+  std::deque<std::size_t> turns_;  // the lines that this pair still measures; the first one now
+  bool is_turn_over_ = true;
+  std::size_t pairs_ = 0, open_ = 0, disturbed_ = 0;
+  std::vector<double> log_ratios_;  // of the rates, new over old, of the laps of this turn
 };
 
 }  // namespace
 
-ContestConditions run_in_turn(const StartProcess& start_old, const StartProcess& start_new,
+MachineConditions run_in_turn(const StartProcess& start_old, const StartProcess& start_new,
                               std::vector<TurnLine>& lines, const TurnOptions& options) {
-  return Turns(start_old, start_new, lines, options).run();
+  PairSource pair(start_old, start_new, lines);
+  return Turns(pair, lines, options).run();
 }
 
 }  // namespace tzmark::bench

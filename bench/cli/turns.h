@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/lap_filter.h"
 #include "harness/sequential.h"
+#include "measure/disturbance_filter.h"
 
 namespace tzmark::bench {
 
@@ -50,7 +50,6 @@ struct TurnLine {
   ChangeVerdict verdict = ChangeVerdict::kUndecided;
   std::vector<double> old_seconds = {}, new_seconds = {};  // per byte, of the laps that count
   std::size_t disturbed_laps = 0;                          // run, but not counted
-  unsigned failures = 0;                                   // in a row
   std::string why = {};                                    // not empty: could not be measured
 };
 
@@ -69,7 +68,7 @@ struct TurnOptions {
 // Runs until every line is decided or the budget is spent. A line whose build lacks something, whose builds move
 // different amounts, or that fails three times in a row, ends with the reason; a process that dies of one ends its
 // pair. Wrong bytes (TZE-ENV-005), files that break a rule, and processes that cannot be started are thrown.
-ContestConditions run_in_turn(const StartProcess& start_old, const StartProcess& start_new,
+MachineConditions run_in_turn(const StartProcess& start_old, const StartProcess& start_new,
                               std::vector<TurnLine>& lines, const TurnOptions& options);
 
 }  // namespace tzmark::bench

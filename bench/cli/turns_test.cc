@@ -83,7 +83,7 @@ class TurnsTest : public testing::Test {
   }
 
   FakeBuilds builds_;
-  ContestConditions conditions_;
+  MachineConditions conditions_;
   std::uint64_t seed_ = 1;
 };
 

@@ -65,6 +65,7 @@ BACKBONE = (
     ("tzmark-adapter-reference", "tzmark_codec"),
     ("tzmark_bench_workloads", "tzmark_format"),
     ("tzmark_bench_harness", "tzmark_codec"),
+    ("tzmark_bench_measure", "tzmark_bench_harness"),
 )
 
 # The programs and the library that people install. None of them links test doubles.
@@ -92,7 +93,16 @@ BENCH_STRANGERS = ("reference", "conformance")
 
 # Folders under bench/ whose headers are included by that name. Its cli/ shares the name with that of the reference.
 BENCH_FOLDERS = frozenset(
-    {"checkpoints", "workloads", "harness", "subjects", "micro", "simulation", "tune"}
+    {
+        "checkpoints",
+        "workloads",
+        "harness",
+        "measure",
+        "subjects",
+        "micro",
+        "simulation",
+        "tune",
+    }
 )
 
 # The benchmark measures the library that users get: of the reference it includes public headers (tzmark/), and its

@@ -32,6 +32,7 @@ GOOD = {
     "tzmark-adapter-reference": {"tzmark_codec"},
     "tzmark_bench_workloads": {"tzmark_format"},
     "tzmark_bench_harness": {"tzmark_codec"},
+    "tzmark_bench_measure": {"tzmark_bench_harness"},
 }
 FOLDERS = {
     "tzmark_bytes": "reference/bytes",
@@ -41,6 +42,7 @@ FOLDERS = {
     "tzmark-adapter-reference": "conformance/adapters/reference",
     "tzmark_bench_workloads": "bench",
     "tzmark_bench_harness": "bench",
+    "tzmark_bench_measure": "bench",
 }
 
 
