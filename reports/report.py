@@ -6,7 +6,7 @@ usage: tzmark report RESULT.json [RESULT.json ...] -o DIR
        tzmark report TUNE.json -o DIR
 
 Writes DIR/index.html and DIR/FIGURE.png and .svg. Several results of the bench are shown side by side. A comparison is
-the result of tzmark compare --json or of tzmark bench --against --json; its figure is comparison.
+the result of tzmark compare --json or of tzmark bench against --json; its figure is comparison.
 
 Exit status: 0 done, 2 wrong usage, 3 a file cannot be read or written or is not such a result, 4 Jinja2 or matplotlib
 is missing. The output depends on nothing but the results: the same results give the same bytes.

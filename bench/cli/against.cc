@@ -1,6 +1,8 @@
-// Starts workers of both builds and prints what their turns decide; see against.h.
-#include "cli/against.h"
-
+// tzmark bench against OTHER_TZMARK: this build and another one in turn, until it is decided whether this one is
+// slower.
+//
+// Exit status: 0 no line is slower; 1 a line is; 2 builds whose measuring core or lines differ, or a line that is not
+// decided.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,11 +11,14 @@
 #include <csignal>
 #include <ctime>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "cli/bench_commands.h"
+#include "cli/bench_options.h"
+#include "cli/bench_profile.h"
 #include "cli/data_size.h"
 #include "cli/result_document.h"
 #include "cli/run_program.h"
@@ -23,6 +28,7 @@
 #include "harness/interruption.h"
 #include "harness/machine.h"
 #include "harness/or_null.h"
+#include "harness/sequential.h"
 #include "harness/statistics.h"
 #include "subjects/content.h"
 #include "tzmark/error.h"
@@ -36,10 +42,19 @@ using nlohmann::json;
 // Of any false claim over all lines, as in compare.
 constexpr double kAlpha = 0.01;
 
+struct AgainstOptions {
+  std::string other;  // another tzmark
+  BenchOptions subjects;
+  ResultOptions result;
+  std::uint64_t seed = 1, budget_s = 600;
+  double effect = kChangeEffect;
+  bool force = false;
+};
+
 // The options that both builds get. Defaults are spelled out, because those of the builds may differ; a queue depth of
 // 0 stays, because the default depth of a path is part of a build.
 std::vector<std::string> worker_options(const BenchOptions& options) {
-  std::vector<std::string> words = {"bench",          "--worker",     "--dir",        options.directory, "--workload",
+  std::vector<std::string> words = {"bench",          "worker",       "--dir",        options.directory, "--workload",
                                     options.workload, "--layout",     options.layout, "--cache",         options.cache,
                                     "--memory",       options.memory, "--compute",    options.compute};
   const auto add = [&](const char* option, const auto& values) {
@@ -54,19 +69,12 @@ std::vector<std::string> worker_options(const BenchOptions& options) {
   words.insert(words.end(), {"--scale", std::to_string(options.scale_bytes)});
   if (options.encrypt) words.emplace_back("--encrypt");
   if (options.no_raw) words.emplace_back("--no-raw");
-  if (options.no_ceilings) words.emplace_back("--no-ceilings");
   return words;
 }
 
 // A few lines that cover what releases change: a buffered and a direct path, with and without hashes.
 BenchOptions with_defaults(BenchOptions options, std::string& note) {
   constexpr std::uint64_t kScaleBytes = 64 << 20;
-  if (options.fio || options.peers || options.check) {
-    throw Error(ErrorCode::kUsage, "--against compares builds of tzmark alone, without --fio, --peers and --check");
-  }
-  if (options.format != "text" || !options.items.empty() || options.limits_laps) {
-    throw Error(ErrorCode::kUsage, "--against excludes --format, --items and --rounds");
-  }
   // A process of each build holds its data.
   DataSize size = data_size(options.scale_bytes, kScaleBytes, {.needed = 4, .comfortable = 8}, cgroup_limits());
   options.scale_bytes = size.bytes;
@@ -225,15 +233,13 @@ json to_json(const TurnLine& line, const std::string& old_id, const std::string&
           {"why", line.why}};
 }
 
-}  // namespace
-
-void run_against(const BenchOptions& given, const std::vector<std::string>& command, int& status) {
+void run(const AgainstOptions& given, const std::vector<std::string>& command, int& status) {
   std::string note;  // on the size of the data
-  BenchOptions options = with_defaults(given, note);
+  BenchOptions options = with_defaults(given.subjects, note);
   std::optional<ResultFile> file;
-  if (!options.json_file.empty()) {
-    refuse_to_replace(options.json_file, {options.profile_file, options.against});
-    file.emplace(options.json_file);
+  if (!given.result.json_file.empty()) {
+    refuse_to_replace(given.result.json_file, {options.profile_file, given.other});
+    file.emplace(given.result.json_file);
   }
   // All files are below a directory of this process, so that nothing stays of a worker that was killed.
   Workplace place(options.directory);
@@ -245,21 +251,21 @@ void run_against(const BenchOptions& given, const std::vector<std::string>& comm
                    {"machine", machine_facts(options.directory)}};
   options.directory = place.directory();
   // posix_spawnp would search a name without a slash in PATH.
-  Build old_build(std::filesystem::absolute(options.against), options);
+  Build old_build(std::filesystem::absolute(given.other), options);
   Build new_build(std::filesystem::read_symlink("/proc/self/exe"), options);
-  require_comparable(old_build, new_build, options.force);
+  require_comparable(old_build, new_build, given.force);
 
   const std::size_t count = new_build.facts().lines.size();
   std::vector<TurnLine> lines(count, TurnLine(kAlpha / static_cast<double>(count)));
   MachineConditions conditions;
   int signal = 0;
   {
-    const RoundProgress progress(options.progress);
+    const RoundProgress progress(given.result.progress);
     const Interruption interruption;
     conditions = run_in_turn([&] { return old_build.start(); }, [&] { return new_build.start(); }, lines,
-                             {.budget = std::chrono::seconds(options.budget_s),
-                              .effect = options.effect,
-                              .seed = options.seed,
+                             {.budget = std::chrono::seconds(given.budget_s),
+                              .effect = given.effect,
+                              .seed = given.seed,
                               .progress = progress.callback(),
                               .name_of = [&](std::size_t i) { return new_build.id(i); },
                               .before_pair = [&] { place.clear(); },
@@ -273,9 +279,9 @@ void run_against(const BenchOptions& given, const std::vector<std::string>& comm
   document["new"] = to_json(new_build);
   document["alpha"] = kAlpha;
   document["floor"] = kChangeFloor;
-  document["effect"] = options.effect;
-  document["seed"] = options.seed;
-  document["budget_s"] = options.budget_s;
+  document["effect"] = given.effect;
+  document["seed"] = given.seed;
+  document["budget_s"] = given.budget_s;
   document["conditions"] = to_json(conditions);
   document["is_complete"] = signal == 0;
   document["warnings"] = json::array();
@@ -318,6 +324,33 @@ void run_against(const BenchOptions& given, const std::vector<std::string>& comm
                             "--io, --op or --cache",
                             unmeasured, count));
   }
+}
+
+}  // namespace
+
+void add_against(CLI::App& bench, const std::vector<std::string>& command, int& status) {
+  auto given = std::make_shared<AgainstOptions>();
+  CLI::App& against = *bench.add_subcommand(
+      "against",
+      "Run this build and another one in turn, until it is decided whether this one is slower; exit 1 if it is");
+  against.add_option("OTHER", given->other, "Another tzmark, such as the last release")
+      ->required()
+      ->check(CLI::ExistingFile);
+  add_directory(against, given->subjects.directory)->required();
+  add_subjects(against, given->subjects,
+               {.scale = "64MiB", .io = "one through the page cache, and a direct one", .verify = "none,both"});
+  add_profile(against, given->subjects);
+  add_seed(against, given->seed);
+  add_budget(against, given->budget_s);
+  against.add_option("--effect", given->effect, "Slow-down to find, as a fraction; smaller ones may go unnoticed")
+      ->check(within(0.006, 0.5))
+      ->capture_default_str();
+  against.add_flag("--force", given->force, "Compare builds that measure in different ways");
+  add_result(against, given->result);
+  against.callback([given, &against, &command, &status] {
+    use_profile(against, given->subjects);
+    run(*given, command, status);
+  });
 }
 
 }  // namespace tzmark::bench

@@ -53,7 +53,7 @@ class BenchTest(unittest.TestCase):
         self.assertIn(f"{fifo}: only a regular file can be replaced", done.stderr)
         program = Path(shutil.copy(TZMARK, self.directory))
         done = self.bench(
-            *("--dir", str(self.directory), "--against", str(program)),
+            *("against", str(program), "--dir", str(self.directory)),
             *("--json", str(program)),
             status=2,
         )
@@ -82,14 +82,8 @@ class BenchTest(unittest.TestCase):
 
     def document(self, *arguments: str, status: int = 0) -> dict[str, Any]:
         result = self.directory / "result.json"
-        self.bench(
-            "--dir",
-            str(self.directory),
-            "--json",
-            str(result),
-            *arguments,
-            status=status,
-        )
+        where = ("--dir", str(self.directory), "--json", str(result))
+        self.bench(*arguments, *where, status=status)
         document = json.loads(result.read_text())
         jsonschema.validate(document, SCHEMA)
         # The temporary directory is removed.
@@ -227,7 +221,7 @@ class BenchTest(unittest.TestCase):
 
     def test_runs_each_subject_for_a_duration(self) -> None:
         document = self.document(
-            *("--workload", "mixed", "--scale", "1MiB", "--duration", "2s"),
+            *("soak", "--workload", "mixed", "--scale", "1MiB", "--duration", "2s"),
             *("--io", "pwrite", "--memory", "sink"),
         )
         self.assertEqual((document["duration_s"], document["rounds"]), (2, 0))
@@ -273,8 +267,18 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(memcpy["rate"]["samples"], 7)
 
     def test_a_long_run_shows_what_moves(self) -> None:
-        words = ("--dir", str(self.directory), "--workload", "mixed", "--scale", "1MiB")
-        words += ("--duration", "2s", "--io", "pwrite", "--op", "read", "--no-raw")
+        words = ("soak", "--dir", str(self.directory), "--workload", "mixed")
+        words += (
+            "--scale",
+            "1MiB",
+            "--duration",
+            "2s",
+            "--io",
+            "pwrite",
+            "--op",
+            "read",
+            "--no-raw",
+        )
         words += ("--memory", "sink", "--cache", "warm")
         shown = self.bench(*words, "--progress")
         self.assertRegex(
@@ -293,7 +297,8 @@ class BenchTest(unittest.TestCase):
     def test_a_long_run_of_what_is_not_available(self) -> None:
         # Too little data for fio, which needs a block per transfer.
         document = self.document(
-            *("--workload", "mixed", "--scale", "1MiB", "--duration", "1s", "--fio"),
+            *("soak", "--workload", "mixed", "--scale", "1MiB", "--duration", "1s"),
+            "--fio",
             *("--op", "read", "--memory", "sink", "--no-raw"),
         )
         missing = [r for r in document["results"] if not r["samples"]]
@@ -415,14 +420,16 @@ class BenchTest(unittest.TestCase):
         self.assertIsNone(document["results"][0]["rate"]["low"], "one round has none")
 
     def test_checks_that_every_path_gives_the_same_bytes(self) -> None:
-        document = self.document("--check", "--items", "6", "--rounds", "1")
+        document = self.document("check", "bytes", "--rounds", "1")
         verdicts = {check["name"]: check["verdict"] for check in document["checks"]}
         self.assertEqual(verdicts["pwrite writes and reads the same bytes"], "pass")
         self.assertNotIn("fail", verdicts.values())
 
     def test_checks_are_of_the_paths_that_were_named(self) -> None:
-        limits = ("--check", "--scale", "4MiB", "--rounds", "1")
-        document = self.document(*limits, "--items", "1,2,6", "--io", "pwrite,buffered")
+        limits = ("--scale", "4MiB", "--rounds", "1")
+        document = self.document(
+            *("check", "raw", "hash", "bytes", "--io", "pwrite,buffered"), *limits
+        )
         of_paths = [
             check["name"].split()[:2]
             for check in document["checks"]
@@ -436,12 +443,10 @@ class BenchTest(unittest.TestCase):
         )
         self.assertEqual(len(of_paths), 2 * 2 + 2 * 8 + 2)
         scratch = ("--dir", str(self.directory))
-        self.bench(*limits, *scratch, "--items", "6", "--io", "nope", status=2)
+        self.bench("check", "bytes", *limits, *scratch, "--io", "nope", status=2)
 
     def test_checks_leave_out_what_needs_a_name(self) -> None:
-        document = self.document(
-            *("--check", "--items", "1", "--scale", "4MiB", "--rounds", "1")
-        )
+        document = self.document(*("check", "raw", "--scale", "4MiB", "--rounds", "1"))
         names = {check["name"].split()[1] for check in document["checks"]}
         self.assertIn("uring-direct", names)
         self.assertTrue(names.isdisjoint({"uring-sqpoll", "pwrite-dontcache"}))
@@ -474,7 +479,7 @@ class BenchTest(unittest.TestCase):
 
     def test_ids_are_unique_where_groups_measure_the_same(self) -> None:
         document = self.document(
-            *("--check", "--items", "1,2", "--scale", "4MiB", "--rounds", "1")
+            *("check", "raw", "hash", "--scale", "4MiB", "--rounds", "1")
         )
         ids = [result["id"] for result in document["results"]]
         self.assertEqual(len(set(ids)), len(ids))
@@ -607,7 +612,7 @@ class BenchTest(unittest.TestCase):
         result = self.directory / "result.json"
         place = self.directory / "place"
         with subprocess.Popen(
-            [TZMARK, "bench", "--dir", place, "--progress", "--json", result, *words],
+            [TZMARK, "bench", *words, "--dir", place, "--progress", "--json", result],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -651,17 +656,17 @@ class BenchTest(unittest.TestCase):
 
     def test_the_first_signal_keeps_long_runs_checks_and_builds(self) -> None:
         little = ("--workload", "mixed", "--scale", "1MiB", "--io", "pwrite")
-        _, document = self.interrupt("2 of 60 s", *little, "--duration", "60s")
+        _, document = self.interrupt("2 of 60 s", "soak", *little)
         measured = [one for one in document["results"] if one["samples"]]
         self.assertEqual(len(measured), 1)
         self.assertGreater(measured[0]["steady"]["operations"], 0)
-        words = ("--check", "--items", "1,6", "--scale", "8MiB", "--io", "pwrite")
+        words = ("check", "raw", "bytes", "--scale", "8MiB", "--io", "pwrite")
         output, document = self.interrupt("lap 3", *words)
         verdicts = {one["item"]: one["verdict"] for one in document["checks"]}
         self.assertEqual(verdicts["6"], "pass")
         self.assertIn("interrupted", output)
         output, document = self.interrupt(
-            "processes 2", *little, "--against", TZMARK, kind="bench-against"
+            "processes 2", "against", TZMARK, *little, kind="bench-against"
         )
         laps = [row["processes"] + row["disturbed_laps"] for row in document["rows"]]
         self.assertGreater(sum(laps), 0)
@@ -731,17 +736,18 @@ class BenchTest(unittest.TestCase):
             ("5x", "x"),
             ("1.5s", "1.5"),
         ):
-            refused = self.bench("--duration", value, status=2).stderr
+            refused = self.bench("soak", "--duration", value, status=2).stderr
             self.assertRegex(refused, rf"\A.*--duration: .*{complaint}.*\n\Z")
-        for words in (
-            ("--rounds", "2"),
-            ("--check",),
-            ("--budget", "2s"),
-            ("--against", str(TZMARK)),
-        ):
-            refused = self.bench("--duration", "2s", *words, status=2).stderr
-            self.assertRegex(refused, rf"\A.*{words[0]} .*--duration.*\n\Z")
         where = ("--dir", str(self.directory))
+        for words, complaint in (
+            (("chek",), "did you mean 'check'"),
+            (("check", "6", *where), "6 not in"),
+            (("check", "--op", "read", *where), "unknown option '--op'"),
+            (("soak", "--rounds", "2", *where), "unknown option '--rounds'"),
+            (("check",), "--dir"),
+            ((*where, "check"), "check excludes --dir"),
+        ):
+            self.assertIn(complaint, self.bench(*words, status=2).stderr)
         self.assertIn("gpt2", self.bench(*where, "--workload", "gpt5", status=2).stderr)
         self.assertIn("v9", self.bench(*where, "--layout", "v9", status=2).stderr)
         self.assertIn(

@@ -16,6 +16,9 @@ namespace tzmark::bench {
 // status of a command that does not throw.
 void add_bench(CLI::App& app, const std::vector<std::string>& command, int& status);
 void add_compare(CLI::App& app, int& status);
+void add_check(CLI::App& bench, const std::vector<std::string>& command, int& status);
+void add_against(CLI::App& bench, const std::vector<std::string>& command, int& status);
+void add_worker(CLI::App& bench);
 void add_tune(CLI::App& app, const std::vector<std::string>& command);
 
 // Each replaces this process by a Python program that parses its options itself. The interpreter is python3, or what

@@ -61,4 +61,10 @@ void set_from_profile(const Profile& profile, const std::function<bool(std::stri
   }
 }
 
+void use_profile(const CLI::App& app, BenchOptions& options) {
+  if (options.profile_file.empty()) return;
+  const auto is_given = [&](std::string_view name) { return app.count(std::string(name)) != 0; };
+  set_from_profile(load_profile(options.profile_file), is_given, options);
+}
+
 }  // namespace tzmark::bench

@@ -13,5 +13,7 @@ namespace tzmark::bench {
 // or different ones for parts of it: one run has one list of settings.
 void set_from_profile(const Profile& profile, const std::function<bool(std::string_view option)>& is_given,
                       BenchOptions& options);
+// The same for the file that the command line names, if it names one.
+void use_profile(const CLI::App& app, BenchOptions& options);
 
 }  // namespace tzmark::bench

@@ -107,7 +107,7 @@ std::optional<Bound> bound_by(const Measured& measured, const std::vector<Measur
   const Parts parts = parts_of(d, all);
   Bound bound;
   double longest = 0;
-  // In checks each subject counts its own laps, with --duration its own operations.
+  // In checks each subject counts its own laps, in tzmark bench soak its own operations.
   bool shares_rounds = d.group.empty() && !measured.long_run;
   for (const auto* list : {&parts.paths, &parts.steps}) {
     for (const auto& [name, m] : *list) {

@@ -378,6 +378,10 @@ const Group kGroups[] = {
     {"2", "steps", 260, steps_on_top},
 };
 
+// Item 1 is the first.
+constexpr std::string_view kNames[] = {"raw",   "hash", "verify", "peers",      "sizes",
+                                       "bytes", "gpu",  "python", "safetensors"};
+
 // Models, and one tensor without any parallelism between tensors.
 constexpr std::string_view kModuleWorkloads[] = {"gpt2", "llama-3.1-8b", "one-huge"};
 
@@ -436,12 +440,15 @@ json to_json(const RatioCheck& check) {
           {"note", check.note}};
 }
 
+std::vector<std::string> check_names() { return {std::begin(kNames), std::end(kNames)}; }
+
 MachineConditions run_checks(Workplace& place, const CheckOptions& options, const GroupDone& done) {
   std::string why_no_peer;
   Peers peers;
   std::vector<Group> groups;
   const auto wanted = [&](std::string_view item) {
-    return options.items.empty() || std::ranges::find(options.items, item) != options.items.end();
+    const std::string_view name = kNames[item.front() - '1'];
+    return options.names.empty() || std::ranges::find(options.names, name) != options.names.end();
   };
   for (const Group& group : kGroups) {
     if (wanted(group.item)) groups.push_back(group);

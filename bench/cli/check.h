@@ -30,11 +30,14 @@ nlohmann::json to_json(const RatioCheck& check);
 struct CheckOptions {
   std::uint64_t scale_bytes = 128 << 20;  // of reads; see large_tensors and written_tensors
   std::size_t gpu_set_bytes = kGpuWorkingSetBytes;
-  std::vector<std::string> items = {};  // empty: all
-  std::vector<std::string> io = {};     // of items 1, 2 and 6; empty: six, four, and all
-  std::string workload = {};            // of items 8 and 9; empty: all of theirs
+  std::vector<std::string> names = {};  // of check_names(); empty: all
+  std::vector<std::string> io = {};     // of raw, hash and bytes; empty: six, four, and all
+  std::string workload = {};            // of python and safetensors; empty: all of theirs
   ContestOptions contests = {};         // the budget is that of all checks together
 };
+
+// Returns the names of the items, in the order of their numbers.
+std::vector<std::string> check_names();
 
 // Runs the groups of subjects one after another, unless the contests are stopped, and compares them. Calls done after
 // each group with its workloads, measurements and checks. A group may use what those before it left of the budget.

@@ -349,17 +349,14 @@ class CompareTest(unittest.TestCase):
     def test_samples_of_checks_and_long_runs_share_no_rounds(self) -> None:
         old = self.document(within=0.2)
         ratios = []
-        for command in ([], ["--check"], ["--duration", "60s"]):
-            document = copy.deepcopy(old)
-            document["command"] += command
+        for members in ({}, {"checks": [{}]}, {"duration_s": 60}):
+            document = copy.deepcopy(old) | members
             for result in document["results"]:
                 if result["subject"] == "raw":
                     result["samples"] = result["samples"][::-1]
                     for i, sample in enumerate(result["samples"]):
                         sample["round"] = i
-            other = copy.deepcopy(old)
-            other["command"] += command
-            rows = self.rows_of_two(other, document)
+            rows = self.rows_of_two(copy.deepcopy(old) | members, document)
             ratios.append(
                 [r["judged"]["ratio"] for r in rows.values() if r["reference"]]
             )

@@ -316,7 +316,7 @@ std::vector<std::string> remarks_of(const ComparedRuns& compared) {
   if (const std::size_t undecided = compared.undecided_rows(); undecided > 0) {
     remarks.push_back(fmt::format(
         "{} of {} rows are slower with the raw path, which is tzmark's own I/O layer, so this is the machine "
-        "or the build: run both builds in turn (bench --against, scripts/gate, or --paired), measure fio "
+        "or the build: run both builds in turn (bench against, scripts/gate, or --paired), measure fio "
         "with them (bench --fio), or take it for the machine's (--by-ratio)",
         undecided, compared.rows.size()));
   }

@@ -142,7 +142,7 @@ class Fuse(MountTest):
     def test_checks_go_on(self) -> None:
         self.fuse()
         self.run_tzmark(
-            *("bench", "--dir", self.place, "--check", "--items", "1"),
+            *("bench", "check", "raw", "--dir", self.place),
             *("--io", "pwrite", "--scale", "2MiB", "--rounds", "1"),
         )
         checks = {one["name"]: one for one in self.document("bench")["checks"]}
@@ -155,7 +155,7 @@ class Fuse(MountTest):
     def test_builds_in_turn_go_on(self) -> None:
         self.fuse()
         output = self.run_tzmark(
-            *("bench", "--dir", self.place, "--against", TZMARK, "--budget", "8s"),
+            *("bench", "against", TZMARK, "--dir", self.place, "--budget", "8s"),
             *("--io", "pwrite", "--verify", "none", "--no-raw", "--scale", "2MiB"),
             status=2,
         )

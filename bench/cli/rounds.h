@@ -17,7 +17,7 @@
 
 namespace tzmark::bench {
 
-// What a subject did in the time of --duration.
+// What a subject did in the time of tzmark bench soak.
 struct LongRun {
   std::vector<TimedOperation> operations;  // until the data of a write is durable
   Disturbance disturbance;                 // of all operations and their preparations
@@ -28,7 +28,7 @@ struct Measured {
   std::unique_ptr<Subject> subject;
   std::vector<Sample> samples;
   std::string why;
-  std::optional<LongRun> long_run = std::nullopt;  // with --duration; the samples are some of its operations
+  std::optional<LongRun> long_run = std::nullopt;  // of tzmark bench soak; the samples are some of its operations
   bool has_failed = false;                         // why is a failure, not something that this machine lacks
 
   const RunDescription& description() const { return subject->description(); }

@@ -28,9 +28,9 @@ using nlohmann::json;
 constexpr std::array<std::string_view, 5> kVolatileFacts = {"load_average", "free_bytes", "available_bytes",
                                                             "directory", "pressure"};
 // Options that do not change what is measured. Rounds, budget and seed change how well and in which order.
-constexpr std::array<std::string_view, 11> kNeutralOptions = {"--json",      "--dir",      "--format", "--progress",
-                                                              "--seed",      "--rounds",   "--budget", "--against",
-                                                              "--calibrate", "--markdown", "--live"};
+constexpr std::array<std::string_view, 10> kNeutralOptions = {"--json",     "--dir",    "--format", "--progress",
+                                                              "--seed",     "--rounds", "--budget", "--calibrate",
+                                                              "--markdown", "--live"};
 // Members of a result that say what it measures. The rest is what was measured.
 constexpr std::array<std::string_view, 17> kParameters = {
     "subject",      "peer",      "op",     "io",    "layout", "workload", "block_bytes", "queue_depth", "threads",
@@ -61,13 +61,14 @@ void flatten(const std::string& name, const json& value, std::map<std::string, j
   }
 }
 
-// Adds each option of a command line with its values; "--option=value" and "--option value" are the same.
+// Adds the words before the first option, and each option of a command line with its values; "--option=value" and
+// "--option value" are the same.
 void add_command(const json& command, std::map<std::string, json>& facts) {
   std::string option;
   for (const json& token : command) {
     const auto word = token.get<std::string>();
     if (!word.starts_with("--")) {
-      if (!option.empty() && !contains(kNeutralOptions, option)) facts["command " + option].push_back(word);
+      if (!contains(kNeutralOptions, option)) facts[option.empty() ? "command" : "command " + option].push_back(word);
       continue;
     }
     const std::size_t equals = word.find('=');
@@ -203,7 +204,7 @@ void read_tzmark(RunDocument& run, const json& document) {
   for (const json& result : document.at("results")) add_result(run, result);
   find_references(run);
   find_witnesses(run);
-  if (run.facts.contains("command --check") || run.facts.contains("command --duration")) {
+  if (!document.at("checks").empty() || !document.at("duration_s").is_null()) {
     for (auto& [id, series] : run.series) series.shares_rounds = false;
   }
 }

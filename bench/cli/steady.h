@@ -1,4 +1,4 @@
-// tzmark bench --duration: each subject repeats its operation for a time, which shows whether its throughput lasts.
+// tzmark bench soak: each subject repeats its operation for a time, which shows whether its throughput lasts.
 #pragma once
 
 #include <chrono>

@@ -8,8 +8,10 @@
 #include <csignal>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/bench_commands.h"
 #include "cli/matrix.h"
 #include "cli/result_document.h"
 #include "harness/errno_error.h"
@@ -25,7 +27,7 @@ using nlohmann::json;
 
 constexpr int kProtocol = 1;
 
-void say(const json& line) { print(line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"); }
+void answer_line(const json& line) { print(line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"); }
 
 // The name of this program's file, and what changes if another file takes its name.
 std::string program_state() {
@@ -34,13 +36,6 @@ std::string program_state() {
   if (::stat("/proc/self/exe", &status) != 0) throw errno_error(ErrorCode::kReadFailed, "/proc/self/exe");
   return fmt::format("{} ({}:{}, {}.{:09})", name, status.st_dev, status.st_ino, status.st_mtim.tv_sec,
                      status.st_mtim.tv_nsec);
-}
-
-std::vector<Measured> lines_of(const BenchOptions& options, Workplace& place) {
-  std::vector<Measured> lines = matrix_subjects(options, place, matrix_content(options));
-  // Ceilings are loops of the bench, not of what builds differ by.
-  std::erase_if(lines, [](const Measured& m) { return m.description().subject == "ceiling"; });
-  return lines;
 }
 
 json take(Measured& line) {
@@ -71,26 +66,36 @@ json answer(std::vector<Measured>& lines, const json& request) {
   return answer;
 }
 
-}  // namespace
-
-void serve_samples(const BenchOptions& options) {
+void serve_samples(BenchOptions options) {
+  options.no_ceilings = true;  // loops of the bench, not of what builds differ by
   // An answer that nobody reads ends this process by an exception, so that its files are removed.
   ::signal(SIGPIPE, SIG_IGN);
   Workplace place(options.directory);
-  std::vector<Measured> lines = lines_of(options, place);
+  std::vector<Measured> lines = matrix_subjects(options, place, matrix_content(options));
   json hello = {{"protocol", kProtocol},      {"version", version()},
                 {"commit", commit()},         {"measuring_core", kMeasuringCoreVersion},
                 {"program", program_state()}, {"executable", std::filesystem::read_symlink("/proc/self/exe").string()},
                 {"lines", json::array()}};
   for (const Measured& line : lines) hello["lines"].push_back(line.description().id());
-  say(hello);
+  answer_line(hello);
   for (std::string text; std::getline(std::cin, text);) {
     const json request = json::parse(text, nullptr, false);
     const std::string op = request.is_object() ? request.value("op", "") : "";
     if (op == "quit") return;
     if (op != "run") throw Error(ErrorCode::kUsage, fmt::format("a worker cannot do '{:.100}'", text));
-    say(answer(lines, request));
+    answer_line(answer(lines, request));
   }
+}
+
+}  // namespace
+
+void add_worker(CLI::App& bench) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App& worker = *bench.add_subcommand("worker", "Take samples for another process")->group("");
+  add_directory(worker, options->directory)->required();
+  add_subjects(worker, *options, {.scale = "256MiB", .io = "all", .verify = "none"});
+  worker.get_option("--scale")->required();
+  worker.callback([options] { serve_samples(*options); });
 }
 
 WorkerProcess::WorkerProcess(const std::vector<std::string>& argv) {

@@ -1,4 +1,4 @@
-// A process that takes samples for another one, which runs two builds in turn: tzmark bench --worker.
+// A process that takes samples for another one, which runs two builds in turn: tzmark bench worker.
 //
 // Speaks JSON lines, as the drivers of peers do (bench/peers/driver.py). Its first line:
 //   {"protocol": 1, "version", "commit", "measuring_core", "program": its file and the state of that,
@@ -14,13 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/bench_options.h"
 #include "cli/turns.h"
 
 namespace tzmark::bench {
-
-// Serves until it is told to quit.
-void serve_samples(const BenchOptions& options);
 
 // What a build says of itself.
 struct BuildFacts {

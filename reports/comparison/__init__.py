@@ -1,1 +1,1 @@
-"""The page of tzmark compare and tzmark bench --against."""
+"""The page of tzmark compare and tzmark bench against."""

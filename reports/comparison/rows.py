@@ -1,4 +1,4 @@
-"""The rows of a comparison, of tzmark compare or of tzmark bench --against, as its figure and its page show them.
+"""The rows of a comparison, of tzmark compare or of tzmark bench against, as its figure and its page show them.
 
 Values that cannot be drawn are refused here: a ratio is a positive number, and a verdict is one of those known.
 """
@@ -205,7 +205,7 @@ def _against(document: Json) -> Comparison:
         laps = plural(conditions["disturbed_laps"], "lap")
         remarks.append(f"{laps} disturbed by others, which do not count")
     return Comparison(
-        command="tzmark bench --against",
+        command="tzmark bench against",
         old=_build(document["old"]),
         new=_build(document["new"]),
         interval=f"intervals that hold together with {percent(1 - _fraction(document['alpha']))}",

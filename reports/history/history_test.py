@@ -363,7 +363,7 @@ class Attribution(HistoryTest):
         )
 
     def test_only_the_raw_path_of_the_same_group_counts(self) -> None:
-        """As with --check: the id of each result ends with its group."""
+        """As in results of checks: the id of each result ends with its group."""
         documents = steady(20)
         for document in documents:
             once = document["results"]

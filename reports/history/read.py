@@ -26,7 +26,7 @@ PARAMETERS = ("op", "workload", "block_bytes", "queue_depth", "threads", "cache"
 # How the names of ceilings begin that do not run the hash and cipher kernels of tzmark.
 MACHINE_CEILINGS = ("memcpy", "host-to-device", "gpu-memory", "device-", "path-")
 SUBJECTS = ("codec", "raw", "fio", "peer")
-# The end of an id that names the group of --check, in which subjects are measured in the same rounds.
+# The end of an id that names the group of checks, in which subjects are measured in the same rounds.
 GROUP = re.compile(r" for (\S+)$")
 # Bytes a second. Products and quotients of rates between these are finite.
 RATE_MIN, RATE_MAX = 1e-6, 1e18

@@ -300,10 +300,10 @@ def steady(per_second: float, seconds: int = 60, falls: float = 0.0) -> Json:
 
 
 def long_run(seed: int = 4) -> Json:
-    """Returns a result of --duration: one row whose throughput lasts, one that slows down, one that failed."""
+    """Returns a result of bench soak: one row whose throughput lasts, one that slows down, one that failed."""
     made = document(seed)
     random = Random(seed)
-    made["command"] += ["--duration", "60s"]
+    made["command"][2:2] = ["soak", "--duration", "60s"]
     made["rounds"], made["duration_s"] = 0, 60
     rows = (
         ("read", "direct", "direct", 0.9e9, None, 0.0),

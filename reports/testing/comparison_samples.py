@@ -1,4 +1,4 @@
-"""Comparisons to test the page with, and to look at it: documents of tzmark compare and of tzmark bench --against.
+"""Comparisons to test the page with, and to look at it: documents of tzmark compare and of tzmark bench against.
 
 usage: python3 -m testing.comparison_samples DIR
 
@@ -180,7 +180,7 @@ def against() -> Json:
         "schema_version": 1,
         "kind": "bench-against",
         "tool": {"name": "tzmark", "version": "0.1.0", "commit": "abc"},
-        "command": ["tzmark", "bench", "--against", "/opt/old/bin/tzmark"],
+        "command": ["tzmark", "bench", "against", "/opt/old/bin/tzmark"],
         "started_at": "2026-01-01T00:00:00Z",
         "machine": bench_samples.document()["machine"],
         "old": build,

@@ -1,5 +1,5 @@
 """Runs the commands of docs/benchmarking.md in order, in an empty directory, and compares its table of options with the
-program's help.
+help of each command.
 
 Requires scripts/peers, like the other tests of peers; with TZMARK_NO_PEERS=1 the commands that need it are skipped.
 """
@@ -23,27 +23,50 @@ TABLE = re.compile(r"^## All options\n(.*?)^## ", re.MULTILINE | re.DOTALL)
 WORKLOADS = re.compile(r"The workloads are (.*?)\. ", re.DOTALL)
 
 
-def differences(text: str, help_text: str) -> list[str]:
-    """Returns the options and workloads that only the document or only the program has."""
+def told(text: str) -> dict[str, set[str]]:
+    """Returns the options of each command, as the table has them; its second column names the commands."""
     table = TABLE.search(text)
-    told = set(OPTION.findall(table[1])) if table else set()
-    there = set(OPTION.findall(help_text)) - COMMON
-    found = [f"{option} is not in the table of options" for option in there - told]
-    found += [f"{option} is no option of tzmark bench" for option in told - there]
-    listed = WORKLOADS.search(text)
-    if not listed or " ".join(listed[1].split()) not in help_text:
+    options: dict[str, set[str]] = {}
+    for row in table[1].splitlines() if table else ():
+        if row.startswith("| `"):
+            _, names, commands, *_ = row.split("|")
+            for command in commands.replace(",", " ").split():
+                options.setdefault(command, set()).update(OPTION.findall(names))
+    return options
+
+
+def differences(text: str, helps: dict[str, str]) -> list[str]:
+    """Returns the options and workloads that only the document or only the program has."""
+    listed = told(text)
+    found = []
+    for command in sorted(listed.keys() | helps.keys()):
+        there = set(OPTION.findall(helps.get(command, ""))) - COMMON
+        options = listed.get(command, set())
+        found += [f"{one} of {command} is not in the table" for one in there - options]
+        found += [f"{one} is no option of {command}" for one in options - there]
+    workloads = WORKLOADS.search(text)
+    if not workloads or " ".join(workloads[1].split()) not in helps["bench"]:
         found.append("the workloads are not those of tzmark bench")
     return sorted(found)
 
 
-def notices_differences(text: str, help_text: str) -> bool:
+def notices_differences(text: str, helps: dict[str, str]) -> bool:
     """Returns whether the comparison finds introduced differences."""
     changes = (
-        (text, help_text + " --brand-new"),
-        (text.replace("| `--dir` |", "| `--dirs` |"), help_text),
-        (text.replace("many-tiny, mixed.", "mixed."), help_text),
+        (text, helps | {"check": helps["check"] + " --brand-new"}),
+        (text.replace("| `--dir` |", "| `--dirs` |"), helps),
+        (text.replace("many-tiny, mixed.", "mixed."), helps),
     )
     return all(differences(*change) for change in changes)
+
+
+def help_of(tzmark: Path, *words: str) -> str:
+    return subprocess.run(
+        [tzmark, "bench", *words, "--help"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
 
 
 def run(lines: list[str], source: Path, build: Path) -> int:
@@ -76,21 +99,20 @@ def main() -> int:
     )
     text = (source / "docs/benchmarking.md").read_text(encoding="utf-8")
     lines = all_commands(text)
-    if not any("--check" in line for line in lines):
+    if not any(" check " in line for line in lines):
         print("docs/benchmarking.md has no commands to run")
         return 1
     if os.environ.get("TZMARK_NO_PEERS") == "1":
         lines = [line for line in lines if "--peers" not in line.split()]
-    help_text = subprocess.run(
-        [build / "bin/tzmark", "bench", "--help"],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    ).stdout
-    wrong = differences(text, help_text)
+    tzmark = build / "bin/tzmark"
+    helps = {"bench": help_of(tzmark)}
+    _, subcommands = helps["bench"].split("\nSubcommands:\n")
+    for name in re.findall(r"^  (\w+)", subcommands, re.MULTILINE):
+        helps[name] = help_of(tzmark, name)
+    wrong = differences(text, helps)
     for line in wrong:
         print(line)
-    if not notices_differences(text, help_text):
+    if not notices_differences(text, helps):
         print(
             "the comparison of the document with the program finds no introduced difference"
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 FENCED_SH = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ASSIGNMENT = re.compile(r"\w+=")
 SEPARATORS = {"|", "||", "&&", ";", "&"}
-TAKES_COMMAND = re.compile(r"^Usage: .* SUBCOMMAND$", re.MULTILINE)
+TAKES_COMMAND = re.compile(r"^Usage: .* \[?SUBCOMMAND\]?$", re.MULTILINE)
 REDIRECTION = re.compile(r"[<>]+&?")
 
 

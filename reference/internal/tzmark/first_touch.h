@@ -5,7 +5,7 @@
 // one whose last byte is. Two threads that touch a page at the same time both clear it, and one of them in vain.
 // Neighbouring parts share pages. A thread that would wait until another one has cleared a shared page clears the page
 // after its own part instead: loads of 100 MiB from the page cache by two threads are faster by 10 to 22 %
-// (`tzmark bench --against` on Zen 4; most where tensors have 1 to 1.3 MiB).
+// (`tzmark bench against` on Zen 4; most where tensors have 1 to 1.3 MiB).
 //
 // Thread-safe.
 #pragma once
