@@ -159,13 +159,15 @@ class SimulatedStorage final : public Meter {
     TuneSample taken;
     double log_seconds = noise_.next(0) - surface_(setting);
     if (noise_.uniform() < 0.03) log_seconds += std::log(uniform(random_, 1.5, 4));  // an outlier without a cause
-    taken.is_disturbed = noise_.uniform() < 0.05;
-    if (taken.is_disturbed) log_seconds += uniform(random_, 0.3, 1);
+    const bool is_disturbed = noise_.uniform() < 0.05;
+    if (is_disturbed) log_seconds += uniform(random_, 0.3, 1);
     log_seconds = std::clamp(log_seconds, -2.0, 7.0);  // Student's t may say years
     taken.seconds_per_byte = std::exp(log_seconds) * 1e-9;
     taken.cpu_seconds_per_byte = (0.2 + 0.05 * setting.threads) * 1e-9 * std::exp(0.05 * noise_.normal());
     taken.peak_memory_bytes = setting.bytes_in_flight() + 100 * kMiB;
-    now_ += std::chrono::nanoseconds(static_cast<std::int64_t>(std::exp(log_seconds) * 1e8));
+    const auto elapsed_ns = static_cast<std::uint64_t>(std::exp(log_seconds) * 1e8);
+    taken.disturbance = {.elapsed_ns = elapsed_ns, .steal_ns = is_disturbed ? elapsed_ns : 0};
+    now_ += std::chrono::nanoseconds(elapsed_ns);
     return taken;
   }
   std::chrono::nanoseconds cost() const override { return std::chrono::milliseconds(100); }
@@ -255,7 +257,8 @@ class Tuning {
     options.seed = seed;
     options.now = [&] { return storage.now(); };
     SearchResult result;
-    search_settings(storage, settings_, options, result);
+    DisturbanceFilter filter([](const Disturbance& lap) { return lap.steal_ns > 0; });
+    search_settings(storage, settings_, options, filter, result);
     record(surface, result, answers);
   }
 

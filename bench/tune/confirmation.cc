@@ -18,7 +18,17 @@ void Confirming::run() {
   const SequentialRatio fresh(options.alpha / static_cast<double>(std::max<std::size_t>(1, comparisons_.size())));
   for (Comparison& comparison : comparisons_) comparison.ratio = fresh;
   std::size_t laps = 0;
-  while (!subjects().empty() && laps < options.laps_max && lap(laps + 1)) ++laps;
+  while (laps < options.laps_max) {
+    std::vector<std::size_t> order = subjects();
+    if (order.empty() || sampler_.affordable(1) < order.size()) break;
+    std::ranges::shuffle(order, random_);
+    const Lap lap = sampler_.lap(order, fmt::format("confirmation, lap {}", laps + 1));
+    if (!lap.is_complete()) break;
+    // A disturbed lap is repeated as a whole.
+    if (lap.result == LapResult::kDisturbed) continue;
+    conclude(lap);
+    ++laps;
+  }
   // What ends the laps early is the clock, the caller or a refusal, none of which depends on the ratios.
   for (Comparison& comparison : comparisons_) {
     if (!is_answered(comparison)) comparison.ratio.finish();
@@ -45,31 +55,14 @@ std::vector<std::size_t> Confirming::subjects() const {
   return open;
 }
 
-// Returns false if there was no time for another lap.
-bool Confirming::lap(std::size_t number) {
-  const std::vector<std::size_t> open = subjects();
-  while (sampler_.affordable(1) >= open.size()) {
-    std::vector<std::size_t> order = open;
-    std::ranges::shuffle(order, random_);
-    std::map<std::size_t, double> logs;
-    std::vector<std::pair<std::size_t, TuneSample>> taken;
-    bool is_disturbed = false;
-    for (const std::size_t subject : order) {
-      const auto sample = sampler_.take(subject, fmt::format("confirmation, lap {}", number));
-      if (!sample) return false;
-      logs[subject] = std::log(sample->seconds_per_byte);
-      is_disturbed = is_disturbed || sample->is_disturbed;
-      taken.emplace_back(subject, *sample);
-    }
-    // A disturbed lap is repeated as a whole.
-    if (!sampler_.counts(is_disturbed)) continue;
-    for (const auto& [subject, sample] : taken) sampler_.tuned(subject).confirmations.push_back(sample);
-    for (Comparison& comparison : comparisons_) {
-      if (!is_answered(comparison)) comparison.ratio.add(logs[comparison.against] - logs[comparison.setting]);
-    }
-    return true;
+void Confirming::conclude(const Lap& lap) {
+  for (const LapSample& sample : lap.samples) {
+    sampler_.tuned(sample.source).confirmations.push_back(sampler_.latest(sample.source));
   }
-  return false;
+  const auto log_of = [&](std::size_t setting) { return std::log(lap.of(setting).seconds_per_byte); };
+  for (Comparison& comparison : comparisons_) {
+    if (!is_answered(comparison)) comparison.ratio.add(log_of(comparison.against) - log_of(comparison.setting));
+  }
 }
 
 std::optional<RatioInterval> Confirming::ratio(std::size_t setting, std::size_t against) const {

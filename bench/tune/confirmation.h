@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <random>
 #include <vector>
@@ -42,7 +41,7 @@ class Confirming {
  private:
   bool is_answered(const Comparison& comparison) const;
   std::vector<std::size_t> subjects() const;
-  bool lap(std::size_t number);
+  void conclude(const Lap& lap);
 
   Sampler& sampler_;
   std::mt19937_64& random_;

@@ -104,15 +104,15 @@ void Halving::fill(std::span<const std::size_t> chosen, std::size_t n) {
 
 void Halving::sample(std::size_t setting) {
   if (sampler_.spent() >= phase_end_) return;
-  const auto taken = sampler_.take(setting, what_);
-  if (!taken) return;
+  const Lap lap = sampler_.lap({setting}, what_);
+  if (!lap.is_complete()) return;
   TunedSetting& tuned = sampler_.tuned(setting);
-  if (!sampler_.counts(taken->is_disturbed)) {
+  if (lap.result == LapResult::kDisturbed) {
     ++tuned.disturbed_samples;
     return;
   }
-  tuned.samples.push_back(*taken);
-  estimates_.add(setting, std::log(taken->seconds_per_byte));
+  tuned.samples.push_back(sampler_.latest(setting));
+  estimates_.add(setting, std::log(lap.of(setting).seconds_per_byte));
 }
 
 // Adds neighbors of the best until none is left that noise does not rule out.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "harness/disturbance.h"
 #include "tune/setting.h"
 
 namespace tzmark::bench {
@@ -14,7 +15,7 @@ struct TuneSample {
   double seconds_per_byte = 0;                      // finite, and more than 0
   std::optional<double> cpu_seconds_per_byte = {};  // of all threads of the process
   std::optional<std::uint64_t> peak_memory_bytes = {};
-  bool is_disturbed = false;  // by others; does not count
+  Disturbance disturbance = {};
 };
 
 // For one thread at a time.

@@ -13,10 +13,6 @@ namespace {
 constexpr double kGridShare = 0.1;
 constexpr std::size_t kSamplesLeast = 1500;
 
-// Of so many recent samples, so many may be disturbed before the machine counts as busy; as in cli/lap_filter.cc.
-constexpr std::size_t kRecent = 40;
-constexpr std::ptrdiff_t kDisturbedMax = 30;
-
 double samples_max(std::size_t settings, const SearchOptions& options) {
   return std::max(static_cast<double>(kSamplesLeast),
                   kGridShare * static_cast<double>(settings * options.rung_samples_max));
@@ -24,37 +20,42 @@ double samples_max(std::size_t settings, const SearchOptions& options) {
 
 }  // namespace
 
-Sampler::Sampler(Meter& meter, std::span<const Setting> settings, const SearchOptions& options, SearchResult& result)
+Sampler::Sampler(Meter& meter, std::span<const Setting> settings, const SearchOptions& options,
+                 DisturbanceFilter& filter, SearchResult& result)
     : meter_(meter),
       settings_(settings),
       options_(options),
+      filter_(filter),
       result_(result),
       begin_(options.now()),
       samples_max_(samples_max(settings.size(), options)),
-      entries_(settings.size(), kNone) {}
+      entries_(settings.size(), kNone),
+      latest_(settings.size()),
+      engine_(*this, filter, {.stop = [this] { return is_over_now(); }, .now = options.now}, 1) {}
 
-std::optional<TuneSample> Sampler::take(std::size_t setting, const std::string& what) {
-  is_stopped_ = is_stopped_ || (options_.stop && options_.stop());
-  if (over()) return std::nullopt;
-  TunedSetting& tuned_setting = tuned(setting);
-  if (!tuned_setting.failed.empty()) return std::nullopt;
-  report(what);
-  try {
-    ++result_.samples_taken;
-    return meter_.sample(settings_[setting]);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kUnavailable) throw;
-    tuned_setting.failed = error.message();
-    return std::nullopt;
-  }
+Lap Sampler::lap(const std::vector<std::size_t>& order, const std::string& what) {
+  what_ = what;
+  const Lap lap = engine_.take(order);
+  result_.was_busy = result_.was_busy || (lap.is_complete() && filter_.is_busy());
+  return lap;
 }
 
-bool Sampler::counts(bool disturbed) {
-  recent_.push_back(disturbed);
-  if (recent_.size() > kRecent) recent_.pop_front();
-  const bool is_busy = std::ranges::count(recent_, true) > kDisturbedMax;
-  result_.was_busy = result_.was_busy || is_busy;
-  return !disturbed || is_busy;
+SourceSample Sampler::take(std::size_t setting) {
+  entry(setting);
+  report();
+  ++result_.samples_taken;
+  latest_[setting] = meter_.sample(settings_[setting]);
+  return {latest_[setting].seconds_per_byte, latest_[setting].disturbance};
+}
+
+void Sampler::leave_out(std::size_t setting, const SourceFailure& failure) {
+  if (failure.has_failed) throw;
+  tuned(setting).failed = failure.message;
+}
+
+bool Sampler::is_over_now() {
+  is_stopped_ = is_stopped_ || (options_.stop && options_.stop());
+  return over();
 }
 
 double Sampler::spent() const {
@@ -83,10 +84,10 @@ bool Sampler::is_eligible(std::size_t setting) const {
   return !has_failed(setting) && (limit == 0 || settings_[setting].bytes_in_flight() <= limit);
 }
 
-void Sampler::report(const std::string& what) const {
+void Sampler::report() const {
   if (!options_.progress) return;
   const auto left = std::max(std::chrono::nanoseconds(0), std::chrono::nanoseconds(options_.budget - elapsed()));
-  options_.progress({what, result_.settings.size(), result_.samples_taken, std::min(1.0, spent()), left, best_rate_});
+  options_.progress({what_, result_.settings.size(), result_.samples_taken, std::min(1.0, spent()), left, best_rate_});
 }
 
 }  // namespace tzmark::bench

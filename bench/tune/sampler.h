@@ -3,27 +3,27 @@
 
 #include <chrono>
 #include <cstddef>
-#include <deque>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "measure/engine.h"
 #include "tune/search.h"
 
 namespace tzmark::bench {
 
 // Settings are named by their index in the space. For one thread at a time. Keeps references to all arguments.
-class Sampler {
+class Sampler final : private Source {
  public:
-  Sampler(Meter& meter, std::span<const Setting> settings, const SearchOptions& options, SearchResult& result);
+  Sampler(Meter& meter, std::span<const Setting> settings, const SearchOptions& options, DisturbanceFilter& filter,
+          SearchResult& result);
 
-  // Measures the setting once. Returns nothing if it has failed, now or before, or if the search is over. `what`: for
-  // the progress. Does not keep the sample.
-  std::optional<TuneSample> take(std::size_t setting, const std::string& what);
-  // Whether a sample, or a lap, in which one of its samples was disturbed, counts. On a machine that is always busy all
-  // of them do, because otherwise nothing would. Looks at nothing that was measured, so that it prefers no result.
-  bool counts(bool disturbed);
+  // Measures each setting once, as one lap, which is not complete if one fails or the search is over. `what`: for the
+  // progress. Does not keep the samples.
+  Lap lap(const std::vector<std::size_t>& order, const std::string& what);
+  // The latest sample of a setting. REQUIRES: it has one.
+  const TuneSample& latest(std::size_t setting) const { return latest_[setting]; }
 
   // The part of the budget that is spent: of the time, or of the samples that a search may take in all.
   double spent() const;
@@ -51,19 +51,26 @@ class Sampler {
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  void report(const std::string& what) const;
+  SourceSample take(std::size_t setting) override;
+  // A setting that this machine refuses has failed; every other failure ends the search.
+  void leave_out(std::size_t setting, const SourceFailure& failure) override;
+  bool is_over_now();
+  void report() const;
   std::chrono::nanoseconds elapsed() const { return options_.now() - begin_; }
 
   Meter& meter_;
   const std::span<const Setting> settings_;
   const SearchOptions& options_;
+  const DisturbanceFilter& filter_;
   SearchResult& result_;
   const std::chrono::steady_clock::time_point begin_;
   const double samples_max_;
   std::vector<std::size_t> entries_;  // by setting
-  std::deque<bool> recent_;           // whether they were disturbed
+  std::vector<TuneSample> latest_;    // by setting
+  std::string what_;                  // for the progress
   std::optional<double> best_rate_;
   bool is_stopped_ = false;
+  Engine engine_;
 };
 
 }  // namespace tzmark::bench

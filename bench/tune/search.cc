@@ -50,14 +50,15 @@ bool may_be_equal(std::span<const double> a, std::span<const double> b, double a
 // One search. Settings are named by their index in the space, where the standard one is 0.
 class Search {
  public:
-  Search(Meter& meter, std::span<const Setting> settings, const SearchOptions& options, SearchResult& result)
+  Search(Meter& meter, std::span<const Setting> settings, const SearchOptions& options, DisturbanceFilter& filter,
+         SearchResult& result)
       : meter_(meter),
         options_(options),
         result_(result),
         random_(options.seed),
         space_(settings),
         estimates_(settings.size()),
-        sampler_(meter, settings, options, result),
+        sampler_(meter, settings, options, filter, result),
         halving_(sampler_, space_, estimates_, random_) {
     result_.space_size = settings.size();
     result_.standard = sampler_.entry(kStandard);
@@ -284,8 +285,8 @@ std::optional<std::uint64_t> TunedSetting::peak_memory_bytes() const {
 }
 
 void search_settings(Meter& meter, std::span<const Setting> settings, const SearchOptions& options,
-                     SearchResult& result) {
-  Search(meter, settings, options, result).run();
+                     DisturbanceFilter& filter, SearchResult& result) {
+  Search(meter, settings, options, filter, result).run();
 }
 
 }  // namespace tzmark::bench

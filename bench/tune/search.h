@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "harness/sequential.h"
+#include "measure/disturbance_filter.h"
 #include "tune/meter.h"
 #include "tune/setting.h"
 
@@ -110,8 +111,9 @@ struct SearchOptions {
 
 // Fills in the result while it goes on, so that it holds what was measured also when this throws. A setting for which
 // the meter throws kUnavailable has failed and is dropped; everything else that the meter throws ends the search.
-// settings: as settings_of returns them, the standard one first. REQUIRES: not empty, no duplicates.
+// settings: as settings_of returns them, the standard one first. filter: of the whole run. REQUIRES: not empty, no
+// duplicates.
 void search_settings(Meter& meter, std::span<const Setting> settings, const SearchOptions& options,
-                     SearchResult& result);
+                     DisturbanceFilter& filter, SearchResult& result);
 
 }  // namespace tzmark::bench

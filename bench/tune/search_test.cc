@@ -50,8 +50,9 @@ class FakeStorage final : public Meter {
     taken.push_back(setting);
     before(setting);
     TuneSample one;
-    one.is_disturbed = is_disturbed(taken.size());
-    const double factor = std::exp(noise * normal_(random_)) * (one.is_disturbed ? 3 : 1);
+    const bool disturbed = is_disturbed(taken.size());
+    one.disturbance = {.elapsed_ns = 100'000'000, .steal_ns = disturbed ? 1U : 0U};
+    const double factor = std::exp(noise * normal_(random_)) * (disturbed ? 3 : 1);
     one.seconds_per_byte = seconds_per_gb(setting) * factor / 1e9;
     one.cpu_seconds_per_byte = cpu_per_gb(setting) * std::exp(noise * normal_(random_)) / 1e9;
     one.peak_memory_bytes = setting.bytes_in_flight() + 50 * kSearchMiB;
@@ -72,9 +73,17 @@ SearchOptions options_for(const FakeStorage& storage) {
   return options;
 }
 
+bool is_stolen(const Disturbance& disturbance) { return disturbance.steal_ns > 0; }
+
+void search_it(FakeStorage& storage, const std::vector<Setting>& settings, const SearchOptions& options,
+               SearchResult& result) {
+  DisturbanceFilter filter(is_stolen);
+  search_settings(storage, settings, options, filter, result);
+}
+
 SearchResult search_it(FakeStorage& storage, const SearchOptions& options) {
   SearchResult result;
-  search_settings(storage, small_space(), options, result);
+  search_it(storage, small_space(), options, result);
   return result;
 }
 
@@ -267,7 +276,7 @@ TEST(TuneSearch, KeepsTheResultsIfTheStorageFails) {
     };
     SearchResult result;
     try {
-      search_settings(storage, small_space(), options_for(storage), result);
+      search_it(storage, small_space(), options_for(storage), result);
       FAIL() << "no exception";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kWriteFailed);
@@ -381,8 +390,8 @@ TEST(TuneSearch, DoesNotCountDisturbedSamples) {
   std::size_t disturbed = 0;
   for (const TunedSetting& tuned : result.settings) {
     disturbed += tuned.disturbed_samples;
-    EXPECT_TRUE(std::ranges::none_of(tuned.samples, &TuneSample::is_disturbed));
-    EXPECT_TRUE(std::ranges::none_of(tuned.confirmations, &TuneSample::is_disturbed));
+    EXPECT_TRUE(std::ranges::none_of(tuned.samples, is_stolen, &TuneSample::disturbance));
+    EXPECT_TRUE(std::ranges::none_of(tuned.confirmations, is_stolen, &TuneSample::disturbance));
   }
   EXPECT_GT(disturbed, 0u);
 }
@@ -406,7 +415,7 @@ TEST(TuneSearch, OnlyComparesWithAStandardSettingAboveTheMemoryLimit) {
   std::vector<Setting> settings = small_space();
   std::erase_if(settings,
                 [](const Setting& setting) { return setting != kStandard && setting.bytes_in_flight() > kSearchMiB; });
-  search_settings(storage, settings, options, result);
+  search_it(storage, settings, options, result);
   ASSERT_TRUE(result.recommended);
   EXPECT_NE(result.recommended, result.standard);
   EXPECT_NE(result.why.find("memory limit"), std::string::npos);
@@ -417,7 +426,7 @@ TEST(TuneSearch, OnlyComparesWithAStandardSettingAboveTheMemoryLimit) {
 TEST(TuneSearch, TriesASpaceOfOneSetting) {
   FakeStorage storage;
   SearchResult result;
-  search_settings(storage, std::vector<Setting>{kStandard}, options_for(storage), result);
+  search_it(storage, std::vector<Setting>{kStandard}, options_for(storage), result);
   EXPECT_EQ(result.best, result.standard);
   EXPECT_EQ(result.recommended, result.standard);
   EXPECT_TRUE(result.is_complete);

@@ -186,7 +186,6 @@ class Meters : public ::testing::Test {
     return options;
   }
 
-  BusyFilter filter_;
   const test::TestDirectory directory_;
   Workplace place_{directory_.name()};
   const SharedContent content_ = std::make_shared<TensorContent>(make_workload("mixed", 2 << 20));
@@ -196,7 +195,7 @@ class Meters : public ::testing::Test {
 
 TEST_F(Meters, SampleAllTasks) {
   for (const TuneTask task : {TuneTask::kLoadWarm, TuneTask::kSave}) {
-    StorageMeter meter(place_, content_, small_, filter_, options(task));
+    StorageMeter meter(place_, content_, small_, options(task));
     Setting other = setting_;
     other.block_bytes = 64 << 10;
     for (const Setting& setting : {setting_, other, setting_}) {
@@ -210,7 +209,7 @@ TEST_F(Meters, SampleAllTasks) {
 }
 
 TEST_F(Meters, SavesTakeRoomForOneFile) {
-  StorageMeter meter(place_, content_, small_, filter_, options(TuneTask::kSave));
+  StorageMeter meter(place_, content_, small_, options(TuneTask::kSave));
   Setting setting = setting_;
   for (std::uint64_t block = 64 << 10; block <= 1 << 20; block *= 2) {
     setting.block_bytes = block;
@@ -231,7 +230,7 @@ TEST_F(Meters, RenewedFilesAreOthers) {
   };
   std::vector<std::string> first;
   {
-    StorageMeter meter(place_, content_, small_, filter_, options(TuneTask::kLoadWarm));
+    StorageMeter meter(place_, content_, small_, options(TuneTask::kLoadWarm));
     static_cast<void>(meter.sample(setting_));
     first = names();
     meter.renew();
@@ -242,7 +241,7 @@ TEST_F(Meters, RenewedFilesAreOthers) {
 }
 
 TEST_F(Meters, RefusedSettingsAreNotAvailable) {
-  StorageMeter meter(place_, content_, small_, filter_, options(TuneTask::kLoadWarm));
+  StorageMeter meter(place_, content_, small_, options(TuneTask::kLoadWarm));
   Setting refused = setting_;
   refused.io = "gpudirect";
   try {

@@ -13,7 +13,6 @@ namespace tzmark::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::nanoseconds;
 
 // Files of loads hold both hashes: hashes that are not verified cost a load almost nothing.
 FileFormat stored_format(TuneTask task, const std::string& verification) {
@@ -50,13 +49,8 @@ double seconds_of(const Sample& sample) {
   return static_cast<double>(sample.elapsed_ns + sample.sync_ns.value_or(0)) / 1e9;
 }
 
-StorageMeter::StorageMeter(Workplace& place, SharedContent content, SharedContent small, BusyFilter& filter,
-                           MeterOptions options)
-    : place_(place),
-      content_(std::move(content)),
-      small_(std::move(small)),
-      filter_(filter),
-      options_(std::move(options)) {}
+StorageMeter::StorageMeter(Workplace& place, SharedContent content, SharedContent small, MeterOptions options)
+    : place_(place), content_(std::move(content)), small_(std::move(small)), options_(std::move(options)) {}
 
 StorageMeter::~StorageMeter() {
   std::error_code ignored;
@@ -138,7 +132,7 @@ TuneSample StorageMeter::sample(const Setting& setting) {
     const auto bytes = static_cast<double>(at.measured.description().bytes);
     result.seconds_per_byte = seconds_of(sample) / bytes;
     if (sample.cpu_ns) result.cpu_seconds_per_byte = static_cast<double>(*sample.cpu_ns) / 1e9 / bytes;
-    result.is_disturbed = !filter_.counts(is_disturbed(sample.disturbance), nanoseconds(sample.disturbance.elapsed_ns));
+    result.disturbance = sample.disturbance;
     if (++at.samples == kMemoryAfter) measure_memory(at);
     result.peak_memory_bytes = at.peak_memory_bytes;
   });

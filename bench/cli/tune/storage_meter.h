@@ -15,7 +15,6 @@
 #include "cli/tune/task.h"
 #include "subjects/content.h"
 #include "subjects/ours.h"
-#include "tune/busy_filter.h"
 #include "tune/meter.h"
 
 namespace tzmark::bench {
@@ -30,9 +29,8 @@ struct MeterOptions {
 
 class StorageMeter final : public Meter {
  public:
-  // small: the workload on which settings are checked. filter: of the whole run, so that a machine that was busy before
-  // still is.
-  StorageMeter(Workplace& place, SharedContent content, SharedContent small, BusyFilter& filter, MeterOptions options);
+  // small: the workload on which settings are checked.
+  StorageMeter(Workplace& place, SharedContent content, SharedContent small, MeterOptions options);
   ~StorageMeter() override;
 
   // The rate of a save includes the fsync.
@@ -61,7 +59,6 @@ class StorageMeter final : public Meter {
 
   Workplace& place_;
   const SharedContent content_, small_;
-  BusyFilter& filter_;
   const MeterOptions options_;
   std::map<Setting, Entry> entries_;
   std::vector<std::string> old_files_;

@@ -57,6 +57,35 @@ std::vector<TuneTask> tasks_of(const TuneOptions& options) {
   return tasks;
 }
 
+// Steps that take one sample each. What goes wrong ends the run.
+class Steps final : public Source {
+ public:
+  using Step = std::function<SourceSample()>;
+
+  explicit Steps(std::vector<Step> steps) : steps_(std::move(steps)) {}
+
+  SourceSample take(std::size_t i) override { return steps_[i](); }
+
+ private:
+  const std::vector<Step> steps_;
+};
+
+Steps::Step sample_at(Meter& meter, const Setting& setting) {
+  return [&meter, setting] {
+    const TuneSample taken = meter.sample(setting);
+    return SourceSample{taken.seconds_per_byte, taken.disturbance};
+  };
+}
+
+Steps::Step sample_of(Measured& measured) {
+  return [&measured] {
+    take_sample(measured);
+    const Sample sample = measured.samples.back();
+    measured.samples.clear();
+    return SourceSample{seconds_of(sample) / static_cast<double>(measured.description().bytes), sample.disturbance};
+  };
+}
+
 class Tuning {
  public:
   Tuning(const TuneOptions& options, Clock::time_point begin, const std::function<void(const std::string&)>& progress,
@@ -84,10 +113,10 @@ class Tuning {
       place_.clear();
     }
     predict();
-    if (filter_.was_busy()) {
+    if (const MachineConditions& machine = filter_.conditions(); machine.was_busy) {
       outcome_.warnings.push_back(
-          fmt::format("the machine was busy: other processes disturbed {} of {} samples, which had to count",
-                      filter_.disturbed_samples(), filter_.samples()));
+          fmt::format("the machine was busy: other processes disturbed {} of {} laps, which had to count",
+                      machine.disturbed_laps, machine.laps));
     }
     if (options_.sustain_s > 0) sustain();
     if (failure_) std::rethrow_exception(failure_);
@@ -173,7 +202,7 @@ class Tuning {
     std::vector<double> rates;
     for_each_possible(tasks, [&](TuneTask task) {
       find_standard(task);
-      StorageMeter meter(place_, content_, small_, filter_, meter_options(task));
+      StorageMeter meter(place_, content_, small_, meter_options(task));
       // The first one also pays for what is not there yet.
       static_cast<void>(meter.sample(standards_[task]));
       rates.push_back(1 / meter.sample(standards_[task]).seconds_per_byte);
@@ -252,7 +281,7 @@ class Tuning {
     const Clock::time_point begin = Clock::now();
     TaskOutcome& found = outcome_.tasks.emplace_back();
     found.task = task;
-    StorageMeter meter(place_, content_, small_, filter_, meter_options(task));
+    StorageMeter meter(place_, content_, small_, meter_options(task));
     try {
       search(meter, found, times.search);
       if (found.recommended() != nullptr) {
@@ -291,7 +320,7 @@ class Tuning {
       if (progress.best_rate) line += fmt::format(", best {:.2f} GB/s", *progress.best_rate / 1e9);
       step(line);
     };
-    search_settings(meter, settings_for(found.task), options, found.search);
+    search_settings(meter, settings_for(found.task), options, filter_, found.search);
     Interruption::check();
     const TunedSetting& standard = found.search.settings[found.search.standard];
     if (!found.search.recommended) {
@@ -359,14 +388,18 @@ class Tuning {
       if (error.error_class() != ErrorClass::kUnavailable) throw;
       has_raw = false;
     }
-    do {
+    Steps steps({sample_at(meter, setting), sample_of(measured)});
+    Engine engine(steps, filter_, {}, 1);
+    std::size_t pairs = 0;
+    engine.run({[&]() -> std::vector<std::size_t> {
+      if (pairs == kPairsMax || (pairs > 0 && Clock::now() >= end)) return {};
+      ++pairs;
       step(what);
-      if (has_raw) {
-        const Sample sample = measured.subject->run();
-        raw.push_back(static_cast<double>(measured.description().bytes) / seconds_of(sample));
-      }
-      codec.push_back(1 / meter.sample(setting).seconds_per_byte);
-    } while (Clock::now() < end && codec.size() < kPairsMax);
+      return has_raw ? std::vector<std::size_t>{1, 0} : std::vector<std::size_t>{0};
+    }});
+    for (const SampleLog::Entry& one : engine.log().entries()) {
+      (one.source == 0 ? codec : raw).push_back(1 / one.seconds_per_byte);
+    }
   }
 
   template <typename Add>
@@ -412,16 +445,21 @@ class Tuning {
                                          std::mt19937_64& random) {
     constexpr std::size_t kLapsMax = 22;
     SequentialRatio ratio;
-    while (Clock::now() < end && ratio.pairs() < kLapsMax) {
+    Steps steps({sample_at(meter, trial.without), sample_at(meter, trial.with)});
+    Engine engine(steps, filter_, {.end = end}, 1);
+    const auto next = [&]() -> std::vector<std::size_t> {
+      if (ratio.pairs() == kLapsMax) return {};
       step("trying advice");
-      const bool with_first = (random() & 1) != 0;
-      double log_ratio = 0;
-      for (const bool with : {with_first, !with_first, !with_first, with_first}) {
-        const TuneSample sample = meter.sample(with ? trial.with : trial.without);
-        log_ratio += (with ? -0.5 : 0.5) * std::log(sample.seconds_per_byte);
-      }
-      static_cast<void>(ratio.add(log_ratio));
-    }
+      const std::size_t first = random() & 1;
+      return {first, 1 - first, 1 - first, first};
+    };
+    engine.run({next, [&](const Lap& lap) {
+                  double log_ratio = 0;
+                  for (const LapSample& sample : lap.samples) {
+                    log_ratio += (sample.source == 1 ? -0.5 : 0.5) * std::log(sample.seconds_per_byte);
+                  }
+                  static_cast<void>(ratio.add(log_ratio));
+                }});
     ratio.finish();
     return ratio.pairs() == 0 ? std::nullopt : std::optional(ratio.interval());
   }
@@ -465,33 +503,43 @@ class Tuning {
       point.cost = {content->table().size(), point_bytes, {}};
       longest = std::max<nanoseconds>(longest, Clock::now() - point_begin);
     }
+    if (subjects.size() < kPointsMin) return no_model(found);
+    std::vector<Steps::Step> samples_of;
+    for (Measured& subject : subjects) samples_of.push_back(sample_of(subject));
+    Steps steps(std::move(samples_of));
+    Engine engine(steps, filter_, {}, 1);
     nanoseconds round_length{};
-    std::size_t rounds = 0;
-    std::vector<std::vector<double>> all_seconds(subjects.size());  // of the points, disturbed or not
-    for (; subjects.size() >= kPointsMin && rounds < kRoundsMax; ++rounds) {
-      const Clock::time_point round_begin = Clock::now();
-      if (round_begin + round_length > end) break;
-      for (std::size_t i = 0; i < subjects.size(); ++i) {
-        step(fmt::format("{}: model, round {}", name_of(found.task), rounds + 1));
-        take_sample(subjects[i]);
-        const Sample sample = subjects[i].samples.back();
-        subjects[i].samples.clear();
-        all_seconds[i].push_back(seconds_of(sample));
-        // By the rule of the search: a prediction is of a machine that nobody disturbs, or of one that is always busy.
-        const Disturbance& disturbance = sample.disturbance;
-        if (!filter_.counts(is_disturbed(disturbance), nanoseconds(disturbance.elapsed_ns))) continue;
-        found.points[i].cost.seconds.push_back(all_seconds[i].back());
+    Clock::time_point round_begin = Clock::now();
+    std::size_t taken = 0;
+    const auto next = [&]() -> std::vector<std::size_t> {
+      if (taken % subjects.size() == 0) {
+        const Clock::time_point now = Clock::now();
+        if (taken > 0) round_length = now - std::exchange(round_begin, now);
+        if (taken / subjects.size() == kRoundsMax || now + round_length > end) return {};
       }
-      round_length = Clock::now() - round_begin;
-    }
-    if (rounds < kRoundsMin) return no_model(found);
-    for (std::size_t i = 0; i < subjects.size(); ++i) {
-      std::vector<double>& seconds = found.points[i].cost.seconds;
-      if (seconds.size() < kRoundsMin) seconds = all_seconds[i];
-    }
+      step(fmt::format("{}: model, round {}", name_of(found.task), taken / subjects.size() + 1));
+      return {taken++ % subjects.size()};
+    };
+    engine.run({next});
+    if (taken / subjects.size() < kRoundsMin) return no_model(found);
+    for (std::size_t i = 0; i < subjects.size(); ++i)
+      add_seconds(engine.log(), i, subjects[i].description().bytes, kRoundsMin, found.points[i].cost);
     std::vector<CostPoint> points;
     for (const ModelPoint& point : found.points) points.push_back(point.cost);
     found.model = CostModel::fit(points);
+  }
+
+  // By the rule of the search: a prediction is of a machine that others do not disturb, or of one that is always busy.
+  // All samples count if few are left.
+  static void add_seconds(const SampleLog& log, std::size_t subject, std::uint64_t bytes, std::size_t least,
+                          CostPoint& point) {
+    std::vector<double> all;
+    for (const SampleLog::Entry& one : log.entries()) {
+      if (one.source != subject) continue;
+      all.push_back(one.seconds_per_byte * static_cast<double>(bytes));
+      if (one.result == LapResult::kCounts) point.seconds.push_back(all.back());
+    }
+    if (point.seconds.size() < least) point.seconds = std::move(all);
   }
 
   void no_model(TaskOutcome& found) {
@@ -540,8 +588,7 @@ class Tuning {
       if (found.recommended() == nullptr) continue;
       const Setting setting = found.recommended()->setting;
       std::vector<Measured> one(1);
-      one[0].subject =
-          StorageMeter(place_, content_, small_, filter_, meter_options(found.task)).codec(setting, content_);
+      one[0].subject = StorageMeter(place_, content_, small_, meter_options(found.task)).codec(setting, content_);
       LongRunOptions options;
       options.duration = std::chrono::seconds(options_.sustain_s);
       options.directory = options_.directory;
@@ -570,7 +617,7 @@ class Tuning {
   std::map<TuneTask, Setting> standards_;
   std::vector<TunePath> paths_;
   std::exception_ptr failure_;  // the first one that is no lack of this machine
-  BusyFilter filter_;
+  DisturbanceFilter filter_;
   Clock::time_point shown_;
 };
 
