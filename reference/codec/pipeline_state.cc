@@ -1,3 +1,4 @@
+// How pieces move on.
 #include "codec/pipeline_state.h"
 
 #include <limits>

@@ -1,3 +1,4 @@
+// Sizes of a pipeline, and the work of its threads.
 #include "codec/pipeline_threads.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The order of steps.
 #include "codec/schedule.h"
 
 #include <algorithm>
