@@ -25,7 +25,7 @@ Limit header_limit(const Index& index, std::size_t tensor) {
   if (const std::size_t next = index.place_in_file(tensor) + 1; next < index.tensors.size()) {
     return {index.tensors[index.in_file_order(next)].header_offset, ErrorCode::kIndexOverlap};
   }
-  if (index.layout == Layout::kV5Segments) return {index.headers_end, ErrorCode::kSegmentHeader};
+  if (has_segments(index.layout)) return {index.headers_end, ErrorCode::kSegmentHeader};
   return {index.headers_end, index.has_data ? ErrorCode::kIndexDataBeforeHeaders : ErrorCode::kRecordTruncated};
 }
 

@@ -120,7 +120,7 @@ void InPlaceEdit::read() {
   file_ = locked_.open(io_path_);
   file_->expect_sync();
   index_ = read_index(*file_);
-  if (index_.layout != Layout::kV5Segments) {
+  if (!has_segments(index_.layout)) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("only v5-segments files are changed in place, and this is {}; convert it",
                             layout_name(index_.layout)));

@@ -95,7 +95,7 @@ struct FileSizes {
 
 // What can be said of one tensor's place without looking at the others.
 void check_place(const IndexEntry& entry, const Index& index, FileSizes sizes) {
-  const bool segments = index.layout == Layout::kV5Segments;
+  const bool segments = has_segments(index.layout);
   const std::uint64_t headers_begin = segments ? index.segments.headers_begin : index.begin + index.length;
   const std::uint64_t headers_end = segments ? index.segments.headers_end : sizes.headers;
   if (entry.header_offset < headers_begin || entry.header_offset >= headers_end ||
@@ -132,7 +132,7 @@ void read_entries(File& file, FileSizes sizes, Index& index) {
     const auto bytes = window.view();
     ByteReader reader(bytes, window.file_position(), ErrorCode::kIndexEntryPastEnd, "the index");
     decode_index_entry(reader, index.layout, entry);
-    if (index.layout == Layout::kV5Segments) make_absolute(entry, index.segments);
+    if (has_segments(index.layout)) make_absolute(entry, index.segments);
     // Most tensors of a file share one dtype.
     if (i == 0 || entry.dtype != last_wire) {
       dtype = parse_dtype(entry.dtype, entry.dtype_at);
@@ -254,7 +254,7 @@ void check_headers_and_data(Index& index) {
     data_begin = std::min(data_begin, tensor.data_offset);
     position = tensor.data_offset + tensor.data_length;
   }
-  if (index.layout == Layout::kV5Segments) {
+  if (has_segments(index.layout)) {
     index.headers_end = index.segments.headers_end;
     return;
   }
@@ -284,7 +284,7 @@ void read_rest(File& file, FileSizes sizes, std::span<const std::byte> head, std
   index.begin = length_at + raw.size();
   index.length = load<std::uint64_t>(raw, 0);
   if (index.length > index_end - index.begin) {
-    throw Error(index.layout == Layout::kV5Segments ? ErrorCode::kSegmentIndex : ErrorCode::kIndexTruncated,
+    throw Error(has_segments(index.layout) ? ErrorCode::kSegmentIndex : ErrorCode::kIndexTruncated,
                 fmt::format("an index of {} bytes where there are {}", index.length, index_end - index.begin),
                 length_at);
   }
@@ -401,6 +401,20 @@ Index read_either(File& file, FileSizes sizes, std::span<const std::byte> head, 
               kFileHeaderBytes);
 }
 
+bool is_of(const FileHeader& header, const LayoutTraits& traits) {
+  return traits.data_version == header.data_version && traits.is_flagged == header.flagged_dims;
+}
+
+// Whether the header leaves several layouts possible.
+bool is_told_by_content(const FileHeader& header) {
+  return std::ranges::count_if(kLayoutTraits, [&](const LayoutTraits& traits) { return is_of(header, traits); }) > 1;
+}
+
+// REQUIRES: one layout is possible.
+Layout layout_of(const FileHeader& header) {
+  return std::ranges::find_if(kLayoutTraits, [&](const LayoutTraits& traits) { return is_of(header, traits); })->layout;
+}
+
 }  // namespace
 
 Index read_index(File& file, File* data_file) {
@@ -420,7 +434,7 @@ Index read_index(File& file, File* data_file) {
                 "given",
                 offsetof(FileHeaderWire, feature_flags) + sizeof(FileHeaderWire::feature_flags) - 1);
   }
-  const bool by_content = header.data_version == data_version(Layout::kV5Segments) && !header.flagged_dims;
+  const bool by_content = is_told_by_content(header);
   if (by_content && !has_layout_section(head) && !header.detached_data) return read_either(file, sizes, head, header);
   Index index;
   index.header = header;
@@ -432,7 +446,7 @@ Index read_index(File& file, File* data_file) {
     }
     read_segments(file, sizes, head, index);
   } else {
-    index.layout = header.flagged_dims ? Layout::kV5FlaggedDims : static_cast<Layout>(header.data_version);
+    index.layout = layout_of(header);
     read_rest(file, sizes, head, kFileHeaderBytes, sizes.headers, index);
   }
   return index;

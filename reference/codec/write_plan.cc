@@ -75,14 +75,14 @@ void WritePlan::write_frame(File& file, File& data_file) const {
   FileHeader header;
   header.data_version = data_version(layout_);
   header.encrypted = encrypted();
-  header.flagged_dims = layout_ == Layout::kV5FlaggedDims;
+  header.flagged_dims = traits_of(layout_).is_flagged;
   header.detached_data = options_.detached_data;
   header.pair_number = pair_number_;
   header.tensor_count = tensors_.size();
   header.total_data_bytes = data_bytes();
   BlockWriter out(file, 0);
   out.bytes(encode_file_header(header));
-  if (layout_ == Layout::kV5Segments) out.bytes(encode_layout_section(segments_));
+  if (has_segments(layout_)) out.bytes(encode_layout_section(segments_));
   // In layouts whose entries must fill the index, its length excludes the reserved room.
   out.integer(headers_first(layout_) ? entry_bytes_ : index_bytes_);
   const std::uint64_t entries_at = out.position();
@@ -124,14 +124,15 @@ void WritePlan::choose_layout() {
                 fmt::format("layout {} cannot hold this: {} {}{}", layout_name(layout_), reason, layout_name(lowest),
                             has_entry_versions(lowest) ? " or v5-long-dims" : " or later"));
   }
-  if (layout_ == Layout::kV3 && !encrypted()) {
-    throw Error(ErrorCode::kHeaderLowestVersion, "layout v3 is always encrypted, and no encryption key was given");
+  if (traits_of(layout_).must_be_encrypted && !encrypted()) {
+    throw Error(ErrorCode::kHeaderLowestVersion,
+                fmt::format("layout {} is always encrypted, and no encryption key was given", layout_name(layout_)));
   }
 }
 
 void WritePlan::check_detached_data_option() {
   if (!options_.detached_data) return;
-  if (layout_ != Layout::kV5Segments) {
+  if (!has_segments(layout_)) {
     throw Error(ErrorCode::kUsage,
                 fmt::format("only v5-segments can have detached data, not {}", layout_name(layout_)));
   }
@@ -211,7 +212,7 @@ void WritePlan::place_records() {
 }
 
 void WritePlan::place_headers_first() {
-  const bool segments = layout_ == Layout::kV5Segments;
+  const bool segments = has_segments(layout_);
   std::uint64_t headers_begin = kClassicIndexBegin + index_bytes_;
   if (segments) {
     headers_begin = align(kLayoutSectionEnd + sizeof(std::uint64_t) + index_bytes_, kSegmentEndUnit);
@@ -236,7 +237,7 @@ void WritePlan::place_headers(std::uint64_t position) {
 
 void WritePlan::place_data(std::uint64_t position) {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (layout_ == Layout::kV5Segments) {
+    if (has_segments(layout_)) {
       position = segments_.data_begin + align(position - segments_.data_begin, kSegmentDataUnit);
     }
     placements_[i].data_offset = position;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -40,25 +41,26 @@ bool commit_pair(const std::shared_ptr<const Directory>& directory, const NamesW
 
 Layout lowest_layout(const TensorTable& tensors, bool encrypted, std::string* reason) {
   Layout lowest = Layout::kV1;
-  const auto raise = [&](Layout needed, const auto& why) {
+  const auto raise = [&](bool LayoutTraits::*able, const auto& why) {
+    const Layout needed = std::ranges::find(kLayoutTraits, true, able)->layout;
     if (needed <= lowest) return;
     lowest = needed;
     if (reason != nullptr) *reason = why();
   };
-  if (encrypted) raise(Layout::kV3, [] { return std::string("encryption requires"); });
+  if (encrypted) raise(&LayoutTraits::may_be_encrypted, [] { return std::string("encryption requires"); });
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorInfo tensor = tensors[i];
     if (tensor.dtype.opaque) {
-      raise(Layout::kV2, [&] {
+      raise(&LayoutTraits::holds_opaque_dtypes, [&] {
         return fmt::format("'{}' is of dtype {}, which requires", display_path(tensor.path()), tensor.dtype.name);
       });
     }
     if (tensor.meta()) {
-      raise(Layout::kV4,
+      raise(&LayoutTraits::holds_meta_tensors,
             [&] { return fmt::format("'{}' is a meta tensor, which requires", display_path(tensor.path())); });
     }
     if (tensor.wide_dimensions) {
-      raise(Layout::kV5FlaggedDims, [&] {
+      raise(&LayoutTraits::has_entry_versions, [&] {
         return fmt::format("'{}' has a dimension of 2^32 or more, which requires", display_path(tensor.path()));
       });
     }

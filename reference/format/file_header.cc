@@ -12,8 +12,6 @@
 namespace tzmark {
 namespace {
 
-constexpr std::array<std::string_view, kLayouts.size()> kLayoutNames = {
-    "v1", "v2", "v3", "v4", "v5-flagged-dims", "v5-headers-first", "v5-segments", "v5-long-dims"};
 constexpr std::array<std::string_view, 3> kKindNames = {"parameter", "buffer", "state_dict"};
 constexpr std::uint32_t kFirstVersionWithFlags = 4;
 constexpr std::uint32_t kAlwaysEncryptedVersion = 3;
@@ -26,12 +24,10 @@ constexpr unsigned char kFlagDetachedData = 0x80;
 
 }  // namespace
 
-std::string_view layout_name(Layout layout) { return kLayoutNames[static_cast<std::size_t>(layout) - 1]; }
-
 std::optional<Layout> layout_from_name(std::string_view name) {
-  const auto found = std::ranges::find(kLayoutNames, name);
-  if (found == kLayoutNames.end()) return std::nullopt;
-  return static_cast<Layout>(found - kLayoutNames.begin() + 1);
+  const auto found = std::ranges::find(kLayoutTraits, name, &LayoutTraits::name);
+  if (found == kLayoutTraits.end()) return std::nullopt;
+  return found->layout;
 }
 
 std::string_view kind_name(Kind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }

@@ -30,25 +30,66 @@ enum class Layout : std::uint8_t {
   kV5Segments,      // the same in relocatable segments, with a section that contains their offsets
   kV5LongDims,      // as v5-flagged-dims, without the flag; no release reads it
 };
-inline constexpr std::array kLayouts = {
-    Layout::kV1,         Layout::kV2,        Layout::kV3, Layout::kV4, Layout::kV5FlaggedDims, Layout::kV5HeadersFirst,
-    Layout::kV5Segments, Layout::kV5LongDims};
 
-std::string_view layout_name(Layout layout);  // "v1", "v5-segments"
+// What a layout is and can hold. Everything that differs between layouts asks these, so that another layout is another
+// row; only what has a wire structure of its own needs more code.
+struct LayoutTraits {
+  Layout layout;
+  std::string_view name;  // "v5-segments"
+  std::uint32_t data_version;
+  bool is_flagged = false;          // marked by feature flag 1
+  bool headers_first = false;       // all tensor headers precede all data, and hashes cover less of them
+  bool has_segments = false;        // a section gives the offsets of segments, in which entries count from their begin
+  bool has_entry_versions = false;  // each index entry has a version, which gives the width of its dimensions
+  bool holds_opaque_dtypes = true;
+  bool holds_meta_tensors = true;
+  bool may_be_encrypted = true;
+  bool must_be_encrypted = false;
+};
+// In the order of the enumeration.
+inline constexpr std::array<LayoutTraits, 8> kLayoutTraits = {{
+    {.layout = Layout::kV1,
+     .name = "v1",
+     .data_version = 1,
+     .holds_opaque_dtypes = false,
+     .holds_meta_tensors = false,
+     .may_be_encrypted = false},
+    {.layout = Layout::kV2, .name = "v2", .data_version = 2, .holds_meta_tensors = false, .may_be_encrypted = false},
+    {.layout = Layout::kV3, .name = "v3", .data_version = 3, .holds_meta_tensors = false, .must_be_encrypted = true},
+    {.layout = Layout::kV4, .name = "v4", .data_version = 4},
+    {.layout = Layout::kV5FlaggedDims,
+     .name = "v5-flagged-dims",
+     .data_version = 5,
+     .is_flagged = true,
+     .has_entry_versions = true},
+    {.layout = Layout::kV5HeadersFirst, .name = "v5-headers-first", .data_version = 5, .headers_first = true},
+    {.layout = Layout::kV5Segments,
+     .name = "v5-segments",
+     .data_version = 5,
+     .headers_first = true,
+     .has_segments = true},
+    {.layout = Layout::kV5LongDims, .name = "v5-long-dims", .data_version = 5, .has_entry_versions = true},
+}};
+constexpr const LayoutTraits& traits_of(Layout layout) { return kLayoutTraits[static_cast<std::size_t>(layout) - 1]; }
+static_assert([] {
+  for (const LayoutTraits& row : kLayoutTraits) {
+    if (&traits_of(row.layout) != &row) return false;
+  }
+  return true;
+}());
+inline constexpr auto kLayouts = [] {
+  std::array<Layout, kLayoutTraits.size()> layouts{};
+  for (std::size_t i = 0; i < layouts.size(); ++i) layouts[i] = kLayoutTraits[i].layout;
+  return layouts;
+}();
+
+constexpr std::string_view layout_name(Layout layout) { return traits_of(layout).name; }
 std::optional<Layout> layout_from_name(std::string_view name);
-constexpr std::uint32_t data_version(Layout layout) {
-  return layout <= Layout::kV4 ? static_cast<std::uint32_t>(layout) : 5;
-}
-// Whether all tensor headers precede all data, and hashes cover less of them; otherwise data follows each header.
-constexpr bool headers_first(Layout layout) {
-  return layout == Layout::kV5HeadersFirst || layout == Layout::kV5Segments;
-}
-
-// Whether each index entry has a version, which gives the width of its dimensions. Only such layouts can hold
-// dimensions of 2^32 and more.
-constexpr bool has_entry_versions(Layout layout) {
-  return layout == Layout::kV5LongDims || layout == Layout::kV5FlaggedDims;
-}
+constexpr std::uint32_t data_version(Layout layout) { return traits_of(layout).data_version; }
+constexpr bool headers_first(Layout layout) { return traits_of(layout).headers_first; }
+constexpr bool has_segments(Layout layout) { return traits_of(layout).has_segments; }
+// Only such layouts can hold dimensions of 2^32 and more.
+constexpr bool has_entry_versions(Layout layout) { return traits_of(layout).has_entry_versions; }
 
 enum class Kind : std::uint8_t { kParameter = 0, kBuffer = 1, kStateDict = 2 };
 
