@@ -383,20 +383,29 @@ const Structure kTensorData = {"tensor", "", "", {bytes("data", rest_but<0>, {},
 
 const std::vector<Layout>& layouts() {
   static const std::vector<Layout> all = {
-      {"v1", 1, false, false, false},
-      {"v2", 2, false, false, false},
-      {"v3", 3, false, false, false},
-      {"v4", 4, false, false, false},
-      {"v5-headers-first", 5, true, false, false},
-      {"v5-segments", 5, true, true, false},
-      {"v5-long-dims", 5, false, false, true},
-      {"v5-flagged-dims", 5, false, false, true},
+      // name, data version, headers first, segments, long dims, flagged, opaque dtypes, meta, may and must be encrypted
+      {"v1", 1, false, false, false, false, false, false, false, false},
+      {"v2", 2, false, false, false, false, true, false, false, false},
+      {"v3", 3, false, false, false, false, true, false, true, true},
+      {"v4", 4, false, false, false, false, true, true, true, false},
+      {"v5-headers-first", 5, true, false, false, false, true, true, true, false},
+      {"v5-segments", 5, true, true, false, false, true, true, true, false},
+      {"v5-flagged-dims", 5, false, false, true, true, true, true, true, false},
+      {"v5-long-dims", 5, false, false, true, false, true, true, true, false},
   };
   return all;
 }
 
 const Layout& layout_named(std::string_view name) {
   return *std::find_if(layouts().begin(), layouts().end(), [&](const Layout& layout) { return layout.name == name; });
+}
+
+const Layout& lowest_layout(const Needs& needs) {
+  return *std::find_if(layouts().begin(), layouts().end(), [&](const Layout& layout) {
+    return (layout.long_dims || !needs.long_dims) && (layout.opaque_dtypes || !needs.opaque_dtypes) &&
+           (layout.meta_tensors || !needs.meta_tensors) && (layout.may_be_encrypted || !needs.encryption) &&
+           (needs.encryption || !layout.must_be_encrypted);
+  });
 }
 
 const Layout& layout_of_version(std::uint64_t data_version) {

@@ -13,12 +13,22 @@ namespace tzmark::conformance::model {
 struct Layout {
   std::string_view name;
   std::uint64_t data_version;
-  bool headers_first;  // all headers before all data
-  bool segments;       // offsets are relative to segments
-  bool long_dims;      // entries have a version
+  bool headers_first;                // all headers before all data
+  bool segments;                     // offsets are relative to segments
+  bool long_dims;                    // entries have a version, and hold dimensions of 2^32 and more
+  bool flagged;                      // marked by feature flag 1
+  bool opaque_dtypes, meta_tensors;  // what it can hold
+  bool may_be_encrypted, must_be_encrypted;
 };
 
+// The released ones by data version first; of those that can hold something, the first is what writers choose.
 const std::vector<Layout>& layouts();
+
+// What the content of a file asks of its layout.
+struct Needs {
+  bool long_dims = false, opaque_dtypes = false, meta_tensors = false, encryption = false;
+};
+const Layout& lowest_layout(const Needs& needs);
 
 // REQUIRES: a layout has that name.
 const Layout& layout_named(std::string_view name);

@@ -81,13 +81,13 @@ class WriterCheck {
 
   void check_data_version() const {
     const auto any = [&](auto test) { return std::any_of(reading_->tensors.begin(), reading_->tensors.end(), test); };
-    const std::string_view needed = any(has_long_dim)                                     ? "v5-flagged-dims"
-                                    : any([](const Tensor& t) { return t.meta; })         ? "v4"
-                                    : reading_->encrypted                                 ? "v3"
-                                    : any([](const Tensor& t) { return t.dtype.opaque; }) ? "v2"
-                                                                                          : "v1";
+    const Layout& lowest = lowest_layout({.long_dims = any(has_long_dim),
+                                          .opaque_dtypes = any([](const Tensor& t) { return t.dtype.opaque; }),
+                                          .meta_tensors = any([](const Tensor& t) { return t.meta; }),
+                                          .encryption = reading_->encrypted});
+    const std::string_view needed = lowest.name;
     const Value& version = *reading_->file_header.find("data version");
-    const std::uint64_t needed_version = layout_named(needed).data_version;
+    const std::uint64_t needed_version = lowest.data_version;
     if (needed == reading_->layout->name && version.number == needed_version) return;
     if (needed == reading_->layout->name) {
       return writer_defect("TZR-HDR-006", version, {kFileHeader.name}, needed_version);

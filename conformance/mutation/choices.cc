@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/dtypes.h"
+#include "model/tables.h"
 #include "model/tensor_names.h"
 #include "model/text.h"
 
@@ -108,7 +109,7 @@ bool has_open_derivation_cost(Bytes file, const Description& description) {
   return derivations.size() < kRefusedDerivations;
 }
 
-bool has_entry_versions(std::string_view layout) { return layout == "v5-long-dims" || layout == "v5-flagged-dims"; }
+bool has_entry_versions(std::string_view layout) { return model::layout_named(layout).long_dims; }
 
 // The name of the choice that a defect leaves; empty if none.
 std::string open_defect(Bytes file, const Description& description, const Defect& defect) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/dtypes.h"
+#include "model/tables.h"
 #include "model/tensor_names.h"
 #include "mutation/odd_values.h"
 #include "mutation/random.h"
@@ -24,10 +25,6 @@ constexpr std::size_t kManyDims = 32;
 constexpr double kLargeClaimElements = 1 << 24;
 // One in so many is one that no writer may write.
 constexpr std::uint64_t kInvalidOneIn = 8;
-
-std::uint64_t data_version_of(const std::string& layout) { return static_cast<std::uint64_t>(layout.at(1) - '0'); }
-
-bool has_long_dims(const std::string& layout) { return layout == "v5-long-dims" || layout == "v5-flagged-dims"; }
 
 std::uint64_t elements_of(const Json& tensor) {
   std::uint64_t elements = 1;
@@ -251,24 +248,23 @@ class SpecificationChange {
   }
 
   void change_layout() {
-    const auto layout = random_.pick<std::string>(
-        {"auto", "v1", "v2", "v3", "v4", "v5-flagged-dims", "v5-long-dims", "v5-headers-first", "v5-segments"});
+    const auto number = random_.below(model::layouts().size() + 1);
+    const std::string layout = number == 0 ? "auto" : std::string(model::layouts()[number - 1].name);
     made_.specification["layout"] = layout;
     made_.change += fmt::format("and the layout {}", layout);
   }
 
   // The lowest layout that holds the content.
-  std::string needed_layout() const {
+  const model::Layout& needed_layout() const {
     const auto any = [&](const auto& test) { return std::ranges::any_of(tensors(), test); };
-    const bool encrypted = made_.item.key_hex || made_.item.passphrase;
     const auto is_long = [](const Json& tensor) {
       return std::ranges::any_of(tensor["shape"], [](const Json& dim) { return dim.get<std::uint64_t>() >= k32; });
     };
-    const auto is_opaque = [&](const Json& tensor) { return wire_of(tensor).find('\0') != std::string::npos; };
-    if (any(is_long)) return "v5-flagged-dims";
-    if (any([](const Json& tensor) { return tensor["meta"] == true; })) return "v4";
-    if (encrypted) return "v3";
-    return any(is_opaque) ? "v2" : "v1";
+    return model::lowest_layout(
+        {.long_dims = any(is_long),
+         .opaque_dtypes = any([&](const Json& tensor) { return wire_of(tensor).find('\0') != std::string::npos; }),
+         .meta_tensors = any([](const Json& tensor) { return tensor["meta"] == true; }),
+         .encryption = is_encrypted()});
   }
 
   const std::string& wire_of(const Json& tensor) const {
@@ -276,19 +272,21 @@ class SpecificationChange {
   }
 
   // Whether a layout can hold what needs another one.
-  bool can_hold(const std::string& layout, const std::string& needed) const {
-    if (has_long_dims(needed)) return has_long_dims(layout);
-    const bool encrypted = made_.item.key_hex || made_.item.passphrase;
-    if (layout == "v3" && !encrypted) return false;
-    return data_version_of(layout) >= data_version_of(needed);
+  bool can_hold(const model::Layout& layout, const model::Layout& needed) const {
+    if (needed.long_dims) return layout.long_dims;
+    if (layout.must_be_encrypted && !is_encrypted()) return false;
+    return layout.data_version >= needed.data_version;
   }
+
+  bool is_encrypted() const { return made_.item.key_hex || made_.item.passphrase; }
 
   void complete() {
     Case& item = made_.item;
-    const std::string needed = needed_layout();
-    Json& layout = made_.specification["layout"];
-    if (layout != "auto" && !can_hold(layout.get<std::string>(), needed)) layout = "auto";
-    item.layout = layout == "auto" ? needed : layout.get<std::string>();
+    const model::Layout& needed = needed_layout();
+    Json& asked = made_.specification["layout"];
+    if (asked != "auto" && !can_hold(model::layout_named(asked.get<std::string>()), needed)) asked = "auto";
+    const model::Layout& layout = asked == "auto" ? needed : model::layout_named(asked.get<std::string>());
+    item.layout = layout.name;
     Json listed = Json::array();
     std::uint64_t bytes = 0;
     for (const Json& tensor : tensors()) {
@@ -297,9 +295,9 @@ class SpecificationChange {
     }
     item.limits = limits_for_file(bytes, item.passphrase.has_value());
     item.features = features();
-    made_.expected = {{"data_version", data_version_of(item.layout)},
+    made_.expected = {{"data_version", layout.data_version},
                       {"layout", item.layout},
-                      {"encrypted", item.key_hex || item.passphrase},
+                      {"encrypted", is_encrypted()},
                       {"tensors", std::move(listed)}};
   }
 

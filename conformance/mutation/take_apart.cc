@@ -309,10 +309,11 @@ model::Reading read(model::Bytes file, const model::ParsedStructure& header) {
   const std::uint64_t version = header.find("data version")->number;
   if (version != 5) return model::read_as(file, header, model::layout_of_version(version), kNoMistakes);
   model::Reading reading = model::read_version_5(file, header, kNoMistakes);
-  const bool by_content = !reading.layout->segments && reading.layout->name != "v5-flagged-dims";
+  const bool by_content = !reading.layout->segments && !reading.layout->flagged;
   if (!by_content || !reading.notes.refused()) return reading;
-  for (const std::string_view other : {"v5-headers-first", "v5-long-dims", "v4"}) {
-    model::Reading again = model::read_as(file, header, model::layout_named(other), kNoMistakes);
+  for (const model::Layout& other : model::layouts()) {
+    if (other.data_version < 4 || other.segments || other.flagged) continue;
+    model::Reading again = model::read_as(file, header, other, kNoMistakes);
     if (headers_read(again) > headers_read(reading)) reading = std::move(again);
   }
   return reading;

@@ -8,6 +8,7 @@
 #include <array>
 #include <stdexcept>
 
+#include "model/tables.h"
 #include "runner/errors.h"
 #include "runner/folder_tree.h"
 #include "runner/json.h"
@@ -192,9 +193,12 @@ std::string_view name_of(AnswerKind kind) {
 }
 
 const std::set<std::string>& known_layouts() {
-  static const std::set<std::string> layouts = {
-      "v1", "v2", "v3", "v4", "v5-flagged-dims", "v5-headers-first", "v5-segments", "v5-long-dims", "safetensors"};
-  return layouts;
+  static const std::set<std::string> names = [] {
+    std::set<std::string> all = {"safetensors"};
+    for (const model::Layout& layout : model::layouts()) all.emplace(layout.name);
+    return all;
+  }();
+  return names;
 }
 
 Profile profile_of(const Json& document) {
