@@ -172,6 +172,17 @@ std::int64_t SystemCalls::log(const Call& call, const std::function<std::int64_t
 // NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 using namespace tzmark::test;
 
+namespace {
+
+Call call_of_sync(std::string_view function, int fd) {
+  struct stat status {};
+  const bool is_directory = ::fstat(fd, &status) == 0 && S_ISDIR(status.st_mode);
+  return is_directory ? call_of(Call::Kind::kSyncDirectory, function, "sync directory", fd)
+                      : call_of(Call::Kind::kSync, function, "sync", fd);
+}
+
+}  // namespace
+
 extern "C" {
 
 #define TZMARK_WRAP(result, name, ...) \
@@ -266,17 +277,6 @@ TZMARK_WRAP(int, fallocate, int fd, int mode, off_t offset, off_t bytes) {
                              mode),
              __real_fallocate(fd, mode, offset, bytes));
 }
-
-namespace {
-
-Call call_of_sync(std::string_view function, int fd) {
-  struct stat status {};
-  const bool is_directory = ::fstat(fd, &status) == 0 && S_ISDIR(status.st_mode);
-  return is_directory ? call_of(Call::Kind::kSyncDirectory, function, "sync directory", fd)
-                      : call_of(Call::Kind::kSync, function, "sync", fd);
-}
-
-}  // namespace
 
 TZMARK_WRAP(int, fsync, int fd) { TZMARK_ASK(int, call_of_sync("fsync", fd), __real_fsync(fd)); }
 
