@@ -187,8 +187,9 @@ void AsyncCheckpointer::take_snapshot(SaveTask& task) {
 
 SaveTimes AsyncCheckpointer::run(SaveTask task) {
   checkpoint::Stopwatch watch;
-  times_ = {};
+  // First, because it refuses a call from the callbacks of a write, while another thread may be here.
   finish_previous();
+  times_ = {};
   times_.wait_ns = watch.lap_ns();
   try {
     take_snapshot(task);
