@@ -24,6 +24,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FAILED_CASES = re.compile(
     r"\b[1-9]\d* failed,|^known failures|^against-1:", re.MULTILINE
 )
+JUDGES = re.compile(r"tzmark (conform|against) ")
 MEASUREMENT = re.compile(r"\d+\.\d+")
 NUMBER_OR_GAP = re.compile(r"(\.\.\.|\s+|\d+\.\d+|\d+)")
 RUN = re.compile(r"^ *(?:- )?run: (.+)", re.MULTILINE)
@@ -168,7 +169,7 @@ class Follower:
             print(f"$ {line}", flush=True)
             output, status = self._shell.run(line)
             print(output, flush=True)
-            wanted = 1 if fails and line.startswith("tzmark conform") else 0
+            wanted = 1 if fails and JUDGES.match(line) else 0
             if status == 2 and "the machine is too busy" in output:
                 raise BusyMachine(line)
             if status != wanted:
