@@ -17,10 +17,15 @@ constexpr std::size_t kBatchBytes = std::size_t{256} << 20;
 
 }  // namespace
 
-DeviceChecks::DeviceChecks(const ReaderState& state, Verification verify, DeviceCopies& copies)
-    : state_(state), verify_(verify), has_kernels_(why_no_device_compute().empty()), copies_(copies) {
+DeviceChecks::DeviceChecks(const ReaderState& state, Verification verify, int device, std::size_t piece_bytes,
+                           DeviceCopies& copies)
+    : state_(state),
+      verify_(verify),
+      has_kernels_(why_no_device_compute(device).empty()),
+      piece_bytes_(piece_bytes),
+      copies_(copies) {
   if (state.index.header.encrypted && !has_kernels_) {
-    throw Error(ErrorCode::kUnavailable, "the file cannot be decrypted on the GPU: " + why_no_device_compute());
+    throw Error(ErrorCode::kUnavailable, "the file cannot be decrypted on the GPU: " + why_no_device_compute(device));
   }
 }
 
@@ -32,7 +37,7 @@ void DeviceChecks::add(std::size_t number, const std::shared_ptr<LargeTensor>& l
     ArrivingTensor& known = tensors_.try_emplace(number, ArrivingTensor{large, tensor}).first->second;
     known.arrived_bytes += length;
     const auto& cipher = large->stream.cipher();
-    if (!cipher || large->stream.is_read_raw(state_.options.piece_bytes)) {
+    if (!cipher || large->stream.is_read_raw(piece_bytes_)) {
       waiting_.push_back({&known, {offset, length, 0}});
     } else if (known.arrived_bytes == tensor.size) {
       // A message that is longer than a part must be complete.

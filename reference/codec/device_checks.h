@@ -19,7 +19,9 @@ namespace tzmark {
 class DeviceChecks {
  public:
   // Throws TZE-AVL-001 if the file is encrypted and there are no kernels.
-  DeviceChecks(const ReaderState& state, Verification verify, DeviceCopies& copies);
+  // device: the GPU of the tensors. piece_bytes: the most of a part.
+  DeviceChecks(const ReaderState& state, Verification verify, int device, std::size_t piece_bytes,
+               DeviceCopies& copies);
 
   // Adds a part that has been read: length bytes from offset on. tensor: the memory of the whole tensor, which is
   // number `number` in file order. Thread-safe. REQUIRES: parts of a tensor begin where FileTensorStream::part_bytes
@@ -67,6 +69,7 @@ class DeviceChecks {
   const ReaderState& state_;
   const Verification verify_;
   const bool has_kernels_;
+  const std::size_t piece_bytes_;
   DeviceCopies& copies_;
   std::mutex mutex_;
   std::map<std::size_t, ArrivingTensor> tensors_;  // by number; a map never moves them

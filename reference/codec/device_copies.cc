@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "bytes/requires.h"
+#include "tzmark/error.h"
 
 namespace tzmark {
 namespace {
@@ -14,11 +15,23 @@ constexpr std::size_t kGapBytes = 64;
 
 }  // namespace
 
-void DeviceCopy::to_device(std::byte* to, std::span<const std::byte> from) const {
-  if (from.empty()) return;
+DeviceCopy::~DeviceCopy() {
+  // A destructor cannot report that waiting failed.
+  try {
+    stream_.wait();
+  } catch (const Error&) {
+  }
+}
+
+void DeviceCopy::start_to_device(std::byte* to, std::span<const std::byte> from, CudaEvent& copied) const {
   check_cuda(Cuda::instance().calls().start_copy_to_device(device_address(to), from.data(), from.size(), stream_.get()),
              "cuMemcpyHtoDAsync");
-  stream_.wait();
+  try {
+    copied.record(stream_);
+  } catch (const Error&) {
+    stream_.wait();
+    throw;
+  }
 }
 
 void DeviceCopy::to_host(std::span<std::byte> to, const std::byte* from) const {
@@ -43,30 +56,80 @@ void DeviceCopy::gather(std::byte* to, std::span<const std::byte> from) {
 
 void DeviceCopy::flush() {
   if (gathered_bytes_ == 0) return;
-  to_device(gathered_to_, memory_.bytes().first(gathered_bytes_));
+  check_cuda(Cuda::instance().calls().start_copy_to_device(device_address(gathered_to_), staging_.bytes().data(),
+                                                           gathered_bytes_, stream_.get()),
+             "cuMemcpyHtoDAsync");
   gathered_bytes_ = 0;
+  stream_.wait();
 }
 
 std::span<std::byte> DeviceCopy::staging() {
-  if (memory_.bytes().empty()) {
-    HostMemory memory(staging_bytes_);
-    pinned_ = PinnedRange(memory.bytes());
-    memory_ = std::move(memory);
-  }
-  return memory_.bytes();
+  if (staging_.bytes().empty()) staging_ = PinnedPool::instance().take(staging_bytes_, device_, holds_secrets_);
+  return staging_.bytes().first(staging_bytes_);
 }
 
-std::unique_ptr<DeviceCopy> DeviceCopies::take() {
-  Cuda::instance().make_context_current();
+DeviceCopies::Started* DeviceCopies::start_to_device(std::byte* to, std::span<const std::byte> from) {
+  TZMARK_REQUIRES(!from.empty());
+  Started* started = nullptr;
+  with([&](const DeviceCopy& copy) {
+    Started& one = take_of(started_, [] { return std::make_unique<Started>(); });
+    copy.start_to_device(to, from, one.copied);
+    one.by = &copy;
+    started = &one;
+  });
+  return started;
+}
+
+DeviceCopies::~DeviceCopies() {
+  // A destructor cannot report that there is no context any more, which only a driver that has ended can cause.
+  try {
+    const CudaContext context(device_);
+    started_ = {};
+    copies_ = {};
+  } catch (const Error&) {
+  }
+}
+
+void DeviceCopies::wait(Started* started) {
+  const CudaContext context(device_);
+  try {
+    started->copied.wait();
+  } catch (const Error&) {
+    // The memory must not be used again before the copy has ended, so all of its stream is waited for.
+    try {
+      started->by->wait();
+    } catch (const Error&) {
+    }
+    throw;
+  }
+  const std::lock_guard lock(mutex_);
+  started_.free.push_back(started);
+}
+
+template <typename Object, typename Make>
+Object& DeviceCopies::take_of(Pool<Object>& pool, const Make& make) {
   {
     const std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
-      auto copy = std::move(free_.back());
-      free_.pop_back();
-      return copy;
+    if (!pool.free.empty()) {
+      Object& object = *pool.free.back();
+      pool.free.pop_back();
+      return object;
     }
   }
-  return std::make_unique<DeviceCopy>(staging_bytes_);
+  std::unique_ptr<Object> made = make();
+  const std::lock_guard lock(mutex_);
+  pool.free.reserve(pool.all.size() + 1);
+  return *pool.all.emplace_back(std::move(made));
+}
+
+DeviceCopy& DeviceCopies::take() {
+  return take_of(copies_, [&] { return std::make_unique<DeviceCopy>(device_, staging_bytes_, holds_secrets_); });
+}
+
+void DeviceCopies::give_back(DeviceCopy& copy) {
+  copy.forget_gathered();
+  const std::lock_guard lock(mutex_);
+  copies_.free.push_back(&copy);
 }
 
 }  // namespace tzmark

@@ -1,4 +1,4 @@
-// Copies between host memory and the GPU by several threads, each with its own CUDA stream.
+// Copies between host memory and a GPU by several threads, each with its own CUDA stream.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,24 @@
 #include <vector>
 
 #include "io/cuda.h"
-#include "tzmark/device_memory.h"
-#include "tzmark/memory.h"
+#include "io/pinned_pool.h"
 
 namespace tzmark {
 
-// For one thread at a time, with a current CUDA context. Calls throw TZE-ENV-006.
+// For one thread at a time, with a CudaContext of the GPU. Calls throw TZE-ENV-006.
 class DeviceCopy {
  public:
   // staging_bytes: the largest copy that gather accepts.
-  explicit DeviceCopy(std::size_t staging_bytes) : staging_bytes_(staging_bytes) {}
+  DeviceCopy(int device, std::size_t staging_bytes, bool holds_secrets)
+      : device_(device), staging_bytes_(staging_bytes), holds_secrets_(holds_secrets) {}
+  // Waits for what was started.
+  ~DeviceCopy();
+  DeviceCopy(const DeviceCopy&) = delete;
+  DeviceCopy& operator=(const DeviceCopy&) = delete;
 
-  // Block until the bytes are copied. Fast if the host memory is pinned.
-  void to_device(std::byte* to, std::span<const std::byte> from) const;
+  // Starts a copy and records when it is complete. The host memory must be pinned, and stay until then.
+  void start_to_device(std::byte* to, std::span<const std::byte> from, CudaEvent& copied) const;
+  // Blocks until the bytes are copied. Fast if the host memory is pinned.
   void to_host(std::span<std::byte> to, const std::byte* from) const;
 
   // Merges small copies to consecutive places into one; flush blocks until all of them are copied.
@@ -28,38 +33,81 @@ class DeviceCopy {
   void gather(std::byte* to, std::span<const std::byte> from);
   void flush();
 
-  // Pinned memory of staging_bytes, allocated by the first call.
+  // Drops what is gathered and not flushed.
+  void forget_gathered() { gathered_bytes_ = 0; }
+
+  // Pinned memory of staging_bytes, taken from the pool by the first call.
   std::span<std::byte> staging();
+  // Blocks until all copies are complete.
+  void wait() const { stream_.wait(); }
 
  private:
+  const int device_;
   const std::size_t staging_bytes_;
+  const bool holds_secrets_;
+  PinnedMemory staging_;
   const CudaStream stream_;
-  HostMemory memory_;
-  PinnedRange pinned_;
   std::byte* gathered_to_ = nullptr;
   std::size_t gathered_bytes_ = 0;
 };
 
-// A pool of DeviceCopy objects. Thread-safe.
+// A pool of DeviceCopy objects, and the copies that they have started. Thread-safe.
 class DeviceCopies {
  public:
-  explicit DeviceCopies(std::size_t staging_bytes) : staging_bytes_(staging_bytes) {}
+  // A copy that is in flight.
+  struct Started {
+    CudaEvent copied;
+    const DeviceCopy* by = nullptr;
+  };
 
-  // Makes the CUDA context current, and calls use(copy) with an object that no other thread uses meanwhile.
+  DeviceCopies(int device, std::size_t staging_bytes, bool holds_secrets)
+      : device_(device), staging_bytes_(staging_bytes), holds_secrets_(holds_secrets) {}
+  ~DeviceCopies();
+  DeviceCopies(const DeviceCopies&) = delete;
+  DeviceCopies& operator=(const DeviceCopies&) = delete;
+
+  // Makes a context of the GPU current, and calls use(copy) with an object that no other thread uses meanwhile.
   template <typename Use>
   void with(Use&& use) {
-    std::unique_ptr<DeviceCopy> copy = take();
-    use(*copy);
-    const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(copy));
+    const CudaContext context(device_);
+    const Lent lent(*this);
+    use(lent.copy);
   }
 
- private:
-  std::unique_ptr<DeviceCopy> take();
+  // Starts a copy from pinned memory, which must stay as it is until wait returns. Throws only if nothing is in flight.
+  // REQUIRES: from is not empty.
+  Started* start_to_device(std::byte* to, std::span<const std::byte> from);
+  // Blocks until the copy is complete, and forgets it, also if this throws.
+  void wait(Started* started);
 
+ private:
+  // Objects that are made when none is free, and live as long as the pool: copies in flight refer to them.
+  template <typename Object>
+  struct Pool {
+    std::vector<std::unique_ptr<Object>> all;
+    std::vector<Object*> free;  // has room for all
+  };
+  struct Lent {
+    explicit Lent(DeviceCopies& owner) : copies(owner), copy(owner.take()) {}
+    ~Lent() { copies.give_back(copy); }
+    Lent(const Lent&) = delete;
+    Lent& operator=(const Lent&) = delete;
+
+    DeviceCopies& copies;
+    DeviceCopy& copy;
+  };
+
+  template <typename Object, typename Make>
+  Object& take_of(Pool<Object>& pool, const Make& make);
+  DeviceCopy& take();
+  void give_back(DeviceCopy& copy);
+
+  const int device_;
   const std::size_t staging_bytes_;
+  const bool holds_secrets_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<DeviceCopy>> free_;
+  Pool<DeviceCopy> copies_;
+  Pool<Started> started_;
 };
 
 }  // namespace tzmark

@@ -2,13 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "codec/device_checks.h"
 #include "codec/device_copies.h"
 #include "codec/scan_job.h"
+#include "io/pinned_pool.h"
 #include "tzmark/device.h"
 #include "tzmark/device_compute.h"
 #include "tzmark/error.h"
+#include "tzmark/threads.h"
 
 namespace tzmark {
 namespace {
@@ -16,9 +19,9 @@ namespace {
 using DeviceTargetOf = std::function<MutableBuffer(std::size_t tensor)>;
 
 // Returns whether the GPU decrypts and verifies.
-bool computes_on_device(const ReaderState& state, const DeviceReadOptions& options) {
+bool computes_on_device(const ReaderState& state, const DeviceReadOptions& options, int device) {
   const bool bypasses_host = state.data().moves_device_memory();
-  const std::string& why_not = why_no_device_compute();
+  const std::string& why_not = why_no_device_compute(device);
   if (options.compute == DeviceCompute::kHost && bypasses_host) {
     throw Error(ErrorCode::kUsage, fmt::format("the I/O path {} bypasses the host, which cannot decrypt or verify then",
                                                state.data().io_path()));
@@ -33,22 +36,30 @@ class DeviceJob {
  public:
   using Piece = ScanJob::Piece;
 
-  DeviceJob(const ReaderState& state, const DeviceReadOptions& options, std::size_t first, std::size_t end,
+  // device: the GPU of the destinations.
+  DeviceJob(const ReaderState& state, const DeviceReadOptions& options, int device, std::size_t first, std::size_t end,
             DeviceTargetOf into)
       : state_(state),
-        scan_(state, {.verify = options.verify}, first, end, {}, {}),
-        on_device_(computes_on_device(state, options)),
+        device_(device),
+        on_device_(computes_on_device(state, options, device)),
         straight_(state.data().moves_device_memory()),
+        piece_bytes_(piece_bytes_of(state, options)),
+        pinned_bytes_max_(options.pinned_bytes_max),
+        scan_(state, {.verify = options.verify}, first, end, {}, {}, {}, piece_bytes_),
         into_(std::move(into)),
-        copies_(state.options.piece_bytes) {
-    if (on_device_) checks_.emplace(state, options.verify, copies_);
+        copies_(device, state.options.piece_bytes, state.index.header.encrypted) {
+    if (on_device_) checks_.emplace(state, options.verify, device, piece_bytes_, copies_);
   }
 
   // The options of the Reader, and those for a GPU. registered: the memory that contains all destinations.
   PipelineOptions pipeline_options(MutableBuffer registered) const {
     PipelineOptions options = state_.pipeline_options();
+    options.piece_bytes = piece_bytes_;
     options.part_bytes = scan_.lane_part_bytes();
-    options.pins_memory = !straight_;
+    if (!straight_) options.pins_for = device_;
+    options.holds_secrets = state_.index.header.encrypted;
+    options.memory_bytes_max = pinned_bytes_max_;
+    options.check();
     if (straight_) options.registered = registered;
     return options;
   }
@@ -72,7 +83,7 @@ class DeviceJob {
     } else {
       scan_.plan_read(transfers[0], piece, memory);
     }
-    return 1;
+    return scan_.split(transfers);
   }
 
   void produce(Piece& piece, std::span<std::byte> memory) {
@@ -95,13 +106,17 @@ class DeviceJob {
   }
 
   void consume(Piece& piece, std::span<std::byte> memory) {
-    if (piece.large && !piece.has_own_memory) {
-      copies_.with([&](DeviceCopy& copy) { copy.to_device(target_of(piece).data, scan_.plaintext_of(piece, memory)); });
-    }
-    if (left_to_device(piece)) {
-      checks_->add(piece.first, piece.large, tensor_of(piece), piece.offset, piece.length);
+    if (piece.large && !piece.has_own_memory && piece.length > 0) {
+      piece.borrower = copies_.start_to_device(target_of(piece).data, scan_.plaintext_of(piece, memory));
+    } else {
+      check_on_device(piece);
     }
     scan_.consume(piece, memory);
+  }
+
+  void take_back(Piece& piece) {
+    copies_.wait(static_cast<DeviceCopies::Started*>(std::exchange(piece.borrower, nullptr)));
+    check_on_device(piece);
   }
 
   std::size_t writes(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
@@ -112,14 +127,31 @@ class DeviceJob {
   }
 
  private:
+  // SHA-256 is computed in lanes, whose parts suit the caches of the host.
+  static std::size_t piece_bytes_of(const ReaderState& state, const DeviceReadOptions& options) {
+    const ReadOptions& reading = state.options;
+    if (options.verify == Verification::kAll) return reading.piece_bytes;
+    const std::size_t wanted = std::max(options.piece_bytes, reading.piece_bytes);
+    return state.index.header.encrypted ? wanted : run_bytes_max(wanted, reading.part_bytes);
+  }
+
+  // Once all bytes of the piece are there.
+  void check_on_device(const Piece& piece) {
+    if (!left_to_device(piece)) return;
+    checks_->add(piece.first, piece.large, tensor_of(piece), piece.offset, piece.length);
+  }
+
   bool left_to_device(const Piece& piece) const { return on_device_ && piece.large; }
   MutableBuffer tensor_of(const Piece& piece) const { return into_(state_.index.in_file_order(piece.first)); }
   MutableBuffer target_of(const Piece& piece) const { return tensor_of(piece).sub(piece.offset, piece.length); }
 
   const ReaderState& state_;
-  ScanJob scan_;
+  const int device_;
   const bool on_device_;
   const bool straight_;
+  const std::size_t piece_bytes_;
+  const std::size_t pinned_bytes_max_;
+  ScanJob scan_;
   const DeviceTargetOf into_;
   DeviceCopies copies_;
   std::optional<DeviceChecks> checks_;
@@ -131,6 +163,23 @@ void require_gpu() {
 
 }  // namespace
 
+void warm_up(const DeviceReadOptions& options, unsigned threads) {
+  require_gpu();
+  const DeviceMemory creates_the_context(1, options.device);
+  static_cast<void>(why_no_device_compute(options.device));
+  const std::size_t count = threads != 0 ? threads : core_count();
+  const std::size_t usual_bytes = ReadOptions().piece_bytes;
+  // Of a slot: a piece, and the part of one that suits the path or the lanes of SHA-256. The pool gives a block for
+  // anything from half of its size on.
+  const std::size_t slot_bytes =
+      std::max(options.verify == Verification::kAll ? 0 : options.piece_bytes, usual_bytes) + usual_bytes;
+  const std::size_t staging_bytes = count * usual_bytes;
+  PinnedPool& pool = PinnedPool::instance();
+  pool.fill(std::min(options.pinned_bytes_max, staging_bytes), usual_bytes, options.device);
+  pool.fill(std::min(options.pinned_bytes_max, staging_bytes + (2 * count + 2) * slot_bytes), slot_bytes,
+            options.device);
+}
+
 void Reader::read_into_device(std::size_t tensor, MutableBuffer out, const DeviceReadOptions& options) const {
   require_gpu();
   const TensorInfo info = tensors()[tensor];
@@ -141,21 +190,23 @@ void Reader::read_into_device(std::size_t tensor, MutableBuffer out, const Devic
     out = out.sub(0, 0);
   }
   const std::size_t place = state_->index.place_in_file(tensor);
-  DeviceJob job(*state_, options, place, place + 1, [&](std::size_t) { return out; });
+  const int device = out.size == 0 ? options.device : device_of(out);
+  DeviceJob job(*state_, options, device, place, place + 1, [&](std::size_t) { return out; });
   Pipeline(job, job.pipeline_options(out), info.data_length, &state_->data()).run();
   job.finish();
 }
 
 DeviceTensors Reader::load_into_device(const DeviceReadOptions& options) const {
   require_gpu();
-  DeviceTensors loaded(tensors());
-  DeviceJob job(*state_, options, 0, tensors().size(), [&](std::size_t tensor) { return loaded[tensor]; });
+  DeviceTensors loaded(tensors(), options.device);
+  DeviceJob job(*state_, options, options.device, 0, tensors().size(),
+                [&](std::size_t tensor) { return loaded[tensor]; });
   Pipeline(job, job.pipeline_options(loaded.all()), file_bytes(), &state_->data()).run();
   job.finish();
   return loaded;
 }
 
-DeviceTensors::DeviceTensors(const TensorTable& tensors) : memory_(0) {
+DeviceTensors::DeviceTensors(const TensorTable& tensors, int device) : memory_(0, device) {
   // The widest alignment of vector instructions.
   constexpr std::uint64_t kAlignBytes = 64;
   // A large tensor with this alignment in the file gets the same offset within a page here, so that gpudirect needs no
@@ -172,7 +223,7 @@ DeviceTensors::DeviceTensors(const TensorTable& tensors) : memory_(0) {
     ranges_.push_back({end, tensor.data_length});
     end += (tensor.data_length + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
   }
-  memory_ = DeviceMemory(end);
+  memory_ = DeviceMemory(end, device);
 }
 
 }  // namespace tzmark

@@ -63,7 +63,9 @@ TEST_P(DeviceTest, WhatIsLoadedIsWhatWasWritten) {
             if (verify == Verification::kCrc32 && chunk_bytes != 0) continue;
             SCOPED_TRACE(fmt::format("{}, chunks of {}, pieces of {}, compute {}, verify {}", layout_name(layout),
                                      chunk_bytes, piece_bytes, static_cast<int>(compute), static_cast<int>(verify)));
-            test::expect_same(content, reader.load_into_device({.verify = verify, .compute = compute}));
+            const DeviceReadOptions options{.verify = verify, .compute = compute};
+            test::expect_same(content, reader.load_into_device(test::in_small_copies(options)));
+            if (piece_bytes == 65'536) test::expect_same(content, reader.load_into_device(options));
           }
         }
       }
@@ -77,7 +79,7 @@ TEST_P(DeviceTest, OneTensorGoesIntoMemoryOfTheCaller) {
   const Reader reader = open(write(content, 0), false, 65'536);
   for (std::size_t i = 0; i + 1 < content.data.size(); ++i) {
     const DeviceMemory memory(content.data[i].size() + 2);
-    reader.read_into_device(i, memory.buffer().sub(1, content.data[i].size()), {});
+    reader.read_into_device(i, memory.buffer().sub(1, content.data[i].size()), test::in_small_copies());
     EXPECT_EQ(on_host(memory.buffer().sub(1, content.data[i].size())), content.data[i]);
   }
   const std::size_t meta = content.data.size() - 1;
@@ -126,7 +128,8 @@ TEST_P(DeviceTest, DamageIsFoundAsOnTheHost) {
         ASSERT_TRUE(expected);
         for (const DeviceCompute compute : {DeviceCompute::kAuto, DeviceCompute::kHost, DeviceCompute::kDevice}) {
           if (compute == DeviceCompute::kHost && is_gpudirect()) continue;
-          const auto found = failure_of([&] { reader.load_into_device({.verify = verify, .compute = compute}); });
+          const auto found = failure_of(
+              [&] { reader.load_into_device(test::in_small_copies({.verify = verify, .compute = compute})); });
           ASSERT_TRUE(found);
           EXPECT_EQ(found->rule, expected->rule);
           EXPECT_EQ(found->offset, expected->offset);
@@ -184,7 +187,7 @@ TEST_P(DeviceCorpusTest, EveryFileIsReadAsOnTheHost) {
     options.piece_bytes = 4096;
     std::optional<Reader> reader;
     if (failure_of([&] {
-          reader = Reader::open(test::corpus_folder() + test.at("path").get<std::string>(), std::move(options));
+          reader = Reader::open(test::corpus_directory() + test.at("path").get<std::string>(), std::move(options));
         })) {
       continue;  // that is no affair of the GPU
     }
@@ -192,8 +195,10 @@ TEST_P(DeviceCorpusTest, EveryFileIsReadAsOnTheHost) {
       std::optional<LoadedTensors> on_host_memory;
       std::optional<DeviceTensors> on_device;
       const auto expected = failure_of([&] { on_host_memory = reader->load(verify); });
-      const auto found = failure_of(
-          [&] { on_device = reader->load_into_device({.verify = verify, .compute = DeviceCompute::kDevice}); });
+      const auto found = failure_of([&] {
+        on_device =
+            reader->load_into_device(test::in_small_copies({.verify = verify, .compute = DeviceCompute::kDevice}));
+      });
       ASSERT_EQ(found.has_value(), expected.has_value());
       if (expected) {
         EXPECT_EQ(found->rule, expected->rule);
@@ -238,7 +243,9 @@ class DeviceFaultTest : public test::GpuDirectTest {
 TEST_F(DeviceFaultTest, EachFailedCallWhileLoadingIsOneClearError) {
   const std::string name = new_name();
   test::write_to(name, several_sizes(), 65'536);
-  fail_each_call([&] { open_by("gpudirect", name, true, 65'536).load_into_device({.verify = Verification::kNone}); });
+  fail_each_call([&] {
+    open_by("gpudirect", name, true, 65'536).load_into_device(test::in_small_copies({.verify = Verification::kNone}));
+  });
 }
 
 TEST_F(DeviceFaultTest, EachFailedCallWhileWritingIsOneClearError) {

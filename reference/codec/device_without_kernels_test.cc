@@ -25,7 +25,7 @@ TEST_F(DeviceWithoutKernelsTest, TheHostComputes) {
   for (const std::uint64_t chunk_bytes : {0, 65'536}) {
     const Reader reader = test::open_by("pwrite", write(chunk_bytes), chunk_bytes != 0, 65'536);
     for (const DeviceCompute compute : {DeviceCompute::kAuto, DeviceCompute::kHost}) {
-      test::expect_same(content_, reader.load_into_device({.compute = compute}));
+      test::expect_same(content_, reader.load_into_device(test::in_small_copies({.compute = compute})));
     }
   }
 }
@@ -34,7 +34,7 @@ TEST_F(DeviceWithoutKernelsTest, WhatWentPastTheHostIsCopiedBackToBeHashed) {
   const std::string name = write(0);
   const std::uint64_t place = test::open_by("pwrite", name, false, 65'536).tensors()[1].data_offset + 345'678;
   const auto load = [&](Verification verify) {
-    return test::open_by("gpudirect", name, false, 65'536).load_into_device({.verify = verify});
+    return test::open_by("gpudirect", name, false, 65'536).load_into_device(test::in_small_copies({.verify = verify}));
   };
   for (const Verification verify : {Verification::kNone, Verification::kCrc32, Verification::kAll}) {
     test::expect_same(content_, load(verify));

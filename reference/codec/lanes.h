@@ -111,9 +111,9 @@ struct PartSizes {
   std::size_t streams = 0;  // how many tensors a thread hashes side by side; 0 = sha256_lanes()
 };
 
-// How many tensors a thread hashes side by side, which moves a file: beside a device that works by itself only a few.
-// Its transfers wait for nobody then, and less is left to do after the last one: with 4 instead of 16 streams on Zen 4,
-// writes take 88 to 92 % of the time, and reads 92 to 103 %.
+// How many tensors a thread hashes in parallel while it moves a file: only a few with a device that works by itself,
+// whose transfers do not wait then, so that less is left to do after the last one: with 4 instead of 16 streams on
+// Zen 4, writes take 88 to 92 % of the time, and reads 92 to 103 %.
 inline std::size_t streams_beside(const File& file) {
   return file.transfer_align_bytes() > 1 ? sha256_few_lanes() : sha256_lanes();
 }

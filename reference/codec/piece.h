@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "bytes/threads.h"
@@ -20,18 +21,25 @@ namespace tzmark {
 struct PipelineOptions {
   unsigned threads = 0;  // compute threads; 0 = one per core
   std::size_t piece_bytes = 2 << 20;
-  std::size_t part_bytes = 0;     // the most of a piece with is_part; 0 = piece_bytes
-  unsigned queue_depth = 0;       // transfers in flight, summed over all threads; 0 = the I/O path's default
-  bool reads = true;              // whether pieces begin with transfers; otherwise they begin at any time
-  bool pins_memory = false;       // pins the buffers, so that copies between them and a GPU are fast
+  std::size_t part_bytes = 0;        // the most of a piece with is_part; 0 = piece_bytes
+  unsigned queue_depth = 0;          // transfers in flight, summed over all threads; 0 = the I/O path's default
+  bool reads = true;                 // whether pieces begin with transfers; otherwise they begin at any time
+  std::optional<int> pins_for = {};  // the GPU to or from which the buffers are copied: they come from the pinned pool
+  bool holds_secrets = false;        // wipes pinned buffers before others get them
+  std::size_t memory_bytes_max = std::size_t{192} << 20;  // of all buffers; an explicit depth overrides it
   MutableBuffer registered = {};  // memory outside the buffers that all transfers of the job use; may be empty
 
-  // Throws kUsage if a size is too small.
+  // Throws kUsage if a size is too small or too large.
   void check() const {
     constexpr std::size_t kBytesMin = 4096;
     if (piece_bytes < kBytesMin) throw Error(ErrorCode::kUsage, "the piece size is below the minimum of 4096 bytes");
     if (part_bytes != 0 && part_bytes < kBytesMin) {
       throw Error(ErrorCode::kUsage, "the part size is below the minimum of 4096 bytes");
+    }
+    // Sizes of several pieces shall not overflow.
+    constexpr std::size_t kBytesMax = std::size_t{1} << 40;
+    if (piece_bytes > kBytesMax || part_bytes > kBytesMax) {
+      throw Error(ErrorCode::kUsage, "the piece or part size is above the maximum of 1 TiB");
     }
   }
   unsigned thread_count() const { return threads != 0 ? threads : core_count(); }
@@ -59,6 +67,7 @@ struct PipelinePiece {
   bool is_critical = false;    // its chain would end last: it comes first in the chain stage, and alone
   bool chains_late = false;    // the chain stage neither changes the memory nor determines what is written
   std::exception_ptr failure;  // why the job could not plan this piece; thrown at its position
+  void* borrower = nullptr;    // set by the consume stage: what uses the buffer until take_back returns
 };
 
 struct FileTransfer {
@@ -127,6 +136,13 @@ concept PipelineJob = std::derived_from<typename Job::Piece, PipelinePiece> &&
   { job.chain(steps, keep_moving) } -> std::same_as<void>;
   { job.consume(piece, memory) } -> std::same_as<void>;
   { job.writes(piece, memory, transfers) } -> std::same_as<std::size_t>;
+};
+
+// A job whose consume stage may leave the buffer to a copy that it only starts.
+template <typename Job>
+concept LendingJob = requires(Job& job, typename Job::Piece& piece) {
+  // Blocks until the borrower of the piece no longer uses the buffer, also after an error.
+  { job.take_back(piece) } -> std::same_as<void>;
 };
 
 }  // namespace tzmark

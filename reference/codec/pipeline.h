@@ -6,6 +6,8 @@
 //   chain    in order and one at a time within a chain: what depends on the previous piece, such as SHA-256
 //   consume  any thread, any order: encrypts, or delivers the result
 //   writes   transfers that empty the buffer
+// The consume stage may only start a copy out of the buffer, such as one to a GPU: a thread then goes on, and waits for
+// the copy when it has no other work, or needs the buffer.
 // A piece whose writes do not depend on its chain stage may be written first, so that a device works from the start:
 // its chain stage then comes while its transfers are in flight, or after them.
 // Different chains run in parallel. So a single huge tensor uses every core for everything but its SHA-256, and several
@@ -64,6 +66,10 @@ class Pipeline : PieceWork {
     for (std::size_t i = 0; i < steps.size(); ++i) steps[i].error = used[i].error;
   }
   void consume(std::size_t slot, std::span<std::byte> memory) override { job_.consume(pieces_[slot], memory); }
+  bool is_lent(std::size_t slot) const override { return pieces_[slot].borrower != nullptr; }
+  void take_back(std::size_t slot) override {
+    if constexpr (LendingJob<Job>) job_.take_back(pieces_[slot]);
+  }
   std::size_t writes(std::size_t slot, std::span<std::byte> memory, FileTransfers& transfers) override {
     if (pieces_[slot].failure) std::rethrow_exception(pieces_[slot].failure);
     return job_.writes(pieces_[slot], memory, transfers);

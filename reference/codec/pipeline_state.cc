@@ -44,7 +44,8 @@ void PipelineState::release(Slot& s) {
 void PipelineState::release_dropped() {
   if (!error) return;
   for (Slot& s : slots) {
-    if (s.state == SlotState::kFree || s.state == SlotState::kComputing || s.pending > 0 || s.chaining) continue;
+    if (s.state == SlotState::kFree || s.state == SlotState::kComputing || s.state == SlotState::kLent) continue;
+    if (s.pending > 0 || s.chaining) continue;
     if (is_dropped(s)) release(s);
   }
 }

@@ -19,6 +19,7 @@ enum class SlotState : std::uint8_t {
   kComputing,
   kProduced,
   kChained,
+  kLent,  // to a copy that the consume stage has started
   kConsumed,
   kWriting,
   kWritten

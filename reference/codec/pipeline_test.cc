@@ -840,5 +840,15 @@ TEST(SplitTransfer, LeavesTheRestToTheLastPart) {
   EXPECT_EQ(transfers.back().transfer.memory.size, 61'000U);
 }
 
+TEST(PipelineOptions, RefuseSizesThatCannotBe) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{4095}, (std::size_t{1} << 40) + 1, ~std::size_t{0} - 8190,
+                                  std::size_t{1} << 63, ~std::size_t{0}}) {
+    EXPECT_THROW(PipelineOptions{.piece_bytes = bytes}.check(), Error) << bytes;
+    EXPECT_THROW(PipelineOptions{.part_bytes = bytes}.check(), Error) << bytes;
+  }
+  EXPECT_THROW(PipelineOptions{.piece_bytes = 0}.check(), Error);
+  PipelineOptions{.piece_bytes = 4096, .part_bytes = std::size_t{1} << 40}.check();
+}
+
 }  // namespace
 }  // namespace tzmark

@@ -12,7 +12,6 @@
 namespace tzmark {
 namespace {
 
-constexpr std::size_t kMemoryBytesMax = std::size_t{192} << 20;
 constexpr std::size_t kPageBytes = 4096;
 
 // The room for so many bytes that begin anywhere in a page.
@@ -62,7 +61,7 @@ std::size_t slot_count(const PipelineOptions& options, std::uint64_t work_bytes,
   const std::size_t needed =
       options.queue_depth != 0 ? schedule.slots_wanted(1) : std::size_t{schedule.compute_threads_max} + 2;
   const std::size_t slot_bytes = whole_pages(options.piece_bytes) + part_memory_bytes(options);
-  const std::size_t affordable = std::max(kMemoryBytesMax / slot_bytes, needed);
+  const std::size_t affordable = std::max(options.memory_bytes_max / slot_bytes, needed);
   return static_cast<std::size_t>(
       std::min<std::uint64_t>(std::min(wanted, affordable), part_count(options, work_bytes) + 1));
 }
@@ -84,18 +83,34 @@ PipelineThreads::PipelineThreads(const PipelineOptions& options, std::uint64_t w
                         : schedule_.compute_threads_max + schedule_.transfers_max),
       state_(tzmark::slot_count(options, work_bytes, schedule_, streams_max)),
       buffers_(state_.slots.size()),
+      whole_bytes_(whole_pages(options.piece_bytes)),
+      part_bytes_(part_memory_bytes(options)),
+      pins_for_(options.pins_for),
+      holds_secrets_(options.holds_secrets),
       // A huge page would be too much memory for little work.
-      memory_(buffers_.size() * (whole_pages(options.piece_bytes) + part_memory_bytes(options)),
+      memory_(pins_for_ ? 0 : buffers_.size() * (whole_bytes_ + part_bytes_),
               piece_count(options, work_bytes) > 1 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall),
-      first_touch_(piece_count(options, work_bytes) > 1 ? memory_.bytes() : std::span<std::byte>()),
-      pinned_(options.pins_memory ? PinnedRange(memory_.bytes()) : PinnedRange()) {
-  const std::size_t whole_bytes = whole_pages(options.piece_bytes);
-  const std::size_t parts_bytes = part_memory_bytes(options);
+      first_touch_(piece_count(options, work_bytes) > 1 ? memory_.bytes() : std::span<std::byte>()) {
+  if (pins_for_) return;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    buffers_[i].whole = memory_.bytes().subspan(i * whole_bytes, whole_bytes);
+    buffers_[i].whole = memory_.bytes().subspan(i * whole_bytes_, whole_bytes_);
     // Next to each other, so that parts touch no more memory than they need.
-    buffers_[i].part = memory_.bytes().subspan(buffers_.size() * whole_bytes + i * parts_bytes, parts_bytes);
+    buffers_[i].part = memory_.bytes().subspan(buffers_.size() * whole_bytes_ + i * part_bytes_, part_bytes_);
   }
+}
+
+// Gives a piece its memory. Pinning takes milliseconds, so a slot gets its memory when it is first used: the first
+// pieces are copied while others are still pinned. The lock is not held.
+void PipelineThreads::provide_memory(std::size_t slot) {
+  Buffer& buffer = buffers_[slot];
+  buffer.of_piece = {};
+  if (!buffer.takes_whole && !buffer.takes_part) return;
+  if (pins_for_ && buffer.whole.empty()) {
+    buffer.pinned = PinnedPool::instance().take(whole_bytes_ + part_bytes_, *pins_for_, holds_secrets_);
+    buffer.whole = buffer.pinned.bytes().first(whole_bytes_);
+    buffer.part = buffer.pinned.bytes().subspan(whole_bytes_, part_bytes_);
+  }
+  buffer.of_piece = buffer.takes_part ? buffer.part : buffer.whole;
 }
 
 void PipelineThreads::run(PieceWork& job) {
@@ -104,6 +119,15 @@ void PipelineThreads::run(PieceWork& job) {
   {
     const auto helpers = start_threads(worker_count_ - 1, [this](std::size_t) { work(); });
     work();
+  }
+  // Where a thread has died of its queue, pieces may be left.
+  for (std::size_t i = 0; i < state_.slots.size(); ++i) {
+    if (state_.slots[i].state != SlotState::kLent) continue;
+    try {
+      job.take_back(i);
+    } catch (...) {
+      state_.fail(state_.slots[i], std::current_exception());
+    }
   }
   if (state_.error) std::rethrow_exception(state_.error);
 }
@@ -215,8 +239,8 @@ bool PipelineThreads::begin(std::size_t slot) {
         continue;
       }
       Buffer& buffer = buffers_[slot];
-      const bool takes_part = piece->is_part && !buffer.part.empty();
-      buffer.of_piece = piece->has_own_memory ? std::span<std::byte>() : takes_part ? buffer.part : buffer.whole;
+      buffer.takes_part = !piece->has_own_memory && piece->is_part && part_bytes_ > 0;
+      buffer.takes_whole = !piece->has_own_memory && !buffer.takes_part;
       state_.occupy(state_.slots[slot], *piece);
       return true;
     }
@@ -236,6 +260,8 @@ void PipelineThreads::perform(Task task, TransferQueue* queue, Lock& lock) {
     case TaskKind::kChain:
     case TaskKind::kFewChains:
       return chain(task.slot, queue, lock);
+    case TaskKind::kTakeBack:
+      return take_back(task.slot, lock);
     default:
       return compute(task, lock);
   }
@@ -259,7 +285,25 @@ void PipelineThreads::compute(Task task, Lock& lock) {
   }
   lock.lock();
   --state_.computing;
-  s.state = task.kind == TaskKind::kProduce ? SlotState::kProduced : SlotState::kConsumed;
+  s.state = task.kind == TaskKind::kProduce ? SlotState::kProduced
+            : job_->is_lent(task.slot)      ? SlotState::kLent
+                                            : SlotState::kConsumed;
+  if (error) state_.fail(s, error);
+}
+
+void PipelineThreads::take_back(std::size_t slot, Lock& lock) {
+  Slot& s = state_.slots[slot];
+  s.state = SlotState::kComputing;
+  wake_another();
+  lock.unlock();
+  std::exception_ptr error;
+  try {
+    job_->take_back(slot);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  s.state = SlotState::kConsumed;
   if (error) state_.fail(s, error);
 }
 
@@ -341,7 +385,10 @@ void PipelineThreads::plan_move(std::size_t slot, bool is_read, Lock& lock) {
   std::exception_ptr error;
   try {
     for (FileTransfer& transfer : buffer.transfers) transfer.transfer.spare_bytes = 0;
-    if (is_read) first_touch_.touch(buffer.of_piece);
+    if (is_read) {
+      provide_memory(slot);
+      first_touch_.touch(buffer.of_piece);
+    }
     count = is_read ? job_->reads(slot, buffer.of_piece, buffer.transfers)
                     : job_->writes(slot, buffer.of_piece, buffer.transfers);
   } catch (...) {

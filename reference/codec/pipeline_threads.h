@@ -12,14 +12,16 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "codec/piece.h"
 #include "codec/pipeline_state.h"
 #include "codec/schedule.h"
-#include "tzmark/device_memory.h"
+#include "io/pinned_pool.h"
 #include "tzmark/first_touch.h"
+#include "tzmark/memory.h"
 
 namespace tzmark {
 
@@ -41,6 +43,9 @@ class PieceWork {
   virtual void produce(std::size_t slot, std::span<std::byte> memory) = 0;
   virtual void chain(std::span<Step> steps, const KeepMoving& keep_moving) = 0;
   virtual void consume(std::size_t slot, std::span<std::byte> memory) = 0;
+  // Whether the consume stage has lent the buffer, and blocks until it is given back.
+  virtual bool is_lent(std::size_t slot) const = 0;
+  virtual void take_back(std::size_t slot) = 0;
   virtual std::size_t writes(std::size_t slot, std::span<std::byte> memory, FileTransfers& transfers) = 0;
 };
 
@@ -63,6 +68,8 @@ class PipelineThreads {
   struct Buffer {
     std::span<std::byte> whole, part;
     std::span<std::byte> of_piece;  // one of these, or empty
+    bool takes_whole = false, takes_part = false;
+    PinnedMemory pinned;  // that both lie in, if the pipeline pins its memory: taken when the slot is first used
     FileTransfers transfers;
   };
 
@@ -75,6 +82,8 @@ class PipelineThreads {
   bool begin(std::size_t slot);
   void perform(Task task, TransferQueue* queue, Lock& lock);
   void compute(Task task, Lock& lock);
+  void take_back(std::size_t slot, Lock& lock);
+  void provide_memory(std::size_t slot);
   void chain(std::size_t first, TransferQueue* queue, Lock& lock);
   void move_what_may(TransferQueue& queue);
   void move(std::size_t slot, bool is_read, TransferQueue* queue, Lock& lock);
@@ -92,9 +101,11 @@ class PipelineThreads {
   const unsigned worker_count_;
   PipelineState state_;
   std::vector<Buffer> buffers_;
-  const HostMemory memory_;
+  const std::size_t whole_bytes_, part_bytes_;  // of the memory of a slot
+  const std::optional<int> pins_for_;
+  const bool holds_secrets_;
+  const HostMemory memory_;  // of all slots, unless it is pinned
   FirstTouch first_touch_;
-  const PinnedRange pinned_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

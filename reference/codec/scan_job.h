@@ -58,15 +58,17 @@ class ScanJob {
   };
 
   // Reads tensors first to end - 1 in file order. into: empty to discard the data. destination: new memory that
-  // contains all targets, and that nothing else uses meanwhile; empty if it is not known.
+  // contains all targets, and that nothing else uses meanwhile; empty if it is not known. piece_bytes: of large
+  // tensors, at least that of the state, and the same where tensors are hashed in lanes; 0 = that of the state.
   ScanJob(const ReaderState& state, const ScanOptions& options, std::size_t first, std::size_t end,
-          const std::function<void(const ScannedTensor&)>& done, TargetOf into, std::span<std::byte> destination = {})
+          const std::function<void(const ScannedTensor&)>& done, TargetOf into, std::span<std::byte> destination = {},
+          std::size_t piece_bytes = 0)
       : state_(state),
         options_(options),
-        piece_limit_(state.options.piece_bytes),
+        piece_limit_(piece_bytes != 0 ? piece_bytes : state.options.piece_bytes),
         run_limit_(run_bytes_max(state.options.piece_bytes, state.options.part_bytes)),
         lanes_(first, end, state.pipeline_options().thread_count(), wants_sha256(options),
-               {part_bytes_of(state), lane_part_bytes_of(state), ~std::size_t{0},
+               {part_bytes_of(state, piece_limit_), lane_part_bytes_of(state, piece_limit_), ~std::size_t{0},
                 wants_sha256(options) ? streams_beside(state.data()) : 1},
                critical_of(state, options, first, end)),
         headers_(state, end, [this](std::size_t i) { return is_large(i); }),
@@ -103,9 +105,7 @@ class ScanJob {
       if (!piece.large->stream.is_read_raw(piece_limit_)) return 0;
       if (piece.has_own_memory) destination_.touch(target_of(piece, memory));
       plan_read(transfers[0], piece, memory);
-      // A message of encryption is read in parts of about the size that suits the path.
-      const std::size_t part_bytes = part_bytes_for(state_.data(), piece_limit_, state_.options.part_bytes);
-      return split_transfer(transfers, std::max(kPartAlignBytes, part_bytes - part_bytes % kPartAlignBytes));
+      return split(transfers);
     }
     const Run& run = piece.run;
     memory = placed(memory, run.front().begin, run.bytes());
@@ -175,6 +175,13 @@ class ScanJob {
     }
   }
 
+  // Splits the transfer of a piece, which may be a message of encryption, into parts of about the size that suits the
+  // path, and returns how many there are.
+  std::size_t split(FileTransfers& transfers) const {
+    const std::size_t part_bytes = part_bytes_for(state_.data(), piece_limit_, state_.options.part_bytes);
+    return split_transfer(transfers, std::max(kPartAlignBytes, part_bytes - part_bytes % kPartAlignBytes));
+  }
+
   // The offset of a part of a large tensor in the file, and the location of its plaintext after produce.
   std::uint64_t file_offset_of(const Piece& piece) const { return info(piece.first).data_offset + piece.offset; }
   std::span<std::byte> plaintext_of(const Piece& piece, std::span<std::byte> memory) const {
@@ -187,22 +194,21 @@ class ScanJob {
     return options.verify == Verification::kAll || options.plain_sha256;
   }
 
-  static std::size_t part_bytes_of(const ReaderState& state) {
-    const ReadOptions& options = state.options;
+  static std::size_t part_bytes_of(const ReaderState& state, std::size_t piece_bytes) {
     // The messages of encryption are not divided.
-    if (state.index.header.encrypted) return options.piece_bytes;
-    return part_bytes_for(state.data(), options.piece_bytes, options.part_bytes);
+    if (state.index.header.encrypted) return piece_bytes;
+    return part_bytes_for(state.data(), piece_bytes, state.options.part_bytes);
   }
 
   // From the page cache 128 KiB are 1.4 times as fast as 2 MiB, measured on a Xeon with 2 MiB of L2 cache a core. A
   // device wants the transfers that suit it: half of them cost 9 to 14 % on Zen 4. All threads take one lock for each
   // piece, so with more than four of them, which was not measured, parts are larger.
-  static std::size_t lane_part_bytes_of(const ReaderState& state) {
+  static std::size_t lane_part_bytes_of(const ReaderState& state, std::size_t piece_limit) {
+    if (state.index.header.encrypted) return piece_limit;
     const std::size_t piece_bytes = state.options.piece_bytes;
-    if (state.index.header.encrypted) return piece_bytes;
-    if (state.data().transfer_align_bytes() > 1) return part_bytes_of(state);
+    if (state.data().transfer_align_bytes() > 1) return part_bytes_of(state, piece_bytes);
     const std::size_t divisor = std::clamp<std::size_t>(64 / state.pipeline_options().thread_count(), 2, 16);
-    return std::min(part_bytes_of(state),
+    return std::min(part_bytes_of(state, piece_bytes),
                     std::max(piece_bytes / divisor, std::min<std::size_t>(piece_bytes, 64 << 10)));
   }
 

@@ -18,6 +18,8 @@ bool may_chain(const PipelineState& state, const Slot& s) {
 
 // The next step of a slot that needs no thread yet, except for the chain stage.
 TaskKind next_step(const PipelineState& state, const Slot& s) {
+  // A copy ends even if its piece is not needed any more.
+  if (s.state == SlotState::kLent) return TaskKind::kTakeBack;
   if (s.pending > 0 || state.is_dropped(s)) return TaskKind::kNone;
   switch (s.state) {
     case SlotState::kRead:
@@ -48,12 +50,12 @@ std::size_t Schedule::slots_wanted(std::size_t streams) const {
 // comes first that unblocks others. Workers for transfers shall find pieces that are ready before the chain stage
 // occupies all cores: writes of encrypted tensors with SHA-256 gain a tenth. On an asynchronous path, whose threads
 // start the transfers, that costs a tenth. Where writes to a file take turns, a second writer would only wait for the
-// first.
+// first. A thread waits for a copy only if it has nothing else to do.
 int Schedule::priority(TaskKind kind, unsigned writing) const {
-  // none, begin, read, produce, chain, few chains, consume, write
-  constexpr std::array<int, 8> kTransfersFirst = {8, 1, 1, 4, 3, 5, 2, 0};
-  constexpr std::array<int, 8> kWorkersForTransfers = {8, 1, 1, 3, 4, 5, 2, 0};
-  constexpr std::array<int, 8> kComputesFirst = {8, 5, 5, 4, 2, 6, 1, 3};
+  // none, begin, read, produce, chain, few chains, consume, write, take back
+  constexpr std::array<int, 9> kTransfersFirst = {9, 1, 1, 4, 3, 5, 2, 0, 8};
+  constexpr std::array<int, 9> kWorkersForTransfers = {9, 1, 1, 3, 4, 5, 2, 0, 8};
+  constexpr std::array<int, 9> kComputesFirst = {9, 5, 5, 4, 2, 6, 1, 3, 8};
   if (kind == TaskKind::kWrite && writes_take_turns) return writing == 0 ? 0 : 7;
   const auto& order = is_asynchronous ? kTransfersFirst : transfers_first ? kWorkersForTransfers : kComputesFirst;
   return order[static_cast<std::size_t>(kind)];
@@ -84,7 +86,10 @@ void Schedule::visit_tasks(const PipelineState& state, const Asker& asker, const
     const Slot& s = state.slots[i];
     if (s.state == SlotState::kFree) continue;
     const TaskKind step = next_step(state, s);
-    if (step != TaskKind::kNone && (step == TaskKind::kWrite ? asker.has_room : may_compute) && !visit(step, i)) return;
+    const bool may_take = step == TaskKind::kWrite      ? asker.has_room
+                          : step == TaskKind::kTakeBack ? !asker.only_moves
+                                                        : may_compute;
+    if (step != TaskKind::kNone && may_take && !visit(step, i)) return;
     // Planned transfers that are not started: where calls block, each of the workers for them takes one, so that a
     // piece is complete soon after its first byte.
     if (asker.has_room && s.next_transfer != s.transfer_count && !state.is_dropped(s) &&

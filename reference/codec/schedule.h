@@ -10,8 +10,9 @@
 
 namespace tzmark {
 
-// kFewChains: a chain stage with fewer streams than a thread can process side by side.
-enum class TaskKind : std::uint8_t { kNone, kBegin, kRead, kProduce, kChain, kFewChains, kConsume, kWrite };
+// kFewChains: a chain stage with fewer streams than a thread can process side by side. kTakeBack: to wait for the copy
+// that uses the buffer.
+enum class TaskKind : std::uint8_t { kNone, kBegin, kRead, kProduce, kChain, kFewChains, kConsume, kWrite, kTakeBack };
 
 struct Task {
   TaskKind kind = TaskKind::kNone;

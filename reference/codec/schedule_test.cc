@@ -146,6 +146,31 @@ TEST(Schedule, DropsPiecesAfterTheErrorOnly) {
   EXPECT_EQ(task.slot, 0U);
 }
 
+TEST(Schedule, WaitsForACopyOnlyIfThereIsNothingElseToDo) {
+  PipelineState state = with({SlotState::kLent, SlotState::kLent, SlotState::kFree});
+  state.slots[0].position = {7, 0};
+  for (const Schedule& schedule : {asynchronous(), blocking()}) {
+    EXPECT_EQ(schedule.choose(state, kAnyone).kind, TaskKind::kBegin);
+    const Task task = schedule.choose(state, {.has_room = false});
+    EXPECT_EQ(task.kind, TaskKind::kTakeBack);
+    EXPECT_EQ(task.slot, 1U);
+    EXPECT_EQ(schedule.choose(state, {.has_room = false, .only_moves = true}).kind, TaskKind::kNone);
+  }
+}
+
+// The memory of a piece that is not needed any more is in use all the same.
+TEST(Schedule, WaitsForTheCopyOfADroppedPiece) {
+  PipelineState state = with({SlotState::kFree, SlotState::kLent});
+  state.exhausted = true;
+  state.fail_at({0, 0}, std::make_exception_ptr(std::runtime_error("")));
+  state.release_dropped();
+  EXPECT_EQ(state.used, 1U);
+  EXPECT_EQ(blocking().choose(state, kAnyone).kind, TaskKind::kTakeBack);
+  state.slots[1].state = SlotState::kConsumed;
+  state.release_dropped();
+  EXPECT_EQ(state.used, 0U);
+}
+
 TEST(Schedule, LetsOneThreadWriteWhereWritesTakeTurns) {
   Schedule schedule = blocking();
   schedule.writes_take_turns = true;
@@ -209,9 +234,9 @@ TEST(Schedule, TakesChainsByPositionUntilThereAreEnoughStreams) {
 
 // A thread that waits is woken if has_task says so, which must agree with choose on every state.
 TEST(Schedule, HasATaskExactlyIfItChoosesOne) {
-  constexpr std::array<SlotState, 9> kStates = {SlotState::kFree,      SlotState::kReading,  SlotState::kRead,
-                                                SlotState::kComputing, SlotState::kProduced, SlotState::kChained,
-                                                SlotState::kConsumed,  SlotState::kWriting,  SlotState::kWritten};
+  constexpr std::array<SlotState, 10> kStates = {
+      SlotState::kFree,    SlotState::kReading, SlotState::kRead,     SlotState::kComputing, SlotState::kProduced,
+      SlotState::kChained, SlotState::kLent,    SlotState::kConsumed, SlotState::kWriting,   SlotState::kWritten};
   unsigned tasks = 0;
   for (const SlotState a : kStates) {
     for (const SlotState b : kStates) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "gpu/work.h"
 #include "testing/caught.h"
 #include "testing/gpu/gpu_test.h"
 #include "tzmark/error.h"
@@ -20,6 +21,7 @@ class FakeFailures : public ::testing::Test {
     std::ranges::copy(random_bytes(key_.size(), 2), key_.begin());
     // Loads kernels, which is done once.
     EXPECT_EQ(why_no_device_compute(), "");
+    free_kept();
     orders().secret = key_.data();
     orders().secret_bytes = key_.size();
     orders().secrets_left = 0;
@@ -27,6 +29,8 @@ class FakeFailures : public ::testing::Test {
   ~FakeFailures() override {
     orders().fail_call = -1;
     orders().forgets_launches = false;
+    // Shows whether a secret is left there.
+    free_kept();
     orders().secret = nullptr;
   }
 
@@ -61,6 +65,8 @@ class FakeFailures : public ::testing::Test {
         EXPECT_THAT(message, ContainsRegex("^(cu[A-Z][A-Za-z0-9]+|[0-9]+ bytes of GPU memory): "
                                            "CUDA_ERROR_OUT_OF_MEMORY \\(2\\)$"));
       }
+      orders().fail_call = -1;
+      free_kept();
       EXPECT_EQ(orders().allocations, allocations) << "at call " << failed << ": " << message;
       EXPECT_EQ(orders().streams, streams) << "at call " << failed << ": " << message;
       EXPECT_EQ(orders().secrets_left, 0) << "at call " << failed << ": " << message;
@@ -90,6 +96,33 @@ TEST_F(FakeFailures, TheFakeSeesAKeyThatStays) {
 TEST_F(FakeFailures, AKernelThatDoesNothingOpensNothing) {
   orders().forgets_launches = true;
   EXPECT_EQ(caught([&] { open(); }), failure(ErrorCode::kResource));
+}
+
+// Allocating, pinning and creating a stream take longer than a kernel.
+TEST_F(FakeFailures, LaterCallsAllocateNothing) {
+  const auto calls_of = [&](const auto& action) {
+    const std::int64_t before = orders().calls;
+    action();
+    return orders().calls - before;
+  };
+  compute_crc();
+  const std::int64_t allocations = orders().allocations, streams = orders().streams;
+  EXPECT_EQ(calls_of([&] { compute_crc(); }), 6);
+  EXPECT_EQ(calls_of([&] { open(); }), 7);
+  EXPECT_EQ(orders().allocations, allocations);
+  EXPECT_EQ(orders().streams, streams);
+}
+
+TEST_F(FakeFailures, NoMoreIsKeptThanCallsNeed) {
+  const CudaContext context(0);
+  const std::int64_t allocations = orders().allocations;
+  gpu::Workspaces& workspaces = gpu::Workspaces::instance();
+  workspaces.give_back(workspaces.take(0, std::size_t{5} << 20));
+  EXPECT_EQ(orders().allocations, allocations);
+  std::vector<std::unique_ptr<gpu::Workspace>> used;
+  for (int i = 0; i < 20; ++i) used.push_back(workspaces.take(0, 1));
+  for (auto& workspace : used) workspaces.give_back(std::move(workspace));
+  EXPECT_EQ(orders().allocations, allocations + 16);
 }
 
 TEST_F(FakeFailures, OneLaunchForManyRanges) {

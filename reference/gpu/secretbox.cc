@@ -24,8 +24,10 @@ gpu::SecretboxMessage for_kernel(const SealedMessage& message) {
 }  // namespace
 
 std::vector<std::size_t> open_on_device(std::span<const std::byte, 32> key, std::span<const SealedMessage> messages) {
-  const gpu::Kernels& kernels = gpu::Kernels::instance();
-  // These must outlive the work that copies them.
+  std::vector<ConstBuffer> memory(messages.size());
+  std::ranges::transform(messages, memory.begin(), &SealedMessage::data);
+  const int device = gpu::device_of_all(memory);
+  const gpu::Kernels& kernels = gpu::Kernels::of(device);
   std::vector<gpu::SecretboxMessage> described(messages.size());
   std::ranges::transform(messages, described.begin(), for_kernel);
   std::vector<std::uint32_t> results(messages.size());
@@ -33,7 +35,7 @@ std::vector<std::size_t> open_on_device(std::span<const std::byte, 32> key, std:
   const auto result_bytes = std::as_writable_bytes(std::span(results));
   const std::size_t messages_at = gpu::next_place(key.size());
   const std::size_t results_at = gpu::next_place(messages_at + described_bytes.size());
-  gpu::Work work(results_at + result_bytes.size());
+  gpu::Work work(device, results_at + result_bytes.size());
   if (messages.empty()) return {};
   work.upload(0, key);
   work.upload(messages_at, described_bytes);
@@ -45,8 +47,9 @@ std::vector<std::size_t> open_on_device(std::span<const std::byte, 32> key, std:
               gpu::SecretboxArguments{work.pointer<const std::uint32_t>(0),
                                       work.pointer<const gpu::SecretboxMessage>(messages_at), messages.size(),
                                       work.pointer<std::uint32_t>(results_at)});
-  work.download(result_bytes, results_at);
+  work.download(results_at, result_bytes.size());
   work.finish();
+  std::ranges::copy(work.downloaded(results_at, result_bytes.size()), result_bytes.begin());
   std::vector<std::size_t> wrong;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i] == gpu::kSecretboxWrongMac) wrong.push_back(i);

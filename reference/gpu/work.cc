@@ -2,6 +2,13 @@
 #include "gpu/work.h"
 
 #include <fmt/format.h>
+#include <string.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <mutex>
+#include <optional>
 
 #include "gpu/image.h"
 #include "tzmark/error.h"
@@ -11,84 +18,169 @@ namespace {
 
 const CudaCalls& calls() { return Cuda::instance().calls(); }
 
-std::size_t usable(std::size_t scratch_bytes) {
-  if (const std::string& reason = Kernels::instance().why_unavailable(); !reason.empty()) {
+int usable(int device) {
+  if (const std::string& reason = Kernels::of(device).why_unavailable(); !reason.empty()) {
     throw Error(ErrorCode::kUnavailable, reason);
   }
-  return scratch_bytes;
+  return device;
 }
 
 }  // namespace
 
-const Kernels& Kernels::instance() {
-  // Never destroyed, as the library below is not.
-  static const Kernels* const kernels = new Kernels;
-  return *kernels;
+int device_of_all(std::span<const ConstBuffer> memory) {
+  const Cuda& cuda = Cuda::instance();
+  if (!cuda.why_unavailable().empty()) throw Error(ErrorCode::kUnavailable, cuda.why_unavailable());
+  std::optional<int> device;
+  // Ranges mostly lie in one allocation, which is looked up once.
+  Cuda::Range known;
+  for (const ConstBuffer& buffer : memory) {
+    const std::uint64_t address = device_address(buffer.data);
+    if (buffer.size == 0 || (address >= known.base && address - known.base < known.bytes)) continue;
+    const int other = device_of(buffer);
+    if (device.value_or(other) != other) {
+      throw Error(ErrorCode::kUsage, fmt::format("memory of GPU {} and of GPU {} in one call", *device, other));
+    }
+    device = other;
+    known = cuda.allocation_of(address);
+  }
+  return device.value_or(0);
 }
 
-Kernels::Kernels() { why_unavailable_ = load(); }
+const Kernels& Kernels::of(int device) {
+  // Never destroyed, as the library below is not.
+  static std::mutex& mutex = *new std::mutex;
+  static auto& kernels = *new std::map<int, const Kernels*>;
+  const std::lock_guard lock(mutex);
+  const Kernels*& of_device = kernels[device];
+  if (of_device == nullptr) of_device = new Kernels(device);
+  return *of_device;
+}
 
-std::string Kernels::load() {
+std::string Kernels::load(int device) {
   if (image().empty()) return "built without CUDA kernels";
   const Cuda& cuda = Cuda::instance();
   if (!cuda.why_unavailable().empty()) return cuda.why_unavailable();
   try {
     constexpr int kMultiprocessorCount = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-    cuda.make_context_current();
-    processors_ = static_cast<unsigned>(cuda.attribute(kMultiprocessorCount));
+    const CudaContext context(device);
+    processors_ = static_cast<unsigned>(cuda.attribute(kMultiprocessorCount, device));
+    void* module = nullptr;
+    if (const int error = calls().load_module(&module, image().data()); error != 0) {
+      return "the GPU does not support the CUDA kernels of this build: cuModuleLoadData: " + cuda.error_text(error);
+    }
+    for (const auto& [name, function] : {std::pair{"tzmark_crc32", &crc32_}, {"tzmark_secretbox", &secretbox_}}) {
+      if (const int error = calls().function(function, module, name); error != 0) {
+        return fmt::format("cuModuleGetFunction of {}: {}", name, cuda.error_text(error));
+      }
+    }
   } catch (const Error& error) {
     return error.message();
-  }
-  void* module = nullptr;
-  if (const int error = calls().load_module(&module, image().data()); error != 0) {
-    return "the GPU does not support the CUDA kernels of this build: cuModuleLoadData: " + cuda.error_text(error);
-  }
-  for (const auto& [name, function] : {std::pair{"tzmark_crc32", &crc32_}, {"tzmark_secretbox", &secretbox_}}) {
-    if (const int error = calls().function(function, module, name); error != 0) {
-      return fmt::format("cuModuleGetFunction of {}: {}", name, cuda.error_text(error));
-    }
   }
   return {};
 }
 
-Work::Work(std::size_t scratch_bytes) : scratch_(usable(scratch_bytes)) {}
+Workspace::Workspace(int device, std::size_t bytes)
+    : scratch(bytes, device), host(PinnedPool::instance().take(bytes, device, /*holds_secrets=*/false)) {}
 
-Work::~Work() {
-  if (finished_) return;
-  // A destructor cannot report an error.
-  try {
-    finish();
-  } catch (const Error&) {
-    static_cast<void>(calls().wait_for_stream(stream_.get()));
+Workspaces& Workspaces::instance() {
+  // The CUDA driver may be gone before destructors of static objects run.
+  static Workspaces* const workspaces = new Workspaces;
+  return *workspaces;
+}
+
+std::unique_ptr<Workspace> Workspaces::take(int device, std::size_t bytes) {
+  // Of similar calls, the next one then gets by with the memory of the last one.
+  constexpr std::size_t kBytesMin = 256 << 10;
+  PinnedPool::instance().require_own_process();
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find_if(idle_, [&](const auto& idle) {
+      return idle->scratch.device() == device && idle->scratch.buffer().size >= bytes;
+    });
+    if (found != idle_.end()) {
+      auto workspace = std::move(*found);
+      idle_.erase(found);
+      return workspace;
+    }
+  }
+  return std::make_unique<Workspace>(device, std::max(std::bit_ceil(bytes), kBytesMin));
+}
+
+void Workspaces::give_back(std::unique_ptr<Workspace> workspace) {
+  // One per thread of a load is enough.
+  constexpr std::size_t kIdleMax = 16, kIdleBytesMax = 4 << 20;
+  if (workspace->scratch.buffer().size > kIdleBytesMax) return;
+  const std::lock_guard lock(mutex_);
+  if (idle_.size() < kIdleMax) idle_.push_back(std::move(workspace));
+}
+
+void Workspaces::clear() {
+  std::vector<std::unique_ptr<Workspace>> unused;
+  {
+    const std::lock_guard lock(mutex_);
+    unused.swap(idle_);
+  }
+  for (auto& workspace : unused) {
+    const CudaContext context(workspace->scratch.device());
+    workspace.reset();
   }
 }
 
+Work::Work(int device, std::size_t scratch_bytes)
+    : context_(usable(device)), bytes_(scratch_bytes), space_(Workspaces::instance().take(device, scratch_bytes)) {}
+
+Work::~Work() {
+  // A destructor cannot report an error.
+  try {
+    if (!finished_) finish();
+  } catch (const Error&) {
+    static_cast<void>(calls().wait_for_stream(space_->stream.get()));
+  }
+  // A key was copied from there.
+  ::explicit_bzero(host(0, bytes_).data(), bytes_);
+  // What has failed may still be in flight, for which freeing waits.
+  if (finished_) Workspaces::instance().give_back(std::move(space_));
+}
+
 std::uint64_t Work::address(std::size_t offset) const {
-  return reinterpret_cast<std::uintptr_t>(scratch_.buffer().data) + offset;
+  return reinterpret_cast<std::uintptr_t>(space_->scratch.buffer().data) + offset;
+}
+
+std::span<std::byte> Work::host(std::size_t offset, std::size_t bytes) const {
+  TZMARK_REQUIRES(offset <= bytes_ && bytes <= bytes_ - offset);
+  return space_->host.bytes().subspan(offset, bytes);
 }
 
 void Work::upload(std::size_t offset, std::span<const std::byte> from) {
-  check_cuda(calls().start_copy_to_device(address(offset), from.data(), from.size(), stream_.get()),
+  const std::span<std::byte> pinned = host(offset, from.size());
+  std::ranges::copy(from, pinned.begin());
+  check_cuda(calls().start_copy_to_device(address(offset), pinned.data(), pinned.size(), space_->stream.get()),
              "cuMemcpyHtoDAsync");
 }
 
 void Work::clear(std::size_t offset, std::size_t bytes) {
-  check_cuda(calls().start_fill(address(offset), 0, bytes, stream_.get()), "cuMemsetD8Async");
+  check_cuda(calls().start_fill(address(offset), 0, bytes, space_->stream.get()), "cuMemsetD8Async");
 }
 
 void Work::launch_with(void* kernel, unsigned blocks, unsigned threads, void* arguments) {
-  check_cuda(calls().launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream_.get(), &arguments, nullptr),
+  check_cuda(calls().launch(kernel, blocks, 1, 1, threads, 1, 1, 0, space_->stream.get(), &arguments, nullptr),
              "cuLaunchKernel");
 }
 
-void Work::download(std::span<std::byte> to, std::size_t offset) {
-  check_cuda(calls().start_copy_to_host(to.data(), address(offset), to.size(), stream_.get()), "cuMemcpyDtoHAsync");
+void Work::download(std::size_t offset, std::size_t bytes) {
+  check_cuda(calls().start_copy_to_host(host(offset, bytes).data(), address(offset), bytes, space_->stream.get()),
+             "cuMemcpyDtoHAsync");
 }
 
 void Work::finish() {
-  clear(0, scratch_.buffer().size);
-  stream_.wait();
+  clear(0, bytes_);
+  space_->stream.wait();
   finished_ = true;
+}
+
+std::span<const std::byte> Work::downloaded(std::size_t offset, std::size_t bytes) const {
+  TZMARK_REQUIRES(finished_);
+  return host(offset, bytes);
 }
 
 }  // namespace tzmark::gpu

@@ -3,19 +3,27 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "bytes/requires.h"
 #include "io/cuda.h"
+#include "io/pinned_pool.h"
 #include "tzmark/device_memory.h"
 
 namespace tzmark::gpu {
 
-// The kernels, which the first call loads for the life of the process. Thread-safe.
+// The GPU that all of the memory is of; 0 if all of it is empty. Throws TZE-AVL-001 without a GPU, and TZE-USE-001 if
+// the memory is of several GPUs, or of none.
+int device_of_all(std::span<const ConstBuffer> memory);
+
+// The kernels of a GPU, which the first call loads for the life of the process. Thread-safe.
 class Kernels {
  public:
-  static const Kernels& instance();
+  static const Kernels& of(int device);
 
   // The reason why kernels cannot be launched; empty if they can. The rest REQUIRES that it is empty.
   const std::string& why_unavailable() const { return why_unavailable_; }
@@ -25,20 +33,46 @@ class Kernels {
   unsigned processors() const { return processors_; }
 
  private:
-  Kernels();
-  std::string load();
+  explicit Kernels(int device) : why_unavailable_(load(device)) {}
+  std::string load(int device);
 
   void* crc32_ = nullptr;
   void* secretbox_ = nullptr;
   unsigned processors_ = 0;
-  std::string why_unavailable_;
+  const std::string why_unavailable_;  // last, because it is found by setting the others
 };
 
-// For the thread that creates it. Operations run in order, and are complete after finish(). Host memory of copies must
-// outlive the object. Calls throw TZE-ENV-006; the constructor also throws TZE-AVL-001 if there are no kernels.
+// What calls use one after the other: allocating it takes longer than most kernels.
+struct Workspace {
+  Workspace(int device, std::size_t bytes);
+
+  DeviceMemory scratch;
+  PinnedMemory host;  // as large: what is copied to the scratch memory and back
+  CudaStream stream;
+};
+
+// Unused workspaces of all GPUs, of which a few are kept. Not for a process that was forked afterwards. Thread-safe.
+class Workspaces {
+ public:
+  static Workspaces& instance();  // never destroyed
+
+  // With scratch memory of at least that size. Throws TZE-ENV-006. REQUIRES: a CudaContext of the GPU.
+  std::unique_ptr<Workspace> take(int device, std::size_t bytes);
+  // REQUIRES: nothing of it is in flight.
+  void give_back(std::unique_ptr<Workspace> workspace);
+  // Frees those that are kept.
+  void clear();
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Workspace>> idle_;
+};
+
+// For the thread that creates it. Operations run in order, and are complete after finish(). Calls throw TZE-ENV-006;
+// the constructor also throws TZE-AVL-001 if there are no kernels.
 class Work {
  public:
-  explicit Work(std::size_t scratch_bytes);
+  Work(int device, std::size_t scratch_bytes);
   // Waits, and wipes the scratch memory, even after an error.
   ~Work();
   Work(const Work&) = delete;
@@ -58,15 +92,19 @@ class Work {
     TZMARK_REQUIRES(blocks > 0);
     launch_with(kernel, blocks, threads, &arguments);
   }
-  void download(std::span<std::byte> to, std::size_t offset);
+  void download(std::size_t offset, std::size_t bytes);
   // Wipes the scratch memory, and blocks until all operations are complete.
   void finish();
+  // What was downloaded, valid until the object is destroyed. REQUIRES: finish() has returned.
+  std::span<const std::byte> downloaded(std::size_t offset, std::size_t bytes) const;
 
  private:
   void launch_with(void* kernel, unsigned blocks, unsigned threads, void* arguments);
+  std::span<std::byte> host(std::size_t offset, std::size_t bytes) const;
 
-  DeviceMemory scratch_;
-  CudaStream stream_;
+  const CudaContext context_;
+  const std::size_t bytes_;
+  std::unique_ptr<Workspace> space_;
   bool finished_ = false;
 };
 

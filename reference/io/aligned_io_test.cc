@@ -15,7 +15,7 @@ constexpr std::size_t kUnit = 4096;
 constexpr std::size_t kBounce = 4 * kUnit;
 constexpr Alignment kAlignment{kUnit, 512};
 
-// Views of memory at any address; nobody touches it.
+// Views of memory at any address, which is not touched.
 ConstBuffer memory_at(std::uintptr_t address, std::size_t bytes) {
   return {reinterpret_cast<const std::byte*>(address), bytes};
 }

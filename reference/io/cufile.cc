@@ -1,6 +1,7 @@
 // Loading libcufile, opening its driver, and tracking registered memory.
 #include "io/cufile.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 
 #include "io/cuda.h"
 #include "io/shared_library.h"
+#include "tzmark/descriptor.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -131,14 +133,30 @@ std::string CuFile::start() {
   if (!library.missing().empty()) return fmt::format("{} lacks {}", library.name(), fmt::join(library.missing(), ", "));
   if (std::string reason = why_system_unready(); !reason.empty()) return reason;
 
-  cuda.make_context_current();
+  const CudaContext context;
   if (const CuFileStatus status = calls_.open_driver(); status.error != 0) {
     const bool of_cuda = status.error == 5011;
     return fmt::format("cuFileDriverOpen: {}{}{}", cufile_error_text(status.error), of_cuda ? ", " : "",
                        of_cuda ? cuda.error_text(status.cuda_error) : "");
   }
   if (calls_.version == nullptr || calls_.version(&version_).error != 0) version_ = 0;
-  return {};
+  return why_files_are_refused();
+}
+
+std::string CuFile::why_files_are_refused() const {
+  // Our own program, since any file shows it. What libcufile says of the file system alone is of no interest here.
+  const Descriptor program(::open("/proc/self/exe", O_RDONLY | O_DIRECT | O_CLOEXEC));
+  if (program.get() < 0) return {};
+  CuFileDescriptor descriptor;
+  descriptor.type = CuFileDescriptor::kOpaqueFd;
+  descriptor.handle.fd = program.get();
+  void* handle = nullptr;
+  constexpr int kHandleNotRegistered = 5027;
+  const int error = calls_.register_file(&handle, &descriptor).error;
+  if (error == 0) calls_.deregister_file(handle);
+  if (error != kHandleNotRegistered) return {};
+  return fmt::format("cuFileHandleRegister: {}: libcufile takes no file here, as without the kernel module nvidia-fs",
+                     cufile_error_text(error));
 }
 
 bool CuFile::register_memory(const std::byte* data, std::size_t bytes) {
@@ -148,7 +166,7 @@ bool CuFile::register_memory(const std::byte* data, std::size_t bytes) {
     ++known->second.users;
     return true;
   }
-  Cuda::instance().make_context_current();
+  const CudaContext context(Cuda::instance().device_of_or_any(data));
   if (calls_.register_memory(data, bytes, 0).error != 0) return false;
   registrations_.emplace(data, Registration{bytes, 1});
   return true;
@@ -159,7 +177,7 @@ void CuFile::deregister_memory(const std::byte* data) {
   const auto known = registrations_.find(data);
   if (known == registrations_.end() || --known->second.users > 0) return;
   registrations_.erase(known);
-  Cuda::instance().make_context_current();
+  const CudaContext context(Cuda::instance().device_of_or_any(data));
   // A failure is harmless: the library drops the registration when the memory is freed.
   static_cast<void>(calls_.deregister_memory(data));
 }
@@ -173,7 +191,7 @@ CuFile::Address CuFile::address_of(const std::byte* data) const {
       if (data < base + registration.bytes) return {base, data - base};
     }
   }
-  const auto base = Cuda::instance().allocation_base(reinterpret_cast<std::uintptr_t>(data));
+  const auto base = Cuda::instance().allocation_of(reinterpret_cast<std::uintptr_t>(data)).base;
   const auto* const begin = reinterpret_cast<const std::byte*>(base);
   return {begin, data - begin};
 }

@@ -134,6 +134,8 @@ class CuFile {
 
   CuFile();
   std::string start();
+  // Empty if it takes files. REQUIRES: its driver is open, and a CudaContext.
+  std::string why_files_are_refused() const;
 
   CuFileCalls calls_;
   int version_ = 0;

@@ -68,7 +68,7 @@ void let_wait(int fd) {
 
 Descriptor open_descriptor(const std::string& file_name, OpenMode mode) {
   const int flags = mode == OpenMode::kRead ? O_RDONLY : O_RDWR;
-  // Nobody may ever be at the other end of a pipe. What cannot be opened at once after all is leased by another
+  // The other end of a pipe may never be opened. What cannot be opened at once after all is leased by another
   // process, as only regular files are, and that ends.
   int at_once = O_NONBLOCK | O_NOCTTY;
   int fd = -1;

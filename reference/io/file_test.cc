@@ -131,7 +131,7 @@ TEST_P(FileTest, SizeFollowsTheLastByte) {
   EXPECT_EQ(file->size(), 110U);
   file->sync();
   EXPECT_EQ(file->size(), 110U);
-  // What nobody wrote is zeros.
+  // What was not written is zeros.
   EXPECT_EQ(read(*file, 10, 90), Bytes(90));
   EXPECT_EQ(read(*file, 100, 10), ten);
 }
@@ -347,7 +347,7 @@ TEST_P(NamedFileTest, OpensNothingThatItMayNotRead) {
 TEST_P(NamedFileTest, OpensNothingThatCannotSeek) {
   const std::string name = new_name();
   ASSERT_EQ(::mkfifo(name.c_str(), 0666), 0);
-  // Nobody is at its other end, and nobody is waited for.
+  // Its other end is not open, and is not waited for.
   for (const OpenMode mode : {OpenMode::kRead, OpenMode::kModify}) {
     for (const std::string& pipe_or_device : {name, std::string("/dev/zero"), std::string("/dev/null")}) {
       EXPECT_EQ(caught([&] { open_file(pipe_or_device, mode, GetParam()); }), failure(ErrorCode::kOpenFailed));

@@ -5,7 +5,7 @@
 // libcufile accepts any offset and length. But a direct write that does not fill a block needs a read-modify-write of
 // the block, and libcufile does not promise to serialize threads that write adjacent parts of one block. So the
 // unaligned ends of a write are copied to the host and written through the page cache; aligned_io.h says why the result
-// is consistent. Threads need no coordination. A thread gets a CUDA context by its first transfer.
+// is consistent. Threads need no coordination.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ namespace {
 class RegisteredFile {
  public:
   explicit RegisteredFile(int fd) {
-    Cuda::instance().make_context_current();
+    const CudaContext context;
     CuFileDescriptor descriptor;
     descriptor.type = CuFileDescriptor::kOpaqueFd;
     descriptor.handle.fd = fd;
@@ -88,7 +88,7 @@ class GpuDirectFile final : public SizedFile {
 
  private:
   std::size_t read_device(std::uint64_t offset, MutableBuffer out) {
-    Cuda::instance().make_context_current();
+    const CudaContext context(Cuda::instance().device_of_or_any(out.data));
     const CuFile& cufile = CuFile::instance();
     const CuFile::Address place = cufile.address_of(out.data);
     const ssize_t result = uninterrupted(EAGAIN, [&] {
@@ -101,7 +101,7 @@ class GpuDirectFile final : public SizedFile {
   }
 
   std::size_t write_device(std::uint64_t offset, ConstBuffer in) {
-    Cuda::instance().make_context_current();
+    const CudaContext context(Cuda::instance().device_of_or_any(in.data));
     const Alignment of_file{opened().alignment.unit_bytes, 1};
     const AlignedStep step = write_step(of_file, offset, in, of_file.unit_bytes);
     if (step.route == AlignedStep::Route::kBuffered) return write_edge(offset, in.sub(0, step.bytes));

@@ -59,6 +59,15 @@ TEST(GpuDirectReasons, ADriverThatDoesNotOpen) {
             "cuFileDriverOpen: CU_FILE_CUDA_DRIVER_ERROR (5011), CUDA_ERROR_OUT_OF_MEMORY (2)");
 }
 
+// As libcufile does without nvidia-fs: the driver opens, and no file can be used.
+TEST(GpuDirectReasons, ADriverThatTakesNoFile) {
+  EXPECT_EQ(reason_with({"TZMARK_FAKE_REGISTER_ERROR=5027"}),
+            "cuFileHandleRegister: CU_FILE_HANDLE_NOT_REGISTERED (5027): libcufile takes no file here, as without the "
+            "kernel module nvidia-fs");
+  // Files of other file systems may do.
+  EXPECT_EQ(reason_with({"TZMARK_FAKE_REGISTER_ERROR=5030"}), "");
+}
+
 TEST(GpuDirectReasons, ASystemThatCuFileCannotRead) {
   const SystemRoot root;
   const std::string environment = "TZMARK_SYSTEM_ROOT=" + root.name();

@@ -1,8 +1,10 @@
 // Tests of the io_uring paths when the kernel refuses calls or rings, and when a ring breaks with calls in flight.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <cerrno>
 #include <optional>
+#include <thread>
 
 #include "testing/caught.h"
 #include "testing/faults/system_faults.h"
@@ -68,7 +70,7 @@ class RingTest : public test::PathTest {
         }
         queue->start(transfer);
       }
-      // What nobody waits for is through when the queue is gone.
+      // What is not waited for is through when the queue is gone.
       for (; queue->in_flight() > 2; ++through) queue->wait();
       EXPECT_GE(through + 2, transfers.size());
     }
@@ -87,6 +89,29 @@ TEST_P(RingTest, UndisturbedNothingIsMovedInPlace) {
   const std::uint64_t before = in_place();
   expect_bytes_to_move(*create());
   EXPECT_EQ(in_place(), before);
+}
+
+// Another thread's ring may get the memory of one that is closed, in an order that only the kernel knows.
+TEST_P(RingTest, MemoryOfClosedRingsIsUsedAgain) {
+  const auto file = create();
+  // Relaxed, so that the threads are ordered by nothing but their rings.
+  std::atomic<bool> closed = false;
+  const auto write = [&](std::uint64_t offset) {
+    Bytes content = random_bytes(kRingBytes, offset);
+    const auto queue = file->make_queue(4);
+    Transfer transfer{Transfer::Kind::kWrite, offset, std::span(content), nullptr, {}};
+    queue->start(transfer);
+    queue->wait();
+    EXPECT_EQ(transfer.error, nullptr);
+  };
+  std::jthread first([&] {
+    write(0);
+    closed.store(true, std::memory_order_relaxed);
+  });
+  std::jthread second([&] {
+    while (!closed.load(std::memory_order_relaxed)) std::this_thread::yield();
+    write(1 << 20);
+  });
 }
 
 TEST_P(RingTest, CallsThatTheKernelRefusesAreMadeAgain) {

@@ -138,7 +138,7 @@ TEST_P(TransferTest, NeighboursShareBlocksWithoutHarm) {
     on_four_threads([&, &target = *file](int thread) {
       for (std::size_t piece = static_cast<std::size_t>(thread); piece < kPieces; piece += 4) {
         target.write_at(piece * kPieceBytes, std::span(content).subspan(piece * kPieceBytes, kPieceBytes));
-        // What was just written is read beside the writes of the neighbours.
+        // What was just written is read during the writes of the neighbours.
         if (read(target, piece * kPieceBytes, kPieceBytes) != part(content, piece * kPieceBytes, kPieceBytes)) {
           ADD_FAILURE() << "piece " << piece << " reads otherwise than it was written";
         }
@@ -458,7 +458,7 @@ TEST_P(QueueTest, DestroyedItWaitsForWhatIsInFlight) {
   }
 }
 
-// The kernel grants a lease for reading only while nobody has the file open for writing.
+// The kernel grants a lease for reading only while no process has the file open for writing.
 bool is_open_for_writing(const std::string& name) {
   const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
   const int error = ::fcntl(descriptor, F_SETLEASE, F_RDLCK) == 0 ? 0 : errno;
@@ -475,7 +475,7 @@ std::string why_no_leases(const std::string& name) {
   }
 }
 
-// Whoever removes a file or unmounts its file system after this waits for nobody.
+// Removing a file or unmounting its file system does not wait after this.
 TEST_P(TransferTest, AClosedFileIsHeldByNobody) {
   constexpr int kFiles = 10;
   int held = 0;

@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(PageCache, WritebackTest, ::testing::Values("pwrite", "
 TEST_P(WritebackTest, BeginsWithEachLargeWriteOfAFileThatWillBeSynced) {
   constexpr std::size_t kBytes = 1 << 20;
   EXPECT_THAT(ranges_of(true, kBytes, {0, kBytes}), ElementsAre(Range(0, kBytes), Range(kBytes, 2 * kBytes)));
-  EXPECT_THAT(ranges_of(false, kBytes, {0, kBytes}), IsEmpty()) << "nobody announced a sync";
+  EXPECT_THAT(ranges_of(false, kBytes, {0, kBytes}), IsEmpty()) << "no sync was announced";
   EXPECT_THAT(ranges_of(true, 100'000, {0, 100'000}), IsEmpty()) << "these are small";
 }
 

@@ -32,12 +32,24 @@ struct DeviceReadOptions {
   // host are copied back for it.
   Verification verify = Verification::kAll;
   DeviceCompute compute = DeviceCompute::kAuto;
+  // The GPU of load_into_device; read_into_device goes by its destination.
+  int device = 0;
+  // Maximal size of a copy to the GPU, and of the pinned memory of one call. Copies of 8 MiB reach the rate of the bus
+  // and fit into the L2 cache of a core; with its two pages of room, a buffer of this size fills whole huge pages.
+  // Copies have at least the piece size of the Reader, and that size where the host hashes what it reads.
+  std::size_t piece_bytes = (8 << 20) - (8 << 10);
+  std::size_t pinned_bytes_max = 256 << 20;
 };
+
+// Prepares loads with these options, for a server whose first load should take as long as the next ones: loads the
+// kernels, creates the context of the GPU, and pins memory for a Reader with the default sizes of pieces. threads: of
+// that Reader; 0 = one per core.
+void warm_up(const DeviceReadOptions& options = {}, unsigned threads = 0);
 
 // Owns the plaintext of all tensors of a file, in one allocation of GPU memory. Move-only.
 class DeviceTensors {
  public:
-  explicit DeviceTensors(const TensorTable& tensors);
+  explicit DeviceTensors(const TensorTable& tensors, int device = 0);
 
   std::size_t size() const { return ranges_.size(); }
   // Aligned to 64 bytes; empty for a meta tensor.

@@ -168,7 +168,8 @@ enum class ErrorClass : std::uint8_t {
   X(813, kStTensorSize, kFile, "ST-013", "the data_offsets of a tensor span the size that its shape and dtype give")   \
   X(814, kStOffsets, kFile, "ST-014", "the data of the tensors begins at 0 and has neither holes nor overlaps")        \
   X(815, kStDataEnd, kFile, "ST-015", "the data ends where the file ends")                                             \
-  X(816, kStShardIndex, kFile, "ST-016", "the index of shards maps the names of tensors to files of its own folder")   \
+  X(816, kStShardIndex, kFile, "ST-016",                                                                               \
+    "the index of shards maps the names of tensors to files of its own directory")                                     \
   X(817, kStShardsDisagree, kFile, "ST-017", "the index of shards and the shards name the same tensors")               \
   X(818, kStUnwritable, kUsage, "ST-018", "a writer refuses what a safetensors file cannot hold")                      \
   /* Checkpoints: reference/CHECKPOINTS.md states these */                                                             \

@@ -37,7 +37,7 @@ struct LayoutTraits {
   Layout layout;
   std::string_view name;  // "v5-segments"
   std::uint32_t data_version;
-  bool is_flagged = false;          // marked by feature flag 1
+  std::uint8_t feature_flag = 0;    // the bit of the first byte of feature flags that marks it; 0 = none does
   bool headers_first = false;       // all tensor headers precede all data, and hashes cover less of them
   bool has_segments = false;        // a section gives the offsets of segments, in which entries count from their begin
   bool has_entry_versions = false;  // each index entry has a version, which gives the width of its dimensions
@@ -60,7 +60,7 @@ inline constexpr std::array<LayoutTraits, 8> kLayoutTraits = {{
     {.layout = Layout::kV5FlaggedDims,
      .name = "v5-flagged-dims",
      .data_version = 5,
-     .is_flagged = true,
+     .feature_flag = 2,
      .has_entry_versions = true},
     {.layout = Layout::kV5HeadersFirst, .name = "v5-headers-first", .data_version = 5, .headers_first = true},
     {.layout = Layout::kV5Segments,
@@ -121,9 +121,9 @@ static_assert(offsetof(FileHeaderWire, tensor_count) == 57);
 
 struct FileHeader {
   std::uint32_t data_version = 1;
-  bool encrypted = false;      // every tensor header has a crypt block
-  bool flagged_dims = false;   // feature flag 1: the layout is v5-flagged-dims
-  bool detached_data = false;  // the data is in another file: an extension of tzmark, FORMAT.md, appendix A
+  bool encrypted = false;        // every tensor header has a crypt block
+  std::uint8_t layout_flag = 0;  // LayoutTraits::feature_flag of the layout
+  bool detached_data = false;    // the data is in another file: an extension of tzmark, FORMAT.md, appendix A
   std::uint64_t total_data_bytes = 0;
   std::uint64_t pair_number = 0;  // identifies the detached data of this file
   std::uint64_t tensor_count = 0;

@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tzmark/device_memory.h"
 #include "tzmark/io.h"
 #include "tzmark/reader.h"
 #include "tzmark/table.h"
@@ -46,7 +47,7 @@ struct SafetensorsReadOptions {
   std::string io_path = "auto";
   unsigned threads = 0;  // compute threads; 0 = one per core
   std::size_t piece_bytes = 2 << 20;
-  Progress progress;  // bytes of tensor data; called by scan and verify
+  Progress progress;  // bytes of tensor data; called by scan, verify and load_into_device
 };
 
 // A tensor as the header lists it. The views are valid as long as the reader.
@@ -108,6 +109,11 @@ class SafetensorsReader final : public TensorSource {
   void read(std::size_t tensor, MutableBuffer out) const;
   // Throws TZE-USE-002 if there is no tensor of that name.
   void read(std::string_view name, MutableBuffer out) const;
+  // Reads the tensor data of each shard into an allocation of GPU memory, in which the tensors lie as in the file.
+  // Throws as Reader::load_into_device; there is nothing to verify. Calls progress.
+  std::vector<DeviceMemory> load_into_device(const DeviceReadOptions& options) const;
+  // The same for one tensor, into memory of the caller, which must have its size.
+  void read_into_device(std::size_t tensor, MutableBuffer out, const DeviceReadOptions& options) const;
   // Reads bytes of the file of a shard. Throws TZE-ENV-005 if they are not all there.
   void read_shard(std::size_t shard, std::uint64_t offset, MutableBuffer out) const;
 

@@ -19,12 +19,12 @@
 
 namespace tzmark {
 
-// Says why this process cannot compute on a GPU: no kernels in this build, or no GPU that runs them. Empty if it can.
-// Determined once, by the first call.
-const std::string& why_no_device_compute();
+// Says why this process cannot compute on a GPU: no kernels in this build, or a GPU that does not run them. Empty if it
+// can. Determined once for each GPU, by the first call.
+const std::string& why_no_device_compute(int device = 0);
 
-// Returns the CRC32 (as zlib) of each range of device memory, of any size and at any address.
-// REQUIRES: kind == kDevice.
+// Returns the CRC32 (as zlib) of each range of device memory, of any size and at any address. Throws TZE-USE-001 if the
+// ranges are of several GPUs. REQUIRES: kind == kDevice.
 std::vector<std::uint32_t> crc32_on_device(std::span<const ConstBuffer> ranges);
 
 // A message as crypto_secretbox_detached of libsodium makes it.
@@ -36,7 +36,8 @@ struct SealedMessage {
 
 // Verifies and decrypts messages in place. Returns the indices of those whose MAC is wrong, in ascending order; they
 // are left unchanged. Neither the key nor anything derived from it stays in GPU memory. After an error it is unknown
-// which messages were decrypted. REQUIRES: kind == kDevice; no two messages overlap.
+// which messages were decrypted. Throws TZE-USE-001 if they are of several GPUs. REQUIRES: kind == kDevice; no two
+// messages overlap.
 [[nodiscard]] std::vector<std::size_t> open_on_device(std::span<const std::byte, 32> key,
                                                       std::span<const SealedMessage> messages);
 

@@ -45,6 +45,12 @@ inline Reader open_by(const std::string& path, const std::string& name, bool enc
   return Reader::open(name, std::move(options));
 }
 
+// Copies of the Reader's piece size, which are many where that is small.
+inline DeviceReadOptions in_small_copies(DeviceReadOptions options = {}) {
+  options.piece_bytes = 0;
+  return options;
+}
+
 inline std::vector<ConstBuffer> views_of(const DeviceTensors& tensors) {
   std::vector<ConstBuffer> views;
   for (std::size_t i = 0; i < tensors.size(); ++i) views.emplace_back(tensors[i]);

@@ -44,16 +44,22 @@ struct FakeCudaOrders {
   // The call of this number, from 0, fails with that CUresult.
   std::int64_t fail_call = -1;
   int fail_with = 2;
+  // Copies between the device and pinned memory happen as late as they may: when their stream, or an event after them,
+  // is waited for. Otherwise at once.
+  bool copies_late = false;
   // Kernels are taken, and nothing comes of it.
   bool forgets_launches = false;
-  // Bytes to look for in what is freed.
+  // Bytes to look for in device memory that is freed, and in host memory that is unpinned.
   const std::byte* secret = nullptr;
   std::size_t secret_bytes = 0;
 
   std::atomic<std::int64_t> calls = 0;
   std::atomic<std::int64_t> launches = 0;
   std::atomic<std::int64_t> allocations = 0;  // not freed yet
+  std::atomic<std::int64_t> contexts = 0;     // primary ones that were retained
   std::atomic<std::int64_t> streams = 0;      // not destroyed yet
+  std::atomic<std::int64_t> events = 0;       // not destroyed yet
+  std::atomic<std::int64_t> late_copies = 0;  // that were started, and not at once
   std::atomic<std::int64_t> secrets_left = 0;
 };
 
@@ -66,7 +72,7 @@ struct FakeKernel {
 
 }  // namespace tzmark::test
 
-// Null if there is no such kernel. Of the same library as the stand-in, but of the folder that has the kernels.
+// Null if there is no such kernel. Of the same library as the stand-in, but of the directory that has the kernels.
 const tzmark::test::FakeKernel* tzmark_fake_kernel(const char* name);
 
 extern "C" {

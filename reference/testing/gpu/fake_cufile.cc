@@ -3,8 +3,8 @@
 // It does what libcufile 1.20 was seen to do in compatibility mode: an unallocated address is EFAULT, reads
 // at the end are short, then 0, and the statistics count what was asked for. It is stricter where the documentation is:
 // a thread without a context and a descriptor without O_DIRECT are errors.
-// TZMARK_FAKE_OPEN_ERROR: what cuFileDriverOpen returns. Built with TZMARK_FAKE_OLD, it is of a version
-// that has no statistics.
+// TZMARK_FAKE_OPEN_ERROR, TZMARK_FAKE_REGISTER_ERROR: what cuFileDriverOpen and cuFileHandleRegister return. Built with
+// TZMARK_FAKE_OLD, it is of a version that has no statistics.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -109,6 +109,7 @@ CuFileStatus cuFileDriverOpen() {
 
 CuFileStatus cuFileHandleRegister(void** handle, CuFileDescriptor* descriptor) {
   if (fails()) return {orders().fail_with, 0};
+  if (const char* error = std::getenv("TZMARK_FAKE_REGISTER_ERROR"); error != nullptr) return {std::atoi(error), 0};
   const int fd = descriptor->handle.fd;
   const int flags = ::fcntl(fd, F_GETFL);
   if (descriptor->type != CuFileDescriptor::kOpaqueFd || flags < 0) return {kInvalidValue, 0};

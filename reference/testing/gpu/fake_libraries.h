@@ -1,4 +1,4 @@
-// For tests: the stand-ins of libcuda and libcufile, chosen before anything is loaded, and a root folder with what
+// For tests: the stand-ins of libcuda and libcufile, chosen before anything is loaded, and a root directory with what
 // libcufile reads of the system.
 #pragma once
 
@@ -14,13 +14,14 @@
 #include "testing/files/path_test.h"
 #include "testing/files/test_directory.h"
 #include "testing/gpu/fake.h"
+#include "testing/gpu/gpu_test.h"
 #include "tzmark/device_memory.h"
 #include "tzmark/gpudirect.h"
 #include "tzmark/io.h"
 
 namespace tzmark::test {
 
-// A folder that stands for the root of a system that libcufile can use.
+// A directory that stands for the root of a system that libcufile can use.
 class SystemRoot {
  public:
   SystemRoot() {
@@ -44,6 +45,7 @@ class ChosenFakes {
  public:
   ChosenFakes() {
     ::setenv("TZMARK_CUDA_LIBRARY", TZMARK_FAKE_CUDA, 1);
+    ::setenv("TZMARK_FAKE_DEVICES", "2", 1);
     ::setenv("TZMARK_CUFILE_LIBRARY", TZMARK_FAKE_CUFILE, 1);
     ::setenv("TZMARK_SYSTEM_ROOT", root_.name().c_str(), 1);
   }
@@ -109,18 +111,6 @@ class GpuDirectTest : public ::testing::Test {
   TestDirectory directory_;
   int files_ = 0;
 };
-
-inline DeviceMemory on_device(const Bytes& content) {
-  DeviceMemory memory(content.size());
-  memory.copy_from_host(0, content);
-  return memory;
-}
-
-inline Bytes on_host(const DeviceMemory& memory) {
-  Bytes content(memory.buffer().size);
-  memory.copy_to_host(0, content);
-  return content;
-}
 
 // Reads into device memory, and looks what is there.
 inline Bytes read_by_device(File& file, std::uint64_t offset, std::size_t count) {

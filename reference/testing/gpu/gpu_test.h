@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "gpu/work.h"
+#include "io/pinned_pool.h"
 #include "testing/files/test_directory.h"
 #include "testing/gpu/fake.h"
 #include "tzmark/device_compute.h"
@@ -18,14 +20,25 @@ namespace tzmark::test {
 
 inline bool on_gpu() { return std::getenv("TZMARK_TEST_ON_GPU") != nullptr; }
 
+// A function of the stand-in of libcuda.
+template <typename Function>
+Function* of_fake(const char* name) {
+  static void* const library = ::dlopen(TZMARK_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+  void* const symbol = library == nullptr ? nullptr : ::dlsym(library, name);
+  if (symbol == nullptr) throw std::runtime_error(::dlerror());
+  return reinterpret_cast<Function*>(symbol);
+}
+
 inline FakeCudaOrders& fake_orders() {
-  static FakeCudaOrders* const orders = [] {
-    void* const library = ::dlopen(TZMARK_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
-    void* const symbol = library == nullptr ? nullptr : ::dlsym(library, "tzmark_fake_cuda_orders");
-    if (symbol == nullptr) throw std::runtime_error(::dlerror());
-    return reinterpret_cast<decltype(&tzmark_fake_cuda_orders)>(symbol)();
-  }();
+  static FakeCudaOrders* const orders = of_fake<FakeCudaOrders*()>("tzmark_fake_cuda_orders")();
   return *orders;
+}
+inline std::size_t fake_pinned_bytes() { return of_fake<std::size_t()>("tzmark_fake_pinned_bytes")(); }
+
+// Frees what calls keep for later ones.
+inline void free_kept() {
+  gpu::Workspaces::instance().clear();
+  PinnedPool::instance().clear();
 }
 
 inline DeviceMemory on_device(const Bytes& content) {
