@@ -79,15 +79,16 @@ struct Tensors {
   std::uint64_t bytes = 0;
 };
 
-// From (name, kind, dtype, shape, address, bytes) each; the kind is not used.
+// From ((name, kind, dtype, shape, address, bytes), whether it is on a GPU) each; the kind is not used.
 Tensors tensors_of(PyObject* list) {
   Tensors tensors;
   for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
     PyObject *name = nullptr, *shape = nullptr;
     const char *kind = nullptr, *dtype = nullptr;
     unsigned long long address = 0, bytes = 0;
-    if (PyArg_ParseTuple(PyList_GetItem(list, i), "UssO!KK", &name, &kind, &dtype, &PyTuple_Type, &shape, &address,
-                         &bytes) == 0) {
+    int on_gpu = 0;
+    if (PyArg_ParseTuple(PyList_GetItem(list, i), "(UssO!KK)p", &name, &kind, &dtype, &PyTuple_Type, &shape, &address,
+                         &bytes, &on_gpu) == 0) {
       throw PythonError{};
     }
     CheckpointTensor tensor;
@@ -95,7 +96,7 @@ Tensors tensors_of(PyObject* list) {
     tensor.dtype = dtype;
     for (Py_ssize_t d = 0; d < PyTuple_Size(shape); ++d) tensor.shape.push_back(number_of(PyTuple_GetItem(shape, d)));
     tensor.data = {reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(address)),
-                   static_cast<std::size_t>(bytes)};
+                   static_cast<std::size_t>(bytes), on_gpu != 0 ? MemoryKind::kDevice : MemoryKind::kHost};
     tensors.bytes += bytes;
     tensors.views.push_back(std::move(tensor));
   }

@@ -1,4 +1,5 @@
-// DLPack capsules of tensors in host memory. The structures are those of DLPack 0.8, which all consumers accept.
+// DLPack capsules of tensors in memory of the host or of a GPU. The structures are those of DLPack 0.8, which all
+// consumers accept.
 #include "dlpack.h"
 
 #include <array>
@@ -35,7 +36,7 @@ struct DLManagedTensor {
 };
 static_assert(sizeof(DLManagedTensor) == 64);
 
-constexpr std::int32_t kDLCPU = 1;
+constexpr std::int32_t kDLCPU = 1, kDLCUDA = 2;
 constexpr const char* kCapsuleName = "dltensor";
 
 // A managed tensor with what it refers to.
@@ -70,6 +71,10 @@ std::optional<DLDataType> dlpack_type(const Dtype& dtype) {
   return std::nullopt;
 }
 
+DLDevice device_of(const TensorMemory& memory) {
+  return memory.device ? DLDevice{kDLCUDA, *memory.device} : DLDevice{kDLCPU, 0};
+}
+
 void delete_managed(DLManagedTensor* tensor) { delete static_cast<Managed*>(tensor->manager_ctx); }
 
 // Of a capsule that no consumer has taken: a consumer renames it.
@@ -102,7 +107,7 @@ Ref make_dlpack(const TensorMemory& memory) {
   }
   DLTensor& tensor = managed->tensor.dl_tensor;
   tensor.data = memory.bytes == 0 ? nullptr : memory.data;
-  tensor.device = {kDLCPU, 0};
+  tensor.device = device_of(memory);
   tensor.ndim = static_cast<std::int32_t>(managed->shape.size());
   tensor.dtype = *type;
   tensor.shape = managed->shape.data();
@@ -114,6 +119,9 @@ Ref make_dlpack(const TensorMemory& memory) {
   return capsule;
 }
 
-Ref dlpack_device() { return own(Py_BuildValue("(ii)", kDLCPU, 0)); }
+Ref dlpack_device(const TensorMemory& memory) {
+  const DLDevice device = device_of(memory);
+  return own(Py_BuildValue("(ii)", device.device_type, device.device_id));
+}
 
 }  // namespace tzmark::py

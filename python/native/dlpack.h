@@ -1,4 +1,4 @@
-// DLPack capsules of tensors in host memory.
+// DLPack capsules of tensors in memory of the host or of a GPU.
 #pragma once
 
 #include "memory.h"
@@ -9,7 +9,7 @@ namespace tzmark::py {
 // DLPack lacks, and for a tensor that is broadcast.
 Ref make_dlpack(const TensorMemory& memory);
 
-// (kDLCPU, 0)
-Ref dlpack_device();
+// (kDLCPU, 0), or (kDLCUDA, number of the GPU)
+Ref dlpack_device(const TensorMemory& memory);
 
 }  // namespace tzmark::py

@@ -27,9 +27,17 @@ void deallocate(PyObject* self) {
   Py_DECREF(type);
 }
 
+// A consumer asks hasattr which kind of memory it is.
+void require_place(const TensorMemory& memory, bool on_device) {
+  if (memory.device.has_value() == on_device) return;
+  PyErr_SetString(PyExc_AttributeError, on_device ? "the memory is that of the host" : "the memory is that of a GPU");
+  throw PythonError{};
+}
+
 PyObject* array_interface(PyObject* self, void*) {
   return guarded({}, [&] {
     const TensorMemory& memory = memory_of(self);
+    require_place(memory, false);
     // numpy 1.x does not check, and writes past its own arrays.
     if (memory.shape.size() > kArrayDimensionsMax) {
       throw Error(ErrorCode::kUnavailable, "the array interface is limited to " + std::to_string(kArrayDimensionsMax) +
@@ -53,7 +61,24 @@ PyObject* array_interface(PyObject* self, void*) {
   });
 }
 
-// Ignores stream and max_version, as the array API standard lets a producer do that has only host memory.
+// Has no stream: the bytes were in place before the object was made.
+PyObject* cuda_array_interface(PyObject* self, void*) {
+  return guarded({}, [&] {
+    const TensorMemory& memory = memory_of(self);
+    require_place(memory, true);
+    Ref result = own(PyDict_New());
+    set(result, "version", number(3));
+    set(result, "typestr", text(numpy_type(memory.dtype)));
+    set(result, "shape", shape_tuple(memory.shape));
+    const Ref address = own(PyLong_FromVoidPtr(memory.bytes == 0 ? nullptr : memory.data));
+    const Ref read_only = truth(false);
+    set(result, "data", own(PyTuple_Pack(2, address.get(), read_only.get())));
+    set(result, "stream", none());
+    return result;
+  });
+}
+
+// Ignores stream, because the bytes were in place before the object was made, and max_version.
 PyObject* dlpack(PyObject* self, PyObject* arguments, PyObject* keywords) {
   PyObject *stream = Py_None, *max_version = Py_None, *place = Py_None, *copy = Py_None;
   static char* names[] = {const_cast<char*>("stream"), const_cast<char*>("max_version"), const_cast<char*>("dl_device"),
@@ -64,10 +89,10 @@ PyObject* dlpack(PyObject* self, PyObject* arguments, PyObject* keywords) {
   }
   return guarded({}, [&] {
     if (place != Py_None) {
-      const int is_here = PyObject_RichCompareBool(place, dlpack_device().get(), Py_EQ);
+      const int is_here = PyObject_RichCompareBool(place, dlpack_device(memory_of(self)).get(), Py_EQ);
       check(is_here);
       if (is_here == 0) {
-        PyErr_SetString(PyExc_BufferError, "the memory is that of the host, and is not copied to a device");
+        PyErr_SetString(PyExc_BufferError, "the memory is not copied to another device");
         throw PythonError{};
       }
     }
@@ -83,7 +108,9 @@ PyObject* dlpack(PyObject* self, PyObject* arguments, PyObject* keywords) {
     return make_dlpack(own_memory);
   });
 }
-PyObject* device(PyObject*, PyObject*) { return guarded({}, dlpack_device); }
+PyObject* device(PyObject* self, PyObject*) {
+  return guarded({}, [&] { return dlpack_device(memory_of(self)); });
+}
 
 PyObject* get_shape(PyObject* self, void*) {
   return guarded({}, [&] { return shape_tuple(memory_of(self).shape); });
@@ -112,18 +139,20 @@ PyObject* as_bytes(PyObject* self, PyObject*) {
                         .data = memory.data,
                         .bytes = memory.broadcast ? 0 : memory.bytes,
                         .shape = {memory.broadcast ? 0 : memory.bytes},
-                        .dtype = dtype_from_name("uint8")});
+                        .dtype = dtype_from_name("uint8"),
+                        .device = memory.device});
   });
 }
 
 PyMethodDef methods[] = {
     {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(dlpack)), METH_VARARGS | METH_KEYWORDS,
      "Return a DLPack capsule that shares the memory."},
-    {"__dlpack_device__", device, METH_NOARGS, "Return (1, 0): host memory."},
+    {"__dlpack_device__", device, METH_NOARGS, "Return (1, 0) for host memory, (2, N) for that of GPU N."},
     {"as_bytes", as_bytes, METH_NOARGS, "Return the same memory as a buffer of dtype uint8 and one dimension."},
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef members[] = {
-    {"__array_interface__", array_interface, nullptr, "numpy's description of the memory.", nullptr},
+    {"__array_interface__", array_interface, nullptr, "numpy's description of host memory.", nullptr},
+    {"__cuda_array_interface__", cuda_array_interface, nullptr, "The same of GPU memory.", nullptr},
     {"shape", get_shape, nullptr, "The dimensions.", nullptr},
     {"dtype", get_dtype, nullptr, "torch's name of the type, without 'torch.'; None for a type that torch lacks.",
      nullptr},

@@ -1,11 +1,13 @@
-// tzmark._tzmark.Buffer: a tensor in memory that Python reads without copying.
+// tzmark._tzmark.Buffer: a tensor in memory of the host or of a GPU that Python reads without copying.
 //
-// It has __array_interface__ for numpy, and __dlpack__ for everything else. Both keep the memory alive.
+// It has __array_interface__ for numpy, or __cuda_array_interface__, and __dlpack__ for everything else. All keep the
+// memory alive.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +25,7 @@ struct TensorMemory {
   Dtype dtype;
   // All elements are the same one, at data, and must not be written: a tensor without stored values.
   bool broadcast = false;
+  std::optional<int> device = {};  // the GPU that the memory is of; nothing for host memory
 };
 
 // Registers the type. Throws PythonError.

@@ -1,9 +1,12 @@
 // The module tzmark._tzmark: registers its types and functions. What users call is in python/tzmark.
+#include "arguments.h"
+#include "blocking.h"
 #include "checkpoint.h"
 #include "errors.h"
 #include "memory.h"
 #include "py.h"
 #include "reader.h"
+#include "tzmark/device.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 #include "tzmark/version.h"
@@ -38,6 +41,38 @@ PyObject* rules(PyObject*, PyObject*) {
   });
 }
 
+// A load that follows shares the memory, whichever reader it is of.
+PyObject* warm_up(PyObject*, PyObject* arguments) {
+  int device = 0;
+  const char* verify = nullptr;
+  unsigned threads = 0;
+  if (PyArg_ParseTuple(arguments, "isO&:warm_up", &device, &verify, convert_unsigned, &threads) == 0) return nullptr;
+  return guarded({}, [&] {
+    DeviceReadOptions options;
+    options.device = device;
+    options.verify = verification(verify);
+    Meter meter;
+    run_blocking({.meter = meter, .total_bytes = 0, .may_wait = true}, [&] { tzmark::warm_up(options, threads); });
+    return none();
+  });
+}
+
+PyObject* wait_for_stream(PyObject*, PyObject* arguments) {
+  std::uint64_t address = 0, bytes = 0, stream = 0;
+  if (PyArg_ParseTuple(arguments, "O&O&O&:wait_for_stream", convert_u64, &address, convert_u64, &bytes, convert_u64,
+                       &stream) == 0) {
+    return nullptr;
+  }
+  return guarded({}, [&] {
+    const ConstBuffer memory(reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(address)),
+                             static_cast<std::size_t>(bytes), MemoryKind::kDevice);
+    Meter meter;
+    run_blocking({.meter = meter, .total_bytes = 0, .may_wait = true},
+                 [&] { tzmark::wait_for_stream(memory, static_cast<std::uintptr_t>(stream)); });
+    return none();
+  });
+}
+
 PyMethodDef functions[] = {
     {"write", write, METH_VARARGS, "Write arrays to a file: see tzmark.save_file."},
     {"convert", convert, METH_VARARGS, "Copy an open file to another format: see tzmark.convert."},
@@ -48,6 +83,9 @@ PyMethodDef functions[] = {
     {"clean_checkpoints", clean_checkpoints, METH_VARARGS, "Delete what interrupted saves have left."},
     {"io_paths", io_path_list, METH_NOARGS, "Return (name, summary, why unavailable) of every I/O path."},
     {"rules", rules, METH_NOARGS, "Return (number, rule, text) of every error."},
+    {"wait_for_stream", wait_for_stream, METH_VARARGS,
+     "Wait for a CUDA stream of the GPU that memory is of: wait_for_stream(address, bytes, stream)."},
+    {"warm_up", warm_up, METH_VARARGS, "Prepare loads to a GPU: warm_up(device, verify, threads)."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef definition = {

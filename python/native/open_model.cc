@@ -7,13 +7,13 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <exception>
 #include <mutex>
-#include <new>
-#include <system_error>
-#include <thread>
+#include <variant>
 
+#include "allocation.h"
 #include "memory_file.h"
+#include "on_threads.h"
+#include "tzmark/device.h"
 #include "tzmark/error.h"
 #include "tzmark/threads.h"
 #include "tzmark/writer.h"
@@ -22,62 +22,9 @@ namespace tzmark::py {
 namespace {
 
 constexpr std::size_t kPieceBytes = 2 << 20;
-// Of parts of a tensor that are read together, although bytes between them are not wanted.
-constexpr std::size_t kBlockBytes = 4 << 20;
-constexpr std::uint64_t kGapBytesMax = 64 << 10;
-constexpr std::size_t kAlignBytes = 64;
 
 // The elements of a tensor without stored values; none is larger.
 alignas(kAlignBytes) constinit std::array<std::byte, 256> zeros{};
-
-struct Allocation {
-  std::shared_ptr<const void> owner;
-  std::span<std::byte> bytes;
-};
-
-// Small allocations come from the heap, for a mapping per small tensor would waste pages.
-Allocation allocate(std::uint64_t bytes, HostMemory::Pages pages) {
-  const auto size = static_cast<std::size_t>(bytes);
-  if (size >= kHugePageBytes) {
-    auto memory = std::make_shared<HostMemory>(size, pages);
-    const std::span<std::byte> view = memory->bytes().first(size);
-    return {std::move(memory), view};
-  }
-  auto* const data =
-      static_cast<std::byte*>(::operator new(std::max<std::size_t>(size, 1), std::align_val_t(kAlignBytes)));
-  std::shared_ptr<const void> owner(static_cast<const void*>(data), [](const void* p) {
-    ::operator delete(const_cast<void*>(p), std::align_val_t(kAlignBytes));
-  });
-  return {std::move(owner), {data, size}};
-}
-
-// Runs work on several threads until it returns false on each. The first exception ends all and is rethrown.
-template <typename Work>
-void run_on_threads(unsigned threads, const Work& work) {
-  std::mutex mutex;
-  std::exception_ptr error;
-  std::atomic<bool> failed = false;
-  const auto run = [&] {
-    try {
-      while (!failed && work()) {
-      }
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (!error) error = std::current_exception();
-      failed = true;
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    try {
-      while (others.size() + 1 < threads) others.emplace_back(run);
-    } catch (const std::system_error&) {
-      // The threads that there are do all the work.
-    }
-    run();
-  }
-  if (error) std::rethrow_exception(error);
-}
 
 bool is_aligned(const void* data, std::uint64_t item_bytes) {
   // Of types with two parts, such as complex numbers, the parts need to be aligned; a check of the whole is stricter.
@@ -85,53 +32,7 @@ bool is_aligned(const void* data, std::uint64_t item_bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % unit == 0;
 }
 
-// The contiguous parts of a slice, in order.
-class Runs {
- public:
-  Runs(std::span<const std::uint64_t> shape, std::span<const std::uint64_t> begin, std::span<const std::uint64_t> end,
-       std::uint64_t item_bytes)
-      : begin_(begin), end_(end), at_(begin.begin(), begin.end()), strides_(shape.size()) {
-    std::uint64_t stride = item_bytes;
-    for (std::size_t i = shape.size(); i-- > 0;) {
-      strides_[i] = stride;
-      stride *= shape[i];
-    }
-    outer_ = shape.size();
-    length_ = item_bytes;
-    // Whole inner dimensions, and the part of one more, are contiguous.
-    while (outer_ > 0) {
-      --outer_;
-      length_ = strides_[outer_] * (end[outer_] - begin[outer_]);
-      if (begin[outer_] != 0 || end[outer_] != shape[outer_]) break;
-    }
-    bytes_ = item_bytes;
-    for (std::size_t i = 0; i < shape.size(); ++i) bytes_ *= end[i] - begin[i];
-    is_done_ = bytes_ == 0;
-  }
-
-  std::uint64_t bytes() const { return bytes_; }  // of all runs
-  std::uint64_t length() const { return length_; }
-  bool is_done() const { return is_done_; }
-  std::uint64_t offset() const {
-    std::uint64_t offset = 0;
-    for (std::size_t i = 0; i < strides_.size(); ++i) offset += at_[i] * strides_[i];
-    return offset;
-  }
-  void advance() {
-    for (std::size_t i = outer_; i-- > 0;) {
-      if (++at_[i] < end_[i]) return;
-      at_[i] = begin_[i];
-    }
-    is_done_ = true;
-  }
-
- private:
-  std::span<const std::uint64_t> begin_, end_;
-  std::vector<std::uint64_t> at_, strides_;
-  std::size_t outer_ = 0;  // dimensions outside of a run
-  std::uint64_t length_ = 0, bytes_ = 0;
-  bool is_done_ = false;
-};
+std::uint64_t whole_units(std::uint64_t bytes) { return (bytes + kAlignBytes - 1) / kAlignBytes * kAlignBytes; }
 
 void require_unverified(Verification verify) {
   if (verify == Verification::kNone) return;
@@ -142,6 +43,15 @@ void require_unverified(Verification verify) {
 }  // namespace
 
 TensorMemory copied(TensorMemory memory) {
+  if (memory.device) {
+    const auto owner = std::make_shared<const DeviceMemory>(static_cast<std::size_t>(memory.bytes), *memory.device);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(memory.bytes));
+    copy_to_host({memory.data, bytes.size(), MemoryKind::kDevice}, bytes);
+    copy_from_host(bytes, owner->buffer());
+    memory.data = owner->buffer().data;
+    memory.owner = owner;
+    return memory;
+  }
   const Allocation copy = allocate(memory.bytes, HostMemory::Pages::kHuge);
   if (memory.bytes != 0) std::memcpy(copy.bytes.data(), memory.data, copy.bytes.size());
   memory.data = copy.bytes.data();
@@ -348,7 +258,7 @@ std::string OpenModel::shard_name(std::size_t shard) const {
 void OpenModel::read_pieces(std::size_t shard, std::uint64_t offset, std::span<std::byte> out) const {
   std::atomic<std::uint64_t> next = 0;
   const std::size_t pieces = (out.size() + kPieceBytes - 1) / kPieceBytes;
-  run_on_threads(static_cast<unsigned>(std::min<std::size_t>(threads_, pieces)), [&] {
+  run_on_threads<std::monostate>(static_cast<unsigned>(std::min<std::size_t>(threads_, pieces)), [&](std::monostate) {
     const std::uint64_t at = next.fetch_add(kPieceBytes);
     if (at >= out.size()) return false;
     meter_->check();
@@ -404,66 +314,165 @@ TensorMemory OpenModel::read(std::size_t tensor, Verification verify) const {
   return memory;
 }
 
-TensorMemory OpenModel::read_slice(std::size_t tensor, std::span<const std::uint64_t> begin,
-                                   std::span<const std::uint64_t> end) const {
+std::vector<TensorMemory> OpenModel::load_into_device(Verification verify, int device) const {
+  require_not_mapped();
+  DeviceReadOptions options;
+  options.verify = verify;
+  options.device = device;
+  std::vector<TensorMemory> result;
+  result.reserve(size());
+  const auto add = [&](std::size_t tensor, MutableBuffer data, const std::shared_ptr<const void>& owner) {
+    TensorMemory memory = describe(tensor);
+    if (!memory.broadcast) {
+      memory.data = data.data;
+      memory.owner = owner;
+      memory.device = device;
+      if (!is_aligned(memory.data, memory.dtype.item_bytes)) memory = copied(std::move(memory));
+    }
+    result.push_back(std::move(memory));
+  };
+  if (tensors_) {
+    const auto loaded = std::make_shared<DeviceTensors>(tensors_->load_into_device(options));
+    for (std::size_t i = 0; i < size(); ++i) add(i, (*loaded)[i], loaded);
+    return result;
+  }
+  std::vector<std::shared_ptr<const DeviceMemory>> shards;
+  for (DeviceMemory& memory : safetensors_->load_into_device(options)) {
+    shards.push_back(std::make_shared<const DeviceMemory>(std::move(memory)));
+  }
+  for (std::size_t i = 0; i < size(); ++i) {
+    const SafetensorsTensor info = (*safetensors_)[i];
+    const auto& shard = shards[info.shard];
+    const auto length = static_cast<std::size_t>(info.data_length());
+    add(i, shard->buffer().sub(static_cast<std::size_t>(info.begin), length), shard);
+  }
+  return result;
+}
+
+TensorMemory OpenModel::read_into_device(std::size_t tensor, Verification verify, int device) const {
+  require_not_mapped();
   TensorMemory memory = describe(tensor);
+  if (memory.broadcast) return memory;
+  DeviceReadOptions options;
+  options.verify = verify;
+  options.device = device;
+  const auto owner = std::make_shared<const DeviceMemory>(static_cast<std::size_t>(memory.bytes), device);
+  if (tensors_) {
+    tensors_->read_into_device(tensor, owner->buffer(), options);
+  } else {
+    safetensors_->read_into_device(tensor, owner->buffer(), options);
+  }
+  memory.data = owner->buffer().data;
+  memory.owner = owner;
+  memory.device = device;
+  return memory;
+}
+
+void OpenModel::read_into(std::span<const Target> targets, Verification verify) const {
+  DeviceReadOptions options;
+  options.verify = verify;
+  std::vector<SlicedTensor> slices;
+  for (const auto& [tensor, given] : targets) {
+    meter_->check();
+    // Nothing has no place.
+    const MutableBuffer out = given.size != 0 ? given : MutableBuffer();
+    const TensorMemory memory = describe(tensor);
+    if (memory.broadcast || memory.bytes != out.size) {
+      throw Error(ErrorCode::kUsage, std::to_string(out.size) + " bytes of memory for a tensor of " +
+                                         std::to_string(memory.broadcast ? 0 : memory.bytes));
+    }
+    if (out.kind == MemoryKind::kDevice) {
+      if (tensors_) {
+        tensors_->read_into_device(tensor, out, options);
+      } else {
+        safetensors_->read_into_device(tensor, out, options);
+      }
+    } else if (tensors_) {
+      tensors_->read(tensor, out, verify);
+    } else {
+      slices.push_back({tensor, Runs(memory.shape, whole(tensor), memory.dtype.item_bytes), out});
+    }
+  }
+  if (!slices.empty()) tzmark::py::read_slices(source(), std::move(slices), threads_, *meter_);
+}
+
+void OpenModel::require_not_mapped() const {
+  if (!is_mapped_) return;
+  throw Error(ErrorCode::kUsage, "mapped=True excludes a device: views of the file are in host memory");
+}
+
+Slice OpenModel::whole(std::size_t tensor) const {
+  std::vector<std::uint64_t> shape = describe(tensor).shape;
+  return {tensor, std::vector<std::uint64_t>(shape.size()), std::move(shape), true};
+}
+
+TensorMemory OpenModel::describe(const Slice& slice) const {
+  TensorMemory memory = describe(slice.tensor);
+  if (slice.is_whole) return memory;
   if (safetensors_ && memory.dtype.foreign()) {
     throw Error(ErrorCode::kUsage, "elements smaller than a byte have no addresses: read the whole tensor");
   }
-  const std::vector<std::uint64_t> shape = memory.shape;
-  if (begin.size() != shape.size() || end.size() != shape.size()) {
+  if (slice.begin.size() != memory.shape.size() || slice.end.size() != memory.shape.size()) {
     throw Error(ErrorCode::kUsage, "a slice needs a range per dimension");
   }
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (begin[i] > end[i] || end[i] > shape[i]) throw Error(ErrorCode::kUsage, "a slice lies outside its tensor");
-    memory.shape[i] = end[i] - begin[i];
+  std::uint64_t elements = 1;
+  for (std::size_t i = 0; i < memory.shape.size(); ++i) {
+    const std::uint64_t begin = slice.begin[i], end = slice.end[i];
+    if (begin > end || end > memory.shape[i]) throw Error(ErrorCode::kUsage, "a slice lies outside its tensor");
+    memory.shape[i] = end - begin;
+    elements *= end - begin;
   }
-  if (memory.broadcast) return memory;
-  Runs runs(shape, begin, end, memory.dtype.item_bytes);
-  memory.bytes = runs.bytes();
-  const Allocation all = allocate(memory.bytes, HostMemory::Pages::kHuge);
-  memory.data = all.bytes.data();
-  memory.owner = all.owner;
-  if (runs.is_done()) return memory;
-  const std::unique_ptr<TensorStream> stream = source().open(tensor);
-  std::vector<std::byte> block;
-  std::span<std::byte> out = all.bytes;
-  const auto length = static_cast<std::size_t>(runs.length());
-  while (!runs.is_done()) {
-    meter_->check();
-    const std::uint64_t first = runs.offset();
-    if (length >= kBlockBytes / 2) {
-      for (std::size_t at = 0; at < length; at += kBlockBytes) {
-        meter_->check();
-        const std::size_t part = std::min(length - at, kBlockBytes);
-        stream->read(first + at, out.subspan(at, part));
-        meter_->add(part);
-      }
-      out = out.subspan(length);
-      runs.advance();
-      continue;
-    }
-    // Runs that are close together are read with what lies between them.
-    std::vector<std::uint64_t> offsets;
-    do {
-      offsets.push_back(runs.offset() - first);
-      runs.advance();
-    } while (!runs.is_done() && runs.offset() - first + length <= kBlockBytes &&
-             runs.offset() - first - offsets.back() - length <= kGapBytesMax);
-    const auto span_bytes = static_cast<std::size_t>(offsets.back()) + length;
-    if (offsets.size() == 1) {
-      stream->read(first, out.first(length));
-    } else {
-      block.resize(span_bytes);
-      stream->read(first, std::span(block));
-      for (std::size_t i = 0; i < offsets.size(); ++i) {
-        std::memcpy(out.data() + i * length, block.data() + offsets[i], length);
-      }
-    }
-    out = out.subspan(offsets.size() * length);
-    meter_->add(span_bytes);
-  }
+  if (!memory.broadcast) memory.bytes = elements * memory.dtype.item_bytes;
   return memory;
+}
+
+std::uint64_t OpenModel::bytes_of(std::span<const Slice> slices) const {
+  std::uint64_t bytes = 0;
+  for (const Slice& slice : slices) bytes += describe(slice).bytes;
+  return bytes;
+}
+
+std::vector<TensorMemory> OpenModel::read_slices(std::span<const Slice> slices, HostMemory::Pages pages,
+                                                 std::optional<int> device) const {
+  if (device) require_not_mapped();
+  std::vector<TensorMemory> result;
+  std::vector<SlicedTensor> reads;
+  std::uint64_t all_bytes = 0;
+  for (const Slice& slice : slices) {
+    result.push_back(describe(slice));
+    // Compares the header with the index, as an unverified load does; of other tensors, reading does it.
+    if (tensors_ && (result.back().broadcast || result.back().bytes == 0))
+      static_cast<void>(source().open(slice.tensor));
+    if (result.back().broadcast) continue;
+    const TensorMemory tensor = describe(slice.tensor);
+    reads.push_back({slice.tensor, Runs(tensor.shape, slice, tensor.dtype.item_bytes), {}});
+    all_bytes += whole_units(result.back().bytes);
+  }
+  // One allocation, in which each tensor is aligned.
+  MutableBuffer rest;
+  std::shared_ptr<const void> owner;
+  if (device) {
+    const auto memory = std::make_shared<const DeviceMemory>(static_cast<std::size_t>(all_bytes), *device);
+    rest = memory->buffer();
+    owner = memory;
+  } else {
+    const Allocation memory = allocate(all_bytes, pages);
+    rest = memory.bytes;
+    owner = memory.owner;
+  }
+  auto read = reads.begin();
+  for (TensorMemory& memory : result) {
+    if (memory.broadcast) continue;
+    read->out = rest.sub(0, static_cast<std::size_t>(memory.bytes));
+    memory.data = rest.data;
+    memory.owner = owner;
+    memory.device = device;
+    const auto taken = static_cast<std::size_t>(whole_units(memory.bytes));
+    rest = rest.sub(taken, rest.size - taken);
+    ++read;
+  }
+  tzmark::py::read_slices(source(), std::move(reads), threads_, *meter_);
+  return result;
 }
 
 void OpenModel::verify() const {

@@ -13,6 +13,7 @@
 #include "blocking.h"
 #include "file_mapping.h"
 #include "memory.h"
+#include "slices.h"
 #include "tzmark/model_file.h"
 #include "tzmark/reader.h"
 #include "tzmark/safetensors.h"
@@ -67,14 +68,30 @@ class OpenModel {
   // All tensors, in one allocation or mapping per shard.
   std::vector<TensorMemory> load(Verification verify, HostMemory::Pages pages) const;
   TensorMemory read(std::size_t tensor, Verification verify) const;
-  // begin and end have as many elements as the shape, and lie inside it. The hashes of the tensor are not checked.
-  TensorMemory read_slice(std::size_t tensor, std::span<const std::uint64_t> begin,
-                          std::span<const std::uint64_t> end) const;
+  // The same in memory of a GPU: of all tensors in one allocation per file, or of one. A meta tensor has none.
+  std::vector<TensorMemory> load_into_device(Verification verify, int device) const;
+  TensorMemory read_into_device(std::size_t tensor, Verification verify, int device) const;
+  // All elements of a tensor.
+  Slice whole(std::size_t tensor) const;
+  // Throws kUsage for a slice that lies outside its tensor.
+  std::uint64_t bytes_of(std::span<const Slice> slices) const;
+  // Reads whole tensors into memory of the caller, of the size of each, on the host or on one GPU. If this throws, the
+  // content of that memory is undefined.
+  struct Target {
+    std::size_t tensor = 0;
+    MutableBuffer out;
+  };
+  void read_into(std::span<const Target> targets, Verification verify) const;
+  // Parts of tensors, in one allocation of the host or of a GPU. Hashes, which cover whole tensors, are not checked.
+  std::vector<TensorMemory> read_slices(std::span<const Slice> slices, HostMemory::Pages pages,
+                                        std::optional<int> device) const;
   void verify() const;
 
  private:
+  void require_not_mapped() const;
   std::vector<TensorMemory> load_safetensors(HostMemory::Pages pages) const;
   TensorMemory describe(std::size_t tensor) const;
+  TensorMemory describe(const Slice& slice) const;
   std::string shard_name(std::size_t shard) const;
   // The mapping of a shard, or of the file with the data of the tensors. Made at first use and kept.
   std::shared_ptr<const FileMapping> mapping(std::size_t shard) const;

@@ -142,6 +142,12 @@ PyObject* describe(PyObject* self, PyObject* arguments) {
   });
 }
 
+Ref list_of_buffers(std::vector<TensorMemory> loaded) {
+  Ref list = own(PyList_New(0));
+  for (TensorMemory& memory : loaded) append(list, make_buffer(std::move(memory)));
+  return list;
+}
+
 PyObject* load(PyObject* self, PyObject* arguments) {
   const char* verify = nullptr;
   int huge_pages = 1;
@@ -153,9 +159,7 @@ PyObject* load(PyObject* self, PyObject* arguments) {
     run_on(*model, model->file_bytes(), progress, [&] {
       loaded = model->load(checks, huge_pages != 0 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall);
     });
-    const Ref list = own(PyList_New(0));
-    for (TensorMemory& memory : loaded) append(list, make_buffer(std::move(memory)));
-    return Ref::borrow(list.get());
+    return list_of_buffers(std::move(loaded));
   });
 }
 
@@ -174,6 +178,34 @@ PyObject* read(PyObject* self, PyObject* arguments) {
   });
 }
 
+PyObject* load_into_device(PyObject* self, PyObject* arguments) {
+  int device = 0;
+  const char* verify = nullptr;
+  PyObject* progress = nullptr;
+  if (PyArg_ParseTuple(arguments, "isO:load_into_device", &device, &verify, &progress) == 0) return nullptr;
+  return method(self, [&](const auto& model) {
+    const Verification checks = verification(verify);
+    std::vector<TensorMemory> loaded;
+    run_on(*model, model->file_bytes(), progress, [&] { loaded = model->load_into_device(checks, device); });
+    return list_of_buffers(std::move(loaded));
+  });
+}
+
+PyObject* read_into_device(PyObject* self, PyObject* arguments) {
+  Py_ssize_t tensor = 0;
+  int device = 0;
+  const char* verify = nullptr;
+  PyObject* progress = nullptr;
+  if (PyArg_ParseTuple(arguments, "nisO:read_into_device", &tensor, &device, &verify, &progress) == 0) return nullptr;
+  return method(self, [&](const auto& model) {
+    const std::size_t i = tensor_of(*model, tensor);
+    const Verification checks = verification(verify);
+    TensorMemory memory;
+    run_on(*model, (*model)[i].bytes, progress, [&] { memory = model->read_into_device(i, checks, device); });
+    return make_buffer(std::move(memory));
+  });
+}
+
 std::vector<std::uint64_t> numbers_of(PyObject* tuple) {
   if (!PyTuple_Check(tuple)) {
     PyErr_SetString(PyExc_TypeError, "a tuple of numbers is needed");
@@ -184,16 +216,66 @@ std::vector<std::uint64_t> numbers_of(PyObject* tuple) {
   return result;
 }
 
-PyObject* read_slice(PyObject* self, PyObject* arguments) {
-  Py_ssize_t tensor = 0;
-  PyObject *begin = nullptr, *end = nullptr, *progress = nullptr;
-  if (PyArg_ParseTuple(arguments, "nOOO:read_slice", &tensor, &begin, &end, &progress) == 0) return nullptr;
+// From a list of (tensor, begin, end), in which begin and end are tuples of numbers, or None for the whole tensor.
+std::vector<Slice> slices_of(const OpenModel& model, PyObject* list) {
+  std::vector<Slice> slices;
+  for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
+    PyObject *begin = nullptr, *end = nullptr;
+    Py_ssize_t tensor = 0;
+    if (PyArg_ParseTuple(PyList_GetItem(list, i), "nOO:slice", &tensor, &begin, &end) == 0) throw PythonError{};
+    const std::size_t number = tensor_of(model, tensor);
+    slices.push_back(begin == Py_None ? model.whole(number) : Slice{number, numbers_of(begin), numbers_of(end), false});
+  }
+  return slices;
+}
+
+PyObject* read_slices(PyObject* self, PyObject* arguments) {
+  PyObject *list = nullptr, *device = nullptr, *progress = nullptr;
+  int huge_pages = 1;
+  if (PyArg_ParseTuple(arguments, "O!OpO:read_slices", &PyList_Type, &list, &device, &huge_pages, &progress) == 0) {
+    return nullptr;
+  }
   return method(self, [&](const auto& model) {
-    const std::size_t i = tensor_of(*model, tensor);
-    const auto first = numbers_of(begin), last = numbers_of(end);
-    TensorMemory memory;
-    run_on(*model, (*model)[i].bytes, progress, [&] { memory = model->read_slice(i, first, last); });
-    return make_buffer(std::move(memory));
+    std::optional<int> gpu;
+    if (device != Py_None) gpu = static_cast<int>(number_of(device));
+    const std::vector<Slice> slices = slices_of(*model, list);
+    std::vector<TensorMemory> read;
+    run_on(*model, model->bytes_of(slices), progress, [&] {
+      read = model->read_slices(slices, huge_pages != 0 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall, gpu);
+    });
+    return list_of_buffers(std::move(read));
+  });
+}
+
+// From a list of (tensor, address, size in bytes, whether it is memory of a GPU).
+std::vector<OpenModel::Target> targets_of(const OpenModel& model, PyObject* list) {
+  std::vector<OpenModel::Target> targets;
+  for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
+    Py_ssize_t tensor = 0;
+    std::uint64_t address = 0, bytes = 0;
+    int on_gpu = 0;
+    if (PyArg_ParseTuple(PyList_GetItem(list, i), "nO&O&p:target", &tensor, convert_u64, &address, convert_u64, &bytes,
+                         &on_gpu) == 0) {
+      throw PythonError{};
+    }
+    targets.push_back({tensor_of(model, tensor),
+                       {reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address)),
+                        static_cast<std::size_t>(bytes), on_gpu != 0 ? MemoryKind::kDevice : MemoryKind::kHost}});
+  }
+  return targets;
+}
+
+PyObject* read_into(PyObject* self, PyObject* arguments) {
+  PyObject *list = nullptr, *progress = nullptr;
+  const char* verify = nullptr;
+  if (PyArg_ParseTuple(arguments, "O!sO:read_into", &PyList_Type, &list, &verify, &progress) == 0) return nullptr;
+  return method(self, [&](const auto& model) {
+    const std::vector<OpenModel::Target> targets = targets_of(*model, list);
+    const Verification checks = verification(verify);
+    std::uint64_t bytes = 0;
+    for (const OpenModel::Target& target : targets) bytes += target.out.size;
+    run_on(*model, bytes, progress, [&] { model->read_into(targets, checks); });
+    return none();
   });
 }
 
@@ -252,8 +334,15 @@ PyMethodDef methods[] = {
     {"describe", describe, METH_VARARGS,
      "Return (dtype, stored dtype, shape, bytes, meta, kind, big-endian) of a tensor."},
     {"load", load, METH_VARARGS, "Read all tensors: load(verify, huge_pages, progress)."},
+    {"load_into_device", load_into_device, METH_VARARGS,
+     "Read all tensors into GPU memory: load_into_device(device, verify, progress)."},
+    {"read_into_device", read_into_device, METH_VARARGS,
+     "Read a tensor into GPU memory: read_into_device(number, device, verify, progress)."},
     {"read", read, METH_VARARGS, "Read a tensor: read(number, verify, progress)."},
-    {"read_slice", read_slice, METH_VARARGS, "Read a part of a tensor: read_slice(number, begin, end, progress)."},
+    {"read_into", read_into, METH_VARARGS,
+     "Read tensors into memory: read_into([(tensor, address, bytes, is of a GPU)], verify, progress)."},
+    {"read_slices", read_slices, METH_VARARGS,
+     "Read parts of tensors: read_slices([(tensor, begin, end)], device, huge_pages, progress)."},
     {"verify", verify, METH_VARARGS, "Check everything: verify(progress)."},
     {"canonical", canonical, METH_VARARGS, "Return the canonical JSON: canonical(progress)."},
     {"summary", summary, METH_NOARGS, "Return what the file says about itself."},

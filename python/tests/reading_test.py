@@ -34,6 +34,22 @@ except ImportError:
 KEY = bytes(range(32))
 
 
+class Lying:
+    """An array whose interface says something else than what it has."""
+
+    def __init__(self, array: Any, dtype: Any, **words: Any) -> None:
+        self.array, self.dtype, self.words = array, dtype, words
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return {**self.array.__array_interface__, **self.words}
+
+
+def read_bytes() -> int:
+    """How many bytes this process has read by system calls."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
 class Reading(unittest.TestCase):
     def setUp(self) -> None:
         self._directory = tempfile.TemporaryDirectory()
@@ -592,6 +608,196 @@ with tzmark.open(sys.argv[1]) as reader:
                     large[100 : 2 << 20], self.tensors["large"][100 : 2 << 20]
                 )
 
+    def test_shards_of_a_tensor_parallel_model(self) -> None:
+        rows = np.arange(8 * 12 * 20, dtype="f4").reshape(8, 12, 20)
+        wide = np.arange(4 << 20, dtype="u2").reshape(4, 1 << 20)
+        tensors = {"a.rows": rows, "b.rows": rows + 1, "wide": wide, "other": rows[0]}
+        tensors["rows.0"] = np.zeros((4, 0), "f8")
+        options: dict[str, dict[str, Any]] = {
+            "s.tensors": {},
+            "s-sealed.tensors": {"key": bytes(32)},
+            "s.safetensors": {},
+        }
+        for name, keys in options.items():
+            path = self.directory / name
+            tzmark.save_file(tensors, path, **keys)
+            for world in (1, 2, 4):
+                for dimension, axis in ((0, 0), (1, 1), (-1, 2)):
+                    dimensions = {"a.*": None, "*.rows": dimension, "wide": 1, "r*": 0}
+                    with self.subTest(name=name, world=world, dimension=dimension):
+                        parts = [
+                            tzmark.load_file(
+                                path,
+                                verify=False,
+                                shard=(rank, world, dimensions),
+                                **keys,
+                            )
+                            for rank in range(world)
+                        ]
+                        for part in parts:
+                            self.assertEqual(set(part), set(tensors))
+                            for whole in ("a.rows", "other"):
+                                np.testing.assert_array_equal(
+                                    part[whole], tensors[whole]
+                                )
+                        for divided, along in (("b.rows", axis), ("wide", 1)):
+                            sizes = {part[divided].shape for part in parts}
+                            self.assertEqual(len(sizes), 1)
+                            together = np.concatenate(
+                                [part[divided] for part in parts], axis=along
+                            )
+                            np.testing.assert_array_equal(together, tensors[divided])
+                        self.assertEqual(parts[0]["rows.0"].shape, (4 // world, 0))
+
+    def test_a_shard_reads_only_its_part(self) -> None:
+        tensors = {
+            "column": np.ones((1024, 8192), "u2"),
+            "row": np.ones((512, 524288), "u1"),
+        }
+        for name in ("s.tensors", "s.safetensors"):
+            path = self.directory / name
+            tzmark.save_file(tensors, path)
+            told: list[tuple[int, int]] = []
+            before = read_bytes()
+            tzmark.load_file(
+                path,
+                verify=False,
+                io="pwrite",
+                progress=lambda *counts: told.append(counts),
+                shard=(3, 4, {"column": 0, "row": 1}),
+            )
+            share = sum(tensor.nbytes for tensor in tensors.values()) // 4
+            self.assertLess(read_bytes() - before, 1.1 * share)
+            self.assertEqual(told[-1], (share, share))
+
+    def test_wrong_shards(self) -> None:
+        path = self.directory / "plain.tensors"
+        wrong: list[tuple[Any, type[Exception], str]] = [
+            ((0, 2), TypeError, "rank, world"),
+            (("0", 2, {}), TypeError, "rank, world"),
+            ((0, 2, [("w", 0)]), TypeError, "rank, world"),
+            ((0, 2, {"w": "0"}), TypeError, "no name and number"),
+            ((0, 2, {"w": 1.0}), TypeError, "no name and number"),
+            ((2, 2, {}), tzmark.UsageError, "no rank 2 of 2"),
+            ((-1, 2, {}), tzmark.UsageError, "no rank -1 of 2"),
+            ((True, 2, {}), TypeError, "rank, world"),
+            ((0, 2, {"w": True}), TypeError, "no name and number"),
+            ((0, 0, {}), tzmark.UsageError, "no rank 0 of 0"),
+            ((0, 2, {"w": 3}), tzmark.UsageError, "no dimension 3"),
+            ((0, 2, {"scalar": 0}), tzmark.UsageError, "no dimension 0"),
+            ((0, 2, {"w": 0}), tzmark.UsageError, "17, which 2 ranks"),
+            ((0, 1, {"W": 0}), tzmark.UsageError, "the pattern 'W'"),
+            ((0, 1, {"*": 0, "w": 1}), tzmark.UsageError, "no dimension|'w'"),
+        ]
+        with tzmark.open(path, verify=False) as reader:
+            for shard, kind, message in wrong:
+                with self.subTest(shard=shard):
+                    with self.assertRaisesRegex(kind, message):
+                        reader.load(shard=shard)
+            numbers = (np.int64(1), np.int32(3), {"w": np.int8(1)})
+            part = reader.load(shard=numbers)["w"]
+            np.testing.assert_array_equal(part, self.tensors["w"][:, 100:200])
+        with self.assertRaisesRegex(tzmark.UsageError, "needs verify=False"):
+            tzmark.load_file(path, shard=(0, 1, {}))
+
+    def test_reads_into_memory_that_there_is(self) -> None:
+        for name, keys in self.files.items():
+            tensors = self.for_file(name)
+            for verify in (True, False):
+                with self.subTest(name=name, verify=verify):
+                    told: list[tuple[int, int]] = []
+                    mine = {
+                        key: np.full(value.shape, 7, value.dtype)
+                        for key, value in tensors.items()
+                    }
+                    left_out = mine.pop("w")
+                    addresses = {
+                        key: array.__array_interface__["data"]
+                        for key, array in mine.items()
+                    }
+                    with tzmark.open(
+                        self.directory / name,
+                        verify=verify,
+                        progress=lambda *counts: told.append(counts),
+                        **keys,
+                    ) as reader:
+                        reader.load_into(mine)
+                    for key, array in mine.items():
+                        np.testing.assert_array_equal(array, tensors[key])
+                        self.assertEqual(
+                            array.__array_interface__["data"], addresses[key]
+                        )
+                    self.assertTrue((left_out == 7).all())
+                    size = sum(array.nbytes for array in mine.values())
+                    self.assertEqual(told[-1], (size, size))
+
+    def test_memory_that_does_not_fit(self) -> None:
+        w = np.zeros((17, 300, 5), "f4")
+        read_only = w.copy()
+        read_only.flags.writeable = False
+        twice = np.zeros(2 << 20, "u1")
+        wrong: list[tuple[dict[Any, Any], type[Exception], str]] = [
+            ({"v": w}, tzmark.TensorNotFoundError, "no tensor 'v'"),
+            ({"w": w[:16]}, tzmark.UsageError, r"\[17, 300, 5\] in the file"),
+            ({"w": w.astype("f8")}, tzmark.UsageError, "float32.*float64"),
+            ({"w": w.astype(">f4")}, tzmark.UsageError, "big-endian"),
+            ({"w": np.asfortranarray(w)}, tzmark.UsageError, "not contiguous"),
+            ({"w": w[::-1]}, tzmark.UsageError, "not contiguous"),
+            ({"w": read_only}, tzmark.UsageError, "read-only"),
+            ({"w": None}, TypeError, "no memory"),
+            ({"scalar": np.float16(0)}, TypeError, "is a scalar"),
+            ({"w": np.ma.array(w)}, tzmark.UsageError, "masked"),
+            ({"w": Lying(w.astype("f2"), w.dtype)}, tzmark.UsageError, "contiguous"),
+            ({"w": Lying(w, w.dtype, data=None)}, tzmark.UsageError, "an address"),
+            ({"w": Lying(w, w.dtype, data=(0, False))}, tzmark.UsageError, "memory"),
+            ({"w": Lying(w, w.dtype, offset=8)}, tzmark.UsageError, "an address"),
+            ({"w": w, "large": twice[: 3 << 20]}, tzmark.UsageError, "in the file"),
+        ]
+        for name, keys in self.files.items():
+            with tzmark.open(self.directory / name, **keys) as reader:
+                for tensors, kind, message in wrong:
+                    with self.subTest(name=name, message=message):
+                        with self.assertRaisesRegex(kind, message):
+                            reader.load_into(tensors)
+                        (item,) = list(tensors)[:1]
+                        if len(tensors) == 1:
+                            self.assertFalse(reader.fits(item, tensors[item]))
+                for no_mapping in (None, [], "w"):
+                    with self.assertRaises(TypeError):
+                        reader.load_into(no_mapping)  # type: ignore[arg-type]
+                reader.load_into({})
+        self.assertFalse(w.any())
+
+    def test_memory_that_two_tensors_share(self) -> None:
+        path = self.directory / "pair.safetensors"
+        tensors = {"a": np.ones(8, "u1"), "b": np.ones(8, "u1")}
+        tzmark.save_file({**tensors, "empty": np.zeros(0, "f4")}, path)
+        memory = np.zeros(16, "u1")
+        with tzmark.open(path) as reader:
+            for first, second in ((0, 7), (7, 0), (3, 3)):
+                mine = {
+                    "a": memory[first : first + 8],
+                    "b": memory[second : second + 8],
+                }
+                with self.assertRaisesRegex(tzmark.UsageError, "share memory"):
+                    reader.load_into(mine)
+                # What is empty shares nothing, and hides nothing.
+                mine["empty"] = memory[5:5].view("f4")
+                with self.assertRaisesRegex(tzmark.UsageError, "share memory"):
+                    reader.load_into(mine)
+            reader.load_into({"a": memory[:8], "b": memory[8:]})
+        self.assertTrue((memory == 1).all())
+
+    def test_damage_is_found_in_place(self) -> None:
+        path = self.directory / "plain.tensors"
+        data = bytearray(path.read_bytes())
+        data[-100] ^= 1
+        path.write_bytes(data)
+        with tzmark.open(path) as reader:
+            mine = {"large": np.zeros(3 << 20, "u1")}
+            with self.assertRaises(tzmark.FormatError):
+                reader.load_into(mine)
+
     def test_no_slices_of_elements_smaller_than_a_byte(self) -> None:
         path = self.directory / "f4.safetensors"
         header = b'{"a":{"dtype":"F4","shape":[8],"data_offsets":[0,4]}}'
@@ -601,6 +807,10 @@ with tzmark.open(sys.argv[1]) as reader:
             self.assertEqual(reader["a"].tobytes(), b"\x10\x32\x54\x76")
             with self.assertRaises(tzmark.UsageError):
                 reader.get_slice("a")[0:2]
+            whole = reader.load(shard=(1, 2, {}))["a"]
+            self.assertEqual(whole.tobytes(), b"\x10\x32\x54\x76")
+            with self.assertRaises(tzmark.UsageError):
+                reader.load(shard=(1, 2, {"a": 0}))
 
     @unittest.skipIf(torch is None, "torch is not installed")
     def test_torch(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +109,149 @@ class Idioms(unittest.TestCase):
             load_model(Larger(), path)
         missing, _ = load_model(Larger(), path, strict=False)
         self.assertEqual(sorted(missing), ["d.bias", "d.weight"])
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_modules_are_loaded_in_place(self) -> None:
+        from tzmark.torch import load_model, save_model
+
+        class Model(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.a = torch.nn.Linear(300, 70)
+                self.n = torch.nn.BatchNorm1d(4)
+
+        for name in NAMES:
+            model = Model()
+            path = str(self.directory / name)
+            save_model(model, path)
+            other = Model()
+            addresses = {k: v.data_ptr() for k, v in other.state_dict().items()}
+            # No tensor is made, so there is no second copy.
+            with unittest.mock.patch("tzmark._reader.convert", side_effect=OSError):
+                self.assertEqual(load_model(other, path), ([], []))
+            for key, tensor in model.state_dict().items():
+                mine = other.state_dict()[key]
+                self.assertTrue(torch.equal(mine, tensor), key)
+                self.assertEqual(mine.data_ptr(), addresses[key])
+            # What does not fit is converted.
+            half = Model().half()
+            self.assertEqual(load_model(half, path), ([], []))
+            self.assertTrue(torch.equal(half.a.weight, model.a.weight.half()))
+            with unittest.mock.patch("tzmark._reader.convert", side_effect=OSError):
+                with self.assertRaises(OSError):
+                    load_model(half, path)
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_hooks_see_the_file_and_not_the_module(self) -> None:
+        from tzmark.torch import load_model
+
+        def shift(state: dict[str, Any], prefix: str, *_: Any) -> None:
+            old = dict(state)
+            state.clear()
+            for name, tensor in old.items():
+                number, rest = name.split(".", 1)
+                state[f"{int(number) + 1}.{rest}"] = tensor
+
+        def layers(count: int) -> Any:
+            return torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(count)])
+
+        class Averaging(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.register_buffer("w", torch.zeros(4))
+
+            def _load_from_state_dict(
+                self, state: dict[str, Any], prefix: str, *_: Any
+            ) -> None:
+                self.w.mul_(0.5).add_(state[prefix + "w"], alpha=0.5)
+
+        for name in NAMES:
+            path = str(self.directory / name)
+            old = layers(2)
+            tzmark.save_file(old.state_dict(), path)
+            model = layers(3)
+            first = model[0].weight.clone()
+            model._register_load_state_dict_pre_hook(shift)
+            missing, _ = load_model(model, path, strict=False)
+            self.assertEqual(sorted(missing), ["0.bias", "0.weight"])
+            self.assertTrue(torch.equal(model[2].weight, old[1].weight))
+            self.assertTrue(torch.equal(model[0].weight, first))
+            tzmark.save_file({"w": torch.full((4,), 4.0)}, path)
+            averaging = Averaging()
+            load_model(averaging, path)
+            self.assertEqual(averaging.w.tolist(), [2.0] * 4)
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_modules_without_memory(self) -> None:
+        from tzmark.torch import load_model
+
+        for name in NAMES:
+            path = str(self.directory / name)
+            layers = [torch.nn.Linear(4, 4) for _ in range(3)]
+            tzmark.save_file(torch.nn.Sequential(*layers[:2]).state_dict(), path)
+            with self.assertRaisesRegex(tzmark.UsageError, "2.bias"):
+                load_model(torch.nn.Sequential(*layers).to("meta"), path)
+            lazy = torch.nn.Sequential(
+                torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), torch.nn.LazyLinear(4)
+            )
+            missing, _ = load_model(lazy, path, strict=False)
+            self.assertEqual(sorted(missing), ["2.bias", "2.weight"])
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_memory_of_torch_that_does_not_fit(self) -> None:
+        path = str(self.directory / "a.safetensors")
+        tzmark.save_file({"a": torch.ones(3000)}, path)
+        with tzmark.open(path, framework="pt") as reader:
+            for size in (0, 16):
+                freed = torch.zeros(3000)
+                freed.storage().resize_(size)
+                self.assertFalse(reader.fits("a", freed))
+                with self.assertRaisesRegex(tzmark.UsageError, "less memory"):
+                    reader.load_into({"a": freed})
+            # A backward pass that needs the old values fails.
+            w = torch.zeros(3000, requires_grad=True)
+            result = (w * w).sum()
+            reader.load_into({"a": w})
+            with self.assertRaises(RuntimeError):
+                result.backward()
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_a_view_across_a_tensor_is_copied_in_the_order_of_torch(self) -> None:
+        from tzmark.torch import load_model
+
+        class Model(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                base = torch.zeros(4, 4)
+                self.register_buffer("b", base[:, 1])
+                self.register_buffer("a", base)
+
+        for name in NAMES:
+            path = str(self.directory / name)
+            tzmark.save_file({"a": torch.ones(4, 4), "b": torch.full((4,), 2.0)}, path)
+            model = Model()
+            load_model(model, path)
+            self.assertTrue((model.a == 1).all())
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_shared_memory_has_what_the_last_name_has(self) -> None:
+        from tzmark.torch import load_model
+
+        class Model(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.register_buffer("a", torch.zeros(4))
+                self.register_buffer("b", self.a[:2])
+                self.register_buffer("c", torch.zeros(1))
+
+        for name in NAMES:
+            path = str(self.directory / name)
+            tensors = {"b": torch.ones(2), "a": torch.full((4,), 2.0)}
+            tzmark.save_file({**tensors, "c": torch.ones(1)}, path)
+            model = Model()
+            load_model(model, path)
+            self.assertEqual(model.a.tolist(), [1, 1, 2, 2])
+            self.assertEqual(model.c.tolist(), [1])
 
     @unittest.skipIf(torch is None, "torch is not installed")
     def test_a_view_does_not_stand_for_its_base(self) -> None:

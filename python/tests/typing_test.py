@@ -42,7 +42,11 @@ class Types(unittest.TestCase):
         return done.stdout + done.stderr
 
     def test_strict(self) -> None:
-        result = self.run_in(SOURCE / "python", "mypy", "--strict", "-p", "tzmark")
+        strict = ["--strict"]
+        # The decorators of pytest are those of pluggy, whose 1.0 in Debian 12 has no types.
+        if not (Path(pluggy.__file__).parent / "py.typed").exists():
+            strict.append("--allow-untyped-decorators")
+        result = self.run_in(SOURCE / "python", "mypy", *strict, "-p", "tzmark")
         self.assertIn("no issues found", result)
 
     def test_stub(self) -> None:
@@ -61,6 +65,7 @@ class Types(unittest.TestCase):
 if __name__ == "__main__":
     try:
         import mypy
+        import pluggy
         import pytest
     except ImportError as missing:
         print(f"{missing.name} is not installed: pip install mypy pytest")

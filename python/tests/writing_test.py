@@ -490,8 +490,8 @@ class Numbers(unittest.TestCase):
     """Numbers that do not fit are refused, never taken modulo 2^32 or 2^64."""
 
     def test_threads(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            file = os.path.join(folder, "w.tensors")
+        with tempfile.TemporaryDirectory() as directory:
+            file = os.path.join(directory, "w.tensors")
             tzmark.save_file({"w": np.ones(2)}, file)
             for threads in (2**32 + 1, 2**64 + 1, -1):
                 with self.assertRaises(OverflowError):
@@ -500,10 +500,10 @@ class Numbers(unittest.TestCase):
                     tzmark.open(file, threads=threads)
 
     def test_kept_checkpoints(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as directory:
             for keep_latest in (2**64 + 1, -1):
                 with self.assertRaises((OverflowError, tzmark.UsageError)):
-                    tzmark.Checkpointer(folder, keep_latest=keep_latest)
+                    tzmark.Checkpointer(directory, keep_latest=keep_latest)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from ._reader import (
     open,
     safe_open,
     verify,
+    warm_up,
 )
 from ._save import convert, save, save_file
 from ._tzmark import Buffer, __version__, version_text
@@ -77,4 +78,5 @@ __all__ = [
     "save_file",
     "verify",
     "version_text",
+    "warm_up",
 ]

@@ -22,7 +22,8 @@ from ._errors import EnvironmentFailure, Error, FormatError, UsageError
 from ._reader import whole_number
 from ._save import strings
 from ._state import STRUCTURE, Flat, flatten, unflatten
-from ._tensors import describe, framework_name
+from ._memory import rows_in_place
+from ._tensors import framework_name
 
 if TYPE_CHECKING:
     from ._reader import Path
@@ -253,8 +254,8 @@ class Checkpointer:
                 if STRUCTURE in words:
                     raise UsageError(f"the metadata {STRUCTURE!r} is reserved")
                 words.update(flat.metadata)
-                model, alive = describe(flat.model, "state_dict")
-                optimizer, more = describe(flat.optimizer, "state_dict")
+                model, alive = rows_in_place(flat.model, "state_dict")
+                optimizer, more = rows_in_place(flat.optimizer, "state_dict")
                 name = os.path.join(self._parent, _name_of(step))
                 times = self._writer.save(
                     name, model, optimizer, step, epoch, learning_rate, words, rank

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Union
 
-from . import _tzmark
-from ._errors import TensorNotFoundError, UnavailableError, UsageError
-from ._tensors import SAFETENSORS_NAMES, convert, framework_name
+from . import _shard, _tzmark
+from ._errors import Error, TensorNotFoundError, UnavailableError, UsageError
+from ._memory import Memory, finish_gpu_work, mark_as_changed, target_of
+from ._tensors import SAFETENSORS_NAMES, convert, framework_name, gpu_number
 
 Name = Union[str, tuple[Union[str, int], ...]]
 Progress = Callable[[int, int], object]
 Verify = Union[bool, str]
+Shard = tuple[int, int, Mapping[str, Union[int, None]]]
 if TYPE_CHECKING:
     Path = Union[str, bytes, os.PathLike[str], os.PathLike[bytes]]
 
@@ -80,12 +82,12 @@ def whole_number(name: str, value: Any) -> int:
     return int(number)
 
 
-def _checks(verify: Verify) -> str:
-    return (
-        {True: "all", False: "none"}.get(verify, str(verify))
-        if isinstance(verify, bool)
-        else verify
-    )
+def checks_of(verify: Verify) -> str:
+    """Returns the name of what verify= asks for: "all", "none" or "crc32"."""
+    checks = ("none", "all")[verify] if isinstance(verify, bool) else verify
+    if checks not in ("all", "none", "crc32"):
+        raise UsageError('verify is True, False or "crc32"')
+    return checks
 
 
 @dataclass(frozen=True)
@@ -134,15 +136,17 @@ class Reader(Mapping[Name, Any]):
         verify: Verify = True,
         progress: Progress | None = None,
         huge_pages: bool = True,
+        mapped: bool = False,
     ) -> None:
         self._file = file
         self._framework = framework_name(framework)
+        device = str(device)  # torch.device, too
         if self._framework == "np" and device != "cpu":
             raise UsageError('numpy arrays are on the device "cpu"')
         self._device = device
-        self._verify = _checks(verify)
-        if self._verify not in ("all", "none", "crc32"):
-            raise UsageError('verify is True, False or "crc32"')
+        # A mapping is in host memory, from which torch copies.
+        self._gpu = None if mapped else gpu_number(device)
+        self._verify = checks_of(verify)
         self._progress = progress
         self._huge_pages = huge_pages
         self._names = file.names()
@@ -231,20 +235,106 @@ class Reader(Mapping[Name, Any]):
     def buffer(self, name: Name) -> _tzmark.Buffer:
         """Reads a tensor and returns its memory, which has ``__array_interface__`` and ``__dlpack__``.
 
-        ``torch.from_dlpack(reader.buffer(name))`` and the like of other libraries share the memory.
+        ``torch.from_dlpack(reader.buffer(name))`` and the like of other libraries share the memory. With a GPU as the
+        device it is GPU memory, with ``__cuda_array_interface__`` instead.
         """
-        return self._file.read(self._number(name), self._verify, self._progress)
+        number = self._number(name)
+        if self._gpu is None or self._needs_host(number):
+            return self._file.read(number, self._verify, self._progress)
+        return self._file.read_into_device(
+            number, self._gpu, self._verify, self._progress
+        )
 
-    def load(self) -> dict[Name, Any]:
+    def load(self, *, shard: Shard | None = None) -> dict[Name, Any]:
         """Reads all tensors into one allocation, in huge pages if the system has them, and returns them by name.
+
+        With a GPU as the device it is an allocation of GPU memory (one per shard of a sharded model), into which the
+        bytes are copied while others are read: the host holds at most 256 MiB of them at a time.
+
+        shard: the part of one rank of a tensor-parallel model, as ``(rank, world, {pattern: dimension})``. Of a tensor
+        whose name matches a pattern, as in a shell, the rank gets its part of that dimension, and only that part is
+        read; the first pattern that matches counts. Other tensors, and those of a pattern with None, are read whole.
+        The parts are equal, or the call fails. Hashes cover whole tensors: a .tensors file needs verify=False.
 
         The memory stays as long as one of the tensors does. Raises FormatError if a stored hash does not match.
         """
-        buffers = self._file.load(self._verify, self._huge_pages, self._progress)
+        on_host = any(map(self._needs_host, range(len(self))))
+        gpu = None if on_host else self._gpu
+        if shard is not None:
+            if self._verify != "none" and self.data_version is not None:
+                raise UsageError(
+                    "shard needs verify=False: a rank reads parts of tensors, and hashes cover whole ones"
+                )
+            parts = _shard.ranges(shard, self.infos())
+            buffers = self._file.read_slices(
+                parts, gpu, self._huge_pages, self._progress
+            )
+        elif gpu is None:
+            buffers = self._file.load(self._verify, self._huge_pages, self._progress)
+        else:
+            buffers = self._file.load_into_device(gpu, self._verify, self._progress)
         return {
             name: self._convert(name, buffer)
             for name, buffer in zip(self._names, buffers)
         }
+
+    def load_into(self, tensors: Mapping[Name, Any]) -> None:
+        """Reads tensors into memory that there is already: of torch, numpy, or a library with its interface, or a GPU.
+
+        tensors: by name, of the dtype and shape that the file says, contiguous, and each with memory of its own.
+        Tensors of the file that it lacks are not read. GPU work of torch on the memory, and that of the stream that a
+        CUDA array interface names, is waited for; no other may use it.
+
+        If this raises an exception, the content of the tensors is undefined. Raises TensorNotFoundError, or UsageError
+        for memory that does not fit, in both cases before anything is written.
+        """
+        if not isinstance(tensors, Mapping):
+            raise TypeError(
+                f"a mapping from names to tensors is wanted, not a {type(tensors).__name__}"
+            )
+        targets = [
+            (self._number(name), self._target(name, value))
+            for name, value in tensors.items()
+        ]
+        memories = [memory for _, memory in targets]
+        spans = sorted((m.address, m.nbytes) for m in memories if m.nbytes)
+        for (address, size), (next_address, _) in zip(spans, spans[1:]):
+            if address + size > next_address:
+                raise UsageError("two of the tensors share memory")
+        finish_gpu_work(memories)
+        try:
+            self._file.read_into(
+                [
+                    (number, memory.address, memory.nbytes, memory.gpu is not None)
+                    for number, memory in targets
+                ],
+                self._verify,
+                self._progress,
+            )
+        finally:
+            mark_as_changed(memories)
+
+    def fits(self, name: Name, value: Any) -> bool:
+        """Whether ``load_into`` can read the tensor of that name into the memory of a value."""
+        try:
+            self._target(name, value)
+        except (Error, TypeError):
+            return False
+        return True
+
+    def _target(self, name: Name, value: Any) -> Memory:
+        """The memory of a value, if the tensor of that name fits into it."""
+        info = self.info(name)
+        target = target_of(value, name)
+        if self._needs_host(self._number(name)) or info.meta or info.dtype is None:
+            raise UsageError(
+                f"{name!r} is stored as {info.stored_dtype}, which is not read in place"
+            )
+        if (target.dtype, target.shape) != (info.dtype, info.shape):
+            raise UsageError(
+                f"{name!r} is {info.dtype}{list(info.shape)} in the file, and {target.dtype}{list(target.shape)} here"
+            )
+        return target
 
     def get_slice(self, name: Name) -> Slice:
         """Returns a tensor of which only the parts that are indexed are read."""
@@ -265,6 +355,10 @@ class Reader(Mapping[Name, Any]):
         """
         result: dict[str, Any] = json.loads(self._file.canonical(self._progress))
         return result
+
+    def _needs_host(self, number: int) -> bool:
+        """Whether the elements of a tensor have to be reversed, which numpy does."""
+        return bool(self._file.describe(number)[6])
 
     def _number(self, name: Name) -> int:
         number = self._numbers.get(_plain(name))
@@ -331,7 +425,13 @@ class Slice:
             last for _, last in ranges
         )
         reader = self._reader
-        buffer = reader._file.read_slice(self._number, begin, end, reader._progress)
+        on_host = reader._gpu is None or reader._needs_host(self._number)
+        (buffer,) = reader._file.read_slices(
+            [(self._number, begin, end)],
+            None if on_host else reader._gpu,
+            reader._huge_pages,
+            reader._progress,
+        )
         tensor = reader._convert(self._info.name, buffer)
         if reader._framework == "pt":
             # torch has no negative steps.
@@ -341,7 +441,8 @@ class Slice:
                     tensor = tensor.flip(axis)
                     then[i] = slice(None, None, -part.step)
                 axis += part is not None
-        return tensor if not then else tensor[tuple(then)]
+        is_done = all(part == slice(None) for part in then)
+        return tensor if is_done else tensor[tuple(then)]
 
 
 def _ranges(
@@ -448,7 +549,7 @@ def open(  # noqa: A001 - as in the standard library's modules for formats
     only MACs. Safetensors files store no hashes.
     progress: called as ``progress(done, total)``, in bytes, by the thread that reads, up to 25 times per second. Reads
     of other threads on the same reader count, too. An exception that it raises ends the read.
-    framework: "np" for numpy arrays, "pt" for torch tensors on ``device``.
+    framework: "np" for numpy arrays, "pt" for torch tensors on ``device``; "cuda" and "cuda:N" read into GPU memory.
     threads: compute threads; 0 = one per core. profile: the rules for safetensors, "spec" or "library".
     data_file: the second file of a file with detached data.
     mapped: tensors are views of a private mapping of the file instead of copies, except for slices and tensors that are
@@ -462,7 +563,7 @@ def open(  # noqa: A001 - as in the standard library's modules for formats
     file = _open_file(
         path, None, key, passphrase, io, threads, profile, data_file, mapped
     )
-    return Reader(file, framework, device, verify, progress, huge_pages)
+    return Reader(file, framework, device, verify, progress, huge_pages, mapped)
 
 
 def load_file(
@@ -478,8 +579,12 @@ def load_file(
     threads: int = 0,
     huge_pages: bool = True,
     mapped: bool = False,
+    shard: Shard | None = None,
 ) -> dict[Name, Any]:
-    """Reads all tensors of a file into one allocation. The arguments and errors are those of ``tzmark.open``."""
+    """Reads all tensors of a file into one allocation.
+
+    shard: the part of one rank, see ``Reader.load``. The other arguments, and the errors, are those of ``tzmark.open``.
+    """
     with open(
         filename,
         key=key,
@@ -493,7 +598,7 @@ def load_file(
         huge_pages=huge_pages,
         mapped=mapped,
     ) as reader:
-        return reader.load()
+        return reader.load(shard=shard)
 
 
 def load(
@@ -512,6 +617,18 @@ def load(
     file = _open_file(None, data, key, passphrase, "auto", 0, "spec", None)
     with Reader(file, framework, device, verify) as reader:
         return reader.load()
+
+
+def warm_up(device: str, *, verify: Verify = True, threads: int = 0) -> None:
+    """Prepares this process for loads into the memory of a GPU, so that the first one takes as long as the next ones.
+
+    For servers: creates the context of the GPU, loads the kernels, and pins up to 256 MiB of host memory, which stay
+    pinned. device: "cuda" or "cuda:N"; verify and threads: of the loads.
+    """
+    gpu = gpu_number(str(device))
+    if gpu is None:
+        raise UsageError(f'the device is "cuda" or "cuda:N", not {device!r}')
+    _tzmark.warm_up(gpu, checks_of(verify), threads)
 
 
 def verify(

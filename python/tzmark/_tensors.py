@@ -7,14 +7,13 @@ import importlib
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 from . import _tzmark
 from ._errors import UnavailableError, UsageError
 
-if TYPE_CHECKING:
-    Name = Union[str, tuple[Union[str, int], ...]]
-    Row = tuple[Name, str, str, tuple[int, ...], int, int]
+Name = Union[str, tuple[Union[str, int], ...]]
+Row = tuple[Name, str, str, tuple[int, ...], int, int]
 
 # Types that numpy lacks. ml_dtypes has some of them, under the same names.
 _OPAQUE = ("bfloat16", "complex32", "float8_", "qint", "quint")
@@ -54,6 +53,29 @@ def framework_name(framework: str) -> str:
     if framework not in names:
         raise UsageError(f'the framework is "np" or "pt", not {framework!r}')
     return names[framework]
+
+
+def gpu_number(device: str) -> int | None:
+    """Returns the number of a GPU that is named as torch does, "cuda:1"; None for another device.
+
+    torch for AMD gives its devices the same names, and copies to them itself.
+    """
+    kind, colon, number = device.partition(":")
+    if kind != "cuda":
+        return None
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        torch = None
+    if torch is not None and getattr(torch.version, "hip", None):
+        return None
+    if not colon:
+        if torch is None:
+            raise UsageError('without torch, the device is "cuda:N"')
+        return int(torch.cuda.current_device())
+    if not (number.isascii() and number.isdigit() and len(number) < 6):
+        raise UsageError(f'the device is "cuda" or "cuda:N", not {device!r}')
+    return int(number)
 
 
 def to_numpy(buffer: _tzmark.Buffer) -> Any:
@@ -96,7 +118,7 @@ def _ml_dtypes() -> Any:
 
 
 def to_torch(buffer: _tzmark.Buffer, device: str = "cpu") -> Any:
-    """Returns a torch tensor over the memory of a buffer, or a copy on another device than the CPU."""
+    """Returns a torch tensor over the memory of a buffer, or a copy if the device is another one."""
     # Not an import statement: type checkers need not have torch.
     torch = importlib.import_module("torch")
     dtype = getattr(torch, buffer.dtype, None) if buffer.dtype is not None else None
@@ -121,7 +143,7 @@ def to_torch(buffer: _tzmark.Buffer, device: str = "cpu") -> Any:
             )
         tensor = torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
     elif buffer.nbytes == 0:
-        tensor = torch.empty(buffer.shape, dtype=dtype)
+        tensor = torch.empty(buffer.shape, dtype=dtype, device=device)
     else:
         # As bytes, for DLPack of older versions lacks types that torch has.
         tensor = (
@@ -129,7 +151,8 @@ def to_torch(buffer: _tzmark.Buffer, device: str = "cpu") -> Any:
             .view(dtype)
             .reshape(buffer.shape)
         )
-    return tensor if device == "cpu" else tensor.to(device)
+    is_there = buffer.__dlpack_device__()[0] != 1 or device == "cpu"
+    return tensor if is_there else tensor.to(device)
 
 
 def _has_torch_shape(buffer: _tzmark.Buffer) -> bool:
@@ -146,12 +169,12 @@ def convert(buffer: _tzmark.Buffer, framework: str, device: str = "cpu") -> Any:
 def describe(
     tensors: Mapping[Any, Any] | Iterable[tuple[Any, Any]], kind: str
 ) -> tuple[list[Row], list[object]]:
-    """Returns what a writer needs of each tensor, and objects that keep the memory alive."""
+    """Returns what a writer needs of each tensor, in host memory, and objects that keep the memory alive."""
     rows: list[Row] = []
     alive: list[object] = []
     for name, value in _pairs(tensors):
         dtype, shape, address, size, owner = memory_of(value, name)
-        _require_dtype(dtype, name)
+        require_dtype(dtype, name)
         rows.append((name, kind, dtype, shape, address, size))
         alive.append(owner)
     return rows, alive
@@ -170,7 +193,7 @@ def _pairs(tensors: Any) -> Iterator[tuple[Any, Any]]:
         yield pair[0], pair[1]
 
 
-def _require_dtype(dtype: str, name: object) -> None:
+def require_dtype(dtype: str, name: object) -> None:
     """Raises UsageError for a type that no file holds, with the name of the tensor."""
     if (
         dtype in SAFETENSORS_NAMES
@@ -195,6 +218,7 @@ def is_tensor(value: object) -> bool:
         is_torch(value)
         or isinstance(value, _tzmark.Buffer)
         or hasattr(value, "__array_interface__")
+        or hasattr(value, "__cuda_array_interface__")
         or hasattr(value, "__dlpack__")
     )
 

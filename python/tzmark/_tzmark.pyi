@@ -15,6 +15,8 @@ class Buffer:
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
     @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    @property
     def shape(self) -> tuple[int, ...]: ...
     @property
     def dtype(self) -> str | None: ...
@@ -55,14 +57,27 @@ class Reader:
     def read(
         self, tensor: int, verify: str, progress: _Progress | None, /
     ) -> Buffer: ...
-    def read_slice(
+    def load_into_device(
+        self, device: int, verify: str, progress: _Progress | None, /
+    ) -> list[Buffer]: ...
+    def read_into_device(
+        self, tensor: int, device: int, verify: str, progress: _Progress | None, /
+    ) -> Buffer: ...
+    def read_into(
         self,
-        tensor: int,
-        begin: tuple[int, ...],
-        end: tuple[int, ...],
+        targets: list[tuple[int, int, int, bool]],
+        verify: str,
         progress: _Progress | None,
         /,
-    ) -> Buffer: ...
+    ) -> None: ...
+    def read_slices(
+        self,
+        slices: list[tuple[int, tuple[int, ...] | None, tuple[int, ...] | None]],
+        device: int | None,
+        huge_pages: bool,
+        progress: _Progress | None,
+        /,
+    ) -> list[Buffer]: ...
     def verify(self, progress: _Progress | None, /) -> None: ...
     def canonical(self, progress: _Progress | None, /) -> str: ...
     def summary(self) -> dict[str, Any]: ...
@@ -88,8 +103,8 @@ class Checkpointer:
     def save(
         self,
         directory: bytes,
-        model: list[_Row],
-        optimizer: list[_Row],
+        model: list[tuple[_Row, bool]],
+        optimizer: list[tuple[_Row, bool]],
         step: int,
         epoch: int,
         learning_rate: float,
@@ -104,6 +119,8 @@ class Checkpointer:
     def release(self) -> None: ...
     def reserve(self, nbytes: int, /) -> None: ...
 
+def wait_for_stream(address: int, nbytes: int, stream: int, /) -> None: ...
+def warm_up(device: int, verify: str, threads: int, /) -> None: ...
 def write(
     file: bytes | None,
     tensors: list[_Row],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +60,19 @@ def load_file(
     return _reader.load_file(filename, framework="pt", device=place)
 
 
-def _place(tensor: Any) -> tuple[Any, ...]:
-    """Returns what is equal for two tensors only if they are the same elements of the same memory."""
+def _is_lazy(tensor: Any) -> bool:
+    """Whether a tensor of a module has no shape yet."""
+    kinds = sys.modules["torch"].nn.parameter
+    return isinstance(tensor, kinds.UninitializedTensorMixin)
+
+
+def _place(tensor: Any) -> tuple[Any, ...] | None:
+    """Returns what is equal for two tensors only if they are the same elements of the same memory.
+
+    None for a tensor without memory, which is the same as no other one.
+    """
+    if _is_lazy(tensor) or tensor.device.type == "meta" or not tensor.numel():
+        return None
     return (
         tensor.device,
         tensor.data_ptr(),
@@ -109,6 +121,78 @@ def save_model(
     _save.save_file(kept, filename, _with_format({**words, **_save.strings(metadata)}))
 
 
+def _loads_as_usual(model: Any) -> bool:
+    """Whether load_state_dict of a module and its parts does no more than to copy tensors into those of their names.
+
+    What hooks and methods of its own do with the tensors of a file, they must do before its memory is written to.
+    """
+    torch = sys.modules["torch"]
+    plain = torch.nn.Module
+    if not isinstance(model, plain):
+        return False
+    hooks = (
+        "_load_state_dict_pre_hooks",
+        "_load_state_dict_post_hooks",
+        "_state_dict_hooks",
+        "_state_dict_pre_hooks",
+    )
+    methods = ("load_state_dict", "state_dict", "_save_to_state_dict")
+    for module in model.modules():
+        if any(getattr(module, hook, None) for hook in hooks):
+            return False
+        kind = type(module)
+        if any(getattr(kind, name) is not getattr(plain, name) for name in methods):
+            return False
+        # Those of torch's own layers only read older files, such as of BatchNorm.
+        loader = kind._load_from_state_dict
+        if not loader.__module__.startswith("torch.nn.modules."):
+            return False
+        if any(name in vars(module) for name in (*methods, "_load_from_state_dict")):
+            return False
+    return True
+
+
+def _span(tensor: Any) -> tuple[int, int] | None:
+    """The addresses of the first byte of a tensor and the one after its last; None if it has no memory."""
+    if str(tensor.layout) != "torch.strided" or tensor.device.type == "meta":
+        return None
+    if _is_lazy(tensor) or not tensor.numel() or not tensor.data_ptr():
+        return None
+    steps = sum(
+        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())
+    )
+    return tensor.data_ptr(), tensor.data_ptr() + (steps + 1) * tensor.element_size()
+
+
+def _read_in_place(reader: _reader.Reader, model: Any) -> dict[Any, Any]:
+    """Reads a file into the tensors of a module as far as it fits them, and returns all of its tensors."""
+    own = model.state_dict() if _loads_as_usual(model) else {}
+    # Of tensors that share memory, the module says which one is copied last.
+    spans = []
+    for name in reader:
+        tensor: Any = own.get(name) if isinstance(name, str) else None
+        span = None if tensor is None else _span(tensor)
+        if span is not None:
+            spans.append((*span, name))
+    spans.sort()
+    shared: set[Any] = set()
+    last_end, last = 0, None
+    for begin, end, name in spans:
+        if begin < last_end:
+            shared |= {last, name}
+        if end > last_end:
+            last_end, last = end, name
+    in_place: dict[Any, Any] = {
+        name: own[str(name)]
+        for *_, name in spans
+        if name not in shared and reader.fits(name, own[str(name)])
+    }
+    reader.load_into(in_place)
+    return {
+        name: in_place[name] if name in in_place else reader[name] for name in reader
+    }
+
+
 def load_model(
     model: Any,
     filename: Path,
@@ -119,17 +203,28 @@ def load_model(
 ) -> tuple[list[str], list[str]]:
     """Loads a module from a file of ``save_model``, and returns the missing and the unexpected names.
 
+    Tensors are read into the memory that the module has for them, on the host or on a GPU, so that there is no second
+    copy of the model. What has another dtype, is not contiguous there or shares memory is read to ``device`` and
+    copied; so is everything if the module has hooks or methods of its own for loading.
+
     A tensor that is missing in the file but is the same memory as one that is not does not count as missing. Raises
-    UsageError if strict is set and a name is missing or unexpected. backend: see ``load_file``.
+    UsageError if strict is set and a name is missing or unexpected. After an exception, the content of the module's
+    tensors is undefined. backend: see ``load_file``.
     """
     if not hasattr(model, "load_state_dict"):
         raise TypeError(f"a module is wanted, not a {type(model).__name__}")
-    state = load_file(filename, device, backend=backend)
+    _reader.check_backend(backend)
+    place = f"cuda:{device}" if isinstance(device, int) else device
+    with _reader.open(filename, framework="pt", device=place) as reader:
+        state = _read_in_place(reader, model)
+    # What is in place already is not copied again.
     missing, unexpected = model.load_state_dict(state, strict=False)
     own = model.state_dict()
     # A view of a part does not load the whole.
-    loaded = {_place(own[name]) for name in state if name in own and own[name].numel()}
-    missing = [name for name in missing if _place(own[name]) not in loaded]
+    loaded = {_place(own[name]) for name in set(own) - set(missing)} - {None}
+    missing = [
+        name for name in missing if name not in own or _place(own[name]) not in loaded
+    ]
     if strict and (missing or unexpected):
         raise UsageError(
             f"missing tensors: {sorted(missing)}; unexpected tensors: {sorted(unexpected)}"
