@@ -1,5 +1,5 @@
 # tzmark_add_test(NAME sources... LIBS libraries...)
-# One GoogleTest executable, registered with CTest as NAME. Its cases run in one process: CTest's unit is the folder.
+# One GoogleTest executable, registered with CTest as NAME. Its cases run in one process: CTest's unit is the directory.
 function(tzmark_add_test name)
   if(NOT TZMARK_BUILD_TESTS)
     return()

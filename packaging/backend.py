@@ -33,10 +33,10 @@ LIBRARIES = {
 def compiles() -> bool:
     """Returns whether the C++ compiler, $CXX or c++, knows the standard that the project is written in."""
     compiler = (os.environ.get("CXX") or "c++").split()
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "probe.cc"
+    with tempfile.TemporaryDirectory() as directory:
+        source = Path(directory) / "probe.cc"
         source.write_text("#include <span>\nint main() { return 0; }\n")
-        command = [*compiler, "-std=c++20", str(source), "-o", f"{folder}/probe"]
+        command = [*compiler, "-std=c++20", str(source), "-o", f"{directory}/probe"]
         try:
             return subprocess.run(command, capture_output=True).returncode == 0
         except OSError:
@@ -88,17 +88,17 @@ def get_requires_for_build_sdist(settings: dict[str, Any] | None = None) -> list
 
 
 def build_wheel(
-    folder: str,
+    directory: str,
     settings: dict[str, Any] | None = None,
-    metadata_folder: str | None = None,
+    metadata_directory: str | None = None,
 ) -> str:
     require_all()
     from scikit_build_core import build
 
-    return build.build_wheel(folder, settings, metadata_folder)
+    return build.build_wheel(directory, settings, metadata_directory)
 
 
-def build_sdist(folder: str, settings: dict[str, Any] | None = None) -> str:
+def build_sdist(directory: str, settings: dict[str, Any] | None = None) -> str:
     from scikit_build_core import build
 
-    return build.build_sdist(folder, settings)
+    return build.build_sdist(directory, settings)

@@ -35,10 +35,10 @@ def is_program(path: Path) -> bool:
         return file.read(4) == b"\x7fELF"
 
 
-def libraries(folder: Path) -> set[Path]:
-    """Returns the libraries of this system that the programs in the folder load."""
+def libraries(directory: Path) -> set[Path]:
+    """Returns the libraries of this system that the programs in the directory load."""
     found = set()
-    for program in filter(is_program, folder.rglob("*")):
+    for program in filter(is_program, directory.rglob("*")):
         for name, path in re.findall(r"(\S+) => (/\S+)", output("ldd", program)):
             if not SYSTEM.search(name):
                 found.add(Path(path).resolve())
@@ -56,12 +56,12 @@ def package_of(library: Path) -> str:
     sys.exit(f"licences.py: no package of this system has {library}")
 
 
-def texts(folder: Path) -> dict[str, Path]:
+def texts(directory: Path) -> dict[str, Path]:
     """Returns a file with the licence by the name of the package."""
     given = os.environ.get("TZMARK_LICENCES")
     if given is not None:
         return {path.name: path for path in Path(given).iterdir()}
-    packages = {package_of(library) for library in libraries(folder)}
+    packages = {package_of(library) for library in libraries(directory)}
     # The compiler's own package has the number of its release.
     release = output(os.environ.get("CXX", "c++"), "-dumpversion").strip()
     packages |= {name.replace("12", release) for name in LINKED_IN}
@@ -72,16 +72,16 @@ def main(wheel: Path, out: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         tool = [sys.executable, "-m", "wheel"]
         output(*tool, "unpack", "--dest", scratch, wheel)
-        (folder,) = Path(scratch).iterdir()
-        (information,) = folder.glob("*.dist-info")
-        for name, text in sorted(texts(folder).items()):
+        (directory,) = Path(scratch).iterdir()
+        (information,) = directory.glob("*.dist-info")
+        for name, text in sorted(texts(directory).items()):
             if not text.is_file():
                 sys.exit(f"licences.py: {text} is missing")
             target = information / "licenses" / name
             target.parent.mkdir(exist_ok=True)
             shutil.copyfile(text, target)
         out.mkdir(parents=True, exist_ok=True)
-        output(*tool, "pack", "--dest-dir", out, folder)
+        output(*tool, "pack", "--dest-dir", out, directory)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,14 @@
 namespace tzmark {
 
 std::filesystem::path installation_prefix() {
-  const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const std::filesystem::path above = folder.parent_path();
-  const bool is_sibling = folder.filename() == "tzmark" && above.filename() == "libexec";
+  const std::filesystem::path directory = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::filesystem::path above = directory.parent_path();
+  const bool is_sibling = directory.filename() == "tzmark" && above.filename() == "libexec";
   return is_sibling ? above.parent_path() : above;
 }
 
-std::filesystem::path sibling_folder() { return installation_prefix() / "libexec/tzmark"; }
+std::filesystem::path sibling_directory() { return installation_prefix() / "libexec/tzmark"; }
 
-std::filesystem::path data_folder() { return installation_prefix() / "share/tzmark"; }
+std::filesystem::path data_directory() { return installation_prefix() / "share/tzmark"; }
 
 }  // namespace tzmark

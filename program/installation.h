@@ -11,9 +11,9 @@ namespace tzmark {
 std::filesystem::path installation_prefix();
 
 // Returns the directory of programs that tzmark runs, and that are not commands for people.
-std::filesystem::path sibling_folder();
+std::filesystem::path sibling_directory();
 
 // Returns the directory of data: corpus, reports, drivers.
-std::filesystem::path data_folder();
+std::filesystem::path data_directory();
 
 }  // namespace tzmark

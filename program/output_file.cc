@@ -75,8 +75,8 @@ struct Target {
 // Refuses what may be neither replaced nor written to.
 Target find_target(const std::string& name) {
   const std::filesystem::path path(name);
-  const std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";
-  Target target{Opened(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)), path.filename().string(), {}};
+  const std::string directory = path.has_parent_path() ? path.parent_path().string() : ".";
+  Target target{Opened(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)), path.filename().string(), {}};
   if (target.directory.get() < 0) refuse(name, errno);
   if (target.entry.empty() || target.entry == "." || target.entry == "..") refuse(name, EISDIR);
   struct stat status {};

@@ -26,8 +26,6 @@ using checkpoint::TensorSet;
 constexpr std::uint64_t kWriteBufferBytesMax = std::uint64_t{192} << 20;
 constexpr std::uint64_t kQueueDepthMax = 16;
 constexpr std::uint64_t kPageBytes = 4096;
-// No machine has so much memory, and sums of a few such numbers do not overflow.
-constexpr std::uint64_t kPieceBytesMax = std::uint64_t{1} << 40;
 
 bool any_on_device(TensorViews tensors) {
   return std::ranges::any_of(tensors, [](const CheckpointTensor& t) { return t.data.kind == MemoryKind::kDevice; });
@@ -42,10 +40,10 @@ std::future<WriteReport> start(const AsyncCheckpointer& owner, Work work) {
   // A thread that fails to start destroys its copy of the work.
   const auto shared = std::make_shared<Work>(std::move(work));
   const auto run = [&owner, shared] {
-    working_for = &owner;
-    struct Done {
-      ~Done() { working_for = nullptr; }
-    } const done;
+    struct Working {
+      const AsyncCheckpointer* const before;
+      ~Working() { working_for = before; }
+    } const working{std::exchange(working_for, &owner)};
     return (*shared)();
   };
   try {
@@ -62,9 +60,8 @@ std::future<WriteReport> start(const AsyncCheckpointer& owner, Work work) {
 
 void CheckpointOptions::check() const {
   PipelineOptions{.threads = threads, .piece_bytes = piece_bytes}.check();
-  if (piece_bytes > kPieceBytesMax || threads > kThreadsMax) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("at most {} threads, with pieces of at most {} bytes", kThreadsMax, kPieceBytesMax));
+  if (threads > kThreadsMax) {
+    throw Error(ErrorCode::kUsage, fmt::format("at most {} threads", kThreadsMax));
   }
   if (retention.keep_latest == 0 && retention.keep_every != 0) {
     throw Error(ErrorCode::kUsage, "keep_every needs keep_latest, as without it all checkpoints are kept");
@@ -199,9 +196,16 @@ SaveTimes AsyncCheckpointer::run(SaveTask task) {
     throw;
   }
   times_.copy_ns = watch.lap_ns();
-  writing_ = start(*this, [this, task = std::move(task)]() mutable {
-    return task.write(options_, {*claims_, *line_, *retention_});
-  });
+  const bool is_sharded = task.sharding.has_value();
+  const auto group = task.group;
+  try {
+    writing_ = start(*this, [this, task = std::move(task)]() mutable {
+      return task.write(options_, {*claims_, *line_, *retention_});
+    });
+  } catch (...) {
+    if (is_sharded && group.agree) decline(group);
+    throw;
+  }
   times_.submit_ns = watch.lap_ns();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   return times_;

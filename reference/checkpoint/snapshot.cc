@@ -22,6 +22,8 @@ std::span<std::byte> SnapshotPool::take(std::uint64_t bytes, bool pinned) {
     memory_ = HostMemory(static_cast<std::size_t>(bytes));
   }
   if (pinned && !pinned_) {
+    // Pages that are there are pinned several times as fast.
+    checkpoint::touch(memory_.bytes(), 0);
     try {
       pinned_range_ = PinnedRange(memory_.bytes());
       pinned_ = true;
@@ -70,27 +72,26 @@ void share_out(std::uint64_t bytes, unsigned threads, const Work& work) {
   }
 }
 
-void copy(ConstBuffer from, std::byte* to) {
-  if (from.kind == MemoryKind::kDevice) {
-    copy_to_host(from, {to, from.size});
-  } else if (from.size > 0) {
-    std::memcpy(to, from.data, from.size);
-  }
-}
-
 // The bytes from begin to end, counted over all copies one after the other.
 void copy_share(std::span<const Copy> copies, std::uint64_t begin, std::uint64_t end) {
   std::uint64_t at = 0;
+  std::vector<CopyToHost> of_gpu;
   for (const Copy& whole : copies) {
     const std::uint64_t from = std::max(begin, at);
     const std::uint64_t to = std::min(end, at + whole.from.size);
     if (from < to) {
       const auto skip = static_cast<std::size_t>(from - at);
-      copy(whole.from.sub(skip, static_cast<std::size_t>(to - from)), whole.to + skip);
+      const ConstBuffer part = whole.from.sub(skip, static_cast<std::size_t>(to - from));
+      if (part.kind == MemoryKind::kDevice) {
+        of_gpu.push_back({part, {whole.to + skip, part.size}});
+      } else {
+        std::memcpy(whole.to + skip, part.data, part.size);
+      }
     }
     at += whole.from.size;
     if (at >= end) break;
   }
+  copy_to_host(of_gpu);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST_F(CliTest, ExitStatusTellsTheClassOfTheError) {
   EXPECT_EQ(run({"frobnicate"}).status, 2);
   EXPECT_EQ(run({"verify", good, "--io", "telepathy"}).status, 2);
   EXPECT_EQ(run({"verify", path("missing")}).status, 3);
-  EXPECT_EQ(run({"verify", folder_.string()}).status, 3);
+  EXPECT_EQ(run({"verify", directory_.string()}).status, 3);
   EXPECT_EQ(run({"--help"}).status, 0);
   EXPECT_THAT(run({"--version"}).out, MatchesRegex("tzmark [0-9.]+ \\(commit [^)]+\\)\n(.*\n)*"));
 }
@@ -184,8 +184,12 @@ TEST_F(CliTest, TheContentTellsTheFormat) {
     EXPECT_EQ(run({"extract", file, "w"}).out, "x");
     EXPECT_EQ(run({"convert", file, path("out")}).status, 0);
     EXPECT_THAT(run({"verify", path("out")}).out, HasSubstr(": 1 tensors, v1"));
-    EXPECT_EQ(run({"inspect", "--bytes", file}).status, 2);
+    const Result bytes = run({"inspect", "--bytes", file});
+    EXPECT_EQ(bytes.status, 0) << bytes.err;
+    EXPECT_THAT(bytes.out, HasSubstr("tensor 0: name = 'w'"));
+    EXPECT_THAT(bytes.out, HasSubstr("tensor 0: data = 78"));
   }
+  EXPECT_THAT(run({"inspect", "--bytes", "-"}, path("s.safetensors")).out, HasSubstr("tensor 0: name = 'w'"));
   EXPECT_EQ(run({"dump", "-"}, path("s.safetensors")).out, expected);
   EXPECT_EQ(run({"extract", "-", "w"}, path("s.safetensors")).out, "x");
   EXPECT_EQ(run({"dump", write("t.safetensors", test::three_tensors().write())}).out,
@@ -353,9 +357,9 @@ TEST_F(CliTest, FailedWritesLeaveNothingBehind) {
   damaged[damaged.size() - 9] ^= std::byte{1};
   const std::string bad = write("bad", damaged);
   EXPECT_EQ(run({"convert", bad, path("out")}).status, 1);
-  EXPECT_EQ(run({"convert", bad, path("no/such/folder/out")}).status, 3);
+  EXPECT_EQ(run({"convert", bad, path("no/such/directory/out")}).status, 3);
   EXPECT_EQ(run({"extract", bad, R"(["layers",0,"bias"])", "-o", path("out")}).status, 1);
-  for (const auto& entry : fs::directory_iterator(folder_)) {
+  for (const auto& entry : fs::directory_iterator(directory_)) {
     EXPECT_THAT(entry.path().filename().string(), ::testing::AnyOf("bad", ".out", ".err"));
   }
 }
@@ -373,9 +377,9 @@ TEST_F(CliTest, ExtractWritesAllBytesOrNone) {
   EXPECT_EQ(run({"extract", file, "b"}).out, as_text(content.data[1]));
   EXPECT_EQ(run({"extract", file, R"(["layers", 0, "bias"])", "-o", path("raw")}).status, 0);
   EXPECT_EQ(slurp(path("raw")), as_text(content.data[2]));
-  const Result missing = run({"extract", file, "nobody"});
+  const Result missing = run({"extract", file, "absent"});
   EXPECT_EQ(missing.status, 2);
-  EXPECT_THAT(missing.err, HasSubstr("TZE-USE-002: there is no tensor 'nobody'"));
+  EXPECT_THAT(missing.err, HasSubstr("TZE-USE-002: there is no tensor 'absent'"));
 }
 
 TEST_F(CliTest, DumpIsCanonicalJson) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "cli/commands.h"
@@ -107,6 +108,19 @@ void print_safetensors(const std::string& file_name, const SafetensorsReader& re
   print(text);
 }
 
+// Whether a safetensors model is text from its first byte on: a shard begins with the length of its header.
+bool is_index_of_shards(File& file) {
+  constexpr std::uint64_t kHeaderBytesMax = 100'000'000;
+  std::array<unsigned char, 4096> begin{};
+  const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(begin.size(), file.size()));
+  file.read_at(0, std::as_writable_bytes(std::span(begin)).first(bytes));
+  std::uint64_t length = 0;
+  for (std::size_t i = 0; i < 8; ++i) length |= std::uint64_t{begin[i]} << (8 * i);
+  const auto* const first =
+      std::ranges::find_if_not(begin, [](unsigned char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; });
+  return length > kHeaderBytesMax && first != begin.end() && *first == '{';
+}
+
 // Becomes the program that shares no code with the codec: it also reads files that the codec refuses.
 [[noreturn]] void show_bytes(const InputOptions& options, bool unfolded) {
   std::string file_name = options.file_name;
@@ -115,7 +129,12 @@ void print_safetensors(const std::string& file_name, const SafetensorsReader& re
     const ModelFile model = options.open_model_file();
     file_name = model.file_name;
     if (model.format == ModelFormat::kSafetensors) {
-      throw FileError{file_name, Error(ErrorCode::kUsage, "--bytes is for .tensors files only")};
+      if (options.safetensors_profile != "spec") {
+        throw FileError{file_name, Error(ErrorCode::kUsage, "--bytes shows what the profile spec reads")};
+      }
+      if (is_index_of_shards(*model.file)) {
+        throw FileError{file_name, Error(ErrorCode::kUsage, "--bytes shows one file: name a shard")};
+      }
     }
   }
   std::vector<std::string> words = {"annotate"};

@@ -13,7 +13,7 @@
 namespace tzmark::cli {
 
 void become_sibling(const std::string& program, char* const* arguments) {
-  const std::string path = sibling_folder() / program;
+  const std::string path = sibling_directory() / program;
   ::execv(path.c_str(), arguments);
   const int error = errno;
   throw Error(ErrorCode::kUnavailable, fmt::format("{}: {}", path, std::generic_category().message(error)));

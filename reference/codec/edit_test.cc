@@ -62,7 +62,7 @@ class CorpusEditTest : public EditTest {
     for (const json& test : test::manifest().at("cases")) {
       if (test.at("verdict") != "valid" || test.at("layout") != "v5-segments") continue;
       SCOPED_TRACE(test.at("id").get<std::string>());
-      write_whole(name_, read_whole(test::corpus_folder() + test.at("path").get<std::string>()));
+      write_whole(name_, read_whole(test::corpus_directory() + test.at("path").get<std::string>()));
       action(test);
       EXPECT_THAT(directory_.entries(), ElementsAre("file.tensors"));
       ++count;
@@ -71,7 +71,7 @@ class CorpusEditTest : public EditTest {
   }
 
   // A path of this name that does not conflict with those of the file.
-  Path beside(const std::string& name) const {
+  Path sibling(const std::string& name) const {
     const Path present = reader().tensors()[0].path();
     if (std::holds_alternative<std::string>(present[0])) return {name};
     return {std::uint64_t{1000}, name};
@@ -92,7 +92,7 @@ TEST_F(CorpusEditTest, AppendingKeepsWhatIsThere) {
     const Segments old_segments = reader().segments();
     const Bytes old_bytes = bytes();
 
-    append(one(beside("added"), 3'000), write_options(test));
+    append(one(sibling("added"), 3'000), write_options(test));
     // Nothing that lay there was overwritten, whether it belongs to a tensor or not.
     const Bytes new_bytes = bytes();
     ASSERT_GT(new_bytes.size(), old_bytes.size());
@@ -100,14 +100,14 @@ TEST_F(CorpusEditTest, AppendingKeepsWhatIsThere) {
     EXPECT_TRUE(std::equal(old_bytes.begin() + static_cast<std::ptrdiff_t>(old_segments.data_begin), old_bytes.end(),
                            new_bytes.begin() + static_cast<std::ptrdiff_t>(old_segments.data_begin) + data_moved));
 
-    if (append(one(beside(kLongName), 10), write_options(test)).times > 0) ++grown;
+    if (append(one(sibling(kLongName), 10), write_options(test)).times > 0) ++grown;
     const Reader after = reader(test::read_options(test));
     after.verify();
     std::vector<Stored> list = stored(after);
     ASSERT_EQ(list.size(), before.size() + 2);
-    EXPECT_EQ(parse_name(list[before.size()].name), beside("added"));
+    EXPECT_EQ(parse_name(list[before.size()].name), sibling("added"));
     EXPECT_EQ(list[before.size()].data, one({"added"}, 3'000).data[0]);
-    EXPECT_EQ(parse_name(list[before.size() + 1].name), beside(kLongName));
+    EXPECT_EQ(parse_name(list[before.size() + 1].name), sibling(kLongName));
     list.resize(before.size());
     EXPECT_EQ(list, before);
   });
@@ -122,7 +122,7 @@ TEST_F(CorpusEditTest, RenamingKeepsAllElse) {
     for (const std::string& name : {std::string("x"), kLongName, std::string("y")}) {
       EditOptions options;
       options.key = test::read_options(test).key;
-      const Path new_path = beside(name);
+      const Path new_path = sibling(name);
       edit({{.tensor = reader().tensors()[chosen].path(), .new_path = new_path}}, std::move(options));
       const Reader after = reader(test::read_options(test));
       after.verify();
@@ -359,7 +359,7 @@ TEST_F(AppendTest, SegmentsAreDoubled) {
 }
 
 TEST_F(AppendTest, WhatIsNotAlignedIsCopied) {
-  write_whole(name_, read_whole(test::corpus_folder() + "valid/segments-unaligned.tensors"));
+  write_whole(name_, read_whole(test::corpus_directory() + "valid/segments-unaligned.tensors"));
   ASSERT_NE(reader().segments().headers_end % kSegmentEndUnit, 0U);
   ASSERT_EQ(::chmod(name_.c_str(), 0640), 0);
   const std::uint64_t size = bytes().size();
@@ -470,11 +470,11 @@ TEST_F(EditTest, RefusesWhatWouldMakeTheFileWrong) {
   expect_refused(ErrorCode::kUsage, [&] { rename({"b"}, {"layers", "b"}); });
   expect_refused(ErrorCode::kUsage, [&] { rename({"b"}, {std::string(65'536, 'x')}); });
   expect_refused(ErrorCode::kNameUnwritable, [&] { rename({"b"}, {""}); });
-  expect_refused(ErrorCode::kNoSuchTensor, [&] { rename({"nobody"}, {"x"}); });
+  expect_refused(ErrorCode::kNoSuchTensor, [&] { rename({"absent"}, {"x"}); });
   expect_refused(ErrorCode::kNoSuchTensor, [&] { rename({"a", "weight"}, {"x"}); });
   // One that is wrong undoes those that are right.
   expect_refused(ErrorCode::kNoSuchTensor, [&] {
-    edit({{.tensor = {"b"}, .drop = true}, {.tensor = {"nobody"}, .drop = true}});
+    edit({{.tensor = {"b"}, .drop = true}, {.tensor = {"absent"}, .drop = true}});
   });
   expect_refused(ErrorCode::kUsage, [&] {
     edit({{.tensor = {"a.weight"}, .drop = true},

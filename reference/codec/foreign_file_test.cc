@@ -122,7 +122,7 @@ TEST(ForeignFile, NoValidFileLooksForeign) {
   int valid = 0;
   for (const auto& test : test::manifest().at("cases")) {
     if (test.at("verdict") == "invalid") continue;
-    std::ifstream stream(test::corpus_folder() + test.at("path").get<std::string>(), std::ios::binary);
+    std::ifstream stream(test::corpus_directory() + test.at("path").get<std::string>(), std::ios::binary);
     std::string head(kForeignLookBytes, '\0');
     stream.read(head.data(), static_cast<std::streamsize>(head.size()));
     head.resize(static_cast<std::size_t>(stream.gcount()));
@@ -160,8 +160,8 @@ TEST(ForeignFile, TheDetachedDataIsLookedAtToo) {
   options.layout = Layout::kV5Segments;
   options.detached_data = true;
   const test::Content content = test::three_tensors();
-  const auto folder = std::filesystem::temp_directory_path() / "tzmark-foreign-XXXXXX";
-  std::string name = folder.string();
+  const auto directory = std::filesystem::temp_directory_path() / "tzmark-foreign-XXXXXX";
+  std::string name = directory.string();
   ASSERT_NE(::mkdtemp(name.data()), nullptr);
   const std::string head = name + "/head", data = head + ".data";
   write_file(head, content.table, content.source(), options);

@@ -402,7 +402,7 @@ Index read_either(File& file, FileSizes sizes, std::span<const std::byte> head, 
 }
 
 bool is_of(const FileHeader& header, const LayoutTraits& traits) {
-  return traits.data_version == header.data_version && traits.is_flagged == header.flagged_dims;
+  return traits.data_version == header.data_version && traits.feature_flag == header.layout_flag;
 }
 
 // Whether the header leaves several layouts possible.

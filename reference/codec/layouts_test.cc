@@ -99,7 +99,7 @@ TEST(Layouts, NoDamageMakesAnotherLayoutUnnoticed) {
   std::map<Layout, std::vector<Original>> originals;
   for (const json& test : test::manifest().at("cases")) {
     if (test.at("verdict") != "valid" || !test.at("layout").get<std::string>().starts_with("v5-")) continue;
-    const auto file = open_file(test::corpus_folder() + test.at("path").get<std::string>(), OpenMode::kRead);
+    const auto file = open_file(test::corpus_directory() + test.at("path").get<std::string>(), OpenMode::kRead);
     if (file->size() > 300'000) continue;
     Original original{std::vector<std::byte>(file->size()), *layout_from_name(test.at("layout").get<std::string>()),
                       &test};
@@ -175,7 +175,7 @@ TEST(Layouts, OneFlagTellsTwoApart) {
     const auto layout = layout_from_name(test.at("layout").get<std::string>());
     if (test.at("verdict") != "valid" || !layout || !has_entry_versions(*layout)) continue;
     SCOPED_TRACE(test.at("id").get<std::string>());
-    const auto file = open_file(test::corpus_folder() + test.at("path").get<std::string>(), OpenMode::kRead);
+    const auto file = open_file(test::corpus_directory() + test.at("path").get<std::string>(), OpenMode::kRead);
     std::vector<std::byte> bytes(file->size());
     file->read_at(0, std::span(bytes));
     const json expected = content_of(test::open_bytes(bytes, test::read_options(test)));

@@ -84,7 +84,7 @@ TEST_F(RecoveryTest, GrowingAppendOnFullDisks) {
 }
 
 TEST_F(RecoveryTest, CopyingAppendOnFullDisks) {
-  const Bytes unaligned = read_whole(test::corpus_folder() + "valid/segments-unaligned.tensors");
+  const Bytes unaligned = read_whole(test::corpus_directory() + "valid/segments-unaligned.tensors");
   with_full_disks(
       name_, 1'000, [&] { write_whole(name_, unaligned); }, [&] { append(one({kLongName}, 20'000)); });
 }

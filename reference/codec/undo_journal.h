@@ -1,8 +1,8 @@
-// The undo journal of an in-place edit (FILE.tzmark-intent): a file beside the one that is about to be changed, which
+// The undo journal of an in-place edit (FILE.tzmark-intent): a file next to the one that is about to be changed, which
 // holds what is needed to undo or finish the change. It counts from when it is whole and synced until it is removed.
 //
 // Anyone who can write to the directory can put a file there. So a journal counts only if it is a regular file with one
-// name, belongs to the user or to the file's owner, and nobody else may write to it who may not write to the file; and
+// name, belongs to the user or to the file's owner, and may be written only by users who may write to the file; and
 // only for the file that it was written for, which it knows by inode, creation time, size and a digest of bytes that
 // the change leaves as they are. Everything here works on the directory that the locked file keeps open. For one thread
 // at a time. Errors: TZE-ENV-007 for a journal that does not count; TZE-ENV rules.

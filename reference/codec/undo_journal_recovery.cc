@@ -51,7 +51,7 @@ struct SavedRange : ByteRange {
   refuse(fmt::format("the undo journal was not written for this file ({}): {}", difference, kRestored));
 }
 
-// Whether every user has a number here. In a container's user namespace all others seem to be one user, "nobody".
+// Whether every user has a number here. In a user namespace of a container, all others seem to be one user.
 bool has_all_users() {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> map(std::fopen("/proc/self/uid_map", "re"), std::fclose);
   unsigned inside = 1, outside = 1, count = 0;

@@ -440,7 +440,7 @@ TEST_F(ReplacedDuringAnEditTest, SaysThatTheResultIsLost) {
 using GrowingTest = EditTest;
 
 TEST_F(GrowingTest, RemovesNothingThatItHasNotMade) {
-  const Bytes unaligned = read_whole(test::corpus_folder() + "valid/segments-unaligned.tensors");
+  const Bytes unaligned = read_whole(test::corpus_directory() + "valid/segments-unaligned.tensors");
   write_whole(name_, unaligned);
   const Bytes content(100, std::byte{1});
   const std::string others[] = {name_ + ".tzmark-grow",
@@ -463,7 +463,7 @@ TEST_F(GrowingTest, RemovesNothingThatItHasNotMade) {
 }
 
 TEST_F(GrowingTest, MindsNoDirectory) {
-  write_whole(name_, read_whole(test::corpus_folder() + "valid/segments-unaligned.tensors"));
+  write_whole(name_, read_whole(test::corpus_directory() + "valid/segments-unaligned.tensors"));
   fs::create_directory(name_ + ".tzmark-grow");
   EXPECT_EQ(recover(name_), Recovery::kNothing);
   EXPECT_GT(append(one({test::kLongName}, 20'000)).copied_bytes, 0U);
@@ -471,7 +471,7 @@ TEST_F(GrowingTest, MindsNoDirectory) {
 
 TEST_F(GrowingTest, HasANameOfAnyLengthThatAJournalHas) {
   const std::string name = directory_ / std::string(NAME_MAX - std::string_view(".tzmark-intent").size(), 'n');
-  write_whole(name, read_whole(test::corpus_folder() + "valid/segments-unaligned.tensors"));
+  write_whole(name, read_whole(test::corpus_directory() + "valid/segments-unaligned.tensors"));
   const Content content = one({test::kLongName}, 20'000);
   EXPECT_GT(append_tensors(name, content.table, content.source()).copied_bytes, 0U);
   Reader::open(name).verify();
@@ -479,7 +479,7 @@ TEST_F(GrowingTest, HasANameOfAnyLengthThatAJournalHas) {
 
 // What has the name of a copy may be a link to a file of somebody else.
 TEST_F(GrowingTest, GrowsThroughNoLink) {
-  write_whole(name_, read_whole(test::corpus_folder() + "valid/segments-unaligned.tensors"));
+  write_whole(name_, read_whole(test::corpus_directory() + "valid/segments-unaligned.tensors"));
   const Bytes content(100, std::byte{1});
   write_whole(directory_ / "victim", content);
   ASSERT_EQ(::chmod((directory_ / "victim").c_str(), 0600), 0);

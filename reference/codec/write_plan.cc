@@ -75,7 +75,7 @@ void WritePlan::write_frame(File& file, File& data_file) const {
   FileHeader header;
   header.data_version = data_version(layout_);
   header.encrypted = encrypted();
-  header.flagged_dims = traits_of(layout_).is_flagged;
+  header.layout_flag = traits_of(layout_).feature_flag;
   header.detached_data = options_.detached_data;
   header.pair_number = pair_number_;
   header.tensor_count = tensors_.size();

@@ -65,10 +65,10 @@ class WrittenRecord {
     const ConstBuffer plaintext = stream_->in_device_memory();
     return plaintext.size == info_.data_length ? plaintext : ConstBuffer();
   }
-  // Whether the GPU can compute all wanted hashes.
+  // Whether the GPU can compute all wanted hashes. REQUIRES: in_device_memory() is not empty.
   bool can_be_hashed_on_device() const {
     if (digest_.wants_sha256() || source_digest_) return false;
-    return !want_crc32_ || why_no_device_compute().empty();
+    return !want_crc32_ || why_no_device_compute(device_of(in_device_memory())).empty();
   }
 
   // Any thread, any order.
@@ -204,6 +204,17 @@ class WriteJob {
                critical_of(plan, options)) {}
 
   std::size_t lane_part_bytes() const { return lanes_.lane_part_bytes(); }
+
+  // The GPU that the source is on; nothing if it is in host memory.
+  std::optional<int> source_device() const {
+    if (!source_.is_on_device()) return std::nullopt;
+    for (std::size_t i = 0; i < plan_.tensors().size(); ++i) {
+      if (plan_.tensors()[i].data_length == 0) continue;
+      const ConstBuffer memory = source_.open(i)->in_device_memory();
+      if (memory.size > 0) return device_of(memory);
+    }
+    return std::nullopt;
+  }
 
   bool next(Piece& piece, const Position* before) {
     piece.run = Run(plan_.layout());
@@ -438,7 +449,8 @@ void write_records(File& file, File& data_file, const WritePlan& plan, const Ten
        .part_bytes = job.lane_part_bytes(),
        .queue_depth = options.queue_depth,
        .reads = false,
-       .pins_memory = source.is_on_device()},
+       .pins_for = job.source_device(),
+       .holds_secrets = options.encrypt.has_value()},
       plan.file_bytes(), &data_file)
       .run();
   job.finish();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "bytes/cursor.h"
@@ -16,8 +17,6 @@ constexpr std::array<std::string_view, 3> kKindNames = {"parameter", "buffer", "
 constexpr std::uint32_t kFirstVersionWithFlags = 4;
 constexpr std::uint32_t kAlwaysEncryptedVersion = 3;
 constexpr unsigned char kFlagEncrypted = 1;
-constexpr std::uint32_t kFirstVersionWithFlaggedDims = 5;
-constexpr unsigned char kFlagFlaggedDims = 2;
 // tzmark's own mark: the highest flag, so that every other reader refuses the file.
 constexpr std::uint32_t kFirstVersionWithDetachedData = 5;
 constexpr unsigned char kFlagDetachedData = 0x80;
@@ -56,12 +55,12 @@ FileHeader decode_file_header(std::span<const std::byte> bytes) {
     header.encrypted = (wire.feature_flags[0] & kFlagEncrypted) != 0;
     unsigned char& last = wire.feature_flags[sizeof wire.feature_flags - 1];
     header.detached_data = header.data_version >= kFirstVersionWithDetachedData && (last & kFlagDetachedData) != 0;
-    header.flagged_dims =
-        header.data_version >= kFirstVersionWithFlaggedDims && (wire.feature_flags[0] & kFlagFlaggedDims) != 0;
     wire.feature_flags[0] &= static_cast<unsigned char>(~kFlagEncrypted);
-    // Detached data is always in v5-segments, so the flag of another layout is unknown there.
-    if (header.flagged_dims && !header.detached_data)
-      wire.feature_flags[0] &= static_cast<unsigned char>(~kFlagFlaggedDims);
+    for (const LayoutTraits& traits : kLayoutTraits) {
+      if (traits.data_version == header.data_version) header.layout_flag |= traits.feature_flag & wire.feature_flags[0];
+    }
+    // Detached data is always in v5-segments, so the flag of another layout is unknown there; and a layout has one.
+    if (!header.detached_data && std::popcount(header.layout_flag) == 1) wire.feature_flags[0] ^= header.layout_flag;
     if (header.detached_data) last &= static_cast<unsigned char>(~kFlagDetachedData);
     for (std::size_t i = 0; i < sizeof wire.feature_flags; ++i) {
       const unsigned unknown = wire.feature_flags[i];
@@ -85,7 +84,7 @@ std::array<std::byte, kFileHeaderBytes> encode_file_header(const FileHeader& hea
   std::memcpy(wire.magic, kMagic.data(), kMagic.size());
   wire.data_version = header.data_version;
   if (header.encrypted && header.data_version >= kFirstVersionWithFlags) wire.feature_flags[0] |= kFlagEncrypted;
-  if (header.flagged_dims) wire.feature_flags[0] |= kFlagFlaggedDims;
+  wire.feature_flags[0] |= header.layout_flag;
   if (header.detached_data) wire.feature_flags[sizeof wire.feature_flags - 1] = kFlagDetachedData;
   wire.total_data_bytes = header.total_data_bytes;
   wire.pair_number = header.pair_number;

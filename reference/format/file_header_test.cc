@@ -116,10 +116,10 @@ TEST(FileHeader, FlagsCountFromVersionFourOn) {
 TEST(FileHeader, FlaggedDimensionsAreThoseOfVersionFive) {
   for (const bool encrypted : {false, true}) {
     Bytes bytes = header_bytes(5, encrypted, 8, 1);
-    EXPECT_FALSE(decode_file_header(bytes).flagged_dims);
+    EXPECT_EQ(decode_file_header(bytes).layout_flag, 0);
     bytes[9] |= std::byte{2};
     const FileHeader header = decode_file_header(bytes);
-    EXPECT_TRUE(header.flagged_dims);
+    EXPECT_EQ(header.layout_flag, 2);
     EXPECT_EQ(header.encrypted, encrypted);
     EXPECT_TRUE(std::ranges::equal(encode_file_header(header), bytes));
     // Only v5-segments can be split.

@@ -114,10 +114,10 @@ TEST(NameTree, LongPaths) {
   std::string json = R"(["a")";
   while (json.size() < 65'000) json += ",0,\"\"";
   const std::string longest = structured(json + "]"), longer = structured(json + ",0]");
-  const std::string beside = structured(json + ",0,\"b\"]");
+  const std::string sibling = structured(json + ",0,\"b\"]");
   EXPECT_EQ(last_verdict({longest, longest}), ErrorCode::kNameDuplicate);
   EXPECT_EQ(last_verdict({longest, longer}), ErrorCode::kNamePrefix);
-  EXPECT_EQ(last_verdict({beside, longest}), ErrorCode::kNamePrefix);
+  EXPECT_EQ(last_verdict({sibling, longest}), ErrorCode::kNamePrefix);
   EXPECT_EQ(last_verdict({longer, structured(json + ",1]")}), std::nullopt);
 }
 

@@ -92,10 +92,10 @@ class Recorder {
   }
 
   FileNumber add_existing(const std::string& path) {
-    const bool is_folder = std::filesystem::is_directory(path);
+    const bool is_directory = std::filesystem::is_directory(path);
     const FileNumber file = add({});
     numbers_[inode_of(path)] = file;
-    if (!is_folder) {
+    if (!is_directory) {
       trace_.files[file].content = read_whole(path);
       return file;
     }

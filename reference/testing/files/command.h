@@ -1,4 +1,4 @@
-// Runs the command as a process of its own, in a folder of its own. For tests.
+// Runs the command as a process of its own, in a directory of its own. For tests.
 #pragma once
 
 #include <fcntl.h>
@@ -35,11 +35,11 @@ class CliTest : public ::testing::Test {
  protected:
   CliTest() {
     std::string name = (fs::temp_directory_path() / "tzmark-cli-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
+    directory_ = ::mkdtemp(name.data());
   }
-  ~CliTest() override { fs::remove_all(folder_); }
+  ~CliTest() override { fs::remove_all(directory_); }
 
-  std::string path(const std::string& name) const { return folder_ / name; }
+  std::string path(const std::string& name) const { return directory_ / name; }
 
   std::string write(const std::string& name, const std::vector<std::byte>& bytes) const {
     std::ofstream(path(name), std::ios::binary)
@@ -76,7 +76,7 @@ class CliTest : public ::testing::Test {
   }
 
   std::string program_ = std::string(std::getenv("TZMARK_BUILD_DIR")) + "/bin/tzmark";
-  fs::path folder_;
+  fs::path directory_;
 };
 
 }  // namespace tzmark::test

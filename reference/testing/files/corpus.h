@@ -12,14 +12,14 @@
 
 namespace tzmark::test {
 
-inline std::string corpus_folder() {
+inline std::string corpus_directory() {
   const char* build = std::getenv("TZMARK_BUILD_DIR");
   return std::string(build != nullptr ? build : ".") + "/share/tzmark/corpus/";
 }
 
 inline nlohmann::json load_json(const std::string& name) {
-  std::ifstream stream(corpus_folder() + name);
-  if (!stream) throw std::runtime_error("cannot open " + corpus_folder() + name);
+  std::ifstream stream(corpus_directory() + name);
+  if (!stream) throw std::runtime_error("cannot open " + corpus_directory() + name);
   return nlohmann::json::parse(stream);
 }
 
@@ -37,7 +37,7 @@ inline ReadOptions read_options(const nlohmann::json& test) {
 }
 
 inline Reader open_case(const nlohmann::json& test) {
-  return Reader::open(corpus_folder() + test.at("path").get<std::string>(), read_options(test));
+  return Reader::open(corpus_directory() + test.at("path").get<std::string>(), read_options(test));
 }
 
 }  // namespace tzmark::test

@@ -1,4 +1,4 @@
-// A v5-segments file in a folder of its own, and the calls that change it. For tests.
+// A v5-segments file in a directory of its own, and the calls that change it. For tests.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ class EditTest : public ::testing::Test {
     return list;
   }
 
-  // The action fails, and the file and its folder are what they were.
+  // The action fails, and the file and its directory are what they were.
   template <typename Action>
   void expect_refused(ErrorCode code, Action&& action) {
     const Bytes before = bytes();

@@ -10,7 +10,7 @@
 
 namespace tzmark::test {
 
-inline constexpr uid_t kOtherUser = 65534;  // nobody
+inline constexpr uid_t kOtherUser = 65534;  // without rights
 
 // Only root can become another user.
 inline bool can_be_other_user() { return ::geteuid() == 0; }
