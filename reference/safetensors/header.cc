@@ -82,6 +82,14 @@ class HeaderParser {
     fail(code, at, fmt::format("tensor '{}': {}", name(), detail));
   }
 
+  // For what the library accepts: the first error of this kind is thrown when the header has no other.
+  void fail_later(ErrorCode code, std::size_t at, const std::string& detail) {
+    if (strict() && !of_spec_) of_spec_.emplace(code, detail, kLengthBytes + at);
+  }
+  void fail_in_tensor_later(ErrorCode code, std::size_t at, const std::string& detail) {
+    fail_later(code, at, fmt::format("tensor '{}': {}", name(), detail));
+  }
+
   std::string_view name() const { return header_.listing.name(tensor_); }
   std::vector<Listing::Tensor>& tensors() { return header_.listing.tensors_; }
 
@@ -128,8 +136,8 @@ class HeaderParser {
         }
         break;
       case JsonType::kNull:
-        if (in_metadata_ && !strict()) return;
-        break;
+        if (!in_metadata_) break;
+        return fail_later(ErrorCode::kStMetadata, token.at, "__metadata__ is not an object");
       default:
         break;
     }
@@ -144,8 +152,8 @@ class HeaderParser {
         return;
       case JsonType::kKey:
         metadata_key_ = token.text;
-        if (strict() && header_.metadata.contains(metadata_key_)) {
-          fail(ErrorCode::kStDuplicateKey, token.at, fmt::format("duplicate key '{}'", metadata_key_));
+        if (header_.metadata.contains(metadata_key_)) {
+          fail_later(ErrorCode::kStDuplicateKey, token.at, fmt::format("duplicate key '{}'", metadata_key_));
         }
         return;
       case JsonType::kString:
@@ -180,9 +188,11 @@ class HeaderParser {
     if (token.type != JsonType::kKey) return on_field(token, State::kEntry);
     const auto known = std::ranges::find(kFields, token.text);
     field_ = static_cast<Field>(known - kFields.begin());
-    const bool twice = field_ != kUnknown ? fields_seen_[field_] : strict() && !other_keys_.emplace(token.text).second;
-    if (twice) {
-      fail_in_tensor(ErrorCode::kStDuplicateKey, token.at, fmt::format("duplicate key '{}'", token.text));
+    const auto twice = [&] { return fmt::format("duplicate key '{}'", token.text); };
+    if (field_ != kUnknown) {
+      if (fields_seen_[field_]) fail_in_tensor(ErrorCode::kStDuplicateKey, token.at, twice());
+    } else if (strict() && !other_keys_.emplace(token.text).second) {
+      fail_in_tensor_later(ErrorCode::kStDuplicateKey, token.at, twice());
     }
   }
 
@@ -285,7 +295,7 @@ class HeaderParser {
         break;
       case JsonType::kKey:
         if (strict() && !ignored_keys_.back().emplace(token.text).second) {
-          fail_in_tensor(ErrorCode::kStDuplicateKey, token.at, fmt::format("duplicate key '{}'", token.text));
+          fail_in_tensor_later(ErrorCode::kStDuplicateKey, token.at, fmt::format("duplicate key '{}'", token.text));
         }
         break;
       default:
@@ -304,7 +314,7 @@ class HeaderParser {
     });
   }
 
-  // Keeps the last of several tensors of one name, if the profile allows duplicates.
+  // Keeps the last of several tensors of one name, if the profile allows duplicates. Throws what waited for the end.
   void drop_duplicates() {
     const Listing& listing = header_.listing;
     std::vector<std::uint32_t>& order = header_.listing.by_name_;
@@ -315,18 +325,24 @@ class HeaderParser {
       if (name_of(order[i - 1]) != listing.name(tensor)) continue;
       if (repeated == nullptr || tensor.key_at < repeated->key_at) repeated = &tensor;
     }
-    if (repeated != nullptr && strict()) {
-      fail(ErrorCode::kStDuplicateKey, repeated->key_at, fmt::format("duplicate key '{}'", listing.name(*repeated)));
+    if (repeated != nullptr && (!of_spec_ || kLengthBytes + repeated->key_at < of_spec_->offset())) {
+      of_spec_.reset();
+      fail_later(ErrorCode::kStDuplicateKey, repeated->key_at,
+                 fmt::format("duplicate key '{}'", listing.name(*repeated)));
     }
+    if (of_spec_) throw Error(*of_spec_);
     // Iterates backwards, so that the last tensor of each name is kept.
     const auto dropped = std::unique(order.rbegin(), order.rend(),
                                      [&](std::uint32_t a, std::uint32_t b) { return name_of(a) == name_of(b); });
     order.erase(order.begin(), dropped.base());
   }
 
-  // Drops the tensors that by_name_ does not contain, sorts the rest by data, and updates by_name_.
+  // Drops the tensors that by_name_ does not contain, sorts the rest by data, those of one place by name, and updates
+  // by_name_.
   void sort_by_data() {
-    const auto key = [](const Listing::Tensor& tensor) { return std::tuple(tensor.begin, tensor.end, tensor.key_at); };
+    const auto key = [&](const Listing::Tensor& tensor) {
+      return std::tuple(tensor.begin, tensor.end, header_.listing.name(tensor));
+    };
     std::vector<std::uint32_t>& by_name = header_.listing.by_name_;
     if (by_name.size() == tensors().size() && std::ranges::is_sorted(tensors(), {}, key)) return;
     std::vector<std::uint32_t> order = by_name;
@@ -393,6 +409,7 @@ class HeaderParser {
   unsigned dtype_keys_ = 0;
   unsigned offset_count_ = 0;
   std::set<std::string, std::less<>> other_keys_;  // of the tensor, in the spec profile
+  std::optional<Error> of_spec_;
   std::vector<std::set<std::string, std::less<>>> ignored_keys_;
 };
 

@@ -18,7 +18,7 @@
 namespace tzmark::safetensors {
 
 std::optional<FileNames> files_of_index(const Directory& directory, const std::string& index_name) {
-  // Follows a symbolic link, whose target names files of this folder.
+  // Follows a symbolic link, whose target names files of this directory.
   Descriptor opened = directory.open_file(index_name, O_RDONLY, Links::kFollow);
   if (opened.get() < 0 && errno == ENOENT) return FileNames();
   struct stat status {};

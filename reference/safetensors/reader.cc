@@ -9,6 +9,7 @@
 
 #include "bytes/cursor.h"
 #include "bytes/digest.h"
+#include "codec/device_range.h"
 #include "codec/foreign_file.h"
 #include "io/paths.h"
 #include "safetensors/dtypes.h"
@@ -84,6 +85,13 @@ struct SafetensorsReader::State {
     return listings[shard][tensor - first_tensor[shard]];
   }
 
+  void read_into_device(std::size_t shard, std::uint64_t offset, MutableBuffer out, const DeviceReadOptions& device) {
+    DeviceRangeOptions range{.device = device, .threads = options.threads, .progress = options.progress};
+    range.device.piece_bytes = std::max(device.piece_bytes, options.piece_bytes);
+    about_shard(error_name(shard),
+                [&] { files.with(shard, [&](File& file) { read_range_into_device(file, offset, out, range); }); });
+  }
+
   // Reads the header of a file, and adds it as a shard.
   void add(File& file, const std::string& file_name) {
     const auto is_beginning = [](ErrorCode code) {
@@ -106,12 +114,12 @@ struct SafetensorsReader::State {
     listings.push_back(std::move(header.listing));
   }
 
-  // Opens all shards, and compares them with the index. folder: of the shards, with its last slash.
-  void add_shards(const ShardIndex& index, const std::string& folder) {
+  // Opens all shards, and compares them with the index. directory: of the shards, with its last slash.
+  void add_shards(const ShardIndex& index, const std::string& directory) {
     sharded = true;
     std::vector<std::uint32_t> mapped(index.files().size());
     for (const ShardIndex::Tensor& tensor : index.tensors()) ++mapped[tensor.file];
-    for (const std::string& file_name : index.files()) files.add(folder + file_name);
+    for (const std::string& file_name : index.files()) files.add(directory + file_name);
     for (std::size_t shard = 0; shard < index.files().size(); ++shard) {
       const std::string& file_name = index.files()[shard];
       about_shard(file_name, [&] { files.with(shard, [&](File& file) { add(file, file_name); }); });
@@ -346,6 +354,26 @@ void SafetensorsReader::read(std::string_view name, MutableBuffer out) const {
   const auto found = find(name);
   if (!found) throw Error(ErrorCode::kNoSuchTensor, fmt::format("there is no tensor '{}'", name));
   read(*found, out);
+}
+
+std::vector<DeviceMemory> SafetensorsReader::load_into_device(const DeviceReadOptions& options) const {
+  std::vector<DeviceMemory> loaded;
+  for (std::size_t shard = 0; shard < shards().size(); ++shard) {
+    const SafetensorsShard& info = shards()[shard];
+    DeviceMemory memory(static_cast<std::size_t>(info.file_bytes - info.data_begin), options.device);
+    state_->read_into_device(shard, info.data_begin, memory.buffer(), options);
+    loaded.push_back(std::move(memory));
+  }
+  return loaded;
+}
+
+void SafetensorsReader::read_into_device(std::size_t tensor, MutableBuffer out,
+                                         const DeviceReadOptions& options) const {
+  const SafetensorsTensor info = (*this)[tensor];
+  if (out.kind != MemoryKind::kDevice || out.size != info.data_length()) {
+    throw Error(ErrorCode::kUsage, fmt::format("'{}' needs {} bytes of GPU memory", info.name, info.data_length()));
+  }
+  state_->read_into_device(info.shard, state_->shards[info.shard].data_begin + info.begin, out, options);
 }
 
 void SafetensorsReader::scan(const std::function<void(std::size_t, const Sha256Digest&)>& done) const {

@@ -73,10 +73,10 @@ class IndexHandler {
   }
 
   static void check_file_name(const JsonToken& token) {
-    // A backslash is a separator on other systems, where the model could refer to other folders.
+    // A backslash is a separator on other systems, where the model could refer to other directories.
     const bool leaves = token.text.find_first_of(std::string_view("/\\\0", 3)) != token.text.npos;
     if (leaves || token.text.empty() || token.text == "." || token.text == "..") {
-      fail(token.at, fmt::format("'{}' is not the name of a file in the folder of the index", token.text));
+      fail(token.at, fmt::format("'{}' is not the name of a file in the directory of the index", token.text));
     }
   }
 

@@ -264,9 +264,9 @@ SafetensorsWriteResult write_one(const std::string& file_name, const TensorTable
   return {{file_name}, shard.file_bytes, is_durable};
 }
 
-// The names of a set of shards and its index, all in one folder.
+// The names of a set of shards and its index, all in one directory.
 struct SetNames {
-  std::string folder;     // as a prefix of names
+  std::string directory;  // as a prefix of names
   std::string base_name;  // of the model
   std::vector<std::string> shards;
   std::string index;
@@ -286,7 +286,7 @@ SetNames set_names(const std::string& file_name, std::size_t shard_count) {
   if (names.base_name.empty()) {
     throw Error(ErrorCode::kUsage, fmt::format("the sharded form is written as NAME{}", kSuffix));
   }
-  names.folder = base.substr(0, base.size() - names.base_name.size());
+  names.directory = base.substr(0, base.size() - names.base_name.size());
   for (std::size_t i = 1; i <= shard_count; ++i) {
     names.shards.push_back(safetensors::shard_file_name(names.base_name, i, shard_count));
   }
@@ -302,7 +302,7 @@ class ShardedOutput {
       : names_(names),
         plan_(plan),
         options_(options),
-        directory_(directory_for(names.folder + names.index, options.durability)),
+        directory_(directory_for(names.directory + names.index, options.durability)),
         index_(make_file(names.index)),
         replaced_(directory_, names.all(), source.files()) {
     for (const std::string& name : names_.shards) {
@@ -357,7 +357,7 @@ class ShardedOutput {
  private:
   std::unique_ptr<AtomicFileIn> make_file(const std::string& name) const {
     return with_context(name, [&] {
-      return std::make_unique<AtomicFileIn>(directory_, names_.folder + name, options_.io_path, options_.existing,
+      return std::make_unique<AtomicFileIn>(directory_, names_.directory + name, options_.io_path, options_.existing,
                                             std::vector{names_.index, names_.base_name + std::string(kSuffix)});
     });
   }
@@ -394,7 +394,7 @@ class ShardedOutput {
     changes.sync();
   }
 
-  // Returns the old files whose names are those of shards of this model; an index may name any file of its folder.
+  // Returns the old files whose names are those of shards of this model; an index may name any file of its directory.
   std::vector<std::string> old_shards() const {
     std::vector<std::string> shards;
     if (!old_files_) return shards;
@@ -425,15 +425,15 @@ SafetensorsWriteResult write_sharded(const std::string& file_name, const TensorT
   const SetNames names = set_names(file_name, plan.shards().size());
   SafetensorsWriteResult result{};
   for (std::size_t i = 0; i < plan.shards().size(); ++i) {
-    result.file_names.push_back(names.folder + names.shards[i]);
+    result.file_names.push_back(names.directory + names.shards[i]);
     result.file_bytes += plan.shards()[i].file_bytes;
   }
-  result.file_names.push_back(names.folder + names.index);
+  result.file_names.push_back(names.directory + names.index);
   result.file_bytes += plan.serialize_index(names.shards).size();
   ShardedOutput output(names, plan, source, options);
   output.write(tensors, source);
   result.names_durable = output.commit();
-  for (const std::string& name : output.kept()) result.old_file_names.push_back(names.folder + name);
+  for (const std::string& name : output.kept()) result.old_file_names.push_back(names.directory + name);
   return result;
 }
 

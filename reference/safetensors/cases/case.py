@@ -115,6 +115,17 @@ class Case:
     request: Json | None = None
     # What an accepted file exercises; of others the verdicts tell it.
     exercises: str = ""
+    # Where the file comes from, in the form of the manifest; make.py names the recipe of a generated one.
+    origin: Json | None = None
+    # The path of the file without its suffix, if that is not the id.
+    stem: str = ""
+
+    def __post_init__(self) -> None:
+        # Tensors of one place are told apart by their names, which every reader has.
+        if self.is_one_file:
+            self.tensors = sorted(
+                self.tensors, key=lambda t: (t.begin, t.end, t.name.encode())
+            )
 
     @property
     def is_one_file(self) -> bool:
@@ -130,7 +141,12 @@ class Case:
         """Where the file that is to be opened lies."""
         if self.opened() == INDEX:
             return f"{self.id}/{INDEX}"
-        return f"{self.id}.safetensors"
+        return f"{self.stem or self.id}.safetensors"
+
+    @property
+    def expected_path(self) -> str:
+        """Where the expected decode of an accepted file lies."""
+        return f"{self.stem or self.id}.json"
 
     @property
     def accepted(self) -> bool:
@@ -213,8 +229,8 @@ class Case:
             "why": f"{self.why[0].upper()}{self.why[1:]}.",
             "open_choice": CHOICE if is_open else None,
             "choice_name": CHOICE_NAME if is_open else None,
-            "origin": {"recipe": "header_cases.py"},
-            "expected": f"{self.id}.json" if self.accepted else None,
+            "origin": self.origin,
+            "expected": self.expected_path if self.accepted else None,
             "limits": LIMITS | ({"pipe_bytes": PIPE_BYTES} if early else {}),
             "safetensors": self.judgement(),
         }

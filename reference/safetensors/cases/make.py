@@ -1,5 +1,7 @@
 """Writes the cases of the safetensors rules: small files, each right or wrong in one thing.
 
+Files with several defects come from several_cases.py. Those in written/ stay as the released libraries wrote them.
+
 usage: make.py          writes the files and their lists next to this program
        make.py --check  fails if what is there differs
 
@@ -24,8 +26,26 @@ from typing import Any
 
 import jsonschema
 
-import header_cases
+import data_cases
+import dtype_cases
+import encoding_cases
+import encode_cases
+import entry_cases
+import key_cases
+import layout_cases
+import length_cases
+import many_cases
+import metadata_cases
+import name_cases
+import nesting_cases
+import number_cases
+import place_cases
+import request_cases
+import several_cases
 import shard_cases
+import size_cases
+import syntax_cases
+import written_cases
 from case import Case, Json, open_choices
 
 HERE = Path(__file__).resolve().parent
@@ -33,15 +53,29 @@ REFERENCE = HERE.parents[1]
 CORPUS = REFERENCE.parent / "corpus"
 SOURCES = {".py", ".pyc"}
 
+# In the order of the rules, as far as a subject has one.
+RECIPES = (
+    *(length_cases, encoding_cases, syntax_cases, number_cases, nesting_cases),
+    *(entry_cases, key_cases, metadata_cases, name_cases, dtype_cases, size_cases),
+    *(data_cases, layout_cases, many_cases, several_cases, request_cases, shard_cases),
+    place_cases,
+    written_cases,
+)
+
 
 def outputs() -> dict[str, bytes]:
     """Everything that belongs next to this program, by relative name."""
-    cases = [*header_cases.cases(), *shard_cases.cases()]
+    cases = list(all_cases())
     found: dict[str, bytes] = {}
     for case in cases:
         for name, content in files_of(case):
             assert name not in found, name
             found[name] = content
+    asked = list(encode_cases.cases())
+    for encode in asked:
+        found[encode.spec_path] = text_of(encode.specification())
+        if not encode.refused:
+            found[encode.expected_path] = text_of(encode.expected())
     files = [case for case in cases if case.is_one_file]
     calls = [case for case in cases if not case.is_one_file]
     entries = [with_digest(case.manifest_entry(), found) for case in files]
@@ -50,12 +84,32 @@ def outputs() -> dict[str, bytes]:
         "archives": [],
         "open_choices": open_choices(entries),
         "cases": entries,
+        "encode_cases": [
+            with_digest(with_specification(case.manifest_entry(), found), found)
+            for case in asked
+        ],
     }
     check_schema(manifest)
     found["manifest.json"] = text_of(manifest)
     found["calls.json"] = text_of({"cases": [case.call_entry() for case in calls]})
     found["rules.json"] = text_of(rules())
     return found
+
+
+def all_cases() -> Iterator[Case]:
+    for recipe in RECIPES:
+        for case in recipe.cases():
+            case.origin = case.origin or {"recipe": f"{recipe.__name__}.py"}
+            yield case
+
+
+def with_specification(entry: Json, files: dict[str, bytes]) -> Json:
+    """An entry of the manifest with the size and the SHA-256 of its specification."""
+    content = files[entry["spec"]]
+    return entry | {
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "size_bytes": len(content),
+    }
 
 
 def with_digest(entry: Json, files: dict[str, bytes]) -> Json:
@@ -73,7 +127,7 @@ def files_of(case: Case) -> Iterator[tuple[str, bytes]]:
         path = opened if name == case.opened() else opened.parent / name
         yield path.as_posix(), content
     if case.is_one_file and case.accepted:
-        yield f"{case.id}.json", text_of(case.expected())
+        yield case.expected_path, text_of(case.expected())
 
 
 def rules() -> Json:
@@ -88,7 +142,7 @@ def rules() -> Json:
 def check_schema(manifest: Json) -> None:
     schema = json.loads((CORPUS / "manifest.schema.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(manifest)
-    ids = [case["id"] for case in manifest["cases"]]
+    ids = [case["id"] for case in manifest["cases"] + manifest["encode_cases"]]
     assert len(set(ids)) == len(ids), "an id is used twice"
 
 

@@ -54,7 +54,7 @@ def cases() -> Iterator[Case]:
     yield right("shards", "two shards", spelled(whole))
     yield right(
         "shards-more-keys",
-        "keys that nobody knows, no total size, white space in front",
+        "unknown keys, no total size, white space before the index",
         "\n " + json.dumps({"x": [{"weight_map": 1}], "weight_map": whole, "y": None}),
     )
     empty = right("shards-none", "no tensor, and so no shard", spelled({}))
@@ -88,7 +88,7 @@ def cases() -> Iterator[Case]:
         index = f'{{"weight_map": {{"a": {spelling}}}}}'
         yield wrong(
             f"index-file-{id}",
-            "leads out of the folder",
+            "leads out of the directory",
             index,
             at=len('{"weight_map": {"a": '),
         )
